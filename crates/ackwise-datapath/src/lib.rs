@@ -1,0 +1,1 @@
+//! Loads, attaches, feeds and observes the eBPF datapath.

@@ -1,0 +1,1 @@
+//! Runs a scenario on the real Linux stack.

@@ -1,0 +1,1 @@
+//! Sans-IO links and queues: rate, delay, loss, reordering, duplication, drop-tail.

@@ -1,0 +1,1 @@
+//! The safe Rust face of policy/: the ACK policies and the contract, as the kernel runs them.

@@ -1,0 +1,1 @@
+//! Turns records into tables, JSON and one self-contained HTML page.

@@ -1,0 +1,1 @@
+//! The scenario file, checked, and the record that every run returns.

@@ -1,0 +1,3 @@
+//! The ackwise command.
+
+fn main() {}
