@@ -1,0 +1,84 @@
+# `make help` lists the targets. `make test` and `make demo` are the two that a
+# newcomer needs; both set up and build first.
+
+SHELL      := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# A build should not make the machine's owner, or a measurement, wait.
+NICE       ?= nice -n 5
+CARGO      ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+ACKWISE    := $(TARGET_DIR)/release/ackwise
+REPORT     ?= report
+FUZZ_SECONDS ?= 60
+
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+UNITDIR    ?= /usr/lib/systemd/system
+
+C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
+# Shell scripts: by name, or by their first line.
+SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf packaging)
+
+# A build takes the debug information of line tables only, as the profiles say.
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: help setup build demo test check lint fmt bench install uninstall clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install the Debian packages that are missing (root only if there are any)
+	@scripts/setup
+
+build: setup ## build the command, optimised
+	$(NICE) $(CARGO) build --release --locked -p ackwise
+
+demo: build ## run scenarios/asymmetric.toml on this kernel: the table, and a page with plots (root)
+	@mkdir -p $(REPORT)
+	$(ACKWISE) run scenarios/asymmetric.toml --on live \
+		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
+	@echo "The page: $(abspath $(REPORT))/asymmetric.html"
+
+test: setup ## set up, build, run every test and a minute of fuzzing (root)
+	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
+	$(NICE) $(CARGO) build --release --locked -p ackwise
+	ACKWISE_REQUIRE_ROOT=1 $(NICE) $(CARGO) test --workspace --locked
+	policy/check.sh
+	policy/fuzz/run.sh $(FUZZ_SECONDS)
+
+check: ## the tests that need no root, in under three minutes
+	$(NICE) $(CARGO) test --workspace --locked --lib --bins
+	policy/check.sh
+
+lint: setup ## formatting, clippy, shellcheck, and the freestanding check of policy/
+	$(CARGO) fmt --all --check
+	$(NICE) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	clang-format-19 --dry-run -Werror $(C_FILES)
+	shellcheck $(SHELL_FILES)
+	policy/check.sh
+
+fmt: ## format Rust and C in place
+	$(CARGO) fmt --all
+	clang-format-19 -i $(C_FILES)
+
+bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
+	$(ACKWISE) bench
+
+install: build ## install the command and its systemd unit under PREFIX
+	install -D -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
+	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/ackwise@.service \
+		> $(DESTDIR)$(UNITDIR)/ackwise@.service
+	install -D -m 0644 packaging/ackwise.conf.example $(DESTDIR)/etc/ackwise/example.conf
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
+
+uninstall: ## remove what install put there; /etc/ackwise stays
+	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(UNITDIR)/ackwise@.service \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
+
+clean: ## remove what was built and reported
+	$(CARGO) clean
+	rm -rf $(REPORT)
