@@ -1,5 +1,233 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The ACK contract: may this ACK be withheld, and if not, why not?
+ *
+ * Withheld means: not sent now, but superseded by a later ACK of its flow that
+ * does leave, or sent by itself within the bound D. So an ACK may be withheld
+ * only if everything it says, a later ACK says too, and if the sender loses
+ * nothing by hearing it late. Each rule below is a case where that fails.
+ *
+ * Every home asks aw_contract(); no policy can overrule it.
+ */
 #ifndef ACKWISE_CONTRACT_H
 #define ACKWISE_CONTRACT_H
+
 #include "tcp.h"
+
+/* AW_REASON(IDENT, "name", what it means). The first two withhold. */
+#define AW_REASONS(AW_REASON) \
+	AW_REASON(HELD, "held", "withheld, the newest of its flow kept until D") \
+	AW_REASON(DROPPED, "dropped", "withheld, a newer one is known to follow") \
+	AW_REASON(POLICY, "policy", "the policy let it out") \
+	AW_REASON(NOT_ACK, "not-ack", "no ACK flag") \
+	AW_REASON(PAYLOAD, "payload", "carries data") \
+	AW_REASON(FLAGS, "flags", "SYN, FIN, RST, URG, PSH or a reserved bit") \
+	AW_REASON(OPTION, "option", "a TCP option that is not understood here") \
+	AW_REASON(FIRST, "first", "the first ACK seen of its flow") \
+	AW_REASON(START, "start", "the flow starts: the sender needs every sample") \
+	AW_REASON(DUPLICATE, "duplicate", "acknowledges nothing new: a dupACK or a probe's answer") \
+	AW_REASON(WINDOW_UPDATE, "window-update", "same acknowledgment, other window") \
+	AW_REASON(OLD, "old", "acknowledges less than an earlier one") \
+	AW_REASON(SACK, "sack", "a new or changed SACK block, or a DSACK") \
+	AW_REASON(RECOVERY, "recovery", "a loss or a reordering is not repaired yet") \
+	AW_REASON(ECN, "ecn", "ECE, CWR or the AccECN counter changed, or a CE mark") \
+	AW_REASON(ACE_WRAP, "ace-wrap", "more segments than the 3-bit AccECN counter is safe for") \
+	AW_REASON(SHRINK, "window-shrinks", "the window's right edge moved back") \
+	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
+	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
+	AW_REASON(NO_HOLD, "no-hold", "this home has no room or time to hold it: fail open")
+
+enum aw_reason {
+#define AW_REASON(IDENT, name, what) AW_R_##IDENT,
+	AW_REASONS(AW_REASON)
+#undef AW_REASON
+	AW_REASON_COUNT
+};
+
+/* No thinning before this many segments were acknowledged: IW10, RFC 6928. */
+#define AW_START_SEGMENTS 10
+/*
+ * RFC 9768 §3.2.2.5: a sender that sees more than this many packets newly
+ * acknowledged must assume that the 3-bit ACE field may have wrapped.
+ */
+#define AW_ACE_SAFE_SEGMENTS 4
+/* "Near zero": a window that no two full segments fit into (RFC 9293 §3.8.6.2). */
+#define AW_NEAR_ZERO_SEGMENTS 2
+#define AW_MSS_DEFAULT 536 /* RFC 9293 §3.7.1, until a segment or an option tells */
+
+/* Facts of the handshake. Kept apart from flows: a SYN flood must not evict them. */
+struct aw_handshake {
+	aw_u32 syn_us, synack_us; /* when seen here; 0 = not */
+	aw_u32 rtt_us;		  /* both legs as seen from here; 0 = not known */
+	aw_u16 mss;		  /* the smaller MSS option, 0 = none */
+	aw_u8 wscale[2];	  /* [0] the data sender's, [1] the ACK sender's */
+	aw_u16 flags;		  /* enum aw_handshake_flag */
+	aw_u16 reserved;
+};
+
+enum aw_handshake_flag {
+	AW_HS_SYN_DATA = 1 << 0,  /* a SYN of the data sender was seen */
+	AW_HS_SYN_ACKS = 1 << 1,  /* a SYN of the ACK sender was seen */
+	AW_HS_WSCALE_DATA = 1 << 2,
+	AW_HS_WSCALE_ACKS = 1 << 3,
+	AW_HS_ACCECN = 1 << 4, /* AccECN was asked for, RFC 9768 §3.1 */
+	AW_HS_DONE = 1 << 5,   /* rtt_us is complete */
+};
+
+/* The ACK direction: what was seen of it, and what left. */
+struct aw_ack_state {
+	aw_u32 seen_ack;  /* newest acknowledgment number seen */
+	aw_u32 left_ack;  /* newest that left */
+	aw_u32 seen_edge; /* right edge of the newest window seen, if scaled */
+	aw_u32 left_edge; /* right edge of the newest that left, if scaled */
+	aw_u32 seen_wnd;  /* bytes, or as on the wire if the scale is not known */
+	aw_u32 left_wnd;
+	aw_u32 tsval;
+	aw_u32 ce_bytes;
+	aw_u32 started; /* segments acknowledged, saturating */
+	aw_u16 ecn;	/* ECE, CWR, AE of the newest seen */
+	aw_u8 n_sack;
+	aw_u8 flags; /* enum aw_ack_flag */
+	aw_u32 sack[2 * AW_SACK_BLOCKS];
+};
+
+enum aw_ack_flag {
+	AW_ACK_VALID = 1 << 0,	 /* one was seen */
+	AW_ACK_TS = 1 << 1,	 /* they carry timestamps */
+	AW_ACK_HOLDING = 1 << 2, /* the newest seen is withheld */
+	AW_ACK_ACCECN = 1 << 3,
+};
+
+/* The data direction. */
+struct aw_data_state {
+	aw_u32 high;	/* end of the highest segment seen */
+	aw_u32 recover; /* while recovering: all below must be acknowledged first */
+	aw_u32 mss;	/* payload of a full segment, 0 = none seen */
+	aw_u32 wnd;	/* the data sender's own window, bytes */
+	aw_u8 valid, recovering, ttl, reserved;
+};
+
+AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
+{
+	/* Scaling holds only if both sides offered it (RFC 7323 §2.2). */
+	if ((h->flags & (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS)) ==
+	    (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS))
+		return (aw_u32)s->window << (h->wscale[acks] & 15);
+	return s->window;
+}
+
+/* Are windows known in bytes, that is, was the handshake seen? */
+AW_FN int aw_scale_known(const struct aw_handshake *h)
+{
+	return (h->flags & (AW_HS_SYN_DATA | AW_HS_SYN_ACKS)) == (AW_HS_SYN_DATA | AW_HS_SYN_ACKS);
+}
+
+/* Is every SACK block of s one that the newest ACK seen reported as well? */
+AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	aw_u32 i, j;
+
+	/* DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
+	if (s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
+	    aw_after_eq(s->sack[3], s->sack[1]))
+		return 0;
+	for (i = 0; i < AW_SACK_BLOCKS; i++) {
+		int known = 0;
+
+		if (i >= s->n_sack)
+			break;
+		/* DSACK: below the cumulative acknowledgment (RFC 2883 §4). */
+		if (!aw_after(s->sack[2 * i], s->ack))
+			return 0;
+		for (j = 0; j < AW_SACK_BLOCKS; j++)
+			if (j < a->n_sack && s->sack[2 * i] == a->sack[2 * j] &&
+			    s->sack[2 * i + 1] == a->sack[2 * j + 1])
+				known = 1;
+		if (!known)
+			return 0;
+	}
+	return 1;
+}
+
+/* Its window against the ones seen and left: AW_R_HELD if it says nothing new. */
+AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a,
+					const struct aw_data_state *d,
+					const struct aw_handshake *h, const struct aw_seg *s)
+{
+	aw_u32 wnd = aw_wnd(h, s, 1);
+	aw_u32 mss = d->mss ? d->mss : AW_MSS_DEFAULT;
+	aw_u32 near_zero = AW_NEAR_ZERO_SEGMENTS * mss;
+
+	if (!aw_scale_known(h)) {
+		/* Only the wire's number is known: a change that could matter passes. */
+		if (wnd < a->seen_wnd)
+			return AW_R_SHRINK;
+		if (!a->left_wnd || wnd >> 1 >= a->left_wnd)
+			return AW_R_OPEN;
+		return AW_R_HELD;
+	}
+	/* Rounding to the scale may move the edge by less than one unit. */
+	if (aw_after(a->seen_edge, s->ack + wnd + (1u << (h->wscale[1] & 15))))
+		return AW_R_SHRINK;
+	if (!aw_after(s->ack + wnd, a->left_edge))
+		return AW_R_HELD;
+	if (a->left_wnd < near_zero)
+		return AW_R_OPEN;
+	/* The sender has used up what it was given, and this gives it more. */
+	if (d->valid && aw_after(d->high + near_zero, a->left_edge))
+		return AW_R_OPEN;
+	return AW_R_HELD;
+}
+
+/*
+ * AW_R_HELD: it may be withheld. Anything else: it must leave now, and why.
+ * The caller has parsed s without error; what cannot be parsed always leaves.
+ */
+AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
+				 const struct aw_handshake *h, const struct aw_seg *s)
+{
+	aw_u16 ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
+	enum aw_reason why;
+
+	if (AW_UNLIKELY(s->payload))
+		return AW_R_PAYLOAD;
+	if (AW_UNLIKELY((s->flags & ~ecn) != AW_TCP_ACK))
+		return s->flags & AW_TCP_ACK ? AW_R_FLAGS : AW_R_NOT_ACK;
+	if (AW_UNLIKELY(s->opts & ~(AW_OPT_TS | AW_OPT_SACK | AW_OPT_ACCECN)))
+		return AW_R_OPTION;
+	if (AW_UNLIKELY(!(a->flags & AW_ACK_VALID)))
+		return AW_R_FIRST;
+	/* A flow's ECN feedback, and a mark on the ACK itself. */
+	if (AW_UNLIKELY(ecn != a->ecn || s->ip_ecn == 3))
+		return AW_R_ECN;
+	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && s->ce_bytes != a->ce_bytes))
+		return AW_R_ECN;
+	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
+		return AW_R_SACK;
+	if (AW_UNLIKELY(s->ack == a->seen_ack))
+		return aw_wnd(h, s, 1) != a->seen_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;
+	if (AW_UNLIKELY(!aw_after(s->ack, a->seen_ack)))
+		return AW_R_OLD;
+	/*
+	 * Until it is repaired everything leaves, but for an ACK that moves forward
+	 * and repeats blocks already reported: those alone can fill a thin uplink.
+	 */
+	if (AW_UNLIKELY((d->recovering || a->n_sack) && !s->n_sack))
+		return AW_R_RECOVERY;
+	if (AW_UNLIKELY(!!(s->opts & AW_OPT_TS) != !!(a->flags & AW_ACK_TS)))
+		return AW_R_TIMESTAMP;
+	if (AW_UNLIKELY((s->opts & AW_OPT_TS) && aw_after(a->tsval, s->tsval)))
+		return AW_R_TIMESTAMP;
+	why = aw_contract_window(a, d, h, s);
+	if (AW_UNLIKELY(why != AW_R_HELD))
+		return why;
+	if (AW_UNLIKELY(a->started < AW_START_SEGMENTS))
+		return AW_R_START;
+	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) &&
+			s->ack - a->left_ack >
+				AW_ACE_SAFE_SEGMENTS * (d->mss ? d->mss : AW_MSS_DEFAULT)))
+		return AW_R_ACE_WRAP;
+	return AW_R_HELD;
+}
+
 #endif

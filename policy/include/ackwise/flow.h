@@ -2,8 +2,14 @@
 /*
  * One flow as a home keeps it: what the contract must remember, what a policy
  * may know (MSS, windows, RTT), and the policy's own state. "Data" travels from
- * the data sender to the receiver; "ACKs" the other way. The home says where it
- * saw a segment; this file never knows.
+ * the data sender to the receiver; "ACKs" the other way. A home shows every
+ * segment of either direction, in the order in which it sees them:
+ *
+ *   SYNs, and the first segment after    aw_handshake_seen()
+ *   the first pure ACK                   aw_flow_init()
+ *   data direction                       aw_flow_on_data()
+ *   ACK direction                        aw_flow_on_ack() -> what to do with it
+ *   a held ACK left after all            aw_flow_left()
  */
 #ifndef ACKWISE_FLOW_H
 #define ACKWISE_FLOW_H
@@ -12,20 +18,22 @@
 #include "policy.h"
 #include "tcp.h"
 
-/* Of the whole attachment: the policy and how far the contract lets it go. */
+/* Of the whole attachment: the policy, and D = clamp(RTT >> shift, min, max). */
 struct aw_flow_cfg {
 	struct aw_cfg policy;
-	aw_u32 hold_max_us;    /* D: no ACK is held longer; default 25 ms */
-	aw_u32 hold_rtt_shift; /* nor longer than RTT >> this; default 2 */
+	aw_u32 hold_max_us;    /* no ACK is held longer; default 25 ms */
+	aw_u32 hold_min_us;    /* below this a timer is no use; default 1 ms */
+	aw_u32 hold_rtt_shift; /* default 2: a quarter of the RTT */
+	aw_u32 reserved;
 };
 
-/* What the home must do with a segment of the ACK direction. */
-struct aw_decision {
-	aw_u32 kind;	/* enum aw_verdict_kind, contract applied */
-	aw_u32 reason;	/* enum aw_reason */
-	aw_u32 hold_us; /* with AW_HOLD */
-	aw_u32 flags;	/* enum aw_decision_flag */
-};
+#define AW_HOLD_MAX_US 25000
+#define AW_HOLD_MIN_US 1000
+#define AW_HOLD_RTT_SHIFT 2
+/* RTT unknown (no timestamps, handshake not seen): take it for a short one. */
+#define AW_RTT_UNKNOWN_US 4000
+/* A minimum is forgotten after this long: routes change. */
+#define AW_RTT_WINDOW_US 10000000
 
 enum aw_decision_flag {
 	AW_DEC_SUPERSEDES = 1 << 0, /* a held ACK of the flow need not leave any more */
@@ -33,19 +41,380 @@ enum aw_decision_flag {
 				* leave twice, or the sender counts one dupACK too few */
 };
 
-/* Handshake facts; kept apart so that a SYN flood cannot evict flows. */
-struct aw_handshake {
-	aw_u32 syn_us, synack_us;
-	aw_u32 rtt_us;	    /* SYN..SYN-ACK, or SYN-ACK..ACK: the leg the home saw */
-	aw_u16 mss;	    /* smallest MSS option of the two */
-	aw_u8 wscale;	    /* of the ACK sender (the data receiver) */
-	aw_u8 data_wscale;  /* of the data sender */
-	aw_u32 flags;
+/* What the home must do with a segment of the ACK direction. */
+struct aw_decision {
+	aw_u32 kind;   /* enum aw_verdict_kind, contract applied */
+	aw_u32 reason; /* enum aw_reason */
+	aw_u32 hold_us; /* with AW_HOLD */
+	aw_u32 flags;  /* enum aw_decision_flag */
+};
+
+/*
+ * Round-trip time from RFC 7323 timestamps, in the two legs that meet here:
+ * "near" is ACK out -> data that echoes it, "far" data out -> ACK that echoes
+ * it. At the receiver the far leg is its own delayed ACK, at the sender the near
+ * leg is nothing; in between, the sum is the path. The far leg counts with its
+ * minimum only, so that delayed ACKs do not look like distance.
+ */
+struct aw_rtt {
+	aw_u32 near_tsval, near_us; /* the ACK that waits for its echo */
+	aw_u32 far_tsval, far_us;   /* the data that waits for its echo */
+	aw_u32 near_srtt;	    /* 0: no sample yet */
+	aw_u32 near_min, far_min;   /* ~0: no sample yet */
+	aw_u32 near_next, far_next; /* minima of the running window */
+	aw_u32 window_us;	    /* when it began */
+	aw_u32 flags;		    /* enum aw_rtt_flag */
+};
+
+enum aw_rtt_flag {
+	AW_RTT_NEAR_WAITS = 1 << 0,
+	AW_RTT_FAR_WAITS = 1 << 1,
 };
 
 struct aw_flow {
-	struct aw_handshake hs;
 	union aw_policy_state policy;
+	struct aw_handshake hs;
+	struct aw_data_state data;
+	struct aw_ack_state acks;
+	struct aw_rtt rtt;
 };
+
+AW_ASSERT(sizeof(struct aw_handshake) == 20, "aw_handshake");
+AW_ASSERT(sizeof(struct aw_ack_state) == 72, "aw_ack_state");
+AW_ASSERT(sizeof(struct aw_flow) % 8 == 0, "aw_flow has no tail padding");
+
+/*
+ * A SYN, a SYN-ACK, or the first segment that follows them, in either
+ * direction: window scale, MSS, AccECN, and both legs of the first round trip.
+ */
+AW_FN void aw_handshake_seen(struct aw_handshake *h, const struct aw_seg *s, int acks,
+			     aw_u64 now_us)
+{
+	aw_u32 now = (aw_u32)now_us;
+
+	if (!(s->flags & AW_TCP_SYN)) {
+		if (!(h->flags & AW_HS_DONE) && h->synack_us && (s->flags & AW_TCP_ACK)) {
+			/* The client's ACK closes the second leg; the server's data does not. */
+			if (h->syn_us)
+				h->rtt_us = h->synack_us - h->syn_us + (now - h->synack_us);
+			h->flags |= AW_HS_DONE;
+		}
+		return;
+	}
+	if (s->flags & AW_TCP_ACK) {
+		h->synack_us = now ? now : 1;
+	} else {
+		/* A new connection on old ports; a retransmitted SYN restarts the clock. */
+		h->flags = 0;
+		h->mss = 0;
+		h->rtt_us = 0;
+		h->synack_us = 0;
+		h->syn_us = now ? now : 1;
+		/* RFC 9768 §3.1.1: AE, CWR and ECE all set on the SYN. */
+		if ((s->flags & (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE)) ==
+		    (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE))
+			h->flags |= AW_HS_ACCECN;
+	}
+	h->flags |= acks ? AW_HS_SYN_ACKS : AW_HS_SYN_DATA;
+	if (s->opts & AW_OPT_WSCALE) {
+		h->flags |= acks ? AW_HS_WSCALE_ACKS : AW_HS_WSCALE_DATA;
+		h->wscale[!!acks] = s->wscale > 14 ? 14 : s->wscale; /* RFC 7323 §2.3 */
+	}
+	if ((s->opts & AW_OPT_MSS) && (!h->mss || s->mss < h->mss))
+		h->mss = s->mss;
+}
+
+/* A zeroed flow, with what the handshake told; hs may be NULL. */
+AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64 now_us)
+{
+	if (hs)
+		f->hs = *hs;
+	f->data.mss = f->hs.mss;
+	f->acks.flags = f->hs.flags & AW_HS_ACCECN ? AW_ACK_ACCECN : 0;
+	f->rtt.near_min = f->rtt.far_min = ~0u;
+	f->rtt.near_next = f->rtt.far_next = ~0u;
+	f->rtt.window_us = (aw_u32)now_us;
+}
+
+AW_FN aw_u32 aw_flow_min_rtt(const struct aw_flow *f)
+{
+	aw_u32 rtt = f->rtt.near_min;
+
+	if (rtt == ~0u)
+		return f->hs.flags & AW_HS_DONE ? f->hs.rtt_us : 0;
+	if (f->rtt.far_min != ~0u)
+		rtt += f->rtt.far_min;
+	return rtt;
+}
+
+AW_FN aw_u32 aw_flow_srtt(const struct aw_flow *f)
+{
+	if (!f->rtt.near_srtt)
+		return f->hs.flags & AW_HS_DONE ? f->hs.rtt_us : 0;
+	return f->rtt.near_srtt + (f->rtt.far_min != ~0u ? f->rtt.far_min : 0);
+}
+
+/* D for this flow now. */
+AW_FN aw_u32 aw_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c)
+{
+	aw_u32 rtt = aw_flow_min_rtt(f);
+	aw_u32 hold = (rtt ? rtt : AW_RTT_UNKNOWN_US) >> (c->hold_rtt_shift & 31);
+
+	return aw_min(aw_max(hold, c->hold_min_us), c->hold_max_us);
+}
+
+AW_FN void aw_rtt_window(struct aw_rtt *r, aw_u32 now)
+{
+	if (now - r->window_us < AW_RTT_WINDOW_US)
+		return;
+	if (r->near_next != ~0u)
+		r->near_min = r->near_next;
+	if (r->far_next != ~0u)
+		r->far_min = r->far_next;
+	r->near_next = r->far_next = ~0u;
+	r->window_us = now;
+}
+
+AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u32 now)
+{
+	aw_u32 us = aw_max(now - r->near_us, 1);
+
+	r->flags &= ~AW_RTT_NEAR_WAITS;
+	r->near_min = aw_min(r->near_min, us);
+	r->near_next = aw_min(r->near_next, us);
+	/* A sender with nothing to send echoes late: that is not the path. */
+	if (r->near_srtt)
+		us = aw_min(us, 4 * r->near_srtt);
+	r->near_srtt = r->near_srtt ? r->near_srtt - (r->near_srtt >> 3) + (us >> 3) : us;
+	aw_rtt_window(r, now);
+}
+
+/* An event with what the home knows of the flow. */
+AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, aw_u32 kind,
+			 aw_u64 now_us, struct aw_event *e)
+{
+	e->now_us = now_us;
+	e->kind = kind;
+	e->flags = 0;
+	e->bytes = 0;
+	e->segments = 0;
+	e->len = 0;
+	e->hops = 0;
+	e->peer_wnd = f->data.wnd;
+	e->mss = f->data.mss;
+	e->rcv_wnd = aw_scale_known(&f->hs) ? f->acks.seen_wnd : 0;
+	e->min_rtt_us = aw_flow_min_rtt(f);
+	e->srtt_us = aw_flow_srtt(f);
+	e->hold_us = aw_flow_hold_us(f, c);
+}
+
+/* Initial TTLs in use are 64, 128 and 255. */
+AW_FN aw_u32 aw_hops(aw_u32 ttl)
+{
+	return (ttl <= 64 ? 64 : ttl <= 128 ? 128 : 255) - ttl + 1;
+}
+
+/* Everything that arrives from the data sender: its data, and its pure ACKs. */
+AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			   aw_u32 segments, aw_u64 now_us)
+{
+	struct aw_data_state *d = &f->data;
+	struct aw_rtt *r = &f->rtt;
+	aw_u32 now = (aw_u32)now_us, end = s->seq + s->payload, each;
+	struct aw_event e;
+
+	d->wnd = aw_wnd(&f->hs, s, 0);
+	if (!s->payload)
+		return;
+	if (s->opts & AW_OPT_TS) {
+		if ((r->flags & AW_RTT_NEAR_WAITS) && aw_after_eq(s->tsecr, r->near_tsval))
+			aw_rtt_near_sample(r, now);
+		if (!(r->flags & AW_RTT_FAR_WAITS)) {
+			r->flags |= AW_RTT_FAR_WAITS;
+			r->far_tsval = s->tsval;
+			r->far_us = now;
+		}
+	}
+	/* A full segment: the largest of late, so that a smaller path MTU shows. */
+	each = segments > 1 ? aw_div32(s->payload + segments - 1, segments) : s->payload;
+	if (each >= d->mss)
+		d->mss = each;
+	else
+		d->mss -= (d->mss - each) >> 7;
+
+	aw_flow_event(f, c, AW_EV_DATA, now_us, &e);
+	e.bytes = s->payload;
+	e.segments = aw_max(segments, 1);
+	e.len = s->len;
+	e.hops = aw_hops(s->ttl);
+	if (s->ip_ecn == 3)
+		e.flags |= AW_D_CE;
+	if (s->flags & AW_TCP_PSH)
+		e.flags |= AW_D_PSH;
+	if (AW_UNLIKELY(!d->valid)) {
+		d->valid = 1;
+		d->high = end;
+	} else if (AW_LIKELY(s->seq == d->high)) {
+		d->high = end;
+	} else if (aw_after(s->seq, d->high)) {
+		e.flags |= AW_D_OUT_OF_ORDER;
+		d->recovering = 1;
+		d->high = d->recover = end;
+	} else if (s->payload > 1 || s->seq + 1 != d->high) { /* not a keep-alive */
+		e.flags |= AW_D_FILLS_GAP;
+		if (aw_after(end, d->high))
+			d->high = end;
+		/* Old data again: the receiver answers at once, the sender is repairing. */
+		if (!d->recovering) {
+			d->recovering = 1;
+			d->recover = d->high;
+		}
+	}
+	d->ttl = s->ttl;
+	aw_policy_step(&f->policy, &c->policy, &e);
+}
+
+/* What leaves starts a new count, and may be the one whose echo is timed. */
+AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u32 now)
+{
+	struct aw_ack_state *a = &f->acks;
+
+	if (!(a->flags & AW_ACK_VALID) || aw_after_eq(s->ack, a->left_ack)) {
+		aw_u32 mss = f->data.mss ? f->data.mss : AW_MSS_DEFAULT;
+
+		if (a->started < AW_START_SEGMENTS && (a->flags & AW_ACK_VALID))
+			a->started += aw_min(aw_div32(s->ack - a->left_ack + mss - 1, mss),
+					     AW_START_SEGMENTS);
+		a->left_ack = s->ack;
+		a->left_wnd = aw_wnd(&f->hs, s, 1);
+		a->left_edge = s->ack + a->left_wnd;
+	}
+	if (!(f->rtt.flags & AW_RTT_NEAR_WAITS) && (s->opts & AW_OPT_TS)) {
+		f->rtt.flags |= AW_RTT_NEAR_WAITS;
+		f->rtt.near_tsval = s->tsval;
+		f->rtt.near_us = now;
+	}
+}
+
+/*
+ * A held ACK, or one this home had no means to hold, left after all. s is that
+ * ACK; a newer one may be held by now.
+ */
+AW_FN void aw_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			aw_u64 now_us)
+{
+	struct aw_event e;
+
+	aw_flow_note_left(f, s, (aw_u32)now_us);
+	if (!aw_after(f->acks.seen_ack, s->ack))
+		f->acks.flags &= ~AW_ACK_HOLDING;
+	aw_flow_event(f, c, AW_EV_DEADLINE, now_us, &e);
+	e.len = s->len;
+	aw_policy_step(&f->policy, &c->policy, &e);
+}
+
+/* Remember it as the newest seen, whether it leaves or not. */
+AW_FN void aw_flow_note_seen(struct aw_flow *f, const struct aw_seg *s)
+{
+	struct aw_ack_state *a = &f->acks;
+	struct aw_data_state *d = &f->data;
+	aw_u32 i;
+
+	if ((a->flags & AW_ACK_VALID) && aw_after(a->seen_ack, s->ack))
+		return; /* overtaken by a newer one: says nothing about now */
+	a->seen_ack = s->ack;
+	a->seen_wnd = aw_wnd(&f->hs, s, 1);
+	a->seen_edge = s->ack + a->seen_wnd;
+	a->ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
+	/* ACE counts from 5: AE or CWR without ECE on pure ACKs is AccECN. */
+	if (!s->payload && (a->ecn & AW_TCP_AE))
+		a->flags |= AW_ACK_ACCECN;
+	if (s->opts & AW_OPT_ACCECN)
+		a->ce_bytes = s->ce_bytes;
+	if (s->opts & AW_OPT_TS) {
+		a->tsval = s->tsval;
+		a->flags |= AW_ACK_TS;
+	} else {
+		a->flags &= ~AW_ACK_TS;
+	}
+	a->flags |= AW_ACK_VALID;
+	if (AW_UNLIKELY(s->n_sack || a->n_sack)) {
+		a->n_sack = s->n_sack > AW_SACK_BLOCKS ? AW_SACK_BLOCKS : s->n_sack;
+		for (i = 0; i < 2 * AW_SACK_BLOCKS; i++)
+			a->sack[i] = s->sack[i];
+		for (i = 0; i < AW_SACK_BLOCKS; i++) {
+			if (i >= a->n_sack || !aw_after(s->sack[2 * i + 1], s->ack))
+				continue;
+			if (!d->recovering || aw_after(s->sack[2 * i + 1], d->recover))
+				d->recover = s->sack[2 * i + 1];
+			d->recovering = 1;
+		}
+	}
+	/* Repaired: the ACK that says so has left, the next ones may be thinned. */
+	if (AW_UNLIKELY(d->recovering) && aw_after_eq(s->ack, d->recover))
+		d->recovering = 0;
+}
+
+/* A segment of the ACK direction, not a SYN: leave, or be held? */
+AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			  aw_u64 now_us, struct aw_decision *out)
+{
+	struct aw_ack_state *a = &f->acks;
+	struct aw_rtt *r = &f->rtt;
+	aw_u32 now = (aw_u32)now_us;
+	enum aw_reason why = aw_contract(a, &f->data, &f->hs, s);
+	struct aw_verdict v;
+	struct aw_event e;
+
+	if ((r->flags & AW_RTT_FAR_WAITS) && (s->opts & AW_OPT_TS) &&
+	    aw_after_eq(s->tsecr, r->far_tsval)) {
+		r->flags &= ~AW_RTT_FAR_WAITS;
+		r->far_min = aw_min(r->far_min, now - r->far_us);
+		r->far_next = aw_min(r->far_next, now - r->far_us);
+	}
+	out->flags = 0;
+	out->hold_us = 0;
+	if (a->flags & AW_ACK_HOLDING) {
+		/* Anything that leaves with a number at least as high carries its news. */
+		if (aw_after_eq(s->ack, a->seen_ack))
+			out->flags = AW_DEC_SUPERSEDES;
+		if (why == AW_R_DUPLICATE && !s->n_sack)
+			out->flags |= AW_DEC_TWICE;
+	}
+
+	aw_flow_event(f, c, AW_EV_ACK, now_us, &e);
+	if (why != AW_R_HELD)
+		e.flags |= AW_A_MUST_SEND;
+	if (f->data.recovering)
+		e.flags |= AW_A_RECOVERY;
+	if (a->flags & AW_ACK_HOLDING)
+		e.flags |= AW_A_HOLDING;
+	if ((a->flags & AW_ACK_VALID) && aw_after(s->ack, a->left_ack)) {
+		aw_u32 mss = e.mss ? e.mss : AW_MSS_DEFAULT;
+
+		e.bytes = s->ack - a->left_ack;
+		e.segments = aw_div32(e.bytes + mss - 1, mss);
+	}
+	e.len = s->len;
+	v = aw_policy_step(&f->policy, &c->policy, &e);
+
+	out->reason = why;
+	if (why == AW_R_HELD && v.kind == AW_SEND)
+		out->reason = AW_R_POLICY;
+	if (why == AW_R_HELD && v.kind == AW_DROP)
+		out->reason = AW_R_DROPPED;
+	if (why != AW_R_HELD || v.kind == AW_SEND) {
+		out->kind = AW_SEND;
+		aw_flow_note_left(f, s, now);
+		if (aw_after_eq(s->ack, a->seen_ack))
+			a->flags &= ~AW_ACK_HOLDING;
+	} else {
+		out->kind = v.kind;
+		out->hold_us = v.hold_us ? aw_min(v.hold_us, e.hold_us) : e.hold_us;
+		out->flags = 0;
+		a->flags |= AW_ACK_HOLDING;
+	}
+	aw_flow_note_seen(f, s);
+}
 
 #endif
