@@ -77,11 +77,12 @@ struct aw_flow {
 	struct aw_data_state data;
 	struct aw_ack_state acks;
 	struct aw_rtt rtt;
+	aw_u32 reserved;
 };
 
 AW_ASSERT(sizeof(struct aw_handshake) == 20, "aw_handshake");
 AW_ASSERT(sizeof(struct aw_ack_state) == 72, "aw_ack_state");
-AW_ASSERT(sizeof(struct aw_flow) % 8 == 0, "aw_flow has no tail padding");
+AW_ASSERT(sizeof(struct aw_flow) == 224, "aw_flow");
 
 /*
  * A SYN, a SYN-ACK, or the first segment that follows them, in either
