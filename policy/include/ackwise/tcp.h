@@ -2,10 +2,20 @@
 /*
  * A TCP segment as it is on the wire, read within bounds.
  *
- * aw_parse() is the general reader: Ethernet or bare IP, up to two VLAN tags,
- * IPv4 with options, IPv6 with extension headers, every TCP option. Whatever it
- * does not understand it says (AW_OPT_UNKNOWN, a status), so that the contract
- * can let it pass.
+ * aw_parse() tries the shapes that nearly every segment has (aw_parse_fast:
+ * IPv4 without options or IPv6 without extension headers; no TCP option, or the
+ * timestamps as Linux lays them out) and leaves the rest to aw_parse_general:
+ * up to two VLAN tags, IPv4 options, IPv6 extension headers, every TCP option.
+ * Whatever neither understands they say (AW_OPT_UNKNOWN, a status), so that the
+ * contract can let it pass.
+ *
+ * In BPF all three take direct packet pointers. A home that defines
+ *
+ *	#define AW_SUBPROG __attribute__((noinline))
+ *
+ * before the include gets the option reader as a global subprogram, which the
+ * verifier checks once instead of along every path that leads to it. It should
+ * also call aw_parse_general() from one global subprogram of its own.
  */
 #ifndef ACKWISE_TCP_H
 #define ACKWISE_TCP_H
@@ -32,7 +42,7 @@ enum aw_tcp_opt {
 	AW_OPT_SACK = 1 << 3,
 	AW_OPT_TS = 1 << 4,
 	AW_OPT_ACCECN = 1 << 5, /* kinds 172 and 174, RFC 9768 */
-	AW_OPT_UNKNOWN = 1 << 6, /* MPTCP, TCP-AO, MD5, malformed, anything else */
+	AW_OPT_UNKNOWN = 1 << 6, /* MPTCP, TCP-AO, MD5, malformed, repeated, anything else */
 };
 
 enum aw_parse_status {
@@ -41,6 +51,14 @@ enum aw_parse_status {
 	AW_PARSE_FRAGMENT = 2,	/* an IP fragment: ports and flags may be elsewhere */
 	AW_PARSE_TRUNCATED = 3, /* the bytes end before the headers do */
 	AW_PARSE_MALFORMED = 4, /* lengths that contradict each other */
+	AW_PARSE_STATUSES
+};
+
+/* What the first byte belongs to. */
+enum aw_link {
+	AW_LINK_ETHERNET = 0,
+	AW_LINK_IP = 1,
+	AW_LINKS
 };
 
 #define AW_SACK_BLOCKS 4
@@ -55,7 +73,7 @@ struct aw_seg {
 	aw_u8 ip_version;    /* 4 or 6 */
 	aw_u8 ip_ecn;	     /* 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE */
 	aw_u8 ttl;
-	aw_u8 wscale; /* with AW_OPT_WSCALE */
+	aw_u8 wscale; /* with AW_OPT_WSCALE; 14 at most (RFC 7323 §2.3) */
 	aw_u32 seq, ack;
 	aw_u32 payload; /* bytes of data; for an aggregated packet of all of it */
 	aw_u32 len;	/* from the IP header on */
@@ -65,12 +83,489 @@ struct aw_seg {
 	aw_u16 opts;	/* enum aw_tcp_opt */
 	aw_u32 tsval, tsecr; /* with AW_OPT_TS */
 	aw_u32 ce_bytes;     /* the ECEB field with AW_OPT_ACCECN, 24 bits; ~0 absent */
-	aw_u32 n_sack;
+	aw_u32 n_sack;	     /* blocks in sack[]; what lies behind them is not written */
 	aw_u32 sack[2 * AW_SACK_BLOCKS]; /* left, right, host order, as received */
 	aw_u16 l3_off, l4_off, l4_len;	 /* l4_len: the TCP header with options */
 	aw_u16 reserved;
 };
 
 AW_ASSERT(sizeof(struct aw_seg) == 120, "aw_seg");
+
+/* ---- bytes ---------------------------------------------------------------- */
+
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define AW_NET16(x) ((aw_u16)(x))
+#define AW_NET32(x) ((aw_u32)(x))
+#else
+#define AW_NET16(x) ((aw_u16)__builtin_bswap16((aw_u16)(x)))
+#define AW_NET32(x) ((aw_u32)__builtin_bswap32((aw_u32)(x)))
+#endif
+
+/* As on the wire. For BPF clang splits an unaligned copy into bytes; the
+ * verifier knows itself where an unaligned load is allowed. */
+AW_FN aw_u16 aw_raw16(const aw_u8 *p)
+{
+#if defined(__BPF__)
+	return *(const aw_u16 *)p;
+#else
+	aw_u16 v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return v;
+#endif
+}
+
+AW_FN aw_u32 aw_raw32(const aw_u8 *p)
+{
+#if defined(__BPF__)
+	return *(const aw_u32 *)p;
+#else
+	aw_u32 v;
+
+	__builtin_memcpy(&v, p, sizeof(v));
+	return v;
+#endif
+}
+
+AW_FN aw_u16 aw_get16(const aw_u8 *p)
+{
+	return AW_NET16(aw_raw16(p));
+}
+
+AW_FN aw_u32 aw_get32(const aw_u8 *p)
+{
+	return AW_NET32(aw_raw32(p));
+}
+
+/* TCP options know no alignment, and some architectures insist on it. */
+AW_FN aw_u32 aw_opt32(const aw_u8 *p)
+{
+	return (aw_u32)p[0] << 24 | (aw_u32)p[1] << 16 | (aw_u32)p[2] << 8 | p[3];
+}
+
+/*
+ * n bytes at data + off, or null when they are not all there. For the verifier
+ * the offset is bounded first, and the sum must stay the very pointer that was
+ * compared with the end; natively the sum may not even be formed.
+ */
+#define AW_OFF_MAX 0x3fff /* two tags, IPv6, four extension headers of 2048 bytes */
+
+AW_FN const aw_u8 *aw_at(const aw_u8 *data, const aw_u8 *end, aw_u32 off, aw_u32 n)
+{
+	if (off > AW_OFF_MAX)
+		return 0;
+#if defined(__BPF__)
+	{
+		aw_u64 o = off;
+		const aw_u8 *p;
+
+		__asm__ volatile("" : "+r"(o));
+		if (o > AW_OFF_MAX)
+			return 0;
+		p = data + o;
+		__asm__ volatile("" : "+r"(p));
+		return p + n > end ? 0 : p;
+	}
+#else
+	{
+		aw_u64 have = (aw_u64)(end - data);
+
+		return have < off || have - off < n ? 0 : data + off;
+	}
+#endif
+}
+
+/* ---- TCP options ---------------------------------------------------------- */
+
+/* A home may turn this into a subprogram of its own; see above. */
+#ifndef AW_SUBPROG
+#define AW_SUBPROG AW_FN
+#endif
+
+#define AW_OPT_BYTES 40 /* most that a data offset of 15 leaves */
+
+/*
+ * The options, and room behind them for the longest that could start at the
+ * last byte: a bound on the start alone is then enough for the verifier. Where
+ * the next option starts is kept here too: of memory the verifier knows nothing,
+ * so that it takes each turn of the loop once, not once for every way to it.
+ */
+struct aw_opt_buf {
+	aw_u8 b[AW_OPT_BYTES + 40];
+	aw_u32 at;
+};
+
+/* The compiler must not carry o->at or s->opts in a register around the loop. */
+#if defined(__BPF__)
+#define AW_OPT_FORGET() __asm__ volatile("" ::: "memory")
+#else
+#define AW_OPT_FORGET() ((void)0)
+#endif
+
+/* Reads n bytes of options into s, whose fields have their defaults. Returns 0. */
+AW_SUBPROG int aw_parse_options(struct aw_opt_buf *o, aw_u32 n, struct aw_seg *s)
+{
+	int turn;
+
+	if (!o || !s || n > AW_OPT_BYTES)
+		return 0;
+	o->at = 0;
+	for (turn = 0; turn < AW_OPT_BYTES; turn++) {
+		aw_u32 kind, len, bit, i;
+		const aw_u8 *b;
+
+		AW_OPT_FORGET();
+		i = o->at;
+		if (i >= n || i >= AW_OPT_BYTES)
+			break;
+		b = o->b + i;
+		kind = b[0];
+		if (kind == 0) /* end of list; what follows is padding */
+			break;
+		if (kind == 1) {
+			o->at = i + 1;
+			continue;
+		}
+		len = b[1];
+		/* A length byte that is not there, or a length that cannot be. */
+		if (i + 2 > n || len < 2 || len > n - i)
+			goto unknown;
+		if (kind == 8 && len == 10) {
+			bit = AW_OPT_TS;
+			s->tsval = aw_opt32(b + 2);
+			s->tsecr = aw_opt32(b + 6);
+		} else if (kind == 5 && (len == 10 || len == 18 || len == 26 || len == 34)) {
+			aw_u32 blocks = len >> 3, k;
+
+			bit = AW_OPT_SACK;
+			s->n_sack = blocks;
+			for (k = 0; k < AW_SACK_BLOCKS; k++) {
+				if (k >= blocks)
+					break;
+				s->sack[2 * k] = aw_opt32(b + 2 + 8 * k);
+				s->sack[2 * k + 1] = aw_opt32(b + 6 + 8 * k);
+			}
+		} else if ((kind == 172 || kind == 174) &&
+			   (len == 2 || len == 5 || len == 8 || len == 11)) {
+			/* Either order of RFC 9768 §3.2.3 (EE0B ECEB EE1B, EE1B ECEB
+			 * EE0B) has ECEB second; a short option drops the last ones. */
+			bit = AW_OPT_ACCECN;
+			if (len >= 8)
+				s->ce_bytes = (aw_u32)b[5] << 16 | (aw_u32)b[6] << 8 | b[7];
+		} else if (kind == 2 && len == 4) {
+			bit = AW_OPT_MSS;
+			s->mss = (aw_u16)(b[2] << 8 | b[3]);
+		} else if (kind == 3 && len == 3) {
+			bit = AW_OPT_WSCALE;
+			s->wscale = b[2] < 14 ? b[2] : 14;
+		} else if (kind == 4 && len == 2) {
+			bit = AW_OPT_SACK_OK;
+		} else {
+			bit = AW_OPT_UNKNOWN;
+		}
+		/* Which of two would the peer believe? */
+		if (s->opts & bit)
+			bit |= AW_OPT_UNKNOWN;
+		s->opts |= (aw_u16)bit;
+		o->at = i + len;
+	}
+	return 0;
+unknown:
+	s->opts |= AW_OPT_UNKNOWN;
+	return 0;
+}
+
+/* ---- segments ------------------------------------------------------------- */
+
+AW_FN void aw_addr4(struct aw_addr *a, const aw_u8 *p)
+{
+	a->w[0] = aw_raw32(p);
+	a->w[1] = 0;
+	a->w[2] = 0;
+	a->w[3] = 0;
+}
+
+AW_FN void aw_addr6(struct aw_addr *a, const aw_u8 *p)
+{
+	a->w[0] = aw_raw32(p);
+	a->w[1] = aw_raw32(p + 4);
+	a->w[2] = aw_raw32(p + 8);
+	a->w[3] = aw_raw32(p + 12);
+}
+
+AW_FN void aw_seg_ip4(struct aw_seg *s, const aw_u8 *ip)
+{
+	s->ip_version = 4;
+	s->ip_ecn = ip[1] & 3;
+	s->ttl = ip[8];
+	aw_addr4(&s->src, ip + 12);
+	aw_addr4(&s->dst, ip + 16);
+}
+
+AW_FN void aw_seg_ip6(struct aw_seg *s, const aw_u8 *ip)
+{
+	s->ip_version = 6;
+	s->ip_ecn = ip[1] >> 4 & 3;
+	s->ttl = ip[7];
+	aw_addr6(&s->src, ip + 8);
+	aw_addr6(&s->dst, ip + 24);
+}
+
+/* The fixed 20 bytes of the TCP header; options are as if there were none. */
+AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4_off,
+		      aw_u32 l4_len, aw_u32 len)
+{
+	s->sport = aw_raw16(t);
+	s->dport = aw_raw16(t + 2);
+	s->wscale = 0;
+	s->seq = aw_get32(t + 4);
+	s->ack = aw_get32(t + 8);
+	s->flags = (aw_u16)(aw_get16(t + 12) & 0xfff);
+	s->window = aw_get16(t + 14);
+	s->payload = len - (l4_off - l3_off) - l4_len;
+	s->len = len;
+	s->mss = 0;
+	s->opts = 0;
+	s->tsval = 0;
+	s->tsecr = 0;
+	s->ce_bytes = ~0U;
+	s->n_sack = 0;
+	s->l3_off = (aw_u16)l3_off;
+	s->l4_off = (aw_u16)l4_off;
+	s->l4_len = (aw_u16)l4_len;
+	s->reserved = 0;
+}
+
+/* TCP behind the IP header at l3, l3_len bytes of it, len bytes of IP packet. */
+AW_FN int aw_fast_tcp(const aw_u8 *l3, const aw_u8 *end, aw_u32 l3_off, aw_u32 l3_len,
+		      aw_u32 len, struct aw_seg *s)
+{
+	const aw_u8 *t = l3 + l3_len;
+	aw_u32 doff = t[12] >> 4;
+
+	if (doff == 8) {
+		/* NOP NOP timestamps: RFC 7323 appendix A, and every Linux. */
+		if (len < l3_len + 32 || t + 32 > end || aw_raw32(t + 20) != AW_NET32(0x0101080a))
+			return 0;
+		aw_seg_tcp(s, t, l3_off, l3_off + l3_len, 32, len);
+		s->opts = AW_OPT_TS;
+		s->tsval = aw_get32(t + 24);
+		s->tsecr = aw_get32(t + 28);
+		return 1;
+	}
+	if (doff != 5 || len < l3_len + 20)
+		return 0;
+	aw_seg_tcp(s, t, l3_off, l3_off + l3_len, 20, len);
+	return 1;
+}
+
+/* 1 and s filled when the segment has the usual shape; else 0, s undefined. */
+AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
+			struct aw_seg *s)
+{
+	aw_u32 l3_off = link == AW_LINK_ETHERNET ? 14 : 0, len;
+	const aw_u8 *ip = data + l3_off;
+
+	/* Natively even the sum of data and a length must stay inside. */
+#if defined(__BPF__)
+	if (ip + 40 > end)
+		return 0;
+#else
+	if (end - data < (long)l3_off + 40)
+		return 0;
+#endif
+	if (total_len < l3_off)
+		return 0;
+	if (ip[0] == 0x45) {
+		if (l3_off && aw_raw16(data + 12) != AW_NET16(0x0800))
+			return 0;
+		if (ip[9] != 6 || aw_raw16(ip + 6) & AW_NET16(0x3fff))
+			return 0;
+		len = aw_get16(ip + 2);
+		/* 0 (BIG TCP) and what does not fit are for the general reader. */
+		if (len > total_len - l3_off || !aw_fast_tcp(ip, end, l3_off, 20, len, s))
+			return 0;
+		aw_seg_ip4(s, ip);
+		return 1;
+	}
+	if (ip[0] >> 4 != 6 || ip[6] != 6)
+		return 0;
+	if (l3_off && aw_raw16(data + 12) != AW_NET16(0x86dd))
+		return 0;
+#if defined(__BPF__)
+	if (ip + 60 > end)
+		return 0;
+#else
+	if (end - ip < 60)
+		return 0;
+#endif
+	len = 40 + aw_get16(ip + 4);
+	if (len > total_len - l3_off || !aw_fast_tcp(ip, end, l3_off, 40, len, s))
+		return 0;
+	aw_seg_ip6(s, ip);
+	return 1;
+}
+
+/* The TCP header at l4_off of an IP packet of len bytes at l3_off. */
+AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off,
+					  aw_u32 l4_off, aw_u32 len, struct aw_seg *s)
+{
+	const aw_u8 *t = aw_at(data, end, l4_off, 20);
+	struct aw_opt_buf o;
+	aw_u32 l4_len, n, i;
+
+	if (!t)
+		return AW_PARSE_TRUNCATED;
+	l4_len = (t[12] >> 4) * 4;
+	if (l4_len < 20 || len < l4_off - l3_off + l4_len)
+		return AW_PARSE_MALFORMED;
+	if (!aw_at(data, end, l4_off, l4_len))
+		return AW_PARSE_TRUNCATED;
+	aw_seg_tcp(s, t, l3_off, l4_off, l4_len, len);
+	if (l4_len == 20)
+		return AW_PARSE_OK;
+
+	/* Word by word, each within bounds of its own: the verifier wants constants. */
+	n = l4_len - 20;
+	for (i = 0; i < sizeof(o.b); i += 4) {
+		aw_u32 w = 0;
+
+		if (i < AW_OPT_BYTES && i < n) {
+#if defined(__BPF__)
+			if (t + 24 + i > end)
+				return AW_PARSE_TRUNCATED;
+#endif
+			w = aw_raw32(t + 20 + i);
+		}
+		__builtin_memcpy(o.b + i, &w, 4);
+	}
+	aw_parse_options(&o, n, s);
+	return AW_PARSE_OK;
+}
+
+/*
+ * IPv6 headers before TCP: at most four, as RFC 8200 §4.1 lists them without
+ * the fragment (which is told apart) and the encrypted or authenticated ones
+ * (which are not ours). Returns the offset of TCP, or -status.
+ */
+AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 next)
+{
+	aw_u32 off = l3_off + 40;
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		const aw_u8 *h;
+
+		if (next == 6)
+			return (aw_s32)off;
+		if (next != 0 && next != 43 && next != 60 && next != 44)
+			return -AW_PARSE_NOT_TCP;
+		h = aw_at(data, end, off, 8);
+		if (!h)
+			return -AW_PARSE_TRUNCATED;
+		if (next == 44) /* with UDP or ICMP inside it is not ours either */
+			return h[0] == 6 || h[0] == 0 || h[0] == 43 || h[0] == 60 ?
+				       -AW_PARSE_FRAGMENT : -AW_PARSE_NOT_TCP;
+		next = h[0];
+		off += (h[1] + 1U) * 8;
+	}
+	return -AW_PARSE_MALFORMED;
+}
+
+AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
+					    aw_u32 total_len, struct aw_seg *s)
+{
+	aw_u32 l3_off = 0, len, have, version;
+	const aw_u8 *p;
+	aw_s32 l4;
+
+	if (link == AW_LINK_ETHERNET) {
+		aw_u32 type;
+
+		p = aw_at(data, end, 12, 2);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
+		type = aw_get16(p);
+		l3_off = 14;
+		/* 802.1Q, 802.1ad; by hand, so that the offsets stay constants */
+		if (type == 0x8100 || type == 0x88a8) {
+			p = aw_at(data, end, 16, 2);
+			if (!p)
+				return AW_PARSE_TRUNCATED;
+			type = aw_get16(p);
+			l3_off = 18;
+			if (type == 0x8100 || type == 0x88a8) {
+				p = aw_at(data, end, 20, 2);
+				if (!p)
+					return AW_PARSE_TRUNCATED;
+				type = aw_get16(p);
+				l3_off = 22;
+			}
+		}
+		if (type != 0x0800 && type != 0x86dd)
+			return AW_PARSE_NOT_TCP;
+		p = aw_at(data, end, l3_off, 20);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
+		version = type == 0x0800 ? 4 : 6;
+		if (p[0] >> 4 != version)
+			return AW_PARSE_MALFORMED;
+	} else {
+		p = aw_at(data, end, 0, 20);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
+		version = p[0] >> 4;
+		if (version != 4 && version != 6)
+			return AW_PARSE_NOT_TCP;
+	}
+	if (total_len < l3_off + 20)
+		return AW_PARSE_MALFORMED;
+	have = total_len - l3_off;
+
+	if (version == 4) {
+		l4 = (p[0] & 15) * 4;
+		if (l4 < 20)
+			return AW_PARSE_MALFORMED;
+		if (p[9] != 6)
+			return AW_PARSE_NOT_TCP;
+		if (aw_get16(p + 6) & 0x3fff)
+			return AW_PARSE_FRAGMENT;
+		len = aw_get16(p + 2);
+		l4 += (aw_s32)l3_off;
+		aw_seg_ip4(s, p);
+	} else {
+		p = aw_at(data, end, l3_off, 40);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
+		l4 = aw_general_ip6(data, end, l3_off, p[6]);
+		if (l4 < 0)
+			return (enum aw_parse_status)-l4;
+		len = aw_get16(p + 4);
+		if (len)
+			len += 40;
+		aw_seg_ip6(s, p);
+	}
+	/* 0: Linux' BIG TCP, or a jumbogram (RFC 2675). Then the packet says. */
+	if (!len)
+		len = have;
+	/* Shorter is padding (Ethernet's 60 bytes); longer cannot be. */
+	if (len > have)
+		return AW_PARSE_MALFORMED;
+	return aw_general_tcp(data, end, l3_off, (aw_u32)l4, len, s);
+}
+
+/*
+ * [data, end) are the bytes at hand, from the link header (enum aw_link) on;
+ * total_len is the length of the whole packet they begin (skb->len), which is
+ * more when they are only its linear or captured part. s is defined when
+ * AW_PARSE_OK is returned.
+ */
+AW_FN enum aw_parse_status aw_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
+				    aw_u32 total_len, struct aw_seg *s)
+{
+	if (AW_LIKELY(aw_parse_fast(data, end, link, total_len, s)))
+		return AW_PARSE_OK;
+	return aw_parse_general(data, end, link, total_len, s);
+}
 
 #endif
