@@ -1,1 +1,41 @@
-//! Sans-IO links and queues: rate, delay, loss, reordering, duplication, drop-tail.
+//! Network elements without I/O and without a clock.
+//!
+//! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that
+//! sends at a rate, and a delay line that may jitter, lose, duplicate or
+//! overtake. Time comes in as an argument, in integer nanoseconds from any
+//! origin; packets come in as an opaque value (a buffer, or an index into a
+//! pool) with a length. The same element therefore serves the discrete-event
+//! simulator and the emulator that stands between two live network namespaces.
+//!
+//! ```
+//! use ackwise_net::{Departure, Link, LinkConfig, Verdict};
+//!
+//! // 8 Mbit/s is one byte a microsecond.
+//! let mut link = Link::drop_tail(LinkConfig {
+//!     rate_bps: Some(8_000_000),
+//!     delay_ns: 5_000_000,
+//!     ..LinkConfig::default()
+//! });
+//! assert!(matches!(link.enqueue("hello", 1000, 0), Verdict::Queued));
+//! let due = link.next_wakeup().unwrap();
+//! assert_eq!(due, 6_000_000);
+//! assert!(link.pop_due(due - 1).is_none());
+//! assert!(matches!(
+//!     link.pop_due(due),
+//!     Some(Departure::Delivered { packet: "hello", copies: 1, due_ns: 6_000_000 })
+//! ));
+//! ```
+#![forbid(unsafe_code)]
+
+mod link;
+mod queue;
+mod rng;
+mod serialiser;
+
+pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
+pub use queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+pub use rng::{Probability, Rng};
+pub use serialiser::Serialiser;
+
+/// A point in time or a span, in nanoseconds. The origin is the caller's.
+pub type Nanos = u64;

@@ -1,0 +1,442 @@
+//! One direction of a wire.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::Nanos;
+use crate::queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+use crate::rng::{Probability, Rng};
+use crate::serialiser::Serialiser;
+
+/// Packets that overtake others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reorder {
+    /// How often a packet is held back.
+    pub probability: Probability,
+    /// How much longer than the others it then takes.
+    pub extra_delay_ns: Nanos,
+}
+
+/// What a link does to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits a second; `None` sends at once.
+    pub rate_bps: Option<u64>,
+    /// What waits in front of the wire, for the drop-tail queue.
+    pub queue: QueueLimit,
+    /// From the last bit sent to the packet's arrival.
+    pub delay_ns: Nanos,
+    /// Each packet's delay varies uniformly by ± this much, but is never
+    /// negative. Order is kept: a packet that draws a short delay waits for the
+    /// one before it.
+    pub jitter_ns: Nanos,
+    /// Packets that the wire loses. A lost packet has used its time on the wire.
+    pub loss: Probability,
+    /// Packets that arrive twice.
+    pub duplicate: Probability,
+    /// Packets that are overtaken.
+    pub reorder: Option<Reorder>,
+    /// Of every random draw.
+    pub seed: u64,
+}
+
+impl Default for LinkConfig {
+    /// A wire that does nothing: no rate, no delay, no limit, no loss.
+    fn default() -> Self {
+        Self {
+            rate_bps: None,
+            queue: QueueLimit::Unlimited,
+            delay_ns: 0,
+            jitter_ns: 0,
+            loss: Probability::ZERO,
+            duplicate: Probability::ZERO,
+            reorder: None,
+            seed: 0,
+        }
+    }
+}
+
+/// What became of an offered packet.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict<P> {
+    /// It waits, or is on the wire.
+    Queued,
+    /// It was turned away, and is handed back.
+    Rejected(P, DropCause),
+}
+
+/// A packet that leaves the link.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Departure<P> {
+    /// It arrived.
+    Delivered {
+        /// The packet.
+        packet: P,
+        /// How many times: 2 if the wire duplicated it.
+        copies: u32,
+        /// When it was due; at most the time that was asked for.
+        due_ns: Nanos,
+    },
+    /// It did not; handed back so that its buffer can be used again.
+    Dropped {
+        /// The packet.
+        packet: P,
+        /// Why.
+        cause: DropCause,
+    },
+}
+
+/// What a link has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets offered.
+    pub offered_packets: u64,
+    /// Bytes offered.
+    pub offered_bytes: u64,
+    /// Packets put on the wire, lost ones among them.
+    pub sent_packets: u64,
+    /// Bytes put on the wire.
+    pub sent_bytes: u64,
+    /// Packets that arrived, a duplicated one once.
+    pub delivered_packets: u64,
+    /// Bytes that arrived, of a duplicated packet once.
+    pub delivered_bytes: u64,
+    /// Packets turned away by a full queue.
+    pub dropped_queue: u64,
+    /// Packets dropped by the discipline's choice.
+    pub dropped_discipline: u64,
+    /// Packets lost by the wire.
+    pub dropped_wire: u64,
+    /// Packets that arrived twice.
+    pub duplicated: u64,
+    /// Packets held back so that others overtook them.
+    pub reordered: u64,
+    /// The longest queue, in packets.
+    pub queue_max_packets: usize,
+    /// The longest queue, in bytes.
+    pub queue_max_bytes: u64,
+    /// Packets waiting × nanoseconds; divide by a time for the mean.
+    pub queue_packet_ns: u128,
+    /// Bytes waiting × nanoseconds.
+    pub queue_byte_ns: u128,
+    /// The longest time that a packet waited for the wire.
+    pub wait_max_ns: Nanos,
+}
+
+impl LinkStats {
+    /// Packets discarded for any cause.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_queue + self.dropped_discipline + self.dropped_wire
+    }
+
+    /// Mean queue in packets over `span_ns`.
+    #[must_use]
+    pub fn queue_mean_packets(&self, span_ns: Nanos) -> f64 {
+        self.queue_packet_ns as f64 / span_ns.max(1) as f64
+    }
+
+    /// Mean queue in bytes over `span_ns`.
+    #[must_use]
+    pub fn queue_mean_bytes(&self, span_ns: Nanos) -> f64 {
+        self.queue_byte_ns as f64 / span_ns.max(1) as f64
+    }
+}
+
+/// On its way along the wire.
+#[derive(Debug)]
+struct InFlight<P> {
+    due: Nanos,
+    order: u64,
+    copies: u32,
+    len: u32,
+    packet: P,
+}
+
+impl<P> InFlight<P> {
+    fn key(&self) -> (Nanos, u64) {
+        (self.due, self.order)
+    }
+}
+
+impl<P> PartialEq for InFlight<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl<P> Eq for InFlight<P> {}
+impl<P> PartialOrd for InFlight<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<P> Ord for InFlight<P> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// One direction of a wire: queue → serialiser → delay line.
+///
+/// Call [`enqueue`](Self::enqueue) when a packet arrives, and
+/// [`pop_due`](Self::pop_due) until it returns `None` whenever
+/// [`next_wakeup`](Self::next_wakeup) has passed. Time must not go back; if it
+/// does, the link takes the latest time that it has seen.
+///
+/// In steady state nothing is allocated: the rings keep their capacity.
+#[derive(Debug)]
+pub struct Link<P, Q = DropTail<P>> {
+    config: LinkConfig,
+    queue: Q,
+    serialiser: Serialiser,
+    /// In order of arrival, which is order of due time.
+    ring: VecDeque<InFlight<P>>,
+    /// Those held back by [`Reorder`].
+    late: BinaryHeap<Reverse<InFlight<P>>>,
+    evicted: VecDeque<Evicted<P>>,
+    last_due: Nanos,
+    order: u64,
+    now: Nanos,
+    loss_rng: Rng,
+    duplicate_rng: Rng,
+    reorder_rng: Rng,
+    jitter_rng: Rng,
+    stats: LinkStats,
+}
+
+impl<P> Link<P> {
+    /// A link with a drop-tail queue of the configured limit.
+    #[must_use]
+    pub fn drop_tail(config: LinkConfig) -> Self {
+        Self::with_queue(config, DropTail::new(config.queue))
+    }
+}
+
+impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
+    /// A link with a queue of any discipline; `config.queue` is not looked at.
+    #[must_use]
+    pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
+        Self {
+            config,
+            queue,
+            serialiser: Serialiser::new(config.rate_bps),
+            ring: VecDeque::with_capacity(64),
+            late: BinaryHeap::new(),
+            evicted: VecDeque::new(),
+            last_due: 0,
+            order: 0,
+            now: 0,
+            loss_rng: Rng::stream(config.seed, 1),
+            duplicate_rng: Rng::stream(config.seed, 2),
+            reorder_rng: Rng::stream(config.seed, 3),
+            jitter_rng: Rng::stream(config.seed, 4),
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// What the link does.
+    #[must_use]
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// Packets that wait in the queue.
+    #[must_use]
+    pub fn queue_packets(&self) -> usize {
+        self.queue.packets()
+    }
+
+    /// Bytes that wait in the queue.
+    #[must_use]
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    /// Packets that wait or are on the wire.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.queue.packets() + self.ring.len() + self.late.len()
+    }
+
+    /// The queue discipline.
+    #[must_use]
+    pub fn queue(&self) -> &Q {
+        &self.queue
+    }
+
+    /// Offers a packet of `len` bytes at `now`.
+    pub fn enqueue(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
+        self.advance(now);
+        self.stats.offered_packets += 1;
+        self.stats.offered_bytes += u64::from(len);
+        let queued = Queued {
+            packet,
+            len,
+            arrived_ns: self.now,
+        };
+        if let Err(rejected) = self.queue.enqueue(queued, &mut self.evicted) {
+            self.count_drop(rejected.cause);
+            return Verdict::Rejected(rejected.queued.packet, rejected.cause);
+        }
+        // A packet that finds the wire free never waits.
+        self.transmit();
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
+        Verdict::Queued
+    }
+
+    /// When to call [`pop_due`](Self::pop_due) next, or `None` if the link is
+    /// empty.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        if !self.evicted.is_empty() {
+            return Some(self.now);
+        }
+        let ring = self.ring.front().map(|flying| flying.due);
+        let late = self.late.peek().map(|flying| flying.0.due);
+        // One that waits can arrive before one that is held back, so the wire's
+        // next free moment matters only when nothing ordered is in flight.
+        let free = (ring.is_none() && self.queue.packets() > 0)
+            .then(|| self.serialiser.free_at().max(self.now));
+        [ring, late, free].into_iter().flatten().min()
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival.
+    pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
+        self.advance(now);
+        if let Some(evicted) = self.evicted.pop_front() {
+            self.count_drop(evicted.cause);
+            return Some(Departure::Dropped {
+                packet: evicted.queued.packet,
+                cause: evicted.cause,
+            });
+        }
+        let from_ring = match (self.ring.front(), self.late.peek()) {
+            (Some(ring), Some(Reverse(late))) => ring.key() < late.key(),
+            (ring, _) => ring.is_some(),
+        };
+        let next_due = if from_ring {
+            self.ring.front().map(|flying| flying.due)
+        } else {
+            self.late.peek().map(|flying| flying.0.due)
+        };
+        if next_due? > self.now {
+            return None;
+        }
+        let flying = if from_ring {
+            self.ring.pop_front()?
+        } else {
+            self.late.pop()?.0
+        };
+        if flying.copies == 0 {
+            self.count_drop(DropCause::Wire);
+            return Some(Departure::Dropped {
+                packet: flying.packet,
+                cause: DropCause::Wire,
+            });
+        }
+        self.stats.delivered_packets += 1;
+        self.stats.delivered_bytes += u64::from(flying.len);
+        Some(Departure::Delivered {
+            packet: flying.packet,
+            copies: flying.copies,
+            due_ns: flying.due,
+        })
+    }
+
+    fn count_drop(&mut self, cause: DropCause) {
+        match cause {
+            DropCause::QueueFull => self.stats.dropped_queue += 1,
+            DropCause::Discipline => self.stats.dropped_discipline += 1,
+            DropCause::Wire => self.stats.dropped_wire += 1,
+        }
+    }
+
+    /// Lets everything happen that happens until `now`.
+    fn advance(&mut self, now: Nanos) {
+        let target = now.max(self.now);
+        while self.queue.packets() > 0 && self.serialiser.free_at() <= target {
+            self.tick(self.serialiser.free_at().max(self.now));
+            self.transmit();
+        }
+        self.tick(target);
+    }
+
+    /// Moves the clock, and charges the queue for the time.
+    fn tick(&mut self, now: Nanos) {
+        let span = u128::from(now - self.now);
+        self.stats.queue_packet_ns += span * self.queue.packets() as u128;
+        self.stats.queue_byte_ns += span * u128::from(self.queue.bytes());
+        self.now = now;
+    }
+
+    /// Starts to send if the wire is free and something waits.
+    fn transmit(&mut self) {
+        while self.serialiser.free_at() <= self.now {
+            let Some(queued) = self.queue.dequeue(self.now, &mut self.evicted) else {
+                return;
+            };
+            self.launch(queued);
+        }
+    }
+
+    fn launch(&mut self, queued: Queued<P>) {
+        let left = self.serialiser.send(queued.len, self.now);
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += u64::from(queued.len);
+        self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);
+
+        // Every packet draws from every stream that is on, lost or not, so that
+        // the fate of one does not change the draws of the next.
+        let lost = self.loss_rng.happens(self.config.loss);
+        let twice = self.duplicate_rng.happens(self.config.duplicate);
+        let held_back = self
+            .config
+            .reorder
+            .filter(|reorder| self.reorder_rng.happens(reorder.probability));
+        let jitter = match self.config.jitter_ns {
+            0 => 0,
+            most => self.jitter_rng.below(most.saturating_add(1)),
+        };
+
+        let due = left
+            .saturating_add(self.config.delay_ns)
+            .saturating_add(jitter);
+        self.order += 1;
+        let mut flying = InFlight {
+            due,
+            order: self.order,
+            copies: 1,
+            len: queued.len,
+            packet: queued.packet,
+        };
+        if lost {
+            flying.copies = 0;
+        } else if twice {
+            flying.copies = 2;
+            self.stats.duplicated += 1;
+        }
+        match held_back {
+            Some(reorder) => {
+                if !lost {
+                    self.stats.reordered += 1;
+                }
+                flying.due = due.saturating_add(reorder.extra_delay_ns);
+                self.late.push(Reverse(flying));
+            }
+            None => {
+                flying.due = due.max(self.last_due);
+                self.last_due = flying.due;
+                self.ring.push_back(flying);
+            }
+        }
+    }
+}

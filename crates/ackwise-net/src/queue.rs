@@ -1,0 +1,140 @@
+//! Queue disciplines: who waits, and who is turned away.
+
+use std::collections::VecDeque;
+
+use crate::Nanos;
+
+/// A packet that waits, with what a discipline may decide by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queued<P> {
+    /// The packet itself; a discipline that looks inside bounds `P`.
+    pub packet: P,
+    /// Bytes that it takes on the wire.
+    pub len: u32,
+    /// When it arrived at the queue.
+    pub arrived_ns: Nanos,
+}
+
+/// Why a packet was discarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DropCause {
+    /// The queue had no room.
+    QueueFull,
+    /// The discipline chose to drop (early drop, ACK filter, …).
+    Discipline,
+    /// The wire lost it.
+    Wire,
+}
+
+/// A packet that a discipline discards although it, or another in its place,
+/// had been accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evicted<P> {
+    /// What was discarded.
+    pub queued: Queued<P>,
+    /// Why.
+    pub cause: DropCause,
+}
+
+/// The waiting room in front of a serialiser.
+///
+/// The packet that is being sent is no longer in the queue. A discipline may
+/// discard at arrival (return the packet), or later any that it holds (push
+/// them to `evicted`): RED is the former, CoDel and an ACK filter the latter.
+pub trait QueueDiscipline<P> {
+    /// Takes a packet in, or returns it with the cause of its rejection.
+    ///
+    /// # Errors
+    /// The packet was not taken in.
+    fn enqueue(
+        &mut self,
+        queued: Queued<P>,
+        evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<(), Evicted<P>>;
+
+    /// Chooses the next packet to send at `now`.
+    fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>>;
+
+    /// Packets that wait.
+    fn packets(&self) -> usize;
+
+    /// Bytes that wait.
+    fn bytes(&self) -> u64;
+}
+
+/// How much a queue holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// At most so many packets.
+    Packets(usize),
+    /// At most so many bytes; a packet that would exceed it is turned away.
+    Bytes(u64),
+    /// Everything is taken in.
+    Unlimited,
+}
+
+/// First in, first out; what finds no room is dropped.
+#[derive(Debug, Clone)]
+pub struct DropTail<P> {
+    limit: QueueLimit,
+    waiting: VecDeque<Queued<P>>,
+    bytes: u64,
+}
+
+impl<P> DropTail<P> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(limit: QueueLimit) -> Self {
+        let room = match limit {
+            QueueLimit::Packets(packets) => packets.min(4096),
+            QueueLimit::Bytes(bytes) => usize::try_from(bytes / 512).map_or(4096, |n| n.min(4096)),
+            QueueLimit::Unlimited => 64,
+        };
+        Self {
+            limit,
+            waiting: VecDeque::with_capacity(room),
+            bytes: 0,
+        }
+    }
+
+    fn has_room(&self, len: u32) -> bool {
+        match self.limit {
+            QueueLimit::Packets(packets) => self.waiting.len() < packets,
+            QueueLimit::Bytes(bytes) => self.bytes + u64::from(len) <= bytes,
+            QueueLimit::Unlimited => true,
+        }
+    }
+}
+
+impl<P> QueueDiscipline<P> for DropTail<P> {
+    fn enqueue(
+        &mut self,
+        queued: Queued<P>,
+        _evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<(), Evicted<P>> {
+        if !self.has_room(queued.len) {
+            return Err(Evicted {
+                queued,
+                cause: DropCause::QueueFull,
+            });
+        }
+        self.bytes += u64::from(queued.len);
+        self.waiting.push_back(queued);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _now: Nanos, _evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
+        let queued = self.waiting.pop_front()?;
+        self.bytes -= u64::from(queued.len);
+        Some(queued)
+    }
+
+    fn packets(&self) -> usize {
+        self.waiting.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
