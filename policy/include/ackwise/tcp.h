@@ -83,7 +83,7 @@ struct aw_seg {
 	aw_u16 opts;	/* enum aw_tcp_opt */
 	aw_u32 tsval, tsecr; /* with AW_OPT_TS */
 	aw_u32 ce_bytes;     /* the ECEB field with AW_OPT_ACCECN, 24 bits; ~0 absent */
-	aw_u32 n_sack;	     /* blocks in sack[]; what lies behind them is not written */
+	aw_u32 n_sack;	     /* blocks in sack[]; the rest of it is 0 */
 	aw_u32 sack[2 * AW_SACK_BLOCKS]; /* left, right, host order, as received */
 	aw_u16 l3_off, l4_off, l4_len;	 /* l4_len: the TCP header with options */
 	aw_u16 reserved;
@@ -330,6 +330,8 @@ AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4
 	s->tsecr = 0;
 	s->ce_bytes = ~0U;
 	s->n_sack = 0;
+	s->sack[0] = s->sack[1] = s->sack[2] = s->sack[3] = 0;
+	s->sack[4] = s->sack[5] = s->sack[6] = s->sack[7] = 0;
 	s->l3_off = (aw_u16)l3_off;
 	s->l4_off = (aw_u16)l4_off;
 	s->l4_len = (aw_u16)l4_len;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * every-n: one ACK for n data segments, the delayed-ACK factor d of RFC 5681
- * §4.2 made a number. Bytes are counted, not packets: RFC 1122 §4.2.3.2 speaks
- * of full-sized segments.
+ * §4.2 made a number. Full-sized segments are counted (RFC 1122 §4.2.3.2).
+ *
+ * An ACK leaves when the next one, if it covers as many segments more as this
+ * one did, would cover more than n: so n is kept to whether the receiver itself
+ * acknowledges every segment or every second one.
  */
 #ifndef ACKWISE_POLICY_EVERY_N_H
 #define ACKWISE_POLICY_EVERY_N_H
@@ -17,23 +20,36 @@
 	P(0, n, "segments", 8, 1, 256, "data segments that one ACK covers") \
 	P(1, warm, "segments", 16, 0, 1000000, "first segments of a flow, whose ACKs all pass")
 
+#define P(i, name, unit, def, min, max, what) AW_EVERY_N_##name = i,
+enum aw_every_n_param { AW_EVERY_N_PARAMS(P) };
+#undef P
+
 struct aw_every_n_state {
-	aw_u32 seen; /* segments covered so far, saturating at warm */
+	aw_u32 seen;	/* segments covered so far, saturating at warm */
+	aw_u32 pending; /* segments that the last candidate covered, if it was held */
 };
 
 AW_FN struct aw_verdict aw_every_n_step(struct aw_every_n_state *s, const struct aw_cfg *c,
 					const struct aw_event *e)
 {
-	aw_u32 n = c->param[0], warm = c->param[1];
+	aw_u32 n = c->param[AW_EVERY_N_n], warm = c->param[AW_EVERY_N_warm], step;
 
-	if (e->kind != AW_EV_ACK)
+	if (e->kind == AW_EV_DATA)
 		return aw_send();
-	if (s->seen < warm) {
-		s->seen = aw_min(warm, s->seen + aw_max(e->segments, 1));
+	if (e->kind != AW_EV_ACK) {
+		s->pending = 0;
 		return aw_send();
 	}
-	/* The next ACK covers one segment more at least: n is a ceiling. */
-	return e->segments >= n ? aw_send() : aw_hold(e->hold_us);
+	step = e->segments > s->pending ? e->segments - s->pending : 0;
+	s->pending = 0;
+	if (s->seen < warm) {
+		s->seen = aw_min(warm, s->seen + aw_min(aw_max(step, 1), warm));
+		return aw_send();
+	}
+	if ((e->flags & AW_A_MUST_SEND) || e->segments >= n || step > n - e->segments)
+		return aw_send();
+	s->pending = e->segments;
+	return aw_hold(e->hold_us);
 }
 
 #endif

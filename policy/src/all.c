@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Instantiates everything in include/, once, with external linkage: what
+ * check.sh compiles for every kind of home, and looks for undefined symbols in.
+ */
+#include "ackwise/flow.h"
+
+int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
+		 struct aw_seg *s);
+int aw_all_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
+		struct aw_seg *s);
+int aw_all_step(union aw_policy_state *s, const struct aw_cfg *c, const struct aw_event *e,
+		struct aw_verdict *v);
+int aw_all_handshake(struct aw_handshake *h, const struct aw_seg *s, int acks, aw_u64 now_us);
+int aw_all_init(struct aw_flow *f, const struct aw_handshake *h, aw_u64 now_us);
+int aw_all_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		aw_u32 segments, const aw_u64 *now_us);
+int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+	       const aw_u64 *now_us, struct aw_decision *d);
+int aw_all_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		aw_u64 now_us);
+
+int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
+		 struct aw_seg *s)
+{
+	return (int)aw_parse(data, end, link, total_len, s);
+}
+
+int aw_all_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
+		struct aw_seg *s)
+{
+	return aw_parse_fast(data, end, link, total_len, s);
+}
+
+int aw_all_step(union aw_policy_state *s, const struct aw_cfg *c, const struct aw_event *e,
+		struct aw_verdict *v)
+{
+	*v = aw_policy_step(s, c, e);
+	return 0;
+}
+
+int aw_all_handshake(struct aw_handshake *h, const struct aw_seg *s, int acks, aw_u64 now_us)
+{
+	aw_handshake_seen(h, s, acks, now_us);
+	return 0;
+}
+
+int aw_all_init(struct aw_flow *f, const struct aw_handshake *h, aw_u64 now_us)
+{
+	aw_flow_init(f, h, now_us);
+	return 0;
+}
+
+int aw_all_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		aw_u32 segments, const aw_u64 *now_us)
+{
+	aw_flow_on_data(f, c, s, segments, *now_us);
+	return 0;
+}
+
+int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+	       const aw_u64 *now_us, struct aw_decision *d)
+{
+	aw_flow_on_ack(f, c, s, *now_us, d);
+	return 0;
+}
+
+int aw_all_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		aw_u64 now_us)
+{
+	aw_flow_left(f, c, s, now_us);
+	return 0;
+}
