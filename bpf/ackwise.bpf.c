@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ackwise: ACK thinning at the tc hook.
+ *
+ * Two programs see one interface: `acks` the direction in which ACKs pass (egress
+ * at a receiver or router, ingress at a sender), `data` the other one. What may
+ * be withheld is decided by ../policy, the same code that the simulator and the
+ * kernel patch run. This file is the home: it finds the flow, keeps the newest
+ * withheld ACK, and sees that it leaves in time.
+ *
+ *                              ┌──────────── flows (LRU) ────────────┐
+ *   data ──► parse ──► key ──► │ aw_flow, counters, handle of a slot │
+ *   acks ──► parse ──► key ──► └──────────────────┬──────────────────┘
+ *                               SEND │            │ HOLD
+ *                     supersede the  │            ▼
+ *                     slot, pass     │    slot {generation, state, newest frame}
+ *                                    ▼            │ deadline, slot, generation
+ *                                   out           ▼
+ *                                    ▲    FIFO of the hold-time class
+ *                                    │            │ the one timer, armed lazily
+ *     acks: cookie in the mark, slot │            ▼ still held?
+ *     EMITTED, same ACK: pass once   └── AF_PACKET or TAP ◄── ring buffer
+ *
+ * Why it is so:
+ *
+ * - No helper transmits a frame from a timer, so user space does, through the
+ *   very hook that the ACK was taken from. The cookie (SO_MARK) names the slot;
+ *   the slot's state, key and ACK number must agree too, so that a mark of the
+ *   user's own is never mistaken. The frame's own mark and priority come back.
+ *
+ * - A withheld ACK is never lost to a race. It is in a slot with a deadline in a
+ *   FIFO before it is swallowed, and only an ACK of the same flow with at least
+ *   its number, on its way out, marks the slot superseded. If two CPUs hold for
+ *   one flow at once, two slots are taken and both leave.
+ *
+ * - One FIFO per class of hold time, because D differs between flows (it scales
+ *   with RTT) and a FIFO must be in the order of its deadlines. Hold times are
+ *   rounded down to a class: early is always allowed. See timer.h.
+ *
+ * - One timer in all: an entry of an LRU map loses its timer at eviction, and a
+ *   bpf_timer per flow fails to allocate under load.
+ *
+ * - A slot goes FREE → HELD → SUPERSEDED → HELD … while its flow is hot (no trip
+ *   to the free list), and back to FREE when a deadline finds it superseded. An
+ *   entry of a FIFO is valid only for the generation that it names.
+ *
+ * - Swallowing must not look like a local drop: Linux TCP would shrink the
+ *   socket's window. tcx ignores STOLEN, so there the packet is redirected to an
+ *   interface that does not exist; under clsact it is STOLEN. At ingress, where
+ *   no local sender is hurt, it is SHOT.
+ *
+ * - Everything that fails, fails open: no slot, a full FIFO, a timer that does
+ *   not start, a frame that does not fit, user space silent for half a second.
+ *   The ACK passes, the flow is told that it left, a counter says why.
+ *
+ * - Flows are created by pure ACKs only and handshakes live in a map of their
+ *   own, so a SYN flood evicts neither flows nor holds.
+ *
+ * Only UAPI headers: nothing here needs the kernel's BTF.
+ */
+#define AW_BPF 1
+#define AW_SUBPROG __attribute__((noinline))
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include "ackwise_shared.h"
+#include "maps.h"
+#include "timer.h"
+#include "hold.h"
+#include "flows.h"
+
+/* aya wants classifier sections; libbpf would have "tc". */
+#ifndef AW_SEC
+#define AW_SEC(name) SEC("classifier")
+#endif
+
+/* Go on to the next program; the same number for tcx and direct action. */
+#define PASS TC_ACT_UNSPEC
+#define NOWHERE 0x7fffffff /* no interface has this index */
+
+static __always_inline int swallow(void)
+{
+	if (options.position == AW_AT_SENDER)
+		return TC_ACT_SHOT;
+	return options.clsact ? TC_ACT_STOLEN : bpf_redirect(NOWHERE, 0);
+}
+
+static __always_inline void note_late(struct aw_counters *c, __u64 late_ns)
+{
+	__u64 us = late_ns / NSEC_PER_USEC;
+	__u32 b = AW_LATE_BUCKETS - 1;
+
+	if (us < 16 * AW_LATE_FINE)
+		b = us / 16;
+	else if (us < 16 * AW_LATE_FINE + 256 * AW_LATE_COARSE)
+		b = AW_LATE_FINE + (us - 16 * AW_LATE_FINE) / 256;
+	c->late[b & (AW_LATE_BUCKETS - 1)]++;
+	if (us > c->late_max_us)
+		c->late_max_us = us;
+}
+
+enum returned { NOT_OURS, FRESH, STALE };
+
+/*
+ * A frame with our cookie. Ours only if the slot agrees; it may leave only if no
+ * newer ACK of its flow has left since.
+ */
+static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
+				struct aw_seg *seg, __u64 now)
+{
+	__u32 slot = skb->mark & AW_COOKIE_SLOT;
+	struct aw_counters *c = counters_here();
+	struct aw_slot *s = slot_at(slot);
+	struct aw_entry *f;
+	struct aw_lock *l;
+	__u64 deadline = 0;
+	__u32 mark = 0, priority = 0;
+	__u16 vlan_tci = 0, vlan_proto = 0;
+	int what = NOT_OURS, vlan = 0;
+
+	if (!c || !s)
+		return NOT_OURS;
+	bpf_spin_lock(&s->lock);
+	if ((s->state == SLOT_EMITTED || s->state == SLOT_STALE) && s->ack == seg->ack &&
+	    key_equal(&s->key, key)) {
+		what = s->state == SLOT_EMITTED ? FRESH : STALE;
+		s->state = SLOT_FREE;
+		s->generation++;
+		deadline = s->deadline_ns;
+		mark = s->mark;
+		priority = s->priority;
+		vlan = s->vlan_present;
+		vlan_tci = s->vlan_tci;
+		vlan_proto = s->vlan_proto;
+	}
+	bpf_spin_unlock(&s->lock);
+	if (what == NOT_OURS)
+		return NOT_OURS;
+	slot_release(slot);
+
+	f = bpf_map_lookup_elem(&flows, key);
+	l = f ? flow_lock(f) : 0;
+	if (f && l) {
+		__u64 now_us = now / NSEC_PER_USEC;
+
+		bpf_spin_lock(&l->lock);
+		if (what == FRESH && !aw_after(seg->ack, f->flow.acks.left_ack))
+			what = STALE;
+		if (what == FRESH) {
+			aw_flow_left(&f->flow, flow_cfg(), seg, now_us);
+			f->count.reemitted++;
+			f->count.reemitted_bytes += seg->len;
+		}
+		bpf_spin_unlock(&l->lock);
+	}
+	if (what == STALE) {
+		c->reemit_stale++;
+		return STALE;
+	}
+	c->reemitted++;
+	c->reemitted_bytes += seg->len;
+	note_late(c, now > deadline ? now - deadline : 0);
+	skb->mark = mark;
+	skb->priority = priority;
+	if (vlan)
+		bpf_skb_vlan_push(skb, vlan_proto, vlan_tci);
+	return FRESH;
+}
+
+/* Nothing is withheld, but the flow believes so until a deadline of its own. */
+static __always_inline void dry_expire(struct aw_entry *f, struct aw_counters *c, __u64 now)
+{
+	struct aw_seg s;
+
+	if (!f->dry_until_ns || now < f->dry_until_ns)
+		return;
+	__builtin_memset(&s, 0, sizeof(s));
+	s.ack = f->dry_ack;
+	s.tsval = f->dry_tsval;
+	s.window = f->dry_window;
+	s.opts = f->dry_opts;
+	s.len = f->dry_len;
+	aw_flow_left(&f->flow, flow_cfg(), &s,
+		     f->dry_until_ns / NSEC_PER_USEC);
+	f->dry_until_ns = 0;
+	f->count.reemitted++;
+	f->count.reemitted_bytes += f->dry_len;
+	c->reemitted++;
+	c->reemitted_bytes += f->dry_len;
+}
+
+static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *s,
+				       const struct aw_decision *d, struct aw_counters *c,
+				       __u64 now)
+{
+	if (d->kind != AW_SEND) {
+		c->withheld++;
+		c->withheld_bytes += s->len;
+		f->count.withheld++;
+		f->count.withheld_bytes += s->len;
+		if (f->dry_until_ns)
+			c->replaced++;
+		else
+			f->dry_until_ns = now + d->hold_us * NSEC_PER_USEC;
+		f->dry_ack = s->ack;
+		f->dry_tsval = s->tsval;
+		f->dry_window = s->window;
+		f->dry_opts = s->opts;
+		f->dry_len = s->len;
+		return;
+	}
+	f->count.passed++;
+	if ((d->flags & AW_DEC_SUPERSEDES) && f->dry_until_ns) {
+		c->superseded++;
+		f->dry_until_ns = 0;
+	}
+	if (d->flags & AW_DEC_TWICE)
+		c->cloned++;
+}
+
+static __always_inline void note_open(struct aw_counters *c, enum hold_result r)
+{
+	switch (r) {
+	case HOLD_NO_SLOT:
+		c->open_no_slot++;
+		break;
+	case HOLD_QUEUE_FULL:
+		c->open_queue_full++;
+		break;
+	case HOLD_NO_TIMER:
+		c->open_timer++;
+		break;
+	case HOLD_SHORT:
+		c->open_too_short++;
+		break;
+	default:
+		c->open_frame++;
+	}
+}
+
+static __always_inline int user_space_alive(__u64 now)
+{
+	__u32 k = 0;
+	struct aw_control *a = bpf_map_lookup_elem(&control, &k);
+
+	return a && now < a->alive_until_ns;
+}
+
+AW_SEC("acks") int acks(struct __sk_buff *skb)
+{
+	struct aw_counters *c = counters_here();
+	struct aw_decision d;
+	enum hold_result r;
+	struct aw_entry *f;
+	struct aw_lock *l;
+	struct aw_seg seg;
+	struct aw_key key;
+	__u64 now, now_us;
+
+	if (!c || parse(skb, &seg, c) != AW_PARSE_OK)
+		return PASS;
+	make_key(&key, &seg, 1);
+	now = bpf_ktime_get_ns();
+	now_us = now / NSEC_PER_USEC;
+
+	if (AW_UNLIKELY((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)) {
+		int what = on_return(skb, &key, &seg, now);
+
+		if (what != NOT_OURS)
+			return what == FRESH ? PASS : swallow();
+	}
+	if (AW_UNLIKELY(seg.flags & AW_TCP_SYN)) {
+		c->syns++;
+		handshake_acks(&key, &seg, now);
+		return PASS;
+	}
+	f = bpf_map_lookup_elem(&flows, &key);
+	if (AW_UNLIKELY(!f)) {
+		if (seg.payload || (seg.flags & (AW_TCP_ACK | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK) {
+			c->no_flow++;
+			handshake_acks(&key, &seg, now);
+			return PASS;
+		}
+		if (!matches(&key, seg.ip_version)) {
+			c->unmatched++;
+			return PASS;
+		}
+		f = flow_create(&key, &seg, now);
+		if (!f) {
+			c->flows_failed++;
+			return PASS;
+		}
+		c->flows_created++;
+	}
+	l = flow_lock(f);
+	if (!l)
+		return PASS;
+
+	bpf_spin_lock(&l->lock);
+	if (options.dry_run)
+		dry_expire(f, c, now);
+	aw_flow_on_ack(&f->flow, flow_cfg(), &seg, now_us, &d);
+	f->count.acks++;
+	f->count.last_ns = now;
+	if (options.dry_run)
+		dry_decide(f, &seg, &d, c, now);
+	bpf_spin_unlock(&l->lock);
+
+	c->acks++;
+	c->ack_bytes += seg.len;
+	if (d.reason < AW_REASON_COUNT)
+		c->reason[d.reason]++;
+	if (options.dry_run)
+		return PASS;
+
+	if (d.kind != AW_SEND) {
+		if (AW_UNLIKELY(!user_space_alive(now))) {
+			c->open_stale_heartbeat++;
+			goto open;
+		}
+		r = hold(skb, &seg, &key, f, d.hold_us, now);
+		if (AW_UNLIKELY(r >= HOLD_NO_SLOT)) {
+			note_open(c, r);
+			goto open;
+		}
+		c->withheld++;
+		c->withheld_bytes += seg.len;
+		c->replaced += r != HOLD_NEW;
+		f->count.withheld++;
+		f->count.withheld_bytes += seg.len;
+		return swallow();
+	}
+	f->count.passed++;
+	if (d.flags & AW_DEC_SUPERSEDES)
+		c->superseded += supersede(f, seg.ack);
+	if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
+		/* The flow knows that the original has left: the clone just passes. */
+		c->cloned++;
+		bpf_clone_redirect(skb, skb->ifindex,
+				   options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
+	}
+	return PASS;
+
+open:
+	bpf_spin_lock(&l->lock);
+	aw_flow_left(&f->flow, flow_cfg(), &seg, now_us);
+	bpf_spin_unlock(&l->lock);
+	f->count.passed++;
+	if (d.reason < AW_REASON_COUNT)
+		c->reason[d.reason]--;
+	c->reason[AW_R_NO_HOLD]++;
+	c->superseded += supersede(f, seg.ack);
+	return PASS;
+}
+
+AW_SEC("data") int data(struct __sk_buff *skb)
+{
+	struct aw_counters *c = counters_here();
+	struct aw_entry *f;
+	struct aw_lock *l;
+	struct aw_seg seg;
+	struct aw_key key;
+	__u32 segments = 1;
+	__u64 now;
+
+	if (!c || parse(skb, &seg, c) != AW_PARSE_OK)
+		return PASS;
+	make_key(&key, &seg, 0);
+	if (AW_UNLIKELY(seg.flags & AW_TCP_SYN)) {
+		c->syns++;
+		handshake_data(&key, &seg, bpf_ktime_get_ns());
+		return PASS;
+	}
+	f = bpf_map_lookup_elem(&flows, &key);
+	if (AW_UNLIKELY(!f)) {
+		handshake_data(&key, &seg, bpf_ktime_get_ns());
+		return PASS;
+	}
+	l = flow_lock(f);
+	if (!l)
+		return PASS;
+	if (skb->gso_size)
+		segments = aw_div32(seg.payload + skb->gso_size - 1, skb->gso_size);
+	c->data_segments += segments;
+	c->data_bytes += seg.payload;
+	now = bpf_ktime_get_ns();
+
+	bpf_spin_lock(&l->lock);
+	aw_flow_on_data(&f->flow, flow_cfg(), &seg, segments,
+			now / NSEC_PER_USEC);
+	f->count.data_segments += segments;
+	f->count.data_bytes += seg.payload;
+	bpf_spin_unlock(&l->lock);
+	return PASS;
+}
+
+/* On the loader's TAP, at a sender: a re-emission goes back to where it came in. */
+AW_SEC("reinject") int reinject(struct __sk_buff *skb)
+{
+	__u32 cookie;
+
+	/* The frame is preceded by nothing; the cookie is its last four bytes. */
+	if (skb->len < 18 || bpf_skb_load_bytes(skb, skb->len - 4, &cookie, 4))
+		return TC_ACT_SHOT;
+	if ((cookie & ~AW_COOKIE_SLOT) != AW_COOKIE_MAGIC)
+		return TC_ACT_SHOT; /* the host's own chatter on that interface */
+	if (bpf_skb_change_tail(skb, skb->len - 4, 0))
+		return TC_ACT_SHOT;
+	skb->mark = cookie;
+	return bpf_redirect(options.ifindex, BPF_F_INGRESS);
+}
+
+/*
+ * By BPF_PROG_TEST_RUN, before anything is attached. The kernel may be short of
+ * memory for a timer at that very moment: the loader tries again.
+ */
+AW_SEC("setup") int setup(struct __sk_buff *skb)
+{
+	__u32 k = 0;
+	struct aw_ticker *t = bpf_map_lookup_elem(&ticker, &k);
+	long err;
+
+	if (!t)
+		return 1;
+	err = bpf_timer_init(&t->timer, &ticker, 1 /* CLOCK_MONOTONIC */);
+	if (err && err != -16 /* EBUSY: done before */)
+		return 2;
+	if (bpf_timer_set_callback(&t->timer, on_tick))
+		return 3;
+	t->next_ns = AW_IDLE;
+	return 0;
+}
+
+/* What a packet costs before this file does anything: the benchmark's zero. */
+AW_SEC("empty") int empty(struct __sk_buff *skb)
+{
+	return PASS;
+}
+
+/* One step of the policy alone: the packet is a struct aw_event. */
+AW_SEC("replay") int replay(struct __sk_buff *skb)
+{
+	struct aw_event e;
+	struct aw_replay *r;
+	__u32 k = 0;
+
+	r = bpf_map_lookup_elem(&replays, &k);
+	if (!r || bpf_skb_load_bytes(skb, 0, &e, sizeof(e)))
+		return -1;
+	r->verdict = aw_policy_step(&r->state, &flow_cfg()->policy, &e);
+	return r->verdict.kind;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

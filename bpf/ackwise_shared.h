@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the tc programs and their loader both know. The loader's copy is made
+ * from this file by bindgen; nothing is written down twice.
+ */
+#ifndef ACKWISE_SHARED_H
+#define ACKWISE_SHARED_H
+
+#include "../policy/include/ackwise/flow.h"
+
+/*
+ * Hold times are rounded down to one of these classes: inside a class the order
+ * of arrival is the order of the deadlines, so a FIFO does where a heap would be
+ * needed. One more FIFO has what waits to be seen at the hook again.
+ */
+#define AW_CLASSES 12
+#define AW_RETRY_CLASS AW_CLASSES
+#define AW_RETRY_NS 20000000ULL
+#define AW_RETRIES 6
+
+#define AW_LOCKS 1024 /* flow locks; a flow draws one when it is created */
+
+/* SO_MARK of a re-emission: the magic above, the slot below. */
+#define AW_COOKIE_MAGIC 0xac500000U
+#define AW_COOKIE_SLOT 0x000fffffU
+#define AW_SLOTS_MAX (AW_COOKIE_SLOT + 1)
+
+enum aw_position {
+	AW_AT_RECEIVER = 0, /* or a router: ACKs leave by egress */
+	AW_AT_SENDER = 1,   /* ACKs arrive by ingress */
+};
+
+/* Which side of a flow a match speaks of. */
+enum aw_side {
+	AW_SIDE_ACKS = 0, /* the ACK sender, that is the data receiver */
+	AW_SIDE_DATA = 1,
+};
+
+struct aw_match {
+	struct aw_addr addr[2], mask[2]; /* by enum aw_side */
+	aw_u16 port_lo[2], port_hi[2];	 /* host order; 0..65535 is any */
+	aw_u8 version[2];		 /* of addr; 0 = any address */
+	aw_u8 used;			 /* 0: everything matches */
+	aw_u8 reserved;
+};
+
+/* Constant once loaded: the verifier cuts away what is not asked for. */
+struct aw_options {
+	struct aw_flow_cfg flow;
+	struct aw_match match;
+	aw_u32 class_us[AW_CLASSES]; /* ascending */
+	aw_u32 slots;
+	aw_u32 position; /* enum aw_position */
+	aw_u32 link;	 /* enum aw_link */
+	aw_u32 ifindex;
+	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
+	aw_u8 dry_run;
+	aw_u8 reserved[2];
+};
+
+/* One map entry that user space rewrites every 100 ms. */
+struct aw_control {
+	aw_u64 alive_until_ns; /* CLOCK_MONOTONIC; nothing is held after it */
+};
+
+struct aw_key {
+	struct aw_addr acks, data; /* addresses of the two sides */
+	aw_u16 acks_port, data_port; /* network order */
+	aw_u32 reserved;
+};
+
+AW_ASSERT(sizeof(struct aw_key) == 40, "aw_key");
+
+struct aw_flow_counters {
+	aw_u64 acks;	   /* segments of the ACK direction */
+	aw_u64 withheld;
+	aw_u64 reemitted;  /* of the withheld, left at their deadline */
+	aw_u64 passed;
+	aw_u64 data_segments;
+	aw_u64 data_bytes;
+	aw_u64 withheld_bytes, reemitted_bytes; /* from the IP header on */
+	aw_u64 first_ns, last_ns;
+};
+
+struct aw_entry {
+	struct aw_flow flow;
+	struct aw_flow_counters count;
+	aw_u64 handle; /* slot << 32 | generation of the newest hold */
+	aw_u32 lock;
+	/* dry run: the ACK that would be held, and until when */
+	aw_u32 dry_ack, dry_tsval;
+	aw_u16 dry_window, dry_opts;
+	aw_u32 dry_len, reserved;
+	aw_u64 dry_until_ns; /* 0: none */
+};
+
+#define AW_FRAME_L2 24
+#define AW_FRAME_L3 120 /* IPv4 and TCP with all options */
+
+/* A held ACK on its way out again. */
+struct aw_emit {
+	aw_u64 deadline_ns;
+	aw_u32 slot, generation;
+	aw_u16 l2_len, l3_len;
+	aw_u16 protocol; /* of what l3 begins with, network order */
+	aw_u16 tries;
+	aw_u8 l2[AW_FRAME_L2];
+	aw_u8 l3[AW_FRAME_L3];
+};
+
+/* Lateness: 16 us steps up to 1024 us, then 256 us steps, the last is "more". */
+#define AW_LATE_FINE 64
+#define AW_LATE_COARSE 63
+#define AW_LATE_BUCKETS (AW_LATE_FINE + AW_LATE_COARSE + 1)
+
+/* Per CPU. Names are the ones that `ackwise status` prints. */
+struct aw_counters {
+	aw_u64 packets, bytes;		 /* at both hooks */
+	aw_u64 not_tcp, fragments, unparsable;
+	aw_u64 data_segments, data_bytes;
+	aw_u64 acks, ack_bytes;		 /* ACK direction, of flows that are kept */
+	aw_u64 no_flow;			 /* ACK direction, before the first pure ACK */
+	aw_u64 unmatched;		 /* pure ACKs outside the match */
+	aw_u64 syns;
+	aw_u64 withheld, withheld_bytes; /* swallowed at the hook */
+	aw_u64 superseded;		 /* runs that a newer ACK ended */
+	aw_u64 replaced;		 /* newer held ACKs that took a held one's place */
+	aw_u64 reemitted, reemitted_bytes;
+	aw_u64 reemit_stale;		 /* came back after a newer one had left */
+	aw_u64 cloned;			 /* duplicates that left twice */
+	aw_u64 flows_created, flows_failed;
+	/* fail open */
+	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;
+	aw_u64 open_too_short, open_frame;
+	/* the way out */
+	aw_u64 ticks, ring_full, retried, lost;
+	aw_u64 reason[AW_REASON_COUNT];
+	aw_u64 late_max_us;
+	aw_u64 late[AW_LATE_BUCKETS];
+};
+
+/* `replay`: one policy's state, stepped by test vectors. */
+struct aw_replay {
+	union aw_policy_state state;
+	struct aw_verdict verdict;
+};
+
+#endif

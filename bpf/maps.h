@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps, and what all programs need. Sizes marked (*) are set by the loader. */
+#ifndef ACKWISE_MAPS_H
+#define ACKWISE_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define NSEC_PER_USEC 1000ULL
+
+/* Constants that the loader writes before the programs are verified. */
+const volatile struct aw_options options = {};
+
+struct aw_lock {
+	struct bpf_spin_lock lock;
+	aw_u32 reserved;
+};
+
+enum aw_slot_state {
+	SLOT_FREE = 0,
+	SLOT_HELD,
+	SLOT_SUPERSEDED, /* a newer ACK left; the flow may take the slot again */
+	SLOT_EMITTED,	 /* handed to user space, not seen at the hook yet */
+	SLOT_STALE,	 /* handed to user space, but a newer ACK left meanwhile */
+};
+
+struct aw_slot {
+	struct bpf_spin_lock lock;
+	aw_u32 generation;
+	aw_u32 state;
+	aw_u32 ack;
+	aw_u64 deadline_ns;
+	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
+	aw_u16 l2_len, l3_len;
+	aw_u16 protocol;
+	aw_u16 vlan_proto, vlan_tci;
+	aw_u8 vlan_present, tries;
+	struct aw_key key;
+	aw_u8 l2[AW_FRAME_L2];
+	aw_u8 l3[AW_FRAME_L3];
+};
+
+struct aw_deadline {
+	aw_u64 deadline_ns;
+	aw_u32 slot, generation;
+};
+
+struct aw_ticker {
+	struct bpf_timer timer;
+	aw_u64 next_ns; /* what it is armed for; ~0 idle */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536); /* (*) */
+	__type(key, struct aw_key);
+	__type(value, struct aw_entry);
+} flows SEC(".maps");
+
+/* Of its own: a SYN flood evicts handshakes, never flows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384); /* (*) */
+	__type(key, struct aw_key);
+	__type(value, struct aw_handshake);
+} handshakes SEC(".maps");
+
+/* An LRU map's values cannot hold a lock, so flows share these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, AW_LOCKS);
+	__type(key, __u32);
+	__type(value, struct aw_lock);
+} locks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 4096); /* (*) */
+	__type(key, __u32);
+	__type(value, struct aw_slot);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 4096); /* (*) */
+	__type(value, __u32);
+} free_slots SEC(".maps");
+
+#define AW_QUEUE(n) \
+	struct { \
+		__uint(type, BPF_MAP_TYPE_QUEUE); \
+		__uint(max_entries, 8192); /* (*) */ \
+		__type(value, struct aw_deadline); \
+	} queue_##n SEC(".maps");
+
+AW_QUEUE(0) AW_QUEUE(1) AW_QUEUE(2) AW_QUEUE(3) AW_QUEUE(4) AW_QUEUE(5) AW_QUEUE(6)
+AW_QUEUE(7) AW_QUEUE(8) AW_QUEUE(9) AW_QUEUE(10) AW_QUEUE(11) AW_QUEUE(12)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_ticker);
+} ticker SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* (*) */
+} emissions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_replay);
+} replays SEC(".maps");
+
+/* The compiler must not fold the zeroes above; the verifier folds the real ones. */
+static __always_inline const struct aw_flow_cfg *flow_cfg(void)
+{
+	const struct aw_flow_cfg *c = (const struct aw_flow_cfg *)&options.flow;
+
+	__asm__ volatile("" : "+r"(c));
+	return c;
+}
+
+static __always_inline struct aw_counters *counters_here(void)
+{
+	__u32 k = 0;
+
+	return bpf_map_lookup_elem(&counters, &k);
+}
+
+static __always_inline struct aw_lock *flow_lock(const struct aw_entry *f)
+{
+	__u32 k = f->lock & (AW_LOCKS - 1);
+
+	return bpf_map_lookup_elem(&locks, &k);
+}
+
+static __always_inline struct aw_slot *slot_at(__u32 k)
+{
+	return bpf_map_lookup_elem(&slots, &k);
+}
+
+static __always_inline void slot_release(__u32 k)
+{
+	bpf_map_push_elem(&free_slots, &k, 0);
+}
+
+static __always_inline int key_equal(const struct aw_key *a, const struct aw_key *b)
+{
+	const aw_u64 *x = (const aw_u64 *)a, *y = (const aw_u64 *)b;
+
+	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]) | (x[4] ^ y[4]));
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Deadlines: a FIFO for each class, and one timer for the earliest head.
+ *
+ * Arming is lazy. next_ns is the deadline that the timer is armed for; whoever
+ * has an earlier one lowers it and restarts the timer. Two CPUs may restart in
+ * the wrong order, so each looks again after its own restart: the last one to
+ * restart sees the lowest value. The callback first sets next_ns to "idle", so
+ * that what is pushed while it runs arms the timer anew.
+ */
+#ifndef ACKWISE_TIMER_H
+#define ACKWISE_TIMER_H
+
+#include "maps.h"
+
+#define AW_IDLE (~0ULL)
+#define TICK_BATCH 256		  /* of one class, in one callback */
+#define TICK_AGAIN_NS 250000ULL /* when the ring was full or a batch was cut short */
+
+enum queue_op { Q_PUSH, Q_POP, Q_PEEK };
+
+#define Q_CASE(n) \
+	case n: \
+		if (op == Q_PUSH) \
+			return bpf_map_push_elem(&queue_##n, d, 0); \
+		if (op == Q_POP) \
+			return bpf_map_pop_elem(&queue_##n, d); \
+		return bpf_map_peek_elem(&queue_##n, d);
+
+/* The map of a helper call must be a constant, hence the switch. */
+static __always_inline long queue_do(enum queue_op op, __u32 class, struct aw_deadline *d)
+{
+	switch (class) {
+	Q_CASE(0) Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6)
+	Q_CASE(7) Q_CASE(8) Q_CASE(9) Q_CASE(10) Q_CASE(11) Q_CASE(12)
+	}
+	return -1;
+}
+
+static __noinline long queue_push(__u32 class, struct aw_deadline *d)
+{
+	return queue_do(Q_PUSH, class, d);
+}
+
+static __noinline long queue_pop(__u32 class, struct aw_deadline *d)
+{
+	return queue_do(Q_POP, class, d);
+}
+
+static __noinline long queue_peek(__u32 class, struct aw_deadline *d)
+{
+	return queue_do(Q_PEEK, class, d);
+}
+
+/* 0 when the timer will fire at deadline or before. */
+static __always_inline long ticker_arm(struct aw_ticker *t, __u64 deadline, __u64 now)
+{
+	__u64 old = *(volatile __u64 *)&t->next_ns;
+	int i;
+
+	if (AW_LIKELY(deadline >= old))
+		return 0;
+	for (i = 0; i < 4; i++) {
+		__u64 was = __sync_val_compare_and_swap(&t->next_ns, old, deadline);
+		long err;
+
+		if (was != old) {
+			old = was;
+			if (deadline >= old)
+				return 0;
+			continue;
+		}
+		err = bpf_timer_start(&t->timer, deadline > now ? deadline - now : 1, 0);
+		if (err) {
+			t->next_ns = AW_IDLE; /* let the next hold try again */
+			return err;
+		}
+		old = *(volatile __u64 *)&t->next_ns;
+		if (old >= deadline)
+			return 0;
+		/* Someone earlier may have started before us: start for them. */
+		bpf_timer_start(&t->timer, old > now ? old - now : 1, 0);
+		return 0;
+	}
+	/* Contended: fire soon; the callback sorts it out. */
+	return bpf_timer_start(&t->timer, TICK_AGAIN_NS, 0);
+}
+
+struct tick {
+	__u64 now;
+	__u64 next; /* earliest deadline left behind */
+	__u32 class;
+	__u32 again;
+};
+
+static __always_inline void emit_fill(struct aw_emit *e, const struct aw_slot *s, __u32 slot)
+{
+	e->deadline_ns = s->deadline_ns;
+	e->slot = slot;
+	e->generation = s->generation;
+	e->l2_len = s->l2_len;
+	e->l3_len = s->l3_len;
+	e->protocol = s->protocol;
+	e->tries = s->tries;
+	__builtin_memcpy(e->l2, s->l2, sizeof(e->l2));
+	__builtin_memcpy(e->l3, s->l3, sizeof(e->l3));
+}
+
+/* Its deadline is over and nothing is left to emit. Returns the state it was in. */
+static __always_inline __u32 slot_settle(struct aw_slot *s, const struct aw_deadline *d)
+{
+	__u32 was = SLOT_FREE;
+
+	bpf_spin_lock(&s->lock);
+	if (s->generation == d->generation) {
+		was = s->state;
+		s->state = SLOT_FREE;
+		if (was != SLOT_FREE)
+			s->generation++;
+	}
+	bpf_spin_unlock(&s->lock);
+	if (was != SLOT_FREE)
+		slot_release(d->slot);
+	return was;
+}
+
+/* The head of one class: 0 to go on, 1 when there is no more to do. */
+static long tick_one(__u32 i, struct tick *k)
+{
+	struct aw_counters *c = counters_here();
+	struct aw_deadline d = {};
+	struct aw_slot *s;
+	struct aw_emit *e;
+	int emit = 0;
+
+	if (!c || queue_peek(k->class, &d))
+		return 1;
+	if (d.deadline_ns > k->now) {
+		if (d.deadline_ns < k->next)
+			k->next = d.deadline_ns;
+		return 1;
+	}
+	s = slot_at(d.slot);
+	if (!s || s->generation != d.generation) { /* long taken by another hold */
+		queue_pop(k->class, &d);
+		return 0;
+	}
+	/* A look without the lock: in one generation nothing becomes HELD again. */
+	if (s->state != SLOT_HELD && s->state != SLOT_EMITTED) {
+		queue_pop(k->class, &d);
+		slot_settle(s, &d);
+		return 0;
+	}
+	e = bpf_ringbuf_reserve(&emissions, sizeof(*e), 0);
+	if (!e) { /* user space is behind; it stays where it is */
+		c->ring_full++;
+		k->again = 1;
+		return 1;
+	}
+	queue_pop(k->class, &d); /* the callback is the only consumer */
+
+	bpf_spin_lock(&s->lock);
+	if (s->generation == d.generation && s->tries < AW_RETRIES &&
+	    (s->state == SLOT_HELD || s->state == SLOT_EMITTED)) {
+		s->state = SLOT_EMITTED;
+		s->tries++;
+		emit = s->tries;
+		emit_fill(e, s, d.slot);
+	}
+	bpf_spin_unlock(&s->lock);
+
+	if (!emit) {
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		c->lost += slot_settle(s, &d) == SLOT_EMITTED;
+		return 0;
+	}
+	c->retried += emit > 1;
+	d.deadline_ns = k->now + AW_RETRY_NS;
+	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+	/* Kept until it is seen at the hook. The queue has room for every slot. */
+	queue_push(AW_RETRY_CLASS, &d);
+	return 0;
+}
+
+static int on_tick(void *map, __u32 *key, struct aw_ticker *t)
+{
+	struct aw_counters *c = counters_here();
+	struct tick k = { .next = AW_IDLE };
+	__u32 class;
+
+	if (c)
+		c->ticks++;
+	__sync_lock_test_and_set(&t->next_ns, AW_IDLE);
+	k.now = bpf_ktime_get_ns();
+	for (class = 0; class <= AW_RETRY_CLASS; class++) {
+		k.class = class;
+		if (bpf_loop(TICK_BATCH, tick_one, &k, 0) >= TICK_BATCH)
+			k.again = 1;
+	}
+	if (k.again && k.now + TICK_AGAIN_NS < k.next)
+		k.next = k.now + TICK_AGAIN_NS;
+	if (k.next != AW_IDLE)
+		ticker_arm(t, k.next, k.now);
+	return 0;
+}
+
+#endif
