@@ -10,12 +10,28 @@
 //!
 //! The format is described in `docs/scenarios.md`.
 
+mod arms;
+mod build;
+mod csv_tables;
+mod diagnostic;
+mod expect;
+mod flows;
+mod glob;
+mod links;
+mod load;
 pub mod model;
 pub mod record;
 mod runs;
+mod section;
+mod sweep;
+mod tree;
+mod units;
 
+pub use diagnostic::{Diagnostic, Diagnostics, ScenarioError};
+pub use glob::matches as glob_matches;
 pub use model::{
-    App, Arm, Direction, Expect, Flow, IpVersion, Link, Node, NodeKind, Placement, Position,
+    Agree, App, Arm, Direction, Expect, Flow, IpVersion, Link, Node, NodeKind, Placement, Position,
     QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue, SocketOptions,
     Source, Span, Sweep, Vary,
 };
+pub use runs::Filter;

@@ -35,6 +35,8 @@ pub struct Scenario {
     pub record: RecordOptions,
     /// What the results should be.
     pub expects: Vec<Expect>,
+    /// How close two engines have to come.
+    pub agrees: Vec<Agree>,
     /// Where the text came from, and the text.
     pub source: Source,
 }
@@ -385,6 +387,17 @@ pub struct Expect {
     pub why: String,
     /// Where it stands in the file.
     pub span: Span,
+}
+
+/// How close the results of two engines have to come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agree {
+    /// Arms it speaks of, a glob.
+    pub arm: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// Greatest difference as a share of the mean of the two, e.g. 0.03.
+    pub within: f64,
 }
 
 /// One run: an arm, a congestion control, a seed, and a point of the sweep.

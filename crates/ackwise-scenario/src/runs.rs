@@ -2,7 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use crate::diagnostic::ScenarioError;
+use crate::glob;
 use crate::model::{RunSpec, Scenario, Sweep};
+
+/// Which runs are wanted. An empty list wants all; patterns know `*` and `?`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Names of arms.
+    pub arms: Vec<String>,
+    /// Congestion controls.
+    pub cc: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<String>,
+}
 
 impl Sweep {
     /// Every combination of the values in [`Sweep::vary`], the last path
@@ -51,5 +64,37 @@ impl Scenario {
             }
         }
         runs
+    }
+
+    /// The runs that a filter wants, in the same order. A pattern that matches
+    /// nothing is an error, since it is a slip of the hand.
+    pub fn select(&self, filter: &Filter) -> Result<Vec<RunSpec>, ScenarioError> {
+        let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
+        let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
+        for (what, patterns, known) in [
+            ("arm", &filter.arms, &arms),
+            ("cc", &filter.cc, &self.sweep.cc),
+            ("seed", &filter.seeds, &seeds),
+        ] {
+            for pattern in patterns {
+                if !known.iter().any(|name| glob::matches(pattern, name)) {
+                    return Err(ScenarioError::NothingSelected {
+                        what,
+                        pattern: pattern.clone(),
+                        known: known.join(", "),
+                    });
+                }
+            }
+        }
+        let wanted = |patterns: &[String], name: &str| {
+            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
+        };
+        let mut runs = self.runs();
+        runs.retain(|run| {
+            wanted(&filter.arms, &run.arm)
+                && wanted(&filter.cc, &run.cc)
+                && wanted(&filter.seeds, &run.seed.to_string())
+        });
+        Ok(runs)
     }
 }

@@ -1,0 +1,187 @@
+//! Reading a scenario, and looking at it as one of its runs does.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use crate::build;
+use crate::diagnostic::{Collector, ScenarioError, line_and_column};
+use crate::model::{RunSpec, Scenario, Source, Span};
+use crate::section::Section;
+use crate::sweep::{MOST_RUNS, replacements, varied, written};
+use crate::tree::{Kind, Table, Value};
+
+impl Scenario {
+    /// Reads and checks a scenario file.
+    pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+        let path = path.as_ref();
+        let read = |source| ScenarioError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        Scenario::parse(path, &text)
+    }
+
+    /// Checks the text of a scenario; `name` stands for the file in messages.
+    ///
+    /// Besides the scenario as written, every value of the sweep and every
+    /// `change` of an arm is checked, each for itself.
+    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Scenario, ScenarioError> {
+        let source = Source {
+            path: name.as_ref().to_owned(),
+            text: text.to_owned(),
+        };
+        let errors = RefCell::new(Collector::default());
+        let tree = Table::parse(text, &mut errors.borrow_mut());
+        let scenario = tree.and_then(|tree| {
+            let scenario = build::scenario(&tree, &source, &errors);
+            if errors.borrow().is_empty() {
+                check_variants(&tree, scenario.as_ref()?, &source, &errors);
+            }
+            scenario
+        });
+        finish(scenario, errors, &source)
+    }
+
+    /// The scenario as a run sees it: with the varied values of its point, and
+    /// with the changes of its arm.
+    pub fn at(&self, run: &RunSpec) -> Result<Scenario, ScenarioError> {
+        let errors = RefCell::new(Collector::default());
+        let tree = Table::parse(&self.source.text, &mut errors.borrow_mut());
+        let scenario = tree.and_then(|tree| {
+            let mut changed = tree.clone();
+            for replacement in sweep_table(&tree).map(varied).unwrap_or_default() {
+                let value = run
+                    .point
+                    .get(&replacement.path)
+                    .and_then(|text| written(&replacement.entry.value, text));
+                if let Some(value) = value {
+                    let span = &replacement.entry.key_span;
+                    changed.replace(&replacement.path, span, value, &mut errors.borrow_mut());
+                }
+            }
+            let arm = self.arms.iter().find(|arm| arm.name == run.arm);
+            if let Some(table) = arm.and_then(|arm| arm_table(&tree, &arm.span)) {
+                apply_changes(&mut changed, table, &errors);
+            }
+            build::scenario(&changed, &self.source, &errors)
+        });
+        finish(scenario, errors, &self.source)
+    }
+
+    /// Line and column, both from 1, where something begins in the file.
+    pub fn locate(&self, span: &Span) -> (usize, usize) {
+        line_and_column(&self.source.text, span.start)
+    }
+
+    /// An error about a place in the file, for what only an engine can know,
+    /// e.g. that a policy has no such parameter.
+    pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ScenarioError {
+        let mut errors = Collector::default();
+        errors.error(span, message);
+        ScenarioError::Invalid(errors.finish(&self.source.path, &self.source.text))
+    }
+}
+
+fn finish(
+    scenario: Option<Scenario>,
+    errors: RefCell<Collector>,
+    source: &Source,
+) -> Result<Scenario, ScenarioError> {
+    let mut errors = errors.into_inner();
+    match scenario {
+        Some(scenario) if errors.is_empty() => Ok(scenario),
+        _ => {
+            if errors.is_empty() {
+                errors.error(&(0..0), "this is not a scenario");
+            }
+            Err(ScenarioError::Invalid(
+                errors.finish(&source.path, &source.text),
+            ))
+        }
+    }
+}
+
+fn sweep_table(tree: &Table) -> Option<&Table> {
+    match &tree.get("sweep")?.kind {
+        Kind::Table(table) => Some(table),
+        _ => None,
+    }
+}
+
+/// The `[[arm]]` whose name stands at `span`.
+fn arm_table<'a>(tree: &'a Table, span: &Span) -> Option<&'a Table> {
+    let Kind::Array(items) = &tree.get("arm")?.kind else {
+        return None;
+    };
+    items.iter().find_map(|item| match &item.kind {
+        Kind::Table(table) if table.get("name")?.span == *span => Some(table),
+        _ => None,
+    })
+}
+
+fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
+    let Some(Value {
+        kind: Kind::Table(changes),
+        ..
+    }) = arm.get("change")
+    else {
+        return;
+    };
+    for change in replacements(changes) {
+        let mut errors = errors.borrow_mut();
+        if change.entry.value.plain().is_none() {
+            let message = format!(
+                "'{}' cannot be set to {}",
+                change.path,
+                change.entry.value.what()
+            );
+            errors.error(&change.entry.value.span, message);
+            continue;
+        }
+        let span = &change.entry.key_span;
+        tree.replace(&change.path, span, &change.entry.value, &mut errors);
+    }
+}
+
+/// Builds the scenario with each value of the sweep, and with each arm's changes.
+fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
+    let runs = scenario
+        .sweep
+        .vary
+        .iter()
+        .map(|vary| vary.values.len())
+        .chain([
+            scenario.sweep.cc.len(),
+            scenario.sweep.seeds.len(),
+            scenario.arms.len(),
+        ])
+        .try_fold(1usize, usize::checked_mul)
+        .unwrap_or(usize::MAX);
+    if runs > MOST_RUNS {
+        let span = tree.entry("sweep").map_or(0..0, |e| e.key_span.clone());
+        let message = format!("these are more than {MOST_RUNS} runs; sweep less");
+        return errors.borrow_mut().error(&span, message);
+    }
+    for replacement in sweep_table(tree).map(varied).unwrap_or_default() {
+        let values = match &replacement.entry.value.kind {
+            Kind::Array(items) => items.iter().collect(),
+            _ => vec![&replacement.entry.value],
+        };
+        for value in values {
+            let mut changed = tree.clone();
+            let span = &replacement.entry.key_span;
+            changed.replace(&replacement.path, span, value, &mut errors.borrow_mut());
+            build::scenario(&changed, source, errors);
+        }
+    }
+    let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+    for (table, span) in top.tables("arm") {
+        let arm = Section::open_unchecked(table, span, "an arm", errors);
+        if arm.table("change").is_some() {
+            let mut changed = tree.clone();
+            apply_changes(&mut changed, table, errors);
+            build::scenario(&changed, source, errors);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A TOML document as a tree in which everything knows where it stands, and in
+//! which values can be replaced: that is how `[sweep]` and `change` work.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::diagnostic::{Collector, suggest};
+use crate::model::Span;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Value {
+    pub span: Span,
+    pub kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Datetime,
+    Array(Vec<Value>),
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub fn what(&self) -> &'static str {
+        match self.kind {
+            Kind::Text(_) => "text",
+            Kind::Integer(_) => "a whole number",
+            Kind::Float(_) => "a number",
+            Kind::Bool(_) => "true or false",
+            Kind::Datetime => "a date",
+            Kind::Array(_) => "a list",
+            Kind::Table(_) => "a table",
+        }
+    }
+
+    /// A single value as it would be written on a command line.
+    pub fn plain(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Text(text) => Some(text.clone()),
+            Kind::Integer(value) => Some(value.to_string()),
+            Kind::Float(value) => Some(value.to_string()),
+            Kind::Bool(value) => Some(value.to_string()),
+            Kind::Datetime | Kind::Array(_) | Kind::Table(_) => None,
+        }
+    }
+}
+
+/// A table; entries in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Table {
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub key: String,
+    pub key_span: Span,
+    pub value: Value,
+}
+
+impl Table {
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// Reads a document. Syntax errors are noted; there is no tree then.
+    pub fn parse(text: &str, errors: &mut Collector) -> Option<Table> {
+        let (document, mistakes) = DeTable::parse_recoverable(text);
+        for mistake in &mistakes {
+            let span = mistake.span().unwrap_or(0..0);
+            errors.error(&span, format!("not TOML: {}", mistake.message()));
+        }
+        if !mistakes.is_empty() {
+            return None;
+        }
+        Some(table(document.get_ref(), errors))
+    }
+
+    /// Replaces the value at `path` (`link.wan.forward.loss`), making tables
+    /// as needed. The second component names an entry of the list that the
+    /// first one names.
+    pub fn replace(&mut self, path: &str, path_span: &Span, value: &Value, errors: &mut Collector) {
+        let parts: Vec<&str> = path.split('.').collect();
+        let unknown = |what: String| format!("'{path}' does not name a value: {what}");
+        let (list, name, rest) = match parts.as_slice() {
+            ["record", key] if !key.is_empty() => {
+                return set(self, &["record", key], path_span, value);
+            }
+            ["scenario", "duration"] => {
+                return set(self, &["scenario", "duration"], path_span, value);
+            }
+            [list @ ("node" | "link" | "flow"), name, rest @ ..] => (*list, *name, rest),
+            _ => {
+                let message = unknown(
+                    "write node.NAME.…, link.NAME.…, flow.NAME.…, record.KEY or scenario.duration"
+                        .to_owned(),
+                );
+                return errors.error(path_span, message);
+            }
+        };
+        if rest.is_empty() || rest.iter().any(|part| part.is_empty()) || rest == ["name"] {
+            return errors.error(
+                path_span,
+                unknown(format!("say which key of {list} '{name}'")),
+            );
+        }
+        let mut names = Vec::new();
+        let found = self.entries.iter_mut().find(|entry| entry.key == list);
+        if let Some(Kind::Array(items)) = found.map(|entry| &mut entry.value.kind) {
+            for item in items {
+                let Kind::Table(table) = &mut item.kind else {
+                    continue;
+                };
+                match table.get("name").map(|value| value.kind.clone()) {
+                    Some(Kind::Text(text)) if text == name => {
+                        return set(table, rest, path_span, value);
+                    }
+                    Some(Kind::Text(text)) => names.push(text),
+                    _ => {}
+                }
+            }
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let message = unknown(format!(
+            "there is no {list} '{name}'{}",
+            suggest(name, &names)
+        ));
+        errors.error(path_span, message);
+    }
+}
+
+fn set(table: &mut Table, path: &[&str], span: &Span, value: &Value) {
+    let [key, rest @ ..] = path else { return };
+    let index = match table.entries.iter().position(|entry| entry.key == *key) {
+        Some(index) => index,
+        None => {
+            table.entries.push(Entry {
+                key: (*key).to_owned(),
+                key_span: span.clone(),
+                value: Value {
+                    span: span.clone(),
+                    kind: Kind::Table(Table::default()),
+                },
+            });
+            table.entries.len() - 1
+        }
+    };
+    let entry = &mut table.entries[index];
+    if rest.is_empty() {
+        entry.value = value.clone();
+        return;
+    }
+    if !matches!(entry.value.kind, Kind::Table(_)) {
+        entry.value = Value {
+            span: span.clone(),
+            kind: Kind::Table(Table::default()),
+        };
+    }
+    if let Kind::Table(inner) = &mut entry.value.kind {
+        set(inner, rest, span, value);
+    }
+}
+
+fn table(source: &DeTable<'_>, errors: &mut Collector) -> Table {
+    let mut entries: Vec<Entry> = source
+        .iter()
+        .map(|(key, value)| Entry {
+            key: key.get_ref().to_string(),
+            key_span: key.span(),
+            value: convert(value, errors),
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.key_span.start);
+    Table { entries }
+}
+
+fn convert(source: &Spanned<DeValue<'_>>, errors: &mut Collector) -> Value {
+    let span = source.span();
+    let kind = match source.get_ref() {
+        DeValue::String(text) => Kind::Text(text.to_string()),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(value) => Kind::Integer(value),
+            Err(_) => {
+                errors.error(&span, "this number is too large");
+                Kind::Integer(0)
+            }
+        },
+        DeValue::Float(float) => Kind::Float(float.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(value) => Kind::Bool(*value),
+        DeValue::Datetime(_) => Kind::Datetime,
+        DeValue::Array(items) => {
+            Kind::Array(items.iter().map(|item| convert(item, errors)).collect())
+        }
+        DeValue::Table(inner) => Kind::Table(table(inner, errors)),
+    };
+    Value { span, kind }
+}
