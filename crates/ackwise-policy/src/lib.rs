@@ -1,1 +1,47 @@
-//! The safe Rust face of policy/: the ACK policies and the contract, as the kernel runs them.
+//! The safe Rust face of `policy/`: the ACK policies and the contract, as the
+//! kernel runs them.
+//!
+//! Nothing of an algorithm is written here. The C headers are compiled by
+//! `build.rs`, and the bindings, the names of the policies, their parameters and
+//! the reasons of the contract are made from these very headers.
+//!
+//! ```
+//! use ackwise_policy::{Config, Event, Policy, PolicyState, Verdict};
+//!
+//! let mut config = Config::new(Policy::by_name("every-n")?);
+//! config.set("n", "4")?;
+//! config.set("warm", "0")?;
+//! let mut state = PolicyState::default();
+//! let ack = |segments| Event { segments, hold_us: 10_000, ..Event::ack(0) };
+//! assert_eq!(state.step(&config, &ack(2)), Verdict::Hold { us: 10_000 });
+//! assert_eq!(state.step(&config, &ack(4)), Verdict::Send);
+//! # Ok::<(), ackwise_policy::ConfigError>(())
+//! ```
+
+mod config;
+mod event;
+mod flow;
+mod meta;
+mod segment;
+pub mod vectors;
+
+pub use config::{Config, ConfigError};
+pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};
+pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason};
+pub use meta::{Capabilities, Param, Policy, Unsupported};
+pub use segment::{LinkKind, Options, ParseError, Segment, TcpFlags, parse, parse_part};
+
+/// The bindings as bindgen makes them from `policy/src/shim.h`, for homes that
+/// share memory with C: maps of a BPF program, tables of a kernel test.
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks
+)]
+pub mod sys {
+    include!(concat!(env!("OUT_DIR"), "/sys.rs"));
+}

@@ -1,0 +1,195 @@
+//! A policy and the values of its parameters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Param, Policy, sys};
+
+/// What is wrong with a policy's name or parameters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// There is no such policy.
+    #[error("there is no policy {name:?}; there are {}", known.join(", "))]
+    UnknownPolicy {
+        /// The name that was asked for.
+        name: String,
+        /// The names there are.
+        known: Vec<&'static str>,
+    },
+    /// The policy has no such parameter.
+    #[error("policy {policy} has no parameter {name:?}; {}", Known(known))]
+    UnknownParam {
+        /// The policy.
+        policy: &'static str,
+        /// The name that was asked for.
+        name: String,
+        /// The names it has.
+        known: Vec<&'static str>,
+    },
+    /// The value is no number.
+    #[error("{policy}: {name} must be a whole number, not {value:?}")]
+    NotANumber {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        value: String,
+    },
+    /// The value is outside of what the parameter may be.
+    #[error("{policy}: {name} must be from {min} to {max}{unit}, not {value}",
+        unit = if unit.is_empty() { String::new() } else { format!(" {unit}") })]
+    OutOfRange {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        value: u64,
+        /// The least it may be.
+        min: u32,
+        /// The most it may be.
+        max: u32,
+        /// Its unit.
+        unit: &'static str,
+    },
+    /// A part of `policy:name=value,...` that has no `=`.
+    #[error("{part:?} is not name=value (a policy is written every-n:n=8,warm=0)")]
+    NotAPair {
+        /// The part.
+        part: String,
+    },
+}
+
+struct Known<'a>(&'a [&'static str]);
+
+impl fmt::Display for Known<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("it has none");
+        }
+        write!(f, "it has {}", self.0.join(", "))
+    }
+}
+
+/// A policy with a value for each of its parameters; every value is in range.
+#[derive(Clone, Copy)]
+pub struct Config {
+    policy: Policy,
+    raw: sys::aw_cfg,
+}
+
+impl Config {
+    /// The policy with its defaults.
+    pub fn new(policy: Policy) -> Config {
+        let mut raw = sys::aw_cfg {
+            policy: policy.id(),
+            ..Default::default()
+        };
+        for param in policy.params() {
+            raw.param[param.index] = param.default;
+        }
+        Config { policy, raw }
+    }
+
+    fn param(&self, name: &str) -> Result<&'static Param, ConfigError> {
+        let params = self.policy.params();
+        params
+            .iter()
+            .find(|p| p.name == name)
+            .ok_or_else(|| ConfigError::UnknownParam {
+                policy: self.policy.name(),
+                name: name.to_owned(),
+                known: params.iter().map(|p| p.name).collect(),
+            })
+    }
+
+    /// Gives a parameter a value written by a person.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
+        let param = self.param(name)?;
+        let number = value
+            .trim()
+            .parse::<u64>()
+            .map_err(|_| ConfigError::NotANumber {
+                policy: self.policy.name(),
+                name: param.name,
+                value: value.to_owned(),
+            })?;
+        self.set_number(name, number)
+    }
+
+    /// Gives a parameter a value.
+    pub fn set_number(&mut self, name: &str, value: u64) -> Result<(), ConfigError> {
+        let param = self.param(name)?;
+        let number = u32::try_from(value)
+            .ok()
+            .filter(|v| (param.min..=param.max).contains(v));
+        self.raw.param[param.index] = number.ok_or(ConfigError::OutOfRange {
+            policy: self.policy.name(),
+            name: param.name,
+            value,
+            min: param.min,
+            max: param.max,
+            unit: param.unit,
+        })?;
+        Ok(())
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Result<u32, ConfigError> {
+        Ok(self.raw.param[self.param(name)?.index])
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// As C has it.
+    pub fn raw(&self) -> &sys::aw_cfg {
+        &self.raw
+    }
+}
+
+/// `every-n`, or `every-n:n=8,warm=0`.
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Config, ConfigError> {
+        let (name, params) = text.split_once(':').unwrap_or((text, ""));
+        let mut config = Config::new(Policy::by_name(name.trim())?);
+        for part in params.split(',').filter(|part| !part.trim().is_empty()) {
+            let (name, value) = part.split_once('=').ok_or_else(|| ConfigError::NotAPair {
+                part: part.trim().to_owned(),
+            })?;
+            config.set(name.trim(), value)?;
+        }
+        Ok(config)
+    }
+}
+
+/// The form that [`Config::from_str`] reads, with every parameter.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.policy.name())?;
+        for (i, param) in self.policy.params().iter().enumerate() {
+            let sign = if i == 0 { ':' } else { ',' };
+            write!(f, "{sign}{}={}", param.name, self.raw.param[param.index])?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Config({self})")
+    }
+}
+
+impl PartialEq for Config {
+    fn eq(&self, other: &Config) -> bool {
+        self.policy == other.policy && self.raw.param == other.raw.param
+    }
+}
+
+impl Eq for Config {}

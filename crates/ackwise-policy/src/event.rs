@@ -1,0 +1,204 @@
+//! What a policy sees and says, and the step between.
+
+use std::fmt;
+
+use bitflags::bitflags;
+
+use crate::{Config, sys};
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// A data segment was seen.
+    Data,
+    /// An ACK is a candidate.
+    Ack,
+    /// A held ACK has left by itself.
+    Deadline,
+}
+
+bitflags! {
+    /// More about an event.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct EventFlags: u32 {
+        /// Data: it leaves a hole below it.
+        const OUT_OF_ORDER = sys::AW_D_OUT_OF_ORDER;
+        /// Data: it arrives below the highest byte seen.
+        const FILLS_GAP = sys::AW_D_FILLS_GAP;
+        /// Data: it carries an ECN congestion mark.
+        const CE = sys::AW_D_CE;
+        /// Data: PSH is set.
+        const PSH = sys::AW_D_PSH;
+        /// ACK: the contract lets it out, whatever the verdict.
+        const MUST_SEND = sys::AW_A_MUST_SEND;
+        /// ACK: loss or reordering is not repaired yet.
+        const RECOVERY = sys::AW_A_RECOVERY;
+        /// ACK: an older one of the flow is being held.
+        const HOLDING = sys::AW_A_HOLDING;
+    }
+}
+
+/// An event of a flow. Facts that are 0 are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, on a clock that never goes back.
+    pub now_us: u64,
+    /// What happened.
+    pub kind: EventKind,
+    /// More about it.
+    pub flags: EventFlags,
+    /// Data: payload. ACK: bytes newly covered since the last one that left.
+    pub bytes: u32,
+    /// The same in segments; data may be aggregated.
+    pub segments: u32,
+    /// ACK: its size from the IP header on.
+    pub len: u32,
+    /// Data: hops that it took.
+    pub hops: u32,
+    /// Data: the window its sender advertises, in bytes.
+    pub peer_wnd: u32,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// The receiver's advertised window, in bytes.
+    pub rcv_wnd: u32,
+    /// The smoothed round-trip time.
+    pub srtt_us: u32,
+    /// The least round-trip time of late.
+    pub min_rtt_us: u32,
+    /// The longest hold that the contract grants now.
+    pub hold_us: u32,
+}
+
+impl Event {
+    fn new(now_us: u64, kind: EventKind) -> Event {
+        Event {
+            now_us,
+            kind,
+            flags: EventFlags::empty(),
+            bytes: 0,
+            segments: 0,
+            len: 0,
+            hops: 0,
+            peer_wnd: 0,
+            mss: 0,
+            rcv_wnd: 0,
+            srtt_us: 0,
+            min_rtt_us: 0,
+            hold_us: 0,
+        }
+    }
+
+    /// A data segment, with nothing known about it.
+    pub fn data(now_us: u64) -> Event {
+        Event::new(now_us, EventKind::Data)
+    }
+
+    /// A candidate ACK, with nothing known about it.
+    pub fn ack(now_us: u64) -> Event {
+        Event::new(now_us, EventKind::Ack)
+    }
+
+    /// A held ACK left by itself.
+    pub fn deadline(now_us: u64) -> Event {
+        Event::new(now_us, EventKind::Deadline)
+    }
+
+    /// As C has it.
+    pub fn raw(&self) -> sys::aw_event {
+        sys::aw_event {
+            now_us: self.now_us,
+            kind: match self.kind {
+                EventKind::Data => sys::AW_EV_DATA,
+                EventKind::Ack => sys::AW_EV_ACK,
+                EventKind::Deadline => sys::AW_EV_DEADLINE,
+            },
+            flags: self.flags.bits(),
+            bytes: self.bytes,
+            segments: self.segments,
+            len: self.len,
+            hops: self.hops,
+            peer_wnd: self.peer_wnd,
+            mss: self.mss,
+            rcv_wnd: self.rcv_wnd,
+            srtt_us: self.srtt_us,
+            min_rtt_us: self.min_rtt_us,
+            hold_us: self.hold_us,
+        }
+    }
+}
+
+/// What is to be done with an ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It leaves.
+    Send,
+    /// It is kept for so long at most; a newer one may replace it.
+    Hold {
+        /// The bound; 0 from a policy means the event's.
+        us: u32,
+    },
+    /// It is not needed: a newer one is known to follow.
+    Drop,
+}
+
+impl Verdict {
+    /// From what C says; an unknown kind sends.
+    pub fn from_raw(kind: u32, hold_us: u32) -> Verdict {
+        match kind {
+            sys::AW_HOLD => Verdict::Hold { us: hold_us },
+            sys::AW_DROP => Verdict::Drop,
+            _ => Verdict::Send,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Send => f.write_str("send"),
+            Verdict::Hold { us } => write!(f, "hold {us}"),
+            Verdict::Drop => f.write_str("drop"),
+        }
+    }
+}
+
+/// What a flow keeps for its policy: 64 bytes, zero at first.
+#[derive(Clone, Copy)]
+pub struct PolicyState(sys::aw_policy_state);
+
+impl PolicyState {
+    /// The next event, and what the policy says to it.
+    pub fn step(&mut self, config: &Config, event: &Event) -> Verdict {
+        let event = event.raw();
+        let mut verdict = sys::aw_verdict::default();
+        // SAFETY: every pointer is to a live value of the type that C expects,
+        // and the step reads and writes nothing else.
+        unsafe { sys::aw_shim_step(&mut self.0, config.raw(), &event, &mut verdict) };
+        Verdict::from_raw(verdict.kind, verdict.hold_us)
+    }
+
+    /// Its bytes, to compare homes with one another.
+    pub fn bytes(&self) -> [u8; sys::AW_POLICY_STATE as usize] {
+        // SAFETY: the union is plain integers; `raw` spans all of it.
+        let raw = unsafe { self.0.raw };
+        let mut bytes = [0; sys::AW_POLICY_STATE as usize];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(raw) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+}
+
+impl Default for PolicyState {
+    fn default() -> PolicyState {
+        PolicyState(sys::aw_policy_state {
+            raw: [0; sys::AW_POLICY_STATE as usize / 8],
+        })
+    }
+}
+
+impl fmt::Debug for PolicyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PolicyState({:02x?})", self.bytes())
+    }
+}

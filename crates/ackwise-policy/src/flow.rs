@@ -1,0 +1,192 @@
+//! A flow under the contract.
+
+use std::fmt;
+
+use crate::meta::literal;
+use crate::{Config, Segment, Verdict, sys};
+
+/// Why an ACK left, or was withheld.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reason(u32);
+
+impl Reason {
+    /// Every reason, in the order of `enum aw_reason`.
+    pub fn all() -> impl ExactSizeIterator<Item = Reason> {
+        (0..sys::AW_REASON_COUNT).map(Reason)
+    }
+
+    /// Its number in `enum aw_reason`.
+    pub fn id(self) -> u32 {
+        self.0
+    }
+
+    /// The reason with that number.
+    pub fn from_id(id: u32) -> Option<Reason> {
+        (id < sys::AW_REASON_COUNT).then_some(Reason(id))
+    }
+
+    fn text(self) -> (&'static str, &'static str) {
+        // SAFETY: returns null or an entry of a static table.
+        match unsafe { sys::aw_shim_reason(self.0).as_ref() } {
+            Some(meta) => (literal(meta.name), literal(meta.what)),
+            None => ("unknown", "a reason that this version does not know"),
+        }
+    }
+
+    /// Its name, as in counters.
+    pub fn name(self) -> &'static str {
+        self.text().0
+    }
+
+    /// What it means.
+    pub fn what(self) -> &'static str {
+        self.text().1
+    }
+}
+
+impl fmt::Debug for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reason({})", self.name())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A policy, and how long the contract lets it hold an ACK:
+/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)`.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowConfig(sys::aw_flow_cfg);
+
+impl FlowConfig {
+    /// The policy under the default bounds.
+    pub fn new(policy: &Config) -> FlowConfig {
+        FlowConfig(sys::aw_flow_cfg {
+            policy: *policy.raw(),
+            hold_max_us: sys::AW_HOLD_MAX_US,
+            hold_min_us: sys::AW_HOLD_MIN_US,
+            hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
+            ..Default::default()
+        })
+    }
+
+    /// The same with other bounds; a least above the largest is lowered to it.
+    #[must_use]
+    pub fn with_hold(mut self, min_us: u32, max_us: u32, rtt_shift: u32) -> FlowConfig {
+        self.0.hold_min_us = min_us.min(max_us);
+        self.0.hold_max_us = max_us;
+        self.0.hold_rtt_shift = rtt_shift.min(31);
+        self
+    }
+
+    /// As C has it.
+    pub fn raw(&self) -> &sys::aw_flow_cfg {
+        &self.0
+    }
+}
+
+/// What the handshake of a connection told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Handshake(sys::aw_handshake);
+
+impl Handshake {
+    /// A SYN, a SYN-ACK or the first segment after them; `acks` when it travels
+    /// in the direction of the ACKs.
+    pub fn seen(&mut self, segment: &Segment, acks: bool, now_us: u64) {
+        // SAFETY: both pointers are to live values of the types C expects.
+        unsafe { sys::aw_shim_handshake(&mut self.0, &segment.0, i32::from(acks), now_us) };
+    }
+
+    /// As C has it.
+    pub fn raw(&self) -> &sys::aw_handshake {
+        &self.0
+    }
+}
+
+/// What a home must do with a segment of the ACK direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Leave, be held, or be dropped, the contract applied.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: Reason,
+    /// A held ACK of the flow need not leave any more.
+    pub supersedes: bool,
+    /// It must leave twice: it duplicates an ACK that was held.
+    pub twice: bool,
+}
+
+/// One direction of a connection, with its policy, under the contract.
+#[derive(Clone, Copy)]
+pub struct Flow(sys::aw_flow);
+
+impl Flow {
+    /// A flow whose handshake was seen, or not.
+    pub fn new(handshake: Option<&Handshake>, now_us: u64) -> Flow {
+        let mut flow = Flow(sys::aw_flow::default());
+        let hs = handshake.map_or(std::ptr::null(), |h| &raw const h.0);
+        // SAFETY: flow is live and zeroed as C asks; hs is null or live.
+        unsafe { sys::aw_shim_flow_init(&mut flow.0, hs, now_us) };
+        flow
+    }
+
+    /// A segment of the data sender; `segments` counts what was aggregated.
+    pub fn on_data(&mut self, config: &FlowConfig, s: &Segment, segments: u32, now_us: u64) {
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_flow_on_data(&mut self.0, &config.0, &s.0, segments, now_us) };
+    }
+
+    /// A segment of the ACK direction that is no SYN.
+    pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) -> Decision {
+        let mut d = sys::aw_decision::default();
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_flow_on_ack(&mut self.0, &config.0, &s.0, now_us, &mut d) };
+        Decision {
+            verdict: Verdict::from_raw(d.kind, d.hold_us),
+            reason: Reason(d.reason),
+            supersedes: d.flags & sys::AW_DEC_SUPERSEDES != 0,
+            twice: d.flags & sys::AW_DEC_TWICE != 0,
+        }
+    }
+
+    /// A held ACK left after all.
+    pub fn left(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_flow_left(&mut self.0, &config.0, &s.0, now_us) };
+    }
+
+    /// The longest hold that the contract grants now.
+    pub fn hold_us(&self, config: &FlowConfig) -> u32 {
+        // SAFETY: both pointers are to live values of the types C expects.
+        unsafe { sys::aw_shim_flow_hold_us(&self.0, &config.0) }
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    pub fn srtt_us(&self) -> Option<u32> {
+        // SAFETY: the pointer is to a live flow.
+        Some(unsafe { sys::aw_shim_flow_srtt(&self.0) }).filter(|us| *us > 0)
+    }
+
+    /// The least round-trip time of late, once there is one.
+    pub fn min_rtt_us(&self) -> Option<u32> {
+        // SAFETY: the pointer is to a live flow.
+        Some(unsafe { sys::aw_shim_flow_min_rtt(&self.0) }).filter(|us| *us > 0)
+    }
+
+    /// As C has it.
+    pub fn raw(&self) -> &sys::aw_flow {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flow")
+            .field("min_rtt_us", &self.min_rtt_us())
+            .field("srtt_us", &self.srtt_us())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,212 @@
+//! What there is to know of a policy without running it.
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::sync::LazyLock;
+
+use bitflags::bitflags;
+
+use crate::{ConfigError, sys};
+
+bitflags! {
+    /// What a home can do, or a policy needs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct Capabilities: u32 {
+        /// It sees the data that the ACKs cover.
+        const SEE_DATA = sys::AW_CAP_SEE_DATA;
+        /// It can keep an ACK and release it later.
+        const HOLD = sys::AW_CAP_HOLD;
+        /// It is the receiver: it decides when to acknowledge.
+        const MAKE_ACKS = sys::AW_CAP_MAKE_ACKS;
+        /// It owns the queue in which the ACKs wait.
+        const OWN_QUEUE = sys::AW_CAP_OWN_QUEUE;
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const WORDS: [(Capabilities, &str); 4] = [
+            (Capabilities::SEE_DATA, "see the data"),
+            (Capabilities::HOLD, "hold ACKs"),
+            (Capabilities::MAKE_ACKS, "make the ACKs"),
+            (Capabilities::OWN_QUEUE, "own the queue of the ACKs"),
+        ];
+        if self.is_empty() {
+            return f.write_str("nothing");
+        }
+        let mut first = true;
+        for (_, words) in WORDS.iter().filter(|(cap, _)| self.contains(*cap)) {
+            write!(f, "{}{words}", if first { "" } else { " and " })?;
+            first = false;
+        }
+        Ok(())
+    }
+}
+
+/// A policy and a home that do not fit, and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("policy {policy} has to {missing}, which this home cannot; it can {home}")]
+pub struct Unsupported {
+    /// The policy.
+    pub policy: &'static str,
+    /// What it needs beyond what the home can do.
+    pub missing: Capabilities,
+    /// What the home can do.
+    pub home: Capabilities,
+}
+
+/// A parameter of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Param {
+    /// Its name, as in a scenario or on the command line.
+    pub name: &'static str,
+    /// The unit of its value; empty for a plain number.
+    pub unit: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Where it stands in the configuration's list of values.
+    pub index: usize,
+    /// Its value when nothing is said.
+    pub default: u32,
+    /// The least value it may have.
+    pub min: u32,
+    /// The largest value it may have.
+    pub max: u32,
+}
+
+struct Meta {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    needs: Capabilities,
+    params: Vec<Param>,
+}
+
+/// A string literal of the shim.
+pub(crate) fn literal(text: *const c_char) -> &'static str {
+    // SAFETY: only called with the members of the shim's tables, which are
+    // string literals: not null, terminated, and there for ever.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().unwrap_or("(not UTF-8)")
+}
+
+static POLICIES: LazyLock<Vec<Meta>> = LazyLock::new(|| {
+    (0..sys::AW_POLICIES)
+        .filter_map(|policy| {
+            // SAFETY: returns null or an entry of a static table.
+            let meta = unsafe { sys::aw_shim_policy(policy).as_ref() }?;
+            // SAFETY: the table says itself how many parameters it has.
+            let params = unsafe { std::slice::from_raw_parts(meta.params, meta.n_params as usize) };
+            Some(Meta {
+                name: literal(meta.name),
+                summary: literal(meta.summary),
+                source: literal(meta.source),
+                needs: Capabilities::from_bits_retain(meta.needs),
+                params: params
+                    .iter()
+                    .map(|p| Param {
+                        name: literal(p.name),
+                        unit: literal(p.unit),
+                        doc: literal(p.what),
+                        index: p.index as usize,
+                        default: p.def,
+                        min: p.min,
+                        max: p.max,
+                    })
+                    .collect(),
+            })
+        })
+        .collect()
+});
+
+/// One of the policies of `policies.def`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Policy(u32);
+
+impl Policy {
+    /// Every policy, in the order of `policies.def`.
+    pub fn all() -> impl ExactSizeIterator<Item = Policy> {
+        (0..POLICIES.len() as u32).map(Policy)
+    }
+
+    /// The policy of that name.
+    pub fn by_name(name: &str) -> Result<Policy, ConfigError> {
+        Policy::all()
+            .find(|p| p.name() == name)
+            .ok_or_else(|| ConfigError::UnknownPolicy {
+                name: name.to_owned(),
+                known: Policy::all().map(|p| p.name()).collect(),
+            })
+    }
+
+    /// Its number in `enum aw_policy`.
+    pub fn id(self) -> u32 {
+        self.0
+    }
+
+    /// The policy with that number in `enum aw_policy`.
+    pub fn from_id(id: u32) -> Option<Policy> {
+        ((id as usize) < POLICIES.len()).then_some(Policy(id))
+    }
+
+    fn meta(self) -> &'static Meta {
+        &POLICIES[self.0 as usize]
+    }
+
+    /// Its name, as in a scenario or on the command line.
+    pub fn name(self) -> &'static str {
+        self.meta().name
+    }
+
+    /// What it does, in a line.
+    pub fn summary(self) -> &'static str {
+        self.meta().summary
+    }
+
+    /// Where it comes from.
+    pub fn source(self) -> &'static str {
+        self.meta().source
+    }
+
+    /// What a home must be able to do to run it.
+    pub fn needs(self) -> Capabilities {
+        self.meta().needs
+    }
+
+    /// Its parameters, in the order of the configuration's values.
+    pub fn params(self) -> &'static [Param] {
+        &self.meta().params
+    }
+
+    /// Whether a home with these capabilities can run it; if not, why.
+    pub fn check(self, home: Capabilities) -> Result<(), Unsupported> {
+        let missing = self.needs().difference(home);
+        // Who makes the ACKs needs no means to hold one: it makes it later.
+        let missing = if home.contains(Capabilities::MAKE_ACKS) {
+            missing.difference(Capabilities::HOLD)
+        } else {
+            missing
+        };
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(Unsupported {
+                policy: self.name(),
+                missing,
+                home,
+            })
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Policy({})", self.name())
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

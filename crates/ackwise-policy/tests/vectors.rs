@@ -1,0 +1,155 @@
+//! Replays policy/vectors natively, and keeps the set complete.
+
+use std::path::Path;
+
+use ackwise_policy::vectors::{self, parse_packets, parse_policy};
+use ackwise_policy::{Policy, PolicyState};
+
+#[test]
+fn every_policy_has_vectors_and_keeps_to_them() {
+    let mut wrong = Vec::new();
+    for policy in Policy::all() {
+        let file = vectors::policy_file(&vectors::directory(), policy);
+        let read = match vectors::read_policy(&file) {
+            Ok(read) => read,
+            Err(e) => {
+                wrong.push(format!("{policy}: {e}"));
+                continue;
+            }
+        };
+        assert_eq!(
+            read.policy,
+            policy,
+            "{} is for {}",
+            file.display(),
+            read.policy
+        );
+        for trace in &read.traces {
+            let mut state = PolicyState::default();
+            if let Err(e) = trace.replay(|config, event| state.step(config, event)) {
+                wrong.push(format!("{policy}.vec {e}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_vectors_file_belongs_to_a_policy_or_the_parser() {
+    for entry in std::fs::read_dir(vectors::directory()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "vec") {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            assert!(
+                name == "parse" || Policy::by_name(&name).is_ok(),
+                "{name}.vec: whose?"
+            );
+        }
+    }
+}
+
+#[test]
+fn packets_are_read_as_written() {
+    let file = vectors::directory().join("parse.vec");
+    let cases = vectors::read_packets(&file).unwrap_or_else(|e| panic!("{e}"));
+    let wrong: Vec<String> = cases.iter().filter_map(|case| case.check().err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases.len() >= 40, "only {} packets", cases.len());
+}
+
+#[test]
+fn a_wrong_verdict_is_found() {
+    let text = "policy none\ntrace t\n@1 ack -> hold 5\n";
+    let read = parse_policy(Path::new("x.vec"), text).unwrap();
+    let mut state = PolicyState::default();
+    let wrong = read.traces[0]
+        .replay(|config, event| state.step(config, event))
+        .unwrap_err();
+    assert_eq!(wrong.line, 3);
+    assert!(
+        wrong
+            .to_string()
+            .starts_with("line 3 (t): expected hold 5, got send")
+    );
+}
+
+#[test]
+fn a_wrong_field_is_found() {
+    let ack = "4500 0028 0000 0000 40 06 0000 0a000001 0a000002 \
+               0050 1020 00000001 00000002 5010 0001 0000 0000";
+    let text = format!("packet p\nlink ip\nhex {ack}\nstatus ok\nack 3\n");
+    let cases = parse_packets(Path::new("p.vec"), &text).unwrap();
+    assert_eq!(cases[0].check().unwrap_err(), "line 5 (p): ack is 2, not 3");
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let policy = |text: &str| {
+        parse_policy(Path::new("a.vec"), text)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        policy("policy nine\n").split(';').next().unwrap(),
+        "a.vec:1: there is no policy \"nine\""
+    );
+    assert_eq!(policy("# only this\n"), "a.vec:0: no policy line");
+    assert_eq!(
+        policy("trace t\n"),
+        "a.vec:1: the file must begin with: policy <name>"
+    );
+    assert_eq!(
+        policy("policy none\npolicy none\n"),
+        "a.vec:2: a second policy line"
+    );
+    assert_eq!(
+        policy("policy none\n@1 ack -> send\n"),
+        "a.vec:2: before the first trace"
+    );
+    let trace = |line: &str| policy(&format!("policy every-n\ntrace t\n{line}\n"));
+    assert_eq!(
+        trace("param m 3"),
+        "a.vec:3: policy every-n has no parameter \"m\"; it has n, warm"
+    );
+    assert_eq!(
+        trace("param n 0"),
+        "a.vec:3: every-n: n must be from 1 to 256 segments, not 0"
+    );
+    assert!(trace("facts rtt=3").starts_with("a.vec:3: no fact \"rtt\""));
+    assert!(trace("facts mss=-1").starts_with("a.vec:3: mss: \"-1\" is no number"));
+    assert!(trace("1 ack").starts_with("a.vec:3: \"1\" is not policy, trace"));
+    assert!(trace("@1 nak").starts_with("a.vec:3: no event \"nak\""));
+    assert!(trace("@1 ack syn").starts_with("a.vec:3: \"syn\" is not name=value"));
+    assert!(trace("@1 ack size=3").starts_with("a.vec:3: no field \"size\""));
+    assert!(trace("@1 ack -> keep").starts_with("a.vec:3: \"-> keep\" is not"));
+    assert!(trace("+1 x0 ack -> send").starts_with("a.vec:3: a repetition"));
+    assert!(trace("@9 x2 ack -> send").starts_with("a.vec:3: a repetition"));
+    assert_eq!(
+        trace("@9 ack -> send\n@8 ack -> send"),
+        "a.vec:4: the clock runs backwards"
+    );
+    assert_eq!(trace("@9 ack"), "a.vec:0: trace \"t\" expects nothing");
+    assert_eq!(
+        trace("@9 ack -> send\nparam n 3"),
+        "a.vec:4: parameters come before the events of a trace"
+    );
+    let packets = |text: &str| {
+        parse_packets(Path::new("p.vec"), text)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(packets("hex 00\n"), "p.vec:1: before the first packet");
+    assert_eq!(
+        packets("packet p\nhex 0\n"),
+        "p.vec:2: an odd number of hex digits"
+    );
+    assert_eq!(
+        packets("packet p\nhex 0g\n"),
+        "p.vec:2: \"0g\" is not hexadecimal"
+    );
+    assert_eq!(packets("packet p\nport 3\n"), "p.vec:2: no field \"port\"");
+    assert_eq!(
+        packets("packet p\nhex 00\n"),
+        "p.vec:1: a packet without status"
+    );
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The headers' inline functions with symbols, and their X-macros as tables, for
+ * homes that link instead of including: the Rust crate makes its bindings from
+ * this file, so that no layout and no list is written down twice.
+ */
+#ifndef ACKWISE_SHIM_H
+#define ACKWISE_SHIM_H
+
+#include "ackwise/flow.h"
+
+struct aw_param_meta {
+	const char *name, *unit, *what;
+	aw_u32 index, def, min, max;
+};
+
+struct aw_policy_meta {
+	const char *name, *summary, *source;
+	const struct aw_param_meta *params;
+	aw_u32 n_params;
+	aw_u32 needs; /* enum aw_capability */
+};
+
+struct aw_reason_meta {
+	const char *name, *what;
+};
+
+/* In the order of enum aw_policy, AW_POLICIES of them. */
+const struct aw_policy_meta *aw_shim_policy(aw_u32 policy);
+/* In the order of enum aw_reason, AW_REASON_COUNT of them. */
+const struct aw_reason_meta *aw_shim_reason(aw_u32 reason);
+
+/* Returns enum aw_parse_status; seg is always written. */
+aw_u32 aw_shim_parse(const aw_u8 *data, aw_u32 n, aw_u32 link, aw_u32 total_len,
+		     struct aw_seg *seg);
+void aw_shim_step(union aw_policy_state *s, const struct aw_cfg *c, const struct aw_event *e,
+		  struct aw_verdict *v);
+void aw_shim_handshake(struct aw_handshake *h, const struct aw_seg *s, int acks, aw_u64 now_us);
+void aw_shim_flow_init(struct aw_flow *f, const struct aw_handshake *h, aw_u64 now_us);
+void aw_shim_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			  aw_u32 segments, aw_u64 now_us);
+void aw_shim_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			 aw_u64 now_us, struct aw_decision *d);
+void aw_shim_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		       aw_u64 now_us);
+aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c);
+aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
+aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
+
+#endif
