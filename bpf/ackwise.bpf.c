@@ -245,7 +245,7 @@ static __always_inline int user_space_alive(__u64 now)
 	return a && now < a->alive_until_ns;
 }
 
-AW_SEC("acks") int acks(struct __sk_buff *skb)
+AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
 	struct aw_counters *c = counters_here();
 	struct aw_decision d;
@@ -352,7 +352,7 @@ open:
 	return PASS;
 }
 
-AW_SEC("data") int data(struct __sk_buff *skb)
+AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 {
 	struct aw_counters *c = counters_here();
 	struct aw_entry *f;
@@ -394,7 +394,7 @@ AW_SEC("data") int data(struct __sk_buff *skb)
 }
 
 /* On the loader's TAP, at a sender: a re-emission goes back to where it came in. */
-AW_SEC("reinject") int reinject(struct __sk_buff *skb)
+AW_SEC("reinject") int ackwise_back(struct __sk_buff *skb)
 {
 	__u32 cookie;
 
@@ -413,7 +413,7 @@ AW_SEC("reinject") int reinject(struct __sk_buff *skb)
  * By BPF_PROG_TEST_RUN, before anything is attached. The kernel may be short of
  * memory for a timer at that very moment: the loader tries again.
  */
-AW_SEC("setup") int setup(struct __sk_buff *skb)
+AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 {
 	__u32 k = 0;
 	struct aw_ticker *t = bpf_map_lookup_elem(&ticker, &k);
@@ -431,13 +431,13 @@ AW_SEC("setup") int setup(struct __sk_buff *skb)
 }
 
 /* What a packet costs before this file does anything: the benchmark's zero. */
-AW_SEC("empty") int empty(struct __sk_buff *skb)
+AW_SEC("empty") int ackwise_empty(struct __sk_buff *skb)
 {
 	return PASS;
 }
 
 /* One step of the policy alone: the packet is a struct aw_event. */
-AW_SEC("replay") int replay(struct __sk_buff *skb)
+AW_SEC("replay") int ackwise_replay(struct __sk_buff *skb)
 {
 	struct aw_event e;
 	struct aw_replay *r;

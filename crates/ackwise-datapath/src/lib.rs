@@ -1,1 +1,33 @@
 //! Loads, attaches, feeds and observes the eBPF datapath.
+//!
+//! ```no_run
+//! use ackwise_datapath::{Attachment, Options};
+//!
+//! let policy = "adaptive".parse()?;
+//! let attachment = Attachment::attach(Options::new("eth0", policy))?;
+//! std::thread::sleep(std::time::Duration::from_secs(10));
+//! println!("{} ACKs never left", attachment.stats()?.packets_saved);
+//! attachment.detach()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What the programs do, and why so, is told at the top of
+//! `bpf/ackwise.bpf.c`. This crate compiles them (`build.rs`), gives them their
+//! constants, hooks them in, and sends on its way what they have held long
+//! enough ([`Attachment`]). [`control`] is how one process finds and asks
+//! another that is attached.
+
+mod attach;
+
+pub mod control;
+mod emit;
+mod error;
+mod net;
+mod options;
+mod stats;
+pub mod sys;
+
+pub use attach::{Attachment, Ended, Programs};
+pub use error::Error;
+pub use options::{Attach, Matches, Options, Position, Prefix};
+pub use stats::{FlowStats, Lateness, Release, Stats};

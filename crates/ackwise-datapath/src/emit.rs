@@ -1,0 +1,315 @@
+//! The way out: held ACKs whose deadline passed go back through the hook that
+//! they were taken from, and the heartbeat says that somebody is there to do so.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use aya::maps::{Array, MapData, RingBuf};
+
+use crate::net;
+use crate::sys;
+
+const HEARTBEAT: Duration = Duration::from_millis(100);
+/// A process that stops for longer than this no longer holds anything.
+const ALIVE: Duration = Duration::from_millis(500);
+const FIFO_PRIORITY: i32 = 10;
+
+/// What other threads see of the one that re-emits.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) stop: AtomicBool,
+    /// No more heartbeats: nothing new is held.
+    pub(crate) quiesce: AtomicBool,
+    pub(crate) gone: AtomicBool,
+    pub(crate) realtime: AtomicBool,
+    pub(crate) sent: AtomicU64,
+    pub(crate) send_errors: AtomicU64,
+    pub(crate) repeats_ignored: AtomicU64,
+    pub(crate) checksums_filled: AtomicU64,
+    pub(crate) checksums_wrong: AtomicU64,
+    /// For tests: a heartbeat that stops without anything else stopping.
+    pub(crate) hold_breath: AtomicBool,
+}
+
+/// Where frames go.
+pub(crate) enum Door {
+    /// Out by the interface itself, past the egress hook.
+    Packet(OwnedFd),
+    /// In by a TAP device, whose program redirects to the interface's ingress.
+    Tap(File),
+}
+
+pub(crate) struct Emitter {
+    pub(crate) door: Door,
+    pub(crate) ifindex: u32,
+    pub(crate) ring: RingBuf<MapData>,
+    pub(crate) control: Array<MapData, sys::aw_control>,
+    /// By slot: the generation that was sent last.
+    pub(crate) sent: Vec<u32>,
+}
+
+impl Emitter {
+    pub(crate) fn run(mut self, shared: &std::sync::Arc<Shared>, realtime: bool) {
+        if realtime {
+            shared.realtime.store(fifo(), Ordering::Relaxed);
+        }
+        let mut beat = Instant::now();
+        self.beat(shared);
+        loop {
+            let mut fd = libc::pollfd {
+                fd: self.ring.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid pollfd. An error is a spurious wake-up.
+            unsafe { libc::poll(&raw mut fd, 1, 20) };
+            self.drain(shared);
+            if shared.stop.load(Ordering::Acquire) {
+                return;
+            }
+            if beat.elapsed() >= HEARTBEAT {
+                beat = Instant::now();
+                if !net::exists(self.ifindex) {
+                    shared.gone.store(true, Ordering::Release);
+                }
+                self.beat(shared);
+            }
+        }
+    }
+
+    fn beat(&mut self, shared: &Shared) {
+        if shared.quiesce.load(Ordering::Acquire)
+            || shared.gone.load(Ordering::Acquire)
+            || shared.hold_breath.load(Ordering::Acquire)
+        {
+            return;
+        }
+        let alive = sys::aw_control {
+            alive_until_ns: net::monotonic_ns()
+                + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX),
+        };
+        if let Err(e) = self.control.set(0, alive, 0) {
+            tracing::warn!("heartbeat: {e}; no ACK is held until it works again");
+        }
+    }
+
+    fn drain(&mut self, shared: &Shared) {
+        while let Some(item) = self.ring.next() {
+            if item.len() < size_of::<sys::aw_emit>() {
+                continue;
+            }
+            // SAFETY: the program submits a whole aw_emit; any bytes are a value of it.
+            let e = unsafe { item.as_ptr().cast::<sys::aw_emit>().read_unaligned() };
+            drop(item);
+            let Some(last) = self.sent.get_mut(e.slot as usize) else {
+                continue;
+            };
+            /* A repeat of what went through the hook already would be one ACK too
+             * many; one that failed to be sent is what repeats are for. */
+            if e.tries > 1 && *last == e.generation {
+                shared.repeats_ignored.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            match send(&self.door, self.ifindex, &e, shared) {
+                Ok(()) => {
+                    *last = e.generation;
+                    shared.sent.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    shared.send_errors.fetch_add(1, Ordering::Relaxed);
+                    tracing::debug!("re-emission of slot {}: {error}", e.slot);
+                }
+            }
+        }
+    }
+}
+
+fn fifo() -> bool {
+    let param = libc::sched_param {
+        sched_priority: FIFO_PRIORITY,
+    };
+    // SAFETY: param is valid; the calling thread is meant.
+    unsafe {
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const param,
+        ) == 0
+    }
+}
+
+fn send(door: &Door, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Result<()> {
+    let (l2, l3) = (usize::from(e.l2_len), usize::from(e.l3_len));
+    if l2 > e.l2.len() || l3 > e.l3.len() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut frame = Vec::with_capacity(14 + l2 + l3 + 4);
+    frame.extend_from_slice(&e.l2[..l2]);
+    frame.extend_from_slice(&e.l3[..l3]);
+    match fill_checksum(&mut frame[l2..]) {
+        Checksum::Right => {}
+        Checksum::Filled => {
+            shared.checksums_filled.fetch_add(1, Ordering::Relaxed);
+        }
+        Checksum::Wrong => {
+            shared.checksums_wrong.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let cookie = sys::AW_COOKIE_MAGIC | e.slot;
+    match door {
+        Door::Packet(fd) => {
+            // With a tag inside the frame, the tag's type is the packet's.
+            let protocol = match e.l2.get(12..14) {
+                Some(t) if l2 >= 14 => u16::from_ne_bytes([t[0], t[1]]),
+                _ => e.protocol,
+            };
+            send_packet(fd, ifindex, &frame, protocol, cookie)
+        }
+        Door::Tap(file) => {
+            if l2 == 0 {
+                // The TAP is Ethernet; the redirect takes this header off again.
+                let mut header = [0_u8; 14];
+                header[12..].copy_from_slice(&e.protocol.to_ne_bytes());
+                frame.splice(..0, header);
+            }
+            frame.extend_from_slice(&cookie.to_ne_bytes());
+            let mut file: &File = file;
+            file.write_all(&frame)
+        }
+    }
+}
+
+fn send_packet(
+    fd: &OwnedFd,
+    ifindex: u32,
+    frame: &[u8],
+    protocol: u16,
+    cookie: u32,
+) -> io::Result<()> {
+    #[repr(C, align(8))]
+    struct Control([u8; 32]);
+
+    // SAFETY: plain C structs, for which zero is a value.
+    let mut to: libc::sockaddr_ll = unsafe { zeroed() };
+    to.sll_family = libc::AF_PACKET as u16;
+    to.sll_ifindex = i32::try_from(ifindex).unwrap_or(0);
+    to.sll_protocol = protocol;
+    let mut part = libc::iovec {
+        iov_base: frame.as_ptr().cast_mut().cast(),
+        iov_len: frame.len(),
+    };
+    let mut control = Control([0; 32]);
+    // SAFETY: as above.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = (&raw mut to).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: every pointer above is valid until sendmsg returns, and the control
+    // buffer is aligned and larger than CMSG_SPACE of one u32.
+    let n = unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as usize;
+        let c = libc::CMSG_FIRSTHDR(&raw const message);
+        (*c).cmsg_level = libc::SOL_SOCKET;
+        (*c).cmsg_type = libc::SO_MARK;
+        (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
+        libc::CMSG_DATA(c).cast::<u32>().write_unaligned(cookie);
+        libc::sendmsg(fd.as_raw_fd(), &raw const message, 0)
+    };
+    if n < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+enum Checksum {
+    Right,
+    Filled,
+    Wrong,
+}
+
+fn sum(bytes: &[u8], start: u32) -> u32 {
+    bytes.chunks(2).fold(start, |s, c| {
+        s + u32::from(u16::from_be_bytes([c[0], c.get(1).copied().unwrap_or(0)]))
+    })
+}
+
+fn fold(mut s: u32) -> u16 {
+    while s > 0xffff {
+        s = (s & 0xffff) + (s >> 16);
+    }
+    s as u16
+}
+
+/// A copied ACK has what the stack left in its checksum field: all of it, or the
+/// pseudo-header's sum that the device would have completed. What is neither was
+/// wrong before, and stays so.
+fn fill_checksum(ip: &mut [u8]) -> Checksum {
+    let (pseudo, l4) = match ip.first().map(|b| b >> 4) {
+        Some(4) if ip.len() >= 20 => (sum(&ip[12..20], 0), usize::from(ip[0] & 15) * 4),
+        Some(6) if ip.len() >= 40 => (sum(&ip[8..40], 0), transport6(ip)),
+        _ => return Checksum::Wrong,
+    };
+    if ip.len() < l4 + 20 {
+        return Checksum::Wrong;
+    }
+    let pseudo = pseudo + 6 + u32::try_from(ip.len() - l4).unwrap_or(0);
+    let at = l4 + 16;
+    let old = u16::from_be_bytes([ip[at], ip[at + 1]]);
+    ip[at..at + 2].fill(0);
+    let right = !fold(sum(&ip[l4..], pseudo));
+    let (set, what) = if old == right {
+        (old, Checksum::Right)
+    } else if old == fold(pseudo) {
+        (right, Checksum::Filled)
+    } else {
+        (old, Checksum::Wrong)
+    };
+    ip[at..at + 2].copy_from_slice(&set.to_be_bytes());
+    what
+}
+
+/// Where TCP begins behind IPv6 extension headers that ackwise reads.
+fn transport6(ip: &[u8]) -> usize {
+    let (mut next, mut at) = (ip[6], 40);
+    while matches!(next, 0 | 43 | 60) && ip.len() >= at + 8 {
+        next = ip[at];
+        at += (usize::from(ip[at + 1]) + 1) * 8;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack() -> Vec<u8> {
+        let mut p = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        p.extend_from_slice(&[0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
+        p
+    }
+
+    #[test]
+    fn partial_checksum_is_completed_once() {
+        let mut p = ack();
+        let pseudo = fold(sum(&p[12..20], 6 + 20));
+        p[36..38].copy_from_slice(&pseudo.to_be_bytes());
+        assert!(matches!(fill_checksum(&mut p), Checksum::Filled));
+        // Over everything, checksum included, a right one sums to all ones.
+        assert_eq!(fold(sum(&p[20..], sum(&p[12..20], 6 + 20))), 0xffff);
+        assert!(matches!(fill_checksum(&mut p), Checksum::Right));
+    }
+
+    #[test]
+    fn wrong_checksum_stays_wrong() {
+        let mut p = ack();
+        p[36..38].copy_from_slice(&[0xbe, 0xef]);
+        assert!(matches!(fill_checksum(&mut p), Checksum::Wrong));
+        assert_eq!(&p[36..38], &[0xbe, 0xef]);
+    }
+}

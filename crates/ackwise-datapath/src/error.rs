@@ -1,0 +1,271 @@
+//! What can go wrong, where, and what mends it.
+
+use std::io;
+use std::path::PathBuf;
+
+use aya::EbpfError;
+use aya::maps::MapError;
+use aya::programs::ProgramError;
+
+/// Why an attachment could not be made, or did not last.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The process may not load BPF programs.
+    #[error(
+        "not permitted to {what}: run as root, or with CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and \
+         CAP_PERFMON (missing here: {missing})"
+    )]
+    Permission {
+        /// What was refused.
+        what: &'static str,
+        /// The capabilities that this process lacks.
+        missing: String,
+    },
+    /// There is no such interface in this network namespace.
+    #[error("no interface {0} in this network namespace: `ip link` lists those there are")]
+    NoInterface(String),
+    /// The link type is neither Ethernet nor bare IP.
+    #[error(
+        "{ifname} has link type {arphrd}, which ackwise cannot read: it knows Ethernet (1) and \
+         bare IP (tun 65534, ppp 512, and none)"
+    )]
+    LinkType {
+        /// The interface.
+        ifname: String,
+        /// ARPHRD_* of the kernel.
+        arphrd: u16,
+    },
+    /// The running kernel lacks something.
+    #[error("this kernel ({release}) lacks {what}: ackwise needs Linux {needs} or newer")]
+    Kernel {
+        /// `uname -r`.
+        release: String,
+        /// What is missing.
+        what: &'static str,
+        /// Where it came in.
+        needs: &'static str,
+    },
+    /// `Attach::Tcx` was asked for and is not there.
+    #[error(
+        "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \
+         ackwise (auto)"
+    )]
+    NoTcx,
+    /// The verifier did not accept a program.
+    #[error(
+        "the kernel's verifier refused the program {program}; please report this with `uname -r`. \
+         It said last:\n{log}"
+    )]
+    Verifier {
+        /// Which one.
+        program: &'static str,
+        /// The end of the verifier's log.
+        log: String,
+    },
+    /// Memory that may be locked ran out.
+    #[error(
+        "not enough lockable memory for {map} ({bytes} bytes): raise the limit (`ulimit -l \
+         unlimited`, LimitMEMLOCK=infinity) or ask for fewer flows"
+    )]
+    Memlock {
+        /// The map.
+        map: String,
+        /// What all maps together want.
+        bytes: u64,
+    },
+    /// Somebody else is attached to this interface.
+    #[error(
+        "{ifname} is already held by process {pid} ({policy}): stop it with `ackwise detach \
+         {ifname}` first"
+    )]
+    Held {
+        /// The interface.
+        ifname: String,
+        /// Who holds it.
+        pid: u32,
+        /// With which policy.
+        policy: String,
+    },
+    /// The policy wants something that a tc program cannot do.
+    #[error("{0}: choose another policy, or another home for this one")]
+    Capability(#[from] ackwise_policy::Unsupported),
+    /// An option is out of its range.
+    #[error("{what} is {value}, but must be {range}")]
+    Option {
+        /// The option.
+        what: &'static str,
+        /// As given.
+        value: u64,
+        /// What would do.
+        range: String,
+    },
+    /// The interface went away while attached.
+    #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
+    InterfaceGone(String),
+    /// Nothing is attached there.
+    #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
+    NotAttached(String),
+    /// The runtime directory.
+    #[error("{path}: {source}; set ACKWISE_RUN_DIR to a directory that can be written")]
+    Registry {
+        /// File or directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The process that holds an interface did not answer as expected.
+    #[error("process {pid} holds the interface but does not answer: {why}")]
+    Control {
+        /// The holder.
+        pid: u32,
+        /// What happened.
+        why: String,
+    },
+    /// A system call failed in a way that has no better name.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A part of the object file is not what this loader was built with.
+    #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
+    Object(String),
+    /// Everything else from the loader library.
+    #[error("loading the BPF programs: {0}")]
+    Load(#[source] Box<EbpfError>),
+    /// A map operation failed.
+    #[error("a BPF map: {0}")]
+    Map(#[from] MapError),
+    /// Attaching failed.
+    #[error("attaching to {ifname}: {source}")]
+    Attach {
+        /// The interface.
+        ifname: String,
+        /// The cause.
+        source: Box<ProgramError>,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// Capabilities that attaching takes, of those that this process has not got.
+pub(crate) fn missing_capabilities() -> String {
+    // (name, bit): linux/capability.h
+    const NEEDED: [(&str, u32); 4] = [
+        ("CAP_NET_ADMIN", 12),
+        ("CAP_NET_RAW", 13),
+        ("CAP_PERFMON", 38),
+        ("CAP_BPF", 39),
+    ];
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let have = status
+        .lines()
+        .find_map(|l| l.strip_prefix("CapEff:"))
+        .and_then(|v| u64::from_str_radix(v.trim(), 16).ok())
+        .unwrap_or(0);
+    // CAP_SYS_ADMIN stands in for BPF and PERFMON.
+    let admin = have & 1 << 21 != 0;
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(_, bit)| have & 1 << bit == 0 && !(admin && *bit >= 38))
+        .map(|(name, _)| *name)
+        .collect();
+    missing.join(", ")
+}
+
+pub(crate) fn release() -> String {
+    nix::sys::utsname::uname().map_or_else(
+        |_| "unknown".to_owned(),
+        |u| u.release().to_string_lossy().into_owned(),
+    )
+}
+
+/// The last lines of a verifier log: those that say why.
+fn tail(log: &str) -> String {
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(25)..].join("\n")
+}
+
+/// Give a load error the name that helps.
+pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
+    if let EbpfError::MapError(MapError::CreateError { name, io_error, .. }) = &e {
+        match io_error.raw_os_error() {
+            Some(libc::EPERM) if missing_capabilities().is_empty() => {
+                return Error::Memlock {
+                    map: name.clone(),
+                    bytes,
+                };
+            }
+            Some(libc::EPERM) => {
+                return Error::Permission {
+                    what: "create BPF maps",
+                    missing: missing_capabilities(),
+                };
+            }
+            Some(libc::ENOMEM) => {
+                return Error::Memlock {
+                    map: name.clone(),
+                    bytes,
+                };
+            }
+            Some(libc::EINVAL) if name == "emissions" => {
+                return Error::Kernel {
+                    release: release(),
+                    what: "the BPF ring buffer",
+                    needs: "5.17",
+                };
+            }
+            Some(libc::EINVAL | libc::EOPNOTSUPP) if name == "ticker" => {
+                return Error::Kernel {
+                    release: release(),
+                    what: "BPF timers",
+                    needs: "5.17",
+                };
+            }
+            _ => {}
+        }
+    }
+    Error::Load(Box::new(e))
+}
+
+/// The same for one program.
+pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
+    match e {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => {
+            let log = verifier_log.to_string();
+            if log.contains("unknown func bpf_timer") || log.contains("unknown func bpf_loop") {
+                return Error::Kernel {
+                    release: release(),
+                    what: "BPF timers or loops",
+                    needs: "5.17",
+                };
+            }
+            let missing = missing_capabilities();
+            if io_error.raw_os_error() == Some(libc::EPERM) && !missing.is_empty() {
+                return Error::Permission {
+                    what: "load BPF programs",
+                    missing,
+                };
+            }
+            Error::Verifier {
+                program,
+                log: if log.is_empty() {
+                    io_error.to_string()
+                } else {
+                    tail(&log)
+                },
+            }
+        }
+        other => Error::Load(Box::new(EbpfError::ProgramError(other))),
+    }
+}

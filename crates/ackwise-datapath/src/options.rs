@@ -1,0 +1,225 @@
+//! What to attach, where and how far it may go.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use ackwise_policy::{Capabilities, Config};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::sys;
+
+/// Where the interface lies on the path of the ACKs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Position {
+    /// At the data receiver: ACKs leave by this interface.
+    #[default]
+    Receiver,
+    /// On a router: ACKs leave by this interface.
+    Router,
+    /// At the data sender: ACKs come in by this interface.
+    Sender,
+}
+
+/// How the programs are hooked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attach {
+    /// tcx where the kernel has it (6.6), else clsact.
+    #[default]
+    Auto,
+    /// A tcx link: gone with the process.
+    Tcx,
+    /// A filter on a clsact qdisc.
+    Clsact,
+}
+
+/// An address prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// The address; bits beyond the length are ignored.
+    pub address: IpAddr,
+    /// Leading bits that count.
+    pub length: u8,
+}
+
+/// Which flows to touch, seen from this host: all, unless told otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Matches {
+    /// Ports of the near side: this host, or what lies behind this router.
+    pub local_ports: Option<RangeInclusive<u16>>,
+    /// Ports of the far side.
+    pub remote_ports: Option<RangeInclusive<u16>>,
+    /// Addresses of the near side.
+    pub local: Option<Prefix>,
+    /// Addresses of the far side.
+    pub remote: Option<Prefix>,
+}
+
+/// Everything that an attachment is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The interface, by name, in the calling thread's network namespace.
+    pub ifname: String,
+    /// Who decides.
+    pub policy: Config,
+    /// Where the interface lies.
+    pub position: Position,
+    /// D: no ACK is withheld longer.
+    pub hold_max: Duration,
+    /// Nor longer than RTT >> this.
+    pub hold_rtt_shift: u32,
+    /// Flows that are kept; the least recently used one goes first.
+    pub max_flows: u32,
+    /// ACKs that can be withheld at the same time.
+    pub slots: u32,
+    /// Withhold nothing, count what would be.
+    pub dry_run: bool,
+    /// Flows to touch.
+    pub matches: Matches,
+    /// How to hook in.
+    pub attach: Attach,
+    /// Re-emit from a SCHED_FIFO thread if that is allowed.
+    pub realtime: bool,
+}
+
+impl Options {
+    /// The defaults for one interface.
+    #[must_use]
+    pub fn new(ifname: impl Into<String>, policy: Config) -> Self {
+        Self {
+            ifname: ifname.into(),
+            policy,
+            position: Position::default(),
+            hold_max: Duration::from_micros(u64::from(sys::AW_HOLD_MAX_US)),
+            hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
+            max_flows: 65_536,
+            slots: 4096,
+            dry_run: false,
+            matches: Matches::default(),
+            attach: Attach::default(),
+            realtime: true,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let range = |what, value: u64, lo: u64, hi: u64| {
+            if (lo..=hi).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::Option {
+                what,
+                value,
+                range: format!("from {lo} to {hi}"),
+            })
+        };
+        range(
+            "hold_max in microseconds",
+            u64::try_from(self.hold_max.as_micros()).unwrap_or(u64::MAX),
+            u64::from(sys::AW_HOLD_MIN_US),
+            200_000,
+        )?;
+        range("hold_rtt_shift", u64::from(self.hold_rtt_shift), 0, 16)?;
+        range("max_flows", u64::from(self.max_flows), 64, 1 << 20)?;
+        range("slots", u64::from(self.slots), 1, u64::from(sys::AW_SLOTS_MAX))?;
+        for p in [&self.matches.local, &self.matches.remote].into_iter().flatten() {
+            let longest = if p.address.is_ipv4() { 32 } else { 128 };
+            range("prefix length", u64::from(p.length), 0, longest)?;
+        }
+        self.policy
+            .policy()
+            .check(Capabilities::SEE_DATA | Capabilities::HOLD)?;
+        Ok(())
+    }
+
+    /// The least and the largest hold, in geometric steps: `ackwise_shared.h`.
+    pub(crate) fn classes(&self) -> [u32; sys::AW_CLASSES as usize] {
+        let max = u32::try_from(self.hold_max.as_micros()).unwrap_or(sys::AW_HOLD_MAX_US);
+        let min = sys::AW_HOLD_MIN_US.min(max);
+        let steps = f64::from(sys::AW_CLASSES - 1);
+        let ratio = f64::from(max) / f64::from(min);
+        let mut classes = [max; sys::AW_CLASSES as usize];
+        for (i, class) in classes.iter_mut().enumerate() {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let us = (f64::from(min) * ratio.powf(i as f64 / steps)) as u32;
+            *class = us.clamp(min, max);
+        }
+        classes[0] = min;
+        classes[sys::AW_CLASSES as usize - 1] = max;
+        classes
+    }
+
+    pub(crate) fn to_bpf(&self, ifindex: u32, link: u32, clsact: bool) -> sys::aw_options {
+        let mut o = sys::aw_options::default();
+        o.flow.policy.policy = self.policy.raw().policy;
+        o.flow.policy.param = self.policy.raw().param;
+        o.flow.hold_max_us = self.classes()[sys::AW_CLASSES as usize - 1];
+        o.flow.hold_min_us = self.classes()[0];
+        o.flow.hold_rtt_shift = self.hold_rtt_shift;
+        o.class_us = self.classes();
+        o.slots = self.slots;
+        o.position = match self.position {
+            Position::Receiver | Position::Router => sys::AW_AT_RECEIVER,
+            Position::Sender => sys::AW_AT_SENDER,
+        };
+        o.link = link;
+        o.ifindex = ifindex;
+        o.clsact = u8::from(clsact);
+        o.dry_run = u8::from(self.dry_run);
+        // The near side sends the ACKs at a receiver, and the data at a sender.
+        let (near, far) = match self.position {
+            Position::Sender => (sys::AW_SIDE_DATA, sys::AW_SIDE_ACKS),
+            _ => (sys::AW_SIDE_ACKS, sys::AW_SIDE_DATA),
+        };
+        o.match_.port_hi = [u16::MAX; 2];
+        for (side, ports, prefix) in [
+            (near, &self.matches.local_ports, &self.matches.local),
+            (far, &self.matches.remote_ports, &self.matches.remote),
+        ] {
+            let side = side as usize;
+            if let Some(ports) = ports {
+                o.match_.port_lo[side] = *ports.start();
+                o.match_.port_hi[side] = *ports.end();
+                o.match_.used = 1;
+            }
+            if let Some(prefix) = prefix {
+                let (address, mask) = prefix.words();
+                o.match_.addr[side].w = address;
+                o.match_.mask[side].w = mask;
+                o.match_.version[side] = if prefix.address.is_ipv4() { 4 } else { 6 };
+                o.match_.used = 1;
+            }
+        }
+        o
+    }
+}
+
+impl Prefix {
+    /// Address and mask as the wire has them.
+    fn words(&self) -> ([u32; 4], [u32; 4]) {
+        let mut address = [0_u8; 16];
+        let bits: u128 = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+        let mask = match self.address {
+            IpAddr::V4(a) => {
+                address[..4].copy_from_slice(&a.octets());
+                bits.to_be_bytes()
+            }
+            IpAddr::V6(a) => {
+                address = a.octets();
+                bits.to_be_bytes()
+            }
+        };
+        (words(&address), words(&mask))
+    }
+}
+
+fn words(bytes: &[u8; 16]) -> [u32; 4] {
+    let mut w = [0; 4];
+    for (w, b) in w.iter_mut().zip(bytes.chunks_exact(4)) {
+        *w = u32::from_ne_bytes([b[0], b[1], b[2], b[3]]);
+    }
+    w
+}

@@ -1,0 +1,333 @@
+//! What the programs counted, with names.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Attach, Position, sys};
+
+/// Everything an attachment can tell about itself.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stats {
+    /// The interface.
+    pub ifname: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// The policy with its parameters.
+    pub policy: String,
+    /// Where the interface lies.
+    pub position: Position,
+    /// How the programs are hooked in: never `auto`.
+    pub attach: Attach,
+    /// Why it is clsact although tcx would have been taken, if so.
+    pub attach_fallback: Option<String>,
+    /// Nothing is withheld; the numbers say what would be.
+    pub dry_run: bool,
+    /// Is the interface still there?
+    pub interface_alive: bool,
+    /// Does the re-emitting thread run with SCHED_FIFO?
+    pub realtime: bool,
+    /// Seconds since the attachment was made.
+    pub uptime_s: f64,
+    /// Packets seen at both hooks.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Not TCP.
+    pub not_tcp: u64,
+    /// IP fragments, which always pass.
+    pub fragments: u64,
+    /// Not understood, which always passes.
+    pub unparsable: u64,
+    /// Data segments of flows that are kept; aggregated ones counted apart.
+    pub data_segments: u64,
+    /// Their payload.
+    pub data_bytes: u64,
+    /// Segments of the ACK direction, of flows that are kept.
+    pub acks: u64,
+    /// Their bytes, from the IP header on.
+    pub ack_bytes: u64,
+    /// Segments of the ACK direction before their flow's first pure ACK.
+    pub no_flow: u64,
+    /// Pure ACKs of flows outside the match.
+    pub unmatched: u64,
+    /// SYNs of both directions.
+    pub syns: u64,
+    /// ACKs withheld.
+    pub withheld: u64,
+    /// Their bytes.
+    pub withheld_bytes: u64,
+    /// Withheld ACKs that left at their deadline after all.
+    pub reemitted: u64,
+    /// Their bytes.
+    pub reemitted_bytes: u64,
+    /// ACKs that never had to leave: withheld less re-emitted.
+    pub packets_saved: u64,
+    /// Bytes that never had to leave.
+    pub bytes_saved: u64,
+    /// Holds that a newer ACK on its way out ended.
+    pub superseded: u64,
+    /// Held ACKs that a newer held one replaced.
+    pub replaced: u64,
+    /// Re-emissions that met a newer ACK which had left, and were dropped.
+    pub reemit_stale: u64,
+    /// Plain duplicates that left twice, once for the original that was held.
+    pub cloned: u64,
+    /// Flows kept since the start.
+    pub flows_created: u64,
+    /// Flows that could not be kept.
+    pub flows_failed: u64,
+    /// ACKs that passed because holding failed, by cause.
+    pub fail_open: BTreeMap<String, u64>,
+    /// The way out.
+    pub release: Release,
+    /// ACK-direction segments by reason: `enum aw_reason`.
+    pub reasons: BTreeMap<String, u64>,
+    /// How much later than its bound a held ACK passed the hook.
+    pub lateness: Lateness,
+    /// Kernel memory of all maps.
+    pub memory_bytes: u64,
+    /// The same by map.
+    pub memory: BTreeMap<String, u64>,
+}
+
+/// How held ACKs get out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Release {
+    /// Runs of the timer.
+    pub ticks: u64,
+    /// Times that user space was too slow for the ring buffer.
+    pub ring_full: u64,
+    /// ACKs handed out again because they had not been seen.
+    pub retried: u64,
+    /// ACKs given up after the last try.
+    pub lost: u64,
+    /// Frames sent by user space.
+    pub sent: u64,
+    /// Frames that the kernel did not take.
+    pub send_errors: u64,
+    /// Partial checksums that were completed.
+    pub checksums_filled: u64,
+    /// Checksums that were wrong already.
+    pub checksums_wrong: u64,
+}
+
+/// Of re-emitted ACKs, microseconds after the deadline; upper bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lateness {
+    /// How many.
+    pub count: u64,
+    /// Half are not later than this.
+    pub p50_us: u64,
+    /// Nine of ten.
+    pub p90_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// The latest.
+    pub max_us: u64,
+}
+
+/// One flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowStats {
+    /// Who sends the ACKs.
+    pub ack_sender: String,
+    /// Who sends the data.
+    pub data_sender: String,
+    /// Segments of the ACK direction.
+    pub acks: u64,
+    /// Passed at once.
+    pub passed: u64,
+    /// Withheld.
+    pub withheld: u64,
+    /// Of those, left at their deadline.
+    pub reemitted: u64,
+    /// Withheld less re-emitted.
+    pub packets_saved: u64,
+    /// The same in bytes.
+    pub bytes_saved: u64,
+    /// Data segments.
+    pub data_segments: u64,
+    /// Payload.
+    pub data_bytes: u64,
+    /// Smoothed round-trip time; 0 is unknown.
+    pub srtt_us: u32,
+    /// Payload of a full segment.
+    pub mss: u32,
+    /// Since its last ACK.
+    pub idle_ms: u64,
+}
+
+pub(crate) fn lateness(buckets: &[u64], max_us: u64) -> Lateness {
+    let count: u64 = buckets.iter().sum();
+    let upper = |i: usize| -> u64 {
+        let fine = u64::from(sys::AW_LATE_FINE);
+        let i = i as u64;
+        if i + 1 == buckets.len() as u64 {
+            max_us
+        } else if i < fine {
+            (i + 1) * 16
+        } else {
+            fine * 16 + (i + 1 - fine) * 256
+        }
+    };
+    let quantile = |q: f64| -> u64 {
+        #[allow(clippy::cast_precision_loss)]
+        let want = q * count as f64;
+        let mut below = 0;
+        for (i, n) in buckets.iter().enumerate() {
+            below += n;
+            #[allow(clippy::cast_precision_loss)]
+            if *n > 0 && below as f64 >= want {
+                return upper(i).min(max_us);
+            }
+        }
+        0
+    };
+    Lateness {
+        count,
+        p50_us: quantile(0.5),
+        p90_us: quantile(0.9),
+        p99_us: quantile(0.99),
+        max_us,
+    }
+}
+
+fn add_bytes(sum: &mut sys::aw_counters, one: &sys::aw_counters) {
+    let max = sum.late_max_us.max(one.late_max_us);
+    let words = size_of::<sys::aw_counters>() / 8;
+    // SAFETY: aw_counters is a struct of u64 only (asserted below), so it is an
+    // array of its size.
+    let (to, from) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(std::ptr::from_mut(sum).cast::<u64>(), words),
+            std::slice::from_raw_parts(std::ptr::from_ref(one).cast::<u64>(), words),
+        )
+    };
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = to.wrapping_add(*from);
+    }
+    sum.late_max_us = max;
+}
+
+const _: () = assert!(align_of::<sys::aw_counters>() == 8 && size_of::<sys::aw_counters>() % 8 == 0);
+
+/// Of all CPUs together.
+pub(crate) fn total(per_cpu: &[sys::aw_counters]) -> sys::aw_counters {
+    let mut sum = sys::aw_counters::default();
+    for one in per_cpu {
+        add_bytes(&mut sum, one);
+    }
+    sum
+}
+
+impl Stats {
+    pub(crate) fn count(&mut self, c: &sys::aw_counters) {
+        self.packets = c.packets;
+        self.bytes = c.bytes;
+        self.not_tcp = c.not_tcp;
+        self.fragments = c.fragments;
+        self.unparsable = c.unparsable;
+        self.data_segments = c.data_segments;
+        self.data_bytes = c.data_bytes;
+        self.acks = c.acks;
+        self.ack_bytes = c.ack_bytes;
+        self.no_flow = c.no_flow;
+        self.unmatched = c.unmatched;
+        self.syns = c.syns;
+        self.withheld = c.withheld;
+        self.withheld_bytes = c.withheld_bytes;
+        self.reemitted = c.reemitted;
+        self.reemitted_bytes = c.reemitted_bytes;
+        self.packets_saved = c.withheld.saturating_sub(c.reemitted + c.cloned);
+        self.bytes_saved = c.withheld_bytes.saturating_sub(c.reemitted_bytes);
+        self.superseded = c.superseded;
+        self.replaced = c.replaced;
+        self.reemit_stale = c.reemit_stale;
+        self.cloned = c.cloned;
+        self.flows_created = c.flows_created;
+        self.flows_failed = c.flows_failed;
+        self.fail_open = [
+            ("stale-heartbeat", c.open_stale_heartbeat),
+            ("no-slot", c.open_no_slot),
+            ("queue-full", c.open_queue_full),
+            ("timer", c.open_timer),
+            ("hold-too-short", c.open_too_short),
+            ("frame", c.open_frame),
+        ]
+        .map(|(name, n)| (name.to_owned(), n))
+        .into();
+        self.release.ticks = c.ticks;
+        self.release.ring_full = c.ring_full;
+        self.release.retried = c.retried;
+        self.release.lost = c.lost;
+        self.reasons = sys::REASONS
+            .iter()
+            .zip(c.reason)
+            .map(|(name, n)| ((*name).to_owned(), n))
+            .collect();
+        self.lateness = lateness(&c.late, c.late_max_us);
+    }
+}
+
+fn endpoint(address: &sys::aw_addr, port: u16, v4: bool) -> String {
+    let mut bytes = [0_u8; 16];
+    for (b, w) in bytes.chunks_exact_mut(4).zip(address.w) {
+        b.copy_from_slice(&w.to_ne_bytes());
+    }
+    let ip = if v4 {
+        IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))
+    } else {
+        IpAddr::V6(Ipv6Addr::from(bytes))
+    };
+    std::net::SocketAddr::new(ip, u16::from_be(port)).to_string()
+}
+
+impl FlowStats {
+    pub(crate) fn new(key: &sys::aw_key, e: &sys::aw_entry, now_ns: u64) -> Self {
+        let v4 = [&key.acks, &key.data].iter().all(|a| a.w[1..] == [0; 3]);
+        let far = e.flow.rtt.far_min;
+        let near = e.flow.rtt.near_srtt;
+        Self {
+            ack_sender: endpoint(&key.acks, key.acks_port, v4),
+            data_sender: endpoint(&key.data, key.data_port, v4),
+            acks: e.count.acks,
+            passed: e.count.passed,
+            withheld: e.count.withheld,
+            reemitted: e.count.reemitted,
+            packets_saved: e.count.withheld.saturating_sub(e.count.reemitted),
+            bytes_saved: e.count.withheld_bytes.saturating_sub(e.count.reemitted_bytes),
+            data_segments: e.count.data_segments,
+            data_bytes: e.count.data_bytes,
+            srtt_us: match (near, far) {
+                (0, _) => e.flow.hs.rtt_us,
+                (n, u32::MAX) => n,
+                (n, f) => n.saturating_add(f),
+            },
+            mss: e.flow.data.mss,
+            idle_ms: now_ns.saturating_sub(e.count.last_ns) / 1_000_000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_name_upper_bounds() {
+        let mut b = vec![0; sys::AW_LATE_BUCKETS as usize];
+        b[0] = 90; // below 16 us
+        b[10] = 9; // below 176 us
+        b[sys::AW_LATE_FINE as usize] = 1; // below 1280 us
+        let l = lateness(&b, 1100);
+        assert_eq!((l.count, l.p50_us, l.p90_us, l.p99_us, l.max_us), (100, 16, 16, 176, 1100));
+        b[sys::AW_LATE_BUCKETS as usize - 1] = 900;
+        assert_eq!(lateness(&b, 77_000).p50_us, 77_000);
+        assert_eq!(lateness(&[0; 8], 0), Lateness::default());
+    }
+}

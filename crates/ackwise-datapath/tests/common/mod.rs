@@ -1,0 +1,417 @@
+//! Namespaces without names (they go with the last descriptor), hand-made
+//! segments, and captures with time stamps.
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Two cores cannot time two tests at once. Also the place where root is asked for.
+pub fn alone() -> MutexGuard<'static, ()> {
+    // SAFETY: no arguments, cannot fail.
+    assert_eq!(unsafe { libc::geteuid() }, 0, "these tests load BPF programs: run them as root");
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct Netns(File);
+
+impl Netns {
+    pub fn new() -> Self {
+        std::thread::spawn(|| {
+            // SAFETY: only this thread changes its namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "{}", io::Error::last_os_error());
+            let ns = Self(File::open("/proc/thread-self/ns/net").expect("own namespace"));
+            ip("link set lo up");
+            ns
+        })
+        .join()
+        .expect("namespace")
+    }
+
+    /// Run something in a thread of this namespace.
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                // SAFETY: a valid descriptor of a namespace.
+                let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+                assert_eq!(r, 0, "{}", io::Error::last_os_error());
+                f()
+            })
+            .join()
+            .unwrap_or_else(|e| std::panic::resume_unwind(e))
+        })
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// A veth pair: `here` in this namespace, `there` in the other, both up.
+    pub fn veth(&self, here: &str, other: &Netns, there: &str) {
+        self.run(|| {
+            ip(&format!("link add {here} type veth peer name {there} netns {}", other.path()));
+            quiet(here);
+        });
+        other.run(|| quiet(there));
+    }
+}
+
+/// Up, and silent: no router solicitations between the packets of a test.
+fn quiet(name: &str) {
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0");
+    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
+    ip(&format!("link set {name} up"));
+}
+
+pub fn ip(args: &str) {
+    command("ip", args);
+}
+
+pub fn tc(args: &str) {
+    command("tc", args);
+}
+
+fn command(name: &str, args: &str) {
+    let out = Command::new(name)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert!(
+        out.status.success(),
+        "{name} {args}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+}
+
+pub fn output(name: &str, args: &str) -> String {
+    let out = Command::new(name)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Sends and captures on one interface of the calling thread's namespace.
+pub struct Wire {
+    fd: OwnedFd,
+    index: i32,
+}
+
+#[derive(Clone)]
+pub struct Frame {
+    pub at: Duration,
+    pub outgoing: bool,
+    pub bytes: Vec<u8>,
+}
+
+impl Wire {
+    pub fn open(ifname: &str) -> Self {
+        let name = std::ffi::CString::new(ifname).expect("no NUL");
+        // SAFETY: a terminated string.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
+        assert!(index > 0, "no {ifname}");
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(all)) };
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        // SAFETY: a fresh descriptor.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let on: i32 = 1;
+        let room: i32 = 64 << 20;
+        // SAFETY: pointers to integers of the sizes given; a valid address.
+        unsafe {
+            let p = |v: &i32| std::ptr::from_ref(v).cast();
+            let size = size_of::<i32>() as u32;
+            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, p(&on), size);
+            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, p(&room), size);
+            let mut a: libc::sockaddr_ll = zeroed();
+            a.sll_family = libc::AF_PACKET as u16;
+            a.sll_protocol = all;
+            a.sll_ifindex = index;
+            let r = libc::bind(fd.as_raw_fd(), (&raw const a).cast(), size_of::<libc::sockaddr_ll>() as u32);
+            assert_eq!(r, 0, "{}", io::Error::last_os_error());
+        }
+        Self { fd, index }
+    }
+
+    pub fn mark(&self, mark: u32) {
+        // SAFETY: a pointer to an integer of the size given.
+        let r = unsafe {
+            libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MARK, (&raw const mark).cast(), 4)
+        };
+        assert_eq!(r, 0);
+    }
+
+    /// Returns when it was sent.
+    pub fn send(&self, frame: &[u8]) -> Duration {
+        let at = realtime();
+        // SAFETY: a valid address and buffer.
+        let n = unsafe {
+            let mut a: libc::sockaddr_ll = zeroed();
+            a.sll_family = libc::AF_PACKET as u16;
+            a.sll_ifindex = self.index;
+            a.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
+            libc::sendto(
+                self.fd.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const a).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        assert_eq!(n, frame.len() as isize, "{}", io::Error::last_os_error());
+        at
+    }
+
+    /// Everything that arrives within the time.
+    pub fn drain(&self, how_long: Duration) -> Vec<Frame> {
+        let until = Instant::now() + how_long;
+        let mut frames = Vec::new();
+        loop {
+            match self.next() {
+                Some(f) => frames.push(f),
+                None if Instant::now() >= until => return frames,
+                None => std::thread::sleep(Duration::from_micros(300)),
+            }
+        }
+    }
+
+    /// TCP frames that came in from the other side.
+    pub fn tcp(&self, how_long: Duration) -> Vec<Frame> {
+        let mut frames = self.drain(how_long);
+        frames.retain(|f| !f.outgoing && Seg::read(&f.bytes).is_some());
+        frames
+    }
+
+    fn next(&self) -> Option<Frame> {
+        let mut bytes = vec![0_u8; 66_000];
+        let mut control = [0_u64; 16];
+        // SAFETY: all pointers are valid for the call; the control buffer is aligned.
+        unsafe {
+            let mut from: libc::sockaddr_ll = zeroed();
+            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            let mut m: libc::msghdr = zeroed();
+            m.msg_name = (&raw mut from).cast();
+            m.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+            m.msg_iov = &raw mut part;
+            m.msg_iovlen = 1;
+            m.msg_control = control.as_mut_ptr().cast();
+            m.msg_controllen = size_of::<[u64; 16]>();
+            let n = libc::recvmsg(self.fd.as_raw_fd(), &raw mut m, libc::MSG_DONTWAIT);
+            if n < 0 {
+                return None;
+            }
+            bytes.truncate(n as usize);
+            let mut at = realtime();
+            let mut c = libc::CMSG_FIRSTHDR(&raw const m);
+            while !c.is_null() {
+                if (*c).cmsg_type == libc::SCM_TIMESTAMPNS {
+                    let t = libc::CMSG_DATA(c).cast::<libc::timespec>().read_unaligned();
+                    at = Duration::new(t.tv_sec as u64, t.tv_nsec as u32);
+                }
+                c = libc::CMSG_NXTHDR(&raw const m, c);
+            }
+            let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
+            Some(Frame { at, outgoing, bytes })
+        }
+    }
+}
+
+pub fn realtime() -> Duration {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970")
+}
+
+/// A TCP segment to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seg {
+    pub v6: bool,
+    /// From the data receiver (true) or the data sender.
+    pub acks: bool,
+    pub port: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    pub options: Vec<u8>,
+    pub payload: usize,
+}
+
+pub const FIN: u8 = 1;
+pub const SYN: u8 = 2;
+pub const RST: u8 = 4;
+pub const ACK: u8 = 16;
+
+impl Seg {
+    pub fn ack(ack: u32) -> Self {
+        Self { v6: false, acks: true, port: 4000, seq: 1, ack, flags: ACK, window: 1000, options: Vec::new(), payload: 0 }
+    }
+
+    pub fn data(seq: u32, payload: usize) -> Self {
+        Self { acks: false, seq, ack: 1, payload, ..Self::ack(1) }
+    }
+
+    pub fn frame(&self) -> Vec<u8> {
+        // Addresses that nobody has: no stack answers. 02:..:01 has the ACKs' side.
+        let (me, you) = if self.acks { (1, 2) } else { (2, 1) };
+        let mut f = vec![2, 0, 0, 0, 0, 0x10 + you, 2, 0, 0, 0, 0, 0x10 + me];
+        let tcp_len = 20 + self.options.len() + self.payload;
+        let mut pseudo = Vec::new();
+        if self.v6 {
+            f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+            f.extend((tcp_len as u16).to_be_bytes());
+            f.extend([6, 64]);
+            for n in [me, you] {
+                let mut a = [0_u8; 16];
+                a[0] = 0xfd;
+                a[1] = 0x77;
+                a[15] = n;
+                pseudo.extend(a);
+            }
+            f.extend(&pseudo);
+        } else {
+            f.extend([8, 0]);
+            let at = f.len();
+            f.extend([0x45, 0]);
+            f.extend(((20 + tcp_len) as u16).to_be_bytes());
+            f.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+            pseudo.extend([198, 18, 0, me, 198, 18, 0, you]);
+            f.extend(&pseudo);
+            let sum = !fold(sum(&f[at..], 0));
+            f[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+        }
+        let at = f.len();
+        let (from, to) = if self.acks { (self.port, 80) } else { (80, self.port) };
+        f.extend(from.to_be_bytes());
+        f.extend(to.to_be_bytes());
+        f.extend(self.seq.to_be_bytes());
+        f.extend(self.ack.to_be_bytes());
+        assert_eq!(self.options.len() % 4, 0);
+        f.extend([((5 + self.options.len() / 4) << 4) as u8, self.flags]);
+        f.extend(self.window.to_be_bytes());
+        f.extend([0; 4]);
+        f.extend(&self.options);
+        f.resize(f.len() + self.payload, 0x5a);
+        let c = !fold(sum(&f[at..], sum(&pseudo, 6 + tcp_len as u32)));
+        f[at + 16..at + 18].copy_from_slice(&c.to_be_bytes());
+        f
+    }
+
+    /// (ports, seq, ack, flags, payload) of a frame, if it is TCP.
+    pub fn read(f: &[u8]) -> Option<Read> {
+        let (l4, end) = match f.get(12..14)? {
+            [8, 0] if f.get(23) == Some(&6) => {
+                let ihl = usize::from(f[14] & 15) * 4;
+                (14 + ihl, 14 + usize::from(u16::from_be_bytes([f[16], f[17]])))
+            }
+            [0x86, 0xdd] if f.get(20) == Some(&6) => {
+                (54, 54 + usize::from(u16::from_be_bytes([f[18], f[19]])))
+            }
+            _ => return None,
+        };
+        let t = f.get(l4..)?;
+        let n = |a: usize| u32::from_be_bytes([t[a], t[a + 1], t[a + 2], t[a + 3]]);
+        let header = usize::from(t.get(12)? >> 4) * 4;
+        Some(Read {
+            sport: u16::from_be_bytes([t[0], t[1]]),
+            dport: u16::from_be_bytes([t[2], t[3]]),
+            seq: n(4),
+            ack: n(8),
+            flags: t[13],
+            window: u16::from_be_bytes([t[14], t[15]]),
+            options: t.get(20..header)?.to_vec(),
+            payload: end.saturating_sub(l4 + header),
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub sport: u16,
+    pub dport: u16,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u8,
+    pub window: u16,
+    pub options: Vec<u8>,
+    pub payload: usize,
+}
+
+fn sum(bytes: &[u8], start: u32) -> u32 {
+    bytes.chunks(2).fold(start, |s, c| {
+        s + u32::from(u16::from_be_bytes([c[0], c.get(1).copied().unwrap_or(0)]))
+    })
+}
+
+fn fold(mut s: u32) -> u16 {
+    while s > 0xffff {
+        s = (s & 0xffff) + (s >> 16);
+    }
+    s as u16
+}
+
+/// Two namespaces, `aw0` (the ACKs' side, where ackwise goes) and `aw1`.
+pub struct Pair {
+    pub near: Netns,
+    pub far: Netns,
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        let (near, far) = (Netns::new(), Netns::new());
+        near.veth("aw0", &far, "aw1");
+        Self { near, far }
+    }
+
+    /// In the near namespace, with wires at both ends.
+    pub fn run<T: Send>(&self, f: impl FnOnce(&Wire, &Wire) -> T + Send) -> T {
+        let far = self.far.run(|| Wire::open("aw1"));
+        self.near.run(|| {
+            let near = Wire::open("aw0");
+            f(&near, &far)
+        })
+    }
+}
+
+/// A flow that has started: MSS 1000, everything up to the number acknowledged.
+pub struct Flow {
+    pub next: u32,
+    pub like: Seg,
+}
+
+impl Flow {
+    pub fn start(near: &Wire, far: &Wire, like: Seg) -> Self {
+        let mut flow = Self { next: 1000, like };
+        for _ in 0..16 {
+            flow.data(far);
+            near.send(&flow.ack().frame());
+            // Longer than any hold, so that the warm-up leaves nothing behind.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(30));
+        flow
+    }
+
+    /// One data segment in order.
+    pub fn data(&mut self, far: &Wire) {
+        far.send(&Seg { acks: false, seq: self.next, ack: 1, payload: 1000, ..self.like.clone() }.frame());
+        self.next = self.next.wrapping_add(1000);
+    }
+
+    /// The ACK of all data so far.
+    pub fn ack(&self) -> Seg {
+        Seg { ack: self.next, ..self.like.clone() }
+    }
+}
+
+pub fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}

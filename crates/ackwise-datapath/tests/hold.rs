@@ -1,0 +1,355 @@
+//! Hold, supersede, release: what leaves, when, and byte for byte.
+
+mod common;
+
+use std::time::Duration;
+
+use ackwise_datapath::{Attach, Attachment, Options, Position, Stats};
+use common::{ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, ms};
+
+/// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
+fn options(attach: Attach) -> Options {
+    let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
+    o.attach = attach;
+    o.hold_rtt_shift = 0;
+    o
+}
+
+fn attach(o: Options) -> Attachment {
+    Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn stats(a: &Attachment) -> Stats {
+    a.stats().unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn started(near: &Wire, far: &Wire, like: Seg) -> Flow {
+    let flow = Flow::start(near, far, like);
+    far.drain(ms(20));
+    flow
+}
+
+fn held_then_released(attach_by: Attach, like: Seg) {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(attach_by));
+        assert_eq!(stats(&a).attach, attach_by);
+        let mut flow = started(near, far, like);
+        let before = stats(&a);
+        let mut late = Vec::new();
+        for _ in 0..40 {
+            flow.data(far);
+            let frame = flow.ack().frame();
+            let sent = near.send(&frame);
+            let got = far.tcp(ms(15));
+            assert_eq!(got.len(), 1, "one ACK went in, one comes out");
+            assert_eq!(got[0].bytes, frame, "byte for byte");
+            late.push(got[0].at.saturating_sub(sent));
+        }
+        late.sort();
+        let now = stats(&a);
+        assert_eq!(now.withheld - before.withheld, 40, "{now:#?}");
+        assert_eq!(now.reemitted - before.reemitted, 40);
+        assert_eq!(now.release.lost, 0);
+        // D was rounded down to a class; nothing leaves early by itself.
+        assert!(late[0] > ms(2), "{late:?}");
+        eprintln!("hold 4 ms at most: p50 {:?}, worst {:?}", late[20], late[39]);
+        assert!(late[20] <= Duration::from_micros(4200 + 300), "median {:?}", late[20]);
+        assert!(late[38] <= ms(4 + 5), "p97 {:?}", late[38]);
+        let last = a.detach().expect("detach");
+        assert_eq!(last.withheld, now.withheld);
+    });
+}
+
+#[test]
+fn held_then_released_tcx() {
+    held_then_released(Attach::Tcx, Seg::ack(0));
+}
+
+#[test]
+fn held_then_released_clsact() {
+    held_then_released(Attach::Clsact, Seg::ack(0));
+}
+
+#[test]
+fn held_then_released_ipv6() {
+    held_then_released(Attach::Tcx, Seg { v6: true, ..Seg::ack(0) });
+}
+
+#[test]
+fn held_then_released_with_timestamps() {
+    let options = vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 9];
+    held_then_released(Attach::Tcx, Seg { options, ..Seg::ack(0) });
+}
+
+#[test]
+fn a_newer_ack_supersedes() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        let before = stats(&a);
+        let mut last = 0;
+        for _ in 0..10 {
+            for _ in 0..8 {
+                flow.data(far);
+                last = flow.next;
+                near.send(&flow.ack().frame());
+            }
+        }
+        let acks: Vec<_> = far.tcp(ms(30)).iter().map(|f| Seg::read(&f.bytes).expect("TCP").ack).collect();
+        let now = stats(&a);
+        // 80 ACKs in, one for eight segments out; a slow machine may release some.
+        let released = now.reemitted - before.reemitted;
+        assert_eq!(acks.last(), Some(&last), "the newest always leaves: {acks:?}");
+        assert_eq!(acks.len() as u64, 80 - (now.withheld - before.withheld) + released, "{now:#?}");
+        assert!(acks.len() <= 20, "{} of 80 left", acks.len());
+        assert!(now.superseded > before.superseded);
+        assert!(acks.windows(2).all(|w| w[0] < w[1]), "in order, none twice: {acks:?}");
+    });
+}
+
+#[test]
+fn news_always_passes_at_once() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        let sack = |n: u32| {
+            let mut o = vec![1, 1, 5, 10];
+            o.extend(n.to_be_bytes());
+            o.extend((n + 1000).to_be_bytes());
+            o
+        };
+        flow.data(far);
+        let base = flow.ack();
+        let cases = [
+            ("SYN", Seg { flags: SYN | ACK, port: 4001, ..base.clone() }),
+            ("FIN", Seg { flags: FIN | ACK, ..base.clone() }),
+            ("payload", Seg { payload: 4, ..base.clone() }),
+            ("unknown option", Seg { options: vec![253, 4, 0, 0], ..base.clone() }),
+            ("malformed option", Seg { options: vec![8, 1, 0, 0], ..base.clone() }),
+            ("SACK", Seg { options: sack(flow.next + 5000), ..base.clone() }),
+            ("RST", Seg { flags: RST | ACK, ..base.clone() }),
+            ("no ACK flag", Seg { flags: 0, ..base.clone() }),
+            ("URG", Seg { flags: ACK | 32, ..base.clone() }),
+            ("ECE", Seg { flags: ACK | 64, ..base }),
+        ];
+        for (name, seg) in cases {
+            let before = stats(&a);
+            let frame = seg.frame();
+            near.send(&frame);
+            let got = far.tcp(ms(8));
+            assert!(got.iter().any(|f| f.bytes == frame), "{name} did not pass");
+            assert_eq!(stats(&a).withheld, before.withheld, "{name} was withheld");
+        }
+    });
+}
+
+#[test]
+fn duplicates_all_leave() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        for round in 0..20 {
+            flow.data(far);
+            let ack = flow.ack().frame();
+            // The first is withheld; the sender must still count three duplicates.
+            for _ in 0..4 {
+                near.send(&ack);
+            }
+            let got = far.tcp(ms(10));
+            assert_eq!(got.len(), 4, "round {round}: {:#?}", stats(&a).reasons);
+            assert!(got.iter().all(|f| f.bytes == ack));
+        }
+        assert!(stats(&a).cloned >= 10, "{:#?}", stats(&a));
+    });
+}
+
+#[test]
+fn a_dry_run_withholds_nothing_and_counts() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(Options { dry_run: true, ..options(Attach::Tcx) });
+        let mut flow = started(near, far, Seg::ack(0));
+        let before = stats(&a);
+        for _ in 0..64 {
+            flow.data(far);
+            near.send(&flow.ack().frame());
+        }
+        assert_eq!(far.tcp(ms(20)).len(), 64, "everything leaves");
+        flow.data(far);
+        near.send(&flow.ack().frame()); // the deadline of the one before counts now
+        let now = stats(&a);
+        assert!(now.withheld - before.withheld >= 50, "{now:#?}");
+        assert!(now.superseded > before.superseded);
+        assert!(now.packets_saved > before.packets_saved + 40);
+        assert_eq!(now.release.sent, 0);
+    });
+}
+
+#[test]
+fn no_slot_fails_open() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(Options { slots: 1, ..options(Attach::Tcx) });
+        let mut one = started(near, far, Seg::ack(0));
+        let mut two = started(near, far, Seg { port: 4001, ..Seg::ack(0) });
+        let before = stats(&a);
+        one.data(far);
+        two.data(far);
+        far.drain(ms(5));
+        near.send(&one.ack().frame());
+        let second = two.ack().frame();
+        let sent = near.send(&second);
+        let got = far.tcp(ms(20));
+        let now = stats(&a);
+        assert_eq!(now.withheld - before.withheld, 1, "{now:#?}");
+        assert_eq!(now.fail_open["no-slot"] - before.fail_open["no-slot"], 1);
+        assert_eq!(now.reasons["no-hold"] - before.reasons["no-hold"], 1);
+        assert_eq!(got.len(), 2);
+        let passed = got.iter().find(|f| f.bytes == second).expect("it passed");
+        assert!(passed.at.saturating_sub(sent) < ms(2), "at once");
+    });
+}
+
+#[test]
+fn a_silent_user_space_fails_open() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        a.hold_breath(true);
+        std::thread::sleep(ms(700));
+        let before = stats(&a);
+        for _ in 0..20 {
+            flow.data(far);
+            near.send(&flow.ack().frame());
+        }
+        let now = stats(&a);
+        assert_eq!(now.withheld, before.withheld);
+        assert!(now.fail_open["stale-heartbeat"] > before.fail_open["stale-heartbeat"]);
+        assert_eq!(far.tcp(ms(10)).len(), 20);
+        a.hold_breath(false);
+        std::thread::sleep(ms(250));
+        flow.data(far);
+        near.send(&flow.ack().frame());
+        assert_eq!(stats(&a).withheld, now.withheld + 1, "and is believed again");
+    });
+}
+
+#[test]
+fn more_flows_than_the_map_holds() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(Options { max_flows: 128, ..options(Attach::Tcx) });
+        let mut sent = 0;
+        for port in 10_000..14_000 {
+            near.send(&Seg { port, ..Seg::ack(5000) }.frame());
+            sent += 1;
+        }
+        assert_eq!(far.tcp(ms(100)).len(), sent, "every ACK of every flow leaves");
+        // And the next one is thinned as ever.
+        let before = stats(&a);
+        let mut flow = started(near, far, Seg { port: 9000, ..Seg::ack(0) });
+        flow.data(far);
+        let last = flow.ack().frame();
+        near.send(&last);
+        let got = far.tcp(ms(20));
+        assert!(stats(&a).withheld > before.withheld);
+        assert_eq!(got.last().map(|f| f.bytes.clone()), Some(last));
+    });
+}
+
+#[test]
+fn a_mark_of_the_users_own_is_not_a_cookie() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        // The magic and every low slot, on ACKs that are to be thinned like others.
+        let before = stats(&a);
+        let mut passed = 0;
+        for slot in 0..64 {
+            flow.data(far);
+            near.mark(ackwise_datapath::sys::AW_COOKIE_MAGIC | slot);
+            near.send(&flow.ack().frame());
+            passed += far.tcp(ms(0)).len();
+        }
+        near.mark(0);
+        passed += far.tcp(ms(20)).len();
+        let now = stats(&a);
+        let saved = now.packets_saved - before.packets_saved;
+        assert_eq!(passed as u64 + saved, 64, "{now:#?}");
+        assert_eq!(now.reemitted - before.reemitted, now.release.sent - before.release.sent);
+    });
+}
+
+#[test]
+fn a_tag_comes_back_with_the_frame() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.far.run(|| common::ip("link add link aw1 name aw1.5 type vlan id 5"));
+    pair.far.run(|| common::ip("link set aw1.5 up"));
+    pair.near.run(|| common::ip("link add link aw0 name aw0.5 type vlan id 5"));
+    pair.near.run(|| common::ip("link set aw0.5 up"));
+    let far = pair.far.run(|| Wire::open("aw1.5"));
+    pair.near.run(|| {
+        // On the trunk, where the tag is in the packet's metadata.
+        let a = attach(options(Attach::Tcx));
+        let near = Wire::open("aw0.5");
+        let mut flow = started(&near, &far, Seg::ack(0));
+        for _ in 0..10 {
+            let before = stats(&a);
+            flow.data(&far);
+            let frame = flow.ack().frame();
+            near.send(&frame);
+            let got = far.tcp(ms(15));
+            assert_eq!(got.len(), 1, "only what has the tag arrives here");
+            assert_eq!(got[0].bytes, frame);
+            assert_eq!(stats(&a).reemitted, before.reemitted + 1);
+        }
+    });
+}
+
+#[test]
+fn at_a_sender_the_ack_comes_back_in() {
+    let _alone = alone();
+    for attach_by in [Attach::Tcx, Attach::Clsact] {
+        // near forwards to a third namespace, so that what came back is on a wire.
+        let pair = Pair::new();
+        let third = common::Netns::new();
+        pair.near.veth("aw2", &third, "aw3");
+        let out = third.run(|| Wire::open("aw3"));
+        pair.run(|near, far| {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
+            for c in ["all", "aw0", "aw2"] {
+                std::fs::write(format!("/proc/sys/net/ipv4/conf/{c}/rp_filter"), "0").expect("sysctl");
+            }
+            common::ip("link set aw0 address 02:00:00:00:00:12");
+            common::ip("addr add 198.19.0.1/24 dev aw2");
+            common::ip("neigh add 198.19.0.9 lladdr 02:00:00:00:00:99 dev aw2");
+            common::ip("route add 198.18.0.2/32 via 198.19.0.9");
+            common::ip("route add 198.18.0.1/32 dev aw0");
+            let a = attach(Options { position: Position::Sender, ..options(attach_by) });
+            // Data leaves by aw0, its ACKs come in by aw0.
+            let mut flow = started(far, near, Seg::ack(0));
+            out.drain(ms(20));
+            for _ in 0..10 {
+                let before = stats(&a);
+                flow.data(near);
+                let frame = flow.ack().frame();
+                let sent = far.send(&frame);
+                let got = out.tcp(ms(20));
+                assert_eq!(got.len(), 1, "{:#?}", stats(&a));
+                assert_eq!(got[0].bytes[34..], frame[34..], "TCP byte for byte");
+                assert!(got[0].at.saturating_sub(sent) > ms(2));
+                let now = stats(&a);
+                assert_eq!(now.withheld, before.withheld + 1);
+                assert_eq!(now.reemitted, before.reemitted + 1);
+            }
+            a.detach().expect("detach");
+        });
+    }
+}
