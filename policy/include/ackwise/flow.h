@@ -356,6 +356,17 @@ AW_FN void aw_flow_note_seen(struct aw_flow *f, const struct aw_seg *s)
 		d->recovering = 0;
 }
 
+/*
+ * Would a sender without SACK count it as a duplicate of the newest seen? Other
+ * news it may carry, such as a changed ECE, does not matter here (RFC 5681 §2).
+ */
+AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_handshake *h,
+				const struct aw_seg *s)
+{
+	return s->ack == a->seen_ack && !s->payload && !s->n_sack &&
+	       !(s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) && aw_wnd(h, s, 1) == a->seen_wnd;
+}
+
 /* A segment of the ACK direction, not a SYN: leave, or be held? */
 AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us, struct aw_decision *out)
@@ -373,13 +384,18 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		r->far_min = aw_min(r->far_min, now - r->far_us);
 		r->far_next = aw_min(r->far_next, now - r->far_us);
 	}
+	out->kind = AW_SEND;
+	out->reason = why;
 	out->flags = 0;
 	out->hold_us = 0;
+	/* Without the flag the acknowledgment number means nothing (RFC 9293 §3.1). */
+	if (AW_UNLIKELY(!(s->flags & AW_TCP_ACK)))
+		return;
 	if (a->flags & AW_ACK_HOLDING) {
 		/* Anything that leaves with a number at least as high carries its news. */
 		if (aw_after_eq(s->ack, a->seen_ack))
 			out->flags = AW_DEC_SUPERSEDES;
-		if (why == AW_R_DUPLICATE && !s->n_sack)
+		if (aw_is_plain_duplicate(a, &f->hs, s))
 			out->flags |= AW_DEC_TWICE;
 	}
 

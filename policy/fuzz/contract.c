@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Arbitrary segments through a flow, against a statement of the contract that
+ * is made the other way round: from everything that was seen so far, is there
+ * any news in this ACK? If so and it was withheld, abort. And whatever was
+ * withheld must be accounted for: replaced by an ACK that says at least as much,
+ * or let out by the deadline (which the input chooses).
+ *
+ * Input: byte 0 the policy and its greed, byte 1 what the handshake says, bytes
+ * 2-5 the first sequence number; then operations of 4 bytes, as in step().
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ackwise/flow.h"
+
+#define MSS 1000u
+
+/* What a person with a notebook would remember. */
+struct notes {
+	int any;		 /* an ACK was seen */
+	struct aw_seg newest;	 /* with the highest acknowledgment, the last such */
+	uint32_t ce_bytes;	 /* last reported */
+	int ce_known;
+	uint32_t left_ack;	 /* highest that left */
+	uint32_t left_wnd, left_edge;
+	int left_any;
+	uint32_t start_acked;	 /* bytes acknowledged by what left */
+	int accecn;
+	uint32_t high;		 /* data */
+	int high_any;
+	uint32_t repair;	 /* to be acknowledged before thinning goes on */
+	int broken;
+	int holding;
+	struct aw_seg held;
+};
+
+struct run {
+	struct aw_flow flow;
+	struct aw_flow_cfg cfg;
+	struct aw_handshake hs;
+	struct notes n;
+	uint32_t tsval;
+	uint64_t now;
+};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "contract: %s\n", what);
+	abort();
+}
+
+static int before(uint32_t a, uint32_t b)
+{
+	return a != b && b - a < 0x80000000u;
+}
+
+static int scaled(const struct run *r)
+{
+	return (r->hs.flags & AW_HS_SYN_DATA) && (r->hs.flags & AW_HS_SYN_ACKS);
+}
+
+static uint32_t window(const struct run *r, const struct aw_seg *s)
+{
+	if ((r->hs.flags & AW_HS_WSCALE_DATA) && (r->hs.flags & AW_HS_WSCALE_ACKS))
+		return (uint32_t)s->window * (1u << r->hs.wscale[1]);
+	return s->window;
+}
+
+/* Anything in s that the newest ACK before it did not say, or its absence. */
+static const char *news(const struct run *r, const struct aw_seg *s)
+{
+	const struct notes *n = &r->n;
+	const struct aw_seg *p = &n->newest;
+	uint32_t i, j, wnd = window(r, s), mss = r->flow.data.mss ? r->flow.data.mss : 536;
+
+	if (!(s->flags & AW_TCP_ACK))
+		return "no ACK flag";
+	if (s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST | AW_TCP_URG | AW_TCP_PSH |
+			AW_TCP_RESERVED))
+		return "a flag";
+	if (s->payload)
+		return "payload";
+	if (s->opts & (AW_OPT_UNKNOWN | AW_OPT_MSS | AW_OPT_WSCALE | AW_OPT_SACK_OK))
+		return "an option";
+	if (s->ip_ecn == 3)
+		return "a CE mark";
+	if (!n->any || !n->left_any)
+		return "the first of its flow";
+	if (!before(p->ack, s->ack))
+		return "a duplicate, a window update or an old one";
+	if ((s->flags ^ p->flags) & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE))
+		return "ECN";
+	if ((s->opts & AW_OPT_ACCECN) && n->ce_known && s->ce_bytes != n->ce_bytes)
+		return "an AccECN counter";
+	for (i = 0; i < s->n_sack; i++) {
+		uint32_t left = s->sack[2 * i], right = s->sack[2 * i + 1];
+
+		if (!before(s->ack, left))
+			return "a DSACK below";
+		for (j = 0; j < p->n_sack; j++)
+			if (p->sack[2 * j] == left && p->sack[2 * j + 1] == right)
+				break;
+		if (j == p->n_sack)
+			return "a SACK block";
+	}
+	if (s->n_sack > 1 && !before(s->sack[0], s->sack[2]) && !before(s->sack[3], s->sack[1]))
+		return "a DSACK above";
+	if (n->broken && !s->n_sack)
+		return "data is missing";
+	if (p->n_sack && !s->n_sack)
+		return "the last hole is closed";
+	if (!(s->opts & AW_OPT_TS) != !(p->opts & AW_OPT_TS))
+		return "timestamps come or go";
+	if ((s->opts & AW_OPT_TS) && before(s->tsval, p->tsval))
+		return "timestamps run backwards";
+	if (scaled(r)) {
+		uint32_t unit = 1u << r->hs.wscale[1], edge = s->ack + wnd;
+
+		if (before(edge + unit, p->ack + window(r, p)))
+			return "the window shrinks";
+		if (before(n->left_edge, edge) && n->left_wnd < 2 * mss)
+			return "the window opens from near zero";
+		if (before(n->left_edge, edge) && n->high_any && n->high == n->left_edge)
+			return "the window opens for a sender at its end";
+	} else if (wnd < window(r, p) || (wnd && !n->left_wnd)) {
+		return "a window of unknown scale shrinks or opens";
+	}
+	/* Segments are no shorter than a byte and no longer than MSS. */
+	if (n->start_acked < 10)
+		return "the start";
+	if (n->accecn && s->ack - n->left_ack > 4 * mss)
+		return "more than ACE can count";
+	return NULL;
+}
+
+static void left(struct run *r, const struct aw_seg *s)
+{
+	struct notes *n = &r->n;
+
+	if (!(s->flags & AW_TCP_ACK))
+		return;
+	if (n->left_any && before(s->ack, n->left_ack))
+		return;
+	if (n->left_any)
+		n->start_acked += s->ack - n->left_ack < 100000 ? s->ack - n->left_ack : 100000;
+	n->left_any = 1;
+	n->left_ack = s->ack;
+	n->left_wnd = window(r, s);
+	n->left_edge = s->ack + n->left_wnd;
+}
+
+static void seen(struct run *r, const struct aw_seg *s)
+{
+	struct notes *n = &r->n;
+	uint32_t i;
+
+	if (!(s->flags & AW_TCP_ACK) || (n->any && before(s->ack, n->newest.ack)))
+		return;
+	n->any = 1;
+	n->newest = *s;
+	if (s->opts & AW_OPT_ACCECN) {
+		n->ce_known = 1;
+		n->ce_bytes = s->ce_bytes;
+	}
+	if (!s->payload && (s->flags & AW_TCP_AE))
+		n->accecn = 1;
+	for (i = 0; i < s->n_sack; i++)
+		if (before(s->ack, s->sack[2 * i + 1])) {
+			if (!n->broken || before(n->repair, s->sack[2 * i + 1]))
+				n->repair = s->sack[2 * i + 1];
+			n->broken = 1;
+		}
+	if (n->broken && !before(s->ack, n->repair))
+		n->broken = 0;
+}
+
+static void on_ack(struct run *r, const struct aw_seg *s)
+{
+	struct notes *n = &r->n;
+	const char *why = news(r, s);
+	struct aw_decision d;
+
+	aw_flow_on_ack(&r->flow, &r->cfg, s, r->now, &d);
+	if (d.kind != AW_SEND && d.kind != AW_HOLD)
+		fail("a verdict that this home did not offer");
+	if (d.reason >= AW_REASON_COUNT)
+		fail("no reason");
+	if ((d.kind == AW_HOLD) != (d.reason == AW_R_HELD))
+		fail("the reason is another than the verdict");
+	if (d.kind == AW_HOLD) {
+		if (why)
+			fail(why);
+		if (!d.hold_us || d.hold_us > r->cfg.hold_max_us)
+			fail("held longer than D");
+		if (n->holding && before(s->ack, n->held.ack))
+			fail("an older ACK takes the place of a newer one");
+		n->holding = 1;
+		n->held = *s;
+	} else {
+		if ((d.flags & AW_DEC_SUPERSEDES) && n->holding) {
+			if (!(s->flags & AW_TCP_ACK) || before(s->ack, n->held.ack))
+				fail("a held ACK is given up for one that says less");
+			n->holding = 0;
+		}
+		if ((d.flags & AW_DEC_TWICE) && !(d.flags & AW_DEC_SUPERSEDES))
+			fail("twice, but the original leaves as well");
+		left(r, s);
+	}
+	seen(r, s);
+}
+
+/* The deadline of the held one. */
+static void deadline(struct run *r)
+{
+	struct notes *n = &r->n;
+
+	if (!n->holding)
+		return;
+	n->holding = 0;
+	aw_flow_left(&r->flow, &r->cfg, &n->held, r->now);
+	left(r, &n->held);
+}
+
+static void blank(struct aw_seg *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->ip_version = 4;
+	s->ttl = 64;
+	s->ce_bytes = ~0u;
+	s->flags = AW_TCP_ACK;
+}
+
+static void step(struct run *r, const uint8_t *b, uint32_t base)
+{
+	struct notes *n = &r->n;
+	struct aw_seg s;
+	uint32_t i, high = n->high_any ? n->high : base;
+
+	blank(&s);
+	r->now += b[3] * 37u;
+	r->tsval += b[3] >> 4;
+	switch (b[0] & 3) {
+	case 0: /* data: in order, a hole before it, or again */
+		s.seq = high;
+		if (b[1] & 1)
+			s.seq += (b[1] >> 1 & 7) * MSS;
+		else if (b[1] & 2)
+			s.seq -= (b[1] >> 2 & 15) * MSS / 2;
+		s.payload = b[2] & 1 ? MSS : b[2] * 16u;
+		s.opts = AW_OPT_TS;
+		s.tsval = r->tsval;
+		s.ip_ecn = b[2] & 2 ? 3 : 0;
+		s.window = 1000;
+		aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
+		if (!s.payload)
+			break;
+		if (n->high_any && s.seq != high &&
+		    !(s.payload == 1 && s.seq + 1 == high)) {
+			if (before(high, s.seq + s.payload))
+				n->high = s.seq + s.payload;
+			if (before(high, s.seq))
+				n->repair = n->high;
+			else if (!n->broken)
+				n->repair = n->high;
+			n->broken = 1;
+		} else if (before(high, s.seq + s.payload)) {
+			n->high = s.seq + s.payload;
+		}
+		if (!n->high_any)
+			n->high = s.seq + s.payload;
+		n->high_any = 1;
+		break;
+	case 1: /* an ACK that mostly goes on as before */
+	case 2: /* and one with something special */
+		s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
+		if (b[1] & 0x80)
+			s.ack -= 4 * MSS;
+		s.window = n->any ? n->newest.window : 500;
+		s.opts = AW_OPT_TS;
+		s.tsval = r->tsval;
+		s.flags |= n->any ? n->newest.flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE) : 0;
+		if (b[1] & 0x40)
+			s.window = (aw_u16)(b[2] * 8);
+		if ((b[0] & 3) == 2) {
+			switch (b[0] >> 2 & 15) {
+			case 0: s.flags ^= (aw_u16)(1u << (b[2] % 12)); break;
+			case 1: s.payload = b[2]; break;
+			case 2: s.opts ^= AW_OPT_TS; break;
+			case 3: s.opts |= (aw_u16)(1u << (b[2] % 7) & ~AW_OPT_SACK); break;
+			case 4: s.ip_ecn = b[2] & 3; break;
+			case 5: s.tsval -= b[2]; break;
+			case 6:
+				s.opts |= AW_OPT_ACCECN;
+				s.ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4;
+				break;
+			case 7: /* the blocks as before */
+				s.opts |= AW_OPT_SACK;
+				s.n_sack = n->newest.n_sack;
+				memcpy(s.sack, n->newest.sack, sizeof(s.sack));
+				break;
+			default: /* blocks: above, inside one another, below */
+				s.n_sack = 1 + (b[2] & 3);
+				for (i = 0; i < s.n_sack; i++) {
+					uint32_t at = s.ack + ((b[2] >> 2 & 7) + 2 * i) * MSS;
+
+					s.sack[2 * i] = at - (b[2] >> 6 & 1) * 4 * MSS;
+					s.sack[2 * i + 1] = s.sack[2 * i] + MSS * (1 + (b[2] >> 7));
+				}
+			}
+			if (s.n_sack)
+				s.opts |= AW_OPT_SACK;
+			else
+				s.opts &= ~AW_OPT_SACK;
+		}
+		on_ack(r, &s);
+		break;
+	default:
+		deadline(r);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct run r;
+	struct aw_seg syn;
+	uint32_t base;
+	size_t at;
+
+	if (size < 10)
+		return 0;
+	memset(&r, 0, sizeof(r));
+	r.cfg.policy.policy = data[0] % AW_POLICIES;
+	r.cfg.hold_max_us = AW_HOLD_MAX_US;
+	r.cfg.hold_min_us = AW_HOLD_MIN_US;
+	r.cfg.hold_rtt_shift = AW_HOLD_RTT_SHIFT;
+	/* Values as arbitrary as a broken loader's: a policy may err, not the contract. */
+	for (at = 0; at < AW_PARAMS; at++)
+		r.cfg.policy.param[at] = data[0] & 0x80 ? data[2 + at % 4] * (at + 1) : 0;
+	if (data[0] & 0x40) { /* the greediest there is */
+		r.cfg.policy.policy = AW_POLICY_EVERY_N;
+		r.cfg.policy.param[AW_EVERY_N_n] = 1000000;
+		r.cfg.policy.param[AW_EVERY_N_warm] = 0;
+	}
+	base = (uint32_t)data[2] << 24 | (uint32_t)data[3] << 16 | (uint32_t)data[4] << 8 | data[5];
+	r.now = (uint64_t)data[5] << 26;
+	if (data[1] & 1) {
+		blank(&syn);
+		syn.flags = AW_TCP_SYN;
+		syn.opts = AW_OPT_MSS | AW_OPT_WSCALE;
+		syn.mss = MSS;
+		syn.wscale = data[1] >> 4 & 7;
+		if (data[1] & 2)
+			syn.flags |= AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE;
+		aw_handshake_seen(&r.hs, &syn, 0, r.now);
+		syn.flags = AW_TCP_SYN | AW_TCP_ACK;
+		if (data[1] & 4)
+			syn.opts &= ~AW_OPT_WSCALE;
+		aw_handshake_seen(&r.hs, &syn, 1, r.now + data[3] * 100);
+		r.n.accecn = !!(data[1] & 2);
+	}
+	aw_flow_init(&r.flow, data[1] & 1 ? &r.hs : NULL, r.now);
+	for (at = 6; at + 4 <= size; at += 4)
+		step(&r, data + at, base);
+	deadline(&r);
+	return 0;
+}

@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Builds both fuzzers and runs each for SECONDS (60), from the seeds in corpus/.
+# A finding fails the script; its input stays in the output directory.
+#
+#	policy/fuzz/run.sh 300		# CLANG=clang-19 FUZZ_OUT=directory
+set -eu
+cd "$(dirname "$0")"
+seconds=${1:-60}
+clang=${CLANG:-clang-19}
+out=${FUZZ_OUT:-$(mktemp -d)}
+mkdir -p "$out"
+echo "output: $out"
+failed=0
+for name in parse contract; do
+	"$clang" -std=gnu11 -g -O1 -Wall -Wextra -Werror -I../include \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		"$name.c" -o "$out/$name"
+	mkdir -p "$out/corpus-$name"
+	if ! "$out/$name" -max_total_time="$seconds" -max_len=1024 -timeout=5 -print_final_stats=1 \
+		-artifact_prefix="$out/$name-" "$out/corpus-$name" "corpus/$name" \
+		>"$out/$name.log" 2>&1; then
+		echo "$name: FOUND something" >&2
+		tail -n 40 "$out/$name.log" >&2
+		failed=1
+		continue
+	fi
+	echo "$name: $(grep -E 'stat::number_of_executed_units' "$out/$name.log" | tr -s ' ')"
+done
+exit $failed
