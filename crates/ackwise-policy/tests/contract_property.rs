@@ -1,0 +1,391 @@
+//! Random traces through a model home: whatever a policy wants, every byte's
+//! acknowledgment is delivered, superseded or re-emitted within D, and nothing
+//! that carries news is withheld.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ackwise_policy::{Config, Flow, FlowConfig, Handshake, Policy, Segment, Verdict, sys};
+use proptest::prelude::*;
+
+const MSS: u32 = 1000;
+const SCALE: u32 = 7;
+const HOLD_MAX_US: u64 = 25_000;
+
+/// What the network does to the next data segment, and how the receiver feels.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Deliver,
+    Lose,
+    /// The oldest hole is filled.
+    Repair,
+    /// Something already received comes again.
+    Duplicate,
+    /// The application reads less (or more): the window changes, and is told
+    /// at once or with the next ACK.
+    Window(u16, bool),
+    Ecn,
+    /// The receiver sends data, which carries an ACK.
+    SendData,
+    Pause(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u16, Step)>> {
+    let step = prop_oneof![
+        30 => Just(Step::Deliver),
+        2 => Just(Step::Lose),
+        2 => Just(Step::Repair),
+        1 => Just(Step::Duplicate),
+        2 => (prop_oneof![0u16..24, 0u16..1000], any::<bool>())
+            .prop_map(|(window, at_once)| Step::Window(window, at_once)),
+        1 => Just(Step::Ecn),
+        1 => Just(Step::SendData),
+        1 => (1u32..80_000).prop_map(Step::Pause),
+    ];
+    prop::collection::vec((1u16..2000, step), 50..600)
+}
+
+/// A receiver as RFC 5681 and RFC 2018 describe it, in segments of MSS bytes.
+struct Receiver {
+    next: u32,
+    high: u32,
+    holes: BTreeSet<u32>,
+    window: u16,
+    ece: bool,
+    sack: bool,
+    timestamps: bool,
+    unacked: u32,
+    newest: u32,
+}
+
+impl Receiver {
+    /// Takes segment `n`; true when an ACK must follow at once.
+    fn take(&mut self, n: u32) -> bool {
+        self.newest = n;
+        let in_order = n == self.high && self.holes.is_empty();
+        if n >= self.high {
+            self.holes.extend(self.high..n);
+            self.high = n + 1;
+        } else {
+            self.holes.remove(&n);
+        }
+        self.next = self.holes.first().copied().unwrap_or(self.high);
+        self.unacked += 1;
+        !in_order || self.unacked >= 2
+    }
+
+    fn blocks(&self) -> Vec<(u32, u32)> {
+        let mut blocks = Vec::new();
+        let mut n = self.next;
+        while n < self.high {
+            while self.holes.contains(&n) {
+                n += 1;
+            }
+            let from = n;
+            while n < self.high && !self.holes.contains(&n) {
+                n += 1;
+            }
+            if from < n {
+                blocks.push((from, n));
+            }
+        }
+        // RFC 2018 §4: the block with the newest segment comes first.
+        blocks.sort_by_key(|(from, to)| !(*from <= self.newest && self.newest < *to));
+        blocks.truncate(if self.timestamps { 3 } else { 4 });
+        blocks
+    }
+
+    fn ack(&mut self, base: u32, now_us: u64, payload: u32) -> Segment {
+        self.unacked = 0;
+        let mut s = sys::aw_seg {
+            seq: 1,
+            ack: base.wrapping_add(self.next * MSS),
+            payload,
+            len: 40 + payload,
+            flags: (sys::AW_TCP_ACK | if self.ece { sys::AW_TCP_ECE } else { 0 }) as u16,
+            window: self.window,
+            ip_version: 4,
+            ..Default::default()
+        };
+        s.ce_bytes = u32::MAX;
+        if self.timestamps {
+            s.opts |= sys::AW_OPT_TS as u16;
+            s.tsval = (now_us / 1000) as u32;
+        }
+        let blocks = if self.sack { self.blocks() } else { Vec::new() };
+        if !blocks.is_empty() {
+            s.opts |= sys::AW_OPT_SACK as u16;
+        }
+        s.n_sack = blocks.len() as u32;
+        for (i, (from, to)) in blocks.iter().enumerate() {
+            s.sack[2 * i] = base.wrapping_add(from * MSS);
+            s.sack[2 * i + 1] = base.wrapping_add(to * MSS);
+        }
+        Segment::from_raw(s)
+    }
+}
+
+/// The home: one slot, a deadline, and a list of what left.
+struct Home {
+    config: FlowConfig,
+    flow: Flow,
+    held: Option<(Segment, u64)>,
+    /// Acknowledgments promised to the sender, each with its last moment.
+    owed: Vec<(u32, u64)>,
+    base: u32,
+    /// Highest acknowledgment that left, as an offset from base.
+    left: Option<u32>,
+    left_edge: u32,
+    left_ece: bool,
+    left_blocks: BTreeSet<(u32, u32)>,
+    newest: Option<Segment>,
+    /// Plain duplicates of each number, and how often that number left.
+    duplicates: BTreeMap<u32, u32>,
+    departed: BTreeMap<u32, u32>,
+    withheld: u32,
+}
+
+impl Home {
+    fn offset(&self, s: &Segment) -> u32 {
+        s.ack().wrapping_sub(self.base)
+    }
+
+    fn edge(&self, s: &Segment) -> u32 {
+        self.offset(s) + (u32::from(s.window()) << SCALE)
+    }
+
+    fn leave(&mut self, s: &Segment) {
+        let ack = self.offset(s);
+        *self.departed.entry(ack).or_default() += 1;
+        if self.left.is_none_or(|left| ack >= left) {
+            self.left = Some(ack);
+            self.left_edge = self.edge(s);
+            self.left_ece = ece(s);
+        }
+        self.left_blocks.extend(s.sack());
+    }
+
+    /// Lets the clock run to `now`: what is due leaves at its deadline.
+    fn run_to(&mut self, now: u64) {
+        if let Some((s, due)) = self.held.filter(|(_, due)| *due <= now) {
+            self.held = None;
+            self.flow.left(&self.config, &s, due);
+            self.leave(&s);
+        }
+        let left = self.left.unwrap_or(0);
+        self.owed.retain(|(ack, _)| *ack > left);
+        for (ack, due) in &self.owed {
+            assert!(*due > now, "{ack} was owed at {due}, now is {now}, {left} left");
+        }
+    }
+
+    fn offer(&mut self, s: Segment, now: u64) {
+        self.run_to(now);
+        let ack = self.offset(&s);
+        if s.payload() == 0
+            && s.sack().next().is_none()
+            && self.newest.is_some_and(|n| n.ack() == s.ack() && n.window() == s.window())
+        {
+            *self.duplicates.entry(ack).or_default() += 1;
+        }
+        self.newest = Some(s);
+        let d = self.flow.on_ack(&self.config, &s, now);
+        match d.verdict {
+            Verdict::Send => {
+                if d.supersedes {
+                    self.held = None;
+                }
+                if d.twice {
+                    self.leave(&s);
+                }
+                self.leave(&s);
+            }
+            Verdict::Hold { us } => {
+                self.withheld += 1;
+                assert!(u64::from(us) <= HOLD_MAX_US && us > 0, "hold of {us} us");
+                self.no_news(&s);
+                let due = self.held.map_or(now + u64::from(us), |(_, due)| due);
+                self.owed.push((ack, now + HOLD_MAX_US + 1));
+                self.held = Some((s, due));
+            }
+            Verdict::Drop => panic!("this home cannot know that a newer one follows"),
+        }
+    }
+
+    /// An independent statement of what makes an ACK news.
+    fn no_news(&self, s: &Segment) {
+        let left = self.left.expect("the first ACK of a flow leaves");
+        assert_eq!(s.payload(), 0);
+        assert!(self.offset(s) > left, "a duplicate or old ACK was withheld");
+        assert!(self.held.is_none_or(|(held, _)| self.offset(s) > self.offset(&held)));
+        assert_eq!(ece(s), self.left_ece, "an ECN change was withheld");
+        for block in s.sack() {
+            assert!(self.left_blocks.contains(&block), "a new SACK block was withheld");
+        }
+        let newest_edge = self.held.map_or(self.left_edge, |(h, _)| self.edge(&h));
+        assert!(self.edge(s) + (1 << SCALE) >= newest_edge, "a shrinking window was withheld");
+        assert!(
+            self.left_edge - left >= 2 * MSS || self.edge(s) <= self.left_edge,
+            "a window opening from near zero was withheld"
+        );
+    }
+}
+
+fn ece(s: &Segment) -> bool {
+    u32::from(s.raw().flags) & sys::AW_TCP_ECE != 0
+}
+
+fn handshake(base: u32, rtt_us: u64, t0: u64) -> Handshake {
+    let mut h = Handshake::default();
+    let syn = |flags: u32| {
+        Segment::from_raw(sys::aw_seg {
+            seq: base.wrapping_sub(1),
+            flags: flags as u16,
+            opts: (sys::AW_OPT_WSCALE | sys::AW_OPT_MSS) as u16,
+            wscale: SCALE as u8,
+            mss: MSS as u16,
+            ..Default::default()
+        })
+    };
+    h.seen(&syn(sys::AW_TCP_SYN), true, t0);
+    h.seen(&syn(sys::AW_TCP_SYN | sys::AW_TCP_ACK), false, t0 + rtt_us);
+    h.seen(&syn(sys::AW_TCP_ACK), true, t0 + rtt_us);
+    h
+}
+
+/// The policies, set to withhold as much as they can.
+fn greedy(policy: Policy) -> Config {
+    let mut config = Config::new(policy);
+    for p in policy.params() {
+        let value = match p.name {
+            "n" | "max_segments" => p.max,
+            "warm" | "start_segments" | "plateau" | "cir" | "cbs" | "start" => p.min,
+            _ => continue,
+        };
+        config.set_number(p.name, u64::from(value)).unwrap();
+    }
+    config
+}
+
+fn run(config: &Config, trace: &[(u16, Step)], start: (u32, u64), rtt_us: u64, opts: (bool, bool)) -> u32 {
+    let (base, t0) = start;
+    let h = handshake(base, rtt_us, t0);
+    let mut now = t0 + 2 * rtt_us;
+    let mut rx = Receiver {
+        next: 0,
+        high: 0,
+        holes: BTreeSet::new(),
+        window: 500,
+        ece: false,
+        sack: opts.0,
+        timestamps: opts.1,
+        unacked: 0,
+        newest: 0,
+    };
+    let mut home = Home {
+        config: FlowConfig::new(config),
+        flow: Flow::new(Some(&h), now),
+        held: None,
+        owed: Vec::new(),
+        base,
+        left: None,
+        left_edge: 0,
+        left_ece: false,
+        left_blocks: BTreeSet::new(),
+        newest: None,
+        duplicates: BTreeMap::new(),
+        departed: BTreeMap::new(),
+        withheld: 0,
+    };
+    let first = rx.ack(base, now, 0);
+    home.offer(first, now);
+
+    for (gap, step) in trace {
+        now += u64::from(*gap);
+        let arrived = match step {
+            Step::Deliver => Some(rx.high),
+            Step::Lose => Some(rx.high + 1),
+            Step::Repair => rx.holes.first().copied(),
+            Step::Duplicate => rx.next.checked_sub(1),
+            _ => None,
+        };
+        home.run_to(now);
+        if let Some(n) = arrived {
+            let data = Segment::from_raw(sys::aw_seg {
+                seq: base.wrapping_add(n * MSS),
+                payload: MSS,
+                len: MSS + 40,
+                flags: sys::AW_TCP_ACK as u16,
+                window: 500,
+                ip_version: 4,
+                ttl: 60,
+                ..Default::default()
+            });
+            home.flow.on_data(&home.config, &data, 1, now);
+            if rx.take(n) {
+                let ack = rx.ack(base, now, 0);
+                home.offer(ack, now);
+            }
+        }
+        match step {
+            Step::Window(window, at_once) => {
+                rx.window = *window;
+                if *at_once {
+                    let ack = rx.ack(base, now, 0);
+                    home.offer(ack, now);
+                }
+            }
+            Step::Ecn => rx.ece = !rx.ece,
+            Step::SendData => {
+                let ack = rx.ack(base, now, 100);
+                home.offer(ack, now);
+            }
+            Step::Pause(us) => {
+                now += u64::from(*us);
+                home.run_to(now);
+            }
+            _ => {}
+        }
+    }
+    home.run_to(now + HOLD_MAX_US + 2);
+    assert!(home.held.is_none() && home.owed.is_empty());
+    assert_eq!(home.left, home.newest.map(|s| home.offset(&s)));
+    // A sender without SACK counts them: the original, and each duplicate.
+    for (ack, made) in &home.duplicates {
+        let seen = home.departed.get(ack).copied().unwrap_or(0);
+        assert!(seen > *made, "{made} duplicates of {ack}, {seen} left in all");
+    }
+    home.withheld
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_acknowledgment_arrives_within_d(
+        trace in steps(),
+        base in prop_oneof![Just(0u32), Just(u32::MAX - 50_000), any::<u32>()],
+        t0 in prop_oneof![Just(1u64), Just(u64::from(u32::MAX) - 300_000), 0..1u64 << 50],
+        rtt_us in 200u64..200_000,
+        sack in any::<bool>(),
+        timestamps in any::<bool>(),
+    ) {
+        for policy in Policy::all() {
+            run(&greedy(policy), &trace, (base, t0), rtt_us, (sack, timestamps));
+            run(&Config::new(policy), &trace, (base, t0), rtt_us, (sack, timestamps));
+        }
+    }
+}
+
+#[test]
+fn the_model_is_worth_something() {
+    // A clean, busy flow: every policy that thins at all does so here.
+    let trace: Vec<_> = std::iter::repeat_n((100u16, Step::Deliver), 20_000).collect();
+    for policy in Policy::all() {
+        let withheld = run(&greedy(policy), &trace, (7, 1), 20_000, (true, true));
+        if policy.name() == "none" {
+            assert_eq!(withheld, 0);
+        } else {
+            assert!(withheld > 2500, "{} withheld {withheld} of 10000", policy.name());
+        }
+    }
+}
