@@ -1,1 +1,26 @@
 //! Turns records into tables, JSON and one self-contained HTML page.
+//!
+//! [`compare`] groups the runs of a [`Report`] and sets each arm against the
+//! baseline; [`table`] prints that for a terminal, [`html`] as a page with
+//! plots that opens without a network. [`expectations`] says whether what the
+//! scenario expects came true, [`agreements`] whether two engines agree. JSON
+//! and CSV are [`Report::to_json`], [`Report::runs_csv`] and
+//! [`Report::series_csv`].
+
+mod compare;
+mod expect;
+mod findings;
+mod format;
+mod html;
+mod page_data;
+mod table;
+
+pub use ackwise_scenario::record::Report;
+pub use compare::{Comparison, Group, Row, Stat, compare};
+pub use expect::{
+    AgreementResult, ExpectationResult, agreements, agreements_text, expectations,
+    expectations_text,
+};
+pub use findings::{Finding, Tone, findings};
+pub use html::html;
+pub use table::{TableOptions, table};

@@ -1,0 +1,332 @@
+"use strict";
+// Draws what the page's data hold. Everything is in this file and in the
+// JSON beside it; nothing is fetched.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  if (!data || !data.groups.length) return;
+  const el = (id) => document.getElementById(id);
+  const make = (tag, className, text) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+
+  // ---- numbers ----
+  const short = (v) => {
+    if (v === null || v === undefined || !isFinite(v)) return "–";
+    const a = Math.abs(v);
+    if (a >= 1000) return Math.round(v).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    if (a >= 100) return v.toFixed(0);
+    if (a >= 10) return v.toFixed(1);
+    if (a >= 0.1 || a === 0) return v.toFixed(2);
+    return v.toFixed(3);
+  };
+  const tick = (v) => {
+    const a = Math.abs(v);
+    if (a >= 1e6) return +(v / 1e6).toPrecision(3) + "M";
+    if (a >= 1e4) return +(v / 1e3).toPrecision(3) + "k";
+    return String(+v.toPrecision(6));
+  };
+  const bytes = (n) => n >= 1e6 ? short(n / 1e6).replace(/\.0+$/, "") + " MB"
+    : n >= 1e3 ? short(n / 1e3).replace(/\.0+$/, "") + " kB" : n + " B";
+
+  // ---- colours: Okabe and Ito's, safe for the colour-blind; arms that differ
+  // in one number get shades of one hue, light to dark ----
+  const hues = {
+    light: ["#0072b2", "#d55e00", "#009e73", "#b8568f", "#a67c00", "#2f8fc4", "#5b4bb5", "#7a5230"],
+    dark: ["#4fa8e0", "#f0894a", "#35c79b", "#d98bb8", "#e0b83c", "#86ccf2", "#a99df0", "#c79b72"],
+  };
+  const ramps = {
+    light: ["#e3b56b", "#d99327", "#c0700a", "#964f06", "#6b3605", "#451f02"],
+    dark: ["#fbe3b3", "#f5c869", "#e8a52c", "#c9820f", "#a5650a", "#804c0a"],
+  };
+  const colours = () => {
+    const theme = dark.matches ? "dark" : "light";
+    const families = new Map();
+    for (const arm of data.arms) {
+      const match = /^(.*?)-?(\d+(?:\.\d+)?)$/.exec(arm);
+      if (match) families.set(match[1], [...(families.get(match[1]) || []), arm]);
+    }
+    const of = {};
+    for (const members of families.values()) {
+      if (members.length < 2) continue;
+      const ramp = ramps[theme];
+      members.forEach((arm, i) => {
+        of[arm] = ramp[members.length === 1 ? 2 : Math.round(i * (ramp.length - 1) / (members.length - 1))];
+      });
+    }
+    let next = 0;
+    // Where there are shades, the hues next to theirs are left out.
+    const shaded = Object.keys(of).length > 0;
+    const free = hues[theme].filter((_, i) => !(shaded && [1, 4, 7].includes(i)));
+    for (const arm of data.arms) {
+      if (arm === "baseline") of[arm] = css("--base");
+      else if (!of[arm]) of[arm] = free[next++ % free.length];
+    }
+    return of;
+  };
+  let colour = colours();
+  const paintArms = () => {
+    for (const node of document.querySelectorAll("[data-arm]")) {
+      node.style.setProperty("--arm", colour[node.dataset.arm]);
+    }
+  };
+
+  // ---- controls ----
+  const segmented = (box, labels, selected, choose) => {
+    box.replaceChildren();
+    if (labels.length < 2) return;
+    labels.forEach((label, i) => {
+      const button = make("button", "", label);
+      button.type = "button";
+      button.setAttribute("aria-pressed", String(i === selected));
+      button.addEventListener("click", () => {
+        for (const other of box.children) other.setAttribute("aria-pressed", String(other === button));
+        choose(i);
+      });
+      box.append(button);
+    });
+  };
+  const armChips = (box, arms, chosen, changed) => {
+    box.replaceChildren();
+    for (const arm of arms) {
+      const button = make("button");
+      button.type = "button";
+      button.dataset.arm = arm;
+      button.append(make("i", "swatch"), arm);
+      button.setAttribute("aria-pressed", String(chosen.has(arm)));
+      button.addEventListener("click", () => {
+        if (chosen.has(arm)) chosen.delete(arm); else chosen.add(arm);
+        button.setAttribute("aria-pressed", String(chosen.has(arm)));
+        changed();
+      });
+      box.append(button);
+    }
+  };
+  // Few lines tell more than many: the baseline, ours, and one of the rest.
+  const firstChoice = (arms) => {
+    const chosen = new Set(arms.filter((arm) => arm === "baseline" || arm === "adaptive"));
+    for (const arm of [...arms].reverse()) {
+      if (chosen.size >= 3) break;
+      chosen.add(arm);
+    }
+    return chosen;
+  };
+
+  // ---- bars ----
+  const measures = [
+    ["goodput", "Goodput", "Mbit/s", 1e-6, "Longer is better."],
+    ["acks", "ACKs", "on the wire", 1, "Fewer ACKs cost less; but an arm that carries more data needs more."],
+    ["acks-per-segment", "ACKs per segment", "ACKs for 100 data segments", 100, "Shorter is cheaper. A stock receiver sends about 50."],
+    ["uplink-share", "Uplink share", "% of the uplink's rate used by ACKs", 100, "At 100 % the ACKs, not the data, set the pace."],
+    ["completion-p50", "Completion, median", "ms", 1e-3, "Shorter is better."],
+    ["completion-p99", "Completion, p99", "ms", 1e-3, "Shorter is better."],
+    ["rtt-p50", "RTT, median", "ms", 1e-3, "As the sender measured it: queues in both directions are part of it."],
+    ["rtt-p99", "RTT, p99", "ms", 1e-3, "As the sender measured it: queues in both directions are part of it."],
+    ["retransmits", "Retransmits", "segments", 1, "Shorter is better."],
+    ["cpu-per-gigabyte", "CPU", "s per GB, all nodes", 1, "Processes and network stack of all nodes."],
+  ].filter(([key]) => data.groups.some((g) => g.rows.some((r) => r.values[key])));
+  const completes = measures.some(([key]) => key === "completion-p50");
+  if (completes) measures.sort((a, b) => b[0].startsWith("completion") - a[0].startsWith("completion"));
+
+  const drawBars = (index) => {
+    const [key, name, unit, scale, hint] = measures[index];
+    const rows = data.groups.flatMap((g) => g.rows);
+    const greatest = Math.max(...rows.map((r) => r.values[key] ? r.values[key].max * scale : 0)) || 1;
+    const panels = data.groups.map((group) => {
+      const panel = make("div", "panel");
+      const title = make("h3", "", group.title + " ");
+      title.append(make("span", "", `· ${name}, ${unit}`.replace("ACKs, on", "ACKs on")));
+      const bars = make("div", "bars");
+      const base = group.rows.find((r) => r.arm === "baseline");
+      for (const row of group.rows) {
+        const stat = row.values[key];
+        const track = make("div", "track");
+        track.dataset.arm = row.arm;
+        if (stat) {
+          const bar = make("i");
+          bar.style.width = `${100 * stat.median * scale / greatest}%`;
+          track.append(bar);
+          if (stat.count > 1) {
+            const range = make("b");
+            range.style.left = `${100 * stat.min * scale / greatest}%`;
+            range.style.width = `${100 * (stat.max - stat.min) * scale / greatest}%`;
+            track.append(range);
+          }
+          if (base && base !== row && base.values[key]) {
+            const mark = make("u");
+            mark.style.left = `${100 * base.values[key].median * scale / greatest}%`;
+            track.append(mark);
+          }
+        }
+        bars.append(make("span", "name", row.arm), track, make("span", "value", stat ? short(stat.median * scale) : "–"));
+      }
+      panel.append(title, bars);
+      return panel;
+    });
+    el("bar-panels").replaceChildren(...panels);
+    const spread = rows.some((r) => r.values[key] && r.values[key].count > 1);
+    el("bar-hint").textContent = hint
+      + (rows.some((r) => r.arm === "baseline") ? " Dashed: the baseline." : "")
+      + (spread ? " Thin line: range over seeds." : "");
+    paintArms();
+  };
+  let barMeasure = 0;
+  if (measures.length) {
+    el("bars").hidden = false;
+    segmented(el("bar-metric"), measures.map((m) => m[1]), 0, (i) => drawBars(barMeasure = i));
+    drawBars(0);
+  }
+
+  // ---- plots ----
+  const axisFont = "12px system-ui, -apple-system, Segoe UI, Roboto, sans-serif";
+  const axis = (extra) => ({
+    stroke: css("--soft"), font: axisFont, labelFont: axisFont,
+    grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1, size: 5 },
+    ...extra,
+  });
+  const watch = new ResizeObserver((entries) => {
+    for (const { target, contentRect } of entries) {
+      const plot = target.plot;
+      if (plot && Math.abs(plot.width - contentRect.width) > 1) {
+        plot.setSize({ width: Math.floor(contentRect.width), height: plot.height });
+      }
+    }
+  });
+  // One plot: `lines` are {arm, ys}, all over the same xs.
+  const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat }) => {
+    const card = make("div", "plot");
+    const head = make("h3", "", title + " ");
+    head.append(make("span", "", "· " + unit));
+    const readout = make("div", "readout");
+    const holder = make("div");
+    card.append(head, readout, holder);
+    box.append(card);
+    const showAt = (i) => {
+      readout.replaceChildren();
+      if (i === null || i === undefined) return;
+      readout.append(make("span", "", xFormat(xs[i])));
+      for (const { arm, ys } of lines) {
+        const item = make("span");
+        const swatch = make("i", "swatch");
+        swatch.style.setProperty("--arm", colour[arm]);
+        item.append(swatch, `${arm} ${(yFormat || short)(ys[i])}`);
+        readout.append(item);
+      }
+    };
+    holder.plot = new uPlot({
+      width: Math.max(200, Math.floor(holder.clientWidth)), height: 210,
+      padding: [8, 10, 0, 0],
+      legend: { show: false },
+      cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false }, ...(sync ? { sync: { key: sync } } : {}) },
+      scales: { x: { time: false, ...x }, y: { range: yRange || ((u, low, high) => [0, high > 0 ? high * 1.06 : 1]) } },
+      axes: [
+        axis({ label: xLabel, labelSize: 18, size: 30, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)), ...(log ? { space: 34, filter: (u, vs) => vs } : {}) }),
+        axis({ size: 46, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)) }),
+      ],
+      series: [{}, ...lines.map(({ arm }) => ({
+        label: arm, stroke: colour[arm], width: arm === "baseline" ? 1.6 : 1.8,
+        dash: arm === "baseline" ? [5, 3] : undefined, points: { show: false }, spanGaps: true,
+      }))],
+      hooks: { setCursor: [(u) => showAt(u.cursor.idx)] },
+    }, [xs, ...lines.map((l) => l.ys)], holder);
+    watch.observe(holder);
+  };
+
+  const timePlots = [
+    ["goodput_bps", "Goodput", "Mbit/s", 1e-6],
+    ["ack_rate_hz", "ACKs on the wire", "per second", 1],
+    ["rtt_us", "Round-trip time", "ms, smoothed, at the sender", 1e-3],
+    ["cwnd_segments", "Congestion window", "segments", 1],
+  ];
+  const withSeries = data.runs.filter((r) => r.series);
+  const redraws = [];
+  if (withSeries.length) {
+    el("time").hidden = false;
+    const groups = [...new Set(withSeries.map((r) => r.group))];
+    const seeds = [...new Set(withSeries.map((r) => r.seed))];
+    const arms = data.arms.filter((arm) => withSeries.some((r) => r.arm === arm));
+    const chosen = firstChoice(arms);
+    let group = groups[0], seed = seeds[0];
+    const redraw = () => {
+      const box = el("time-plots");
+      box.replaceChildren();
+      const runs = arms.filter((arm) => chosen.has(arm))
+        .map((arm) => withSeries.find((r) => r.arm === arm && r.group === group && r.seed === seed))
+        .filter(Boolean);
+      if (!runs.length) {
+        box.append(make("p", "nothing", "Choose an arm."));
+        return;
+      }
+      for (const [key, title, unit, scale] of timePlots) {
+        const shown = runs.filter((r) => r.series[key] && r.series[key].some((v) => v !== null));
+        if (!shown.length) continue;
+        const scaled = shown.map((r) => [r.series.t_s, r.series[key].map((v) => v === null ? null : v * scale)]);
+        const joined = uPlot.join(scaled);
+        draw(box, {
+          title, unit, xs: joined[0], xLabel: "time, s", xFormat: (t) => `${short(t)} s`, sync: "time",
+          lines: shown.map((r, i) => ({ arm: r.arm, ys: joined[i + 1] })),
+        });
+      }
+    };
+    segmented(el("time-group"), groups.map((g) => data.groups[g].title), 0, (i) => { group = groups[i]; redraw(); });
+    segmented(el("time-seed"), seeds.map((s) => `seed ${s}`), 0, (i) => { seed = seeds[i]; redraw(); });
+    armChips(el("time-arms"), arms, chosen, redraw);
+    redraw();
+    redraws.push(redraw);
+  }
+
+  const withTimes = data.runs.filter((r) => r.completion);
+  if (withTimes.length) {
+    el("completion").hidden = false;
+    const groups = [...new Set(withTimes.map((r) => r.group))];
+    const arms = data.arms.filter((arm) => withTimes.some((r) => r.arm === arm));
+    const chosen = new Set(arms.length > 6 ? firstChoice(arms) : arms);
+    let group = groups[0];
+    const redraw = () => {
+      const box = el("completion-plots");
+      box.replaceChildren();
+      const runs = withTimes.filter((r) => r.group === group);
+      const sizes = [...new Set(runs.flatMap((r) => r.completion.map((c) => c.bytes)))].sort((a, b) => a - b);
+      for (const size of sizes) {
+        // The seeds of an arm count as one sample.
+        const samples = arms.filter((arm) => chosen.has(arm)).map((arm) => ({
+          arm,
+          times: runs.filter((r) => r.arm === arm)
+            .flatMap((r) => r.completion.filter((c) => c.bytes === size).flatMap((c) => c.cdf_ms))
+            .sort((a, b) => a - b),
+        })).filter((s) => s.times.length);
+        if (!samples.length) continue;
+        const low = Math.max(1e-3, Math.min(...samples.map((s) => s.times[0])) * 0.97);
+        const high = Math.max(...samples.map((s) => s.times[s.times.length - 1])) * 1.03;
+        const wide = high / low > 12;
+        const xs = Array.from({ length: 400 }, (_, i) => wide ? low * (high / low) ** (i / 399) : low + (high - low) * i / 399);
+        const lines = samples.map(({ arm, times }) => {
+          let n = 0;
+          return { arm, ys: xs.map((x) => { while (n < times.length && times[n] <= x) n++; return 100 * n / times.length; }) };
+        });
+        draw(box, {
+          title: bytes(size), unit: "% of transfers done", xs, lines, xLabel: wide ? "time, ms (logarithmic)" : "time, ms",
+          x: wide ? { distr: 3, log: 10 } : {}, log: wide, xFormat: (t) => `${short(t)} ms`, yRange: () => [0, 102],
+          yFormat: (v) => `${short(v)} %`,
+        });
+      }
+      if (!box.children.length) box.append(make("p", "nothing", "Choose an arm."));
+    };
+    segmented(el("completion-group"), groups.map((g) => data.groups[g].title), 0, (i) => { group = groups[i]; redraw(); });
+    armChips(el("completion-arms"), arms, chosen, redraw);
+    redraw();
+    redraws.push(redraw);
+  }
+
+  paintArms();
+  dark.addEventListener("change", () => {
+    colour = colours();
+    if (measures.length) drawBars(barMeasure);
+    redraws.forEach((redraw) => redraw());
+    paintArms();
+  });
+})();

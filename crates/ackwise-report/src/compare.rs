@@ -1,0 +1,195 @@
+//! Runs grouped by what they have in common, and each arm against the baseline.
+
+use std::collections::BTreeMap;
+
+use ackwise_scenario::record::{Metric, Report, Run};
+use serde::Serialize;
+
+/// The arm that others are compared with.
+pub(crate) const BASELINE: &str = "baseline";
+
+/// All groups of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// In the order of the runs.
+    pub groups: Vec<Group>,
+}
+
+impl Comparison {
+    /// Where everything that is sent is sent for its completion time, goodput
+    /// says nothing of its own: tables leave out their first two columns.
+    pub(crate) fn goodput_columns_to_skip(&self) -> usize {
+        let completes = self
+            .groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .all(|row| row.value(Metric::CompletionP50).is_some());
+        if completes { 2 } else { 0 }
+    }
+}
+
+/// Runs that differ only in arm and seed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// Congestion control.
+    pub cc: String,
+    /// Varied values.
+    pub point: BTreeMap<String, String>,
+    /// An arm each, in the order of the runs.
+    pub rows: Vec<Row>,
+}
+
+impl Group {
+    /// `cubic`, or `cubic · loss 1 %` if something is varied.
+    pub fn title(&self) -> String {
+        let mut title = self.cc.clone();
+        for (path, value) in &self.point {
+            let key = path.rsplit('.').next().unwrap_or(path);
+            title.push_str(&format!(" · {key} {value}"));
+        }
+        title
+    }
+
+    /// The row of an arm.
+    pub fn row(&self, arm: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.arm == arm)
+    }
+}
+
+/// An arm over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// Name of the arm.
+    pub arm: String,
+    /// How many runs (seeds) it has.
+    pub runs: usize,
+    /// How many of them had errors or wrong contents.
+    pub failed: usize,
+    /// Each metric that at least one run has, by name.
+    pub values: BTreeMap<&'static str, Stat>,
+    /// Each metric's ratio to the baseline's run with the same seed.
+    pub ratios: BTreeMap<&'static str, Stat>,
+}
+
+impl Row {
+    /// The median over seeds.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        self.stat(metric).map(|stat| stat.median)
+    }
+
+    /// The median and spread over seeds.
+    pub fn stat(&self, metric: Metric) -> Option<Stat> {
+        self.values.get(metric.name()).copied()
+    }
+
+    /// The ratio to the baseline: median and spread over seeds.
+    pub fn ratio(&self, metric: Metric) -> Option<Stat> {
+        self.ratios.get(metric.name()).copied()
+    }
+}
+
+/// A number over several seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stat {
+    /// Median; of an even number of values the mean of the middle two.
+    pub median: f64,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+    /// How many values.
+    pub count: usize,
+}
+
+impl Stat {
+    /// From values in any order; what is not finite is left out.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Stat> {
+        let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (min, max) = (*sorted.first()?, *sorted.last()?);
+        let count = sorted.len();
+        let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
+        Some(Stat {
+            median,
+            min,
+            max,
+            count,
+        })
+    }
+}
+
+/// Whether a run's numbers can be trusted.
+pub(crate) fn failed(run: &Run) -> bool {
+    let wrong = |content: &Option<ackwise_scenario::record::Content>| {
+        content.as_ref().is_some_and(|content| !content.ok)
+    };
+    !run.errors.is_empty()
+        || wrong(&run.totals.content)
+        || run.flows.iter().any(|flow| wrong(&flow.traffic.content))
+}
+
+/// `value / base`; 1 if both are zero, nothing if only the base is.
+pub(crate) fn ratio(value: f64, base: f64) -> Option<f64> {
+    if base == 0.0 {
+        return (value == 0.0).then_some(1.0);
+    }
+    Some(value / base)
+}
+
+/// Groups the runs and forms ratios with `baseline`. A ratio is formed seed by
+/// seed, so that what a seed does to both cancels out.
+pub fn compare(report: &Report) -> Comparison {
+    let mut groups: Vec<(Group, Vec<Vec<&Run>>)> = Vec::new();
+    for run in &report.runs {
+        let at = groups
+            .iter()
+            .position(|(group, _)| group.cc == run.cc && group.point == run.point);
+        let index = at.unwrap_or_else(|| {
+            let group = Group {
+                cc: run.cc.clone(),
+                point: run.point.clone(),
+                rows: Vec::new(),
+            };
+            groups.push((group, Vec::new()));
+            groups.len() - 1
+        });
+        let arms = &mut groups[index].1;
+        match arms.iter_mut().find(|runs| runs[0].arm == run.arm) {
+            Some(runs) => runs.push(run),
+            None => arms.push(vec![run]),
+        }
+    }
+    let groups = groups
+        .into_iter()
+        .map(|(mut group, arms)| {
+            let baseline = arms.iter().find(|runs| runs[0].arm == BASELINE);
+            group.rows = arms.iter().map(|runs| row(runs, baseline)).collect();
+            group
+        })
+        .collect();
+    Comparison { groups }
+}
+
+fn row(runs: &[&Run], baseline: Option<&Vec<&Run>>) -> Row {
+    let mut values = BTreeMap::new();
+    let mut ratios = BTreeMap::new();
+    for (metric, name) in Metric::ALL {
+        if let Some(stat) = Stat::of(runs.iter().filter_map(|run| metric.of(run))) {
+            values.insert(name, stat);
+        }
+        let pairs = runs.iter().filter_map(|run| {
+            let base = baseline?.iter().find(|base| base.seed == run.seed)?;
+            ratio(metric.of(run)?, metric.of(base)?)
+        });
+        if let Some(stat) = Stat::of(pairs) {
+            ratios.insert(name, stat);
+        }
+    }
+    Row {
+        arm: runs[0].arm.clone(),
+        runs: runs.len(),
+        failed: runs.iter().filter(|run| failed(run)).count(),
+        values,
+        ratios,
+    }
+}

@@ -1,0 +1,280 @@
+//! The comparison for a terminal.
+
+use std::io::IsTerminal as _;
+
+use ackwise_scenario::record::{Metric, Report};
+use comfy_table::{
+    Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets::NOTHING,
+};
+
+use crate::compare::{BASELINE, Group, Row, Stat, compare};
+use crate::format::{change, factor, grouped, percent, short};
+
+/// How the table is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TableOptions {
+    /// Whether to colour.
+    pub color: bool,
+    /// Columns of the terminal; unlimited if `None`.
+    pub width: Option<u16>,
+}
+
+impl TableOptions {
+    /// For standard output: colours on a terminal unless `NO_COLOR` is set.
+    pub fn detect() -> TableOptions {
+        let quiet = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        TableOptions {
+            color: std::io::stdout().is_terminal() && !quiet,
+            width: None,
+        }
+    }
+}
+
+/// What stands in a cell, and whether it is good news.
+struct Shown {
+    text: String,
+    mood: Mood,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    Good,
+    Bad,
+    Plain,
+}
+
+struct Column {
+    head: &'static str,
+    show: fn(&Row) -> Option<Shown>,
+}
+
+fn plain(text: String) -> Option<Shown> {
+    Some(Shown {
+        text,
+        mood: Mood::Plain,
+    })
+}
+
+/// The median and, over several seeds, the spread.
+fn spread(stat: Stat, scale: f64) -> String {
+    let median = short(stat.median * scale);
+    if stat.count < 2 {
+        return median;
+    }
+    let half = (stat.max - stat.min) / 2.0 * scale;
+    format!("{median} ±{}", short(half))
+}
+
+fn judged(
+    row: &Row,
+    metric: Metric,
+    good: fn(f64) -> bool,
+    bad: fn(f64) -> bool,
+    show: fn(f64) -> String,
+) -> Option<Shown> {
+    if row.arm == BASELINE {
+        return None;
+    }
+    let ratio = row.ratio(metric)?.median;
+    let mood = match (good(ratio), bad(ratio)) {
+        (true, _) => Mood::Good,
+        (_, true) => Mood::Bad,
+        _ => Mood::Plain,
+    };
+    Some(Shown {
+        text: show(ratio),
+        mood,
+    })
+}
+
+const COLUMNS: [Column; 13] = [
+    Column {
+        head: "goodput\nMbit/s",
+        show: |row| plain(spread(row.stat(Metric::Goodput)?, 1e-6)),
+    },
+    Column {
+        head: "vs\nbase",
+        show: |row| judged(row, Metric::Goodput, |r| r >= 1.05, |r| r < 0.98, factor),
+    },
+    Column {
+        head: "done p50\nms",
+        show: |row| plain(short(row.value(Metric::CompletionP50)? / 1e3)),
+    },
+    Column {
+        head: "vs\nbase",
+        show: |row| {
+            judged(
+                row,
+                Metric::CompletionP50,
+                |r| r <= 0.98,
+                |r| r > 1.02,
+                factor,
+            )
+        },
+    },
+    Column {
+        head: "done p99\nms",
+        show: |row| plain(short(row.value(Metric::CompletionP99)? / 1e3)),
+    },
+    Column {
+        head: "vs\nbase",
+        show: |row| {
+            judged(
+                row,
+                Metric::CompletionP99,
+                |r| r <= 0.98,
+                |r| r > 1.02,
+                factor,
+            )
+        },
+    },
+    Column {
+        head: "segs\n/ACK",
+        show: |row| plain(short(row.value(Metric::SegmentsPerAck)?)),
+    },
+    Column {
+        head: "ACKs/seg\nvs base",
+        show: |row| {
+            judged(
+                row,
+                Metric::AcksPerSegment,
+                |r| r < 0.95,
+                |r| r > 1.05,
+                change,
+            )
+        },
+    },
+    Column {
+        head: "ACKs of\nuplink",
+        show: |row| plain(percent(row.value(Metric::UplinkShare)?)),
+    },
+    Column {
+        head: "RTT p50\nms",
+        show: |row| plain(short(row.value(Metric::RttP50)? / 1e3)),
+    },
+    Column {
+        head: "RTT p99\nms",
+        show: |row| plain(short(row.value(Metric::RttP99)? / 1e3)),
+    },
+    Column {
+        head: "re-\ntransm.",
+        show: |row| plain(grouped(row.value(Metric::Retransmits)?)),
+    },
+    Column {
+        head: "CPU\ns/GB",
+        show: |row| plain(short(row.value(Metric::CpuPerGigabyte)?)),
+    },
+];
+
+/// The comparison: arms × congestion control (× varied values), medians over
+/// seeds. Columns that no run has are left out. Ends with a line feed.
+pub fn table(report: &Report, options: &TableOptions) -> String {
+    let comparison = compare(report);
+    let rows = || comparison.groups.iter().flat_map(|group| &group.rows);
+    let used: Vec<&Column> = COLUMNS
+        .iter()
+        .skip(comparison.goodput_columns_to_skip())
+        .filter(|column| rows().any(|row| (column.show)(row).is_some()))
+        .collect();
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    if let Some(width) = options.width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    if options.color {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    let heads = ["", "arm"].into_iter().chain(used.iter().map(|c| c.head));
+    table.set_header(heads.enumerate().map(|(index, head)| {
+        Cell::new(head)
+            .set_alignment(alignment(index))
+            .add_attribute(Attribute::Dim)
+    }));
+    for (index, group) in comparison.groups.iter().enumerate() {
+        if index > 0 {
+            table.add_row(vec![Cell::new("")]);
+        }
+        add_group(&mut table, group, &used);
+    }
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(&legend(report));
+    text
+}
+
+fn alignment(column: usize) -> CellAlignment {
+    if column < 2 {
+        CellAlignment::Left
+    } else {
+        CellAlignment::Right
+    }
+}
+
+fn add_group(table: &mut Table, group: &Group, used: &[&Column]) {
+    for (index, row) in group.rows.iter().enumerate() {
+        let title = if index == 0 {
+            group.title()
+        } else {
+            String::new()
+        };
+        let mut arm = row.arm.clone();
+        if row.failed > 0 {
+            arm.push_str(" !");
+        }
+        let mut cells = vec![
+            Cell::new(title).add_attribute(Attribute::Bold),
+            Cell::new(arm),
+        ];
+        for column in used {
+            let shown = (column.show)(row).unwrap_or(Shown {
+                text: String::new(),
+                mood: Mood::Plain,
+            });
+            let cell = Cell::new(shown.text).set_alignment(CellAlignment::Right);
+            cells.push(match shown.mood {
+                Mood::Good => cell.fg(Color::Green),
+                Mood::Bad => cell.fg(Color::Red),
+                Mood::Plain => cell,
+            });
+        }
+        table.add_row(cells);
+    }
+}
+
+fn legend(report: &Report) -> String {
+    let mut seeds: Vec<u64> = report.runs.iter().map(|run| run.seed).collect();
+    seeds.sort_unstable();
+    seeds.dedup();
+    let mut text = String::new();
+    if seeds.len() > 1 {
+        text.push_str(&format!(
+            "\nMedian over {} seeds; ± half the range. Ratios are formed seed by seed.\n",
+            seeds.len()
+        ));
+    }
+    let bad: Vec<String> = report
+        .runs
+        .iter()
+        .filter(|run| crate::compare::failed(run))
+        .map(|run| {
+            let why = if run.errors.is_empty() {
+                "contents differ from what was sent".to_owned()
+            } else {
+                run.errors.join("; ")
+            };
+            format!("! {}: {why}\n", run.id)
+        })
+        .collect();
+    if !bad.is_empty() {
+        text.push('\n');
+        text.push_str(&bad.concat());
+    }
+    text
+}

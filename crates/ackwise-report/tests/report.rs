@@ -1,0 +1,283 @@
+//! Table, page and expectations of a made-up record.
+
+mod support;
+
+use std::path::Path;
+
+use ackwise_report::{
+    Report, TableOptions, Tone, agreements, agreements_text, compare, expectations,
+    expectations_text, findings, html, table,
+};
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::Metric;
+use support::{record, scenario};
+
+/// Compares with a file; `ACKWISE_BLESS=1` writes it anew.
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("ACKWISE_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(found, expected, "{name}");
+}
+
+fn plain(report: &Report) -> String {
+    table(report, &TableOptions::default())
+}
+
+#[test]
+fn tables_look_as_they_did() {
+    for name in ["asymmetric", "short-flows", "lossy"] {
+        golden(&format!("{name}.txt"), &plain(&record(&scenario(name))));
+    }
+}
+
+#[test]
+fn a_table_fits_a_terminal_and_has_colours_only_when_asked() {
+    for name in [
+        "asymmetric",
+        "symmetric",
+        "short-flows",
+        "request-response",
+        "lossy",
+    ] {
+        let report = record(&scenario(name));
+        let text = plain(&report);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 120, "{name}: {widest}\n{text}");
+        assert!(!text.contains('\u{1b}'));
+        let colourful = TableOptions {
+            color: true,
+            ..TableOptions::default()
+        };
+        assert!(table(&report, &colourful).contains("\u{1b}["));
+    }
+}
+
+#[test]
+fn an_empty_report_is_no_trouble() {
+    let mut report = record(&scenario("quick"));
+    report.runs.clear();
+    assert!(plain(&report).contains("arm"));
+    assert!(html(&report).contains("</html>"));
+    assert!(compare(&report).groups.is_empty());
+    let mut one = record(&scenario("quick"));
+    one.runs.retain(|run| run.arm == "adaptive");
+    let row = &compare(&one).groups[0].rows[0];
+    assert!(
+        row.ratio(Metric::Goodput).is_none(),
+        "nothing to compare with"
+    );
+    assert!(html(&one).contains("adaptive"));
+}
+
+#[test]
+fn ratios_are_formed_seed_by_seed_and_failures_are_shown() {
+    let mut report = record(&scenario("lossy"));
+    let wanted = |run: &ackwise_scenario::record::Run| {
+        run.cc == "cubic" && run.point.values().any(|v| v == "1 %")
+    };
+    report.runs.retain(wanted);
+    for run in &mut report.runs {
+        let base = 10e6 * run.seed as f64;
+        run.totals.goodput_bps = if run.arm == "baseline" {
+            base
+        } else {
+            base * 1.5
+        };
+    }
+    let comparison = compare(&report);
+    let stat = comparison.groups[0]
+        .row("adaptive")
+        .unwrap()
+        .ratio(Metric::Goodput)
+        .unwrap();
+    assert_eq!(
+        (stat.min, stat.median, stat.max, stat.count),
+        (1.5, 1.5, 1.5, 6)
+    );
+    let value = comparison.groups[0]
+        .row("baseline")
+        .unwrap()
+        .value(Metric::Goodput);
+    assert_eq!(value, Some(35e6));
+
+    report.runs[0].errors.push("the receiver <died>".to_owned());
+    report.runs[1].totals.content.as_mut().unwrap().ok = false;
+    let text = plain(&report);
+    assert!(
+        text.contains("baseline !") && text.contains("the receiver <died>"),
+        "{text}"
+    );
+    assert!(text.contains("contents differ"), "{text}");
+    let page = html(&report);
+    assert!(page.contains("What went wrong") && page.contains("the receiver &lt;died&gt;"));
+    let trust = findings(&report, &compare(&report)).pop().unwrap();
+    assert_eq!((trust.tone, trust.figure.as_str()), (Tone::Bad, "2 of 18"));
+}
+
+#[test]
+fn what_hurt_is_a_finding() {
+    let mut report = record(&scenario("symmetric"));
+    for run in report
+        .runs
+        .iter_mut()
+        .filter(|run| run.arm == "tack" && run.cc == "reno")
+    {
+        run.totals.goodput_bps *= 0.5;
+    }
+    let found = findings(&report, &compare(&report));
+    let bad: Vec<_> = found.iter().filter(|f| f.tone == Tone::Bad).collect();
+    assert_eq!(bad.len(), 1, "{found:#?}");
+    assert_eq!(bad[0].about, "tack");
+    assert!(bad[0].caption.contains("reno"));
+}
+
+#[test]
+fn expectations_are_met_or_missed() {
+    let scenario = scenario("asymmetric");
+    let mut report = record(&scenario);
+    let results = expectations(&report, &scenario);
+    assert_eq!(results.len(), 6, "cubic, bbr; reno; three of ACKs");
+    assert!(results.iter().all(|result| result.met), "{results:#?}");
+    for run in report
+        .runs
+        .iter_mut()
+        .filter(|run| run.arm == "adaptive" && run.cc == "bbr")
+    {
+        run.totals.goodput_bps = 1.0;
+    }
+    report.runs.retain(|run| run.cc != "reno");
+    let results = expectations(&report, &scenario);
+    assert_eq!(results.len(), 4, "reno was not run");
+    let missed: Vec<&str> = results
+        .iter()
+        .filter(|result| !result.met)
+        .map(|result| result.group.as_str())
+        .collect();
+    assert_eq!(missed, ["bbr"]);
+    let text = expectations_text(&results);
+    assert!(
+        text.starts_with("MISSED  bbr adaptive: goodput ≥ 3.5 × baseline"),
+        "{text}"
+    );
+    report.runs.retain(|run| run.arm != "baseline");
+    assert!(
+        expectations(&report, &scenario)
+            .iter()
+            .all(|r| !r.met && r.found.is_none()),
+        "without a baseline nothing can be met"
+    );
+}
+
+#[test]
+fn engines_agree_within_what_the_scenario_says() {
+    let mut text = scenario("quick").source.text;
+    text.push_str("\n[[agree]]\narm = \"base*\"\nmetric = \"goodput\"\nwithin = \"3 %\"\n");
+    let scenario = Scenario::parse("quick", &text).unwrap();
+    let a = record(&scenario);
+    let mut b = a.clone();
+    b.runs[0].totals.goodput_bps *= 1.02;
+    b.runs[1].totals.goodput_bps *= 2.0;
+    let results = agreements(&a, &b, &scenario);
+    assert_eq!(results.len(), 1, "adaptive is not spoken of");
+    assert!(results[0].met);
+    b.runs[0].totals.goodput_bps *= 1.02;
+    let results = agreements(&a, &b, &scenario);
+    assert!(!results[0].met);
+    assert!(agreements_text(&results).starts_with("DIFFER  baseline/cubic/1 goodput"));
+    b.runs.remove(0);
+    assert!(agreements(&a, &b, &scenario).is_empty(), "nothing to compare with");
+}
+
+/// The data of the page, as its script reads them.
+fn embedded(page: &str) -> serde_json::Value {
+    let start = "<script type=\"application/json\" id=\"data\">";
+    let from = page.find(start).unwrap() + start.len();
+    let to = from + page[from..].find("</script>").unwrap();
+    serde_json::from_str(&page[from..to]).unwrap()
+}
+
+#[test]
+fn the_page_holds_everything_and_loads_nothing() {
+    for name in ["asymmetric", "short-flows", "lossy"] {
+        let page = html(&record(&scenario(name)));
+        assert!(page.contains("default-src 'none'"));
+        // The only address is in the banner of the vendored script.
+        let rest = page.replace("/*! https://github.com/leeoniya/uPlot", "");
+        for word in [
+            "http://",
+            "https://",
+            "src=",
+            "href=",
+            "url(",
+            "@import",
+            "import(",
+            "fetch(",
+            "XMLHttpRequest",
+            "WebSocket",
+        ] {
+            assert!(!rest.contains(word), "{name}: {word}");
+        }
+        assert!(!page.contains("@{"), "a hole in the template was left open");
+        assert!(
+            page.contains("Permission is hereby granted"),
+            "uPlot's licence"
+        );
+        assert_eq!(
+            page.matches("<script").count(),
+            page.matches("</script>").count()
+        );
+        assert!(page.len() < 2_000_000, "{}", page.len());
+    }
+}
+
+#[test]
+fn the_page_embeds_valid_data() {
+    let report = record(&scenario("asymmetric"));
+    let data = embedded(&html(&report));
+    assert_eq!(data["arms"].as_array().unwrap().len(), 9);
+    assert_eq!(data["groups"].as_array().unwrap().len(), 3);
+    let runs = data["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 27);
+    let series = &runs[0]["series"];
+    let times = series["t_s"].as_array().unwrap().len();
+    assert!((100..=400).contains(&times), "{times}");
+    for key in ["goodput_bps", "ack_rate_hz", "rtt_us", "cwnd_segments"] {
+        assert_eq!(series[key].as_array().unwrap().len(), times, "{key}");
+    }
+    let short = embedded(&html(&record(&scenario("short-flows"))));
+    assert_eq!(short["runs"][0]["completion"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let mut report = record(&scenario("quick"));
+    let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(1)>@{data}";
+    report.scenario.name = hostile.to_owned();
+    report.scenario.about = hostile.to_owned();
+    report.scenario.text = hostile.to_owned();
+    report.environment.kernel = Some(hostile.to_owned());
+    report.notes.push(hostile.to_owned());
+    for run in &mut report.runs {
+        run.arm = format!("{}{hostile}", run.arm);
+        run.cc = hostile.to_owned();
+        run.errors.push(hostile.to_owned());
+        run.point.insert(hostile.to_owned(), hostile.to_owned());
+    }
+    let page = html(&report);
+    assert!(!page.contains("<script>alert") && !page.contains("<img"));
+    assert_eq!(page.matches("</script>").count(), 3);
+    let data = embedded(&page);
+    assert!(data["arms"][0].as_str().unwrap().ends_with(hostile));
+}
+
+#[test]
+fn a_record_from_json_gives_the_same_page() {
+    let report = record(&scenario("quick"));
+    let again = Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(html(&again), html(&report));
+}
