@@ -166,13 +166,17 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	return FRESH;
 }
 
-/* Nothing is withheld, but the flow believes so until a deadline of its own. */
-static __always_inline void dry_expire(struct aw_entry *f, struct aw_counters *c, __u64 now)
+/*
+ * Nothing is withheld, but the flow believes so until a deadline of its own. Not
+ * under the flow's lock, and a subprogram, for the sake of the caller's stack: a
+ * race can spoil an estimate, no more.
+ */
+static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u64 now)
 {
 	struct aw_seg s;
 
-	if (!f->dry_until_ns || now < f->dry_until_ns)
-		return;
+	if (!f || !c || !f->dry_until_ns || now < f->dry_until_ns)
+		return 0;
 	__builtin_memset(&s, 0, sizeof(s));
 	s.ack = f->dry_ack;
 	s.tsval = f->dry_tsval;
@@ -186,6 +190,7 @@ static __always_inline void dry_expire(struct aw_entry *f, struct aw_counters *c
 	f->count.reemitted_bytes += f->dry_len;
 	c->reemitted++;
 	c->reemitted_bytes += f->dry_len;
+	return 0;
 }
 
 static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *s,
@@ -295,9 +300,9 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (!l)
 		return PASS;
 
-	bpf_spin_lock(&l->lock);
 	if (options.dry_run)
 		dry_expire(f, c, now);
+	bpf_spin_lock(&l->lock);
 	aw_flow_on_ack(&f->flow, flow_cfg(), &seg, now_us, &d);
 	f->count.acks++;
 	f->count.last_ns = now;

@@ -34,6 +34,8 @@ fn held_then_released(attach_by: Attach, like: Seg) {
     Pair::new().run(|near, far| {
         let a = attach(options(attach_by));
         assert_eq!(stats(&a).attach, attach_by);
+        // With timestamps the RTT is known, and it is next to nothing here.
+        let timestamps = !like.options.is_empty();
         let mut flow = started(near, far, like);
         let before = stats(&a);
         let mut late = Vec::new();
@@ -51,11 +53,13 @@ fn held_then_released(attach_by: Attach, like: Seg) {
         assert_eq!(now.withheld - before.withheld, 40, "{now:#?}");
         assert_eq!(now.reemitted - before.reemitted, 40);
         assert_eq!(now.release.lost, 0);
-        // D was rounded down to a class; nothing leaves early by itself.
-        assert!(late[0] > ms(2), "{late:?}");
-        eprintln!("hold 4 ms at most: p50 {:?}, worst {:?}", late[20], late[39]);
-        assert!(late[20] <= Duration::from_micros(4200 + 300), "median {:?}", late[20]);
+        // D was rounded down to a class; nothing leaves before it by itself.
+        let least = if timestamps { 1 } else { 2 };
+        assert!(late[0] >= ms(least), "{late:?}");
+        eprintln!("kept at most 4 ms: p50 {:?}, worst {:?}; {:?}", late[20], late[39], now.lateness);
+        assert!(late[20] <= Duration::from_micros(4000 + 200), "median {:?}", late[20]);
         assert!(late[38] <= ms(4 + 5), "p97 {:?}", late[38]);
+        assert!(now.lateness.p50_us <= 200 && now.lateness.p99_us <= 5000, "{:?}", now.lateness);
         let last = a.detach().expect("detach");
         assert_eq!(last.withheld, now.withheld);
     });
@@ -286,28 +290,58 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
     });
 }
 
+/// The same frame with an 802.1Q tag inside.
+fn tagged(frame: &[u8]) -> Vec<u8> {
+    let mut f = frame[..12].to_vec();
+    f.extend([0x81, 0, 0, 5]);
+    f.extend(&frame[12..]);
+    f
+}
+
 #[test]
-fn a_tag_comes_back_with_the_frame() {
+fn a_tag_inside_the_frame_stays_there() {
     let _alone = alone();
-    let pair = Pair::new();
-    pair.far.run(|| common::ip("link add link aw1 name aw1.5 type vlan id 5"));
-    pair.far.run(|| common::ip("link set aw1.5 up"));
-    pair.near.run(|| common::ip("link add link aw0 name aw0.5 type vlan id 5"));
-    pair.near.run(|| common::ip("link set aw0.5 up"));
-    let far = pair.far.run(|| Wire::open("aw1.5"));
-    pair.near.run(|| {
-        // On the trunk, where the tag is in the packet's metadata.
+    Pair::new().run(|near, far| {
         let a = attach(options(Attach::Tcx));
-        let near = Wire::open("aw0.5");
-        let mut flow = started(&near, &far, Seg::ack(0));
+        let mut flow = started(near, far, Seg::ack(0));
         for _ in 0..10 {
             let before = stats(&a);
-            flow.data(&far);
+            flow.data(far);
             let frame = flow.ack().frame();
-            near.send(&frame);
+            near.send(&tagged(&frame));
             let got = far.tcp(ms(15));
-            assert_eq!(got.len(), 1, "only what has the tag arrives here");
-            assert_eq!(got[0].bytes, frame);
+            assert_eq!(got.len(), 1);
+            assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
+            assert_eq!(stats(&a).reemitted, before.reemitted + 1);
+        }
+    });
+}
+
+#[test]
+fn a_tag_beside_the_frame_comes_back() {
+    let _alone = alone();
+    // Through a bridge: it takes the tag out of the frame, as hardware would.
+    let pair = Pair::new();
+    let third = common::Netns::new();
+    pair.near.veth("aw2", &third, "aw3");
+    let source = third.run(|| Wire::open("aw3"));
+    pair.run(|near, far| {
+        common::ip("link add awbr type bridge");
+        for port in ["aw0", "aw2"] {
+            common::ip(&format!("link set {port} master awbr"));
+        }
+        common::ip("link set awbr up");
+        std::thread::sleep(ms(50));
+        let a = attach(Options { position: Position::Router, ..options(Attach::Tcx) });
+        let mut flow = started(near, far, Seg::ack(0));
+        for _ in 0..10 {
+            let before = stats(&a);
+            flow.data(far);
+            let frame = flow.ack().frame();
+            source.send(&tagged(&frame));
+            let got = far.tcp(ms(15));
+            assert_eq!(got.len(), 1, "{:#?}", stats(&a));
+            assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
             assert_eq!(stats(&a).reemitted, before.reemitted + 1);
         }
     });

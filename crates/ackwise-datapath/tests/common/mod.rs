@@ -107,6 +107,8 @@ pub struct Wire {
 pub struct Frame {
     pub at: Duration,
     pub outgoing: bool,
+    /// The tag that the kernel took out of the frame, if there was one.
+    pub tag: Option<u16>,
     pub bytes: Vec<u8>,
 }
 
@@ -130,6 +132,7 @@ impl Wire {
             let size = size_of::<i32>() as u32;
             libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, p(&on), size);
             libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, p(&room), size);
+            libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_AUXDATA, p(&on), size);
             let mut a: libc::sockaddr_ll = zeroed();
             a.sll_family = libc::AF_PACKET as u16;
             a.sll_protocol = all;
@@ -211,15 +214,21 @@ impl Wire {
             bytes.truncate(n as usize);
             let mut at = realtime();
             let mut c = libc::CMSG_FIRSTHDR(&raw const m);
+            let mut tag = None;
             while !c.is_null() {
-                if (*c).cmsg_type == libc::SCM_TIMESTAMPNS {
+                if (*c).cmsg_level == libc::SOL_PACKET && (*c).cmsg_type == libc::PACKET_AUXDATA {
+                    let aux = libc::CMSG_DATA(c).cast::<libc::tpacket_auxdata>().read_unaligned();
+                    if aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
+                        tag = Some(aux.tp_vlan_tci);
+                    }
+                } else if (*c).cmsg_type == libc::SCM_TIMESTAMPNS {
                     let t = libc::CMSG_DATA(c).cast::<libc::timespec>().read_unaligned();
                     at = Duration::new(t.tv_sec as u64, t.tv_nsec as u32);
                 }
                 c = libc::CMSG_NXTHDR(&raw const m, c);
             }
             let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
-            Some(Frame { at, outgoing, bytes })
+            Some(Frame { at, outgoing, tag, bytes })
         }
     }
 }
