@@ -28,7 +28,7 @@ struct notes {
 	uint32_t left_ack;	 /* highest that left */
 	uint32_t left_wnd, left_edge;
 	int left_any;
-	uint32_t start_acked;	 /* bytes acknowledged by what left */
+	uint32_t start_acked;	 /* segments acknowledged by what left */
 	int accecn;
 	uint32_t high;		 /* data */
 	int high_any;
@@ -129,7 +129,6 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 	} else if (wnd < window(r, p) || (wnd && !n->left_wnd)) {
 		return "a window of unknown scale shrinks or opens";
 	}
-	/* Segments are no shorter than a byte and no longer than MSS. */
 	if (n->start_acked < 10)
 		return "the start";
 	if (n->accecn && s->ack - n->left_ack > 4 * mss)
@@ -145,8 +144,11 @@ static void left(struct run *r, const struct aw_seg *s)
 		return;
 	if (n->left_any && before(s->ack, n->left_ack))
 		return;
-	if (n->left_any)
-		n->start_acked += s->ack - n->left_ack < 100000 ? s->ack - n->left_ack : 100000;
+	if (n->left_any && n->start_acked < 10) {
+		uint32_t mss = r->flow.data.mss ? r->flow.data.mss : 536;
+
+		n->start_acked += (s->ack - n->left_ack) / mss + !!((s->ack - n->left_ack) % mss);
+	}
 	n->left_any = 1;
 	n->left_ack = s->ack;
 	n->left_wnd = window(r, s);
