@@ -130,6 +130,8 @@
     ["cpu-per-gigabyte", "CPU", "s per GB, all nodes", 1, "Processes and network stack of all nodes."],
   ].filter(([key]) => data.groups.some((g) => g.rows.some((r) => r.values[key])));
   const completes = measures.some(([key]) => key === "completion-p50");
+  // Where everything is about completion, goodput says nothing of its own.
+  if (completes && data.groups.every((g) => g.rows.every((r) => r.values["completion-p50"]))) measures.splice(0, 1);
   if (completes) measures.sort((a, b) => b[0].startsWith("completion") - a[0].startsWith("completion"));
 
   const drawBars = (index) => {
@@ -197,7 +199,7 @@
     }
   });
   // One plot: `lines` are {arm, ys}, all over the same xs.
-  const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat }) => {
+  const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat, restAt }) => {
     const card = make("div", "plot");
     const head = make("h3", "", title + " ");
     head.append(make("span", "", "· " + unit));
@@ -205,9 +207,11 @@
     const holder = make("div");
     card.append(head, readout, holder);
     box.append(card);
+    const rest = Math.max(0, restAt ? restAt(lines) : xs.length - 1);
     const showAt = (i) => {
       readout.replaceChildren();
-      if (i === null || i === undefined) return;
+      // Without a pointer the end is shown: it names the lines, and the plot stays in place.
+      if (i === null || i === undefined) i = rest;
       readout.append(make("span", "", xFormat(xs[i])));
       for (const { arm, ys } of lines) {
         const item = make("span");
@@ -233,6 +237,7 @@
       }))],
       hooks: { setCursor: [(u) => showAt(u.cursor.idx)] },
     }, [xs, ...lines.map((l) => l.ys)], holder);
+    showAt(null);
     watch.observe(holder);
   };
 
@@ -311,7 +316,8 @@
         draw(box, {
           title: bytes(size), unit: "% of transfers done", xs, lines, xLabel: wide ? "time, ms (logarithmic)" : "time, ms",
           x: wide ? { distr: 3, log: 10 } : {}, log: wide, xFormat: (t) => `${short(t)} ms`, yRange: () => [0, 102],
-          yFormat: (v) => `${short(v)} %`,
+          // At rest: where the first arm has half of its transfers done.
+          yFormat: (v) => `${short(v)} %`, restAt: ([first]) => first.ys.findIndex((v) => v >= 50),
         });
       }
       if (!box.children.length) box.append(make("p", "nothing", "Choose an arm."));

@@ -203,7 +203,7 @@ const COLUMNS: [Column; 13] = [
         show: |row| median(row, Metric::SegmentsPerAck, 1.0),
     },
     Column {
-        head: "ACKs a segment",
+        head: "ACKs/segment",
         unit: "to baseline",
         show: |row| less_is_better(row, Metric::AcksPerSegment, change),
     },

@@ -190,7 +190,10 @@ fn engines_agree_within_what_the_scenario_says() {
     assert!(!results[0].met);
     assert!(agreements_text(&results).starts_with("DIFFER  baseline/cubic/1 goodput"));
     b.runs.remove(0);
-    assert!(agreements(&a, &b, &scenario).is_empty(), "nothing to compare with");
+    assert!(
+        agreements(&a, &b, &scenario).is_empty(),
+        "nothing to compare with"
+    );
 }
 
 /// The data of the page, as its script reads them.

@@ -140,6 +140,12 @@ impl Table {
 
 fn set(table: &mut Table, path: &[&str], span: &Span, value: &Value) {
     let [key, rest @ ..] = path else { return };
+    // A key that is written with its dots, as those of `sysctl` are.
+    let dotted = path.join(".");
+    if let Some(entry) = table.entries.iter_mut().find(|entry| entry.key == dotted) {
+        entry.value = value.clone();
+        return;
+    }
     let index = match table.entries.iter().position(|entry| entry.key == *key) {
         Some(index) => index,
         None => {

@@ -121,3 +121,144 @@ fn runs_are_selected_by_pattern() {
         "{error}"
     );
 }
+
+/// The examples of `docs/scenarios.md` are scenarios, or parts of one.
+#[test]
+fn the_documentation_tells_the_truth() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scenarios.md");
+    let text = std::fs::read_to_string(docs).unwrap();
+    let examples: Vec<&str> = text
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let whole = examples[0];
+    let scenario = Scenario::parse("whole", whole).unwrap();
+    assert_eq!(scenario.runs().len(), 1);
+    assert_eq!(scenario.runs()[0].id, "baseline/cubic/1");
+    assert_eq!(examples.len(), 3);
+    let all = format!(
+        "{whole}\n[[arm]]\nname = \"baseline\"\n{}\n{}",
+        examples[1], examples[2]
+    );
+    let scenario = Scenario::parse("all", &all).unwrap_or_else(|e| panic!("{e}"));
+    let arms: Vec<&str> = scenario.arms.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(arms, ["baseline", "every-n-2", "every-n-4", "every-n-8"]);
+    assert_eq!(scenario.runs().len(), 4 * 2 * 3 * 2);
+    for (metric, name) in ackwise_scenario::record::Metric::ALL {
+        assert!(
+            text.contains(&format!("`{name}`")),
+            "{metric:?} is not described"
+        );
+    }
+}
+
+fn with(rest: &str) -> Scenario {
+    let base = "[scenario]\nname = \"x\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\n\
+                [[node]]\nname = \"b\"\n[[node]]\nname = \"r\"\nkind = \"router\"\n\
+                [[link]]\nname = \"ar\"\nbetween = [\"a\", \"r\"]\n\
+                both = { rate = \"1 Mbit/s\", delay = \"1 ms\" }\nforward = { delay = \"2 ms\" }\n\
+                [[link]]\nname = \"rb\"\nbetween = [\"r\", \"b\"]\n\
+                [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\napp = \"bulk\"\n";
+    Scenario::parse("x", &format!("{base}{rest}")).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn lists_of_parameters_expand_in_order() {
+    let scenario = with(
+        "[[arm]]\nname = \"p{m}\"\npolicy = \"p\"\nat = \"r\"\nlink = \"rb\"\n\
+         set = { k = true, m = [1, 2], rate = [\"8 kbit/s\", 0.5] }\nhold = \"20 ms\"\n\
+         [[arm]]\nname = \"baseline\"\n",
+    );
+    let names: Vec<&str> = scenario.arms.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["baseline", "p1-8kbit-s", "p1-0.5", "p2-8kbit-s", "p2-0.5"],
+        "the baseline comes first wherever it stands"
+    );
+    let place = &scenario.arms[4].placements[0];
+    let set: Vec<String> = place
+        .set
+        .iter()
+        .map(|s| format!("{}={}", s.name, s.value))
+        .collect();
+    assert_eq!(set, ["k=true", "m=2", "rate=0.5"]);
+    assert_eq!(place.position, Position::Router);
+    assert_eq!(place.hold, Some(Duration::from_millis(20)));
+}
+
+#[test]
+fn an_arm_can_have_policies_at_several_places() {
+    let scenario = with(
+        "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"both\"\n\
+         [[arm.place]]\npolicy = \"p\"\nat = \"b\"\nlink = \"rb\"\nset = { n = [1, 2] }\n\
+         [[arm.place]]\npolicy = \"q\"\nat = \"a\"\nlink = \"ar\"\nset = { n = 7 }\n",
+    );
+    assert_eq!(scenario.arms.len(), 3);
+    let places = &scenario.arms[2].placements;
+    assert_eq!(places.len(), 2);
+    assert_eq!(
+        (places[0].position, places[1].position),
+        (Position::Receiver, Position::Sender)
+    );
+    assert_eq!(places[0].set[0].value, SettingValue::Integer(2));
+    assert_eq!(places[1].set[0].value, SettingValue::Integer(7));
+}
+
+#[test]
+fn both_is_refined_and_arms_change_what_they_name() {
+    let scenario = with(
+        "[sweep]\n\"flow.f.connections\" = [1, 3]\nseed = 9\n\
+         [[arm]]\nname = \"baseline\"\n\
+         [[arm]]\nname = \"slow\"\nchange = { \"link.ar.reverse.rate\" = \"9 kbit/s\", node.a.sysctl.\"net.ipv4.tcp_sack\" = 0 }\n",
+    );
+    let link = &scenario.links[0];
+    assert_eq!(link.forward.delay, Duration::from_millis(2));
+    assert_eq!(link.reverse.delay, Duration::from_millis(1));
+    assert_eq!(link.forward.rate_bps, Some(1_000_000));
+    assert!(scenario.links[1].forward.is_plain());
+    let runs = scenario.runs();
+    let ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "baseline/cubic/9/flow.f.connections=1",
+            "slow/cubic/9/flow.f.connections=1",
+            "baseline/cubic/9/flow.f.connections=3",
+            "slow/cubic/9/flow.f.connections=3",
+        ]
+    );
+    let seen = scenario.at(&runs[3]).unwrap();
+    assert_eq!(seen.flows[0].connections, 3);
+    assert_eq!(seen.links[0].reverse.rate_bps, Some(9000));
+    assert_eq!(seen.links[0].forward.rate_bps, Some(1_000_000));
+    assert_eq!(seen.nodes[0].sysctl["net.ipv4.tcp_sack"], "0");
+    let seen = scenario.at(&runs[0]).unwrap();
+    assert_eq!(seen.flows[0].connections, 1);
+    assert_eq!(seen.links[0].reverse.rate_bps, Some(1_000_000));
+}
+
+#[test]
+fn a_parameter_that_is_set_already_is_replaced() {
+    let base = "[scenario]\nname = \"x\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\n\
+                [node.sysctl]\n\"net.ipv4.tcp_sack\" = 1\n[[node]]\nname = \"b\"\n\
+                [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
+                [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\napp = \"bulk\"\n\
+                [sweep]\n\"node.a.sysctl.net.ipv4.tcp_sack\" = [0, 1]\n";
+    let scenario = Scenario::parse("x", base).unwrap_or_else(|e| panic!("{e}"));
+    let values: Vec<String> = scenario
+        .runs()
+        .iter()
+        .map(|run| scenario.at(run).unwrap().nodes[0].sysctl["net.ipv4.tcp_sack"].clone())
+        .collect();
+    assert_eq!(values, ["0", "1"]);
+}
+
+#[test]
+fn a_flow_that_fixes_its_congestion_control_keeps_it() {
+    let flow = "[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\napp = \"bulk\"\ncc = \"reno\"\n";
+    let scenario = with(&format!("{flow}[sweep]\ncc = [\"bbr\"]\n"));
+    let run = &scenario.runs()[0];
+    assert_eq!(scenario.flows[0].cc(run), "bbr");
+    assert_eq!(scenario.flows[1].cc(run), "reno");
+}
