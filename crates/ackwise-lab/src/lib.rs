@@ -1,1 +1,30 @@
-//! Runs a scenario on the real Linux stack.
+//! Runs a scenario on the real Linux TCP stack.
+//!
+//! The [`live`] engine builds the scenario's nodes as network namespaces of the
+//! running kernel, joins them by veth pairs or by an emulated link, sends real
+//! traffic, attaches the datapath where an arm says so, counts every segment
+//! and ACK where it crosses the wire, and returns a
+//! [`Report`](ackwise_scenario::record::Report).
+//!
+//! Nothing outside the namespaces that it makes is touched; they vanish on
+//! every way out, and [`netns::remove_leftovers`] sweeps up after a process
+//! that was killed.
+
+pub mod clock;
+pub mod command;
+pub mod count;
+pub mod emulator;
+mod error;
+pub mod frame;
+pub mod histogram;
+pub mod live;
+pub mod netns;
+pub mod pcap;
+pub mod plan;
+pub mod sniffer;
+pub mod tap;
+pub mod tcpinfo;
+pub mod topology;
+pub mod traffic;
+
+pub use error::LabError;

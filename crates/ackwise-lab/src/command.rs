@@ -1,0 +1,111 @@
+//! Runs `ip`, `tc` and `ethtool`, and says what went wrong.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use crate::error::LabError;
+
+/// Runs a program to its end and returns its standard output.
+///
+/// # Errors
+/// The program could not be started, or did not succeed; the error carries the
+/// command line and what the program said.
+pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<String, LabError> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    let output = command
+        .output()
+        .map_err(LabError::os(format!("cannot start `{program}`")))?;
+    finish(&describe(program, args), output)
+}
+
+/// Feeds lines to `ip -batch -` in a namespace (its name), or in the current
+/// one. One process for many changes.
+///
+/// # Errors
+/// As for [`run`]; the line that failed is in what the program said.
+pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabError> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut args: Vec<&str> = Vec::new();
+    if let Some(name) = namespace {
+        args.extend(["-n", name]);
+    }
+    args.extend(["-batch", "-"]);
+    let mut child = Command::new("ip")
+        .args(&args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(LabError::os("cannot start `ip`"))?;
+    let mut text = lines.join("\n");
+    text.push('\n');
+    if let Some(mut stdin) = child.stdin.take() {
+        // If `ip` stops reading early, its own message below says why.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let output = child
+        .wait_with_output()
+        .map_err(LabError::os("cannot wait for `ip`"))?;
+    let described = format!("{} <<< {}", describe("ip", &args), lines.join("; "));
+    finish(&described, output).map(drop)
+}
+
+fn describe<S: AsRef<OsStr>>(program: &str, args: &[S]) -> String {
+    let mut line = program.to_owned();
+    for arg in args {
+        line.push(' ');
+        line.push_str(&arg.as_ref().to_string_lossy());
+    }
+    line
+}
+
+fn finish(command: &str, output: Output) -> Result<String, LabError> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(LabError::Command {
+        command: command.to_owned(),
+        status: output.status.to_string(),
+        stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+/// Whether a program of that name is in `PATH`.
+#[must_use]
+pub fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_and_why() {
+        let error = run("sh", &["-c", "echo went wrong >&2; exit 3"]).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("sh -c") && text.contains("went wrong"),
+            "{text}"
+        );
+        assert!(text.contains('3'), "{text}");
+    }
+
+    #[test]
+    fn output_is_returned() {
+        assert_eq!(run("printf", &["%s", "hello"]).unwrap(), "hello");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run("no-such-program-here", &["x"]).unwrap_err();
+        assert!(error.to_string().contains("no-such-program-here"));
+        assert!(!exists("no-such-program-here"));
+        assert!(exists("sh"));
+    }
+}

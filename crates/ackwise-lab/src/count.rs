@@ -1,0 +1,432 @@
+//! Counts data segments and ACKs where they cross a wire.
+
+use std::collections::HashMap;
+
+use ackwise_scenario::record::{AckKinds, StretchBin};
+
+use crate::frame::{Segment, flag};
+
+/// Longest stretch that has a bar of its own.
+const MAX_STRETCH: usize = 4096;
+/// Without a SYN seen, segments are taken to carry this much.
+const USUAL_MSS: u32 = 1448;
+/// A series does not grow beyond this.
+const MAX_BUCKETS: usize = 1_000_000;
+
+/// How a flow is told from others: by the port of its listening side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowPort {
+    /// The port.
+    pub port: u16,
+    /// Whether data flow towards it (else the listening side sends the data).
+    pub data_to_port: bool,
+}
+
+/// What was counted for one flow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FlowCount {
+    /// Data segments that entered the wire's queue, dropped ones too.
+    pub data_offered: u64,
+    /// Of those, segments that had been sent before.
+    pub retransmits: u64,
+    /// Data segments that arrived.
+    pub data_segments: u64,
+    /// ACKs put on the wire, by kind.
+    pub acks: AckKinds,
+    /// ACKs that found the queue full.
+    pub acks_dropped: u64,
+    /// Bytes of the ACKs on the wire, IP packets.
+    pub ack_ip_bytes: u64,
+    /// Bytes of the ACKs on the wire, frames.
+    pub ack_frame_bytes: u64,
+    /// `stretch[n]`: ACKs that newly acknowledged *n* segments.
+    stretch: Vec<u64>,
+    /// ACKs in each interval.
+    pub ack_series: Vec<u32>,
+    /// Data segments that arrived in each interval.
+    pub data_series: Vec<u32>,
+}
+
+impl FlowCount {
+    /// The stretch histogram, bars of zero left out.
+    #[must_use]
+    pub fn stretch(&self) -> Vec<StretchBin> {
+        self.stretch
+            .iter()
+            .enumerate()
+            .filter(|&(_, &acks)| acks > 0)
+            .map(|(segments, &acks)| StretchBin {
+                segments: segments as u32,
+                acks,
+            })
+            .collect()
+    }
+}
+
+/// What is remembered of a connection.
+#[derive(Debug, Clone, Default)]
+struct Connection {
+    /// Least MSS that either side announced.
+    mss: Option<u32>,
+    /// Largest payload that a single segment had.
+    segment: u32,
+    /// Highest sequence number that data have reached.
+    data_end: Option<u32>,
+    /// Highest acknowledgment, and the window of the last ACK.
+    acked: Option<u32>,
+    window: u16,
+}
+
+impl Connection {
+    /// How many segments so many bytes are.
+    fn segments(&self, bytes: u32) -> u32 {
+        let size = match self.segment {
+            0 => USUAL_MSS,
+            size => size,
+        };
+        bytes.div_ceil(size).max(1)
+    }
+}
+
+/// A data segment that is on its way: what to count when it arrives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    flow: u16,
+    segments: u32,
+}
+
+/// Counts the segments of known flows on one link.
+#[derive(Debug)]
+pub struct WireCounter {
+    ports: Vec<FlowPort>,
+    flows: Vec<FlowCount>,
+    /// By listening port and the other side's port.
+    connections: HashMap<(u16, u16), Connection>,
+    start_ns: u64,
+    interval_ns: u64,
+}
+
+/// Whether `a` is before `b` in sequence space (RFC 9293 §3.4).
+fn before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}
+
+fn bump(series: &mut Vec<u32>, bucket: usize, by: u32) {
+    if bucket >= MAX_BUCKETS {
+        return;
+    }
+    if series.len() <= bucket {
+        series.resize(bucket + 1, 0);
+    }
+    series[bucket] = series[bucket].saturating_add(by);
+}
+
+impl WireCounter {
+    /// Counts for these flows; series begin at `start_ns` and have a value for
+    /// each `interval_ns`.
+    #[must_use]
+    pub fn new(ports: Vec<FlowPort>, start_ns: u64, interval_ns: u64) -> Self {
+        Self {
+            flows: vec![FlowCount::default(); ports.len()],
+            ports,
+            connections: HashMap::new(),
+            start_ns,
+            interval_ns: interval_ns.max(1),
+        }
+    }
+
+    /// What was counted, flow by flow.
+    #[must_use]
+    pub fn flows(&self) -> &[FlowCount] {
+        &self.flows
+    }
+
+    fn bucket(&self, now_ns: u64) -> usize {
+        usize::try_from(now_ns.saturating_sub(self.start_ns) / self.interval_ns)
+            .unwrap_or(usize::MAX)
+    }
+
+    /// A segment entered the link; `accepted` is false if its queue was full.
+    /// Returns what to hand to [`arrived`](Self::arrived) if it carries data.
+    pub fn entered(
+        &mut self,
+        segment: &Segment,
+        frame_len: u32,
+        accepted: bool,
+        now_ns: u64,
+    ) -> Option<Mark> {
+        let (flow, to_port) = self.ports.iter().enumerate().find_map(|(flow, known)| {
+            if segment.destination == known.port {
+                Some((flow, true))
+            } else if segment.source == known.port {
+                Some((flow, false))
+            } else {
+                None
+            }
+        })?;
+        let known = self.ports[flow];
+        let key = if to_port {
+            (segment.destination, segment.source)
+        } else {
+            (segment.source, segment.destination)
+        };
+        let bucket = self.bucket(now_ns);
+        let connection = self.connections.entry(key).or_default();
+        if segment.flags & flag::SYN != 0 {
+            if segment.flags & flag::ACK == 0 {
+                *connection = Connection::default();
+            }
+            if let Some(mss) = segment.mss.map(u32::from) {
+                connection.mss = Some(connection.mss.map_or(mss, |least| least.min(mss)));
+            }
+            return None;
+        }
+        let count = &mut self.flows[flow];
+        let from_sender = to_port == known.data_to_port;
+        if from_sender {
+            if segment.payload_len == 0 {
+                return None;
+            }
+            let largest = connection
+                .mss
+                .map_or(USUAL_MSS, |mss| mss.saturating_sub(segment.options_len));
+            connection.segment = connection.segment.max(segment.payload_len.min(largest));
+            let segments = connection.segments(segment.payload_len);
+            count.data_offered += u64::from(segments);
+            match connection.data_end {
+                Some(end) if before(segment.seq, end) => {
+                    let again = if before(end, segment.seq_end()) {
+                        end.wrapping_sub(segment.seq)
+                    } else {
+                        segment.payload_len
+                    };
+                    count.retransmits += u64::from(connection.segments(again));
+                    if before(end, segment.seq_end()) {
+                        connection.data_end = Some(segment.seq_end());
+                    }
+                }
+                _ => connection.data_end = Some(segment.seq_end()),
+            }
+            return Some(Mark {
+                flow: flow as u16,
+                segments,
+            });
+        }
+        if !segment.is_ack_only() {
+            // Data of the other direction acknowledge too.
+            if segment.flags & flag::ACK != 0 {
+                let newer = connection
+                    .acked
+                    .is_none_or(|acked| before(acked, segment.ack));
+                if newer {
+                    connection.acked = Some(segment.ack);
+                }
+                connection.window = segment.window;
+            }
+            return None;
+        }
+        if !accepted {
+            count.acks_dropped += 1;
+            return None;
+        }
+        count.ack_ip_bytes += u64::from(segment.ip_len);
+        count.ack_frame_bytes += u64::from(frame_len);
+        bump(&mut count.ack_series, bucket, 1);
+        let advance = match connection.acked {
+            Some(acked) if before(acked, segment.ack) => segment.ack.wrapping_sub(acked),
+            _ => 0,
+        };
+        if advance > 0 {
+            let bar = (connection.segments(advance) as usize).min(MAX_STRETCH);
+            if count.stretch.len() <= bar {
+                count.stretch.resize(bar + 1, 0);
+            }
+            count.stretch[bar] += 1;
+        }
+        let kinds = &mut count.acks;
+        let kind = match connection.acked {
+            _ if segment.sack => &mut kinds.sack,
+            None => &mut kinds.other,
+            Some(_) if advance > 0 => &mut kinds.pure,
+            Some(acked) if before(segment.ack, acked) => &mut kinds.old,
+            Some(_) if segment.window != connection.window => &mut kinds.window_update,
+            Some(_) => &mut kinds.dup,
+        };
+        *kind += 1;
+        if advance > 0 || connection.acked.is_none() {
+            connection.acked = Some(segment.ack);
+        }
+        connection.window = segment.window;
+        None
+    }
+
+    /// Data reached the far end, `copies` times.
+    pub fn arrived(&mut self, mark: Mark, copies: u32, now_ns: u64) {
+        let bucket = self.bucket(now_ns);
+        if let Some(count) = self.flows.get_mut(usize::from(mark.flow)) {
+            let segments = mark.segments * copies;
+            count.data_segments += u64::from(segments);
+            bump(&mut count.data_series, bucket, segments);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{parse, tests::frame_v4};
+
+    const DATA: (u16, u16) = (4000, 5001);
+    const BACK: (u16, u16) = (5001, 4000);
+
+    struct Wire(WireCounter);
+
+    impl Wire {
+        fn new() -> Self {
+            let port = FlowPort {
+                port: 5001,
+                data_to_port: true,
+            };
+            let mut wire = Self(WireCounter::new(vec![port], 0, 1000));
+            let mss = [2, 4, 5, 180];
+            wire.put(DATA, 99, 0, flag::SYN, 1, &mss, 0);
+            wire.put(BACK, 499, 100, flag::SYN | flag::ACK, 1, &mss, 0);
+            wire
+        }
+
+        #[allow(clippy::too_many_arguments)]
+        fn put(
+            &mut self,
+            ports: (u16, u16),
+            seq: u32,
+            ack: u32,
+            flags: u8,
+            window: u16,
+            options: &[u8],
+            payload: usize,
+        ) {
+            let frame = frame_v4(ports, seq, ack, flags, window, options, payload);
+            let segment = parse(&frame, frame.len()).unwrap();
+            if let Some(mark) = self.0.entered(&segment, frame.len() as u32, true, 2500) {
+                self.0.arrived(mark, 1, 3500);
+            }
+        }
+
+        fn data(&mut self, seq: u32, bytes: usize) {
+            self.put(DATA, seq, 500, flag::ACK, 9, &[], bytes);
+        }
+
+        fn ack(&mut self, ack: u32, window: u16, options: &[u8]) {
+            self.put(BACK, 500, ack, flag::ACK, window, options, 0);
+        }
+
+        fn count(&self) -> &FlowCount {
+            &self.0.flows()[0]
+        }
+    }
+
+    #[test]
+    fn every_kind_of_ack_is_told_apart() {
+        let sack = [1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        let mut wire = Wire::new();
+        wire.data(100, 1460);
+        wire.data(1560, 1460);
+        wire.ack(100, 50, &[]); // the first: nothing to compare with
+        wire.ack(3020, 50, &[]); // pure, two segments
+        wire.ack(3020, 50, &[]); // duplicate
+        wire.ack(3020, 60, &[]); // window update
+        wire.ack(1560, 60, &[]); // overtaken
+        wire.ack(3020, 60, &sack);
+        let count = wire.count();
+        assert_eq!(
+            count.acks,
+            AckKinds {
+                sack: 1,
+                pure: 1,
+                window_update: 1,
+                dup: 1,
+                old: 1,
+                other: 1
+            }
+        );
+        assert_eq!(
+            count.stretch(),
+            [StretchBin {
+                segments: 2,
+                acks: 1
+            }]
+        );
+        assert_eq!(count.ack_ip_bytes, 5 * 40 + 52);
+        assert_eq!(count.ack_frame_bytes, count.ack_ip_bytes + 6 * 14);
+        assert_eq!(count.ack_series, [0, 0, 6]);
+        assert_eq!(count.data_series, [0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn retransmissions_are_seen() {
+        let mut wire = Wire::new();
+        wire.data(100, 1460);
+        wire.data(1560, 1460);
+        wire.data(100, 1460);
+        assert_eq!(
+            (wire.count().data_segments, wire.count().retransmits),
+            (3, 1)
+        );
+        // Half old, half new.
+        wire.data(1560, 2920);
+        assert_eq!(
+            (wire.count().data_segments, wire.count().retransmits),
+            (5, 2)
+        );
+        wire.data(4480, 1000);
+        assert_eq!(
+            (wire.count().data_segments, wire.count().retransmits),
+            (6, 2)
+        );
+    }
+
+    #[test]
+    fn retransmissions_across_the_wrap() {
+        let mut wire = Wire::new();
+        wire.data(u32::MAX - 999, 1460);
+        wire.data(460, 1460);
+        assert_eq!(wire.count().retransmits, 0);
+        wire.data(u32::MAX - 999, 1460);
+        assert_eq!(wire.count().retransmits, 1);
+    }
+
+    #[test]
+    fn a_super_segment_counts_as_what_it_will_be_cut_into() {
+        let mut wire = Wire::new();
+        wire.data(100, 14_600);
+        assert_eq!(wire.count().data_segments, 10);
+        wire.ack(100, 9, &[]);
+        wire.ack(14_700, 9, &[]);
+        assert_eq!(
+            wire.count().stretch(),
+            [StretchBin {
+                segments: 10,
+                acks: 1
+            }]
+        );
+    }
+
+    #[test]
+    fn what_a_full_queue_drops_was_not_on_the_wire() {
+        let mut wire = Wire::new();
+        let frame = frame_v4(BACK, 500, 100, flag::ACK, 9, &[], 0);
+        let segment = parse(&frame, frame.len()).unwrap();
+        assert_eq!(wire.0.entered(&segment, 54, false, 0), None);
+        assert_eq!(wire.count().acks.total(), 0);
+        assert_eq!(wire.count().acks_dropped, 1);
+    }
+
+    #[test]
+    fn other_flows_and_the_handshake_do_not_count() {
+        let mut wire = Wire::new();
+        wire.put((1, 2), 0, 0, flag::ACK, 1, &[], 100);
+        wire.put(BACK, 500, 100, flag::ACK | flag::FIN, 1, &[], 0);
+        wire.put(DATA, 100, 500, flag::ACK, 1, &[], 0);
+        assert_eq!(*wire.count(), FlowCount::default());
+    }
+}

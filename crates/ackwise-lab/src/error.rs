@@ -1,0 +1,74 @@
+//! What can go wrong in the lab.
+
+use std::io;
+
+/// Why the lab could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A precondition of the live engine is not met.
+    #[error("{what}\n  {mend}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// The scenario asks for something that cannot be built.
+    #[error("the scenario cannot be built: {0}")]
+    Scenario(String),
+    /// A place in the scenario file asks for something that does not exist.
+    #[error(transparent)]
+    Invalid(#[from] ackwise_scenario::ScenarioError),
+    /// The datapath could not be attached.
+    #[error("the datapath on {interface} of {node}: {source}")]
+    Datapath {
+        /// The node.
+        node: String,
+        /// Its interface.
+        interface: String,
+        /// Why.
+        source: Box<ackwise_datapath::Error>,
+    },
+    /// A program that the lab runs failed.
+    #[error("`{command}` failed ({status}): {stderr}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// What it said.
+        stderr: String,
+    },
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Os {
+        /// What was tried.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The run was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// A thread of the lab panicked.
+    #[error("{0} panicked; this is a bug in ackwise")]
+    Panicked(&'static str),
+}
+
+impl LabError {
+    /// Wraps an error of the system with what was tried.
+    pub fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Os { what, source }
+    }
+
+    /// The same for an `errno` of the `nix` crate.
+    pub fn errno(what: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
+        let what = what.into();
+        move |errno| Self::Os {
+            what,
+            source: errno.into(),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What the lab reads off a frame.
+//!
+//! This parser is deliberately not the one that the policies use: what is
+//! counted here is the evidence for what they did. It takes frames that Linux
+//! itself sent, reads what the counters need, and gives up on anything else.
+
+/// FIN, SYN, RST and ACK in the flags byte of TCP.
+pub mod flag {
+    /// No more data from the sender.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset the connection.
+    pub const RST: u8 = 0x04;
+    /// The acknowledgment number counts.
+    pub const ACK: u8 = 0x10;
+}
+
+/// A TCP segment, as much of it as is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Source port.
+    pub source: u16,
+    /// Destination port.
+    pub destination: u16,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgment number.
+    pub ack: u32,
+    /// Flags, see [`flag`].
+    pub flags: u8,
+    /// Window, unscaled.
+    pub window: u16,
+    /// Bytes of TCP options.
+    pub options_len: u32,
+    /// Bytes of payload.
+    pub payload_len: u32,
+    /// Bytes of the IP packet.
+    pub ip_len: u32,
+    /// Whether a SACK option is present.
+    pub sack: bool,
+    /// The MSS option.
+    pub mss: Option<u16>,
+}
+
+impl Segment {
+    /// Whether it carries no data and only acknowledges.
+    #[must_use]
+    pub fn is_ack_only(&self) -> bool {
+        self.payload_len == 0
+            && self.flags & (flag::SYN | flag::FIN | flag::RST) == 0
+            && self.flags & flag::ACK != 0
+    }
+
+    /// One past the last sequence number that it takes.
+    #[must_use]
+    pub fn seq_end(&self) -> u32 {
+        self.seq.wrapping_add(self.payload_len)
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Reads an Ethernet frame; `None` if it is not TCP over IPv4 or IPv6.
+///
+/// The frame may be cut after the TCP header: lengths are taken from the IP
+/// header, or from `wire_len` where that says 0 (a segment that the device is
+/// to cut up).
+#[must_use]
+pub fn parse(frame: &[u8], wire_len: usize) -> Option<Segment> {
+    let mut at = 12;
+    let mut ethertype = be16(frame, at)?;
+    at += 2;
+    while matches!(ethertype, 0x8100 | 0x88a8) {
+        ethertype = be16(frame, at + 2)?;
+        at += 4;
+    }
+    let ip = frame.get(at..)?;
+    let on_wire = u32::try_from(wire_len.checked_sub(at)?).ok()?;
+    match ethertype {
+        0x0800 => {
+            let header = usize::from(ip.first()? & 0x0f) * 4;
+            let fragment = be16(ip, 6)? & 0x3fff;
+            if ip[0] >> 4 != 4 || header < 20 || *ip.get(9)? != 6 || fragment != 0 {
+                return None;
+            }
+            let total = match be16(ip, 2)? {
+                0 => on_wire,
+                total => total.into(),
+            };
+            tcp(ip.get(header..)?, total, header as u32)
+        }
+        0x86dd => {
+            if ip.first()? >> 4 != 6 {
+                return None;
+            }
+            let total = match be16(ip, 4)? {
+                0 => on_wire,
+                payload => u32::from(payload) + 40,
+            };
+            let (mut next, mut header) = (*ip.get(6)?, 40_usize);
+            // Hop-by-hop and destination options, routing: length in 8 bytes.
+            while matches!(next, 0 | 43 | 60) {
+                next = *ip.get(header)?;
+                header += (usize::from(*ip.get(header + 1)?) + 1) * 8;
+            }
+            if next != 6 {
+                return None;
+            }
+            tcp(ip.get(header..)?, total, header as u32)
+        }
+        _ => None,
+    }
+}
+
+fn tcp(tcp: &[u8], ip_len: u32, ip_header: u32) -> Option<Segment> {
+    let header = u32::from(*tcp.get(12)? >> 4) * 4;
+    if header < 20 {
+        return None;
+    }
+    let mut segment = Segment {
+        source: be16(tcp, 0)?,
+        destination: be16(tcp, 2)?,
+        seq: be32(tcp, 4)?,
+        ack: be32(tcp, 8)?,
+        flags: *tcp.get(13)?,
+        window: be16(tcp, 14)?,
+        options_len: header - 20,
+        payload_len: ip_len.checked_sub(ip_header + header)?,
+        ip_len,
+        sack: false,
+        mss: None,
+    };
+    let mut options = tcp.get(20..header as usize)?;
+    while let [kind, rest @ ..] = options {
+        match kind {
+            0 => break,
+            1 => options = rest,
+            _ => {
+                let length = usize::from(*rest.first()?);
+                let option = options.get(..length).filter(|option| option.len() >= 2)?;
+                match kind {
+                    2 => segment.mss = be16(option, 2),
+                    5 => segment.sack = true,
+                    _ => {}
+                }
+                options = &options[length..];
+            }
+        }
+    }
+    Some(segment)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An Ethernet frame with an IPv4 TCP segment.
+    pub(crate) fn frame_v4(
+        ports: (u16, u16),
+        seq: u32,
+        ack: u32,
+        flags: u8,
+        window: u16,
+        options: &[u8],
+        payload: usize,
+    ) -> Vec<u8> {
+        let header = 20 + options.len();
+        let total = (20 + header + payload) as u16;
+        let mut frame = vec![0; 12];
+        frame.extend([0x08, 0x00, 0x45, 0]);
+        frame.extend(total.to_be_bytes());
+        frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend(tcp_bytes(ports, seq, ack, flags, window, options, payload));
+        frame
+    }
+
+    fn tcp_bytes(
+        ports: (u16, u16),
+        seq: u32,
+        ack: u32,
+        flags: u8,
+        window: u16,
+        options: &[u8],
+        payload: usize,
+    ) -> Vec<u8> {
+        let mut tcp = Vec::new();
+        tcp.extend(ports.0.to_be_bytes());
+        tcp.extend(ports.1.to_be_bytes());
+        tcp.extend(seq.to_be_bytes());
+        tcp.extend(ack.to_be_bytes());
+        tcp.push(((20 + options.len()) as u8 / 4) << 4);
+        tcp.push(flags);
+        tcp.extend(window.to_be_bytes());
+        tcp.extend([0; 4]);
+        tcp.extend(options);
+        tcp.extend(vec![0x5a; payload]);
+        tcp
+    }
+
+    const TIMESTAMPS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+    const SACK: [u8; 12] = [1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+
+    #[test]
+    fn an_ack_with_timestamps() {
+        let frame = frame_v4((5001, 4000), 7, 9, flag::ACK, 500, &TIMESTAMPS, 0);
+        let segment = parse(&frame, frame.len()).unwrap();
+        assert_eq!((segment.source, segment.destination), (5001, 4000));
+        assert_eq!((segment.seq, segment.ack, segment.window), (7, 9, 500));
+        assert_eq!(
+            (segment.ip_len, segment.payload_len, segment.options_len),
+            (52, 0, 12)
+        );
+        assert!(segment.is_ack_only() && !segment.sack && segment.mss.is_none());
+    }
+
+    #[test]
+    fn options_are_found() {
+        let options = [&[2, 4, 5, 180, 3, 3, 7, 0][..], &[]].concat();
+        let frame = frame_v4((1, 2), 0, 0, flag::SYN, 1, &options, 0);
+        assert_eq!(parse(&frame, frame.len()).unwrap().mss, Some(1460));
+        let frame = frame_v4((1, 2), 0, 0, flag::ACK, 1, &SACK, 0);
+        assert!(parse(&frame, frame.len()).unwrap().sack);
+    }
+
+    #[test]
+    fn a_cut_frame_keeps_its_length() {
+        let frame = frame_v4((1, 2), 100, 0, flag::ACK, 1, &TIMESTAMPS, 1000);
+        let segment = parse(&frame[..80], frame.len()).unwrap();
+        assert_eq!(segment.payload_len, 1000);
+        assert_eq!(segment.seq_end(), 1100);
+        assert!(!segment.is_ack_only());
+    }
+
+    #[test]
+    fn a_big_tcp_segment_takes_its_length_from_the_wire() {
+        let mut frame = frame_v4((1, 2), 0, 0, flag::ACK, 1, &[], 0);
+        frame[16..18].fill(0);
+        assert_eq!(
+            parse(&frame, 14 + 40 + 100_000).unwrap().payload_len,
+            100_000
+        );
+    }
+
+    #[test]
+    fn ipv6_with_extension_headers_and_a_tag() {
+        let tcp = tcp_bytes((3, 4), 1, 2, flag::ACK, 5, &TIMESTAMPS, 10);
+        let mut frame = vec![0; 12];
+        frame.extend([0x81, 0x00, 0, 7, 0x86, 0xdd, 0x60, 0, 0, 0]);
+        frame.extend((8 + tcp.len() as u16).to_be_bytes());
+        frame.extend([0, 64]);
+        frame.extend([0; 32]);
+        frame.extend([6, 0, 0, 0, 0, 0, 0, 0]);
+        frame.extend(&tcp);
+        let segment = parse(&frame, frame.len()).unwrap();
+        assert_eq!((segment.source, segment.payload_len), (3, 10));
+        assert_eq!(segment.ip_len, 40 + 8 + 32 + 10);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_not_a_segment() {
+        let frame = frame_v4((1, 2), 0, 0, flag::ACK, 1, &SACK, 0);
+        for length in 0..frame.len() {
+            assert_eq!(parse(&frame[..length], frame.len()), None, "{length}");
+        }
+        let mut udp = frame.clone();
+        udp[23] = 17;
+        assert_eq!(parse(&udp, udp.len()), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! Attaches the datapath where an arm says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ackwise_datapath::{Attachment, Options, Stats};
+use ackwise_policy::{Capabilities, Config, ConfigError};
+use ackwise_scenario::{Placement, Position, Scenario};
+
+use crate::error::LabError;
+use crate::topology::Topology;
+
+/// Whether a placement's policy exists, takes its parameters and fits the
+/// datapath; an error says where in the file it does not.
+///
+/// # Errors
+/// It does not.
+pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), LabError> {
+    config(scenario, placement).map(drop)
+}
+
+fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError> {
+    let at_policy =
+        |error: String| LabError::Invalid(scenario.error_at(&placement.policy_span, error));
+    let policy = ackwise_policy::Policy::by_name(&placement.policy)
+        .map_err(|error| at_policy(error.to_string()))?;
+    policy
+        .check(Capabilities::SEE_DATA | Capabilities::HOLD)
+        .map_err(|error| at_policy(error.to_string()))?;
+    let mut config = Config::new(policy);
+    for setting in &placement.set {
+        config
+            .set(&setting.name, &setting.value.to_string())
+            .map_err(|error| {
+                let span = match error {
+                    ConfigError::UnknownParam { .. } => &setting.name_span,
+                    _ => &setting.value_span,
+                };
+                LabError::Invalid(scenario.error_at(span, error.to_string()))
+            })?;
+    }
+    Ok(config)
+}
+
+/// A datapath at an interface, on a thread that lives in the interface's
+/// namespace; detached on drop.
+#[derive(Debug)]
+pub(super) struct Attached {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Stats, ackwise_datapath::Error>>>,
+    /// `node/interface`, for the record.
+    pub place: String,
+}
+
+/// Attaches the policies of an arm.
+///
+/// # Errors
+/// One of them could not be attached; those before it are gone again.
+pub(super) fn attach(
+    scenario: &Scenario,
+    placements: &[Placement],
+    topology: &Topology,
+) -> Result<Vec<Attached>, LabError> {
+    placements
+        .iter()
+        .map(|placement| attach_one(scenario, placement, topology))
+        .collect()
+}
+
+fn attach_one(
+    scenario: &Scenario,
+    placement: &Placement,
+    topology: &Topology,
+) -> Result<Attached, LabError> {
+    let unknown = |what: &str| LabError::Scenario(format!("an arm speaks of an unknown {what}"));
+    let node = scenario
+        .nodes
+        .iter()
+        .position(|node| node.name == placement.node)
+        .ok_or_else(|| unknown("node"))?;
+    let link = scenario
+        .links
+        .iter()
+        .position(|link| link.name == placement.link)
+        .ok_or_else(|| unknown("link"))?;
+    let (_, interface) = topology
+        .plan
+        .interfaces_of(node)
+        .find(|(_, interface)| interface.link == link)
+        .ok_or_else(|| unknown("interface"))?;
+    let mut options = Options::new(&interface.name, config(scenario, placement)?);
+    options.position = match placement.position {
+        Position::Receiver => ackwise_datapath::Position::Receiver,
+        Position::Router => ackwise_datapath::Position::Router,
+        Position::Sender => ackwise_datapath::Position::Sender,
+    };
+    if let Some(hold) = placement.hold {
+        options.hold_max = hold;
+    }
+    let entrance = topology.entrance(node)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let (ready, attached) = mpsc::sync_channel(1);
+    let thread = thread::Builder::new()
+        .name(format!("datapath {}", placement.node))
+        .spawn(move || {
+            let attachment = match entrance.enter() {
+                Ok(()) => Attachment::attach(options)?,
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                    return Ok(Stats::default());
+                }
+            };
+            let _ = ready.send(Ok(()));
+            while !stopped.load(Ordering::Relaxed) {
+                thread::park_timeout(Duration::from_millis(100));
+            }
+            attachment.detach()
+        })
+        .map_err(LabError::os("cannot start a thread for the datapath"))?;
+    let mut started = Attached {
+        stop,
+        thread: Some(thread),
+        place: format!("{}/{}", placement.node, interface.name),
+    };
+    let failed = |source| LabError::Datapath {
+        node: placement.node.clone(),
+        interface: interface.name.clone(),
+        source: Box::new(source),
+    };
+    match attached.recv() {
+        Ok(Ok(())) => Ok(started),
+        Ok(Err(error)) => Err(error),
+        // The thread ended before it was ready.
+        Err(_) => match started.finish() {
+            Ok(Err(error)) => Err(failed(error)),
+            Ok(Ok(_)) | Err(_) => Err(LabError::Panicked("the datapath's thread")),
+        },
+    }
+}
+
+impl Attached {
+    /// Detaches; the last counters.
+    pub fn finish(&mut self) -> Result<Result<Stats, ackwise_datapath::Error>, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take() {
+            Some(thread) => {
+                thread.thread().unpark();
+                thread
+                    .join()
+                    .map_err(|_| LabError::Panicked("the datapath's thread"))
+            }
+            None => Ok(Ok(Stats::default())),
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            if let Ok(Err(error)) = self.finish() {
+                tracing::warn!("the datapath on {}: {error}", self.place);
+            }
+        }
+    }
+}

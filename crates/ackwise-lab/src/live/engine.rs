@@ -1,0 +1,529 @@
+//! One run, from nothing to a record.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_net::Rng;
+use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
+
+use super::assemble::{self, FlowPaths, Measured, Wired};
+use super::datapath;
+use super::sampler::{self, Subject};
+use super::{Event, Observer, Progress, RunOptions};
+use crate::clock::{nanos, now_ns};
+use crate::command::ip_batch;
+use crate::count::{FlowPort, WireCounter};
+use crate::emulator::{Emulator, EmulatorConfig};
+use crate::error::LabError;
+use crate::pcap::Pcap;
+use crate::sniffer::Sniffer;
+use crate::tcpinfo::SockDiag;
+use crate::topology::{BuiltLink, Shaper, Topology, emulated};
+use crate::traffic::socket::Limits;
+use crate::traffic::{self, Job, Live, Outcome, Prepared};
+
+/// Port of the first flow's listening side.
+const FIRST_PORT: u16 = 5001;
+/// Between the last preparation and the first packet.
+const LEAD_NS: u64 = 100_000_000;
+/// How long flows may take to end after the scenario's duration. Full queues
+/// drain slowly, and retransmission timers back off.
+const DRAIN_NS: u64 = 60_000_000_000;
+/// How often the world is looked at while flows run.
+const TICK: Duration = Duration::from_millis(20);
+/// How often an observer hears that time has passed.
+const NEWS_NS: u64 = 200_000_000;
+/// Spun before a frame is due: the wake-up of a sleeping thread costs as much.
+const SPIN_NS: u64 = 20_000;
+/// Captures keep this much of a frame.
+const CAPTURE_SNAP: usize = 256;
+
+/// The links of a run at work.
+struct Wires {
+    emulators: Vec<(usize, Emulator)>,
+    sniffers: Vec<(usize, Sniffer)>,
+}
+
+/// Runs one run of a scenario.
+pub(super) fn run_one(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    shaper: Shaper,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<assemble::Done, LabError> {
+    let scenario = &scenario.at(spec)?;
+    let arm = scenario
+        .arms
+        .iter()
+        .find(|arm| arm.name == spec.arm)
+        .ok_or_else(|| LabError::Scenario(format!("there is no arm `{}`", spec.arm)))?;
+    if scenario.flows.len() > usize::from(u16::MAX - FIRST_PORT) {
+        return Err(LabError::Scenario("too many flows".to_owned()));
+    }
+    let topology = Topology::build(scenario, shaper)?;
+    let paths = paths(scenario, arm, &topology)?;
+    let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
+
+    let start_ns = now_ns() + LEAD_NS;
+    let (wires, topology) = start_wires(scenario, spec, options, topology, &paths, start_ns)?;
+    let stop_ns = start_ns + nanos(scenario.duration);
+    let limits = Limits {
+        cancel: Arc::clone(&options.cancel),
+        abort: Arc::default(),
+        deadline_ns: stop_ns + DRAIN_NS,
+    };
+    let prepared = scenario
+        .flows
+        .iter()
+        .zip(&paths)
+        .enumerate()
+        .map(|(index, (flow, paths))| {
+            traffic::prepare(job(
+                scenario,
+                spec,
+                options,
+                &topology,
+                index,
+                flow,
+                paths,
+                (start_ns, stop_ns),
+            )?)
+        })
+        .collect::<Result<Vec<Prepared>, LabError>>()?;
+    let lives: Vec<Arc<Live>> = prepared.iter().map(|_| Arc::default()).collect();
+    let subjects = subjects(scenario, &topology, &paths, &lives)?;
+
+    let softirq_before = softirq_seconds();
+    let incidents = Incidents::new(scenario, options, &topology, start_ns);
+    let interval_ns = nanos(scenario.record.interval).max(1);
+    let sampling_done = AtomicBool::new(false);
+    let (outcomes, seen, incident_errors) = thread::scope(|scope| {
+        let sampler =
+            scope.spawn(|| sampler::sample(subjects, start_ns, interval_ns, &sampling_done));
+        let flows: Vec<_> = prepared
+            .into_iter()
+            .zip(&lives)
+            .map(|(flow, live)| {
+                let limits = &limits;
+                scope.spawn(move || flow.run(live, limits))
+            })
+            .collect();
+        let mut incidents = incidents;
+        let mut next_news = start_ns;
+        while flows.iter().any(|flow| !flow.is_finished()) {
+            thread::sleep(TICK);
+            let now = now_ns();
+            incidents.due(now, &wires.emulators);
+            if now >= next_news && !options.cancel.load(Ordering::Relaxed) {
+                next_news = now + NEWS_NS;
+                observe(Progress::Running {
+                    elapsed: Duration::from_nanos(now.saturating_sub(start_ns)),
+                    duration: scenario.duration,
+                });
+            }
+        }
+        sampling_done.store(true, Ordering::Relaxed);
+        let outcomes: Vec<Outcome> = flows
+            .into_iter()
+            .map(|flow| flow.join().unwrap_or_else(|_| panicked()))
+            .collect();
+        let seen = sampler
+            .join()
+            .map_err(|_| LabError::Panicked("the sampler"))?;
+        Ok::<_, LabError>((outcomes, seen, incidents.errors))
+    })?;
+    let softirq_s = softirq_seconds() - softirq_before;
+    if options.cancel.load(Ordering::Relaxed) {
+        return Err(LabError::Cancelled);
+    }
+
+    let mut errors = incident_errors;
+    let mut statistics = Vec::new();
+    for attached in &mut attached {
+        match attached.finish()? {
+            Ok(stats) => statistics.push((attached.place.clone(), stats)),
+            Err(error) => errors.push(format!("the datapath on {}: {error}", attached.place)),
+        }
+    }
+    errors.extend(lost_before_emulator(scenario, &topology));
+    let wired = finish_wires(wires)?;
+    drop(topology);
+    Ok(assemble::record(Measured {
+        scenario,
+        spec,
+        shaper,
+        paths,
+        wired,
+        outcomes,
+        seen,
+        statistics,
+        softirq_s,
+        start_ns,
+        interval_ns,
+        errors,
+    }))
+}
+
+fn panicked() -> Outcome {
+    Outcome {
+        errors: vec!["a flow's thread panicked; this is a bug in ackwise".to_owned()],
+        ..Outcome::default()
+    }
+}
+
+/// The way of each flow's data and of its ACKs, and where they are counted.
+fn paths(scenario: &Scenario, arm: &Arm, topology: &Topology) -> Result<Vec<FlowPaths>, LabError> {
+    let index = |name: &str| {
+        scenario
+            .nodes
+            .iter()
+            .position(|node| node.name == name)
+            .ok_or_else(|| LabError::Scenario(format!("there is no node `{name}`")))
+    };
+    scenario
+        .flows
+        .iter()
+        .enumerate()
+        .map(|(flow_index, flow)| {
+            let (from, to) = (index(&flow.from)?, index(&flow.to)?);
+            let data = topology.plan.path(from, to)?;
+            let acks = topology.plan.path(to, from)?;
+            // On the link of this arm's datapath; for arms without one on that
+            // of the first arm that has one, so that both count the same wire.
+            let placed = std::iter::once(arm)
+                .chain(&scenario.arms)
+                .flat_map(|arm| &arm.placements)
+                .filter_map(|placement| {
+                    scenario
+                        .links
+                        .iter()
+                        .position(|link| link.name == placement.link)
+                })
+                .find(|&link| acks.iter().any(|hop| hop.link == link));
+            let last = data
+                .last()
+                .ok_or_else(|| LabError::Scenario(format!("flow `{}` goes nowhere", flow.name)))?;
+            Ok(FlowPaths {
+                from,
+                to,
+                counted_on: placed.unwrap_or(last.link),
+                port: FIRST_PORT + flow_index as u16,
+                data,
+                acks,
+            })
+        })
+        .collect()
+}
+
+fn counter(scenario: &Scenario, paths: &[FlowPaths], start_ns: u64) -> WireCounter {
+    let ports = scenario
+        .flows
+        .iter()
+        .zip(paths)
+        .map(|(flow, paths)| FlowPort {
+            port: paths.port,
+            data_to_port: !matches!(flow.app, App::RequestResponse { .. }),
+        })
+        .collect();
+    WireCounter::new(ports, start_ns, nanos(scenario.record.interval))
+}
+
+/// Starts emulators on links that need one, and sniffers on other links where
+/// something is counted.
+fn start_wires(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    mut topology: Topology,
+    paths: &[FlowPaths],
+    start_ns: u64,
+) -> Result<(Wires, Topology), LabError> {
+    let mut wires = Wires {
+        emulators: Vec::new(),
+        sniffers: Vec::new(),
+    };
+    let built = std::mem::take(&mut topology.links);
+    for (index, (link, built)) in scenario.links.iter().zip(built).enumerate() {
+        let counter = counter(scenario, paths, start_ns);
+        match built {
+            BuiltLink::Taps(taps) => {
+                let config = EmulatorConfig {
+                    name: link.name.clone(),
+                    taps,
+                    directions: [
+                        emulated(&link.forward, spec.seed, 2 * index as u64),
+                        emulated(&link.reverse, spec.seed, 2 * index as u64 + 1),
+                    ],
+                    mtu: link.mtu,
+                    counter,
+                    captures: [
+                        capture(scenario, spec, options, &topology, index, 0)?,
+                        capture(scenario, spec, options, &topology, index, 1)?,
+                    ],
+                    spin_ns: SPIN_NS,
+                    sample_ns: if scenario.record.series {
+                        nanos(scenario.record.interval)
+                    } else {
+                        0
+                    },
+                    start_ns,
+                };
+                wires.emulators.push((index, Emulator::start(config)?));
+            }
+            BuiltLink::Veth => {
+                let counted = paths.iter().any(|flow| flow.counted_on == index);
+                if !counted && !scenario.record.capture {
+                    continue;
+                }
+                let end = topology.plan.interface(index, 0);
+                let entrance = topology.namespaces[end.node].entrance()?;
+                let capture = capture(scenario, spec, options, &topology, index, 0)?;
+                let sniffer = Sniffer::start(entrance, &end.name, counter, capture)?;
+                wires.sniffers.push((index, sniffer));
+            }
+        }
+    }
+    Ok((wires, topology))
+}
+
+/// The capture file of one end of a link, if the scenario wants any.
+fn capture(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    topology: &Topology,
+    link: usize,
+    end: usize,
+) -> Result<Option<Pcap>, LabError> {
+    if !scenario.record.capture {
+        return Ok(None);
+    }
+    let node = &scenario.nodes[topology.plan.interface(link, end).node].name;
+    let stem: String = format!(
+        "{}-{}-{}-{node}",
+        scenario.name, spec.id, scenario.links[link].name
+    )
+    .chars()
+    .map(|letter| {
+        if letter.is_ascii_alphanumeric() || ".-=_".contains(letter) {
+            letter
+        } else {
+            '-'
+        }
+    })
+    .collect();
+    let directory = options
+        .capture_dir
+        .clone()
+        .unwrap_or_else(|| PathBuf::from("."));
+    fs::create_dir_all(&directory).map_err(LabError::os(format!(
+        "cannot make the directory {}",
+        directory.display()
+    )))?;
+    Pcap::create(&directory.join(format!("{stem}.pcap")), CAPTURE_SNAP).map(Some)
+}
+
+fn finish_wires(wires: Wires) -> Result<Vec<Wired>, LabError> {
+    let mut wired = Vec::new();
+    for (link, emulator) in wires.emulators {
+        wired.push(Wired::emulated(link, emulator.finish()?));
+    }
+    for (link, sniffer) in wires.sniffers {
+        wired.push(Wired::sniffed(link, sniffer.finish()?));
+    }
+    Ok(wired)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn job(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    topology: &Topology,
+    index: usize,
+    flow: &Flow,
+    paths: &FlowPaths,
+    (start_ns, stop_ns): (u64, u64),
+) -> Result<Job, LabError> {
+    debug_assert!(index < scenario.flows.len());
+    let towards_listener = match flow.app {
+        App::RequestResponse { .. } => &paths.acks,
+        _ => &paths.data,
+    };
+    let address = topology
+        .plan
+        .address_at_end(towards_listener, flow.socket.ip)?;
+    Ok(Job {
+        name: flow.name.clone(),
+        app: flow.app.clone(),
+        cc: flow.cc(spec).to_owned(),
+        options: flow.socket.clone(),
+        server: (address, paths.port).into(),
+        from: topology.entrance(paths.from)?,
+        to: topology.entrance(paths.to)?,
+        connections: flow.connections,
+        seed: Rng::stream(spec.seed, 1000 + index as u64).next_u64(),
+        start_ns: start_ns + nanos(flow.start),
+        stop_ns,
+        behaviour: options
+            .behaviour
+            .iter()
+            .filter(|(name, _)| *name == flow.name)
+            .map(|&(_, behaviour)| behaviour)
+            .collect(),
+    })
+}
+
+fn subjects(
+    scenario: &Scenario,
+    topology: &Topology,
+    paths: &[FlowPaths],
+    lives: &[Arc<Live>],
+) -> Result<Vec<Subject>, LabError> {
+    scenario
+        .flows
+        .iter()
+        .zip(paths)
+        .zip(lives)
+        .map(|((flow, paths), live)| {
+            let foreign = if matches!(flow.app, App::Iperf3 { .. }) {
+                let diag = topology.namespaces[paths.from].inside(SockDiag::open)?;
+                Some((diag, paths.port, flow.socket.ip))
+            } else {
+                None
+            };
+            Ok(Subject {
+                live: Arc::clone(live),
+                foreign,
+            })
+        })
+        .collect()
+}
+
+/// What still has to happen to the network.
+struct Incidents<'a> {
+    scenario: &'a Scenario,
+    topology: &'a Topology,
+    /// (when, what), the next one last.
+    waiting: Vec<(u64, Event)>,
+    errors: Vec<String>,
+}
+
+impl<'a> Incidents<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        options: &RunOptions,
+        topology: &'a Topology,
+        start_ns: u64,
+    ) -> Self {
+        let mut waiting: Vec<(u64, Event)> = options
+            .incidents
+            .iter()
+            .map(|incident| (start_ns + nanos(incident.after), incident.what.clone()))
+            .collect();
+        waiting.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        Self {
+            scenario,
+            topology,
+            waiting,
+            errors: Vec::new(),
+        }
+    }
+
+    fn due(&mut self, now: u64, emulators: &[(usize, Emulator)]) {
+        while let Some((_, what)) = self.waiting.pop_if(|(at, _)| *at <= now) {
+            if let Err(error) = self.happen(&what, emulators) {
+                self.errors.push(error.to_string());
+            }
+        }
+    }
+
+    fn happen(&self, what: &Event, emulators: &[(usize, Emulator)]) -> Result<(), LabError> {
+        let unknown = |what: &str, name: &str| {
+            LabError::Scenario(format!("an incident speaks of an unknown {what} `{name}`"))
+        };
+        match what {
+            Event::PathMtu { link, mtu } => {
+                let (_, emulator) = emulators
+                    .iter()
+                    .find(|(_, emulator)| emulator.name() == link)
+                    .ok_or_else(|| unknown("emulated link", link))?;
+                emulator.lose_larger_than(*mtu);
+                Ok(())
+            }
+            Event::DeleteInterface { link, node } => {
+                let index = self
+                    .scenario
+                    .links
+                    .iter()
+                    .position(|one| one.name == *link)
+                    .ok_or_else(|| unknown("link", link))?;
+                let interface = [0, 1]
+                    .map(|end| self.topology.plan.interface(index, end))
+                    .into_iter()
+                    .find(|one| self.scenario.nodes[one.node].name == *node)
+                    .ok_or_else(|| unknown("node", node))?;
+                ip_batch(
+                    Some(self.topology.namespaces[interface.node].name()),
+                    &[format!("link delete {}", interface.name)],
+                )
+            }
+        }
+    }
+}
+
+/// Frames that a TAP device dropped because the emulator did not fetch them in
+/// time: they were lost on no link of the scenario.
+fn lost_before_emulator(scenario: &Scenario, topology: &Topology) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (index, namespace) in topology.namespaces.iter().enumerate() {
+        let names: Vec<&str> = topology
+            .plan
+            .interfaces_of(index)
+            .map(|(_, interface)| interface.name.as_str())
+            .collect();
+        // A thread's own view: /proc/net/dev is of its namespace.
+        let table = namespace.inside(|| {
+            fs::read_to_string("/proc/thread-self/net/dev")
+                .map_err(LabError::os("cannot read /proc/thread-self/net/dev"))
+        });
+        for line in table.unwrap_or_default().lines() {
+            let Some((name, numbers)) = line.split_once(':') else {
+                continue;
+            };
+            let dropped = numbers
+                .split_whitespace()
+                .nth(11)
+                .and_then(|number| number.parse::<u64>().ok())
+                .unwrap_or(0);
+            if dropped > 0 && names.contains(&name.trim()) {
+                errors.push(format!(
+                    "{dropped} packets were dropped by the interface {} of {} before the link",
+                    name.trim(),
+                    scenario.nodes[index].name
+                ));
+            }
+        }
+    }
+    errors
+}
+
+/// Seconds of softirq of the whole machine.
+fn softirq_seconds() -> f64 {
+    let ticks = fs::read_to_string("/proc/stat").ok().and_then(|stat| {
+        stat.lines()
+            .next()?
+            .split_whitespace()
+            .nth(7)?
+            .parse::<f64>()
+            .ok()
+    });
+    // SAFETY: sysconf takes no pointers.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    ticks.unwrap_or(0.0) / (per_second.max(1) as f64)
+}

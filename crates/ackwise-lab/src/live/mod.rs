@@ -1,0 +1,197 @@
+//! The live engine: the running kernel, in real time.
+//!
+//! ```no_run
+//! use ackwise_lab::live::{self, RunOptions};
+//! use ackwise_scenario::Scenario;
+//!
+//! let scenario = Scenario::load("scenarios/asymmetric.toml")?;
+//! let report = live::run(&scenario, &RunOptions::default(), &mut |_| {})?;
+//! println!("{}", report.to_json()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod assemble;
+mod datapath;
+mod engine;
+mod preflight;
+mod sampler;
+mod signals;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::{RunSpec, Scenario};
+
+use crate::error::LabError;
+use crate::histogram::Histogram;
+use crate::netns;
+use crate::topology::Shaper;
+use crate::traffic::Behaviour;
+
+pub use preflight::check;
+pub use signals::cancel_on_signals;
+
+/// How to run a scenario.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Set it and the runs end soon, leaving those that are finished in the
+    /// report; see [`cancel_on_signals`].
+    pub cancel: Arc<AtomicBool>,
+    /// How links are made.
+    pub shaper: Shaper,
+    /// Where captures go if the scenario asks for them; the current directory
+    /// if `None`.
+    pub capture_dir: Option<PathBuf>,
+    /// Only these runs (by `RunSpec::id`); all if empty.
+    pub only: Vec<String>,
+    /// What applications are made to do wrong, by name of the flow.
+    pub behaviour: Vec<(String, Behaviour)>,
+    /// What happens to the network in the course of each run.
+    pub incidents: Vec<Incident>,
+}
+
+/// Something that happens to the network while traffic flows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incident {
+    /// When, after the start of the run.
+    pub after: Duration,
+    /// What.
+    pub what: Event,
+}
+
+/// What can happen to a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// An emulated link silently loses IP packets larger than this from now on.
+    PathMtu {
+        /// The link.
+        link: String,
+        /// Largest packet that still passes.
+        mtu: u32,
+    },
+    /// A node's interface is deleted.
+    DeleteInterface {
+        /// The link that it belongs to.
+        link: String,
+        /// The node.
+        node: String,
+    },
+}
+
+/// What an observer is told.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// A run begins.
+    Started {
+        /// The run.
+        run: &'a RunSpec,
+        /// Its place among all, from 0.
+        index: usize,
+        /// How many there are.
+        total: usize,
+    },
+    /// Time has passed.
+    Running {
+        /// Since traffic began.
+        elapsed: Duration,
+        /// The scenario's duration.
+        duration: Duration,
+    },
+    /// A run has ended.
+    Finished {
+        /// What it gave.
+        run: &'a Run,
+        /// Its place among all, from 0.
+        index: usize,
+        /// How many there are.
+        total: usize,
+    },
+}
+
+/// Called with news; on the thread that called [`run`].
+pub type Observer<'a> = &'a mut dyn FnMut(Progress<'_>);
+
+/// Runs all runs of a scenario, one after another, in the order of
+/// [`Scenario::runs`]: the arms that are compared stand next to each other.
+///
+/// What goes wrong within a run becomes an error of that run. A cancelled run
+/// is left out of the report, which then says so in its notes.
+///
+/// # Errors
+/// A precondition is not met ([`check`]), or the scenario cannot be built.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Report, LabError> {
+    check(scenario)?;
+    for name in netns::remove_leftovers()? {
+        tracing::info!("removed {name}, left by a process that is no more");
+    }
+    let shaper = preflight::choose_shaper(scenario, options.shaper)?;
+    let runs: Vec<RunSpec> = scenario
+        .runs()
+        .into_iter()
+        .filter(|run| options.only.is_empty() || options.only.contains(&run.id))
+        .collect();
+    let mut report = Report::new("live", scenario);
+    report.environment = preflight::environment();
+    let mut lateness = Histogram::default();
+    let total = runs.len();
+    for (index, spec) in runs.iter().enumerate() {
+        if options.cancel.load(Ordering::Relaxed) {
+            break;
+        }
+        observe(Progress::Started {
+            run: spec,
+            index,
+            total,
+        });
+        match engine::run_one(scenario, spec, shaper, options, observe) {
+            Ok(done) => {
+                lateness.merge(&done.lateness);
+                for note in done.notes {
+                    if !report.notes.contains(&note) {
+                        report.notes.push(note);
+                    }
+                }
+                report.environment.link_emulator = done
+                    .link_emulator
+                    .or(report.environment.link_emulator.take());
+                report.environment.datapath = done.datapath.or(report.environment.datapath.take());
+                observe(Progress::Finished {
+                    run: &done.run,
+                    index,
+                    total,
+                });
+                report.runs.push(done.run);
+            }
+            Err(LabError::Cancelled) => break,
+            // What one run cannot build, the next cannot either.
+            Err(error @ (LabError::Scenario(_) | LabError::Missing { .. })) => return Err(error),
+            Err(error) => {
+                let run = assemble::failed(spec, &error);
+                observe(Progress::Finished {
+                    run: &run,
+                    index,
+                    total,
+                });
+                report.runs.push(run);
+            }
+        }
+    }
+    if report.runs.len() < total {
+        report.notes.push(format!(
+            "Cancelled: {} of {total} runs were finished.",
+            report.runs.len()
+        ));
+    }
+    report.environment.link_lateness_us = lateness.quantiles(1000.0);
+    Ok(report)
+}

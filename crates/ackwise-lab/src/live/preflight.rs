@@ -1,0 +1,199 @@
+//! What must be there before anything is built.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ackwise_scenario::record::Environment;
+use ackwise_scenario::{App, Scenario};
+use nix::sys::utsname::uname;
+use nix::unistd::geteuid;
+
+use super::datapath;
+use crate::command;
+use crate::error::LabError;
+use crate::netns::get_sysctl;
+use crate::tap;
+use crate::topology::{self, Shaper, needs_shaping};
+
+fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
+    LabError::Missing {
+        what: what.into(),
+        mend: mend.into(),
+    }
+}
+
+/// Checks everything that the live engine needs for a scenario, and says what
+/// to do about what is missing.
+///
+/// # Errors
+/// Something is missing.
+pub fn check(scenario: &Scenario) -> Result<(), LabError> {
+    if !geteuid().is_root() {
+        return Err(missing(
+            "the live engine makes network namespaces, and only root may",
+            "run it with sudo, or use `--on virtual` or `--on sim`",
+        ));
+    }
+    let mut programs = vec![("ip", "iproute2"), ("tc", "iproute2")];
+    if scenario
+        .links
+        .iter()
+        .any(|link| !link.offload && !needs_shaping(link))
+    {
+        programs.push(("ethtool", "ethtool"));
+    }
+    if scenario
+        .flows
+        .iter()
+        .any(|flow| matches!(flow.app, App::Iperf3 { .. }))
+    {
+        programs.push(("iperf3", "iperf3"));
+    }
+    for (program, package) in programs {
+        if !command::exists(program) {
+            return Err(missing(
+                format!("the program `{program}` is not installed"),
+                format!("apt-get install {package}"),
+            ));
+        }
+    }
+    if scenario.links.iter().any(needs_shaping) && !Path::new(tap::CONTROL).exists() {
+        return Err(missing(
+            format!(
+                "there is no {}, from which emulated links are made",
+                tap::CONTROL
+            ),
+            "modprobe tun, or run in a container that has the device",
+        ));
+    }
+    check_congestion_control(scenario)?;
+    if scenario.flows.iter().any(|flow| flow.socket.mptcp)
+        && !Path::new("/proc/sys/net/mptcp/enabled").exists()
+    {
+        return Err(missing(
+            "a flow asks for Multipath TCP, which this kernel does not have",
+            "use a kernel with CONFIG_MPTCP",
+        ));
+    }
+    for arm in &scenario.arms {
+        for placement in &arm.placements {
+            datapath::check(scenario, placement)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
+    let available = get_sysctl("net.ipv4.tcp_available_congestion_control").map_err(
+        LabError::os("cannot read which congestion controls there are"),
+    )?;
+    let fixed = scenario
+        .flows
+        .iter()
+        .filter_map(|flow| flow.fixed_cc.as_ref());
+    for wanted in scenario.sweep.cc.iter().chain(fixed) {
+        if !available.split_whitespace().any(|known| known == wanted) {
+            return Err(missing(
+                format!("the kernel has no congestion control `{wanted}` (it has: {available})"),
+                format!("modprobe tcp_{wanted}, or choose another `cc`"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Decides how links are made, so that it is the same for every run.
+pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shaper, LabError> {
+    if !scenario.links.iter().any(needs_shaping) {
+        return Ok(Shaper::Emulator);
+    }
+    match wanted {
+        Shaper::Emulator => Ok(Shaper::Emulator),
+        Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
+            "netem neither keeps order under jitter nor reorders by extra delay; use the emulator"
+                .to_owned(),
+        )),
+        Shaper::Netem if !topology::kernel_has_netem()? => Err(missing(
+            "this kernel has no netem",
+            "modprobe sch_netem, or use the emulator",
+        )),
+        Shaper::Netem => Ok(Shaper::Netem),
+        Shaper::Auto => {
+            let netem = topology::netem_can(scenario) && topology::kernel_has_netem()?;
+            Ok(if netem {
+                Shaper::Netem
+            } else {
+                Shaper::Emulator
+            })
+        }
+    }
+}
+
+/// Where the runs take place.
+pub(super) fn environment() -> Environment {
+    let names = uname().ok();
+    let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
+    Environment {
+        started: Some(rfc3339(SystemTime::now())),
+        kernel: names
+            .as_ref()
+            .map(|names| format!("{} {}", text(names.sysname()), text(names.release()))),
+        machine: names.as_ref().map(|names| text(names.machine())),
+        cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
+            let line = info.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        }),
+        cpus: std::thread::available_parallelism()
+            .ok()
+            .and_then(|count| u32::try_from(count.get()).ok()),
+        ..Environment::default()
+    }
+}
+
+/// A moment in UTC. The days are counted from 1 March of the year 0, so that
+/// the leap day comes last (Hinnant, "chrono-compatible low-level date
+/// algorithms").
+fn rfc3339(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn moments_are_written_as_rfc_3339_has_it() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Looks at every flow at fixed intervals.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_scenario::IpVersion;
+
+use crate::clock::now_ns;
+use crate::tcpinfo::{SockDiag, TcpInfo};
+use crate::traffic::Live;
+
+/// Below this an `iperf3` connection is the one for control.
+const DATA_CONNECTION_BYTES: u64 = 64 * 1024;
+
+/// Where a flow can be looked at.
+pub(super) struct Subject {
+    pub live: Arc<Live>,
+    /// For sockets of another program: its port, and who lists them.
+    pub foreign: Option<(SockDiag, u16, IpVersion)>,
+}
+
+/// What was seen of a flow at one moment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Sample {
+    pub at_ns: u64,
+    /// Bytes that had arrived by then.
+    pub bytes: u64,
+    /// Each connection's smoothed round-trip time.
+    pub rtts_us: Vec<u32>,
+    pub cwnd: u64,
+    /// `None` while any of them has none, or there is no connection.
+    pub ssthresh: Option<u64>,
+    pub inflight: u64,
+    pub retransmits: u64,
+}
+
+impl Sample {
+    fn new(at_ns: u64, bytes: u64, infos: &[TcpInfo]) -> Self {
+        Self {
+            at_ns,
+            bytes,
+            rtts_us: infos
+                .iter()
+                .map(|info| info.rtt_us)
+                .filter(|&rtt| rtt > 0)
+                .collect(),
+            cwnd: infos.iter().map(|info| u64::from(info.cwnd)).sum(),
+            ssthresh: if infos.is_empty() {
+                None
+            } else {
+                infos.iter().map(|info| info.ssthresh.map(u64::from)).sum()
+            },
+            inflight: infos.iter().map(|info| u64::from(info.inflight)).sum(),
+            retransmits: infos.iter().map(|info| u64::from(info.total_retrans)).sum(),
+        }
+    }
+}
+
+/// What was seen of a flow, and its connections' last words where they are not
+/// the lab's own.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub samples: Vec<Sample>,
+    pub foreign_finals: Vec<TcpInfo>,
+    pub errors: Vec<String>,
+}
+
+/// Samples until told to stop, at `start_ns` plus multiples of `interval_ns`.
+pub(super) fn sample(
+    mut subjects: Vec<Subject>,
+    start_ns: u64,
+    interval_ns: u64,
+    stop: &AtomicBool,
+) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = subjects.iter().map(|_| Seen::default()).collect();
+    let mut finals: Vec<HashMap<u16, TcpInfo>> = subjects.iter().map(|_| HashMap::new()).collect();
+    let mut next = start_ns + interval_ns;
+    while !stop.load(Ordering::Relaxed) {
+        let left = next.saturating_sub(now_ns());
+        if left > 0 {
+            thread::sleep(Duration::from_nanos(left.min(50_000_000)));
+            continue;
+        }
+        for ((subject, seen), finals) in subjects.iter_mut().zip(&mut seen).zip(&mut finals) {
+            let at_ns = now_ns();
+            let sample = match &mut subject.foreign {
+                None => {
+                    let infos = subject.live.look();
+                    Sample::new(at_ns, subject.live.bytes.load(Ordering::Relaxed), &infos)
+                }
+                Some((diag, port, version)) => match diag.connections_to(*port, *version) {
+                    Ok(entries) => {
+                        let data = entries
+                            .iter()
+                            .filter(|entry| entry.info.bytes_sent > DATA_CONNECTION_BYTES);
+                        finals.extend(data.clone().map(|entry| (entry.source_port, entry.info)));
+                        let infos: Vec<TcpInfo> = data.map(|entry| entry.info).collect();
+                        let bytes = finals.values().map(|info| info.bytes_acked).sum();
+                        Sample::new(at_ns, bytes, &infos)
+                    }
+                    Err(error) => {
+                        if seen.errors.is_empty() {
+                            seen.errors.push(format!("sock_diag: {error}"));
+                        }
+                        continue;
+                    }
+                },
+            };
+            seen.samples.push(sample);
+        }
+        // A moment that was missed is not made up for.
+        let late = now_ns().saturating_sub(next);
+        next += (late / interval_ns + 1) * interval_ns;
+    }
+    for (seen, finals) in seen.iter_mut().zip(finals) {
+        seen.foreign_finals = finals.into_values().collect();
+    }
+    seen
+}

@@ -1,0 +1,326 @@
+//! Counts on a veth pair, where no emulator sees the frames.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use crate::clock::now_ns;
+use crate::count::WireCounter;
+use crate::error::LabError;
+use crate::frame;
+use crate::netns::Entrance;
+use crate::pcap::Pcap;
+
+/// Enough of a frame for every header and option.
+const SNAP: usize = 160;
+/// Frames taken with one system call.
+const BATCH: usize = 64;
+/// Memory for frames that wait to be counted.
+const BUFFER_BYTES: libc::c_int = 64 << 20;
+
+/// A packet socket on an interface, with a thread that counts.
+#[derive(Debug)]
+pub struct Sniffer {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<SnifferReport>>,
+}
+
+/// What a sniffer saw.
+#[derive(Debug)]
+pub struct SnifferReport {
+    /// What crossed.
+    pub counter: WireCounter,
+    /// Frames that it missed; counts are too low by these.
+    pub missed: u32,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl Sniffer {
+    /// Starts to count what crosses an interface of a namespace.
+    ///
+    /// # Errors
+    /// There is no such interface, or the caller may not.
+    pub fn start(
+        entrance: Entrance,
+        interface: &str,
+        counter: WireCounter,
+        capture: Option<Pcap>,
+    ) -> Result<Self, LabError> {
+        let name = interface.to_owned();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (ready, opened) = std::sync::mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name(format!("sniff {name}"))
+            .spawn(move || {
+                let socket = match entrance.enter().and_then(|()| open(&name)) {
+                    Ok(socket) => socket,
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        return SnifferReport {
+                            counter,
+                            missed: 0,
+                            errors: Vec::new(),
+                        };
+                    }
+                };
+                let _ = ready.send(Ok(()));
+                count(&socket, counter, capture, &stopped)
+            })
+            .map_err(LabError::os("cannot start a thread to sniff"))?;
+        let sniffer = Self {
+            stop,
+            thread: Some(thread),
+        };
+        opened
+            .recv()
+            .map_err(|_| LabError::Panicked("the sniffer"))??;
+        Ok(sniffer)
+    }
+
+    /// Ends it and returns what it saw.
+    ///
+    /// # Errors
+    /// Its thread panicked.
+    pub fn finish(mut self) -> Result<SnifferReport, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(report)) => Ok(report),
+            _ => Err(LabError::Panicked("the sniffer")),
+        }
+    }
+}
+
+impl Drop for Sniffer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been printed already, and this must not add another.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn checked(answer: libc::c_int, what: &str) -> Result<libc::c_int, LabError> {
+    if answer < 0 {
+        return Err(LabError::Os {
+            what: what.to_owned(),
+            source: io::Error::last_os_error(),
+        });
+    }
+    Ok(answer)
+}
+
+fn open(interface: &str) -> Result<OwnedFd, LabError> {
+    let index = nix::net::if_::if_nametoindex(interface).map_err(LabError::errno(format!(
+        "there is no interface {interface}"
+    )))?;
+    // Protocol 0: nothing is received before the bind below.
+    // SAFETY: no pointers are passed.
+    let fd = checked(
+        unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) },
+        "cannot open a packet socket",
+    )?;
+    // SAFETY: the descriptor was just opened and is owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    // "Accept the first SNAP bytes": the only instruction.
+    let mut program = [libc::sock_filter {
+        code: (libc::BPF_RET | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: SNAP as u32,
+    }];
+    let filter = libc::sock_fprog {
+        len: 1,
+        filter: program.as_mut_ptr(),
+    };
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+    set_option(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        &BUFFER_BYTES,
+    )?;
+    let timeout = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 20_000,
+    };
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
+    // SAFETY: all zeroes is a value of `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the address is live and its length is its own.
+    checked(
+        unsafe {
+            libc::bind(
+                fd,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        },
+        "cannot bind a packet socket",
+    )?;
+    Ok(socket)
+}
+
+fn set_option<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> Result<(), LabError> {
+    // SAFETY: the value is live and its length is its own.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as u32,
+        )
+    };
+    checked(answer, "cannot set an option of a packet socket").map(drop)
+}
+
+/// Buffers for one frame.
+struct Cell {
+    bytes: [u8; SNAP],
+    control: [u64; 8],
+    address: libc::sockaddr_ll,
+    vector: libc::iovec,
+}
+
+fn count(
+    socket: &OwnedFd,
+    mut counter: WireCounter,
+    mut capture: Option<Pcap>,
+    stop: &AtomicBool,
+) -> SnifferReport {
+    let mut errors = Vec::new();
+    let mut cells: Vec<Cell> = (0..BATCH)
+        .map(|_| Cell {
+            bytes: [0; SNAP],
+            control: [0; 8],
+            // SAFETY: all zeroes is a value of both.
+            address: unsafe { zeroed() },
+            // SAFETY: as above.
+            vector: unsafe { zeroed() },
+        })
+        .collect();
+    // SAFETY: all zeroes is a value of `mmsghdr`.
+    let mut messages: Vec<libc::mmsghdr> = (0..BATCH).map(|_| unsafe { zeroed() }).collect();
+    // The cells don't move from here on.
+    for (message, cell) in messages.iter_mut().zip(cells.iter_mut()) {
+        cell.vector.iov_base = cell.bytes.as_mut_ptr().cast();
+        cell.vector.iov_len = SNAP;
+        message.msg_hdr.msg_iov = &raw mut cell.vector;
+        message.msg_hdr.msg_iovlen = 1;
+        message.msg_hdr.msg_name = (&raw mut cell.address).cast();
+        message.msg_hdr.msg_control = cell.control.as_mut_ptr().cast();
+    }
+    loop {
+        // What was sent before the request to stop is still counted.
+        let last = stop.load(Ordering::Relaxed);
+        for message in &mut messages {
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+            message.msg_hdr.msg_controllen = size_of::<[u64; 8]>();
+        }
+        // SAFETY: every pointer in `messages` is to a live cell that nothing
+        // else reads during the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                BATCH as u32,
+                libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        let now = now_ns();
+        if received < 0 {
+            let error = io::Error::last_os_error();
+            let retry = matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            );
+            if !retry && error.raw_os_error() != Some(libc::ENETDOWN) {
+                errors.push(format!("the sniffer ended early: {error}"));
+                break;
+            }
+            if last {
+                break;
+            }
+            continue;
+        }
+        for (message, cell) in messages.iter().zip(&cells).take(received as usize) {
+            let kept = (message.msg_len as usize).min(SNAP);
+            let wire_len = original_length(&message.msg_hdr).unwrap_or(kept);
+            let bytes = &cell.bytes[..kept];
+            if let Some(segment) = frame::parse(bytes, wire_len) {
+                if let Some(mark) = counter.entered(&segment, wire_len as u32, true, now) {
+                    counter.arrived(mark, 1, now);
+                }
+            }
+            if let Some(file) = &mut capture {
+                if let Err(error) = file.write(bytes, wire_len, now) {
+                    errors.push(format!("a capture ended early: {error}"));
+                    capture = None;
+                }
+            }
+        }
+        if last && (received as usize) < BATCH {
+            break;
+        }
+    }
+    if let Some(Err(error)) = capture.map(Pcap::finish) {
+        errors.push(format!("a capture is incomplete: {error}"));
+    }
+    SnifferReport {
+        counter,
+        missed: missed(socket),
+        errors,
+    }
+}
+
+/// The length of a frame before it was cut.
+fn original_length(header: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the kernel has filled in the control buffer and its length; the
+    // macros stay within it, and the data may lie unaligned.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(header);
+        while !control.is_null() {
+            if (*control).cmsg_level == libc::SOL_PACKET
+                && (*control).cmsg_type == libc::PACKET_AUXDATA
+            {
+                let data = libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>();
+                return Some(data.read_unaligned().tp_len as usize);
+            }
+            control = libc::CMSG_NXTHDR(header, control);
+        }
+    }
+    None
+}
+
+fn missed(socket: &OwnedFd) -> u32 {
+    // SAFETY: all zeroes is a value of `tpacket_stats`.
+    let mut stats: libc::tpacket_stats = unsafe { zeroed() };
+    let mut length = size_of::<libc::tpacket_stats>() as u32;
+    // SAFETY: both pointers are live, and the length is that of the buffer.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut stats).cast(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 { stats.tp_drops } else { 0 }
+}

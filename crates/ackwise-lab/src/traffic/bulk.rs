@@ -1,0 +1,172 @@
+//! One long stream for each connection, every byte checked.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use ackwise_scenario::record::Content;
+use socket2::Socket;
+
+use super::content::{CHUNK, Digested, Producer, Tally, hex};
+use super::socket::{Limits, accept};
+use super::{
+    Job, Live, Outcome, connect, cpu_since, gather, misbehave_reading, misbehave_writing, seed_of,
+};
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::tcpinfo;
+
+/// What each side says of a connection, by the sender's port.
+type Ledger = Mutex<HashMap<u16, Digested>>;
+
+fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
+    ledger
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(port, digested);
+}
+
+/// Runs the flow.
+pub(super) fn run(
+    job: &Job,
+    bytes: Option<u64>,
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+) -> Outcome {
+    let (sent, received) = <(Ledger, Ledger)>::default();
+    let mut outcome = thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for index in 0..job.connections {
+            let (sent, received) = (&sent, &received);
+            workers.push(scope.spawn(move || receive(job, listener, live, limits, received)));
+            workers.push(scope.spawn(move || send(job, index, bytes, live, limits, sent)));
+        }
+        gather(workers)
+    });
+    outcome.content = Some(compare(&sent, &received, &mut outcome.errors));
+    outcome
+}
+
+fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>) -> Content {
+    let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+    let received = received.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ok = !sent.is_empty() && sent.len() == received.len();
+    for (port, mine) in sent.iter() {
+        let same = received
+            .get(port)
+            .is_some_and(|theirs| theirs.bytes == mine.bytes && theirs.sha256 == mine.sha256);
+        if let Some(theirs) = received.get(port).filter(|_| !same) {
+            errors.push(format!(
+                "the receiver got other bytes than were sent ({} of {} bytes)",
+                theirs.bytes, mine.bytes
+            ));
+        }
+        ok &= same;
+    }
+    Content {
+        ok,
+        sha256: match received.values().collect::<Vec<_>>()[..] {
+            [only] => Some(hex(&only.sha256)),
+            _ => None,
+        },
+        bytes: received.values().map(|theirs| theirs.bytes).sum(),
+    }
+}
+
+fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &Ledger) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut tally = Tally::default();
+    let mut port = None;
+    let ended = (|| -> io::Result<()> {
+        let mut connection = accept(listener, limits)?;
+        port = Some(connection.peer_port()?);
+        let mut buffer = vec![0; CHUNK];
+        let mut misbehaved = Vec::new();
+        loop {
+            let count = connection.read(&mut buffer)?;
+            if count == 0 {
+                return Ok(());
+            }
+            outcome.last_ns = Some(now_ns());
+            tally.add(&buffer[..count]);
+            live.received(count);
+            misbehave_reading(job, &mut misbehaved, tally.bytes(), limits)?;
+        }
+    })();
+    if let Err(error) = ended {
+        outcome.errors.push(format!("receiving: {error}"));
+    }
+    let digested = tally.finish();
+    outcome.bytes = digested.bytes;
+    outcome.cpu_to_ns = cpu_since(before, digested.own_cpu_ns);
+    if let Some(port) = port {
+        enter_in(ledger, port, digested);
+    }
+    outcome
+}
+
+fn send(
+    job: &Job,
+    index: u32,
+    bytes: Option<u64>,
+    live: &Live,
+    limits: &Limits,
+    ledger: &Ledger,
+) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut producer = Producer::new(seed_of(job, u64::from(index)));
+    let mut port = None;
+    let mut left = bytes.unwrap_or(u64::MAX);
+    let ended = (|| -> Result<(), String> {
+        limits
+            .sleep_until(job.start_ns)
+            .map_err(|error| error.to_string())?;
+        let mut connection = connect(job, &job.from, true, limits)?;
+        let said = |error: io::Error| format!("sending: {error}");
+        port = Some(connection.local_port().map_err(said)?);
+        connection.limit_unsent().map_err(said)?;
+        let watch = live.watch(connection.socket());
+        outcome.first_ns = Some(now_ns());
+        let mut chunk = vec![0; CHUNK];
+        let mut misbehaved = Vec::new();
+        while left > 0 && now_ns() < job.stop_ns {
+            misbehave_writing(job, &mut misbehaved, limits).map_err(said)?;
+            let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            producer.fill(&mut chunk[..size]);
+            let written = connection
+                .write_until(&chunk[..size], job.stop_ns)
+                .map_err(said)?;
+            producer.sent(&chunk[..written]);
+            left -= written as u64;
+            if written < size {
+                break;
+            }
+        }
+        connection.end().map_err(said)?;
+        connection
+            .wait_for_end()
+            .map_err(|error| format!("waiting for the receiver to finish: {error}"))?;
+        if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
+            outcome.finals.push(info);
+        }
+        drop(watch);
+        Ok(())
+    })();
+    match ended {
+        Err(error) => outcome.errors.push(error),
+        Ok(()) if bytes.is_some() && left > 0 => outcome.errors.push(format!(
+            "{left} bytes were left to send when the time was over; make `duration` longer"
+        )),
+        Ok(()) => {}
+    }
+    let digested = producer.finish();
+    outcome.cpu_from_ns = cpu_since(before, digested.own_cpu_ns);
+    if let Some(port) = port {
+        enter_in(ledger, port, digested);
+    }
+    outcome
+}

@@ -1,0 +1,183 @@
+//! One question, one answer, and the next.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::thread;
+
+use ackwise_scenario::record::Content;
+use socket2::Socket;
+
+use super::content::{CHUNK, Digested, Producer, Tally};
+use super::socket::{Connection, Limits, accept};
+use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
+use crate::clock::{now_ns, thread_cpu_ns};
+use crate::tcpinfo;
+
+/// Writes so many bytes of a stream.
+fn put(connection: &mut Connection, producer: &mut Producer, bytes: u64) -> io::Result<()> {
+    let mut left = bytes;
+    let mut chunk = [0; CHUNK];
+    while left > 0 {
+        let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+        producer.fill(&mut chunk[..size]);
+        connection.write_all(&chunk[..size])?;
+        producer.sent(&chunk[..size]);
+        left -= size as u64;
+    }
+    Ok(())
+}
+
+/// Reads so many bytes; `false` if the stream ended before the first.
+fn get(connection: &mut Connection, tally: &mut Tally, bytes: u64) -> io::Result<bool> {
+    let mut left = bytes;
+    let mut chunk = [0; CHUNK];
+    while left > 0 {
+        let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+        match connection.read(&mut chunk[..size])? {
+            0 if left == bytes => return Ok(false),
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                tally.add(&chunk[..count]);
+                left -= count as u64;
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Runs the flow: `to` asks, `from` answers.
+pub(super) fn run(
+    job: &Job,
+    sizes: (u64, u64, u32),
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+) -> Outcome {
+    thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for _ in 0..job.connections {
+            workers.push(scope.spawn(move || answer(job, sizes, listener, live, limits)));
+        }
+        for index in 0..job.connections {
+            workers.push(scope.spawn(move || ask(job, index, sizes, live, limits)));
+        }
+        gather(workers)
+    })
+}
+
+/// What the answering side answers with; the asking side knows it.
+const ANSWERS: u64 = 1 << 40;
+
+fn answer(
+    job: &Job,
+    (request, response, _): (u64, u64, u32),
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut producer = Producer::new(seed_of(job, ANSWERS));
+    let mut tally = Tally::default();
+    let ended = (|| -> io::Result<()> {
+        let mut connection = accept(listener, limits)?;
+        connection.no_delay()?;
+        let _watch = live.watch(connection.socket());
+        while get(&mut connection, &mut tally, request)? {
+            put(&mut connection, &mut producer, response)?;
+        }
+        if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
+            outcome.finals.push(info);
+        }
+        connection.end()
+    })();
+    if let Err(error) = ended {
+        outcome.errors.push(format!("answering: {error}"));
+    }
+    let own = producer.finish().own_cpu_ns + tally.finish().own_cpu_ns;
+    outcome.cpu_from_ns = cpu_since(before, own);
+    outcome
+}
+
+fn ask(
+    job: &Job,
+    index: u32,
+    (request, response, count): (u64, u64, u32),
+    live: &Live,
+    limits: &Limits,
+) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut producer = Producer::new(seed_of(job, u64::from(index)));
+    let mut tally = Tally::default();
+    let mut begun = 0;
+    let ended = (|| -> Result<(), String> {
+        limits
+            .sleep_until(job.start_ns)
+            .map_err(|error| error.to_string())?;
+        let mut connection = connect(job, &job.to, false, limits)?;
+        let said = |error: io::Error| format!("asking: {error}");
+        connection.no_delay().map_err(said)?;
+        outcome.first_ns = Some(now_ns());
+        while begun < count && now_ns() < job.stop_ns {
+            begun += 1;
+            let asked = now_ns();
+            put(&mut connection, &mut producer, request).map_err(said)?;
+            if !get(&mut connection, &mut tally, response).map_err(said)? {
+                return Err("asking: the answering side ended early".to_owned());
+            }
+            let answered = now_ns();
+            live.received(usize::try_from(response).unwrap_or(usize::MAX));
+            outcome.last_ns = Some(answered);
+            outcome.transfers.push(Transfer {
+                bytes: request + response,
+                time_ns: answered - asked,
+            });
+        }
+        connection.end().map_err(said)?;
+        connection.wait_for_end().map_err(said)
+    })();
+    let completed = outcome.transfers.len() as u64;
+    outcome.unfinished = u64::from(begun) - completed;
+    match ended {
+        Err(error) => outcome.errors.push(error),
+        Ok(()) if begun < count => outcome.errors.push(format!(
+            "{} exchanges were left when the time was over; make `duration` longer",
+            count - begun
+        )),
+        Ok(()) => {}
+    }
+    // What should have come: the same stream, produced again.
+    let got = tally.finish();
+    let expected = reproduce(seed_of(job, ANSWERS), response, completed);
+    let ok = got.bytes == expected.bytes && got.sha256 == expected.sha256;
+    if !ok && outcome.errors.is_empty() {
+        outcome
+            .errors
+            .push("the answers are not what was sent".to_owned());
+    }
+    outcome.bytes = got.bytes;
+    outcome.content = Some(Content {
+        ok,
+        sha256: Some(super::content::hex(&got.sha256)),
+        bytes: got.bytes,
+    });
+    let own = producer.finish().own_cpu_ns + got.own_cpu_ns + expected.own_cpu_ns;
+    outcome.cpu_to_ns = cpu_since(before, own);
+    outcome
+}
+
+fn reproduce(seed: u64, response: u64, count: u64) -> Digested {
+    let mut producer = Producer::new(seed);
+    let mut chunk = [0; CHUNK];
+    for _ in 0..count {
+        let mut left = response;
+        while left > 0 {
+            let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            producer.fill(&mut chunk[..size]);
+            producer.sent(&chunk[..size]);
+            left -= size as u64;
+        }
+    }
+    producer.finish()
+}
