@@ -252,44 +252,49 @@ static __always_inline int user_space_alive(__u64 now)
 
 AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
-	struct aw_counters *c = counters_here();
+	struct aw_percpu *here = percpu_here();
+	struct aw_counters *c;
 	struct aw_decision d;
 	enum hold_result r;
 	struct aw_entry *f;
 	struct aw_lock *l;
-	struct aw_seg seg;
+	struct aw_seg *seg;
 	struct aw_key key;
 	__u64 now, now_us;
 
-	if (!c || parse(skb, &seg, c) != AW_PARSE_OK)
+	if (!here)
 		return PASS;
-	make_key(&key, &seg, 1);
+	c = &here->counters;
+	seg = &here->seg;
+	if (parse(skb, seg, c) != AW_PARSE_OK)
+		return PASS;
+	make_key(&key, seg, 1);
 	now = bpf_ktime_get_ns();
 	now_us = now / NSEC_PER_USEC;
 
 	if (AW_UNLIKELY((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)) {
-		int what = on_return(skb, &key, &seg, now);
+		int what = on_return(skb, &key, seg, now);
 
 		if (what != NOT_OURS)
 			return what == FRESH ? PASS : swallow();
 	}
-	if (AW_UNLIKELY(seg.flags & AW_TCP_SYN)) {
+	if (AW_UNLIKELY(seg->flags & AW_TCP_SYN)) {
 		c->syns++;
-		handshake_acks(&key, &seg, now);
+		handshake_acks(&key, seg, now);
 		return PASS;
 	}
 	f = bpf_map_lookup_elem(&flows, &key);
 	if (AW_UNLIKELY(!f)) {
-		if (seg.payload || (seg.flags & (AW_TCP_ACK | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK) {
+		if (seg->payload || (seg->flags & (AW_TCP_ACK | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK) {
 			c->no_flow++;
-			handshake_acks(&key, &seg, now);
+			handshake_acks(&key, seg, now);
 			return PASS;
 		}
-		if (!matches(&key, seg.ip_version)) {
+		if (!matches(&key, seg->ip_version)) {
 			c->unmatched++;
 			return PASS;
 		}
-		f = flow_create(&key, &seg, now);
+		f = flow_create(&key, seg, now);
 		if (!f) {
 			c->flows_failed++;
 			return PASS;
@@ -303,15 +308,15 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (options.dry_run)
 		dry_expire(f, c, now);
 	bpf_spin_lock(&l->lock);
-	aw_flow_on_ack(&f->flow, flow_cfg(), &seg, now_us, &d);
+	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &d);
 	f->count.acks++;
 	f->count.last_ns = now;
 	if (options.dry_run)
-		dry_decide(f, &seg, &d, c, now);
+		dry_decide(f, seg, &d, c, now);
 	bpf_spin_unlock(&l->lock);
 
 	c->acks++;
-	c->ack_bytes += seg.len;
+	c->ack_bytes += seg->len;
 	if (d.reason < AW_REASON_COUNT)
 		c->reason[d.reason]++;
 	if (options.dry_run)
@@ -322,21 +327,21 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 			c->open_stale_heartbeat++;
 			goto open;
 		}
-		r = hold(skb, &seg, &key, f, d.hold_us, now);
+		r = hold(skb, seg, f, d.hold_us, now);
 		if (AW_UNLIKELY(r >= HOLD_NO_SLOT)) {
 			note_open(c, r);
 			goto open;
 		}
 		c->withheld++;
-		c->withheld_bytes += seg.len;
+		c->withheld_bytes += seg->len;
 		c->replaced += r != HOLD_NEW;
 		f->count.withheld++;
-		f->count.withheld_bytes += seg.len;
+		f->count.withheld_bytes += seg->len;
 		return swallow();
 	}
 	f->count.passed++;
 	if (d.flags & AW_DEC_SUPERSEDES)
-		c->superseded += supersede(f, seg.ack);
+		c->superseded += supersede(f, seg->ack);
 	if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
 		/* The flow knows that the original has left: the clone just passes. */
 		c->cloned++;
@@ -347,13 +352,13 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 
 open:
 	bpf_spin_lock(&l->lock);
-	aw_flow_left(&f->flow, flow_cfg(), &seg, now_us);
+	aw_flow_left(&f->flow, flow_cfg(), seg, now_us);
 	bpf_spin_unlock(&l->lock);
 	f->count.passed++;
 	if (d.reason < AW_REASON_COUNT)
 		c->reason[d.reason]--;
 	c->reason[AW_R_NO_HOLD]++;
-	c->superseded += supersede(f, seg.ack);
+	c->superseded += supersede(f, seg->ack);
 	return PASS;
 }
 

@@ -139,6 +139,12 @@ struct aw_counters {
 	aw_u64 late[AW_LATE_BUCKETS];
 };
 
+/* A map's value: counters, and room that a BPF stack of 512 bytes has not got. */
+struct aw_percpu {
+	struct aw_counters counters;
+	struct aw_seg seg; /* of the packet in hand: nothing preempts the hook */
+};
+
 /* `replay`: one policy's state, stepped by test vectors. */
 struct aw_replay {
 	union aw_policy_state state;

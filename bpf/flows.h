@@ -69,22 +69,6 @@ static __always_inline int parse(struct __sk_buff *skb, struct aw_seg *seg,
 	return status;
 }
 
-static __always_inline void make_key(struct aw_key *k, const struct aw_seg *s, int acks)
-{
-	if (acks) {
-		k->acks = s->src;
-		k->data = s->dst;
-		k->acks_port = s->sport;
-		k->data_port = s->dport;
-	} else {
-		k->acks = s->dst;
-		k->data = s->src;
-		k->acks_port = s->dport;
-		k->data_port = s->sport;
-	}
-	k->reserved = 0;
-}
-
 static __always_inline int side_matches(int side, const struct aw_addr *a, __u16 port, __u32 version)
 {
 	const volatile struct aw_match *m = &options.match;

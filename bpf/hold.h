@@ -107,10 +107,10 @@ static __always_inline void slot_abandon(struct aw_slot *s, __u32 slot, __u32 ge
 	slot_settle(s, &d);
 }
 
-/* Start a run: take a slot, note its deadline, see that the timer fires. */
-static __always_inline enum hold_result hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
-						 const struct aw_key *key, struct aw_entry *f,
-						 __u32 hold_us, __u64 now)
+/* Start a run: take a slot, note its deadline, see that the timer fires. A
+ * subprogram, because the caller's stack is full. */
+static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
+			       struct aw_entry *f, __u32 hold_us, __u64 now)
 {
 	__u64 handle = f->handle;
 	struct aw_deadline d;
@@ -119,6 +119,8 @@ static __always_inline enum hold_result hold_new(struct __sk_buff *skb, const st
 	__u32 k = 0, slot = handle >> 32, class = AW_CLASSES, i;
 	int ready = 0, stored = 0;
 
+	if (!f)
+		return HOLD_NO_SLOT;
 	for (i = 0; i < AW_CLASSES; i++)
 		if (options.class_us[i] <= hold_us)
 			class = i;
@@ -157,7 +159,7 @@ static __always_inline enum hold_result hold_new(struct __sk_buff *skb, const st
 		s->deadline_ns = d.deadline_ns;
 		stored = slot_store(s, skb, seg);
 		s->state = stored ? SLOT_HELD : SLOT_SUPERSEDED;
-		s->key = *key;
+		make_key(&s->key, seg, 1);
 		d.generation = s->generation;
 		bpf_spin_unlock(&s->lock);
 	}
@@ -180,8 +182,7 @@ static __always_inline enum hold_result hold_new(struct __sk_buff *skb, const st
 
 /* Withhold this one. A run that is open keeps its first deadline. */
 static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_seg *seg,
-					     const struct aw_key *key, struct aw_entry *f,
-					     __u32 hold_us, __u64 now)
+					     struct aw_entry *f, __u32 hold_us, __u64 now)
 {
 	__u64 handle = f->handle;
 	struct aw_slot *s = slot_at(handle >> 32);
@@ -202,7 +203,7 @@ static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct
 		bpf_spin_unlock(&s->lock);
 	}
 	if (!open)
-		return hold_new(skb, seg, key, f, hold_us, now);
+		return hold_new(skb, seg, f, hold_us, now);
 	if (!newer)
 		return HOLD_OLDER;
 	return stored ? HOLD_REPLACED : HOLD_FRAME;

@@ -115,7 +115,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct aw_counters);
+	__type(value, struct aw_percpu);
 } counters SEC(".maps");
 
 struct {
@@ -139,11 +139,18 @@ static __always_inline const struct aw_flow_cfg *flow_cfg(void)
 	return c;
 }
 
-static __always_inline struct aw_counters *counters_here(void)
+static __always_inline struct aw_percpu *percpu_here(void)
 {
 	__u32 k = 0;
 
 	return bpf_map_lookup_elem(&counters, &k);
+}
+
+static __always_inline struct aw_counters *counters_here(void)
+{
+	struct aw_percpu *p = percpu_here();
+
+	return p ? &p->counters : 0;
 }
 
 static __always_inline struct aw_lock *flow_lock(const struct aw_entry *f)
@@ -161,6 +168,22 @@ static __always_inline struct aw_slot *slot_at(__u32 k)
 static __always_inline void slot_release(__u32 k)
 {
 	bpf_map_push_elem(&free_slots, &k, 0);
+}
+
+static __always_inline void make_key(struct aw_key *k, const struct aw_seg *s, int acks)
+{
+	if (acks) {
+		k->acks = s->src;
+		k->data = s->dst;
+		k->acks_port = s->sport;
+		k->data_port = s->dport;
+	} else {
+		k->acks = s->dst;
+		k->data = s->src;
+		k->acks_port = s->dport;
+		k->data_port = s->sport;
+	}
+	k->reserved = 0;
 }
 
 static __always_inline int key_equal(const struct aw_key *a, const struct aw_key *b)

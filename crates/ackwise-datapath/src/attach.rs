@@ -157,7 +157,7 @@ impl Programs {
             .bpf
             .map("counters")
             .ok_or_else(|| Error::Object("map counters".into()))?;
-        let map: PerCpuArray<_, sys::aw_counters> = PerCpuArray::try_from(map)?;
+        let map: PerCpuArray<_, sys::aw_percpu> = PerCpuArray::try_from(map)?;
         Ok(stats::total(&map.get(&0, 0)?))
     }
 

@@ -217,10 +217,10 @@ fn add_bytes(sum: &mut sys::aw_counters, one: &sys::aw_counters) {
 const _: () = assert!(align_of::<sys::aw_counters>() == 8 && size_of::<sys::aw_counters>() % 8 == 0);
 
 /// Of all CPUs together.
-pub(crate) fn total(per_cpu: &[sys::aw_counters]) -> sys::aw_counters {
+pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
     let mut sum = sys::aw_counters::default();
     for one in per_cpu {
-        add_bytes(&mut sum, one);
+        add_bytes(&mut sum, &one.counters);
     }
     sum
 }

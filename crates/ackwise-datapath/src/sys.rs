@@ -31,5 +31,6 @@ pod!(
     aw_entry,
     aw_handshake,
     aw_counters,
+    aw_percpu,
     aw_replay
 );

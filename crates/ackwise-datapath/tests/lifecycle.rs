@@ -1,0 +1,284 @@
+//! Attach, refuse, detach, survive: what happens around the programs.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ackwise_datapath::{Attach, Attachment, Ended, Error, Options, Programs, control, sys};
+use common::{Flow, Pair, Seg, alone, ip, ms, output, tc};
+
+const CHILD: &str = "ACKWISE_TEST_CHILD";
+
+fn options(attach: Attach) -> Options {
+    let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
+    o.attach = attach;
+    o.hold_rtt_shift = 0;
+    o
+}
+
+fn attach(o: Options) -> Attachment {
+    Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(o: Options) -> Error {
+    Attachment::attach(o).map(|_| ()).expect_err("it must be refused")
+}
+
+/// This test again, in a process of its own whose namespaces are its own affair.
+fn child(test: &str, how: &str) -> Command {
+    let mut c = Command::new(std::env::current_exe().expect("this program"));
+    c.args(["--exact", test, "--nocapture"]).env(CHILD, how);
+    c
+}
+
+fn is_child(how: &str) -> bool {
+    std::env::var(CHILD).is_ok_and(|v| v == how)
+}
+
+#[test]
+fn every_policy_passes_the_verifier() {
+    let _alone = alone();
+    for policy in ackwise_policy::Policy::all() {
+        let o = Options::new("lo", ackwise_policy::Config::new(policy));
+        for (link, clsact, dry_run) in [(sys::AW_LINK_ETHERNET, false, false), (sys::AW_LINK_IP, true, true)] {
+            let o = Options { dry_run, ..o.clone() };
+            match Programs::load(&o, 1, link, clsact) {
+                Ok(_) => {}
+                Err(Error::Capability(e)) => assert!(!e.missing.is_empty()),
+                Err(e) => panic!("{policy}: {e}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_attach_is_told_who_is_there() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let first = attach(options(Attach::Auto));
+        match refused(options(Attach::Auto)) {
+            Error::Held { ifname, pid, policy } => {
+                assert_eq!((ifname.as_str(), pid), ("aw0", std::process::id()));
+                assert_eq!(policy, "every-n:n=8,warm=0");
+            }
+            e => panic!("{e}"),
+        }
+        drop(first);
+        attach(options(Attach::Auto)).detach().expect("free again");
+    });
+}
+
+#[test]
+fn the_control_socket_answers() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        assert!(matches!(control::status("aw0", 1), Err(Error::NotAttached(_))));
+        let a = attach(options(Attach::Auto));
+        Flow::start(near, far, Seg::ack(0));
+        let listed = control::list().expect("list");
+        assert!(listed.iter().any(|h| h.ifname == "aw0" && h.pid == std::process::id()), "{listed:?}");
+        let status = control::status("aw0", 10).expect("status");
+        assert_eq!(status.stats.ifname, "aw0");
+        assert_eq!(status.flows.len(), 1);
+        assert_eq!(status.flows[0].data_sender, "198.18.0.2:80");
+        assert!(status.stats.memory_bytes > 1 << 20, "{:?}", status.stats.memory);
+        let last = control::detach("aw0").expect("detach").expect("counters");
+        assert!(last.acks >= 16);
+        assert_eq!(a.wait(ms(100)), Some(Ended::Detached));
+        assert!(matches!(control::status("aw0", 1), Err(Error::NotAttached(_))));
+        assert_eq!(a.detach().expect("again").acks, last.acks);
+    });
+}
+
+#[test]
+fn clsact_is_removed_only_if_it_was_ours() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let qdiscs = || output("tc", "qdisc show dev aw0");
+        drop(attach(options(Attach::Clsact)));
+        assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
+        tc("qdisc add dev aw0 clsact");
+        drop(attach(options(Attach::Clsact)));
+        assert!(qdiscs().contains("clsact"));
+        assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
+    });
+}
+
+#[test]
+fn what_is_held_leaves_before_the_detach() {
+    let _alone = alone();
+    for by in [Attach::Tcx, Attach::Clsact] {
+        Pair::new().run(|near, far| {
+            let a = attach(options(by));
+            let mut flow = Flow::start(near, far, Seg::ack(0));
+            far.drain(ms(10));
+            flow.data(far);
+            let frame = flow.ack().frame();
+            near.send(&frame);
+            let last = a.detach().expect("detach");
+            assert_eq!(last.release.lost, 0);
+            let got = far.tcp(ms(10));
+            assert_eq!(got.iter().map(|f| &f.bytes).collect::<Vec<_>>(), [&frame]);
+        });
+    }
+}
+
+#[test]
+fn a_deleted_interface_ends_it() {
+    let _alone = alone();
+    for by in [Attach::Tcx, Attach::Clsact] {
+        Pair::new().near.run(|| {
+            let a = attach(options(by));
+            assert!(a.interface_alive());
+            ip("link del aw0");
+            assert_eq!(a.wait(ms(2000)), Some(Ended::InterfaceGone));
+            match a.detach() {
+                Err(Error::InterfaceGone(name)) => assert_eq!(name, "aw0"),
+                other => panic!("{other:?}"),
+            }
+        });
+    }
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let _alone = alone();
+    Pair::new().near.run(|| {
+        let mut o = options(Attach::Auto);
+        o.ifname = "nothere".into();
+        assert!(matches!(refused(o.clone()), Error::NoInterface(n) if n == "nothere"));
+        o = options(Attach::Auto);
+        o.hold_max = Duration::from_secs(2);
+        assert!(matches!(refused(o), Error::Option { what, .. } if what.contains("hold_max")));
+        o = options(Attach::Auto);
+        o.slots = 0;
+        assert!(matches!(refused(o), Error::Option { what: "slots", .. }));
+    });
+}
+
+#[test]
+fn without_capabilities_it_says_which() {
+    let _alone = (!is_child("nocaps")).then(alone);
+    if !is_child("nocaps") {
+        let out = child("without_capabilities_it_says_which", "nocaps").output().expect("child");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        return;
+    }
+    // SAFETY: setresuid of this thread's process; the child has nothing else to do.
+    unsafe {
+        assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
+        assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+    }
+    match refused(Options { ifname: "lo".into(), ..options(Attach::Auto) }) {
+        e @ Error::Permission { .. } => {
+            let text = e.to_string();
+            assert!(text.contains("CAP_BPF") && text.contains("CAP_NET_ADMIN"), "{text}");
+        }
+        e => panic!("{e}"),
+    }
+}
+
+#[test]
+fn without_the_kernels_btf_it_works() {
+    let _alone = (!is_child("nobtf")).then(alone);
+    if !is_child("nobtf") {
+        let out = child("without_the_kernels_btf_it_works", "nobtf").output().expect("child");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        return;
+    }
+    // In a mount namespace of this thread, which all it starts inherit.
+    // SAFETY: strings are terminated; only this thread's mounts change.
+    unsafe {
+        assert_eq!(libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS), 0);
+        let none = c"none".as_ptr();
+        assert_eq!(
+            libc::mount(none, c"/".as_ptr(), std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null()),
+            0
+        );
+        assert_eq!(
+            libc::mount(none, c"/sys/kernel/btf".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()),
+            0,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+    }
+    assert!(!std::path::Path::new("/sys/kernel/btf/vmlinux").exists());
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Auto));
+        let mut flow = Flow::start(near, far, Seg::ack(0));
+        flow.data(far);
+        near.send(&flow.ack().frame());
+        far.drain(ms(15));
+        let s = a.stats().expect("stats");
+        assert!(s.withheld > 0 && s.reemitted > 0, "{s:#?}");
+    });
+}
+
+#[test]
+fn a_killed_holder_leaves_no_harm() {
+    let by = [("tcx", Attach::Tcx), ("clsact", Attach::Clsact)];
+    if let Some((_, by)) = by.iter().find(|(name, _)| is_child(name)) {
+        let a = attach(options(*by));
+        println!("attached");
+        let _ = a.wait(Duration::from_secs(30));
+        return;
+    }
+    let _alone = alone();
+    for (name, by) in by {
+        Pair::new().run(|near, far| {
+            let mut holder = child("a_killed_holder_leaves_no_harm", name)
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("child");
+            let until = Instant::now() + Duration::from_secs(20);
+            while control::status("aw0", 0).is_err() {
+                assert!(Instant::now() < until, "{name}: the child does not attach");
+                std::thread::sleep(ms(20));
+            }
+            let mut flow = Flow::start(near, far, Seg::ack(0));
+            holder.kill().expect("SIGKILL");
+            holder.wait().expect("gone");
+            std::thread::sleep(ms(600)); // longer than a heartbeat is believed
+            far.drain(ms(1));
+            for _ in 0..20 {
+                flow.data(far);
+                near.send(&flow.ack().frame());
+            }
+            assert_eq!(far.tcp(ms(15)).len(), 20, "{name}: everything passes");
+            let left = output("tc", "filter show dev aw0 egress");
+            assert_eq!(left.contains("ackwise"), by == Attach::Clsact, "{left}");
+            // Whoever comes next clears up, by detaching or by attaching.
+            if by == Attach::Clsact {
+                assert!(control::detach("aw0").expect("sweep").is_none());
+                assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
+                assert!(!output("tc", "qdisc show dev aw0").contains("clsact"));
+            }
+            attach(options(by)).detach().expect("detach");
+        });
+    }
+}
+
+#[test]
+fn only_matching_flows_are_touched() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let mut o = options(Attach::Auto);
+        o.matches.local_ports = Some(4000..=4000);
+        o.matches.remote = Some(ackwise_datapath::Prefix {
+            address: "198.18.0.0".parse().expect("an address"),
+            length: 24,
+        });
+        let a = attach(o);
+        for (port, touched) in [(4000, true), (4001, false)] {
+            let before = a.stats().expect("stats");
+            let mut flow = Flow::start(near, far, Seg { port, ..Seg::ack(0) });
+            flow.data(far);
+            near.send(&flow.ack().frame());
+            far.drain(ms(15));
+            let now = a.stats().expect("stats");
+            assert_eq!(now.withheld > before.withheld, touched, "port {port}");
+            assert_eq!(now.unmatched > before.unmatched, !touched, "port {port}");
+        }
+    });
+}
