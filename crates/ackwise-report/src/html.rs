@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use ackwise_scenario::Scenario;
-use ackwise_scenario::record::{Metric, Quantiles, Report};
+use ackwise_scenario::record::{Metric, Quantiles, Report, Run};
 
 use crate::compare::{BASELINE, Comparison, Row, compare};
 use crate::expect::{ExpectationResult, expectations};
@@ -75,10 +75,14 @@ fn chips(report: &Report) -> String {
     };
     let mut chips = vec![engine.to_owned()];
     chips.extend(environment.kernel.clone());
-    chips.push(format!(
-        "{} s a run",
-        short_seconds(report.scenario.duration_s)
-    ));
+    let completes = |run: &Run| run.totals.completion.is_some();
+    let at_most = if report.runs.iter().any(completes) {
+        "at most "
+    } else {
+        ""
+    };
+    let seconds = short_seconds(report.scenario.duration_s);
+    chips.push(format!("{at_most}{seconds} s a run"));
     let runs = report.runs.len();
     chips.push(format!("{runs} run{}", if runs == 1 { "" } else { "s" }));
     chips.extend(environment.started.clone());
