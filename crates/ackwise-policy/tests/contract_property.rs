@@ -174,7 +174,10 @@ impl Home {
         let left = self.left.unwrap_or(0);
         self.owed.retain(|(ack, _)| *ack > left);
         for (ack, due) in &self.owed {
-            assert!(*due > now, "{ack} was owed at {due}, now is {now}, {left} left");
+            assert!(
+                *due > now,
+                "{ack} was owed at {due}, now is {now}, {left} left"
+            );
         }
     }
 
@@ -183,7 +186,9 @@ impl Home {
         let ack = self.offset(&s);
         if s.payload() == 0
             && s.sack().next().is_none()
-            && self.newest.is_some_and(|n| n.ack() == s.ack() && n.window() == s.window())
+            && self
+                .newest
+                .is_some_and(|n| n.ack() == s.ack() && n.window() == s.window())
         {
             *self.duplicates.entry(ack).or_default() += 1;
         }
@@ -216,13 +221,22 @@ impl Home {
         let left = self.left.expect("the first ACK of a flow leaves");
         assert_eq!(s.payload(), 0);
         assert!(self.offset(s) > left, "a duplicate or old ACK was withheld");
-        assert!(self.held.is_none_or(|(held, _)| self.offset(s) > self.offset(&held)));
+        assert!(
+            self.held
+                .is_none_or(|(held, _)| self.offset(s) > self.offset(&held))
+        );
         assert_eq!(ece(s), self.left_ece, "an ECN change was withheld");
         for block in s.sack() {
-            assert!(self.left_blocks.contains(&block), "a new SACK block was withheld");
+            assert!(
+                self.left_blocks.contains(&block),
+                "a new SACK block was withheld"
+            );
         }
         let newest_edge = self.held.map_or(self.left_edge, |(h, _)| self.edge(&h));
-        assert!(self.edge(s) + (1 << SCALE) >= newest_edge, "a shrinking window was withheld");
+        assert!(
+            self.edge(s) + (1 << SCALE) >= newest_edge,
+            "a shrinking window was withheld"
+        );
         assert!(
             self.left_edge - left >= 2 * MSS || self.edge(s) <= self.left_edge,
             "a window opening from near zero was withheld"
@@ -266,7 +280,13 @@ fn greedy(policy: Policy) -> Config {
     config
 }
 
-fn run(config: &Config, trace: &[(u16, Step)], start: (u32, u64), rtt_us: u64, opts: (bool, bool)) -> u32 {
+fn run(
+    config: &Config,
+    trace: &[(u16, Step)],
+    start: (u32, u64),
+    rtt_us: u64,
+    opts: (bool, bool),
+) -> u32 {
     let (base, t0) = start;
     let h = handshake(base, rtt_us, t0);
     let mut now = t0 + 2 * rtt_us;
@@ -352,7 +372,10 @@ fn run(config: &Config, trace: &[(u16, Step)], start: (u32, u64), rtt_us: u64, o
     // A sender without SACK counts them: the original, and each duplicate.
     for (ack, made) in &home.duplicates {
         let seen = home.departed.get(ack).copied().unwrap_or(0);
-        assert!(seen > *made, "{made} duplicates of {ack}, {seen} left in all");
+        assert!(
+            seen > *made,
+            "{made} duplicates of {ack}, {seen} left in all"
+        );
     }
     home.withheld
 }
@@ -385,7 +408,11 @@ fn the_model_is_worth_something() {
         if policy.name() == "none" {
             assert_eq!(withheld, 0);
         } else {
-            assert!(withheld > 2500, "{} withheld {withheld} of 10000", policy.name());
+            assert!(
+                withheld > 2500,
+                "{} withheld {withheld} of 10000",
+                policy.name()
+            );
         }
     }
 }
