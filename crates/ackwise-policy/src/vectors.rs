@@ -1,6 +1,10 @@
 //! The test vectors of `policy/vectors/`, which every home replays. The format
 //! is described in that directory's README.
 
+mod contract;
+
+pub use contract::{Answer, ContractStep, ContractTrace, Happening, parse_contract, read_contract};
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ackwise_policy::vectors::{self, parse_packets, parse_policy};
-use ackwise_policy::{Policy, PolicyState};
+use ackwise_policy::vectors::{self, parse_contract, parse_packets, parse_policy};
+use ackwise_policy::{Policy, PolicyState, Reason};
 
 #[test]
 fn every_policy_has_vectors_and_keeps_to_them() {
@@ -41,7 +41,7 @@ fn every_vectors_file_belongs_to_a_policy_or_the_parser() {
         if path.extension().is_some_and(|e| e == "vec") {
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             assert!(
-                name == "parse" || Policy::by_name(&name).is_ok(),
+                ["parse", "contract"].contains(&name.as_str()) || Policy::by_name(&name).is_ok(),
                 "{name}.vec: whose?"
             );
         }
@@ -55,6 +55,60 @@ fn packets_are_read_as_written() {
     let wrong: Vec<String> = cases.iter().filter_map(|case| case.check().err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(cases.len() >= 40, "only {} packets", cases.len());
+}
+
+#[test]
+fn the_contract_answers_as_written_and_every_reason_is_shown() {
+    let file = vectors::directory().join("contract.vec");
+    let traces = vectors::read_contract(&file).unwrap_or_else(|e| panic!("{e}"));
+    let wrong: Vec<String> = traces.iter().filter_map(|t| t.check().err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let shown: Vec<Reason> = traces
+        .iter()
+        .flat_map(|t| t.steps.iter().filter_map(|s| s.expect.map(|e| e.reason)))
+        .collect();
+    // No policy drops; and no room is a matter of the home, not of the contract.
+    let missing: Vec<&str> = Reason::all()
+        .filter(|r| !shown.contains(r) && !["dropped", "no-hold"].contains(&r.name()))
+        .map(Reason::name)
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "contract.vec does not show {}",
+        missing.join(", ")
+    );
+}
+
+#[test]
+fn a_wrong_answer_is_found() {
+    let text = "trace t\ngrow 12\n+1 ack 13000 -> start\n";
+    let read = parse_contract(Path::new("c.vec"), text).unwrap();
+    assert_eq!(
+        read[0].check().unwrap_err(),
+        "line 3 (t): expected start, got held"
+    );
+    let error = |text: &str| {
+        parse_contract(Path::new("c.vec"), text)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(error("grow 3"), "c.vec:1: before the first trace");
+    assert_eq!(error("trace t\n+1 ack 5"), "c.vec:2: an ack without ->");
+    assert_eq!(
+        error("trace t\n+1 ack 5 -> why"),
+        "c.vec:2: no reason \"why\""
+    );
+    assert_eq!(error("trace t\n+1 data"), "c.vec:2: data without seq=");
+    assert_eq!(
+        error("trace t\n+1 ack 5 flags=ACKS -> held"),
+        "c.vec:2: no flag \"ACKS\""
+    );
+    assert_eq!(
+        error("trace t\ngrow 2"),
+        "c.vec:0: trace \"t\" expects nothing"
+    );
+    assert!(error("trace t\nack 3").starts_with("c.vec:2: \"ack 3\" is not trace, policy"));
 }
 
 #[test]

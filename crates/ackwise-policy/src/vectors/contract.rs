@@ -1,0 +1,420 @@
+//! `contract.vec`: segments of a flow, and what the contract says to each.
+
+use std::path::Path;
+
+use super::{VectorError, lines, number, pair, read};
+use crate::{
+    Config, Decision, Flow, FlowConfig, Handshake, Options, Reason, Segment, TcpFlags, Verdict, sys,
+};
+
+/// What happens to a flow.
+#[derive(Debug, Clone)]
+pub enum Happening {
+    /// A segment of the data sender, of so many aggregated segments.
+    Data(Segment, u32),
+    /// A segment of the ACK direction.
+    Ack(Segment),
+    /// The deadline of the ACK that is held: it left.
+    Left,
+}
+
+/// What must be decided on an ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Why it left or was withheld; which of the two follows from it.
+    pub reason: Reason,
+    /// A held ACK need not leave any more.
+    pub supersedes: bool,
+    /// It must leave twice.
+    pub twice: bool,
+}
+
+impl Answer {
+    fn of(decision: &Decision) -> Answer {
+        Answer {
+            reason: decision.reason,
+            supersedes: decision.supersedes,
+            twice: decision.twice,
+        }
+    }
+
+    /// Whether the ACK stays here.
+    pub fn withholds(self) -> bool {
+        matches!(self.reason.id(), sys::AW_R_HELD | sys::AW_R_DROPPED)
+    }
+
+    fn text(self) -> String {
+        let mut text = self.reason.name().to_owned();
+        for (set, word) in [(self.supersedes, " supersedes"), (self.twice, " twice")] {
+            if set {
+                text.push_str(word);
+            }
+        }
+        text
+    }
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+pub struct ContractStep {
+    /// The line of the file.
+    pub line: usize,
+    /// When.
+    pub now_us: u64,
+    /// What.
+    pub what: Happening,
+    /// What must be decided, of an ACK.
+    pub expect: Option<Answer>,
+}
+
+/// A flow from its handshake on.
+#[derive(Debug, Clone)]
+pub struct ContractTrace {
+    /// What it shows.
+    pub name: String,
+    /// The policy and the bounds of the hold.
+    pub config: FlowConfig,
+    /// The handshake, if it was seen.
+    pub handshake: Option<Handshake>,
+    /// What happens.
+    pub steps: Vec<ContractStep>,
+}
+
+impl ContractTrace {
+    /// Replays the trace natively; the error says the line and what differs.
+    pub fn check(&self) -> Result<(), String> {
+        let mut flow = Flow::new(self.handshake.as_ref(), 0);
+        let mut held: Option<Segment> = None;
+        for step in &self.steps {
+            match &step.what {
+                Happening::Data(segment, n) => {
+                    flow.on_data(&self.config, segment, *n, step.now_us);
+                }
+                Happening::Left => {
+                    let segment = held
+                        .take()
+                        .ok_or_else(|| format!("line {}: nothing is held", step.line))?;
+                    flow.left(&self.config, &segment, step.now_us);
+                }
+                Happening::Ack(segment) => {
+                    let decision = flow.on_ack(&self.config, segment, step.now_us);
+                    let got = Answer::of(&decision);
+                    if got.withholds() != (decision.verdict != Verdict::Send) {
+                        return Err(format!(
+                            "line {} ({}): {} with verdict {}",
+                            step.line,
+                            self.name,
+                            got.text(),
+                            decision.verdict
+                        ));
+                    }
+                    if let Some(expected) = step.expect.filter(|e| *e != got) {
+                        return Err(format!(
+                            "line {} ({}): expected {}, got {}",
+                            step.line,
+                            self.name,
+                            expected.text(),
+                            got.text()
+                        ));
+                    }
+                    if got.withholds() {
+                        held = Some(*segment);
+                    } else if decision.supersedes {
+                        held = None;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the contract's vectors.
+pub fn read_contract(file: &Path) -> Result<Vec<ContractTrace>, VectorError> {
+    parse_contract(file, &read(file)?)
+}
+
+/// The state of a trace that is being read.
+struct Reader {
+    trace: ContractTrace,
+    base: u32,
+    mss: u32,
+    clock: u64,
+    window: u16,
+    ack: u32,
+}
+
+fn blank(base: u32) -> sys::aw_seg {
+    sys::aw_seg {
+        ip_version: 4,
+        ttl: 64,
+        flags: TcpFlags::ACK.bits(),
+        seq: base,
+        ack: base,
+        len: 40,
+        ce_bytes: u32::MAX,
+        ..Default::default()
+    }
+}
+
+impl Reader {
+    fn new(name: &str) -> Result<Reader, String> {
+        // Greedy: whatever the contract lets be withheld is withheld.
+        let config: Config = "every-n:n=256,warm=0"
+            .parse()
+            .map_err(|e: crate::ConfigError| e.to_string())?;
+        Ok(Reader {
+            trace: ContractTrace {
+                name: name.to_owned(),
+                config: FlowConfig::new(&config),
+                handshake: None,
+                steps: Vec::new(),
+            },
+            base: 0,
+            mss: 1000,
+            clock: 0,
+            window: 50_000,
+            ack: 0,
+        })
+    }
+
+    fn push(&mut self, line: usize, what: Happening, expect: Option<Answer>) {
+        self.trace.steps.push(ContractStep {
+            line,
+            now_us: self.clock,
+            what,
+            expect,
+        });
+    }
+
+    /// `handshake [wscale=7] [mss=1000] [rtt_us=40000] [accecn]`
+    fn handshake(&mut self, words: &[&str]) -> Result<(), String> {
+        let (mut wscale, mut rtt_us, mut accecn) = (None, 40_000, false);
+        for word in words {
+            if *word == "accecn" {
+                accecn = true;
+                continue;
+            }
+            let (name, value) = pair(word)?;
+            match name {
+                "wscale" => wscale = Some(number(name, value)?),
+                "mss" => self.mss = number(name, value)?,
+                "rtt_us" => rtt_us = number::<u64>(name, value)?,
+                _ => return Err(format!("no {name:?} in a handshake")),
+            }
+        }
+        let mut syn = blank(self.base.wrapping_sub(1));
+        let mut flags = TcpFlags::SYN;
+        if accecn {
+            flags |= TcpFlags::AE | TcpFlags::CWR | TcpFlags::ECE;
+        }
+        syn.flags = flags.bits();
+        syn.opts = Options::MSS.bits();
+        syn.mss = u16::try_from(self.mss).map_err(|_| "mss: too large".to_owned())?;
+        if let Some(wscale) = wscale {
+            syn.opts |= Options::WSCALE.bits();
+            syn.wscale = wscale;
+        }
+        let mut handshake = Handshake::default();
+        handshake.seen(&Segment(syn), false, self.clock);
+        syn.flags = (TcpFlags::SYN | TcpFlags::ACK).bits();
+        handshake.seen(&Segment(syn), true, self.clock + rtt_us / 2);
+        handshake.seen(&Segment(blank(self.base)), false, self.clock + rtt_us);
+        self.clock += rtt_us;
+        self.trace.handshake = Some(handshake);
+        Ok(())
+    }
+
+    /// `grow n`: n data segments in order, each acknowledged; nothing is asked.
+    fn grow(&mut self, line: usize, n: u32) {
+        for _ in 0..n {
+            let mut data = blank(self.base);
+            data.seq = self.base.wrapping_add(self.ack);
+            data.payload = self.mss;
+            self.clock += 100;
+            self.push(line, Happening::Data(Segment(data), 1), None);
+            self.ack += self.mss;
+            let mut ack = blank(self.base);
+            ack.ack = self.base.wrapping_add(self.ack);
+            ack.window = self.window;
+            self.push(line, Happening::Ack(Segment(ack)), None);
+        }
+    }
+
+    /// `+us data seq=n [payload=n] [segments=n] [ce]`
+    fn data(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+        let mut segment = blank(self.base);
+        segment.payload = self.mss;
+        let mut segments = 1;
+        let mut seq = None;
+        for word in words {
+            if *word == "ce" {
+                segment.ip_ecn = 3;
+                continue;
+            }
+            let (name, value) = pair(word)?;
+            match name {
+                "seq" => seq = Some(number::<u32>(name, value)?),
+                "payload" => segment.payload = number(name, value)?,
+                "segments" => segments = number(name, value)?,
+                _ => return Err(format!("no {name:?} in a data segment")),
+            }
+        }
+        let seq = seq.ok_or("data without seq=")?;
+        segment.seq = self.base.wrapping_add(seq);
+        self.push(line, Happening::Data(Segment(segment), segments), None);
+        Ok(())
+    }
+
+    /// `+us ack n [window=] [flags=ACK|ECE] [payload=] [sack=l-r,..] [ts=val]
+    /// [ce_bytes=] [unknown] [ce] -> reason [supersedes] [twice]`
+    fn ack(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+        let arrow = words
+            .iter()
+            .position(|w| *w == "->")
+            .ok_or("an ack without ->")?;
+        let (head, tail) = (&words[..arrow], &words[arrow + 1..]);
+        let (first, rest) = head.split_first().ok_or("an ack without its number")?;
+        let mut segment = blank(self.base);
+        segment.ack = self.base.wrapping_add(number("ack", first)?);
+        for word in rest {
+            match *word {
+                "ce" => segment.ip_ecn = 3,
+                "unknown" => segment.opts |= Options::UNKNOWN.bits(),
+                _ => self.ack_field(&mut segment, word)?,
+            }
+        }
+        segment.window = self.window;
+        let (reason, flags) = tail.split_first().ok_or("an arrow to nowhere")?;
+        let mut expect = Answer {
+            reason: Reason::all()
+                .find(|r| r.name() == *reason)
+                .ok_or_else(|| format!("no reason {reason:?}"))?,
+            supersedes: false,
+            twice: false,
+        };
+        for flag in flags {
+            match *flag {
+                "supersedes" => expect.supersedes = true,
+                "twice" => expect.twice = true,
+                _ => return Err(format!("{flag:?} is neither supersedes nor twice")),
+            }
+        }
+        self.push(line, Happening::Ack(Segment(segment)), Some(expect));
+        Ok(())
+    }
+
+    fn ack_field(&mut self, segment: &mut sys::aw_seg, word: &str) -> Result<(), String> {
+        let (name, value) = pair(word)?;
+        match name {
+            "window" => self.window = number(name, value)?,
+            "payload" => segment.payload = number(name, value)?,
+            "flags" => {
+                segment.flags = 0;
+                for flag in value.split('|').filter(|f| *f != "none") {
+                    let flag = TcpFlags::from_name(flag).ok_or(format!("no flag {flag:?}"))?;
+                    segment.flags |= flag.bits();
+                }
+            }
+            "ts" => {
+                segment.opts |= Options::TS.bits();
+                segment.tsval = number(name, value)?;
+            }
+            "ce_bytes" => {
+                segment.opts |= Options::ACCECN.bits();
+                segment.ce_bytes = number(name, value)?;
+            }
+            "sack" => {
+                segment.opts |= Options::SACK.bits();
+                for block in value.split(',') {
+                    let (left, right) = block
+                        .split_once('-')
+                        .ok_or(format!("{block:?} is not left-right"))?;
+                    let at = segment.n_sack as usize * 2;
+                    let room = segment
+                        .sack
+                        .get_mut(at..at + 2)
+                        .ok_or("more than four blocks")?;
+                    room[0] = self.base.wrapping_add(number("left edge", left)?);
+                    room[1] = self.base.wrapping_add(number("right edge", right)?);
+                    segment.n_sack += 1;
+                }
+            }
+            _ => return Err(format!("no {name:?} in an ack")),
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+        match words {
+            ["base", value] => {
+                self.base = number("base", value)?;
+                Ok(())
+            }
+            ["window", value] => {
+                self.window = number("window", value)?;
+                Ok(())
+            }
+            ["policy", spec] => {
+                let config: Config = spec
+                    .parse()
+                    .map_err(|e: crate::ConfigError| e.to_string())?;
+                self.trace.config = FlowConfig::new(&config);
+                Ok(())
+            }
+            ["handshake", rest @ ..] => self.handshake(rest),
+            ["grow", n] => {
+                let n = number("grow", n)?;
+                self.grow(line, n);
+                Ok(())
+            }
+            [time, what, rest @ ..] if time.starts_with('+') => {
+                let us = number::<u64>("time", &time[1..])?;
+                self.clock = self.clock.checked_add(us).ok_or("the clock ends")?;
+                match *what {
+                    "data" => self.data(line, rest),
+                    "ack" => self.ack(line, rest),
+                    "left" if rest.is_empty() => {
+                        self.push(line, Happening::Left, None);
+                        Ok(())
+                    }
+                    _ => Err(format!("{what:?} is not data, ack or left")),
+                }
+            }
+            _ => Err(format!(
+                "{:?} is not trace, policy, base, window, handshake, grow or +time",
+                words.join(" ")
+            )),
+        }
+    }
+}
+
+/// Reads the contract's vectors from text; the file is only named.
+pub fn parse_contract(file: &Path, text: &str) -> Result<Vec<ContractTrace>, VectorError> {
+    let at = |line, what: String| VectorError {
+        file: file.to_owned(),
+        line,
+        what,
+    };
+    let mut readers: Vec<Reader> = Vec::new();
+    for (line, content) in lines(text) {
+        let words: Vec<&str> = content.split_whitespace().collect();
+        if words.first() == Some(&"trace") {
+            readers.push(Reader::new(&words[1..].join(" ")).map_err(|e| at(line, e))?);
+            continue;
+        }
+        let reader = readers
+            .last_mut()
+            .ok_or_else(|| at(line, "before the first trace".to_owned()))?;
+        reader.read(line, &words).map_err(|what| at(line, what))?;
+    }
+    for reader in &readers {
+        if !reader.trace.steps.iter().any(|step| step.expect.is_some()) {
+            return Err(at(
+                0,
+                format!("trace {:?} expects nothing", reader.trace.name),
+            ));
+        }
+    }
+    Ok(readers.into_iter().map(|reader| reader.trace).collect())
+}
