@@ -305,6 +305,8 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (!l)
 		return PASS;
 
+	if (options.bench_step)
+		seg->ack = f->flow.acks.seen_ack + options.bench_step;
 	if (options.dry_run)
 		dry_expire(f, c, now);
 	bpf_spin_lock(&l->lock);
@@ -388,6 +390,8 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	l = flow_lock(f);
 	if (!l)
 		return PASS;
+	if (options.bench_step)
+		seg.seq = f->flow.data.high;
 	if (skb->gso_size)
 		segments = aw_div32(seg.payload + skb->gso_size - 1, skb->gso_size);
 	c->data_segments += segments;

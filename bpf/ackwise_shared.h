@@ -53,6 +53,7 @@ struct aw_options {
 	aw_u32 position; /* enum aw_position */
 	aw_u32 link;	 /* enum aw_link */
 	aw_u32 ifindex;
+	aw_u32 bench_step; /* benchmarks run one packet again and again: it moves on by this */
 	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
 	aw_u8 reserved[2];

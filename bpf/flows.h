@@ -26,26 +26,25 @@ __attribute__((noinline)) int parse_slow(struct __sk_buff *skb, struct aw_seg *s
 				options.link, skb->len, seg);
 }
 
-/*
- * IPv4 or IPv6 with TCP right behind it, at first sight? Otherwise the slow
- * reader would be asked about every UDP packet.
- */
+/* Seen at a glance, so that the slow reader is not asked about every UDP packet. */
 static __always_inline int surely_not_tcp(const struct __sk_buff *skb)
 {
 	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
 	const __u8 *ip = d + (options.link == AW_LINK_ETHERNET ? 14 : 0);
+	__u16 type = 0;
 
-	if (ip + 20 > end)
+	if (ip + 40 > end)
 		return 0;
 	if (options.link == AW_LINK_ETHERNET) {
-		__u16 type = *(const __u16 *)(d + 12);
-
-		if (type == bpf_htons(0x0800))
-			return ip[9] != 6;
-		return type != bpf_htons(0x86dd) && type != bpf_htons(0x8100) &&
-		       type != bpf_htons(0x88a8);
+		type = *(const __u16 *)(d + 12);
+		if (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd))
+			return type != bpf_htons(0x8100) && type != bpf_htons(0x88a8);
 	}
-	return ip[0] >> 4 == 4 && ip[9] != 6;
+	if (ip[0] >> 4 == 4 && type != bpf_htons(0x86dd))
+		return ip[0] == 0x45 && ip[9] != 6;
+	if (ip[0] >> 4 == 6 && type != bpf_htons(0x0800))
+		return ip[6] == 17 /* UDP */ || ip[6] == 58 /* ICMPv6 */;
+	return 0;
 }
 
 static __always_inline int parse(struct __sk_buff *skb, struct aw_seg *seg,

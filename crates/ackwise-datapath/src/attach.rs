@@ -40,6 +40,26 @@ impl Programs {
     /// Load for an interface; `link` is an `enum aw_link`.
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
+        Self::load_raw(options, &options.to_bpf(ifindex, link, clsact))
+    }
+
+    /// Load for [`Programs::run`] only, where every ACK acknowledges `step` bytes
+    /// more than the one before, and data is always in order.
+    pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
+        options.check()?;
+        let mut raw = options.to_bpf(1, sys::AW_LINK_ETHERNET, false);
+        raw.bench_step = step;
+        Self::load_raw(options, &raw)
+    }
+
+    /// Load for [`Programs::replay`] only: any policy, whatever it needs of a home.
+    pub fn for_replay(policy: ackwise_policy::Config) -> Result<Self, Error> {
+        let mut options = Options::new("", policy);
+        (options.max_flows, options.slots) = (64, 1);
+        Self::load_raw(&options, &options.to_bpf(1, sys::AW_LINK_ETHERNET, false))
+    }
+
+    fn load_raw(options: &Options, raw: &sys::aw_options) -> Result<Self, Error> {
         let missing = missing_capabilities();
         if !missing.is_empty() {
             return Err(Error::Permission {
@@ -47,7 +67,6 @@ impl Programs {
                 missing,
             });
         }
-        let raw = options.to_bpf(ifindex, link, clsact);
         let deadlines = (2 * options.slots).max(1024);
         // Four tries to read each before it is overwritten: 1 MB or more.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
@@ -55,7 +74,7 @@ impl Programs {
         let mut loader = EbpfLoader::new();
         loader
             .verifier_log_level(VerifierLogLevel::STATS)
-            .override_global("options", &raw, true)
+            .override_global("options", raw, true)
             .map_max_entries("flows", options.max_flows)
             .map_max_entries("slots", options.slots)
             .map_max_entries("free_slots", options.slots)
@@ -123,18 +142,20 @@ impl Programs {
     }
 
     /// One step of the policy alone, from the state that earlier steps left.
-    pub fn replay(&mut self, event: &sys::aw_event) -> Result<sys::aw_verdict, Error> {
+    pub fn replay(
+        &mut self,
+        event: &ackwise_policy::Event,
+    ) -> Result<ackwise_policy::Verdict, Error> {
+        let raw = event.raw();
         // SAFETY: aw_event is plain data without padding (its size is asserted in
         // types.h), so all its bytes are initialised.
         let bytes = unsafe {
-            std::slice::from_raw_parts(
-                std::ptr::from_ref(event).cast::<u8>(),
-                size_of::<sys::aw_event>(),
-            )
+            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
         };
         self.run("ackwise_replay", bytes, 1)?;
         let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
-        Ok(map.get(&0, 0)?.verdict)
+        let verdict = map.get(&0, 0)?.verdict;
+        Ok(ackwise_policy::Verdict::from_raw(verdict.kind, verdict.hold_us))
     }
 
     /// Forget what [`Programs::replay`] has built up.
