@@ -24,6 +24,7 @@ mod flow;
 mod meta;
 mod segment;
 pub mod vectors;
+mod write;
 
 pub use config::{Config, ConfigError};
 pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};

@@ -74,8 +74,9 @@ pub struct ContractTrace {
     pub name: String,
     /// The policy and the bounds of the hold.
     pub config: FlowConfig,
-    /// The handshake, if it was seen.
-    pub handshake: Option<Handshake>,
+    /// The handshake, empty if it was not seen: when, whether it travels in the
+    /// direction of the ACKs, and what.
+    pub handshake: Vec<(u64, bool, Segment)>,
     /// What happens.
     pub steps: Vec<ContractStep>,
 }
@@ -83,7 +84,12 @@ pub struct ContractTrace {
 impl ContractTrace {
     /// Replays the trace natively; the error says the line and what differs.
     pub fn check(&self) -> Result<(), String> {
-        let mut flow = Flow::new(self.handshake.as_ref(), 0);
+        let mut handshake = Handshake::default();
+        for (now_us, acks, segment) in &self.handshake {
+            handshake.seen(segment, *acks, *now_us);
+        }
+        let seen = (!self.handshake.is_empty()).then_some(&handshake);
+        let mut flow = Flow::new(seen, 0);
         let mut held: Option<Segment> = None;
         for step in &self.steps {
             match &step.what {
@@ -167,7 +173,7 @@ impl Reader {
             trace: ContractTrace {
                 name: name.to_owned(),
                 config: FlowConfig::new(&config),
-                handshake: None,
+                handshake: Vec::new(),
                 steps: Vec::new(),
             },
             base: 0,
@@ -215,13 +221,14 @@ impl Reader {
             syn.opts |= Options::WSCALE.bits();
             syn.wscale = wscale;
         }
-        let mut handshake = Handshake::default();
-        handshake.seen(&Segment(syn), false, self.clock);
+        let request = Segment(syn);
         syn.flags = (TcpFlags::SYN | TcpFlags::ACK).bits();
-        handshake.seen(&Segment(syn), true, self.clock + rtt_us / 2);
-        handshake.seen(&Segment(blank(self.base)), false, self.clock + rtt_us);
+        self.trace.handshake = vec![
+            (self.clock, false, request),
+            (self.clock + rtt_us / 2, true, Segment(syn)),
+            (self.clock + rtt_us, false, Segment(blank(self.base))),
+        ];
         self.clock += rtt_us;
-        self.trace.handshake = Some(handshake);
         Ok(())
     }
 

@@ -1,0 +1,127 @@
+//! A segment back onto the wire: for replaying vectors in homes that take
+//! packets, and for captures of simulated flows.
+
+use crate::{LinkKind, Options, Segment, sys};
+
+/// Most bytes of options that a TCP header has room for.
+const OPTIONS_MAX: usize = 40;
+
+fn options(s: &Segment) -> Option<Vec<u8>> {
+    let raw = s.raw();
+    let mut out = Vec::new();
+    let has = |option| s.options().contains(option);
+    if has(Options::MSS) {
+        out.extend([2, 4]);
+        out.extend(raw.mss.to_be_bytes());
+    }
+    if has(Options::SACK_OK) {
+        out.extend([1, 1, 4, 2]);
+    }
+    if has(Options::WSCALE) {
+        out.extend([1, 3, 3, raw.wscale]);
+    }
+    if has(Options::TS) {
+        out.extend([1, 1, 8, 10]);
+        out.extend(raw.tsval.to_be_bytes());
+        out.extend(raw.tsecr.to_be_bytes());
+    }
+    if has(Options::SACK) {
+        let blocks: Vec<(u32, u32)> = s.sack().collect();
+        out.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+        for (left, right) in blocks {
+            out.extend(left.to_be_bytes());
+            out.extend(right.to_be_bytes());
+        }
+    }
+    if has(Options::ACCECN) {
+        match s.ce_bytes() {
+            // EE0B is not kept: it says its initial value, 1 (RFC 9768 §3.2.1).
+            Some(ce) => out.extend([172, 8, 0, 0, 1, (ce >> 16) as u8, (ce >> 8) as u8, ce as u8]),
+            None => out.extend([1, 1, 172, 2]),
+        }
+    }
+    if has(Options::UNKNOWN) {
+        // Kind 254, for experiments (RFC 4727).
+        out.extend([254, 4, 0, 0]);
+    }
+    (out.len() <= OPTIONS_MAX).then_some(out)
+}
+
+/// The Internet checksum (RFC 1071) of all parts, each of even length but the last.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let mut sum = 0u64;
+    for part in parts {
+        for pair in part.chunks(2) {
+            sum += u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
+        }
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+impl Segment {
+    /// The segment as a packet with valid checksums: locally administered
+    /// Ethernet addresses, zeroes for data, options in an order of our own. None
+    /// when its options do not fit into a header.
+    pub fn to_packet(&self, link: LinkKind) -> Option<Vec<u8>> {
+        let raw = self.raw();
+        let options = options(self)?;
+        let (v4, head) = (raw.ip_version == 4, 20 + options.len());
+        let tcp_len = head + raw.payload as usize;
+
+        let words = if v4 { 1 } else { 4 };
+        let address = |addr: &sys::aw_addr| -> Vec<u8> {
+            addr.w[..words]
+                .iter()
+                .flat_map(|w| w.to_ne_bytes())
+                .collect()
+        };
+        let (src, dst) = (address(&raw.src), address(&raw.dst));
+
+        let mut ip = Vec::new();
+        if v4 {
+            // 0 stands for what does not fit, as Linux writes it (BIG TCP).
+            let total = u16::try_from(20 + tcp_len).unwrap_or(0);
+            ip.extend([0x45, raw.ip_ecn & 3]);
+            ip.extend(total.to_be_bytes());
+            ip.extend([0, 0, 0x40, 0, raw.ttl, 6, 0, 0]);
+        } else {
+            let length = u16::try_from(tcp_len).unwrap_or(0);
+            ip.extend([0x60, (raw.ip_ecn & 3) << 4, 0, 0]);
+            ip.extend(length.to_be_bytes());
+            ip.extend([6, raw.ttl]);
+        }
+        ip.extend(&src);
+        ip.extend(&dst);
+        if v4 {
+            let sum = checksum(&[&ip]);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+
+        let mut tcp = Vec::with_capacity(tcp_len);
+        tcp.extend(raw.sport.to_ne_bytes());
+        tcp.extend(raw.dport.to_ne_bytes());
+        tcp.extend(raw.seq.to_be_bytes());
+        tcp.extend(raw.ack.to_be_bytes());
+        let offset = (head as u16 / 4) << 12;
+        tcp.extend((offset | raw.flags & 0xfff).to_be_bytes());
+        tcp.extend(raw.window.to_be_bytes());
+        tcp.extend([0; 4]);
+        tcp.extend(&options);
+        tcp.resize(tcp_len, 0);
+        let length = (tcp_len as u32).to_be_bytes();
+        let sum = checksum(&[&src, &dst, &length, &[0, 0, 0, 6], &tcp]);
+        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+
+        let mut packet = Vec::with_capacity(14 + ip.len() + tcp.len());
+        if link == LinkKind::Ethernet {
+            packet.extend([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+            packet.extend(if v4 { [0x08, 0x00] } else { [0x86, 0xdd] });
+        }
+        packet.extend(ip);
+        packet.extend(tcp);
+        Some(packet)
+    }
+}
