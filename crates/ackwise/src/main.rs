@@ -1,3 +1,66 @@
 //! The ackwise command.
 
-fn main() {}
+mod attach;
+mod cli;
+mod error;
+mod http;
+mod metrics;
+mod notify;
+mod options;
+mod policies;
+mod run;
+mod status;
+mod summary;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+
+use cli::{Cli, Command, ScenarioCommand};
+
+fn main() -> ExitCode {
+    // clap ends with 2 on bad arguments, and with 0 after --help: our own codes.
+    let cli = Cli::parse();
+    start_log(cli.verbose);
+    match dispatch(&cli) {
+        Ok(()) => ExitCode::from(error::EXIT_OK),
+        Err(e) => {
+            error::print(&e);
+            ExitCode::from(error::exit_code(&e))
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+    match &cli.command {
+        Command::Attach(args) => attach::attach(args, cli.format),
+        Command::Status(args) => status::status(args, cli.format),
+        Command::Detach(args) => status::detach(args, cli.format),
+        Command::Policies(args) => policies::show(args, cli.format),
+        Command::Run(args) => run::run(args, cli.format),
+        Command::Report(args) => run::report(args, cli.format),
+        Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, cli.format),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "ackwise", &mut script);
+            text::print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .without_time()
+        .init();
+}

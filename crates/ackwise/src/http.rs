@@ -1,0 +1,309 @@
+//! The smallest HTTP/1.1 server that a scraper needs: `GET /metrics`, bound to one
+//! address, bounded in requests at a time, in their size and in their time.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// A request line with its headers; longer ones are refused.
+const MAX_REQUEST: usize = 8 * 1024;
+const MAX_HEADERS: usize = 64;
+/// Requests that are served at the same time; more are told to come back.
+const MAX_AT_ONCE: usize = 8;
+/// A client gets this long to ask and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Makes the page that a scrape returns.
+pub type Page = dyn Fn() -> Result<String, String> + Send + Sync;
+
+/// A running server; it stops when it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds exactly this address (port 0: any free port) and serves the page on it.
+    pub fn start(address: SocketAddr, page: Arc<Page>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("metrics".into()).spawn({
+            let stop = stop.clone();
+            move || accept(&listener, &stop, &page)
+        })?;
+        Ok(Self {
+            address,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
+    let busy = Arc::new(AtomicUsize::new(0));
+    while !stop.load(Ordering::Relaxed) {
+        let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(200u16)) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
+            Ok(_) => {}
+            Err(e) => {
+                tracing::warn!("metrics: poll: {e}");
+                return;
+            }
+        }
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            // The client went away again, or there is no file descriptor left now.
+            Err(e) => {
+                if e.kind() != io::ErrorKind::WouldBlock {
+                    tracing::debug!("metrics: accept: {e}");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                continue;
+            }
+        };
+        if stream.set_nonblocking(false).is_err() {
+            continue;
+        }
+        if busy.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
+            busy.fetch_sub(1, Ordering::Relaxed);
+            let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+            let _ = Answer::text(503, "too many requests at once\n").send(stream, true);
+            continue;
+        }
+        let (page, done) = (page.clone(), busy.clone());
+        let spawned = std::thread::Builder::new()
+            .name("scrape".into())
+            .spawn(move || {
+                let _ = serve(stream, &*page);
+                done.fetch_sub(1, Ordering::Relaxed);
+            });
+        if spawned.is_err() {
+            busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, page: &Page) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (answer, body) = answer(&mut stream, page);
+    answer.send(stream, body)
+}
+
+/// The answer, and whether its body is wanted.
+fn answer(stream: &mut TcpStream, page: &Page) -> (Answer, bool) {
+    let until = Instant::now() + PATIENCE;
+    let mut buf = Vec::new();
+    loop {
+        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&buf) {
+            Ok(httparse::Status::Complete(_)) => {
+                let method = request.method.unwrap_or_default();
+                let path = request.path.unwrap_or_default();
+                return (route(method, path, page), method != "HEAD");
+            }
+            Ok(httparse::Status::Partial) if buf.len() >= MAX_REQUEST => {
+                return (Answer::text(431, "the request is too long\n"), true);
+            }
+            Ok(httparse::Status::Partial) => {}
+            Err(httparse::Error::TooManyHeaders) => {
+                return (Answer::text(431, "too many headers\n"), true);
+            }
+            Err(e) => return (Answer::text(400, &format!("not HTTP: {e}\n")), true),
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        let mut chunk = [0; 1024];
+        let timed_out = left.is_zero() || stream.set_read_timeout(Some(left)).is_err();
+        match if timed_out {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            stream.read(&mut chunk)
+        } {
+            Ok(0) => return (Answer::text(400, "the request is not complete\n"), true),
+            Ok(n) => buf.extend_from_slice(&chunk[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return (Answer::text(408, "the request took too long\n"), true),
+        }
+    }
+}
+
+fn route(method: &str, path: &str, page: &Page) -> Answer {
+    if method != "GET" && method != "HEAD" {
+        return Answer {
+            allow: true,
+            ..Answer::text(405, "only GET and HEAD\n")
+        };
+    }
+    match path.split('?').next() {
+        Some("/metrics") => match page() {
+            Ok(body) => Answer {
+                status: 200,
+                content_type: CONTENT_TYPE,
+                body,
+                allow: false,
+            },
+            Err(e) => Answer::text(500, &format!("{e}\n")),
+        },
+        Some("/") => Answer::text(200, "ackwise: see /metrics\n"),
+        _ => Answer::text(404, "nothing here; see /metrics\n"),
+    }
+}
+
+struct Answer {
+    status: u16,
+    content_type: &'static str,
+    body: String,
+    allow: bool,
+}
+
+impl Answer {
+    fn text(status: u16, body: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: body.to_owned(),
+            allow: false,
+        }
+    }
+
+    fn send(&self, mut stream: TcpStream, body: bool) -> io::Result<()> {
+        let phrase = match self.status {
+            200 => "OK",
+            400 => "Bad Request",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            408 => "Request Timeout",
+            431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
+            _ => "Service Unavailable",
+        };
+        let mut out = format!(
+            "HTTP/1.1 {} {phrase}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n",
+            self.status,
+            self.content_type,
+            self.body.len()
+        );
+        if self.allow {
+            out.push_str("Allow: GET, HEAD\r\n");
+        }
+        out.push_str("\r\n");
+        if body {
+            out.push_str(&self.body);
+        }
+        stream.write_all(out.as_bytes())?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        // What is unread when a socket closes resets the connection, and the client
+        // may lose the answer: take a bounded rest first.
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+        let mut rest = [0; 1024];
+        for _ in 0..64 {
+            match stream.read(&mut rest) {
+                Ok(n) if n > 0 => {}
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> Server {
+        let page: Arc<Page> = Arc::new(|| Ok("a_metric 1\n# EOF\n".into()));
+        Server::start("127.0.0.1:0".parse().unwrap(), page).unwrap()
+    }
+
+    fn ask(server: &Server, request: &[u8]) -> String {
+        let mut s = TcpStream::connect(server.address()).unwrap();
+        s.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        s.write_all(request).unwrap();
+        s.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut out = String::new();
+        s.read_to_string(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_scrape_gets_the_page() {
+        let s = server();
+        let got = ask(&s, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
+        assert!(
+            got.contains("Content-Type: application/openmetrics-text;"),
+            "{got}"
+        );
+        assert!(got.ends_with("\r\n\r\na_metric 1\n# EOF\n"), "{got}");
+        let got = ask(&s, b"HEAD /metrics?x=1 HTTP/1.0\r\n\r\n");
+        assert!(
+            got.starts_with("HTTP/1.1 200 ") && got.ends_with("\r\n\r\n"),
+            "{got}"
+        );
+    }
+
+    #[test]
+    fn what_is_malformed_is_told_so() {
+        let s = server();
+        let long = [b"GET /", vec![b'a'; 9000].as_slice()].concat();
+        let many = [
+            b"GET / HTTP/1.1\r\n".as_slice(),
+            "a: b\r\n".repeat(80).as_bytes(),
+            b"\r\n",
+        ]
+        .concat();
+        for (request, status) in [
+            (b"".as_slice(), "400"),
+            (b"\x16\x03\x01\x02\x00\x01\x00", "400"),
+            (b"GET", "400"),
+            (b"GET /metrics HTTP/9.9\r\n\r\n", "400"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"GET /etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            (&long, "431"),
+            (&many, "431"),
+        ] {
+            let got = ask(&s, request);
+            assert!(
+                got.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{status}: {got}"
+            );
+        }
+        // And it still serves.
+        assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
+    }
+
+    #[test]
+    fn idle_clients_do_not_starve_a_scrape() {
+        let s = server();
+        let idle: Vec<_> = (0..MAX_AT_ONCE - 1)
+            .map(|_| TcpStream::connect(s.address()).unwrap())
+            .collect();
+        assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
+        drop(idle);
+    }
+}

@@ -1,0 +1,274 @@
+//! The counters of an attachment as Prometheus wants them (OpenMetrics text).
+
+use std::fmt;
+
+use ackwise_datapath::Stats;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The page for one scrape.
+pub fn page(stats: Stats) -> Result<String, String> {
+    let mut registry = Registry::with_prefix("ackwise");
+    registry.register_collector(Box::new(Snapshot(stats)));
+    let mut out = String::new();
+    prometheus_client::encoding::text::encode(&mut out, &registry).map_err(|e| e.to_string())?;
+    Ok(out)
+}
+
+#[derive(Debug)]
+struct Snapshot(Stats);
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let s = &self.0;
+        let mut to = Families {
+            encoder,
+            interface: &escape(&s.ifname),
+        };
+        to.info(s)?;
+        for (name, help, n) in [
+            (
+                "acks_seen",
+                "Segments of the ACK direction of followed flows",
+                s.acks,
+            ),
+            (
+                "acks_withheld",
+                "ACKs withheld; in a dry run those that would have been",
+                s.withheld,
+            ),
+            (
+                "acks_reemitted",
+                "Withheld ACKs that left by themselves at their deadline",
+                s.reemitted,
+            ),
+            (
+                "acks_saved",
+                "ACKs that never had to leave",
+                s.packets_saved,
+            ),
+            (
+                "acks_superseded",
+                "Holds that a newer ACK on its way out ended",
+                s.superseded,
+            ),
+            (
+                "acks_lost",
+                "Withheld ACKs given up after the last try to send them",
+                s.release.lost,
+            ),
+            (
+                "data_segments",
+                "Data segments of followed flows",
+                s.data_segments,
+            ),
+            ("syns", "SYNs in both directions", s.syns),
+            ("packets", "Packets seen in both directions", s.packets),
+            (
+                "packets_unparsable",
+                "Packets not understood, which always pass",
+                s.unparsable,
+            ),
+            (
+                "flows_created",
+                "Flows followed since the start",
+                s.flows_created,
+            ),
+            (
+                "flows_failed",
+                "Flows that could not be followed",
+                s.flows_failed,
+            ),
+            (
+                "send_errors",
+                "Re-emissions that the kernel did not take",
+                s.release.send_errors,
+            ),
+        ] {
+            to.counter(name, help, None, n)?;
+        }
+        for (name, help, n) in [
+            (
+                "acks_seen",
+                "Size of the ACKs seen, from the IP header on",
+                s.ack_bytes,
+            ),
+            (
+                "acks_withheld",
+                "Size of the withheld ACKs",
+                s.withheld_bytes,
+            ),
+            (
+                "acks_saved",
+                "Size of the ACKs that never had to leave",
+                s.bytes_saved,
+            ),
+            ("data", "Payload of the data segments", s.data_bytes),
+        ] {
+            to.counter(name, help, Some(Unit::Bytes), n)?;
+        }
+        to.labelled(
+            "ack_verdicts",
+            "ACK-direction segments by the reason for what became of them",
+            "reason",
+            s.reasons.iter().map(|(k, v)| (k.as_str(), *v)),
+        )?;
+        to.labelled(
+            "fail_open",
+            "ACKs that passed because they could not be held, by cause",
+            "cause",
+            s.fail_open.iter().map(|(k, v)| (k.as_str(), *v)),
+        )?;
+        to.gauge(
+            "uptime",
+            "Time since the attachment was made",
+            Some(Unit::Seconds),
+            s.uptime_s,
+        )?;
+        to.gauge(
+            "maps",
+            "Kernel memory of all maps",
+            Some(Unit::Bytes),
+            s.memory_bytes as f64,
+        )?;
+        to.gauge(
+            "interface_up",
+            "1 while the interface is there",
+            None,
+            f64::from(u8::from(s.interface_alive)),
+        )?;
+        to.lateness(s)
+    }
+}
+
+/// A label's value: the encoder writes it as it is, and an interface may have any name.
+fn escape(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+struct Families<'a, 'e> {
+    encoder: DescriptorEncoder<'e>,
+    interface: &'a str,
+}
+
+impl Families<'_, '_> {
+    fn info(&mut self, s: &Stats) -> fmt::Result {
+        let value = ConstGauge::new(1i64);
+        let mut family = self.encoder.encode_descriptor(
+            "attachment",
+            "What is attached: always 1",
+            None,
+            MetricType::Gauge,
+        )?;
+        let labels = [
+            ("interface", escape(&s.ifname)),
+            ("policy", escape(&s.policy)),
+            ("dry_run", s.dry_run.to_string()),
+        ];
+        value.encode(family.encode_family(&labels)?)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, unit: Option<Unit>, n: u64) -> fmt::Result {
+        let mut family =
+            self.encoder
+                .encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+        ConstCounter::new(n).encode(family.encode_family(&[("interface", self.interface)])?)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<Unit>, v: f64) -> fmt::Result {
+        let mut family =
+            self.encoder
+                .encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        ConstGauge::new(v).encode(family.encode_family(&[("interface", self.interface)])?)
+    }
+
+    fn labelled<'n>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        counts: impl Iterator<Item = (&'n str, u64)>,
+    ) -> fmt::Result {
+        let mut family = self
+            .encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (value, n) in counts {
+            let labels = [("interface", self.interface), (label, value)];
+            ConstCounter::new(n).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn lateness(&mut self, s: &Stats) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(
+            "release_lateness",
+            "How much later than its bound a re-emitted ACK passed the hook, since the start",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        let l = &s.lateness;
+        for (quantile, us) in [
+            ("0.5", l.p50_us),
+            ("0.9", l.p90_us),
+            ("0.99", l.p99_us),
+            ("1", l.max_us),
+        ] {
+            let labels = [("interface", self.interface), ("quantile", quantile)];
+            ConstGauge::new(us as f64 / 1e6).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_prometheus_expects() {
+        let stats = Stats {
+            ifname: "wan\"0".into(),
+            policy: "every-n:n=4,warm=16".into(),
+            acks: 100,
+            withheld: 75,
+            reemitted: 5,
+            bytes_saved: 3640,
+            reasons: [("held".to_owned(), 75), ("sack".to_owned(), 3)].into(),
+            fail_open: [("no-slot".to_owned(), 2)].into(),
+            ..Stats::default()
+        };
+        let page = page(stats).unwrap();
+        for line in [
+            "# HELP ackwise_acks_withheld ACKs withheld; in a dry run those that would have been",
+            "# TYPE ackwise_acks_withheld counter",
+            "ackwise_acks_withheld_total{interface=\"wan\\\"0\"} 75",
+            "# UNIT ackwise_acks_saved_bytes bytes",
+            "ackwise_acks_saved_bytes_total{interface=\"wan\\\"0\"} 3640",
+            "ackwise_ack_verdicts_total{interface=\"wan\\\"0\",reason=\"sack\"} 3",
+            "ackwise_fail_open_total{interface=\"wan\\\"0\",cause=\"no-slot\"} 2",
+            "ackwise_attachment{interface=\"wan\\\"0\",policy=\"every-n:n=4,warm=16\",dry_run=\"false\"} 1",
+        ] {
+            assert!(page.lines().any(|l| l == line), "no {line} in\n{page}");
+        }
+        assert!(page.ends_with("# EOF\n"));
+        // A family is described once, before its samples.
+        for kind in ["# HELP", "# TYPE"] {
+            let mut described: Vec<_> = page
+                .lines()
+                .filter(|l| l.starts_with(kind))
+                .map(|l| l.split(' ').nth(2).unwrap())
+                .collect();
+            let all = described.len();
+            described.sort_unstable();
+            described.dedup();
+            assert_eq!(described.len(), all, "{page}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What a person reads on a terminal: aligned columns, rounded numbers.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Lines up columns: `right` says which of them hold numbers.
+pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| {
+        rows.iter()
+            .filter_map(|r| r.get(c))
+            .map(|s| s.chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..count).map(|c| width(c).unwrap_or(0)).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (c, cell) in row.iter().enumerate() {
+            let w = widths[c];
+            if c > 0 {
+                line.push_str("  ");
+            }
+            if right.get(c).copied().unwrap_or(false) {
+                line.push_str(&format!("{cell:>w$}"));
+            } else {
+                line.push_str(&format!("{cell:<w$}"));
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A count in at most five characters: `950`, `12.3k`, `4.56M`.
+pub fn count(n: f64) -> String {
+    scaled(n, 1000.0, &["", "k", "M", "G", "T"])
+}
+
+/// Bytes: `950 B`, `1.21 MiB`.
+pub fn bytes(n: u64) -> String {
+    scaled(n as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB"])
+}
+
+/// Microseconds: `850 µs`, `12.3 ms`, `1.50 s`.
+pub fn micros(us: f64) -> String {
+    scaled(us, 1000.0, &[" µs", " ms", " s", " ks"])
+}
+
+fn scaled(n: f64, step: f64, units: &[&str]) -> String {
+    let (mut n, mut unit) = (n, 0);
+    while n.abs() >= step * 0.9995 && unit + 1 < units.len() {
+        n /= step;
+        unit += 1;
+    }
+    let digits = match n.abs() {
+        _ if unit == 0 && n.fract() == 0.0 => 0,
+        a if a >= 99.95 => 0,
+        a if a >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{n:.digits$}{}", units[unit])
+}
+
+/// Writes to standard output; a reader that went away (`| head`) is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON with a line end.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Whether somebody watches standard error.
+pub fn watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_short() {
+        for (n, s) in [
+            (0.0, "0"),
+            (950.0, "950"),
+            (999.0, "999"),
+            (999.9, "1.00k"),
+            (12_345.0, "12.3k"),
+            (4_560_000.0, "4.56M"),
+            (1e15, "1000T"),
+            (0.25, "0.25"),
+        ] {
+            assert_eq!(count(n), s);
+        }
+        assert_eq!(bytes(1024), "1.00 KiB");
+        assert_eq!(bytes(17), "17 B");
+        assert_eq!(micros(850.0), "850 µs");
+        assert_eq!(micros(24_900.0), "24.9 ms");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let rows = [
+            vec!["a".into(), "1".into()],
+            vec!["long".into(), "23".into(), "x".into()],
+        ];
+        assert_eq!(columns(&rows, &[false, true]), "a      1\nlong  23  x\n");
+    }
+}

@@ -1,0 +1,307 @@
+//! `attach`, `status` and `detach` on a veth between two namespaces, with real downloads.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{Net, must, root, until};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// `--dry-run` aside, what every test of this file attaches.
+const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
+
+fn status(net: &Net) -> Value {
+    let (code, out, err) = net.run(&["--format", "json", "status", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    let mut all = shown["attachments"].as_array().unwrap().clone();
+    assert_eq!(all.len(), 1, "{out}");
+    all.remove(0)
+}
+
+fn count(v: &Value, key: &str) -> u64 {
+    v["stats"][key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no counter {key} in {v}"))
+}
+
+#[test]
+fn it_thins_and_tells_and_ends_on_sigterm() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let attached = net.attach(&EVERY_4);
+    assert_eq!(attached.started["interface"], net.iface.as_str());
+    assert_eq!(attached.started["policy"], "every-n:n=4,warm=16");
+    assert!(net.programs() >= 2, "nothing is attached");
+    assert!(net.download(2) > 1_000_000);
+
+    let s = status(&net);
+    assert_eq!(s["interface"], net.iface.as_str());
+    assert_eq!(s["pid"], attached.pid().as_raw());
+    let (acks, withheld) = (count(&s, "acks"), count(&s, "withheld"));
+    assert!(withheld > 0 && withheld < acks, "{withheld} of {acks}");
+    assert!(s["stats"]["reasons"]["held"].as_u64().unwrap() > 0, "{s}");
+
+    // Text says the same to a person.
+    let (code, out, err) = net.run(&["status", &net.iface, "--flows", "5"]);
+    assert_eq!(code, 0, "{err}");
+    for word in [net.iface.as_str(), "every-n", "withheld", "10.9.0.1"] {
+        assert!(out.contains(word), "no {word} in {out}");
+    }
+
+    attached.signal(Signal::SIGTERM);
+    let (code, last, err) = attached.end(PATIENCE);
+    assert_eq!(code.code(), Some(0), "{err}");
+    assert_eq!(last["event"], "detached", "{last}");
+    assert!(count(&last, "withheld") >= withheld, "{last}");
+    assert_eq!(net.programs(), 0, "something is still attached");
+    let (code, _, err) = net.run(&["status", &net.iface]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("not attached"), "{err}");
+}
+
+#[test]
+fn a_second_attach_is_refused_and_detach_ends_the_first() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let attached = net.attach(&[]);
+    let (code, _, err) = net.run(&["attach", &net.iface]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains(&attached.pid().to_string()) && err.contains("ackwise detach"),
+        "{err}"
+    );
+
+    let (code, out, err) = net.run(&["detach", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains(&net.iface), "{out}");
+    let (code, last, err) = attached.end(PATIENCE);
+    assert_eq!(code.code(), Some(0), "{err}");
+    assert_eq!(last["event"], "detached");
+    assert_eq!(net.programs(), 0);
+
+    let (code, _, err) = net.run(&["detach", &net.iface]);
+    assert_eq!(code, 1);
+    assert!(err.contains("not attached"), "{err}");
+    // And it can be attached again.
+    let again = net.attach(&["--attach-mode", "clsact"]);
+    again.signal(Signal::SIGINT);
+    assert_eq!(again.end(PATIENCE).0.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn a_dry_run_counts_and_withholds_nothing() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let acks_on_wire = || -> u64 {
+        let out = must(&format!(
+            "ip -n {} -s -j link show {}",
+            net.receiver, net.iface
+        ));
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        shown[0]["stats64"]["tx"]["packets"].as_u64().unwrap()
+    };
+    let attached = net.attach(&[&EVERY_4[..], &["--dry-run"]].concat());
+    let before = acks_on_wire();
+    net.download(1);
+    let sent = acks_on_wire() - before;
+    let s = status(&net);
+    assert!(count(&s, "withheld") > 0, "{s}");
+    // Every ACK that was counted left: none is missing on the wire.
+    assert!(
+        sent >= count(&s, "acks"),
+        "{sent} left of {}",
+        count(&s, "acks")
+    );
+    assert_eq!(attached.started["dry_run"], true);
+}
+
+#[test]
+fn after_a_kill_everything_passes_and_nothing_is_in_the_way() {
+    if !root() {
+        return;
+    }
+    for mode in ["auto", "clsact"] {
+        let net = Net::new();
+        let attached = net.attach(&[&EVERY_4[..], &["--attach-mode", mode]].concat());
+        attached.signal(Signal::SIGKILL);
+        let (code, _, _) = attached.end(PATIENCE);
+        assert_eq!(code.code(), None);
+        assert!(net.download(1) > 1_000_000, "{mode}");
+        // What the dead process left does not stop the next one.
+        let next = net.attach(&["--attach-mode", mode]);
+        next.signal(Signal::SIGTERM);
+        assert_eq!(next.end(PATIENCE).0.code(), Some(0), "{mode}");
+        assert_eq!(net.programs(), 0, "{mode}");
+    }
+}
+
+#[test]
+fn an_interface_that_goes_away_ends_it_with_an_error() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let attached = net.attach(&[]);
+    must(&format!("ip -n {} link del {}", net.receiver, net.iface));
+    let (code, last, err) = attached.end(PATIENCE);
+    assert_eq!(code.code(), Some(1), "{err}");
+    assert!(err.contains(&net.iface) && err.contains("deleted"), "{err}");
+    assert_eq!(last["event"], "detached");
+}
+
+#[test]
+fn a_duration_ends_it_by_itself() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let attached = net.attach(&["--duration", "300ms"]);
+    assert_eq!(attached.end(PATIENCE).0.code(), Some(0));
+}
+
+#[test]
+fn metrics_are_served_while_it_runs() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    must(&format!(
+        "ip -n {} addr add 127.0.0.1/8 dev lo",
+        net.receiver
+    ));
+    let attached = net.attach(&[&EVERY_4[..], &["--metrics", "127.0.0.1:0"]].concat());
+    let address = attached.started["metrics"].as_str().unwrap().to_owned();
+    net.download(1);
+    let page = net.scrape(&address);
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+    let label = format!("interface=\"{}\"", net.iface);
+    for name in [
+        "ackwise_acks_seen_total",
+        "ackwise_acks_withheld_total",
+        "ackwise_acks_reemitted_total",
+        "ackwise_flows_created_total",
+    ] {
+        assert!(
+            page.lines()
+                .any(|l| l.starts_with(&format!("{name}{{")) && l.contains(&label)),
+            "no {name} in {page}"
+        );
+    }
+    let (_, body) = page.split_once("\r\n\r\n").unwrap();
+    assert!(body.ends_with("# EOF\n"));
+    for family in ["ackwise_acks_withheld", "ackwise_release_lateness_seconds"] {
+        for kind in ["HELP", "TYPE"] {
+            assert!(
+                body.contains(&format!("# {kind} {family} ")),
+                "{kind} {family}: {body}"
+            );
+        }
+    }
+    let withheld = body
+        .lines()
+        .find(|l| l.starts_with("ackwise_acks_withheld_total{"))
+        .and_then(|l| l.rsplit(' ').next()?.parse::<u64>().ok());
+    assert!(withheld.unwrap() > 0, "{body}");
+
+    // The same address twice is told.
+    let (code, _, err) = net.run(&["attach", "lo", "--metrics", &address]);
+    assert_ne!(code, 0);
+    assert!(err.contains(&address), "{err}");
+}
+
+#[test]
+fn a_service_manager_hears_ready_alive_and_stopping() {
+    if !root() {
+        return;
+    }
+    let net = Net::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut child = net
+        .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+        .args(["attach", &net.iface])
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "400000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let hear = || {
+        let mut buf = [0; 1024];
+        let n = socket.recv(&mut buf).unwrap();
+        String::from_utf8(buf[..n].to_vec()).unwrap()
+    };
+    assert!(hear().starts_with("READY=1\n"));
+    let mut alive = 0;
+    while alive < 3 {
+        alive += usize::from(hear().starts_with("WATCHDOG=1"));
+    }
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(child.id() as i32),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    until("STOPPING=1", PATIENCE, || {
+        (hear() == "STOPPING=1").then_some(())
+    });
+    assert!(child.wait().unwrap().success());
+    // Without a terminal: a line at the start, a few at the end, and nothing between.
+    let mut err = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
+    assert_eq!(err, "");
+    let mut out = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut out)
+        .unwrap();
+    assert!(
+        out.lines().count() <= 12 && out.starts_with("attached to "),
+        "{out}"
+    );
+}
+
+impl Net {
+    /// One scrape, from inside the receiver's namespace.
+    fn scrape(&self, address: &str) -> String {
+        let ns = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
+        let address = address.to_owned();
+        // A namespace belongs to a thread: this one may change, ours may not.
+        std::thread::spawn(move || {
+            nix::sched::setns(ns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let mut s = TcpStream::connect(address).unwrap();
+            s.set_read_timeout(Some(PATIENCE)).unwrap();
+            s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                .unwrap();
+            let mut page = String::new();
+            s.read_to_string(&mut page).unwrap();
+            page
+        })
+        .join()
+        .unwrap()
+    }
+}

@@ -1,0 +1,274 @@
+//! What the command's tests share.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The command under test.
+pub fn ackwise() -> assert_cmd::Command {
+    let mut c = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ackwise"));
+    c.timeout(Duration::from_secs(60))
+        .env_remove("RUST_LOG")
+        .env_remove("NOTIFY_SOCKET");
+    c
+}
+
+/// Runs it with these arguments: exit code, standard output, standard error.
+pub fn outcome(args: &[&str]) -> (i32, String, String) {
+    unpack(&ackwise().args(args).output().unwrap())
+}
+
+/// The same of any output.
+pub fn unpack(out: &Output) -> (i32, String, String) {
+    let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
+    let code = out
+        .status
+        .code()
+        .unwrap_or_else(|| panic!("ended by a signal: {:?}", out.status));
+    (code, text(&out.stdout), text(&out.stderr))
+}
+
+/// Whether this test may go on: it needs root, and `make test` insists on it.
+pub fn root() -> bool {
+    if nix::unistd::geteuid().is_root() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("ACKWISE_REQUIRE_ROOT").is_none(),
+        "this test needs root, and ACKWISE_REQUIRE_ROOT is set"
+    );
+    eprintln!("skipped: needs root");
+    false
+}
+
+/// Runs a program that must succeed.
+pub fn must(line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let out = Command::new(words.next().unwrap())
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Waits until something is there.
+pub fn until<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + patience;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited {patience:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Two namespaces and a veth pair, offloads off; gone when dropped.
+pub struct Net {
+    /// Namespace of the data sender.
+    pub sender: String,
+    /// Namespace of the receiver.
+    pub receiver: String,
+    /// The interface in both, of a name that no other test has.
+    pub iface: String,
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+impl Net {
+    /// Makes it; 10.9.0.1 sends, 10.9.0.2 receives.
+    pub fn new() -> Self {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}x{n}", std::process::id());
+        let net = Self {
+            sender: format!("awt-s{id}"),
+            receiver: format!("awt-r{id}"),
+            iface: format!("aw{id}"),
+        };
+        let Self {
+            sender,
+            receiver,
+            iface,
+        } = &net;
+        must(&format!("ip netns add {sender}"));
+        must(&format!("ip netns add {receiver}"));
+        must(&format!(
+            "ip link add {iface} netns {sender} type veth peer name {iface} netns {receiver}"
+        ));
+        for (ns, addr) in [(sender, "10.9.0.1/24"), (receiver, "10.9.0.2/24")] {
+            must(&format!("ip -n {ns} addr add {addr} dev {iface}"));
+            must(&format!("ip -n {ns} link set {iface} up"));
+            must(&format!("ip -n {ns} link set lo up"));
+            must(&format!(
+                "ip netns exec {ns} ethtool -K {iface} tso off gso off gro off"
+            ));
+        }
+        net
+    }
+
+    /// A program in the receiver's namespace.
+    pub fn in_receiver(&self, program: &str) -> Command {
+        inside(&self.receiver, program)
+    }
+
+    /// `ackwise` with these arguments, to its end, in the receiver's namespace.
+    pub fn run(&self, args: &[&str]) -> (i32, String, String) {
+        let out = self
+            .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        unpack(&out)
+    }
+
+    /// `ackwise attach` on the receiver's interface; returns when it says that it is attached.
+    pub fn attach(&self, args: &[&str]) -> Attached {
+        let mut child = self
+            .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+            .args(["--format", "json", "attach", &self.iface])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let out = child.wait_with_output().unwrap();
+            panic!("attach ended: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        let started: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(started["event"], "attached", "{line}");
+        Attached {
+            child,
+            out,
+            started,
+        }
+    }
+
+    /// Data from sender to receiver for some seconds: bytes that arrived.
+    pub fn download(&self, seconds: u32) -> u64 {
+        let server = inside(&self.sender, "iperf3")
+            .args(["-s", "-1"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let _server = Kill(server);
+        let got = until("the iperf3 server", Duration::from_secs(20), || {
+            // iperf3 has no bound of its own once it is connected.
+            let out = self
+                .in_receiver("timeout")
+                .args([
+                    &(seconds + 20).to_string(),
+                    "iperf3",
+                    "-c",
+                    "10.9.0.1",
+                    "-R",
+                    "-J",
+                ])
+                .args(["-b", "100M", "-t", &seconds.to_string()])
+                .output()
+                .unwrap();
+            out.status.success().then_some(out.stdout)
+        });
+        let report: Value = serde_json::from_slice(&got).unwrap();
+        report["end"]["sum_received"]["bytes"].as_u64().unwrap()
+    }
+
+    /// What is attached to the receiver's interface, as bpftool sees it.
+    pub fn programs(&self) -> usize {
+        let out = must(&format!(
+            "ip netns exec {} bpftool -j net show dev {}",
+            self.receiver, self.iface
+        ));
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        let tc = shown[0]["tc"].as_array().map_or(0, Vec::len);
+        // bpftool of Debian 12 does not know tcx: ask for links as well.
+        let index = must(&format!(
+            "ip -n {} -o link show {}",
+            self.receiver, self.iface
+        ));
+        let index: u64 = index.split(':').next().unwrap().parse().unwrap();
+        let links: Value = serde_json::from_str(&must("bpftool -j link show")).unwrap_or_default();
+        let mine = |l: &&Value| l["ifindex"].as_u64() == Some(index);
+        tc + links
+            .as_array()
+            .map_or(0, |l| l.iter().filter(mine).count())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for ns in [&self.sender, &self.receiver] {
+            let _ = Command::new("ip").args(["netns", "del", ns]).status();
+        }
+    }
+}
+
+struct Kill(Child);
+
+impl Drop for Kill {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn inside(ns: &str, program: &str) -> Command {
+    let mut c = Command::new("ip");
+    c.args(["netns", "exec", ns, program]);
+    c.env_remove("RUST_LOG").env_remove("NOTIFY_SOCKET");
+    c
+}
+
+/// A running `ackwise attach --format json`; killed when dropped.
+pub struct Attached {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    /// What it said when it began.
+    pub started: Value,
+}
+
+impl Attached {
+    /// Its process.
+    pub fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(self.child.id() as i32)
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for its end: how it ended, the last line that it printed, and standard error.
+    pub fn end(mut self, patience: Duration) -> (ExitStatus, Value, String) {
+        let status = until("attach to end", patience, || self.child.try_wait().unwrap());
+        let mut last = Value::Null;
+        for line in (&mut self.out).lines() {
+            last = serde_json::from_str(&line.unwrap()).unwrap();
+        }
+        let mut err = String::new();
+        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
+        (status, last, err)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
