@@ -88,7 +88,11 @@ fn compile(source: &Path, object: &Path) {
         // A path in the debug information would make builds differ.
         .arg(format!(
             "-ffile-prefix-map={}=.",
-            source.parent().and_then(Path::parent).expect("bpf/").display()
+            source
+                .parent()
+                .and_then(Path::parent)
+                .expect("bpf/")
+                .display()
         ));
     if let Some(dir) = multiarch_include() {
         command.arg("-I").arg(dir);
@@ -134,6 +138,9 @@ fn name_reasons(header: &Path, to: &Path) {
         .filter_map(|l| l.trim().strip_prefix("AW_REASON("))
         .filter_map(|l| l.split('"').nth(1))
         .collect();
-    let code = format!("pub(crate) const REASONS: [&str; {}] = {names:?};\n", names.len());
+    let code = format!(
+        "pub(crate) const REASONS: [&str; {}] = {names:?};\n",
+        names.len()
+    );
     fs::write(to, code).expect("OUT_DIR is writable");
 }

@@ -8,7 +8,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::{Options, Programs};
-use common::{ACK, SYN, Seg};
+use common::{SYN, Seg};
 use serde_json::json;
 
 const ROUNDS: u32 = 15;
@@ -34,15 +34,28 @@ fn load(policy: &str, step: u32) -> Programs {
 
 fn best(p: &Programs, program: &str, packet: &[u8]) -> u128 {
     (0..ROUNDS)
-        .map(|_| p.run(program, packet, REPEAT).unwrap_or_else(|e| panic!("{e}")).1.as_nanos())
+        .map(|_| {
+            p.run(program, packet, REPEAT)
+                .unwrap_or_else(|e| panic!("{e}"))
+                .1
+                .as_nanos()
+        })
         .min()
         .unwrap_or(0)
 }
 
 /// A flow that has started, at a policy that may thin it.
 fn started(p: &Programs, options: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let data = Seg { options: options.to_vec(), ..Seg::data(1000, MSS) }.frame();
-    let ack = Seg { options: options.to_vec(), ..Seg::ack(2000) }.frame();
+    let data = Seg {
+        options: options.to_vec(),
+        ..Seg::data(1000, MSS)
+    }
+    .frame();
+    let ack = Seg {
+        options: options.to_vec(),
+        ..Seg::ack(2000)
+    }
+    .frame();
     for _ in 0..200 {
         p.run("ackwise_data", &data, 1).expect("data");
         p.run("ackwise_acks", &ack, 1).expect("ack");
@@ -57,9 +70,19 @@ fn costs() -> (u128, Vec<Row>) {
     let empty = best(&p, "ackwise_empty", &data);
     let mut udp = data.clone();
     udp[23] = 17;
-    let mut row = |name: &str, ns, target| rows.push(Row { name: name.into(), ns, target });
+    let mut row = |name: &str, ns, target| {
+        rows.push(Row {
+            name: name.into(),
+            ns,
+            target,
+        })
+    };
     row("not TCP", best(&p, "ackwise_data", &udp), None);
-    row("data, none", best(&p, "ackwise_data", &data), Some(DATA_TARGET));
+    row(
+        "data, none",
+        best(&p, "ackwise_data", &data),
+        Some(DATA_TARGET),
+    );
     row("ACK passed, none", best(&p, "ackwise_acks", &ack), None);
     let ts = [1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 9];
     for (name, policy, step) in [
@@ -68,7 +91,11 @@ fn costs() -> (u128, Vec<Row>) {
     ] {
         let p = load(policy, step);
         let (data, ack) = started(&p, &ts);
-        row(&format!("data, {name}"), best(&p, "ackwise_data", &data), Some(DATA_TARGET));
+        row(
+            &format!("data, {name}"),
+            best(&p, "ackwise_data", &data),
+            Some(DATA_TARGET),
+        );
         let before = p.counters().expect("counters");
         let ns = best(&p, "ackwise_acks", &ack);
         let now = p.counters().expect("counters");
@@ -110,7 +137,12 @@ fn flood() -> serde_json::Value {
     };
     established(&p);
     let created = p.counters().expect("counters").flows_created;
-    let mut syn = Seg { acks: false, flags: SYN, ..Seg::data(1, 0) }.frame();
+    let mut syn = Seg {
+        acks: false,
+        flags: SYN,
+        ..Seg::data(1, 0)
+    }
+    .frame();
     let begin = Instant::now();
     for i in 0..SYNS {
         syn[26..30].copy_from_slice(&(0x2000_0000 + i).to_be_bytes());
@@ -134,8 +166,8 @@ fn flood() -> serde_json::Value {
 
 fn main() {
     // SAFETY: no arguments, cannot fail.
-    assert_eq!(unsafe { libc::geteuid() }, 0, "BPF programs are loaded: run this as root");
-    debug_assert!(ACK != 0);
+    let user = unsafe { libc::geteuid() };
+    assert_eq!(user, 0, "BPF programs are loaded: run this as root");
     let json = std::env::args().any(|a| a == "json" || a == "--format=json");
     let (empty, rows) = costs();
     let flood = flood();
@@ -147,20 +179,36 @@ fn main() {
     if json {
         let rows: Vec<_> = rows
             .iter()
-            .map(|r| json!({ "name": r.name, "ns": r.ns, "target_ns": r.target.map(|t| empty + t) }))
+            .map(
+                |r| json!({ "name": r.name, "ns": r.ns, "target_ns": r.target.map(|t| empty + t) }),
+            )
             .collect();
-        println!("{}", json!({ "empty_ns": empty, "packets": rows, "flood": flood, "missed": missed }));
+        println!(
+            "{}",
+            json!({ "empty_ns": empty, "packets": rows, "flood": flood, "missed": missed })
+        );
     } else {
-        println!("{:<36} {:>6} {:>8} {:>8}", "packet", "ns", "beyond", "target");
+        println!(
+            "{:<36} {:>6} {:>8} {:>8}",
+            "packet", "ns", "beyond", "target"
+        );
         println!("{:<36} {empty:>6}", "empty program");
         for r in &rows {
             let target = r.target.map_or_else(String::new, |t| t.to_string());
-            println!("{:<36} {:>6} {:>8} {target:>8}", r.name, r.ns, r.ns.saturating_sub(empty));
+            println!(
+                "{:<36} {:>6} {:>8} {target:>8}",
+                r.name,
+                r.ns,
+                r.ns.saturating_sub(empty)
+            );
         }
         println!(
             "\n{} flows kept in {} bytes of kernel memory; {} SYNs in {:.1} s; flows lost to them: {}",
-            flood["flows_created"], flood["memory_bytes"], flood["syns"],
-            flood["seconds"].as_f64().unwrap_or(0.0), flood["flows_lost_to_the_flood"]
+            flood["flows_created"],
+            flood["memory_bytes"],
+            flood["syns"],
+            flood["seconds"].as_f64().unwrap_or(0.0),
+            flood["flows_lost_to_the_flood"]
         );
         for name in &missed {
             println!("over its target: {name}");

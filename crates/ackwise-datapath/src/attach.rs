@@ -70,7 +70,9 @@ impl Programs {
         let deadlines = (2 * options.slots).max(1024);
         // Four tries to read each before it is overwritten: 1 MB or more.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
-        let queues: Vec<String> = (0..=sys::AW_CLASSES).map(|n| format!("queue_{n}")).collect();
+        let queues: Vec<String> = (0..=sys::AW_CLASSES)
+            .map(|n| format!("queue_{n}"))
+            .collect();
         let mut loader = EbpfLoader::new();
         loader
             .verifier_log_level(VerifierLogLevel::STATS)
@@ -155,7 +157,10 @@ impl Programs {
         self.run("ackwise_replay", bytes, 1)?;
         let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
         let verdict = map.get(&0, 0)?.verdict;
-        Ok(ackwise_policy::Verdict::from_raw(verdict.kind, verdict.hold_us))
+        Ok(ackwise_policy::Verdict::from_raw(
+            verdict.kind,
+            verdict.hold_us,
+        ))
     }
 
     /// Forget what [`Programs::replay`] has built up.
@@ -304,8 +309,7 @@ impl Attachment {
             });
         }
         let ifname = options.ifname.clone();
-        let ifindex =
-            net::ifindex(&ifname).ok_or_else(|| Error::NoInterface(ifname.clone()))?;
+        let ifindex = net::ifindex(&ifname).ok_or_else(|| Error::NoInterface(ifname.clone()))?;
         let link = match net::link_type(&ifname).map_err(Error::system("reading the link type"))? {
             ARPHRD_ETHER | ARPHRD_LOOPBACK => sys::AW_LINK_ETHERNET,
             t if ARPHRD_BARE.contains(&t) => sys::AW_LINK_IP,
@@ -465,7 +469,11 @@ impl Inner {
             ifindex: self.ifindex,
             policy: self.options.policy.to_string(),
             position: self.options.position,
-            attach: if self.clsact { Attach::Clsact } else { Attach::Tcx },
+            attach: if self.clsact {
+                Attach::Clsact
+            } else {
+                Attach::Tcx
+            },
             attach_fallback: self.fallback.clone(),
             dry_run: self.options.dry_run,
             interface_alive: !shared.gone.load(Ordering::Acquire),
@@ -604,8 +612,8 @@ fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<H
         control,
         sent: vec![0; options.slots as usize],
     };
-    let made_clsact = clsact
-        && net::add_clsact(ifindex).map_err(Error::system("adding the clsact qdisc"))?;
+    let made_clsact =
+        clsact && net::add_clsact(ifindex).map_err(Error::system("adding the clsact qdisc"))?;
     let (acks, data) = match options.position {
         Position::Sender => (TcAttachType::Ingress, TcAttachType::Egress),
         _ => (TcAttachType::Egress, TcAttachType::Ingress),

@@ -92,7 +92,11 @@ fn try_lock(file: &File) -> io::Result<bool> {
         return Ok(true);
     }
     let e = io::Error::last_os_error();
-    if e.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(e) }
+    if e.kind() == io::ErrorKind::WouldBlock {
+        Ok(false)
+    } else {
+        Err(e)
+    }
 }
 
 /// A held lock: the right to attach to one interface.
@@ -251,7 +255,9 @@ fn serve(stream: &UnixStream, target: &dyn Target) -> io::Result<()> {
             },
             Err(e) => Answer::Error { why: e.to_string() },
         },
-        Err(e) => Answer::Error { why: format!("not understood: {e}") },
+        Err(e) => Answer::Error {
+            why: format!("not understood: {e}"),
+        },
     };
     let mut text = serde_json::to_string(&answer).map_err(io::Error::other)?;
     text.push('\n');
@@ -272,7 +278,9 @@ pub fn list() -> Result<Vec<Holder>, Error> {
         if path.extension().is_none_or(|e| e != "lock") {
             continue;
         }
-        let Ok(file) = File::open(&path) else { continue };
+        let Ok(file) = File::open(&path) else {
+            continue;
+        };
         if try_lock(&file).is_ok_and(|free| !free)
             && let Some(holder) = read_holder(&path)
         {
@@ -289,9 +297,7 @@ pub fn holder(ifname: &str) -> Result<Holder, Error> {
     let index = net::ifindex(ifname);
     list()?
         .into_iter()
-        .find(|h| {
-            h.netns == netns && index.map_or_else(|| h.ifname == ifname, |i| h.ifindex == i)
-        })
+        .find(|h| h.netns == netns && index.map_or_else(|| h.ifname == ifname, |i| h.ifindex == i))
         .ok_or_else(|| Error::NotAttached(ifname.to_owned()))
 }
 
@@ -355,7 +361,11 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
             };
             let claim = Claim::take(ifname, index)?;
             let made = claim.leftover.as_ref().is_some_and(|h| h.made_clsact);
-            if crate::attach::sweep(ifname, index, made) { Ok(None) } else { Err(e) }
+            if crate::attach::sweep(ifname, index, made) {
+                Ok(None)
+            } else {
+                Err(e)
+            }
         }
         Err(e) => Err(e),
     }

@@ -56,9 +56,7 @@ fn receive(fd: &OwnedFd, mut each: impl FnMut(u16)) -> io::Result<()> {
     let mut buffer = vec![0_u8; 32 << 10];
     loop {
         // SAFETY: the buffer is valid for its length.
-        let n = unsafe {
-            libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0)
-        };
+        let n = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
         let mut at = 0;
         while at + 16 <= n {
@@ -136,7 +134,9 @@ pub(crate) fn remove_clsact_if_empty(ifindex: u32) -> io::Result<()> {
         let len = size_of::<TcRequest>() - 12; // without the kind
         r.header.nlmsg_len = u32::try_from(len).unwrap_or(0);
         send(&fd, &r, len)?;
-        receive(&fd, |kind| filters += u32::from(kind == libc::RTM_NEWTFILTER))?;
+        receive(&fd, |kind| {
+            filters += u32::from(kind == libc::RTM_NEWTFILTER)
+        })?;
     }
     if filters > 0 {
         return Ok(());
@@ -193,7 +193,11 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
 fn ifreq(name: &str) -> libc::ifreq {
     // SAFETY: plain data; zero is a value.
     let mut r: libc::ifreq = unsafe { zeroed() };
-    for (to, from) in r.ifr_name.iter_mut().zip(name.bytes().take(libc::IF_NAMESIZE - 1)) {
+    for (to, from) in r
+        .ifr_name
+        .iter_mut()
+        .zip(name.bytes().take(libc::IF_NAMESIZE - 1))
+    {
         #[allow(clippy::cast_possible_wrap)]
         {
             *to = from as libc::c_char;
@@ -204,7 +208,10 @@ fn ifreq(name: &str) -> libc::ifreq {
 
 /// A TAP device that is up and lives as long as its descriptor.
 pub(crate) fn tap() -> io::Result<(File, String)> {
-    let file = File::options().read(true).write(true).open("/dev/net/tun")?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")?;
     let mut r = ifreq("ackwise%d");
     r.ifr_ifru.ifru_flags =
         i16::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(libc::IFF_TAP as i16);

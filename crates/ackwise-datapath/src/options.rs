@@ -124,8 +124,16 @@ impl Options {
         )?;
         range("hold_rtt_shift", u64::from(self.hold_rtt_shift), 0, 16)?;
         range("max_flows", u64::from(self.max_flows), 64, 1 << 20)?;
-        range("slots", u64::from(self.slots), 1, u64::from(sys::AW_SLOTS_MAX))?;
-        for p in [&self.matches.local, &self.matches.remote].into_iter().flatten() {
+        range(
+            "slots",
+            u64::from(self.slots),
+            1,
+            u64::from(sys::AW_SLOTS_MAX),
+        )?;
+        for p in [&self.matches.local, &self.matches.remote]
+            .into_iter()
+            .flatten()
+        {
             let longest = if p.address.is_ipv4() { 32 } else { 128 };
             range("prefix length", u64::from(p.length), 0, longest)?;
         }
@@ -201,7 +209,9 @@ impl Prefix {
     /// Address and mask as the wire has them.
     fn words(&self) -> ([u32; 4], [u32; 4]) {
         let mut address = [0_u8; 16];
-        let bits: u128 = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+        let bits: u128 = u128::MAX
+            .checked_shl(128 - u32::from(self.length))
+            .unwrap_or(0);
         let mask = match self.address {
             IpAddr::V4(a) => {
                 address[..4].copy_from_slice(&a.octets());

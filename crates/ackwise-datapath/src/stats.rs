@@ -214,7 +214,8 @@ fn add_bytes(sum: &mut sys::aw_counters, one: &sys::aw_counters) {
     sum.late_max_us = max;
 }
 
-const _: () = assert!(align_of::<sys::aw_counters>() == 8 && size_of::<sys::aw_counters>() % 8 == 0);
+const _: () =
+    assert!(align_of::<sys::aw_counters>() == 8 && size_of::<sys::aw_counters>().is_multiple_of(8));
 
 /// Of all CPUs together.
 pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
@@ -300,7 +301,10 @@ impl FlowStats {
             withheld: e.count.withheld,
             reemitted: e.count.reemitted,
             packets_saved: e.count.withheld.saturating_sub(e.count.reemitted),
-            bytes_saved: e.count.withheld_bytes.saturating_sub(e.count.reemitted_bytes),
+            bytes_saved: e
+                .count
+                .withheld_bytes
+                .saturating_sub(e.count.reemitted_bytes),
             data_segments: e.count.data_segments,
             data_bytes: e.count.data_bytes,
             srtt_us: match (near, far) {
@@ -325,7 +329,10 @@ mod tests {
         b[10] = 9; // below 176 us
         b[sys::AW_LATE_FINE as usize] = 1; // below 1280 us
         let l = lateness(&b, 1100);
-        assert_eq!((l.count, l.p50_us, l.p90_us, l.p99_us, l.max_us), (100, 16, 16, 176, 1100));
+        assert_eq!(
+            (l.count, l.p50_us, l.p90_us, l.p99_us, l.max_us),
+            (100, 16, 16, 176, 1100)
+        );
         b[sys::AW_LATE_BUCKETS as usize - 1] = 900;
         assert_eq!(lateness(&b, 77_000).p50_us, 77_000);
         assert_eq!(lateness(&[0; 8], 0), Lateness::default());

@@ -37,14 +37,22 @@ fn bed(rate: &str) -> Bed {
         ip("addr add 10.77.2.1/24 dev aws");
         ip("route add default via 10.77.2.2");
         ip("link set aws gso_max_segs 1 gso_max_size 2000");
-        tc(&format!("qdisc add dev aws root tbf rate {rate} burst 3100 limit 200000"));
+        tc(&format!(
+            "qdisc add dev aws root tbf rate {rate} burst 3100 limit 200000"
+        ));
     });
-    Bed { receiver, router, sender }
+    Bed {
+        receiver,
+        router,
+        sender,
+    }
 }
 
 /// The sender sends `bytes`; how long that took.
 fn transfer(bed: &Bed, bytes: usize) -> Duration {
-    let listener = bed.receiver.run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
+    let listener = bed
+        .receiver
+        .run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
     let to = listener.local_addr().expect("an address");
     std::thread::scope(|s| {
         let reader = s.spawn(move || {
@@ -78,7 +86,9 @@ struct Seen {
 fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
     let mut flows: HashMap<_, Vec<Seen>> = HashMap::new();
     for f in frames {
-        let Some(s) = Seg::read(&f.bytes) else { continue };
+        let Some(s) = Seg::read(&f.bytes) else {
+            continue;
+        };
         if f.outgoing || f.bytes[26..30] != [10, 77, 1, 1] {
             continue;
         }
@@ -86,7 +96,11 @@ fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
         // The checksum of a veth frame is whatever offload left; see hold.rs for it.
         let mut bytes = f.bytes[34..14 + len].to_vec();
         bytes[16..18].fill(0);
-        flows.entry((s.sport, s.dport)).or_default().push(Seen { at: f.at, ack: s.ack, bytes });
+        flows.entry((s.sport, s.dport)).or_default().push(Seen {
+            at: f.at,
+            ack: s.ack,
+            bytes,
+        });
     }
     flows
 }
@@ -99,7 +113,7 @@ fn has_news(s: &common::Read, last: Option<&common::Read>) -> bool {
         || last.is_some_and(|l| l.ack == s.ack)
 }
 
-fn prove(policy: &str, rate: &str, bytes: usize) {
+fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
     let _alone = alone();
     let bed = bed(rate);
     let hold = ms(10);
@@ -115,8 +129,10 @@ fn prove(policy: &str, rate: &str, bytes: usize) {
     let took = transfer(&bed, bytes);
     let (went_in, came_out) = (before.drain(ms(60)), after.drain(ms(60)));
     let stats = bed.router.run(|| attachment.detach()).expect("detach");
-    eprintln!("{policy}: {bytes} bytes in {took:?}; {} of {} ACKs withheld, {} re-emitted; {:?}",
-        stats.withheld, stats.acks, stats.reemitted, stats.lateness);
+    eprintln!(
+        "{policy}: {bytes} bytes in {took:?}; {} of {} ACKs withheld, {} re-emitted; {:?}",
+        stats.withheld, stats.acks, stats.reemitted, stats.lateness
+    );
 
     let (went_in, came_out) = (acks(&went_in), acks(&came_out));
     assert!(!went_in.is_empty());
@@ -139,8 +155,11 @@ fn prove(policy: &str, rate: &str, bytes: usize) {
                 f.extend(&i.bytes);
                 Seg::read(&f).expect("TCP")
             };
-            let itself = left.get(i.bytes.as_slice()).and_then(|at| at.first().copied());
-            let at_once = itself.is_some_and(|at| at.saturating_sub(i.at) < Duration::from_micros(900));
+            let itself = left
+                .get(i.bytes.as_slice())
+                .and_then(|at| at.first().copied());
+            let at_once =
+                itself.is_some_and(|at| at.saturating_sub(i.at) < Duration::from_micros(900));
             if has_news(&seg, last.as_ref()) {
                 assert!(itself.is_some(), "an ACK with news never left: {seg:?}");
             }
@@ -157,13 +176,23 @@ fn prove(policy: &str, rate: &str, bytes: usize) {
             let settled = newer.expect("a withheld ACK was neither superseded nor sent");
             over.push(settled.saturating_sub(i.at).saturating_sub(hold));
         }
-        assert_eq!(outs.last().map(|o| &o.bytes), ins.last().map(|i| &i.bytes), "the last word");
+        assert_eq!(
+            outs.last().map(|o| &o.bytes),
+            ins.last().map(|i| &i.bytes),
+            "the last word"
+        );
     }
     over.sort();
-    assert!(stats.withheld > 100, "nothing was thinned: {stats:#?}");
-    assert!(withheld >= stats.withheld / 2, "the capture missed the thinning: {withheld}");
+    assert!(stats.withheld >= least, "nothing was thinned: {stats:#?}");
+    assert!(
+        withheld >= stats.withheld / 2,
+        "the capture missed the thinning: {withheld}"
+    );
     let p99 = over[over.len() * 99 / 100];
-    eprintln!("  {withheld} settled; beyond D: p50 {:?}, p99 {p99:?}", over[over.len() / 2]);
+    eprintln!(
+        "  {withheld} settled; beyond D: p50 {:?}, p99 {p99:?}",
+        over[over.len() / 2]
+    );
     assert!(over[over.len() / 2] <= Duration::from_micros(200));
     assert!(p99 <= ms(5), "{p99:?}");
     assert!(stats.lateness.p50_us <= 200, "{:?}", stats.lateness);
@@ -173,17 +202,17 @@ fn prove(policy: &str, rate: &str, bytes: usize) {
 
 #[test]
 fn each_withheld_ack_every_n() {
-    prove("every-n:n=8", "30mbit", 12_000_000);
+    prove("every-n:n=8", "30mbit", 12_000_000, 1000);
 }
 
 #[test]
 fn each_withheld_ack_every_n_far() {
-    prove("every-n:n=64", "10mbit", 4_000_000);
+    prove("every-n:n=64", "10mbit", 4_000_000, 500);
 }
 
 #[test]
 fn each_withheld_ack_adaptive() {
-    prove("adaptive", "30mbit", 12_000_000);
+    prove("adaptive", "30mbit", 12_000_000, 20);
 }
 
 /// TCP_INFO's tcpi_snd_ssthresh and tcpi_snd_cwnd.
@@ -193,7 +222,13 @@ fn cwnd(c: &TcpStream) -> (u32, u32) {
     let mut len = 256_u32;
     // SAFETY: a valid buffer and its length.
     let r = unsafe {
-        libc::getsockopt(c.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+        libc::getsockopt(
+            c.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
     };
     assert_eq!(r, 0);
     let word = |i: usize| u32::from_ne_bytes(info[i..i + 4].try_into().expect("4 bytes"));
@@ -214,7 +249,9 @@ fn a_local_socket_takes_no_harm() {
                 Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
             })
         });
-        let listener = bed.receiver.run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
+        let listener = bed
+            .receiver
+            .run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
         let to = listener.local_addr().expect("an address");
         let far = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
         let (near, _) = listener.accept().expect("a connection");
@@ -235,16 +272,18 @@ fn a_local_socket_takes_no_harm() {
                 sent
             }
         };
-        let sink = |mut c: TcpStream| move || {
-            let mut buffer = vec![0; 64 << 10];
-            let mut n = 0;
-            while let Ok(k) = c.read(&mut buffer) {
-                if k == 0 {
-                    break;
+        let sink = |mut c: TcpStream| {
+            move || {
+                let mut buffer = vec![0; 64 << 10];
+                let mut n = 0;
+                while let Ok(k) = c.read(&mut buffer) {
+                    if k == 0 {
+                        break;
+                    }
+                    n += k;
                 }
-                n += k;
+                n
             }
-            n
         };
         let clone = |c: &TcpStream| c.try_clone().expect("clone");
         let (up, info) = std::thread::scope(|s| {
@@ -265,9 +304,19 @@ fn a_local_socket_takes_no_harm() {
     let (plain, plain_info, _) = run(None);
     let (thinned, info, stats) = run(Some("every-n:n=8"));
     let stats = stats.expect("attached");
-    eprintln!("upload {plain} → {thinned} bytes; (ssthresh, cwnd) {plain_info:?} → {info:?}; \
-        withheld {} of {}", stats.withheld, stats.acks);
+    eprintln!(
+        "upload {plain} → {thinned} bytes; (ssthresh, cwnd) {plain_info:?} → {info:?}; \
+        withheld {} of {}",
+        stats.withheld, stats.acks
+    );
     assert!(stats.withheld > 200, "{stats:#?}");
-    assert!(info.0 >= 100 || info.0 >= plain_info.0, "a local drop was noticed: ssthresh {}", info.0);
-    assert!(thinned * 10 >= plain * 8, "upload fell from {plain} to {thinned}");
+    assert!(
+        info.0 >= 100 || info.0 >= plain_info.0,
+        "a local drop was noticed: ssthresh {}",
+        info.0
+    );
+    assert!(
+        thinned * 10 >= plain * 8,
+        "upload fell from {plain} to {thinned}"
+    );
 }

@@ -56,10 +56,21 @@ fn held_then_released(attach_by: Attach, like: Seg) {
         // D was rounded down to a class; nothing leaves before it by itself.
         let least = if timestamps { 1 } else { 2 };
         assert!(late[0] >= ms(least), "{late:?}");
-        eprintln!("kept at most 4 ms: p50 {:?}, worst {:?}; {:?}", late[20], late[39], now.lateness);
-        assert!(late[20] <= Duration::from_micros(4000 + 200), "median {:?}", late[20]);
+        eprintln!(
+            "kept at most 4 ms: p50 {:?}, worst {:?}; {:?}",
+            late[20], late[39], now.lateness
+        );
+        assert!(
+            late[20] <= Duration::from_micros(4000 + 200),
+            "median {:?}",
+            late[20]
+        );
         assert!(late[38] <= ms(4 + 5), "p97 {:?}", late[38]);
-        assert!(now.lateness.p50_us <= 200 && now.lateness.p99_us <= 5000, "{:?}", now.lateness);
+        assert!(
+            now.lateness.p50_us <= 200 && now.lateness.p99_us <= 5000,
+            "{:?}",
+            now.lateness
+        );
         let last = a.detach().expect("detach");
         assert_eq!(last.withheld, now.withheld);
     });
@@ -77,13 +88,25 @@ fn held_then_released_clsact() {
 
 #[test]
 fn held_then_released_ipv6() {
-    held_then_released(Attach::Tcx, Seg { v6: true, ..Seg::ack(0) });
+    held_then_released(
+        Attach::Tcx,
+        Seg {
+            v6: true,
+            ..Seg::ack(0)
+        },
+    );
 }
 
 #[test]
 fn held_then_released_with_timestamps() {
     let options = vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 9];
-    held_then_released(Attach::Tcx, Seg { options, ..Seg::ack(0) });
+    held_then_released(
+        Attach::Tcx,
+        Seg {
+            options,
+            ..Seg::ack(0)
+        },
+    );
 }
 
 #[test]
@@ -101,15 +124,30 @@ fn a_newer_ack_supersedes() {
                 near.send(&flow.ack().frame());
             }
         }
-        let acks: Vec<_> = far.tcp(ms(30)).iter().map(|f| Seg::read(&f.bytes).expect("TCP").ack).collect();
+        let acks: Vec<_> = far
+            .tcp(ms(30))
+            .iter()
+            .map(|f| Seg::read(&f.bytes).expect("TCP").ack)
+            .collect();
         let now = stats(&a);
         // 80 ACKs in, one for eight segments out; a slow machine may release some.
         let released = now.reemitted - before.reemitted;
-        assert_eq!(acks.last(), Some(&last), "the newest always leaves: {acks:?}");
-        assert_eq!(acks.len() as u64, 80 - (now.withheld - before.withheld) + released, "{now:#?}");
+        assert_eq!(
+            acks.last(),
+            Some(&last),
+            "the newest always leaves: {acks:?}"
+        );
+        assert_eq!(
+            acks.len() as u64,
+            80 - (now.withheld - before.withheld) + released,
+            "{now:#?}"
+        );
         assert!(acks.len() <= 20, "{} of 80 left", acks.len());
         assert!(now.superseded > before.superseded);
-        assert!(acks.windows(2).all(|w| w[0] < w[1]), "in order, none twice: {acks:?}");
+        assert!(
+            acks.windows(2).all(|w| w[0] < w[1]),
+            "in order, none twice: {acks:?}"
+        );
     });
 }
 
@@ -128,16 +166,77 @@ fn news_always_passes_at_once() {
         flow.data(far);
         let base = flow.ack();
         let cases = [
-            ("SYN", Seg { flags: SYN | ACK, port: 4001, ..base.clone() }),
-            ("FIN", Seg { flags: FIN | ACK, ..base.clone() }),
-            ("payload", Seg { payload: 4, ..base.clone() }),
-            ("unknown option", Seg { options: vec![253, 4, 0, 0], ..base.clone() }),
-            ("malformed option", Seg { options: vec![8, 1, 0, 0], ..base.clone() }),
-            ("SACK", Seg { options: sack(flow.next + 5000), ..base.clone() }),
-            ("RST", Seg { flags: RST | ACK, ..base.clone() }),
-            ("no ACK flag", Seg { flags: 0, ..base.clone() }),
-            ("URG", Seg { flags: ACK | 32, ..base.clone() }),
-            ("ECE", Seg { flags: ACK | 64, ..base }),
+            (
+                "SYN",
+                Seg {
+                    flags: SYN | ACK,
+                    port: 4001,
+                    ..base.clone()
+                },
+            ),
+            (
+                "FIN",
+                Seg {
+                    flags: FIN | ACK,
+                    ..base.clone()
+                },
+            ),
+            (
+                "payload",
+                Seg {
+                    payload: 4,
+                    ..base.clone()
+                },
+            ),
+            (
+                "unknown option",
+                Seg {
+                    options: vec![253, 4, 0, 0],
+                    ..base.clone()
+                },
+            ),
+            (
+                "malformed option",
+                Seg {
+                    options: vec![8, 1, 0, 0],
+                    ..base.clone()
+                },
+            ),
+            (
+                "SACK",
+                Seg {
+                    options: sack(flow.next + 5000),
+                    ..base.clone()
+                },
+            ),
+            (
+                "RST",
+                Seg {
+                    flags: RST | ACK,
+                    ..base.clone()
+                },
+            ),
+            (
+                "no ACK flag",
+                Seg {
+                    flags: 0,
+                    ..base.clone()
+                },
+            ),
+            (
+                "URG",
+                Seg {
+                    flags: ACK | 32,
+                    ..base.clone()
+                },
+            ),
+            (
+                "ECE",
+                Seg {
+                    flags: ACK | 64,
+                    ..base
+                },
+            ),
         ];
         for (name, seg) in cases {
             let before = stats(&a);
@@ -175,7 +274,10 @@ fn duplicates_all_leave() {
 fn a_dry_run_withholds_nothing_and_counts() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(Options { dry_run: true, ..options(Attach::Tcx) });
+        let a = attach(Options {
+            dry_run: true,
+            ..options(Attach::Tcx)
+        });
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
         for _ in 0..64 {
@@ -197,9 +299,19 @@ fn a_dry_run_withholds_nothing_and_counts() {
 fn no_slot_fails_open() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(Options { slots: 1, ..options(Attach::Tcx) });
+        let a = attach(Options {
+            slots: 1,
+            ..options(Attach::Tcx)
+        });
         let mut one = started(near, far, Seg::ack(0));
-        let mut two = started(near, far, Seg { port: 4001, ..Seg::ack(0) });
+        let mut two = started(
+            near,
+            far,
+            Seg {
+                port: 4001,
+                ..Seg::ack(0)
+            },
+        );
         let before = stats(&a);
         one.data(far);
         two.data(far);
@@ -239,7 +351,11 @@ fn a_silent_user_space_fails_open() {
         std::thread::sleep(ms(250));
         flow.data(far);
         near.send(&flow.ack().frame());
-        assert_eq!(stats(&a).withheld, now.withheld + 1, "and is believed again");
+        assert_eq!(
+            stats(&a).withheld,
+            now.withheld + 1,
+            "and is believed again"
+        );
     });
 }
 
@@ -247,16 +363,36 @@ fn a_silent_user_space_fails_open() {
 fn more_flows_than_the_map_holds() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(Options { max_flows: 128, ..options(Attach::Tcx) });
+        let a = attach(Options {
+            max_flows: 128,
+            ..options(Attach::Tcx)
+        });
         let mut sent = 0;
         for port in 10_000..14_000 {
-            near.send(&Seg { port, ..Seg::ack(5000) }.frame());
+            near.send(
+                &Seg {
+                    port,
+                    ..Seg::ack(5000)
+                }
+                .frame(),
+            );
             sent += 1;
         }
-        assert_eq!(far.tcp(ms(100)).len(), sent, "every ACK of every flow leaves");
+        assert_eq!(
+            far.tcp(ms(100)).len(),
+            sent,
+            "every ACK of every flow leaves"
+        );
         // And the next one is thinned as ever.
         let before = stats(&a);
-        let mut flow = started(near, far, Seg { port: 9000, ..Seg::ack(0) });
+        let mut flow = started(
+            near,
+            far,
+            Seg {
+                port: 9000,
+                ..Seg::ack(0)
+            },
+        );
         flow.data(far);
         let last = flow.ack().frame();
         near.send(&last);
@@ -286,7 +422,10 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
         let now = stats(&a);
         let saved = now.packets_saved - before.packets_saved;
         assert_eq!(passed as u64 + saved, 64, "{now:#?}");
-        assert_eq!(now.reemitted - before.reemitted, now.release.sent - before.release.sent);
+        assert_eq!(
+            now.reemitted - before.reemitted,
+            now.release.sent - before.release.sent
+        );
     });
 }
 
@@ -332,7 +471,10 @@ fn a_tag_beside_the_frame_comes_back() {
         }
         common::ip("link set awbr up");
         std::thread::sleep(ms(50));
-        let a = attach(Options { position: Position::Router, ..options(Attach::Tcx) });
+        let a = attach(Options {
+            position: Position::Router,
+            ..options(Attach::Tcx)
+        });
         let mut flow = started(near, far, Seg::ack(0));
         for _ in 0..10 {
             let before = stats(&a);
@@ -359,14 +501,18 @@ fn at_a_sender_the_ack_comes_back_in() {
         pair.run(|near, far| {
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
             for c in ["all", "aw0", "aw2"] {
-                std::fs::write(format!("/proc/sys/net/ipv4/conf/{c}/rp_filter"), "0").expect("sysctl");
+                std::fs::write(format!("/proc/sys/net/ipv4/conf/{c}/rp_filter"), "0")
+                    .expect("sysctl");
             }
             common::ip("link set aw0 address 02:00:00:00:00:12");
             common::ip("addr add 198.19.0.1/24 dev aw2");
             common::ip("neigh add 198.19.0.9 lladdr 02:00:00:00:00:99 dev aw2");
             common::ip("route add 198.18.0.2/32 via 198.19.0.9");
             common::ip("route add 198.18.0.1/32 dev aw0");
-            let a = attach(Options { position: Position::Sender, ..options(attach_by) });
+            let a = attach(Options {
+                position: Position::Sender,
+                ..options(attach_by)
+            });
             // Data leaves by aw0, its ACKs come in by aw0.
             let mut flow = started(far, near, Seg::ack(0));
             out.drain(ms(20));
@@ -386,4 +532,41 @@ fn at_a_sender_the_ack_comes_back_in() {
             a.detach().expect("detach");
         });
     }
+}
+
+#[test]
+fn a_link_without_a_header() {
+    use std::io::{Read, Write};
+
+    let _alone = alone();
+    let ipv4 = 0x0800_u16.to_be();
+    common::Netns::new().run(|| {
+        let mut far = common::tun("aw0");
+        let mut arrive = far.try_clone().expect("a second descriptor");
+        let near = Wire::open("aw0");
+        let a = attach(options(Attach::Auto));
+        let mut read = |how_long| {
+            std::thread::sleep(how_long);
+            let mut packets = Vec::new();
+            let mut buffer = [0; 2048];
+            while let Ok(n) = far.read(&mut buffer) {
+                packets.push(buffer[..n].to_vec());
+            }
+            packets.retain(|p| p.get(9) == Some(&6));
+            packets
+        };
+        for round in 0..40_u32 {
+            let before = stats(&a);
+            let data = Seg::data(1000 + 1000 * round, 1000).frame();
+            arrive.write_all(&data[14..]).expect("write");
+            let ack = Seg::ack(2000 + 1000 * round).frame()[14..].to_vec();
+            near.send_as(&ack, ipv4);
+            let got = read(ms(10));
+            assert_eq!(got, [ack], "round {round}");
+            let now = stats(&a);
+            if round > 15 {
+                assert_eq!(now.reemitted, before.reemitted + 1, "round {round}");
+            }
+        }
+    });
 }

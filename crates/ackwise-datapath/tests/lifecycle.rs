@@ -22,7 +22,9 @@ fn attach(o: Options) -> Attachment {
 }
 
 fn refused(o: Options) -> Error {
-    Attachment::attach(o).map(|_| ()).expect_err("it must be refused")
+    Attachment::attach(o)
+        .map(|_| ())
+        .expect_err("it must be refused")
 }
 
 /// This test again, in a process of its own whose namespaces are its own affair.
@@ -41,8 +43,14 @@ fn every_policy_passes_the_verifier() {
     let _alone = alone();
     for policy in ackwise_policy::Policy::all() {
         let o = Options::new("lo", ackwise_policy::Config::new(policy));
-        for (link, clsact, dry_run) in [(sys::AW_LINK_ETHERNET, false, false), (sys::AW_LINK_IP, true, true)] {
-            let o = Options { dry_run, ..o.clone() };
+        for (link, clsact, dry_run) in [
+            (sys::AW_LINK_ETHERNET, false, false),
+            (sys::AW_LINK_IP, true, true),
+        ] {
+            let o = Options {
+                dry_run,
+                ..o.clone()
+            };
             match Programs::load(&o, 1, link, clsact) {
                 Ok(_) => {}
                 Err(Error::Capability(e)) => assert!(!e.missing.is_empty()),
@@ -58,7 +66,11 @@ fn a_second_attach_is_told_who_is_there() {
     Pair::new().run(|_, _| {
         let first = attach(options(Attach::Auto));
         match refused(options(Attach::Auto)) {
-            Error::Held { ifname, pid, policy } => {
+            Error::Held {
+                ifname,
+                pid,
+                policy,
+            } => {
                 assert_eq!((ifname.as_str(), pid), ("aw0", std::process::id()));
                 assert_eq!(policy, "every-n:n=8,warm=0");
             }
@@ -73,20 +85,35 @@ fn a_second_attach_is_told_who_is_there() {
 fn the_control_socket_answers() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        assert!(matches!(control::status("aw0", 1), Err(Error::NotAttached(_))));
+        assert!(matches!(
+            control::status("aw0", 1),
+            Err(Error::NotAttached(_))
+        ));
         let a = attach(options(Attach::Auto));
         Flow::start(near, far, Seg::ack(0));
         let listed = control::list().expect("list");
-        assert!(listed.iter().any(|h| h.ifname == "aw0" && h.pid == std::process::id()), "{listed:?}");
+        assert!(
+            listed
+                .iter()
+                .any(|h| h.ifname == "aw0" && h.pid == std::process::id()),
+            "{listed:?}"
+        );
         let status = control::status("aw0", 10).expect("status");
         assert_eq!(status.stats.ifname, "aw0");
         assert_eq!(status.flows.len(), 1);
         assert_eq!(status.flows[0].data_sender, "198.18.0.2:80");
-        assert!(status.stats.memory_bytes > 1 << 20, "{:?}", status.stats.memory);
+        assert!(
+            status.stats.memory_bytes > 1 << 20,
+            "{:?}",
+            status.stats.memory
+        );
         let last = control::detach("aw0").expect("detach").expect("counters");
         assert!(last.acks >= 16);
         assert_eq!(a.wait(ms(100)), Some(Ended::Detached));
-        assert!(matches!(control::status("aw0", 1), Err(Error::NotAttached(_))));
+        assert!(matches!(
+            control::status("aw0", 1),
+            Err(Error::NotAttached(_))
+        ));
         assert_eq!(a.detach().expect("again").acks, last.acks);
     });
 }
@@ -161,8 +188,14 @@ fn errors_say_what_and_where() {
 fn without_capabilities_it_says_which() {
     let _alone = (!is_child("nocaps")).then(alone);
     if !is_child("nocaps") {
-        let out = child("without_capabilities_it_says_which", "nocaps").output().expect("child");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let out = child("without_capabilities_it_says_which", "nocaps")
+            .output()
+            .expect("child");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         return;
     }
     // SAFETY: setresuid of this thread's process; the child has nothing else to do.
@@ -170,10 +203,16 @@ fn without_capabilities_it_says_which() {
         assert_eq!(libc::setresgid(65534, 65534, 65534), 0);
         assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
     }
-    match refused(Options { ifname: "lo".into(), ..options(Attach::Auto) }) {
+    match refused(Options {
+        ifname: "lo".into(),
+        ..options(Attach::Auto)
+    }) {
         e @ Error::Permission { .. } => {
             let text = e.to_string();
-            assert!(text.contains("CAP_BPF") && text.contains("CAP_NET_ADMIN"), "{text}");
+            assert!(
+                text.contains("CAP_BPF") && text.contains("CAP_NET_ADMIN"),
+                "{text}"
+            );
         }
         e => panic!("{e}"),
     }
@@ -183,8 +222,14 @@ fn without_capabilities_it_says_which() {
 fn without_the_kernels_btf_it_works() {
     let _alone = (!is_child("nobtf")).then(alone);
     if !is_child("nobtf") {
-        let out = child("without_the_kernels_btf_it_works", "nobtf").output().expect("child");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let out = child("without_the_kernels_btf_it_works", "nobtf")
+            .output()
+            .expect("child");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         return;
     }
     // In a mount namespace of this thread, which all it starts inherit.
@@ -193,11 +238,23 @@ fn without_the_kernels_btf_it_works() {
         assert_eq!(libc::unshare(libc::CLONE_NEWNS | libc::CLONE_FS), 0);
         let none = c"none".as_ptr();
         assert_eq!(
-            libc::mount(none, c"/".as_ptr(), std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE, std::ptr::null()),
+            libc::mount(
+                none,
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null()
+            ),
             0
         );
         assert_eq!(
-            libc::mount(none, c"/sys/kernel/btf".as_ptr(), c"tmpfs".as_ptr(), 0, std::ptr::null()),
+            libc::mount(
+                none,
+                c"/sys/kernel/btf".as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                std::ptr::null()
+            ),
             0,
             "{}",
             std::io::Error::last_os_error()
@@ -272,7 +329,14 @@ fn only_matching_flows_are_touched() {
         let a = attach(o);
         for (port, touched) in [(4000, true), (4001, false)] {
             let before = a.stats().expect("stats");
-            let mut flow = Flow::start(near, far, Seg { port, ..Seg::ack(0) });
+            let mut flow = Flow::start(
+                near,
+                far,
+                Seg {
+                    port,
+                    ..Seg::ack(0)
+                },
+            );
             flow.data(far);
             near.send(&flow.ack().frame());
             far.drain(ms(15));

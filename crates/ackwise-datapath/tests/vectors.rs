@@ -34,8 +34,14 @@ fn the_kernel_reads_what_the_vectors_read() {
         .unwrap_or_else(|e| panic!("{e}"));
     let mut compared = 0;
     for (link, raw) in [
-        (ackwise_policy::LinkKind::Ethernet, ackwise_datapath::sys::AW_LINK_ETHERNET),
-        (ackwise_policy::LinkKind::Ip, ackwise_datapath::sys::AW_LINK_IP),
+        (
+            ackwise_policy::LinkKind::Ethernet,
+            ackwise_datapath::sys::AW_LINK_ETHERNET,
+        ),
+        (
+            ackwise_policy::LinkKind::Ip,
+            ackwise_datapath::sys::AW_LINK_IP,
+        ),
     ] {
         let o = ackwise_datapath::Options::new("lo", "none".parse().expect("a policy"));
         let programs = Programs::load(&o, 1, raw, false).unwrap_or_else(|e| panic!("{e}"));

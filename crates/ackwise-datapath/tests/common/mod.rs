@@ -15,7 +15,8 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Two cores cannot time two tests at once. Also the place where root is asked for.
 pub fn alone() -> MutexGuard<'static, ()> {
     // SAFETY: no arguments, cannot fail.
-    assert_eq!(unsafe { libc::geteuid() }, 0, "these tests load BPF programs: run them as root");
+    let user = unsafe { libc::geteuid() };
+    assert_eq!(user, 0, "these tests load BPF programs: run them as root");
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -25,7 +26,8 @@ impl Netns {
     pub fn new() -> Self {
         std::thread::spawn(|| {
             // SAFETY: only this thread changes its namespace.
-            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "{}", io::Error::last_os_error());
+            let r = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            assert_eq!(r, 0, "{}", io::Error::last_os_error());
             let ns = Self(File::open("/proc/thread-self/ns/net").expect("own namespace"));
             ip("link set lo up");
             ns
@@ -55,7 +57,10 @@ impl Netns {
     /// A veth pair: `here` in this namespace, `there` in the other, both up.
     pub fn veth(&self, here: &str, other: &Netns, there: &str) {
         self.run(|| {
-            ip(&format!("link add {here} type veth peer name {there} netns {}", other.path()));
+            ip(&format!(
+                "link add {here} type veth peer name {there} netns {}",
+                other.path()
+            ));
             quiet(here);
         });
         other.run(|| quiet(there));
@@ -65,7 +70,10 @@ impl Netns {
 /// Up, and silent: no router solicitations between the packets of a test.
 fn quiet(name: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0");
-    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
+    let _ = std::fs::write(
+        format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"),
+        "0",
+    );
     ip(&format!("link set {name} up"));
 }
 
@@ -120,7 +128,13 @@ impl Wire {
         assert!(index > 0, "no {ifname}");
         let all = (libc::ETH_P_ALL as u16).to_be();
         // SAFETY: no pointers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(all)) };
+        let fd = unsafe {
+            libc::socket(
+                libc::AF_PACKET,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+                i32::from(all),
+            )
+        };
         assert!(fd >= 0, "{}", io::Error::last_os_error());
         // SAFETY: a fresh descriptor.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -130,14 +144,36 @@ impl Wire {
         unsafe {
             let p = |v: &i32| std::ptr::from_ref(v).cast();
             let size = size_of::<i32>() as u32;
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, p(&on), size);
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, p(&room), size);
-            libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_AUXDATA, p(&on), size);
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_TIMESTAMPNS,
+                p(&on),
+                size,
+            );
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_RCVBUFFORCE,
+                p(&room),
+                size,
+            );
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_AUXDATA,
+                p(&on),
+                size,
+            );
             let mut a: libc::sockaddr_ll = zeroed();
             a.sll_family = libc::AF_PACKET as u16;
             a.sll_protocol = all;
             a.sll_ifindex = index;
-            let r = libc::bind(fd.as_raw_fd(), (&raw const a).cast(), size_of::<libc::sockaddr_ll>() as u32);
+            let r = libc::bind(
+                fd.as_raw_fd(),
+                (&raw const a).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            );
             assert_eq!(r, 0, "{}", io::Error::last_os_error());
         }
         Self { fd, index }
@@ -146,20 +182,31 @@ impl Wire {
     pub fn mark(&self, mark: u32) {
         // SAFETY: a pointer to an integer of the size given.
         let r = unsafe {
-            libc::setsockopt(self.fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MARK, (&raw const mark).cast(), 4)
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MARK,
+                (&raw const mark).cast(),
+                4,
+            )
         };
         assert_eq!(r, 0);
     }
 
     /// Returns when it was sent.
     pub fn send(&self, frame: &[u8]) -> Duration {
+        self.send_as(frame, u16::from_ne_bytes([frame[12], frame[13]]))
+    }
+
+    /// With a protocol of its own: on links without a header.
+    pub fn send_as(&self, frame: &[u8], protocol: u16) -> Duration {
         let at = realtime();
         // SAFETY: a valid address and buffer.
         let n = unsafe {
             let mut a: libc::sockaddr_ll = zeroed();
             a.sll_family = libc::AF_PACKET as u16;
             a.sll_ifindex = self.index;
-            a.sll_protocol = u16::from_ne_bytes([frame[12], frame[13]]);
+            a.sll_protocol = protocol;
             libc::sendto(
                 self.fd.as_raw_fd(),
                 frame.as_ptr().cast(),
@@ -199,7 +246,10 @@ impl Wire {
         // SAFETY: all pointers are valid for the call; the control buffer is aligned.
         unsafe {
             let mut from: libc::sockaddr_ll = zeroed();
-            let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+            let mut part = libc::iovec {
+                iov_base: bytes.as_mut_ptr().cast(),
+                iov_len: bytes.len(),
+            };
             let mut m: libc::msghdr = zeroed();
             m.msg_name = (&raw mut from).cast();
             m.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
@@ -217,7 +267,9 @@ impl Wire {
             let mut tag = None;
             while !c.is_null() {
                 if (*c).cmsg_level == libc::SOL_PACKET && (*c).cmsg_type == libc::PACKET_AUXDATA {
-                    let aux = libc::CMSG_DATA(c).cast::<libc::tpacket_auxdata>().read_unaligned();
+                    let aux = libc::CMSG_DATA(c)
+                        .cast::<libc::tpacket_auxdata>()
+                        .read_unaligned();
                     if aux.tp_status & libc::TP_STATUS_VLAN_VALID != 0 {
                         tag = Some(aux.tp_vlan_tci);
                     }
@@ -228,7 +280,12 @@ impl Wire {
                 c = libc::CMSG_NXTHDR(&raw const m, c);
             }
             let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
-            Some(Frame { at, outgoing, tag, bytes })
+            Some(Frame {
+                at,
+                outgoing,
+                tag,
+                bytes,
+            })
         }
     }
 }
@@ -261,11 +318,27 @@ pub const ACK: u8 = 16;
 
 impl Seg {
     pub fn ack(ack: u32) -> Self {
-        Self { v6: false, acks: true, port: 4000, seq: 1, ack, flags: ACK, window: 1000, options: Vec::new(), payload: 0 }
+        Self {
+            v6: false,
+            acks: true,
+            port: 4000,
+            seq: 1,
+            ack,
+            flags: ACK,
+            window: 1000,
+            options: Vec::new(),
+            payload: 0,
+        }
     }
 
     pub fn data(seq: u32, payload: usize) -> Self {
-        Self { acks: false, seq, ack: 1, payload, ..Self::ack(1) }
+        Self {
+            acks: false,
+            seq,
+            ack: 1,
+            payload,
+            ..Self::ack(1)
+        }
     }
 
     pub fn frame(&self) -> Vec<u8> {
@@ -298,7 +371,11 @@ impl Seg {
             f[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
         }
         let at = f.len();
-        let (from, to) = if self.acks { (self.port, 80) } else { (80, self.port) };
+        let (from, to) = if self.acks {
+            (self.port, 80)
+        } else {
+            (80, self.port)
+        };
         f.extend(from.to_be_bytes());
         f.extend(to.to_be_bytes());
         f.extend(self.seq.to_be_bytes());
@@ -319,7 +396,10 @@ impl Seg {
         let (l4, end) = match f.get(12..14)? {
             [8, 0] if f.get(23) == Some(&6) => {
                 let ihl = usize::from(f[14] & 15) * 4;
-                (14 + ihl, 14 + usize::from(u16::from_be_bytes([f[16], f[17]])))
+                (
+                    14 + ihl,
+                    14 + usize::from(u16::from_be_bytes([f[16], f[17]])),
+                )
             }
             [0x86, 0xdd] if f.get(20) == Some(&6) => {
                 (54, 54 + usize::from(u16::from_be_bytes([f[18], f[19]])))
@@ -411,16 +491,51 @@ impl Flow {
 
     /// One data segment in order.
     pub fn data(&mut self, far: &Wire) {
-        far.send(&Seg { acks: false, seq: self.next, ack: 1, payload: 1000, ..self.like.clone() }.frame());
+        far.send(
+            &Seg {
+                acks: false,
+                seq: self.next,
+                ack: 1,
+                payload: 1000,
+                ..self.like.clone()
+            }
+            .frame(),
+        );
         self.next = self.next.wrapping_add(1000);
     }
 
     /// The ACK of all data so far.
     pub fn ack(&self) -> Seg {
-        Seg { ack: self.next, ..self.like.clone() }
+        Seg {
+            ack: self.next,
+            ..self.like.clone()
+        }
     }
 }
 
 pub fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
+}
+
+/// A TUN device, up, whose far end is the descriptor.
+pub fn tun(name: &str) -> File {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")
+        .expect("/dev/net/tun");
+    // SAFETY: a zeroed ifreq with a short name and flags is valid.
+    unsafe {
+        let mut r: libc::ifreq = zeroed();
+        for (to, from) in r.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        r.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
+        let e = libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut r);
+        assert_eq!(e, 0, "{}", io::Error::last_os_error());
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
+    }
+    quiet(name);
+    file
 }
