@@ -48,11 +48,18 @@ test: setup ## set up, build, run every test and a minute of fuzzing (root)
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
 
+# Packages whose integration tests need no root.
+ROOTLESS := ackwise-policy ackwise-net ackwise-scenario ackwise-report
+
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
+	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
+	$(NICE) $(CARGO) test --locked -p ackwise --test arguments
 	policy/check.sh
 
 lint: setup ## formatting, clippy, shellcheck, and the freestanding check of policy/
+	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
+		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
 	$(NICE) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	clang-format-19 --dry-run -Werror $(C_FILES)
@@ -64,7 +71,8 @@ fmt: ## format Rust and C in place
 	clang-format-19 -i $(C_FILES)
 
 bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
-	$(ACKWISE) bench
+	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
+	REPORT=$(REPORT) scripts/bench $(ACKWISE)
 
 install: build ## install the command and its systemd unit under PREFIX
 	install -D -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise

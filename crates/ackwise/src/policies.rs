@@ -77,28 +77,23 @@ pub fn show(args: &PoliciesArgs, format: Format) -> anyhow::Result<()> {
 }
 
 fn all(policies: &[Entry]) -> String {
-    let row = |p: &Entry| {
-        let parameters: Vec<_> = p
+    let widest = policies.iter().map(|p| p.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for p in policies {
+        let parameters: String = p
             .parameters
             .iter()
-            .map(|q| format!("{}={}", q.name, q.default))
+            .map(|q| format!(" {}={}", q.name, q.default))
             .collect();
-        vec![
-            p.name.to_owned(),
-            p.summary.to_owned(),
-            parameters.join(" "),
-        ]
-    };
-    let mut rows = vec![
-        ["POLICY", "WHAT IT DOES", "PARAMETERS (--set)"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    rows.extend(policies.iter().map(row));
-    format!(
-        "{}\nackwise policies NAME shows one with its source and bounds.\n",
-        text::columns(&rows, &[])
-    )
+        out.push_str(&format!("{:widest$}  {}\n", p.name, p.summary));
+        out.push_str(&format!("{:widest$}  source: {}\n", "", p.source));
+        if !parameters.is_empty() {
+            out.push_str(&format!("{:widest$}  --set{parameters}\n", ""));
+        }
+        out.push('\n');
+    }
+    out.push_str("ackwise policies NAME shows one with its parameters and their bounds.\n");
+    out
 }
 
 fn one(p: &Entry) -> String {

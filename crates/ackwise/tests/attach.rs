@@ -180,10 +180,6 @@ fn metrics_are_served_while_it_runs() {
         return;
     }
     let net = Net::new();
-    must(&format!(
-        "ip -n {} addr add 127.0.0.1/8 dev lo",
-        net.receiver
-    ));
     let attached = net.attach(&[&EVERY_4[..], &["--metrics", "127.0.0.1:0"]].concat());
     let address = attached.started["metrics"].as_str().unwrap().to_owned();
     net.download(1);

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -161,13 +163,13 @@ impl Net {
     /// Data from sender to receiver for some seconds: bytes that arrived.
     pub fn download(&self, seconds: u32) -> u64 {
         let server = inside(&self.sender, "iperf3")
-            .args(["-s", "-1"])
+            .arg("-s")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let _server = Kill(server);
-        let got = until("the iperf3 server", Duration::from_secs(20), || {
+        until("a download", Duration::from_secs(20), || {
             // iperf3 has no bound of its own once it is connected.
             let out = self
                 .in_receiver("timeout")
@@ -182,32 +184,49 @@ impl Net {
                 .args(["-b", "100M", "-t", &seconds.to_string()])
                 .output()
                 .unwrap();
-            out.status.success().then_some(out.stdout)
-        });
-        let report: Value = serde_json::from_slice(&got).unwrap();
-        report["end"]["sum_received"]["bytes"].as_u64().unwrap()
+            let report: Value = serde_json::from_slice(&out.stdout).ok()?;
+            report["end"]["sum_received"]["bytes"].as_u64()
+        })
     }
 
-    /// What is attached to the receiver's interface, as bpftool sees it.
+    /// How many programs are attached to the receiver's interface, seen from outside.
     pub fn programs(&self) -> usize {
+        let Self {
+            receiver, iface, ..
+        } = self;
         let out = must(&format!(
-            "ip netns exec {} bpftool -j net show dev {}",
-            self.receiver, self.iface
+            "ip netns exec {receiver} bpftool -j net show dev {iface}"
         ));
         let shown: Value = serde_json::from_str(&out).unwrap();
-        let tc = shown[0]["tc"].as_array().map_or(0, Vec::len);
-        // bpftool of Debian 12 does not know tcx: ask for links as well.
-        let index = must(&format!(
-            "ip -n {} -o link show {}",
-            self.receiver, self.iface
-        ));
-        let index: u64 = index.split(':').next().unwrap().parse().unwrap();
-        let links: Value = serde_json::from_str(&must("bpftool -j link show")).unwrap_or_default();
-        let mine = |l: &&Value| l["ifindex"].as_u64() == Some(index);
-        tc + links
-            .as_array()
-            .map_or(0, |l| l.iter().filter(mine).count())
+        let filters = shown[0]["tc"].as_array().map_or(0, Vec::len);
+        // Debian 12's bpftool does not know tcx. Such a link lives as long as a file
+        // descriptor, and the kernel says there what it is attached to.
+        let out = must(&format!("ip -n {receiver} -o link show {iface}"));
+        let index = out.split(':').next().unwrap().to_owned();
+        filters + tcx_links(&index, Path::new("/run/netns").join(receiver).as_path())
     }
+}
+
+fn tcx_links(ifindex: &str, netns: &Path) -> usize {
+    // Indices are those of a namespace: only its own processes count.
+    let inode = |path: &Path| std::fs::metadata(path).map(|m| m.ino()).ok();
+    let netns = inode(netns).unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let descriptors = processes
+        .filter(|p| inode(&p.path().join("ns/net")) == Some(netns))
+        .filter_map(|p| std::fs::read_dir(p.path().join("fdinfo")).ok())
+        .flat_map(|dir| dir.flatten());
+    descriptors
+        .filter_map(|f| std::fs::read_to_string(f.path()).ok())
+        .filter(|info| {
+            let field = |name| {
+                info.lines()
+                    .find_map(|l| l.strip_prefix(name))
+                    .map(str::trim)
+            };
+            field("link_type:") == Some("tcx") && field("ifindex:") == Some(ifindex)
+        })
+        .count()
 }
 
 impl Drop for Net {
