@@ -188,7 +188,7 @@ fn read_holder(path: &Path) -> Option<Holder> {
 /// Answers on the socket until it is dropped.
 pub(crate) struct Server {
     stop: Arc<AtomicBool>,
-    path: PathBuf,
+    listener: UnixListener,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -200,10 +200,11 @@ impl Server {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(registry(&path))?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
+        let accepting = listener.try_clone().map_err(registry(&path))?;
         let thread = std::thread::Builder::new()
             .name("ackwise-control".into())
             .spawn(move || {
-                for stream in listener.incoming() {
+                for stream in accepting.incoming() {
                     if seen.load(Ordering::Acquire) {
                         return;
                     }
@@ -216,7 +217,7 @@ impl Server {
             .map_err(Error::system("starting the control thread"))?;
         Ok(Self {
             stop,
-            path,
+            listener,
             thread: Some(thread),
         })
     }
@@ -225,14 +226,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // A connection of our own wakes the thread up.
-        let woken = UnixStream::connect(&self.path).is_ok();
-        if let Some(thread) = self.thread.take()
-            && woken
-        {
+        // The thread sits in accept(), which this makes fail.
+        // SAFETY: a valid descriptor.
+        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.path);
+        // The socket's name went with the claim; it may be somebody else's by now.
     }
 }
 
@@ -281,10 +281,16 @@ pub fn list() -> Result<Vec<Holder>, Error> {
         let Ok(file) = File::open(&path) else {
             continue;
         };
-        if try_lock(&file).is_ok_and(|free| !free)
-            && let Some(holder) = read_holder(&path)
-        {
-            holders.push(holder);
+        let holder = read_holder(&path);
+        match try_lock(&file) {
+            Ok(false) => holders.extend(holder),
+            // Left by a process that was killed. What it says of a qdisc is still
+            // wanted by whoever clears up; anything else is litter.
+            Ok(true) if holder.is_some_and(|h| !h.made_clsact) => {
+                let _ = fs::remove_file(path.with_extension("sock"));
+                let _ = fs::remove_file(&path);
+            }
+            _ => {}
         }
     }
     holders.sort_by(|a, b| (a.netns, &a.ifname).cmp(&(b.netns, &b.ifname)));
