@@ -198,7 +198,6 @@ fn watch(
             let text = summary::line(&before, &now, took);
             if watched {
                 line.set_message(text.clone());
-                line.tick();
             }
             if beat_now {
                 notifier.alive(&text);

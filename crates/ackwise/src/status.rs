@@ -9,6 +9,9 @@ use serde::Serialize;
 use crate::cli::{DetachArgs, Format, StatusArgs};
 use crate::text;
 
+/// As many flows are looked at, in search of the busiest.
+const MOST_FLOWS: usize = 65_536;
+
 #[derive(Serialize)]
 struct Attachment {
     interface: String,
@@ -50,7 +53,11 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let attachments: Vec<_> = match &args.interface {
         Some(interface) => {
             let holder = control::holder(interface)?;
-            let status = control::status_of(&holder, args.flows)?;
+            // They come in no order: to show the busiest, all must be seen.
+            let all = if args.flows > 0 { MOST_FLOWS } else { 0 };
+            let mut status = control::status_of(&holder, all)?;
+            status.flows.sort_by_key(|f| std::cmp::Reverse(f.acks));
+            status.flows.truncate(args.flows);
             vec![Attachment::new(holder, Ok(status))]
         }
         None => control::list()?
@@ -89,17 +96,14 @@ fn listing(attachments: &[Attachment]) -> String {
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for a in attachments {
+        let policy = a.policy.split(':').next().unwrap_or_default();
         let mut row = vec![
             if a.netns == here {
                 a.interface.clone()
             } else {
                 format!("{} (netns {})", a.interface, a.netns)
             },
-            if a.dry_run {
-                format!("{} (dry run)", a.policy)
-            } else {
-                a.policy.clone()
-            },
+            format!("{policy}{}", if a.dry_run { " (dry run)" } else { "" }),
             a.pid.to_string(),
         ];
         match (&a.stats, &a.error) {
@@ -139,9 +143,11 @@ fn in_full(a: &Attachment) -> String {
         out.push_str(&format!("attached by clsact: {why}\n\n"));
     }
     out.push_str(&totals(s));
-    out.push_str("\nWhat became of segments of the ACK direction:\n");
     let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();
     reasons.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), (*name).clone()));
+    if !reasons.is_empty() {
+        out.push_str("\nWhat became of segments of the ACK direction:\n");
+    }
     let rows: Vec<_> = reasons
         .iter()
         .map(|(name, n)| vec![format!("  {name}"), n.to_string(), share(**n, s.acks)])

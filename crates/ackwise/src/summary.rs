@@ -17,18 +17,14 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
         "ACKs/s {} in, {} {}, {} re-emitted; {} saved; {} flows",
         per_s(seen),
         per_s(grown(|s| s.withheld)),
-        if now.dry_run {
-            "would be withheld"
-        } else {
-            "withheld"
-        },
+        if now.dry_run { "to hold" } else { "held" },
         per_s(grown(|s| s.reemitted)),
         share(grown(|s| s.packets_saved), seen),
         text::count(now.flows_created as f64),
     );
     if now.lateness.count > 0 {
         line.push_str(&format!(
-            "; past the bound p50 {} p99 {}",
+            "; late p50 {} p99 {}",
             text::micros(now.lateness.p50_us as f64),
             text::micros(now.lateness.p99_us as f64),
         ));
@@ -65,7 +61,7 @@ mod tests {
         };
         assert_eq!(
             line(&before, &now, Duration::from_secs(2)),
-            "ACKs/s 1.00k in, 800 withheld, 50 re-emitted; 75.0 % saved; 3 flows"
+            "ACKs/s 1.00k in, 800 held, 50 re-emitted; 75.0 % saved; 3 flows"
         );
         let dry = Stats {
             dry_run: true,
@@ -73,7 +69,7 @@ mod tests {
         };
         assert_eq!(
             line(&dry, &dry, Duration::from_secs(1)),
-            "ACKs/s 0 in, 0 would be withheld, 0 re-emitted; - saved; 0 flows"
+            "ACKs/s 0 in, 0 to hold, 0 re-emitted; - saved; 0 flows"
         );
     }
 }
