@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use common::{ackwise, outcome, root, unpack};
+use common::{ackwise, outcome, unpack};
 use serde_json::Value;
 
 /// Ends with 2, prints nothing on standard output, and says this on standard error.
@@ -100,18 +100,6 @@ fn matches_and_choices() {
     refused(&["status", "--flows", "3"], &["INTERFACE"]);
     refused(&["atach", "lo"], &["attach"]);
     refused(&[], &["Usage"]);
-}
-
-#[test]
-fn an_interface_that_is_not_there() {
-    if root() {
-        refused(&["attach", "nosuch0"], &["nosuch0", "ip link"]);
-        refused(
-            &["attach", "a-name-that-is-far-too-long"],
-            &["a-name-that-is-far-too-long"],
-        );
-        refused(&["attach", ""], &["interface"]);
-    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Net, must, root, until};
+use common::{Net, must, outcome, root, until};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -34,9 +34,7 @@ fn count(v: &Value, key: &str) -> u64 {
 
 #[test]
 fn it_thins_and_tells_and_ends_on_sigterm() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let attached = net.attach(&EVERY_4);
     assert_eq!(attached.started["interface"], net.iface.as_str());
@@ -70,10 +68,22 @@ fn it_thins_and_tells_and_ends_on_sigterm() {
 }
 
 #[test]
-fn a_second_attach_is_refused_and_detach_ends_the_first() {
-    if !root() {
-        return;
+fn an_interface_that_is_not_there_is_bad_input() {
+    root();
+    for (name, says) in [
+        ("nosuch0", "ip link"),
+        ("a-name-that-is-far-too-long", "a-name-that-is-far-too-long"),
+        ("", "interface"),
+    ] {
+        let (code, out, err) = outcome(&["attach", name]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains(says), "{err}");
     }
+}
+
+#[test]
+fn a_second_attach_is_refused_and_detach_ends_the_first() {
+    root();
     let net = Net::new();
     let attached = net.attach(&[]);
     let (code, _, err) = net.run(&["attach", &net.iface]);
@@ -103,9 +113,7 @@ fn a_second_attach_is_refused_and_detach_ends_the_first() {
 
 #[test]
 fn a_dry_run_counts_and_withholds_nothing() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let acks_on_wire = || -> u64 {
         let out = must(&format!(
@@ -132,9 +140,7 @@ fn a_dry_run_counts_and_withholds_nothing() {
 
 #[test]
 fn after_a_kill_everything_passes_and_nothing_is_in_the_way() {
-    if !root() {
-        return;
-    }
+    root();
     for mode in ["auto", "clsact"] {
         let net = Net::new();
         let attached = net.attach(&[&EVERY_4[..], &["--attach-mode", mode]].concat());
@@ -152,9 +158,7 @@ fn after_a_kill_everything_passes_and_nothing_is_in_the_way() {
 
 #[test]
 fn an_interface_that_goes_away_ends_it_with_an_error() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let attached = net.attach(&[]);
     must(&format!("ip -n {} link del {}", net.receiver, net.iface));
@@ -166,9 +170,7 @@ fn an_interface_that_goes_away_ends_it_with_an_error() {
 
 #[test]
 fn a_duration_ends_it_by_itself() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let attached = net.attach(&["--duration", "300ms"]);
     assert_eq!(attached.end(PATIENCE).0.code(), Some(0));
@@ -176,9 +178,7 @@ fn a_duration_ends_it_by_itself() {
 
 #[test]
 fn metrics_are_served_while_it_runs() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let attached = net.attach(&[&EVERY_4[..], &["--metrics", "127.0.0.1:0"]].concat());
     let address = attached.started["metrics"].as_str().unwrap().to_owned();
@@ -222,9 +222,7 @@ fn metrics_are_served_while_it_runs() {
 
 #[test]
 fn a_service_manager_hears_ready_alive_and_stopping() {
-    if !root() {
-        return;
-    }
+    root();
     let net = Net::new();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");

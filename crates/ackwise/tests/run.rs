@@ -15,9 +15,7 @@ const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/quick.
 
 #[test]
 fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
-    if !root() {
-        return;
-    }
+    root();
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (html, csv, json) = (path("page.html"), path("csv"), path("record.json"));
@@ -76,9 +74,7 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
 
 #[test]
 fn what_a_scenario_has_not_is_not_run() {
-    if !root() {
-        return;
-    }
+    root();
     for (option, value) in [("--arm", "frob*"), ("--cc", "frob"), ("--seed", "999")] {
         let (code, _, err) = outcome(&["run", QUICK, "--on", "live", option, value]);
         assert_eq!(code, 2, "{err}");
@@ -98,9 +94,7 @@ fn what_a_scenario_has_not_is_not_run() {
 
 #[test]
 fn an_interrupt_ends_it_soon_and_leaves_nothing() {
-    if !root() {
-        return;
-    }
+    root();
     let child = Command::new(env!("CARGO_BIN_EXE_ackwise"))
         .args(["run", QUICK, "--on", "live", "--duration", "60s"])
         .stdout(Stdio::piped())
