@@ -75,7 +75,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	REPORT=$(REPORT) scripts/bench $(ACKWISE)
 
 install: build ## install the command and its systemd unit under PREFIX
-	install -D -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
+	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
 	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/ackwise@.service \
 		> $(DESTDIR)$(UNITDIR)/ackwise@.service

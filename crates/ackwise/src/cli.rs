@@ -102,7 +102,7 @@ pub struct AttachArgs {
     #[arg(long = "match", value_name = "KEY=VALUE")]
     pub matches: Vec<String>,
 
-    /// Most flows to follow at a time; others pass untouched
+    /// Most flows to follow at a time; a new one takes the place of the least recently seen
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub max_flows: u32,
 
