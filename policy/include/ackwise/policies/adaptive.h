@@ -61,6 +61,16 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 	return aw_min(aw_max(e->srtt_us, e->min_rtt_us), AW_ADAPTIVE_RTT_SPAN * e->min_rtt_us);
 }
 
+/*
+ * T. Always shorter than the hold bound, so that an ACK leaves with the segment
+ * that it answers and not with a timer: one that leaves late makes the next look
+ * early, and a sender that measures delivery (BBR) takes that for bandwidth.
+ */
+AW_FN aw_u32 aw_adaptive_interval(const struct aw_cfg *c, const struct aw_event *e, aw_u32 rtt)
+{
+	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us - (e->hold_us >> 2));
+}
+
 /* Has the delivery rate stopped growing? Counts the bytes of one candidate. */
 AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c,
 			     const struct aw_event *e, aw_u32 now)
@@ -99,7 +109,7 @@ AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
 AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struct aw_cfg *c,
 					const struct aw_event *e, aw_u32 now)
 {
-	aw_u32 rtt = aw_adaptive_rtt(e), interval = aw_div32(rtt, c->param[0]);
+	aw_u32 rtt = aw_adaptive_rtt(e), interval = aw_adaptive_interval(c, e, rtt);
 	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * rtt);
 
 	if (!s->valid || now - s->seen_us > idle) {
