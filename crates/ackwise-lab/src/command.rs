@@ -50,8 +50,20 @@ pub fn ip_batch(namespace: Option<&str>, lines: &[String]) -> Result<(), LabErro
     let output = child
         .wait_with_output()
         .map_err(LabError::os("cannot wait for `ip`"))?;
-    let described = format!("{} <<< {}", describe("ip", &args), lines.join("; "));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let failed = failed_line(&said).and_then(|number| lines.get(number - 1));
+    args.truncate(args.len() - 2);
+    let described = match failed {
+        Some(line) => format!("{} {line}", describe("ip", &args)),
+        None => format!("{} -batch -", describe("ip", &args)),
+    };
     finish(&described, output).map(drop)
+}
+
+/// The line, from 1, that `ip` says it failed at: "Command failed -:11".
+fn failed_line(said: &str) -> Option<usize> {
+    let (_, number) = said.rsplit_once("Command failed -:")?;
+    number.trim().parse().ok().filter(|&number| number > 0)
 }
 
 fn describe<S: AsRef<OsStr>>(program: &str, args: &[S]) -> String {
@@ -94,6 +106,22 @@ mod tests {
             "{text}"
         );
         assert!(text.contains('3'), "{text}");
+    }
+
+    #[test]
+    fn the_line_that_failed_is_found() {
+        let said = "Error: something\nCommand failed -:11\n";
+        assert_eq!(failed_line(said), Some(11));
+        assert_eq!(failed_line("Command failed -:0"), None);
+        assert_eq!(failed_line("no idea"), None);
+    }
+
+    #[test]
+    fn a_batch_names_its_line() {
+        let lines = ["link show lo", "link show no-such-device"].map(str::to_owned);
+        let text = ip_batch(None, &lines).unwrap_err().to_string();
+        assert!(text.contains("`ip link show no-such-device`"), "{text}");
+        assert!(text.contains("does not exist"), "{text}");
     }
 
     #[test]

@@ -121,10 +121,8 @@ fn open(interface: &str) -> Result<OwnedFd, LabError> {
     )))?;
     // Protocol 0: nothing is received before the bind below.
     // SAFETY: no pointers are passed.
-    let fd = checked(
-        unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) },
-        "cannot open a packet socket",
-    )?;
+    let opened = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    let fd = checked(opened, "cannot open a packet socket")?;
     // SAFETY: the descriptor was just opened and is owned by nobody else.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // "Accept the first SNAP bytes": the only instruction.
@@ -157,16 +155,14 @@ fn open(interface: &str) -> Result<OwnedFd, LabError> {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index as i32;
     // SAFETY: the address is live and its length is its own.
-    checked(
-        unsafe {
-            libc::bind(
-                fd,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        },
-        "cannot bind a packet socket",
-    )?;
+    let bound = unsafe {
+        libc::bind(
+            fd,
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as u32,
+        )
+    };
+    checked(bound, "cannot bind a packet socket")?;
     Ok(socket)
 }
 

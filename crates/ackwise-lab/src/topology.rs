@@ -215,7 +215,7 @@ impl Topology {
             }
             if let (Some(prefix), Some(via)) = (member.v6, via.v6) {
                 lines.push(format!(
-                    "-6 route add {prefix_64} via {via} dev {dev}",
+                    "route add {prefix_64} via {via} dev {dev}",
                     prefix_64 = net_v6(prefix)
                 ));
             }

@@ -32,7 +32,7 @@ const FIRST_PORT: u16 = 5001;
 const LEAD_NS: u64 = 100_000_000;
 /// How long flows may take to end after the scenario's duration. Full queues
 /// drain slowly, and retransmission timers back off.
-const DRAIN_NS: u64 = 60_000_000_000;
+const DRAIN_NS: u64 = 30_000_000_000;
 /// How often the world is looked at while flows run.
 const TICK: Duration = Duration::from_millis(20);
 /// How often an observer hears that time has passed.
@@ -75,6 +75,7 @@ pub(super) fn run_one(
     let limits = Limits {
         cancel: Arc::clone(&options.cancel),
         abort: Arc::default(),
+        failed: None,
         deadline_ns: stop_ns + DRAIN_NS,
     };
     let prepared = scenario
@@ -98,11 +99,17 @@ pub(super) fn run_one(
     let lives: Vec<Arc<Live>> = prepared.iter().map(|_| Arc::default()).collect();
     let subjects = subjects(scenario, &topology, &paths, &lives)?;
 
+    let dropped_before = dropped_by_interfaces(&topology);
     let softirq_before = softirq_seconds();
     let incidents = Incidents::new(scenario, options, &topology, start_ns);
     let interval_ns = nanos(scenario.record.interval).max(1);
     let sampling_done = AtomicBool::new(false);
     let (outcomes, seen, incident_errors) = thread::scope(|scope| {
+        // If the observer panics, the threads below must end all the same.
+        let release = Release {
+            abort: &limits.abort,
+            sampling_done: &sampling_done,
+        };
         let sampler =
             scope.spawn(|| sampler::sample(subjects, start_ns, interval_ns, &sampling_done));
         let flows: Vec<_> = prepared
@@ -127,7 +134,7 @@ pub(super) fn run_one(
                 });
             }
         }
-        sampling_done.store(true, Ordering::Relaxed);
+        drop(release);
         let outcomes: Vec<Outcome> = flows
             .into_iter()
             .map(|flow| flow.join().unwrap_or_else(|_| panicked()))
@@ -150,7 +157,7 @@ pub(super) fn run_one(
             Err(error) => errors.push(format!("the datapath on {}: {error}", attached.place)),
         }
     }
-    errors.extend(lost_before_emulator(scenario, &topology));
+    errors.extend(lost_before_links(scenario, &topology, &dropped_before));
     let wired = finish_wires(wires)?;
     drop(topology);
     Ok(assemble::record(Measured {
@@ -167,6 +174,19 @@ pub(super) fn run_one(
         interval_ns,
         errors,
     }))
+}
+
+/// Lets the threads of a run end, on every way out.
+struct Release<'a> {
+    abort: &'a AtomicBool,
+    sampling_done: &'a AtomicBool,
+}
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.abort.store(true, Ordering::Relaxed);
+        self.sampling_done.store(true, Ordering::Relaxed);
+    }
 }
 
 fn panicked() -> Outcome {
@@ -477,17 +497,12 @@ impl<'a> Incidents<'a> {
     }
 }
 
-/// Frames that a TAP device dropped because the emulator did not fetch them in
-/// time: they were lost on no link of the scenario.
-fn lost_before_emulator(scenario: &Scenario, topology: &Topology) -> Vec<String> {
-    let mut errors = Vec::new();
-    for (index, namespace) in topology.namespaces.iter().enumerate() {
-        let names: Vec<&str> = topology
-            .plan
-            .interfaces_of(index)
-            .map(|(_, interface)| interface.name.as_str())
-            .collect();
-        // A thread's own view: /proc/net/dev is of its namespace.
+/// How many packets each interface, by its index in the plan, has dropped
+/// instead of sending them.
+fn dropped_by_interfaces(topology: &Topology) -> Vec<u64> {
+    let mut dropped = vec![0; topology.plan.interfaces.len()];
+    for (node, namespace) in topology.namespaces.iter().enumerate() {
+        // A thread's own view: this file is of its namespace.
         let table = namespace.inside(|| {
             fs::read_to_string("/proc/thread-self/net/dev")
                 .map_err(LabError::os("cannot read /proc/thread-self/net/dev"))
@@ -496,21 +511,40 @@ fn lost_before_emulator(scenario: &Scenario, topology: &Topology) -> Vec<String>
             let Some((name, numbers)) = line.split_once(':') else {
                 continue;
             };
-            let dropped = numbers
+            let interface = topology
+                .plan
+                .interfaces_of(node)
+                .find(|(_, interface)| interface.name == name.trim());
+            let count = numbers
                 .split_whitespace()
                 .nth(11)
-                .and_then(|number| number.parse::<u64>().ok())
-                .unwrap_or(0);
-            if dropped > 0 && names.contains(&name.trim()) {
-                errors.push(format!(
-                    "{dropped} packets were dropped by the interface {} of {} before the link",
-                    name.trim(),
-                    scenario.nodes[index].name
-                ));
+                .and_then(|number| number.parse().ok());
+            if let (Some((index, _)), Some(count)) = (interface, count) {
+                dropped[index] = count;
             }
         }
     }
-    errors
+    dropped
+}
+
+/// Packets that an interface dropped during the run: an emulator did not fetch
+/// them in time, or the other end of a veth was full. They were lost on no
+/// link of the scenario.
+fn lost_before_links(scenario: &Scenario, topology: &Topology, before: &[u64]) -> Vec<String> {
+    dropped_by_interfaces(topology)
+        .iter()
+        .zip(before)
+        .zip(&topology.plan.interfaces)
+        .filter(|((now, before), _)| now > before)
+        .map(|((now, before), interface)| {
+            format!(
+                "{} packets were dropped by the interface {} of {} before the link",
+                now - before,
+                interface.name,
+                scenario.nodes[interface.node].name
+            )
+        })
+        .collect()
 }
 
 /// Seconds of softirq of the whole machine.

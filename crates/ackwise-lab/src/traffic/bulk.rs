@@ -97,6 +97,7 @@ fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &
         }
     })();
     if let Err(error) = ended {
+        limits.fail();
         outcome.errors.push(format!("receiving: {error}"));
     }
     let digested = tally.finish();
@@ -157,7 +158,10 @@ fn send(
         Ok(())
     })();
     match ended {
-        Err(error) => outcome.errors.push(error),
+        Err(error) => {
+            limits.fail();
+            outcome.errors.push(error);
+        }
         Ok(()) if bytes.is_some() && left > 0 => outcome.errors.push(format!(
             "{left} bytes were left to send when the time was over; make `duration` longer"
         )),

@@ -92,6 +92,7 @@ fn answer(
         connection.end()
     })();
     if let Err(error) = ended {
+        limits.fail();
         outcome.errors.push(format!("answering: {error}"));
     }
     let own = producer.finish().own_cpu_ns + tally.finish().own_cpu_ns;
@@ -140,7 +141,10 @@ fn ask(
     let completed = outcome.transfers.len() as u64;
     outcome.unfinished = u64::from(begun) - completed;
     match ended {
-        Err(error) => outcome.errors.push(error),
+        Err(error) => {
+            limits.fail();
+            outcome.errors.push(error);
+        }
         Ok(()) if begun < count => outcome.errors.push(format!(
             "{} exchanges were left when the time was over; make `duration` longer",
             count - begun

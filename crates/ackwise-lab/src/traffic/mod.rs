@@ -13,7 +13,7 @@ mod bulk;
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::error::LabError;
 use crate::netns::Entrance;
 use crate::tcpinfo::{self, TcpInfo};
 
-use socket::{Connection, Limits};
+use socket::{CANCELLED, Connection, Limits};
 
 /// A flow, ready to be run.
 #[derive(Debug, Clone)]
@@ -245,6 +245,12 @@ impl Prepared {
     /// Runs the flow to its end.
     pub fn run(self, live: &Live, limits: &Limits) -> Outcome {
         let job = &self.job;
+        // One side that fails ends the other, and no other flow.
+        let failed = Arc::new(AtomicBool::new(false));
+        let limits = &Limits {
+            failed: Some(Arc::clone(&failed)),
+            ..limits.clone()
+        };
         let mut outcome = match (&job.app, &self.listener) {
             (App::Bulk { bytes }, Some(listener)) => bulk::run(job, *bytes, listener, live, limits),
             (
@@ -261,6 +267,13 @@ impl Prepared {
             (App::Iperf3 { bytes }, _) => iperf::run(job, *bytes, limits),
             (_, None) => Outcome::failed("nobody listens"),
         };
+        if outcome
+            .errors
+            .iter()
+            .any(|error| !error.ends_with(CANCELLED))
+        {
+            outcome.errors.retain(|error| !error.ends_with(CANCELLED));
+        }
         for error in &mut outcome.errors {
             *error = format!("flow `{}`: {error}", job.name);
         }

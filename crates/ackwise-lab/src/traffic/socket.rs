@@ -22,6 +22,9 @@ const BACKLOG: i32 = 4096;
 /// end of a run need not wait for megabytes that nobody asked for.
 const UNSENT_BYTES: u32 = 512 * 1024;
 
+/// What a wait says that was given up on request.
+pub const CANCELLED: &str = "cancelled";
+
 /// When everything must come to an end.
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -29,6 +32,8 @@ pub struct Limits {
     pub cancel: Arc<AtomicBool>,
     /// Set within the run when it has failed as a whole.
     pub abort: Arc<AtomicBool>,
+    /// Set by a side of a flow that has failed: the other need not wait.
+    pub failed: Option<Arc<AtomicBool>>,
     /// No wait lasts longer than until then.
     pub deadline_ns: u64,
 }
@@ -43,12 +48,20 @@ impl Limits {
     /// Whether somebody asked to give up.
     #[must_use]
     pub fn stopped(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed) || self.abort.load(Ordering::Relaxed)
+        let set = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        set(&self.cancel) || set(&self.abort) || self.failed.as_ref().is_some_and(set)
+    }
+
+    /// Tells the other side of the flow to give up too.
+    pub fn fail(&self) {
+        if let Some(failed) = &self.failed {
+            failed.store(true, Ordering::Relaxed);
+        }
     }
 
     fn check(&self) -> io::Result<()> {
         if self.stopped() {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, CANCELLED));
         }
         if now_ns() >= self.deadline_ns {
             return Err(io::Error::new(
