@@ -62,13 +62,13 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 }
 
 /*
- * T. Always shorter than the hold bound, so that an ACK leaves with the segment
+ * T. Never more than half the hold bound, so that an ACK leaves with the segment
  * that it answers and not with a timer: one that leaves late makes the next look
  * early, and a sender that measures delivery (BBR) takes that for bandwidth.
  */
 AW_FN aw_u32 aw_adaptive_interval(const struct aw_cfg *c, const struct aw_event *e, aw_u32 rtt)
 {
-	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us - (e->hold_us >> 2));
+	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us >> 1);
 }
 
 /* Has the delivery rate stopped growing? Counts the bytes of one candidate. */
