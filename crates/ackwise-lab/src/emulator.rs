@@ -32,6 +32,15 @@ const BATCH: usize = 32;
 const NAP_NS: u64 = 20_000_000;
 /// Priority among real-time threads; ordinary work never delays the wire.
 const PRIORITY: libc::c_int = 20;
+/// Over each such window the thread must sleep a little: a kernel takes the CPU
+/// from real-time threads that use more than 95 % of a second (by default, see
+/// `sched_rt_runtime_us`), for the rest of that second.
+pub const WINDOW_NS: u64 = 100_000_000;
+/// A window in which less than this was slept is followed by one without
+/// waiting awake.
+const LEISURE_NS: u64 = WINDOW_NS / 4;
+/// The least sleep in a window.
+const LEAST_SLEEP_NS: u64 = WINDOW_NS * 6 / 100;
 /// Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
 
@@ -74,6 +83,9 @@ pub struct EmulatorReport {
     pub refused: [u64; 2],
     /// Whether the thread ran with real-time priority, or why not.
     pub realtime: Result<(), String>,
+    /// How often it had to sleep although frames were due: the link is faster
+    /// than the machine.
+    pub overloads: u64,
     /// How long it ran.
     pub span_ns: u64,
     /// Queue lengths of the two directions: (time, packets).
@@ -165,6 +177,7 @@ struct Wire {
     frame_size: usize,
     captures: [Option<Pcap>; 2],
     spin_ns: u64,
+    pace: Pace,
     sample_ns: u64,
     next_sample_ns: u64,
     stop: Arc<AtomicBool>,
@@ -182,6 +195,7 @@ impl Wire {
             frame_size: config.mtu as usize + FRAME_OVERHEAD,
             captures: config.captures,
             spin_ns: config.spin_ns,
+            pace: Pace::default(),
             sample_ns: config.sample_ns,
             next_sample_ns: if config.sample_ns == 0 {
                 u64::MAX
@@ -197,6 +211,7 @@ impl Wire {
                 stack_cpu_ns: [0; 2],
                 refused: [0; 2],
                 realtime: Ok(()),
+                overloads: 0,
                 span_ns: 0,
                 queues: <[Vec<_>; 2]>::default(),
                 errors: Vec::new(),
@@ -340,15 +355,23 @@ impl Wire {
     }
 
     /// Sleeps until a frame comes or is due.
-    fn wait(&self) {
+    fn wait(&mut self) {
         let due = self.links.iter().filter_map(Link::next_wakeup).min();
         let now = now_ns();
-        let span = due.map_or(NAP_NS, |due| due.saturating_sub(now).min(NAP_NS));
-        let span = span.min(self.next_sample_ns.saturating_sub(now));
-        if span <= self.spin_ns {
+        self.pace.turn(now);
+        if let Some(rest) = self.pace.rest(now) {
+            self.report.overloads += 1;
+            thread::sleep(Duration::from_nanos(rest));
+            self.pace.slept(now_ns() - now);
             return;
         }
-        let timeout = TimeSpec::from_duration(Duration::from_nanos(span - self.spin_ns));
+        let span = due.map_or(NAP_NS, |due| due.saturating_sub(now).min(NAP_NS));
+        let span = span.min(self.next_sample_ns.saturating_sub(now));
+        let awake = if self.pace.hurried { 0 } else { self.spin_ns };
+        if span <= awake {
+            return;
+        }
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(span - awake));
         let [a, b] = &self.taps;
         let mut waiting = [
             PollFd::new(a.as_fd(), PollFlags::POLLIN),
@@ -358,12 +381,45 @@ impl Wire {
         let _ = ppoll(&mut waiting, Some(timeout), None);
         // A device that is down reports an error at once; don't spin on it.
         let broken = |fd: &PollFd<'_>| {
-            fd.revents()
-                .is_some_and(|events| events.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL))
+            fd.revents().is_some_and(|events| {
+                events.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL | PollFlags::POLLHUP)
+            })
         };
         if waiting.iter().any(broken) {
             thread::sleep(Duration::from_millis(1));
         }
+        self.pace.slept(now_ns() - now);
+    }
+}
+
+/// How much a thread has slept lately.
+#[derive(Debug, Default)]
+struct Pace {
+    window_began_ns: u64,
+    slept_ns: u64,
+    /// There was little time to sleep in the last window.
+    hurried: bool,
+}
+
+impl Pace {
+    fn slept(&mut self, span_ns: u64) {
+        self.slept_ns += span_ns;
+    }
+
+    /// Begins a new window when it is time.
+    fn turn(&mut self, now: u64) {
+        if now - self.window_began_ns >= WINDOW_NS {
+            self.hurried = self.slept_ns < LEISURE_NS;
+            self.window_began_ns = now;
+            self.slept_ns = 0;
+        }
+    }
+
+    /// How long to sleep now, frames or not, so that the window has its least.
+    fn rest(&self, now: u64) -> Option<u64> {
+        let missing = LEAST_SLEEP_NS.checked_sub(self.slept_ns)?;
+        let left = WINDOW_NS.saturating_sub(now - self.window_began_ns);
+        (missing > 0 && left <= missing).then_some(missing)
     }
 }
 
@@ -390,4 +446,39 @@ fn become_realtime() -> Result<(), String> {
         libc::setpriority(libc::PRIO_PROCESS, 0, -20);
     }
     Err(reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_with_leisure_is_left_alone() {
+        let mut pace = Pace::default();
+        for ms in 0..1000 {
+            let now = ms * 1_000_000;
+            pace.turn(now);
+            assert_eq!(pace.rest(now), None);
+            pace.slept(500_000);
+        }
+        assert!(!pace.hurried);
+    }
+
+    #[test]
+    fn a_thread_that_never_sleeps_is_made_to() {
+        let mut pace = Pace::default();
+        let (mut now, mut slept) = (0, 0);
+        while now < 10 * WINDOW_NS {
+            pace.turn(now);
+            if let Some(rest) = pace.rest(now) {
+                pace.slept(rest);
+                slept += rest;
+                now += rest;
+            }
+            now += 100_000;
+        }
+        assert!(pace.hurried);
+        let share = slept as f64 / now as f64;
+        assert!((0.05..0.08).contains(&share), "{share}");
+    }
 }

@@ -13,7 +13,7 @@ use ackwise_scenario::{App, RunSpec, Scenario};
 use super::sampler::{Sample, Seen};
 use crate::clock::seconds;
 use crate::count::{FlowCount, WireCounter};
-use crate::emulator::EmulatorReport;
+use crate::emulator::{EmulatorReport, WINDOW_NS};
 use crate::error::LabError;
 use crate::histogram::Histogram;
 use crate::plan::Hop;
@@ -57,6 +57,7 @@ struct Emulated {
     stack_cpu_ns: [u64; 2],
     refused: [u64; 2],
     realtime: Result<(), String>,
+    overloads: u64,
     span_ns: u64,
     queues: [Vec<(u64, u32)>; 2],
 }
@@ -72,6 +73,7 @@ impl Wired {
                 stack_cpu_ns: report.stack_cpu_ns,
                 refused: report.refused,
                 realtime: report.realtime,
+                overloads: report.overloads,
                 span_ns: report.span_ns,
                 queues: report.queues,
             }),
@@ -159,6 +161,22 @@ pub(super) fn record(measured: Measured<'_>) -> Done {
                     scenario.links[wired.link].between[end]
                 ));
             }
+        }
+    }
+    for wired in &measured.wired {
+        let Some(emulated) = &wired.emulated else {
+            continue;
+        };
+        // Now and then the machine is busy elsewhere; a link that is too fast
+        // for it shows all the time.
+        let windows = emulated.span_ns / WINDOW_NS;
+        let overloads = emulated.overloads;
+        if overloads > windows / 50 {
+            errors.push(format!(
+                "link `{}`: this machine is too slow for it; the emulator had to let frames wait \
+                 {overloads} times",
+                scenario.links[wired.link].name
+            ));
         }
     }
     for (outcome, seen) in measured.outcomes.iter().zip(&measured.seen) {
@@ -626,7 +644,7 @@ fn notes(measured: &Measured<'_>) -> Vec<String> {
          iperf3, without the time that producing and hashing the contents takes; sending runs \
          through the stack and the datapath on this time. `cpu_stack_s` is what the emulator's \
          thread spends writing frames to the node's TAP device: the stack's receive path, \
-         forwarding and sending of ACKs run there, the device itself included. Where all links are \
+         forwarding and sending of ACKs run there, the device itself included, and what it passes on to neighbours over veth. Where all links are \
          plain veth, it is the softirq time of the whole machine instead, for all nodes together \
          and to the clock tick; anything else that the machine did is in it."
             .to_owned(),
