@@ -98,14 +98,18 @@ static __always_inline void note_late(struct aw_counters *c, __u64 late_ns)
 		c->late_max_us = us;
 }
 
-enum returned { NOT_OURS, FRESH, STALE };
+enum returned {
+	NOT_OURS,
+	FRESH,
+	STALE
+};
 
 /*
  * A frame with our cookie. Ours only if the slot agrees; it may leave only if no
  * newer ACK of its flow has left since.
  */
-static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
-				struct aw_seg *seg, __u64 now)
+static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key, struct aw_seg *seg,
+				__u64 now)
 {
 	__u32 slot = skb->mark & AW_COOKIE_SLOT;
 	struct aw_counters *c = counters_here();
@@ -113,15 +117,19 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	struct aw_entry *f;
 	struct aw_lock *l;
 	__u64 deadline = 0;
-	__u32 mark = 0, priority = 0;
+	__u32 mark = 0, priority = 0, lock;
 	__u16 vlan_tci = 0, vlan_proto = 0;
 	int what = NOT_OURS, vlan = 0;
 
 	if (!c || !s)
 		return NOT_OURS;
-	bpf_spin_lock(&s->lock);
+	lock = s->lock;
+	l = lock_at(lock);
+	if (!l)
+		return NOT_OURS;
+	bpf_spin_lock(&l->lock);
 	if ((s->state == SLOT_EMITTED || s->state == SLOT_STALE) && s->ack == seg->ack &&
-	    key_equal(&s->key, key)) {
+	    key_equal(&s->key, key) && *(volatile __u32 *)&s->lock == lock) {
 		what = s->state == SLOT_EMITTED ? FRESH : STALE;
 		s->state = SLOT_FREE;
 		s->generation++;
@@ -132,7 +140,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		vlan_tci = s->vlan_tci;
 		vlan_proto = s->vlan_proto;
 	}
-	bpf_spin_unlock(&s->lock);
+	bpf_spin_unlock(&l->lock);
 	if (what == NOT_OURS)
 		return NOT_OURS;
 	slot_release(slot);
@@ -183,8 +191,7 @@ static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u6
 	s.window = f->dry_window;
 	s.opts = f->dry_opts;
 	s.len = f->dry_len;
-	aw_flow_left(&f->flow, flow_cfg(), &s,
-		     f->dry_until_ns / NSEC_PER_USEC);
+	aw_flow_left(&f->flow, flow_cfg(), &s, f->dry_until_ns / NSEC_PER_USEC);
 	f->dry_until_ns = 0;
 	f->count.reemitted++;
 	f->count.reemitted_bytes += f->dry_len;
@@ -213,7 +220,6 @@ static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *
 		f->dry_len = s->len;
 		return;
 	}
-	f->count.passed++;
 	if ((d->flags & AW_DEC_SUPERSEDES) && f->dry_until_ns) {
 		c->superseded++;
 		f->dry_until_ns = 0;
@@ -250,27 +256,86 @@ static __always_inline int user_space_alive(__u64 now)
 	return a && now < a->alive_until_ns;
 }
 
+/*
+ * It should have been held and could not be: it leaves, and the flow is told. What
+ * says HELD in the counters becomes NO_HOLD.
+ */
+static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 reason,
+				__u64 now)
+{
+	struct aw_counters *c = counters_here();
+	struct aw_lock *l;
+	struct aw_slot *s;
+	__u64 handle;
+	int did = 0;
+
+	if (!f || !seg || !c)
+		return 0;
+	handle = f->handle;
+	s = slot_at(handle >> 32);
+	l = flow_lock(f);
+	if (!l)
+		return 0;
+	bpf_spin_lock(&l->lock);
+	aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
+	if (s)
+		did = supersede(s, handle, seg->ack);
+	bpf_spin_unlock(&l->lock);
+	c->superseded += did;
+	if (reason < AW_REASON_COUNT)
+		c->reason[reason]--;
+	c->reason[AW_R_NO_HOLD]++;
+	return 0;
+}
+
+/* A segment of the ACK direction of no flow that is kept. */
+static __noinline struct aw_entry *flow_first(const struct aw_key *key, const struct aw_seg *seg,
+					      __u64 now)
+{
+	struct aw_counters *c = counters_here();
+	struct aw_entry *f;
+
+	if (!c || !seg || !key)
+		return 0;
+	if (seg->payload || (seg->flags & (AW_TCP_ACK | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK) {
+		c->no_flow++;
+		handshake_acks(key, seg, now);
+		return 0;
+	}
+	if (!matches(key, seg->ip_version)) {
+		c->unmatched++;
+		return 0;
+	}
+	f = flow_create(key, seg, now);
+	if (f)
+		c->flows_created++;
+	else
+		c->flows_failed++;
+	return f;
+}
+
 AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
+	enum hold_result r = HOLD_CLOSED;
 	struct aw_counters *c;
 	struct aw_decision d;
-	enum hold_result r;
 	struct aw_entry *f;
 	struct aw_lock *l;
+	struct aw_slot *s;
 	struct aw_seg *seg;
 	struct aw_key key;
-	__u64 now, now_us;
+	__u64 now, handle;
+	int alive, did = 0;
 
 	if (!here)
 		return PASS;
 	c = &here->counters;
 	seg = &here->seg;
-	if (parse(skb, seg, c) != AW_PARSE_OK)
+	if (parse(skb, here, seg, c) != AW_PARSE_OK)
 		return PASS;
 	make_key(&key, seg, 1);
 	now = bpf_ktime_get_ns();
-	now_us = now / NSEC_PER_USEC;
 
 	if (AW_UNLIKELY((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)) {
 		int what = on_return(skb, &key, seg, now);
@@ -285,36 +350,35 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	}
 	f = bpf_map_lookup_elem(&flows, &key);
 	if (AW_UNLIKELY(!f)) {
-		if (seg->payload || (seg->flags & (AW_TCP_ACK | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK) {
-			c->no_flow++;
-			handshake_acks(&key, seg, now);
+		f = flow_first(&key, seg, now);
+		if (!f)
 			return PASS;
-		}
-		if (!matches(&key, seg->ip_version)) {
-			c->unmatched++;
-			return PASS;
-		}
-		f = flow_create(&key, seg, now);
-		if (!f) {
-			c->flows_failed++;
-			return PASS;
-		}
-		c->flows_created++;
 	}
 	l = flow_lock(f);
 	if (!l)
 		return PASS;
+	handle = f->handle;
+	s = slot_at(handle >> 32);
+	alive = user_space_alive(now);
 
 	if (options.bench_step)
 		seg->ack = f->flow.acks.seen_ack + options.bench_step;
 	if (options.dry_run)
 		dry_expire(f, c, now);
 	bpf_spin_lock(&l->lock);
-	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &d);
+	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, &d);
 	f->count.acks++;
 	f->count.last_ns = now;
-	if (options.dry_run)
+	if (options.dry_run) {
 		dry_decide(f, seg, &d, c, now);
+	} else if (s) {
+		if (d.kind == AW_SEND) {
+			if (d.flags & AW_DEC_SUPERSEDES)
+				did = supersede(s, handle, seg->ack);
+		} else if (alive) {
+			r = hold_replace(s, handle, skb, seg);
+		}
+	}
 	bpf_spin_unlock(&l->lock);
 
 	c->acks++;
@@ -324,86 +388,89 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (options.dry_run)
 		return PASS;
 
-	if (d.kind != AW_SEND) {
-		if (AW_UNLIKELY(!user_space_alive(now))) {
-			c->open_stale_heartbeat++;
-			goto open;
+	if (d.kind == AW_SEND) {
+		c->superseded += did;
+		if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
+			/* The flow knows that the original has left: the clone just passes. */
+			c->cloned++;
+			bpf_clone_redirect(skb, skb->ifindex,
+					   options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
 		}
-		r = hold(skb, seg, f, d.hold_us, now);
-		if (AW_UNLIKELY(r >= HOLD_NO_SLOT)) {
-			note_open(c, r);
-			goto open;
-		}
-		c->withheld++;
-		c->withheld_bytes += seg->len;
-		c->replaced += r != HOLD_NEW;
-		f->count.withheld++;
-		f->count.withheld_bytes += seg->len;
-		return swallow();
+		return PASS;
 	}
-	f->count.passed++;
-	if (d.flags & AW_DEC_SUPERSEDES)
-		c->superseded += supersede(f, seg->ack);
-	if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
-		/* The flow knows that the original has left: the clone just passes. */
-		c->cloned++;
-		bpf_clone_redirect(skb, skb->ifindex,
-				   options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
+	if (AW_UNLIKELY(!alive)) {
+		c->open_stale_heartbeat++;
+		fail_open(f, seg, d.reason, now);
+		return PASS;
 	}
-	return PASS;
+	if (r == HOLD_CLOSED)
+		r = hold_new(skb, seg, f, d.hold_us, now);
+	if (AW_UNLIKELY(r >= HOLD_NO_SLOT)) {
+		note_open(c, r);
+		fail_open(f, seg, d.reason, now);
+		return PASS;
+	}
+	c->withheld++;
+	c->withheld_bytes += seg->len;
+	c->replaced += r != HOLD_NEW;
+	f->count.withheld++;
+	f->count.withheld_bytes += seg->len;
+	return swallow();
+}
 
-open:
-	bpf_spin_lock(&l->lock);
-	aw_flow_left(&f->flow, flow_cfg(), seg, now_us);
-	bpf_spin_unlock(&l->lock);
-	f->count.passed++;
-	if (d.reason < AW_REASON_COUNT)
-		c->reason[d.reason]--;
-	c->reason[AW_R_NO_HOLD]++;
-	c->superseded += supersede(f, seg->ack);
-	return PASS;
+/* A data direction's segment of no flow that is kept, or a SYN: rare. */
+static __noinline int data_apart(const struct aw_key *key, const struct aw_seg *seg)
+{
+	return handshake_data(key, seg, bpf_ktime_get_ns());
 }
 
 AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 {
-	struct aw_counters *c = counters_here();
+	struct aw_percpu *here = percpu_here();
+	const struct aw_flow_cfg *cfg = flow_cfg();
+	struct aw_counters *c;
 	struct aw_entry *f;
-	struct aw_lock *l;
+	struct aw_lock *l = 0;
 	struct aw_seg seg;
 	struct aw_key key;
 	__u32 segments = 1;
-	__u64 now;
+	__u64 now_us = 0;
 
-	if (!c || parse(skb, &seg, c) != AW_PARSE_OK)
+	if (!here)
+		return PASS;
+	c = &here->counters;
+	if (parse(skb, here, &seg, c) != AW_PARSE_OK)
 		return PASS;
 	make_key(&key, &seg, 0);
-	if (AW_UNLIKELY(seg.flags & AW_TCP_SYN)) {
-		c->syns++;
-		handshake_data(&key, &seg, bpf_ktime_get_ns());
-		return PASS;
-	}
-	f = bpf_map_lookup_elem(&flows, &key);
+	f = AW_UNLIKELY(seg.flags & AW_TCP_SYN) ? 0 : bpf_map_lookup_elem(&flows, &key);
 	if (AW_UNLIKELY(!f)) {
-		handshake_data(&key, &seg, bpf_ktime_get_ns());
+		c->syns += !!(seg.flags & AW_TCP_SYN);
+		here->seg = seg;
+		data_apart(&key, &here->seg);
 		return PASS;
 	}
-	l = flow_lock(f);
-	if (!l)
-		return PASS;
 	if (options.bench_step)
 		seg.seq = f->flow.data.high;
 	if (skb->gso_size)
 		segments = aw_div32(seg.payload + skb->gso_size - 1, skb->gso_size);
 	c->data_segments += segments;
 	c->data_bytes += seg.payload;
-	now = bpf_ktime_get_ns();
+	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, cfg, &seg)))
+		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
 
-	bpf_spin_lock(&l->lock);
-	aw_flow_on_data(&f->flow, flow_cfg(), &seg, segments,
-			now / NSEC_PER_USEC);
+	if (!aw_flow_data_alone(cfg)) {
+		l = flow_lock(f);
+		if (!l)
+			return PASS;
+		bpf_spin_lock(&l->lock);
+		aw_flow_on_data(&f->flow, cfg, &seg, segments, now_us);
+		bpf_spin_unlock(&l->lock);
+	} else {
+		aw_flow_on_data(&f->flow, cfg, &seg, segments, now_us);
+	}
+	/* Not atomic: two CPUs in one direction of one flow may lose a count. */
 	f->count.data_segments += segments;
 	f->count.data_bytes += seg.payload;
-	bpf_spin_unlock(&l->lock);
 	return PASS;
 }
 

@@ -54,7 +54,7 @@ struct aw_options {
 	aw_u32 link;	 /* enum aw_link */
 	aw_u32 ifindex;
 	aw_u32 bench_step; /* benchmarks run one packet again and again: it moves on by this */
-	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
+	aw_u8 clsact;	   /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
 	aw_u8 reserved[2];
 };
@@ -65,7 +65,7 @@ struct aw_control {
 };
 
 struct aw_key {
-	struct aw_addr acks, data; /* addresses of the two sides */
+	struct aw_addr acks, data;   /* addresses of the two sides */
 	aw_u16 acks_port, data_port; /* network order */
 	aw_u32 reserved;
 };
@@ -73,10 +73,9 @@ struct aw_key {
 AW_ASSERT(sizeof(struct aw_key) == 40, "aw_key");
 
 struct aw_flow_counters {
-	aw_u64 acks;	   /* segments of the ACK direction */
+	aw_u64 acks; /* segments of the ACK direction; what is not withheld passed */
 	aw_u64 withheld;
-	aw_u64 reemitted;  /* of the withheld, left at their deadline */
-	aw_u64 passed;
+	aw_u64 reemitted; /* of the withheld, left at their deadline */
 	aw_u64 data_segments;
 	aw_u64 data_bytes;
 	aw_u64 withheld_bytes, reemitted_bytes; /* from the IP header on */
@@ -116,19 +115,19 @@ struct aw_emit {
 
 /* Per CPU. Names are the ones that `ackwise status` prints. */
 struct aw_counters {
-	aw_u64 packets, bytes;		 /* at both hooks */
+	aw_u64 packets, bytes; /* at both hooks */
 	aw_u64 not_tcp, fragments, unparsable;
 	aw_u64 data_segments, data_bytes;
-	aw_u64 acks, ack_bytes;		 /* ACK direction, of flows that are kept */
-	aw_u64 no_flow;			 /* ACK direction, before the first pure ACK */
-	aw_u64 unmatched;		 /* pure ACKs outside the match */
+	aw_u64 acks, ack_bytes; /* ACK direction, of flows that are kept */
+	aw_u64 no_flow;		/* ACK direction, before the first pure ACK */
+	aw_u64 unmatched;	/* pure ACKs outside the match */
 	aw_u64 syns;
 	aw_u64 withheld, withheld_bytes; /* swallowed at the hook */
 	aw_u64 superseded;		 /* runs that a newer ACK ended */
 	aw_u64 replaced;		 /* newer held ACKs that took a held one's place */
 	aw_u64 reemitted, reemitted_bytes;
-	aw_u64 reemit_stale;		 /* came back after a newer one had left */
-	aw_u64 cloned;			 /* duplicates that left twice */
+	aw_u64 reemit_stale; /* came back after a newer one had left */
+	aw_u64 cloned;	     /* duplicates that left twice */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;

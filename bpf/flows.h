@@ -47,7 +47,11 @@ static __always_inline int surely_not_tcp(const struct __sk_buff *skb)
 	return 0;
 }
 
-static __always_inline int parse(struct __sk_buff *skb, struct aw_seg *seg,
+/*
+ * The usual shape is read into seg, whose fields then can live in registers; only
+ * what parse_slow() has read is copied, from the CPU's own room.
+ */
+static __always_inline int parse(struct __sk_buff *skb, struct aw_percpu *here, struct aw_seg *seg,
 				 struct aw_counters *c)
 {
 	int status;
@@ -58,17 +62,20 @@ static __always_inline int parse(struct __sk_buff *skb, struct aw_seg *seg,
 				    (const __u8 *)(long)skb->data_end, options.link, skb->len,
 				    seg)))
 		return AW_PARSE_OK;
-	status = surely_not_tcp(skb) ? AW_PARSE_NOT_TCP : parse_slow(skb, seg);
+	status = surely_not_tcp(skb) ? AW_PARSE_NOT_TCP : parse_slow(skb, &here->seg);
 	if (status == AW_PARSE_NOT_TCP)
 		c->not_tcp++;
 	else if (status == AW_PARSE_FRAGMENT)
 		c->fragments++;
 	else if (status != AW_PARSE_OK)
 		c->unparsable++;
+	else if (seg != &here->seg)
+		*seg = here->seg;
 	return status;
 }
 
-static __always_inline int side_matches(int side, const struct aw_addr *a, __u16 port, __u32 version)
+static __always_inline int side_matches(int side, const struct aw_addr *a, __u16 port,
+					__u32 version)
 {
 	const volatile struct aw_match *m = &options.match;
 	__u32 i;

@@ -1,5 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Slots: an ACK goes in, a newer one replaces or supersedes it. */
+/*
+ * Slots: an ACK goes in, a newer one replaces or supersedes it.
+ *
+ * A slot belongs to the flow whose handle names it in its present generation, and
+ * is protected by that flow's lock, whose number it remembers. So one critical
+ * section decides about an ACK and puts it into the slot. Who else comes:
+ *
+ * - Another CPU with an ACK of the same flow: the same lock.
+ * - One whose handle, read before the lock, is out of date: the generation is
+ *   another by then, and the slot is left alone. To hold, it takes a second slot,
+ *   and both leave; to supersede, it does nothing, and the held one comes back to
+ *   the hook, where left_ack tells that it is stale.
+ * - The timer, or a re-emission, which read the lock's number before it locks.
+ *   A slot changes hands only by way of FREE, and is freed, with a new generation,
+ *   under its old lock. So whoever holds a lock that is no longer the slot's finds
+ *   a generation that is not the one it came for; on_return(), which came for a
+ *   state and a key, looks at the lock's number again.
+ * - Who takes it from the free list: nobody else touches a free slot. The queue's
+ *   own lock orders what is written here before what the timer then reads.
+ * - A flow that was evicted and is kept anew: its handle is new, the old slot's
+ *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
+ */
 #ifndef ACKWISE_HOLD_H
 #define ACKWISE_HOLD_H
 
@@ -9,8 +30,8 @@
 /* Words, as packets allow them: an Ethernet header leaves IP at 2 mod 4, and the
  * stack aligns that. A plain memcpy would become byte loads. */
 #define COPY32(dst, src, n) \
-	_Pragma("unroll") for (int _i = 0; _i < (n); _i++) \
-		((__u32 *)(dst))[_i] = ((const __u32 *)(src))[_i]
+	_Pragma("unroll") for (int _i = 0; _i < (n); \
+			       _i++)((__u32 *)(dst))[_i] = ((const __u32 *)(src))[_i]
 
 #define COPY_L3(len) \
 	case len: \
@@ -25,10 +46,10 @@ static __always_inline int copy_l3(struct aw_slot *s, const __u8 *p, const __u8 
 	int i;
 
 	switch (len) {
-	COPY_L3(40);
-	COPY_L3(52);
-	COPY_L3(60);
-	COPY_L3(72);
+		COPY_L3(40);
+		COPY_L3(52);
+		COPY_L3(60);
+		COPY_L3(72);
 	}
 	if (len > AW_FRAME_L3 || len & 3)
 		return 0;
@@ -49,14 +70,12 @@ static __always_inline int copy_l2(struct aw_slot *s, const __u8 *d, const __u8 
 		return 1;
 	if (d + 14 > end)
 		return 0;
-	_Pragma("unroll") for (int i = 0; i < 7; i++)
-		((__u16 *)s->l2)[i] = ((const __u16 *)d)[i];
+	_Pragma("unroll") for (int i = 0; i < 7; i++)((__u16 *)s->l2)[i] = ((const __u16 *)d)[i];
 	if (AW_LIKELY(len == 14))
 		return 1;
 	if (len > 22 || d + 22 > end)
 		return 0;
-	_Pragma("unroll") for (int i = 7; i < 11; i++)
-		((__u16 *)s->l2)[i] = ((const __u16 *)d)[i];
+	_Pragma("unroll") for (int i = 7; i < 11; i++)((__u16 *)s->l2)[i] = ((const __u16 *)d)[i];
 	return 1;
 }
 
@@ -91,7 +110,8 @@ static __always_inline int slot_store(struct aw_slot *s, const struct __sk_buff 
 enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
-	HOLD_OLDER, /* a newer one of the flow is held already: nothing to keep */
+	HOLD_OLDER,  /* a newer one of the flow is held already: nothing to keep */
+	HOLD_CLOSED, /* the flow has no run that is open: hold_new() */
 	HOLD_NO_SLOT,
 	HOLD_QUEUE_FULL,
 	HOLD_NO_TIMER,
@@ -99,27 +119,23 @@ enum hold_result {
 	HOLD_FRAME,
 };
 
-/* A slot in a state that nobody else touches any more: give it back. */
-static __always_inline void slot_abandon(struct aw_slot *s, __u32 slot, __u32 generation)
+/*
+ * Start a run: take a slot, note its deadline, see that the timer fires. Not under
+ * the lock that decided to hold, because helpers are called: what leaves in
+ * between makes this one stale, and on_return() sees that.
+ */
+static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, struct aw_entry *f,
+			       __u32 hold_us, __u64 now)
 {
-	struct aw_deadline d = { .slot = slot, .generation = generation };
-
-	slot_settle(s, &d);
-}
-
-/* Start a run: take a slot, note its deadline, see that the timer fires. A
- * subprogram, because the caller's stack is full. */
-static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
-			       struct aw_entry *f, __u32 hold_us, __u64 now)
-{
-	__u64 handle = f->handle;
 	struct aw_deadline d;
 	struct aw_ticker *t;
 	struct aw_slot *s;
-	__u32 k = 0, slot = handle >> 32, class = AW_CLASSES, i;
+	struct aw_lock *l;
+	__u64 handle;
+	__u32 k = 0, slot, class = AW_CLASSES, i;
 	int ready = 0, stored = 0;
 
-	if (!f)
+	if (!f || !seg)
 		return HOLD_NO_SLOT;
 	for (i = 0; i < AW_CLASSES; i++)
 		if (options.class_us[i] <= hold_us)
@@ -127,14 +143,17 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
 	if (class == AW_CLASSES)
 		return HOLD_SHORT;
 	t = bpf_map_lookup_elem(&ticker, &k);
-	if (!t)
+	l = flow_lock(f);
+	if (!t || !l)
 		return HOLD_NO_TIMER;
 	d.deadline_ns = now + options.class_us[class] * NSEC_PER_USEC;
 
 	/* A hot flow keeps its slot from run to run. */
+	handle = f->handle;
+	slot = handle >> 32;
 	s = slot_at(slot);
 	if (s) {
-		bpf_spin_lock(&s->lock);
+		bpf_spin_lock(&l->lock);
 		if (s->generation == (__u32)handle && s->state == SLOT_SUPERSEDED) {
 			ready = 1;
 			s->generation++;
@@ -144,8 +163,9 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
 			if (stored)
 				s->state = SLOT_HELD;
 			d.generation = s->generation;
+			f->handle = (__u64)slot << 32 | d.generation;
 		}
-		bpf_spin_unlock(&s->lock);
+		bpf_spin_unlock(&l->lock);
 	}
 	if (!ready) {
 		if (bpf_map_pop_elem(&free_slots, &slot))
@@ -153,7 +173,8 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
 		s = slot_at(slot);
 		if (!s)
 			return HOLD_NO_SLOT;
-		bpf_spin_lock(&s->lock);
+		bpf_spin_lock(&l->lock);
+		*(volatile __u32 *)&s->lock = f->lock & (AW_LOCKS - 1);
 		s->generation++;
 		s->tries = 0;
 		s->deadline_ns = d.deadline_ns;
@@ -161,75 +182,53 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg,
 		s->state = stored ? SLOT_HELD : SLOT_SUPERSEDED;
 		make_key(&s->key, seg, 1);
 		d.generation = s->generation;
-		bpf_spin_unlock(&s->lock);
+		f->handle = (__u64)slot << 32 | d.generation;
+		bpf_spin_unlock(&l->lock);
 	}
 	d.slot = slot;
+	/* In no queue means not held: given back, and its ACK passes. */
 	if (!stored) {
-		slot_abandon(s, slot, d.generation);
+		slot_settle(s, &d);
 		return HOLD_FRAME;
 	}
 	if (queue_push(class, &d)) {
-		slot_abandon(s, slot, d.generation);
+		slot_settle(s, &d);
 		return HOLD_QUEUE_FULL;
 	}
 	if (ticker_arm(t, d.deadline_ns, now)) {
-		slot_abandon(s, slot, d.generation);
+		slot_settle(s, &d);
 		return HOLD_NO_TIMER;
 	}
-	f->handle = (__u64)slot << 32 | d.generation;
 	return HOLD_NEW;
 }
 
-/* Withhold this one. A run that is open keeps its first deadline. */
-static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_seg *seg,
-					     struct aw_entry *f, __u32 hold_us, __u64 now)
+/* Under the lock: the open run takes this one, and keeps its first deadline. */
+static __always_inline enum hold_result
+hold_replace(struct aw_slot *s, __u64 handle, const struct __sk_buff *skb, const struct aw_seg *seg)
 {
-	__u64 handle = f->handle;
-	struct aw_slot *s = slot_at(handle >> 32);
-	int open = 0, newer = 1, stored = 0;
-
-	if (s) {
-		bpf_spin_lock(&s->lock);
-		if (s->generation == (__u32)handle && s->state == SLOT_HELD) {
-			open = 1;
-			newer = aw_after(seg->ack, s->ack);
-			if (newer) {
-				stored = slot_store(s, skb, seg);
-				/* Half a frame is no frame: this one leaves and says it all. */
-				if (!stored)
-					s->state = SLOT_SUPERSEDED;
-			}
-		}
-		bpf_spin_unlock(&s->lock);
-	}
-	if (!open)
-		return hold_new(skb, seg, f, hold_us, now);
-	if (!newer)
+	if (s->generation != (__u32)handle || s->state != SLOT_HELD)
+		return HOLD_CLOSED;
+	if (!aw_after(seg->ack, s->ack))
 		return HOLD_OLDER;
-	return stored ? HOLD_REPLACED : HOLD_FRAME;
+	if (AW_LIKELY(slot_store(s, skb, seg)))
+		return HOLD_REPLACED;
+	/* Half a frame is no frame: this one leaves and says it all. */
+	s->state = SLOT_SUPERSEDED;
+	return HOLD_FRAME;
 }
 
-/* An ACK with this number leaves: what is held below it need not. */
-static __always_inline int supersede(const struct aw_entry *f, __u32 ack)
+/* Under the lock: an ACK with this number leaves, what is held below need not. */
+static __always_inline int supersede(struct aw_slot *s, __u64 handle, __u32 ack)
 {
-	__u64 handle = f->handle;
-	struct aw_slot *s = slot_at(handle >> 32);
-	int did = 0;
-
-	if (!s)
+	if (s->generation != (__u32)handle || aw_after(s->ack, ack))
 		return 0;
-	bpf_spin_lock(&s->lock);
-	if (s->generation == (__u32)handle && !aw_after(s->ack, ack)) {
-		if (s->state == SLOT_HELD) {
-			s->state = SLOT_SUPERSEDED;
-			did = 1;
-		} else if (s->state == SLOT_EMITTED) {
-			s->state = SLOT_STALE;
-			did = 1;
-		}
-	}
-	bpf_spin_unlock(&s->lock);
-	return did;
+	if (s->state == SLOT_HELD)
+		s->state = SLOT_SUPERSEDED;
+	else if (s->state == SLOT_EMITTED)
+		s->state = SLOT_STALE;
+	else
+		return 0;
+	return 1;
 }
 
 #endif

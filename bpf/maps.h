@@ -25,8 +25,12 @@ enum aw_slot_state {
 	SLOT_STALE,	 /* handed to user space, but a newer ACK left meanwhile */
 };
 
+/*
+ * Everything in a slot is written under the lock of the flow that has it, and the
+ * lock's number is written before the generation that goes with it: see hold.h.
+ */
 struct aw_slot {
-	struct bpf_spin_lock lock;
+	aw_u32 lock; /* which of the flow locks */
 	aw_u32 generation;
 	aw_u32 state;
 	aw_u32 ack;
@@ -94,10 +98,11 @@ struct {
 		__type(value, struct aw_deadline); \
 	} queue_##n SEC(".maps");
 
-AW_QUEUE(0) AW_QUEUE(1) AW_QUEUE(2) AW_QUEUE(3) AW_QUEUE(4) AW_QUEUE(5) AW_QUEUE(6)
-AW_QUEUE(7) AW_QUEUE(8) AW_QUEUE(9) AW_QUEUE(10) AW_QUEUE(11) AW_QUEUE(12)
+AW_QUEUE(0)
+AW_QUEUE(1) AW_QUEUE(2) AW_QUEUE(3) AW_QUEUE(4) AW_QUEUE(5) AW_QUEUE(6) AW_QUEUE(7) AW_QUEUE(8)
+	AW_QUEUE(9) AW_QUEUE(10) AW_QUEUE(11) AW_QUEUE(12)
 
-struct {
+		struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
@@ -153,11 +158,15 @@ static __always_inline struct aw_counters *counters_here(void)
 	return p ? &p->counters : 0;
 }
 
+static __always_inline struct aw_lock *lock_at(__u32 k)
+{
+	k &= AW_LOCKS - 1;
+	return bpf_map_lookup_elem(&locks, &k);
+}
+
 static __always_inline struct aw_lock *flow_lock(const struct aw_entry *f)
 {
-	__u32 k = f->lock & (AW_LOCKS - 1);
-
-	return bpf_map_lookup_elem(&locks, &k);
+	return lock_at(f->lock);
 }
 
 static __always_inline struct aw_slot *slot_at(__u32 k)

@@ -14,10 +14,14 @@
 #include "maps.h"
 
 #define AW_IDLE (~0ULL)
-#define TICK_BATCH 256		  /* of one class, in one callback */
+#define TICK_BATCH 256		/* of one class, in one callback */
 #define TICK_AGAIN_NS 250000ULL /* when the ring was full or a batch was cut short */
 
-enum queue_op { Q_PUSH, Q_POP, Q_PEEK };
+enum queue_op {
+	Q_PUSH,
+	Q_POP,
+	Q_PEEK
+};
 
 #define Q_CASE(n) \
 	case n: \
@@ -31,8 +35,9 @@ enum queue_op { Q_PUSH, Q_POP, Q_PEEK };
 static __always_inline long queue_do(enum queue_op op, __u32 class, struct aw_deadline *d)
 {
 	switch (class) {
-	Q_CASE(0) Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6)
-	Q_CASE(7) Q_CASE(8) Q_CASE(9) Q_CASE(10) Q_CASE(11) Q_CASE(12)
+		Q_CASE(0)
+		Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6) Q_CASE(7) Q_CASE(8)
+			Q_CASE(9) Q_CASE(10) Q_CASE(11) Q_CASE(12)
 	}
 	return -1;
 }
@@ -109,16 +114,19 @@ static __always_inline void emit_fill(struct aw_emit *e, const struct aw_slot *s
 /* Its deadline is over and nothing is left to emit. Returns the state it was in. */
 static __always_inline __u32 slot_settle(struct aw_slot *s, const struct aw_deadline *d)
 {
+	struct aw_lock *l = lock_at(s->lock);
 	__u32 was = SLOT_FREE;
 
-	bpf_spin_lock(&s->lock);
+	if (!l)
+		return was;
+	bpf_spin_lock(&l->lock);
 	if (s->generation == d->generation) {
 		was = s->state;
 		s->state = SLOT_FREE;
 		if (was != SLOT_FREE)
 			s->generation++;
 	}
-	bpf_spin_unlock(&s->lock);
+	bpf_spin_unlock(&l->lock);
 	if (was != SLOT_FREE)
 		slot_release(d->slot);
 	return was;
@@ -130,6 +138,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_counters *c = counters_here();
 	struct aw_deadline d = {};
 	struct aw_slot *s;
+	struct aw_lock *l;
 	struct aw_emit *e;
 	int emit = 0;
 
@@ -151,6 +160,9 @@ static long tick_one(__u32 i, struct tick *k)
 		slot_settle(s, &d);
 		return 0;
 	}
+	l = lock_at(s->lock);
+	if (!l)
+		return 1;
 	e = bpf_ringbuf_reserve(&emissions, sizeof(*e), 0);
 	if (!e) { /* user space is behind; it stays where it is */
 		c->ring_full++;
@@ -159,7 +171,8 @@ static long tick_one(__u32 i, struct tick *k)
 	}
 	queue_pop(k->class, &d); /* the callback is the only consumer */
 
-	bpf_spin_lock(&s->lock);
+	/* Should the slot have changed hands since, so has its generation. */
+	bpf_spin_lock(&l->lock);
 	if (s->generation == d.generation && s->tries < AW_RETRIES &&
 	    (s->state == SLOT_HELD || s->state == SLOT_EMITTED)) {
 		s->state = SLOT_EMITTED;
@@ -167,7 +180,7 @@ static long tick_one(__u32 i, struct tick *k)
 		emit = s->tries;
 		emit_fill(e, s, d.slot);
 	}
-	bpf_spin_unlock(&s->lock);
+	bpf_spin_unlock(&l->lock);
 
 	if (!emit) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
@@ -192,7 +205,7 @@ static int on_tick(void *map, __u32 *key, struct aw_ticker *t)
 		c->ticks++;
 	__sync_lock_test_and_set(&t->next_ns, AW_IDLE);
 	k.now = bpf_ktime_get_ns();
-	for (class = 0; class <= AW_RETRY_CLASS; class++) {
+	for (class = 0; class <= AW_RETRY_CLASS; class ++) {
 		k.class = class;
 		if (bpf_loop(TICK_BATCH, tick_one, &k, 0) >= TICK_BATCH)
 			k.again = 1;

@@ -297,7 +297,7 @@ impl FlowStats {
             ack_sender: endpoint(&key.acks, key.acks_port, v4),
             data_sender: endpoint(&key.data, key.data_port, v4),
             acks: e.count.acks,
-            passed: e.count.passed,
+            passed: e.count.acks.saturating_sub(e.count.withheld),
             withheld: e.count.withheld,
             reemitted: e.count.reemitted,
             packets_saved: e.count.withheld.saturating_sub(e.count.reemitted),

@@ -25,7 +25,8 @@
 	AW_REASON(OPTION, "option", "a TCP option that is not understood here") \
 	AW_REASON(FIRST, "first", "the first ACK seen of its flow") \
 	AW_REASON(START, "start", "the flow starts: the sender needs every sample") \
-	AW_REASON(DUPLICATE, "duplicate", "acknowledges nothing new: a dupACK or a probe's answer") \
+	AW_REASON(DUPLICATE, "duplicate", \
+		  "acknowledges nothing new: a dupACK or a probe's answer") \
 	AW_REASON(WINDOW_UPDATE, "window-update", "same acknowledgment, other window") \
 	AW_REASON(OLD, "old", "acknowledges less than an earlier one") \
 	AW_REASON(SACK, "sack", "a new or changed SACK block, or a DSACK") \
@@ -66,8 +67,8 @@ struct aw_handshake {
 };
 
 enum aw_handshake_flag {
-	AW_HS_SYN_DATA = 1 << 0,  /* a SYN of the data sender was seen */
-	AW_HS_SYN_ACKS = 1 << 1,  /* a SYN of the ACK sender was seen */
+	AW_HS_SYN_DATA = 1 << 0, /* a SYN of the data sender was seen */
+	AW_HS_SYN_ACKS = 1 << 1, /* a SYN of the ACK sender was seen */
 	AW_HS_WSCALE_DATA = 1 << 2,
 	AW_HS_WSCALE_ACKS = 1 << 3,
 	AW_HS_ACCECN = 1 << 4, /* AccECN was asked for, RFC 9768 §3.1 */
@@ -85,6 +86,7 @@ struct aw_ack_state {
 	aw_u32 tsval;
 	aw_u32 ce_bytes;
 	aw_u32 started; /* segments acknowledged, saturating */
+	aw_u32 recover; /* while recovering: all below must be acknowledged first */
 	aw_u16 ecn;	/* ECE, CWR, AE of the newest seen */
 	aw_u8 n_sack;
 	aw_u8 flags; /* enum aw_ack_flag */
@@ -96,15 +98,32 @@ enum aw_ack_flag {
 	AW_ACK_TS = 1 << 1,	 /* they carry timestamps */
 	AW_ACK_HOLDING = 1 << 2, /* the newest seen is withheld */
 	AW_ACK_ACCECN = 1 << 3,
+	AW_ACK_RECOVERING = 1 << 4, /* by its SACK blocks */
+				    /* the bits from 5 on: enum aw_token */
 };
 
-/* The data direction. */
+/*
+ * What one side starts and the other ends: a bit in the flags of both, that each
+ * turns over in its own copy. It goes on while they differ.
+ */
+enum aw_token {
+	AW_TOKEN_NEAR = 1 << 5, /* a near probe waits; see flow.h */
+	AW_TOKEN_FAR = 1 << 6,
+	AW_TOKEN_LOSS = 1 << 7, /* the data side saw a gap, not acknowledged yet */
+};
+
+/*
+ * The data direction. Each side writes only its own half, and reads the other's:
+ * so a home need not lock out the ACKs to see a data segment.
+ */
 struct aw_data_state {
 	aw_u32 high;	/* end of the highest segment seen */
-	aw_u32 recover; /* while recovering: all below must be acknowledged first */
+	aw_u32 recover; /* as above, by a gap in the data or old data again */
 	aw_u32 mss;	/* payload of a full segment, 0 = none seen */
 	aw_u32 wnd;	/* the data sender's own window, bytes */
-	aw_u8 valid, recovering, ttl, reserved;
+	aw_u8 valid;
+	aw_u8 flags; /* enum aw_token */
+	aw_u16 reserved;
 };
 
 AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
@@ -114,6 +133,12 @@ AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int ac
 	    (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS))
 		return (aw_u32)s->window << (h->wscale[acks] & 15);
 	return s->window;
+}
+
+/* Is a loss or a reordering not repaired yet, as either side saw it? */
+AW_FN int aw_recovering(const struct aw_ack_state *a, const struct aw_data_state *d)
+{
+	return (a->flags & AW_ACK_RECOVERING) | ((a->flags ^ d->flags) & AW_TOKEN_LOSS);
 }
 
 /* Are windows known in bytes, that is, was the handshake seen? */
@@ -150,8 +175,7 @@ AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
 }
 
 /* Its window against the ones seen and left: AW_R_HELD if it says nothing new. */
-AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a,
-					const struct aw_data_state *d,
+AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const struct aw_data_state *d,
 					const struct aw_handshake *h, const struct aw_seg *s)
 {
 	aw_u32 wnd = aw_wnd(h, s, 1);
@@ -212,7 +236,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 	 * Until it is repaired everything leaves, but for an ACK that moves forward
 	 * and repeats blocks already reported: those alone can fill a thin uplink.
 	 */
-	if (AW_UNLIKELY((d->recovering || a->n_sack) && !s->n_sack))
+	if (AW_UNLIKELY((a->n_sack || aw_recovering(a, d)) && !s->n_sack))
 		return AW_R_RECOVERY;
 	if (AW_UNLIKELY(!!(s->opts & AW_OPT_TS) != !!(a->flags & AW_ACK_TS)))
 		return AW_R_TIMESTAMP;

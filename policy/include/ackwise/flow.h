@@ -10,6 +10,10 @@
  *   data direction                       aw_flow_on_data()
  *   ACK direction                        aw_flow_on_ack() -> what to do with it
  *   a held ACK left after all            aw_flow_left()
+ *
+ * One segment of each direction may be shown at the same time, by a home that
+ * can do so, if aw_flow_data_alone() says so: then the data side writes data,
+ * near_* and window_us, and the ACK side everything else.
  */
 #ifndef ACKWISE_FLOW_H
 #define ACKWISE_FLOW_H
@@ -37,16 +41,16 @@ struct aw_flow_cfg {
 
 enum aw_decision_flag {
 	AW_DEC_SUPERSEDES = 1 << 0, /* a held ACK of the flow need not leave any more */
-	AW_DEC_TWICE = 1 << 1, /* a plain duplicate whose original is still held: it must
+	AW_DEC_TWICE = 1 << 1,	    /* a plain duplicate whose original is still held: it must
 				* leave twice, or the sender counts one dupACK too few */
 };
 
 /* What the home must do with a segment of the ACK direction. */
 struct aw_decision {
-	aw_u32 kind;   /* enum aw_verdict_kind, contract applied */
-	aw_u32 reason; /* enum aw_reason */
+	aw_u32 kind;	/* enum aw_verdict_kind, contract applied */
+	aw_u32 reason;	/* enum aw_reason */
 	aw_u32 hold_us; /* with AW_HOLD */
-	aw_u32 flags;  /* enum aw_decision_flag */
+	aw_u32 flags;	/* enum aw_decision_flag */
 };
 
 /*
@@ -57,18 +61,17 @@ struct aw_decision {
  * minimum only, so that delayed ACKs do not look like distance.
  */
 struct aw_rtt {
-	aw_u32 near_tsval, near_us; /* the ACK that waits for its echo */
-	aw_u32 far_tsval, far_us;   /* the data that waits for its echo */
+	/*
+	 * What waits for its echo: tsval << 32 | when it passed. One word, so that
+	 * the other side never sees half of it; should its token be seen before it, then
+	 * the older word makes that one sample too long, never too short.
+	 */
+	aw_u64 near;		    /* an ACK */
+	aw_u64 far;		    /* data */
 	aw_u32 near_srtt;	    /* 0: no sample yet */
 	aw_u32 near_min, far_min;   /* ~0: no sample yet */
 	aw_u32 near_next, far_next; /* minima of the running window */
 	aw_u32 window_us;	    /* when it began */
-	aw_u32 flags;		    /* enum aw_rtt_flag */
-};
-
-enum aw_rtt_flag {
-	AW_RTT_NEAR_WAITS = 1 << 0,
-	AW_RTT_FAR_WAITS = 1 << 1,
 };
 
 struct aw_flow {
@@ -76,12 +79,12 @@ struct aw_flow {
 	struct aw_handshake hs;
 	struct aw_data_state data;
 	struct aw_ack_state acks;
-	struct aw_rtt rtt;
 	aw_u32 reserved;
+	struct aw_rtt rtt;
 };
 
 AW_ASSERT(sizeof(struct aw_handshake) == 20, "aw_handshake");
-AW_ASSERT(sizeof(struct aw_ack_state) == 72, "aw_ack_state");
+AW_ASSERT(sizeof(struct aw_ack_state) == 76, "aw_ack_state");
 AW_ASSERT(sizeof(struct aw_flow) == 224, "aw_flow");
 
 /*
@@ -176,11 +179,33 @@ AW_FN void aw_rtt_window(struct aw_rtt *r, aw_u32 now)
 	r->window_us = now;
 }
 
-AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u32 now)
+AW_FN int aw_flow_waits(const struct aw_flow *f, enum aw_token which)
 {
-	aw_u32 us = aw_max(now - r->near_us, 1);
+	return (f->acks.flags ^ f->data.flags) & which;
+}
 
-	r->flags &= ~AW_RTT_NEAR_WAITS;
+/* Does data with timestamps answer the near probe? */
+AW_FN int aw_near_due(const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_flow_waits(f, AW_TOKEN_NEAR) &&
+	       aw_after_eq(s->tsecr, (aw_u32)(*(const volatile aw_u64 *)&f->rtt.near >> 32));
+}
+
+/*
+ * A far probe goes with each near sample, when the time is asked for anyway: once
+ * per round trip. Only the first one does not wait for it.
+ */
+AW_FN int aw_far_due(const struct aw_flow *f)
+{
+	return f->rtt.far_min == ~0u && !aw_flow_waits(f, AW_TOKEN_FAR);
+}
+
+AW_FN void aw_rtt_near_sample(struct aw_flow *f, aw_u32 now)
+{
+	struct aw_rtt *r = &f->rtt;
+	aw_u32 us = aw_max(now - (aw_u32) * (volatile aw_u64 *)&r->near, 1);
+
+	f->data.flags ^= AW_TOKEN_NEAR;
 	r->near_min = aw_min(r->near_min, us);
 	r->near_next = aw_min(r->near_next, us);
 	/* A sender with nothing to send echoes late: that is not the path. */
@@ -188,6 +213,49 @@ AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u32 now)
 		us = aw_min(us, 4 * r->near_srtt);
 	r->near_srtt = r->near_srtt ? r->near_srtt - (r->near_srtt >> 3) + (us >> 3) : us;
 	aw_rtt_window(r, now);
+}
+
+AW_FN void aw_rtt_on_data(struct aw_flow *f, const struct aw_seg *s, aw_u32 now)
+{
+	int near = aw_near_due(f, s);
+
+	if (AW_LIKELY(!near && !aw_far_due(f)))
+		return;
+	if (near)
+		aw_rtt_near_sample(f, now);
+	if (!aw_flow_waits(f, AW_TOKEN_FAR)) {
+		*(volatile aw_u64 *)&f->rtt.far = (aw_u64)s->tsval << 32 | now;
+		f->data.flags ^= AW_TOKEN_FAR;
+	}
+}
+
+/* enum aw_capability: what a policy needs of its home. */
+AW_FN aw_u32 aw_policy_needs(aw_u32 policy)
+{
+	switch (policy) {
+#define AW_POLICY(IDENT, ident, name) \
+	case AW_POLICY_##IDENT: \
+		return AW_##IDENT##_NEEDS;
+#include "policies.def"
+#undef AW_POLICY
+	default:
+		return 0;
+	}
+}
+
+/* Without a policy that sees data, its side needs no lock; see above. */
+AW_FN int aw_flow_data_alone(const struct aw_flow_cfg *c)
+{
+	return !(aw_policy_needs(c->policy.policy) & AW_CAP_SEE_DATA);
+}
+
+/* Clocks are slow. If this says no, aw_flow_on_data() does not look at the time. */
+AW_FN int aw_flow_data_wants_clock(const struct aw_flow *f, const struct aw_flow_cfg *c,
+				   const struct aw_seg *s)
+{
+	if (!aw_flow_data_alone(c))
+		return 1;
+	return s->payload && (s->opts & AW_OPT_TS) && (aw_near_due(f, s) || aw_far_due(f));
 }
 
 /* An event with what the home knows of the flow. */
@@ -215,35 +283,66 @@ AW_FN aw_u32 aw_hops(aw_u32 ttl)
 	return (ttl <= 64 ? 64 : ttl <= 128 ? 128 : 255) - ttl + 1;
 }
 
-/* Everything that arrives from the data sender: its data, and its pure ACKs. */
+/* Where in the data it lies; enum aw_event_flag. */
+AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
+{
+	struct aw_data_state *d = &f->data;
+	aw_u32 end = s->seq + s->payload;
+
+	if (AW_LIKELY(d->valid && s->seq == d->high)) {
+		d->high = end;
+		return 0;
+	}
+	if (!d->valid) {
+		d->valid = 1;
+		d->high = end;
+		return 0;
+	}
+	if (aw_after(s->seq, d->high)) {
+		d->high = d->recover = end;
+		if (!aw_flow_waits(f, AW_TOKEN_LOSS))
+			d->flags ^= AW_TOKEN_LOSS;
+		return AW_D_OUT_OF_ORDER;
+	}
+	if (s->payload == 1 && s->seq + 1 == d->high) /* a keep-alive */
+		return 0;
+	if (aw_after(end, d->high))
+		d->high = end;
+	/* Old data again: the receiver answers at once, the sender is repairing. */
+	if (!aw_recovering(&f->acks, d)) {
+		d->recover = d->high;
+		d->flags ^= AW_TOKEN_LOSS;
+	}
+	return AW_D_FILLS_GAP;
+}
+
+/*
+ * Everything that arrives from the data sender: its data, and its pure ACKs. Two
+ * at the same time, without a lock, are as good as reordered.
+ */
 AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			   aw_u32 segments, aw_u64 now_us)
 {
 	struct aw_data_state *d = &f->data;
-	struct aw_rtt *r = &f->rtt;
-	aw_u32 now = (aw_u32)now_us, end = s->seq + s->payload, each;
+	aw_u32 mss = d->mss, each = s->payload, flags;
 	struct aw_event e;
 
 	d->wnd = aw_wnd(&f->hs, s, 0);
 	if (!s->payload)
 		return;
-	if (s->opts & AW_OPT_TS) {
-		if ((r->flags & AW_RTT_NEAR_WAITS) && aw_after_eq(s->tsecr, r->near_tsval))
-			aw_rtt_near_sample(r, now);
-		if (!(r->flags & AW_RTT_FAR_WAITS)) {
-			r->flags |= AW_RTT_FAR_WAITS;
-			r->far_tsval = s->tsval;
-			r->far_us = now;
-		}
-	}
+	if (s->opts & AW_OPT_TS)
+		aw_rtt_on_data(f, s, (aw_u32)now_us);
 	/* A full segment: the largest of late, so that a smaller path MTU shows. */
-	each = segments > 1 ? aw_div32(s->payload + segments - 1, segments) : s->payload;
-	if (each >= d->mss)
-		d->mss = each;
-	else
-		d->mss -= (d->mss - each) >> 7;
+	if (segments > 1)
+		each = aw_div32(s->payload + segments - 1, segments);
+	if (AW_UNLIKELY(each != mss))
+		d->mss = each > mss ? each : mss - ((mss - each) >> 7);
+	flags = aw_flow_data_order(f, s);
+	if (aw_flow_data_alone(c))
+		return;
 
 	aw_flow_event(f, c, AW_EV_DATA, now_us, &e);
+	e.flags = flags;
 	e.bytes = s->payload;
 	e.segments = aw_max(segments, 1);
 	e.len = s->len;
@@ -252,26 +351,6 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 		e.flags |= AW_D_CE;
 	if (s->flags & AW_TCP_PSH)
 		e.flags |= AW_D_PSH;
-	if (AW_UNLIKELY(!d->valid)) {
-		d->valid = 1;
-		d->high = end;
-	} else if (AW_LIKELY(s->seq == d->high)) {
-		d->high = end;
-	} else if (aw_after(s->seq, d->high)) {
-		e.flags |= AW_D_OUT_OF_ORDER;
-		d->recovering = 1;
-		d->high = d->recover = end;
-	} else if (s->payload > 1 || s->seq + 1 != d->high) { /* not a keep-alive */
-		e.flags |= AW_D_FILLS_GAP;
-		if (aw_after(end, d->high))
-			d->high = end;
-		/* Old data again: the receiver answers at once, the sender is repairing. */
-		if (!d->recovering) {
-			d->recovering = 1;
-			d->recover = d->high;
-		}
-	}
-	d->ttl = s->ttl;
 	aw_policy_step(&f->policy, &c->policy, &e);
 }
 
@@ -290,10 +369,9 @@ AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u32 n
 		a->left_wnd = aw_wnd(&f->hs, s, 1);
 		a->left_edge = s->ack + a->left_wnd;
 	}
-	if (!(f->rtt.flags & AW_RTT_NEAR_WAITS) && (s->opts & AW_OPT_TS)) {
-		f->rtt.flags |= AW_RTT_NEAR_WAITS;
-		f->rtt.near_tsval = s->tsval;
-		f->rtt.near_us = now;
+	if ((s->opts & AW_OPT_TS) && !aw_flow_waits(f, AW_TOKEN_NEAR)) {
+		*(volatile aw_u64 *)&f->rtt.near = (aw_u64)s->tsval << 32 | now;
+		a->flags ^= AW_TOKEN_NEAR;
 	}
 }
 
@@ -346,14 +424,21 @@ AW_FN void aw_flow_note_seen(struct aw_flow *f, const struct aw_seg *s)
 		for (i = 0; i < AW_SACK_BLOCKS; i++) {
 			if (i >= a->n_sack || !aw_after(s->sack[2 * i + 1], s->ack))
 				continue;
-			if (!d->recovering || aw_after(s->sack[2 * i + 1], d->recover))
-				d->recover = s->sack[2 * i + 1];
-			d->recovering = 1;
+			if (!(a->flags & AW_ACK_RECOVERING) ||
+			    aw_after(s->sack[2 * i + 1], a->recover))
+				a->recover = s->sack[2 * i + 1];
+			a->flags |= AW_ACK_RECOVERING;
 		}
 	}
 	/* Repaired: the ACK that says so has left, the next ones may be thinned. */
-	if (AW_UNLIKELY(d->recovering) && aw_after_eq(s->ack, d->recover))
-		d->recovering = 0;
+	if (AW_LIKELY(!aw_recovering(a, d)))
+		return;
+	if ((a->flags & AW_ACK_RECOVERING) && aw_after_eq(s->ack, a->recover))
+		a->flags &= ~AW_ACK_RECOVERING;
+	/* A gap that widens at this very moment may be taken for repaired: then its
+	 * SACK blocks, or duplicates, say so. */
+	if (aw_flow_waits(f, AW_TOKEN_LOSS) && aw_after_eq(s->ack, d->recover))
+		a->flags ^= AW_TOKEN_LOSS;
 }
 
 /*
@@ -364,7 +449,8 @@ AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_ha
 				const struct aw_seg *s)
 {
 	return s->ack == a->seen_ack && !s->payload && !s->n_sack &&
-	       !(s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) && aw_wnd(h, s, 1) == a->seen_wnd;
+	       !(s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) &&
+	       aw_wnd(h, s, 1) == a->seen_wnd;
 }
 
 /* A segment of the ACK direction, not a SYN: leave, or be held? */
@@ -378,11 +464,14 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	struct aw_verdict v;
 	struct aw_event e;
 
-	if ((r->flags & AW_RTT_FAR_WAITS) && (s->opts & AW_OPT_TS) &&
-	    aw_after_eq(s->tsecr, r->far_tsval)) {
-		r->flags &= ~AW_RTT_FAR_WAITS;
-		r->far_min = aw_min(r->far_min, now - r->far_us);
-		r->far_next = aw_min(r->far_next, now - r->far_us);
+	if ((s->opts & AW_OPT_TS) && aw_flow_waits(f, AW_TOKEN_FAR)) {
+		aw_u64 far = *(volatile aw_u64 *)&r->far;
+
+		if (aw_after_eq(s->tsecr, (aw_u32)(far >> 32))) {
+			a->flags ^= AW_TOKEN_FAR;
+			r->far_min = aw_min(r->far_min, now - (aw_u32)far);
+			r->far_next = aw_min(r->far_next, now - (aw_u32)far);
+		}
 	}
 	out->kind = AW_SEND;
 	out->reason = why;
@@ -402,7 +491,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	aw_flow_event(f, c, AW_EV_ACK, now_us, &e);
 	if (why != AW_R_HELD)
 		e.flags |= AW_A_MUST_SEND;
-	if (f->data.recovering)
+	if (aw_recovering(a, &f->data))
 		e.flags |= AW_A_RECOVERY;
 	if (a->flags & AW_ACK_HOLDING)
 		e.flags |= AW_A_HOLDING;
