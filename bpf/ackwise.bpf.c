@@ -30,8 +30,7 @@
  *
  * - A withheld ACK is never lost to a race. It is in a slot with a deadline in a
  *   FIFO before it is swallowed, and only an ACK of the same flow with at least
- *   its number, on its way out, marks the slot superseded. If two CPUs hold for
- *   one flow at once, two slots are taken and both leave.
+ *   its number, on its way out, marks the slot superseded. See hold.h.
  *
  * - One FIFO per class of hold time, because D differs between flows (it scales
  *   with RTT) and a FIFO must be in the order of its deadlines. Hold times are
@@ -125,40 +124,34 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		return NOT_OURS;
 	lock = s->lock;
 	l = lock_at(lock);
-	if (!l)
+	if (!l || !lock_take(l, lock))
 		return NOT_OURS;
-	bpf_spin_lock(&l->lock);
 	if ((s->state == SLOT_EMITTED || s->state == SLOT_STALE) && s->ack == seg->ack &&
 	    key_equal(&s->key, key) && *(volatile __u32 *)&s->lock == lock) {
 		what = s->state == SLOT_EMITTED ? FRESH : STALE;
-		s->state = SLOT_FREE;
-		s->generation++;
 		deadline = s->deadline_ns;
 		mark = s->mark;
 		priority = s->priority;
 		vlan = s->vlan_present;
 		vlan_tci = s->vlan_tci;
 		vlan_proto = s->vlan_proto;
+		slot_free(s, slot);
 	}
-	bpf_spin_unlock(&l->lock);
+	lock_drop(l);
 	if (what == NOT_OURS)
 		return NOT_OURS;
-	slot_release(slot);
 
 	f = bpf_map_lookup_elem(&flows, key);
-	l = f ? flow_lock(f) : 0;
-	if (f && l) {
-		__u64 now_us = now / NSEC_PER_USEC;
-
-		bpf_spin_lock(&l->lock);
+	l = f ? lock_at(f->lock) : 0;
+	if (f && l && lock_take(l, f->lock)) {
 		if (what == FRESH && !aw_after(seg->ack, f->flow.acks.left_ack))
 			what = STALE;
 		if (what == FRESH) {
-			aw_flow_left(&f->flow, flow_cfg(), seg, now_us);
+			aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
 			f->count.reemitted++;
 			f->count.reemitted_bytes += seg->len;
 		}
-		bpf_spin_unlock(&l->lock);
+		lock_drop(l);
 	}
 	if (what == STALE) {
 		c->reemit_stale++;
@@ -175,9 +168,8 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 }
 
 /*
- * Nothing is withheld, but the flow believes so until a deadline of its own. Not
- * under the flow's lock, and a subprogram, for the sake of the caller's stack: a
- * race can spoil an estimate, no more.
+ * Nothing is withheld, but the flow believes so until a deadline of its own. A
+ * subprogram, for the sake of the caller's stack.
  */
 static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u64 now)
 {
@@ -231,6 +223,9 @@ static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *
 static __always_inline void note_open(struct aw_counters *c, enum hold_result r)
 {
 	switch (r) {
+	case HOLD_SILENT:
+		c->open_stale_heartbeat++;
+		break;
 	case HOLD_NO_SLOT:
 		c->open_no_slot++;
 		break;
@@ -256,35 +251,16 @@ static __always_inline int user_space_alive(__u64 now)
 	return a && now < a->alive_until_ns;
 }
 
-/*
- * It should have been held and could not be: it leaves, and the flow is told. What
- * says HELD in the counters becomes NO_HOLD.
- */
-static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 reason,
-				__u64 now)
+/* Under the lock: it should be held and cannot be, so it leaves, and the flow knows. */
+static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why, __u64 now)
 {
 	struct aw_counters *c = counters_here();
-	struct aw_lock *l;
-	struct aw_slot *s;
-	__u64 handle;
-	int did = 0;
 
 	if (!f || !seg || !c)
 		return 0;
-	handle = f->handle;
-	s = slot_at(handle >> 32);
-	l = flow_lock(f);
-	if (!l)
-		return 0;
-	bpf_spin_lock(&l->lock);
+	note_open(c, why);
 	aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
-	if (s)
-		did = supersede(s, handle, seg->ack);
-	bpf_spin_unlock(&l->lock);
-	c->superseded += did;
-	if (reason < AW_REASON_COUNT)
-		c->reason[reason]--;
-	c->reason[AW_R_NO_HOLD]++;
+	c->superseded += supersede(f, seg->ack);
 	return 0;
 }
 
@@ -317,16 +293,14 @@ static __noinline struct aw_entry *flow_first(const struct aw_key *key, const st
 AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
-	enum hold_result r = HOLD_CLOSED;
+	enum hold_result r;
 	struct aw_counters *c;
 	struct aw_decision d;
 	struct aw_entry *f;
 	struct aw_lock *l;
-	struct aw_slot *s;
 	struct aw_seg *seg;
 	struct aw_key key;
-	__u64 now, handle;
-	int alive, did = 0;
+	__u64 now;
 
 	if (!here)
 		return PASS;
@@ -354,68 +328,63 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		if (!f)
 			return PASS;
 	}
-	l = flow_lock(f);
+	l = lock_at(f->lock);
 	if (!l)
 		return PASS;
-	handle = f->handle;
-	s = slot_at(handle >> 32);
-	alive = user_space_alive(now);
-
+	if (AW_UNLIKELY(!lock_take(l, f->lock))) {
+		f->missed = 1;
+		c->open_busy++;
+		return PASS;
+	}
+	if (AW_UNLIKELY(f->missed)) {
+		f->missed = 0;
+		f->flow.acks.flags &= ~AW_ACK_VALID;
+	}
 	if (options.bench_step)
 		seg->ack = f->flow.acks.seen_ack + options.bench_step;
 	if (options.dry_run)
 		dry_expire(f, c, now);
-	bpf_spin_lock(&l->lock);
 	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, &d);
 	f->count.acks++;
 	f->count.last_ns = now;
-	if (options.dry_run) {
-		dry_decide(f, seg, &d, c, now);
-	} else if (s) {
-		if (d.kind == AW_SEND) {
-			if (d.flags & AW_DEC_SUPERSEDES)
-				did = supersede(s, handle, seg->ack);
-		} else if (alive) {
-			r = hold_replace(s, handle, skb, seg);
-		}
-	}
-	bpf_spin_unlock(&l->lock);
-
 	c->acks++;
 	c->ack_bytes += seg->len;
+	if (options.dry_run) {
+		dry_decide(f, seg, &d, c, now);
+		d.kind = AW_SEND;
+		d.flags = 0;
+	}
+	if (d.kind != AW_SEND) {
+		r = HOLD_SILENT;
+		if (AW_LIKELY(user_space_alive(now)))
+			r = hold(skb, seg, f, d.hold_us, now);
+		if (AW_LIKELY(r < HOLD_SILENT)) {
+			f->count.withheld++;
+			f->count.withheld_bytes += seg->len;
+			lock_drop(l);
+			c->withheld++;
+			c->withheld_bytes += seg->len;
+			c->replaced += r != HOLD_NEW;
+			if (d.reason < AW_REASON_COUNT)
+				c->reason[d.reason]++;
+			return swallow();
+		}
+		fail_open(f, seg, r, now);
+		d.reason = AW_R_NO_HOLD;
+		d.flags = 0;
+	}
+	if (d.flags & AW_DEC_SUPERSEDES)
+		c->superseded += supersede(f, seg->ack);
+	lock_drop(l);
 	if (d.reason < AW_REASON_COUNT)
 		c->reason[d.reason]++;
-	if (options.dry_run)
-		return PASS;
-
-	if (d.kind == AW_SEND) {
-		c->superseded += did;
-		if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
-			/* The flow knows that the original has left: the clone just passes. */
-			c->cloned++;
-			bpf_clone_redirect(skb, skb->ifindex,
-					   options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
-		}
-		return PASS;
+	if (AW_UNLIKELY(d.flags & AW_DEC_TWICE)) {
+		/* The flow knows that the original has left: the clone just passes. */
+		c->cloned++;
+		bpf_clone_redirect(skb, skb->ifindex,
+				   options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
 	}
-	if (AW_UNLIKELY(!alive)) {
-		c->open_stale_heartbeat++;
-		fail_open(f, seg, d.reason, now);
-		return PASS;
-	}
-	if (r == HOLD_CLOSED)
-		r = hold_new(skb, seg, f, d.hold_us, now);
-	if (AW_UNLIKELY(r >= HOLD_NO_SLOT)) {
-		note_open(c, r);
-		fail_open(f, seg, d.reason, now);
-		return PASS;
-	}
-	c->withheld++;
-	c->withheld_bytes += seg->len;
-	c->replaced += r != HOLD_NEW;
-	f->count.withheld++;
-	f->count.withheld_bytes += seg->len;
-	return swallow();
+	return PASS;
 }
 
 /* A data direction's segment of no flow that is kept, or a SYN: rare. */
@@ -459,12 +428,12 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
 
 	if (!aw_flow_data_alone(cfg)) {
-		l = flow_lock(f);
-		if (!l)
+		/* Data that nobody noted looks like a gap afterwards: ACKs pass. */
+		l = lock_at(f->lock);
+		if (!l || !lock_take(l, f->lock))
 			return PASS;
-		bpf_spin_lock(&l->lock);
 		aw_flow_on_data(&f->flow, cfg, &seg, segments, now_us);
-		bpf_spin_unlock(&l->lock);
+		lock_drop(l);
 	} else {
 		aw_flow_on_data(&f->flow, cfg, &seg, segments, now_us);
 	}

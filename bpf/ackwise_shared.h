@@ -90,7 +90,8 @@ struct aw_entry {
 	/* dry run: the ACK that would be held, and until when */
 	aw_u32 dry_ack, dry_tsval;
 	aw_u16 dry_window, dry_opts;
-	aw_u32 dry_len, reserved;
+	aw_u32 dry_len;
+	aw_u32 missed;	     /* an ACK passed that nobody noted */
 	aw_u64 dry_until_ns; /* 0: none */
 };
 
@@ -132,6 +133,7 @@ struct aw_counters {
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;
 	aw_u64 open_too_short, open_frame;
+	aw_u64 open_busy; /* not even noted: the flow's lock was taken */
 	/* the way out */
 	aw_u64 ticks, ring_full, retried, lost;
 	aw_u64 reason[AW_REASON_COUNT];

@@ -3,23 +3,21 @@
  * Slots: an ACK goes in, a newer one replaces or supersedes it.
  *
  * A slot belongs to the flow whose handle names it in its present generation, and
- * is protected by that flow's lock, whose number it remembers. So one critical
- * section decides about an ACK and puts it into the slot. Who else comes:
+ * is protected by that flow's lock, whose number it remembers. One critical section
+ * decides about an ACK, puts it into the slot, and the slot's deadline into a FIFO:
+ * what leaves meanwhile, leaves before or after, but not in between. Who else comes:
  *
- * - Another CPU with an ACK of the same flow: the same lock.
- * - One whose handle, read before the lock, is out of date: the generation is
- *   another by then, and the slot is left alone. To hold, it takes a second slot,
- *   and both leave; to supersede, it does nothing, and the held one comes back to
- *   the hook, where left_ack tells that it is stale.
- * - The timer, or a re-emission, which read the lock's number before it locks.
- *   A slot changes hands only by way of FREE, and is freed, with a new generation,
+ * - The timer, or a re-emission, which read the lock's number before they lock. A
+ *   slot changes hands only by way of FREE, and is freed, with a new generation,
  *   under its old lock. So whoever holds a lock that is no longer the slot's finds
  *   a generation that is not the one it came for; on_return(), which came for a
  *   state and a key, looks at the lock's number again.
- * - Who takes it from the free list: nobody else touches a free slot. The queue's
- *   own lock orders what is written here before what the timer then reads.
+ * - Who takes it from the free list: nobody else touches a free slot.
  * - A flow that was evicted and is kept anew: its handle is new, the old slot's
  *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
+ * - Who does not get the lock: an ACK passes, and the next one is taken for the
+ *   first of its flow, because something left that nobody noted; the timer comes
+ *   again soon.
  */
 #ifndef ACKWISE_HOLD_H
 #define ACKWISE_HOLD_H
@@ -93,7 +91,7 @@ static __always_inline void slot_meta(struct aw_slot *s, const struct __sk_buff 
 	s->vlan_proto = skb->vlan_proto;
 }
 
-/* Under the lock, generation and state agreed. */
+/* Under the flow's lock, as all that follows. */
 static __always_inline int slot_store(struct aw_slot *s, const struct __sk_buff *skb,
 				      const struct aw_seg *seg)
 {
@@ -111,7 +109,7 @@ enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
 	HOLD_OLDER,  /* a newer one of the flow is held already: nothing to keep */
-	HOLD_CLOSED, /* the flow has no run that is open: hold_new() */
+	HOLD_SILENT, /* from here on it passes: user space does not answer */
 	HOLD_NO_SLOT,
 	HOLD_QUEUE_FULL,
 	HOLD_NO_TIMER,
@@ -120,9 +118,8 @@ enum hold_result {
 };
 
 /*
- * Start a run: take a slot, note its deadline, see that the timer fires. Not under
- * the lock that decided to hold, because helpers are called: what leaves in
- * between makes this one stale, and on_return() sees that.
+ * Start a run: take a slot, note its deadline, see that the timer fires. A
+ * subprogram, because it is rarer, and the caller's stack is full.
  */
 static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, struct aw_entry *f,
 			       __u32 hold_us, __u64 now)
@@ -130,10 +127,9 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	struct aw_deadline d;
 	struct aw_ticker *t;
 	struct aw_slot *s;
-	struct aw_lock *l;
-	__u64 handle;
 	__u32 k = 0, slot, class = AW_CLASSES, i;
-	int ready = 0, stored = 0;
+	__u64 handle;
+	int r;
 
 	if (!f || !seg)
 		return HOLD_NO_SLOT;
@@ -143,71 +139,53 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	if (class == AW_CLASSES)
 		return HOLD_SHORT;
 	t = bpf_map_lookup_elem(&ticker, &k);
-	l = flow_lock(f);
-	if (!t || !l)
+	if (!t)
 		return HOLD_NO_TIMER;
-	d.deadline_ns = now + options.class_us[class] * NSEC_PER_USEC;
 
 	/* A hot flow keeps its slot from run to run. */
 	handle = f->handle;
 	slot = handle >> 32;
 	s = slot_at(slot);
-	if (s) {
-		bpf_spin_lock(&l->lock);
-		if (s->generation == (__u32)handle && s->state == SLOT_SUPERSEDED) {
-			ready = 1;
-			s->generation++;
-			s->tries = 0;
-			s->deadline_ns = d.deadline_ns;
-			stored = slot_store(s, skb, seg);
-			if (stored)
-				s->state = SLOT_HELD;
-			d.generation = s->generation;
-			f->handle = (__u64)slot << 32 | d.generation;
-		}
-		bpf_spin_unlock(&l->lock);
-	}
-	if (!ready) {
+	if (!s || s->generation != (__u32)handle || s->state != SLOT_SUPERSEDED) {
 		if (bpf_map_pop_elem(&free_slots, &slot))
 			return HOLD_NO_SLOT;
 		s = slot_at(slot);
 		if (!s)
 			return HOLD_NO_SLOT;
-		bpf_spin_lock(&l->lock);
-		*(volatile __u32 *)&s->lock = f->lock & (AW_LOCKS - 1);
-		s->generation++;
-		s->tries = 0;
-		s->deadline_ns = d.deadline_ns;
-		stored = slot_store(s, skb, seg);
-		s->state = stored ? SLOT_HELD : SLOT_SUPERSEDED;
+		s->lock = f->lock & (AW_LOCKS - 1);
 		make_key(&s->key, seg, 1);
-		d.generation = s->generation;
-		f->handle = (__u64)slot << 32 | d.generation;
-		bpf_spin_unlock(&l->lock);
 	}
+	s->generation++;
+	s->tries = 0;
+	s->deadline_ns = now + options.class_us[class] * NSEC_PER_USEC;
+	s->state = SLOT_HELD;
+	d.deadline_ns = s->deadline_ns;
 	d.slot = slot;
-	/* In no queue means not held: given back, and its ACK passes. */
-	if (!stored) {
-		slot_settle(s, &d);
-		return HOLD_FRAME;
+	d.generation = s->generation;
+	r = HOLD_NEW;
+	if (!slot_store(s, skb, seg))
+		r = HOLD_FRAME;
+	else if (queue_push(class, &d))
+		r = HOLD_QUEUE_FULL;
+	else if (ticker_arm(t, d.deadline_ns, now))
+		r = HOLD_NO_TIMER;
+	if (AW_UNLIKELY(r != HOLD_NEW)) {
+		slot_free(s, slot);
+		return r;
 	}
-	if (queue_push(class, &d)) {
-		slot_settle(s, &d);
-		return HOLD_QUEUE_FULL;
-	}
-	if (ticker_arm(t, d.deadline_ns, now)) {
-		slot_settle(s, &d);
-		return HOLD_NO_TIMER;
-	}
+	f->handle = (__u64)slot << 32 | d.generation;
 	return HOLD_NEW;
 }
 
-/* Under the lock: the open run takes this one, and keeps its first deadline. */
-static __always_inline enum hold_result
-hold_replace(struct aw_slot *s, __u64 handle, const struct __sk_buff *skb, const struct aw_seg *seg)
+/* Withhold this one. A run that is open keeps its first deadline. */
+static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_seg *seg,
+					     struct aw_entry *f, __u32 hold_us, __u64 now)
 {
-	if (s->generation != (__u32)handle || s->state != SLOT_HELD)
-		return HOLD_CLOSED;
+	__u64 handle = f->handle;
+	struct aw_slot *s = slot_at(handle >> 32);
+
+	if (!s || s->generation != (__u32)handle || s->state != SLOT_HELD)
+		return hold_new(skb, seg, f, hold_us, now);
 	if (!aw_after(seg->ack, s->ack))
 		return HOLD_OLDER;
 	if (AW_LIKELY(slot_store(s, skb, seg)))
@@ -217,10 +195,13 @@ hold_replace(struct aw_slot *s, __u64 handle, const struct __sk_buff *skb, const
 	return HOLD_FRAME;
 }
 
-/* Under the lock: an ACK with this number leaves, what is held below need not. */
-static __always_inline int supersede(struct aw_slot *s, __u64 handle, __u32 ack)
+/* An ACK with this number leaves: what is held below it need not. */
+static __always_inline int supersede(const struct aw_entry *f, __u32 ack)
 {
-	if (s->generation != (__u32)handle || aw_after(s->ack, ack))
+	__u64 handle = f->handle;
+	struct aw_slot *s = slot_at(handle >> 32);
+
+	if (!s || s->generation != (__u32)handle || aw_after(s->ack, ack))
 		return 0;
 	if (s->state == SLOT_HELD)
 		s->state = SLOT_SUPERSEDED;

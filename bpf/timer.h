@@ -36,8 +36,10 @@ static __always_inline long queue_do(enum queue_op op, __u32 class, struct aw_de
 {
 	switch (class) {
 		Q_CASE(0)
-		Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6) Q_CASE(7) Q_CASE(8)
-			Q_CASE(9) Q_CASE(10) Q_CASE(11) Q_CASE(12)
+		Q_CASE(1)
+		Q_CASE(2)
+		Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6) Q_CASE(7) Q_CASE(8) Q_CASE(9) Q_CASE(10)
+			Q_CASE(11) Q_CASE(12)
 	}
 	return -1;
 }
@@ -111,25 +113,12 @@ static __always_inline void emit_fill(struct aw_emit *e, const struct aw_slot *s
 	__builtin_memcpy(e->l3, s->l3, sizeof(e->l3));
 }
 
-/* Its deadline is over and nothing is left to emit. Returns the state it was in. */
-static __always_inline __u32 slot_settle(struct aw_slot *s, const struct aw_deadline *d)
+/* Under its lock: nothing is left to emit. The FIFOs may still name it. */
+static __always_inline void slot_free(struct aw_slot *s, __u32 slot)
 {
-	struct aw_lock *l = lock_at(s->lock);
-	__u32 was = SLOT_FREE;
-
-	if (!l)
-		return was;
-	bpf_spin_lock(&l->lock);
-	if (s->generation == d->generation) {
-		was = s->state;
-		s->state = SLOT_FREE;
-		if (was != SLOT_FREE)
-			s->generation++;
-	}
-	bpf_spin_unlock(&l->lock);
-	if (was != SLOT_FREE)
-		slot_release(d->slot);
-	return was;
+	s->state = SLOT_FREE;
+	s->generation++;
+	slot_release(slot);
 }
 
 /* The head of one class: 0 to go on, 1 when there is no more to do. */
@@ -140,7 +129,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_slot *s;
 	struct aw_lock *l;
 	struct aw_emit *e;
-	int emit = 0;
+	__u32 lock;
 
 	if (!c || queue_peek(k->class, &d))
 		return 1;
@@ -154,42 +143,41 @@ static long tick_one(__u32 i, struct tick *k)
 		queue_pop(k->class, &d);
 		return 0;
 	}
-	/* A look without the lock: in one generation nothing becomes HELD again. */
-	if (s->state != SLOT_HELD && s->state != SLOT_EMITTED) {
+	lock = s->lock;
+	l = lock_at(lock);
+	if (!l || !lock_take(l, lock)) {
+		k->again = 1;
+		return 1;
+	}
+	/* Should the slot have changed hands since, so has its generation. */
+	if (s->generation != d.generation) {
+		lock_drop(l);
 		queue_pop(k->class, &d);
-		slot_settle(s, &d);
 		return 0;
 	}
-	l = lock_at(s->lock);
-	if (!l)
-		return 1;
+	if ((s->state != SLOT_HELD && s->state != SLOT_EMITTED) || s->tries >= AW_RETRIES) {
+		c->lost += s->state == SLOT_EMITTED;
+		slot_free(s, d.slot);
+		lock_drop(l);
+		queue_pop(k->class, &d);
+		return 0;
+	}
 	e = bpf_ringbuf_reserve(&emissions, sizeof(*e), 0);
 	if (!e) { /* user space is behind; it stays where it is */
+		lock_drop(l);
 		c->ring_full++;
 		k->again = 1;
 		return 1;
 	}
-	queue_pop(k->class, &d); /* the callback is the only consumer */
-
-	/* Should the slot have changed hands since, so has its generation. */
-	bpf_spin_lock(&l->lock);
-	if (s->generation == d.generation && s->tries < AW_RETRIES &&
-	    (s->state == SLOT_HELD || s->state == SLOT_EMITTED)) {
-		s->state = SLOT_EMITTED;
-		s->tries++;
-		emit = s->tries;
-		emit_fill(e, s, d.slot);
-	}
-	bpf_spin_unlock(&l->lock);
-
-	if (!emit) {
-		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
-		c->lost += slot_settle(s, &d) == SLOT_EMITTED;
-		return 0;
-	}
-	c->retried += emit > 1;
-	d.deadline_ns = k->now + AW_RETRY_NS;
+	s->state = SLOT_EMITTED;
+	c->retried += s->tries > 0;
+	s->tries++;
+	emit_fill(e, s, d.slot);
+	lock_drop(l);
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
+
+	queue_pop(k->class, &d); /* the callback is the only consumer */
+	d.deadline_ns = k->now + AW_RETRY_NS;
 	/* Kept until it is seen at the hook. The queue has room for every slot. */
 	queue_push(AW_RETRY_CLASS, &d);
 	return 0;

@@ -24,6 +24,7 @@ const ACKS: &str = "ackwise_acks";
 const DATA: &str = "ackwise_data";
 const BACK: &str = "ackwise_back";
 const SETUP: &str = "ackwise_setup";
+const PROGRAMS: [&str; 6] = [ACKS, DATA, BACK, SETUP, "ackwise_empty", "ackwise_replay"];
 
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
@@ -88,7 +89,7 @@ impl Programs {
         let bytes = u64::from(options.max_flows) * (size_of::<sys::aw_entry>() as u64 + 112)
             + u64::from(options.slots) * 1024;
         let mut bpf = loader.load(OBJECT).map_err(|e| load_error(e, bytes))?;
-        for name in [ACKS, DATA, BACK, SETUP, "ackwise_empty", "ackwise_replay"] {
+        for name in PROGRAMS {
             program(&mut bpf, name)?
                 .load()
                 .map_err(|e| program_error(name, e))?;
@@ -212,6 +213,33 @@ impl Programs {
             }
         }
         Ok(flows)
+    }
+
+    /// In a dry run: ACKs that would have been held, would have left at their
+    /// deadline, and were not counted yet because their flow said nothing since.
+    fn overdue(&self) -> Result<(u64, u64), Error> {
+        let map = self
+            .bpf
+            .map("flows")
+            .ok_or_else(|| Error::Object("map flows".into()))?;
+        let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
+        let now = net::monotonic_ns();
+        let late = map.iter().flatten().filter(|(_, e)| e.is_overdue(now));
+        Ok(late.fold((0, 0), |(n, bytes), (_, e)| {
+            (n + 1, bytes + u64::from(e.dry_len))
+        }))
+    }
+
+    /// Instructions that the verifier went through, by program.
+    #[must_use]
+    pub fn verified(&self) -> BTreeMap<&'static str, u32> {
+        PROGRAMS
+            .into_iter()
+            .filter_map(|name| {
+                let p: &SchedClassifier = self.bpf.program(name)?.try_into().ok()?;
+                Some((name, p.info().ok()?.verified_instruction_count()?))
+            })
+            .collect()
     }
 
     /// Kernel memory by map.
@@ -481,7 +509,13 @@ impl Inner {
             uptime_s: self.started.elapsed().as_secs_f64(),
             ..Stats::default()
         };
-        s.count(&programs.counters()?);
+        let mut counters = programs.counters()?;
+        if self.options.dry_run {
+            let (late, bytes) = programs.overdue()?;
+            counters.reemitted += late;
+            counters.reemitted_bytes += bytes;
+        }
+        s.count(&counters);
         s.release.sent = shared.sent.load(Ordering::Relaxed);
         s.release.send_errors = shared.send_errors.load(Ordering::Relaxed);
         s.release.checksums_filled = shared.checksums_filled.load(Ordering::Relaxed);

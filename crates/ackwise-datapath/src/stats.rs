@@ -259,6 +259,7 @@ impl Stats {
             ("timer", c.open_timer),
             ("hold-too-short", c.open_too_short),
             ("frame", c.open_frame),
+            ("busy", c.open_busy),
         ]
         .map(|(name, n)| (name.to_owned(), n))
         .into();
@@ -288,23 +289,36 @@ fn endpoint(address: &sys::aw_addr, port: u16, v4: bool) -> String {
     std::net::SocketAddr::new(ip, u16::from_be(port)).to_string()
 }
 
+impl sys::aw_entry {
+    /// In a dry run: the ACK that would be held would have left by now.
+    pub(crate) fn is_overdue(&self, now_ns: u64) -> bool {
+        self.dry_until_ns != 0 && self.dry_until_ns < now_ns
+    }
+}
+
 impl FlowStats {
     pub(crate) fn new(key: &sys::aw_key, e: &sys::aw_entry, now_ns: u64) -> Self {
         let v4 = [&key.acks, &key.data].iter().all(|a| a.w[1..] == [0; 3]);
         let far = e.flow.rtt.far_min;
         let near = e.flow.rtt.near_srtt;
+        let (late, late_bytes) = if e.is_overdue(now_ns) {
+            (1, u64::from(e.dry_len))
+        } else {
+            (0, 0)
+        };
+        let reemitted = e.count.reemitted + late;
         Self {
             ack_sender: endpoint(&key.acks, key.acks_port, v4),
             data_sender: endpoint(&key.data, key.data_port, v4),
             acks: e.count.acks,
             passed: e.count.acks.saturating_sub(e.count.withheld),
             withheld: e.count.withheld,
-            reemitted: e.count.reemitted,
-            packets_saved: e.count.withheld.saturating_sub(e.count.reemitted),
+            reemitted,
+            packets_saved: e.count.withheld.saturating_sub(reemitted),
             bytes_saved: e
                 .count
                 .withheld_bytes
-                .saturating_sub(e.count.reemitted_bytes),
+                .saturating_sub(e.count.reemitted_bytes + late_bytes),
             data_segments: e.count.data_segments,
             data_bytes: e.count.data_bytes,
             srtt_us: match (near, far) {
