@@ -27,7 +27,7 @@
 	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that leave in one round trip") \
 	P(1, max_segments, "segments", 64, 2, 1024, "most segments that one ACK covers") \
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the start") \
-	P(3, start_segments, "segments", 64, 10, 1000000, "first segments of a flow, whose ACKs all pass") \
+	P(3, start_segments, "segments", 800, 10, 1000000, "first segments of a flow, whose ACKs all pass") \
 	P(4, window_share, "", 8, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew")
 
