@@ -82,7 +82,10 @@ fn a_busy_flow_outlives_a_flood_of_short_ones() {
     for policy in POLICIES {
         let (ran, stats) = support::one(&case, policy);
         check(&case, policy, Need::Some, &ran, &stats);
-        assert!(stats.flows_created > 150, "{stats:#?}");
+        // Each once, those that only ever sent a FIN not at all: the busy one was
+        // never forgotten.
+        let created = stats.flows_created;
+        assert!((129..=151).contains(&created), "{stats:#?}");
         assert!(
             stats.withheld * 3 > stats.acks,
             "it was thinned on: {stats:#?}"
@@ -287,14 +290,15 @@ fn both_ways(policy: Option<&str>) -> (u64, u64, Option<Stats>) {
     let near = bed.inside("receiver", || TcpStream::connect(far).expect("connect"));
     let (far, _) = listener.accept().expect("a connection");
     let until = Instant::now() + Duration::from_millis(1800);
-    let pump = |mut socket: TcpStream, seed: u64| {
+    let pump = |mut socket: TcpStream, seed: u64, size: usize, pause: Duration| {
         move || {
             let mut producer = Producer::new(seed);
-            let mut chunk = vec![0; CHUNK / 4];
+            let mut chunk = vec![0; size];
             while Instant::now() < until {
                 producer.fill(&mut chunk);
                 socket.write_all(&chunk).expect("write");
                 producer.sent(&chunk);
+                std::thread::sleep(pause);
             }
             socket.shutdown(Shutdown::Write).expect("shutdown");
             producer.finish()
@@ -324,8 +328,9 @@ fn both_ways(policy: Option<&str>) -> (u64, u64, Option<Stats>) {
             scope.spawn(sink(clone(&near))),
         ];
         let pumps = [
-            scope.spawn(pump(clone(&near), 1)),
-            scope.spawn(pump(clone(&far), 2)),
+            // With pauses, in which pure ACKs answer the download.
+            scope.spawn(pump(clone(&near), 1, 8192, Duration::from_millis(5))),
+            scope.spawn(pump(clone(&far), 2, CHUNK / 4, Duration::ZERO)),
         ];
         let sent = pumps.map(|pump| pump.join().expect("a writer"));
         let got = sinks.map(|sink| sink.join().expect("a reader"));
