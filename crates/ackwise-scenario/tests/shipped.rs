@@ -70,14 +70,16 @@ fn asymmetric_is_the_demo_of_the_readme() {
         link.forward.delay + link.reverse.delay,
         Duration::from_millis(40)
     );
-    assert_eq!(link.reverse.queue, Some(QueueLimit::Packets(100)));
+    assert_eq!(link.reverse.queue, Some(QueueLimit::Bytes(128 * 1024)));
     assert!(!link.offload);
     let place = &scenario.arms[4].placements[0];
     assert_eq!(place.policy, "every-n");
     assert_eq!(place.position, Position::Receiver);
     assert_eq!(place.set[0].name, "n");
     assert_eq!(place.set[0].value, SettingValue::Integer(8));
-    assert_eq!(scenario.locate(&place.set[0].value_span), (44, 20));
+    let (line, column) = scenario.locate(&place.set[0].value_span);
+    let text = std::fs::read_to_string(folder().join("asymmetric.toml")).unwrap();
+    assert!(text.lines().nth(line - 1).unwrap()[column - 1..].starts_with("8, 16"));
     assert_eq!(scenario.nodes[0].kind, NodeKind::Host);
 }
 
