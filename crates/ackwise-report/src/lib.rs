@@ -12,6 +12,7 @@ mod expect;
 mod findings;
 mod format;
 mod html;
+mod nodes;
 mod page_data;
 mod table;
 
@@ -23,4 +24,5 @@ pub use expect::{
 };
 pub use findings::{Finding, Tone, findings};
 pub use html::html;
+pub use nodes::nodes_table;
 pub use table::{TableOptions, table};

@@ -206,6 +206,11 @@ pub fn table(report: &Report, options: &TableOptions) -> String {
         text.push('\n');
     }
     text.push_str(&legend(report));
+    let nodes = crate::nodes_table(report);
+    if !nodes.is_empty() {
+        text.push('\n');
+        text.push_str(&nodes);
+    }
     text
 }
 
