@@ -18,7 +18,7 @@ const NARROW: &str = r#"both = { rate = "5 Mbit/s", delay = "20 ms", queue = "4 
 /// Kills the holder in mid-transfer.
 fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
     let mut case = Case::new(&format!("kill -9, {hook}"));
-    case.seconds = 2.5;
+    case.seconds = 3.0;
     if let Some(link) = link {
         case.link = link.to_owned();
         case.name += ", narrow";
@@ -33,7 +33,7 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
     let mut killed_at = 0;
     let mut stats = None;
     let ran = bed.run(&case, |bed| {
-        bed.at(Duration::from_millis(1000));
+        bed.at(Duration::from_millis(1500));
         stats = Some(daemon.stats(bed));
         daemon.kill();
         killed_at = now_ns();
@@ -130,7 +130,7 @@ fn stopped_and_continued() {
     let _company = shared();
     for policy in POLICIES {
         let mut case = Case::new("SIGSTOP for 1.2 s, SIGCONT");
-        case.seconds = 3.2;
+        case.seconds = 3.8;
         let what = format!("{} with {policy}", case.name);
         let bed = Bed::build(&case);
         let ifname = bed.interface("receiver", "wan");
@@ -138,7 +138,7 @@ fn stopped_and_continued() {
         let mut seen = Vec::new();
         let mut times = [0; 2];
         let ran = bed.run(&case, |bed| {
-            bed.at(Duration::from_millis(900));
+            bed.at(Duration::from_millis(1500));
             seen.push(daemon.stats(bed));
             daemon.signal(Signal::SIGSTOP);
             times[0] = now_ns();
@@ -214,7 +214,7 @@ fn deleted(hook: Attach, place: Position) {
         wanted.position = place;
         let attachment = bed.attach(node, wanted);
         let ran = bed.run(&case, |bed| {
-            bed.at(Duration::from_millis(900));
+            bed.at(Duration::from_millis(1500));
             let stats = attachment.stats().expect("counters");
             assert!(stats.withheld > 0, "{}: {policy}: {stats:#?}", case.name);
             bed.inside(node, || {

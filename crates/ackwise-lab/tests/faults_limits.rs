@@ -268,6 +268,8 @@ fn fold(mut sum: u32) -> u16 {
 fn garbage_from_off_the_path() {
     let mut case = Case::new("stray SYN, RST, broken headers");
     case.during = garbage;
+    // A SYN at its ports makes a flow begin anew, and `adaptive` leaves that alone.
+    case.need = [Need::Any, Need::Some];
     case.timeouts = 2;
     for (_, stats) in matrix(&case) {
         assert!(stats.syns > 100, "they arrived: {stats:#?}");

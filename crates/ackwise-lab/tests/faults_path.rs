@@ -20,10 +20,12 @@ fn losing(share: &str) -> Case {
 
 #[test]
 fn no_loss() {
-    let seen = matrix(&Case::new("no fault"));
+    let mut case = Case::new("no fault");
+    case.seconds = 3.0;
+    let seen = matrix(&case);
     for (ran, stats) in &seen {
-        // Thinning is what it is for: without a fault, most ACKs go.
-        assert!(stats.withheld * 2 > stats.acks, "{stats:#?}");
+        // Thinning is what it is for. `adaptive` leaves the first second alone.
+        assert!(stats.withheld * 3 > stats.acks, "{stats:#?}");
         // And what went did not reach the wire.
         let wire = ran.wire.as_ref().expect("emulated");
         let acks = wire.counter.flows()[0].acks.total();
