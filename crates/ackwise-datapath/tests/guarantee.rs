@@ -212,7 +212,8 @@ fn each_withheld_ack_every_n_far() {
 
 #[test]
 fn each_withheld_ack_adaptive() {
-    prove("adaptive", "30mbit", 12_000_000, 20);
+    // Its usual start is longer than what is withheld of this path without distance.
+    prove("adaptive:start_segments=64", "30mbit", 12_000_000, 20);
 }
 
 /// TCP_INFO's tcpi_snd_ssthresh and tcpi_snd_cwnd.
@@ -235,6 +236,23 @@ fn cwnd(c: &TcpStream) -> (u32, u32) {
     (word(76), word(80))
 }
 
+/// BBR, which may be the default here, does not answer a local drop; reno does.
+fn use_reno(c: &TcpStream) {
+    use std::os::fd::AsRawFd;
+    let name = b"reno";
+    // SAFETY: a valid buffer and its length.
+    let r = unsafe {
+        libc::setsockopt(
+            c.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as u32,
+        )
+    };
+    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+}
+
 /// A connection that sends both ways, with ackwise at this host: withholding its
 /// ACKs must not look like a local drop, which would shrink its own window.
 #[test]
@@ -255,6 +273,7 @@ fn a_local_socket_takes_no_harm() {
         let to = listener.local_addr().expect("an address");
         let far = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
         let (near, _) = listener.accept().expect("a connection");
+        use_reno(&near);
         let stop = std::sync::atomic::AtomicBool::new(false);
         let pump = |mut c: TcpStream, pause: Duration| {
             let stop = &stop;
