@@ -12,20 +12,20 @@ clang=${CC_CLANG:-clang-19}
 nm=${NM:-nm}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-common="-std=gnu11 -O2 -Iinclude -ffreestanding -fno-pic -Wall -Wextra -Werror -c src/all.c"
 failed=0
 
 check() {
 	name=$1
 	shift
-	if ! "$@" $common -o "$out/all.o"; then
+	if ! "$@" -std=gnu11 -O2 -Iinclude -ffreestanding -fno-pic -Wall -Wextra -Werror \
+		-c src/all.c -o "$out/all.o"; then
 		echo "$name: does not compile" >&2
 		failed=1
 		return
 	fi
 	undefined=$($nm -u "$out/all.o")
 	if [ -n "$undefined" ]; then
-		echo "$name: needs" $undefined >&2
+		printf '%s: needs from a library:\n%s\n' "$name" "$undefined" >&2
 		failed=1
 		return
 	fi
