@@ -145,6 +145,7 @@ struct aw_counters {
 struct aw_percpu {
 	struct aw_counters counters;
 	struct aw_seg seg; /* of the packet in hand: nothing preempts the hook */
+	struct aw_decision decision;
 };
 
 /* `replay`: one policy's state, stepped by test vectors. */

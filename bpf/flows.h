@@ -9,6 +9,15 @@ static const struct aw_entry blank;
 
 #define PULL_MAX (22 + 60 + 60)
 
+/* Its second half, verified with any offsets instead of along each way to one. */
+__attribute__((noinline)) int parse_slow_tcp(struct __sk_buff *skb, struct aw_seg *seg)
+{
+	if (!seg)
+		return AW_PARSE_MALFORMED;
+	return aw_general_tcp((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
+			      seg);
+}
+
 /*
  * The general reader, behind one door: a global subprogram is verified once.
  * Headers that are not linear are pulled once; both callers load their packet
@@ -22,8 +31,9 @@ __attribute__((noinline)) int parse_slow(struct __sk_buff *skb, struct aw_seg *s
 		return AW_PARSE_MALFORMED;
 	if ((__u32)(skb->data_end - skb->data) < want && bpf_skb_pull_data(skb, want))
 		return AW_PARSE_TRUNCATED;
-	return aw_parse_general((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
-				options.link, skb->len, seg);
+	want = aw_general_ip((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
+			     options.link, skb->len, seg);
+	return want == AW_PARSE_OK ? parse_slow_tcp(skb, seg) : want;
 }
 
 /* Seen at a glance, so that the slow reader is not asked about every UDP packet. */

@@ -127,17 +127,18 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	struct aw_deadline d;
 	struct aw_ticker *t;
 	struct aw_slot *s;
-	__u32 k = 0, slot, class = AW_CLASSES, i;
+	__u32 k = 0, slot, class = 0, i;
 	__u64 handle;
 	int r;
 
 	if (!f || !seg)
 		return HOLD_NO_SLOT;
+	/* How many are not longer; by sign bits, or the verifier takes each path. */
 	for (i = 0; i < AW_CLASSES; i++)
-		if (options.class_us[i] <= hold_us)
-			class = i;
-	if (class == AW_CLASSES)
+		class += 1 - ((hold_us - options.class_us[i]) >> 31);
+	if (!class)
 		return HOLD_SHORT;
+	class -= 1;
 	t = bpf_map_lookup_elem(&ticker, &k);
 	if (!t)
 		return HOLD_NO_TIMER;
@@ -157,7 +158,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	}
 	s->generation++;
 	s->tries = 0;
-	s->deadline_ns = now + options.class_us[class] * NSEC_PER_USEC;
+	s->deadline_ns = now + options.class_us[class % AW_CLASSES] * NSEC_PER_USEC;
 	s->state = SLOT_HELD;
 	d.deadline_ns = s->deadline_ns;
 	d.slot = slot;

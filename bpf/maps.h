@@ -105,15 +105,23 @@ struct {
 		__uint(type, BPF_MAP_TYPE_QUEUE); \
 		__uint(max_entries, 8192); /* (*) */ \
 		__type(value, struct aw_deadline); \
-	} queue_##n SEC(".maps");
+	} queue_##n SEC(".maps")
 
-AW_QUEUE(0)
-AW_QUEUE(1)
-AW_QUEUE(2)
-AW_QUEUE(3) AW_QUEUE(4) AW_QUEUE(5) AW_QUEUE(6) AW_QUEUE(7) AW_QUEUE(8) AW_QUEUE(9) AW_QUEUE(10)
-	AW_QUEUE(11) AW_QUEUE(12)
+AW_QUEUE(0);
+AW_QUEUE(1);
+AW_QUEUE(2);
+AW_QUEUE(3);
+AW_QUEUE(4);
+AW_QUEUE(5);
+AW_QUEUE(6);
+AW_QUEUE(7);
+AW_QUEUE(8);
+AW_QUEUE(9);
+AW_QUEUE(10);
+AW_QUEUE(11);
+AW_QUEUE(12);
 
-		struct {
+struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);

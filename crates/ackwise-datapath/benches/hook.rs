@@ -134,8 +134,7 @@ fn costs() -> (u128, Vec<Case>) {
         }
     }
     for case in &mut cases {
-        if case.acks.0 > 0 {
-            let share = 100 * case.acks.1 / case.acks.0;
+        if let Some(share) = (100 * case.acks.1).checked_div(case.acks.0) {
             case.name += &format!(" ({share} % withheld)");
         }
     }

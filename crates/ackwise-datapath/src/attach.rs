@@ -607,10 +607,10 @@ fn hook(options: &Options, ifindex: u32, link: u32) -> Result<(Hooks, Option<Str
 }
 
 fn no_tcx(e: &Error) -> bool {
-    let Error::Attach { source, .. } = e else {
+    let Error::Attach { cause, .. } = e else {
         return false;
     };
-    matches!(source.as_ref(), ProgramError::SyscallError(e)
+    matches!(cause.as_ref(), ProgramError::SyscallError(e)
         if e.call == "bpf_mprog_attach"
             && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
 }
@@ -701,8 +701,8 @@ fn attach_one(
     };
     program(&mut programs.bpf, name)?
         .attach_with_options(ifname, direction, how)
-        .map_err(|source| Error::Attach {
+        .map_err(|cause| Error::Attach {
             ifname: ifname.to_owned(),
-            source: Box::new(source),
+            cause: Box::new(cause),
         })
 }

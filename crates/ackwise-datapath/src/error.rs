@@ -134,19 +134,40 @@ pub enum Error {
     #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
     Object(String),
     /// Everything else from the loader library.
-    #[error("loading the BPF programs: {0}")]
-    Load(#[source] Box<EbpfError>),
+    #[error("loading the BPF programs: {}", causes(.0.as_ref()))]
+    Load(Box<EbpfError>),
     /// A map operation failed.
-    #[error("a BPF map: {0}")]
-    Map(#[from] MapError),
+    #[error("a BPF map: {}", causes(.0.as_ref()))]
+    Map(Box<MapError>),
     /// Attaching failed.
-    #[error("attaching to {ifname}: {source}")]
+    #[error("attaching to {ifname}: {}", causes(cause.as_ref()))]
     Attach {
         /// The interface.
         ifname: String,
         /// The cause.
-        source: Box<ProgramError>,
+        cause: Box<ProgramError>,
     },
+}
+
+impl From<MapError> for Error {
+    fn from(e: MapError) -> Self {
+        Self::Map(Box::new(e))
+    }
+}
+
+/// An error with what caused it, in one line: the loader library names the call
+/// that failed, and only the cause below it says why.
+fn causes(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut at = e.source();
+    while let Some(cause) = at {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        at = cause.source();
+    }
+    text
 }
 
 impl Error {
@@ -267,5 +288,26 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
             }
         }
         other => Error::Load(Box::new(EbpfError::ProgramError(other))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aya::sys::SyscallError;
+
+    #[test]
+    fn a_failed_call_says_why() {
+        let e = Error::Attach {
+            ifname: "eth0".into(),
+            cause: Box::new(ProgramError::SyscallError(SyscallError {
+                call: "bpf_mprog_attach",
+                io_error: io::Error::from_raw_os_error(libc::ENOSPC),
+            })),
+        };
+        let text = e.to_string();
+        assert!(text.starts_with("attaching to eth0: "), "{text}");
+        assert!(text.contains("bpf_mprog_attach"), "{text}");
+        assert_eq!(text.matches("No space left").count(), 1, "{text}");
     }
 }

@@ -76,7 +76,8 @@ pub struct Options {
     pub max_flows: u32,
     /// ACKs that can be withheld at the same time.
     pub slots: u32,
-    /// Withhold nothing, count what would be.
+    /// Withhold nothing, count what would be: also an ACK that would have left at its
+    /// deadline because its flow said nothing more.
     pub dry_run: bool,
     /// Flows to touch.
     pub matches: Matches,

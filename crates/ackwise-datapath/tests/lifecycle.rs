@@ -118,6 +118,69 @@ fn the_control_socket_answers() {
     });
 }
 
+/// For the calling thread, BPF_LINK_CREATE fails as on a kernel without tcx.
+fn without_bpf_links() {
+    const BPF_LINK_CREATE: u32 = 28;
+    let code = |c: u32| u16::try_from(c).expect("an opcode");
+    let insn = |c: u32, jt, jf, k| libc::sock_filter {
+        code: code(c),
+        jt,
+        jf,
+        k,
+    };
+    let (load, equal, ret) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    let call = u32::try_from(libc::SYS_bpf).expect("a number");
+    // struct seccomp_data: the call's number, and the low half of its first argument.
+    let argument = if cfg!(target_endian = "big") { 20 } else { 16 };
+    let einval = libc::EINVAL.cast_unsigned();
+    let mut filter = [
+        insn(load, 0, 0, 0),
+        insn(equal, 0, 3, call),
+        insn(load, 0, 0, argument),
+        insn(equal, 0, 1, BPF_LINK_CREATE),
+        insn(ret, 0, 0, libc::SECCOMP_RET_ERRNO | einval),
+        insn(ret, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: 6,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the program and its instructions are valid during the call.
+    let r = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        )
+    };
+    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn without_tcx_it_takes_clsact_and_says_so() {
+    let _alone = alone();
+    // Each in a thread of its own, and the filter goes with it.
+    Pair::new().run(|near, far| {
+        without_bpf_links();
+        assert!(matches!(refused(options(Attach::Tcx)), Error::NoTcx));
+        let a = attach(options(Attach::Auto));
+        Flow::start(near, far, Seg::ack(0));
+        let s = a.stats().expect("counters");
+        assert_eq!(s.attach, Attach::Clsact);
+        let why = s.attach_fallback.clone().expect("a reason");
+        assert!(why.contains("Invalid argument"), "{why}");
+        assert!(s.acks >= 16, "{s:?}");
+        a.detach().expect("detached");
+        let qdiscs = output("tc", "qdisc show dev aw0");
+        assert!(!qdiscs.contains("clsact"), "{qdiscs}");
+    });
+}
+
 #[test]
 fn clsact_is_removed_only_if_it_was_ours() {
     let _alone = alone();

@@ -98,8 +98,7 @@ enum aw_ack_flag {
 	AW_ACK_TS = 1 << 1,	 /* they carry timestamps */
 	AW_ACK_HOLDING = 1 << 2, /* the newest seen is withheld */
 	AW_ACK_ACCECN = 1 << 3,
-	AW_ACK_RECOVERING = 1 << 4, /* by its SACK blocks */
-				    /* the bits from 5 on: enum aw_token */
+	AW_ACK_RECOVERING = 1 << 4, /* by its SACK blocks; from bit 5 on: enum aw_token */
 };
 
 /*

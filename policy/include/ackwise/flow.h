@@ -308,8 +308,11 @@ AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 		return 0;
 	if (aw_after(end, d->high))
 		d->high = end;
-	/* Old data again: the receiver answers at once, the sender is repairing. */
-	if (!aw_recovering(&f->acks, d)) {
+	/*
+	 * Old data again: the receiver answers at once, the sender is repairing. All
+	 * that it has sent is then its RecoveryPoint (RFC 6675 §5).
+	 */
+	if (!aw_flow_waits(f, AW_TOKEN_LOSS)) {
 		d->recover = d->high;
 		d->flags ^= AW_TOKEN_LOSS;
 	}

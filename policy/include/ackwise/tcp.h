@@ -14,8 +14,13 @@
  *	#define AW_SUBPROG __attribute__((noinline))
  *
  * before the include gets the option reader as a global subprogram, which the
- * verifier checks once instead of along every path that leads to it. It should
- * also call aw_parse_general() from one global subprogram of its own.
+ * verifier checks once instead of along every path that leads to it, and
+ *
+ *	#define AW_REPEAT(n, step, context) bpf_loop(n, step, context, 0)
+ *
+ * gets its loop checked in one turn. It should also call aw_general_ip() and
+ * aw_general_tcp(), which make up aw_parse_general(), each from one global
+ * subprogram of its own.
  */
 #ifndef ACKWISE_TCP_H
 #define ACKWISE_TCP_H
@@ -41,7 +46,7 @@ enum aw_tcp_opt {
 	AW_OPT_SACK_OK = 1 << 2,
 	AW_OPT_SACK = 1 << 3,
 	AW_OPT_TS = 1 << 4,
-	AW_OPT_ACCECN = 1 << 5, /* kinds 172 and 174, RFC 9768 */
+	AW_OPT_ACCECN = 1 << 5,	 /* kinds 172 and 174, RFC 9768 */
 	AW_OPT_UNKNOWN = 1 << 6, /* MPTCP, TCP-AO, MD5, malformed, repeated, anything else */
 };
 
@@ -75,15 +80,15 @@ struct aw_seg {
 	aw_u8 ttl;
 	aw_u8 wscale; /* with AW_OPT_WSCALE; 14 at most (RFC 7323 §2.3) */
 	aw_u32 seq, ack;
-	aw_u32 payload; /* bytes of data; for an aggregated packet of all of it */
-	aw_u32 len;	/* from the IP header on */
-	aw_u16 flags;	/* enum aw_tcp_flag */
-	aw_u16 window;	/* as on the wire, unscaled */
-	aw_u16 mss;	/* with AW_OPT_MSS */
-	aw_u16 opts;	/* enum aw_tcp_opt */
-	aw_u32 tsval, tsecr; /* with AW_OPT_TS */
-	aw_u32 ce_bytes;     /* the ECEB field with AW_OPT_ACCECN, 24 bits; ~0 absent */
-	aw_u32 n_sack;	     /* blocks in sack[]; the rest of it is 0 */
+	aw_u32 payload;			 /* bytes of data; for an aggregated packet of all of it */
+	aw_u32 len;			 /* from the IP header on */
+	aw_u16 flags;			 /* enum aw_tcp_flag */
+	aw_u16 window;			 /* as on the wire, unscaled */
+	aw_u16 mss;			 /* with AW_OPT_MSS */
+	aw_u16 opts;			 /* enum aw_tcp_opt */
+	aw_u32 tsval, tsecr;		 /* with AW_OPT_TS */
+	aw_u32 ce_bytes;		 /* the ECEB field with AW_OPT_ACCECN, 24 bits; ~0 absent */
+	aw_u32 n_sack;			 /* blocks in sack[]; the rest of it is 0 */
 	aw_u32 sack[2 * AW_SACK_BLOCKS]; /* left, right, host order, as received */
 	aw_u16 l3_off, l4_off, l4_len;	 /* l4_len: the TCP header with options */
 	aw_u16 reserved;
@@ -188,90 +193,105 @@ AW_FN const aw_u8 *aw_at(const aw_u8 *data, const aw_u8 *end, aw_u32 off, aw_u32
  * The options, and room behind them for the longest that could start at the
  * last byte: a bound on the start alone is then enough for the verifier. Where
  * the next option starts is kept here too: of memory the verifier knows nothing,
- * so that it takes each turn of the loop once, not once for every way to it.
+ * so that it takes a turn of the loop once, not once for every way to it.
  */
 struct aw_opt_buf {
 	aw_u8 b[AW_OPT_BYTES + 40];
 	aw_u32 at;
 };
 
-/* The compiler must not carry o->at or s->opts in a register around the loop. */
-#if defined(__BPF__)
-#define AW_OPT_FORGET() __asm__ volatile("" ::: "memory")
-#else
-#define AW_OPT_FORGET() ((void)0)
+struct aw_opt_reader {
+	struct aw_opt_buf *o;
+	struct aw_seg *s;
+	aw_u32 n;
+};
+
+/* The option at o->at. Not 0 when it was the last. */
+static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct aw_opt_reader *r)
+{
+	struct aw_opt_buf *o = r->o;
+	struct aw_seg *s = r->s;
+	aw_u32 kind, len, bit, i = o->at;
+	const aw_u8 *b;
+
+	(void)turn;
+	if (i >= r->n || i >= AW_OPT_BYTES)
+		return 1;
+	b = o->b + i;
+	kind = b[0];
+	if (kind == 0) /* end of list; what follows is padding */
+		return 1;
+	if (kind == 1) {
+		o->at = i + 1;
+		return 0;
+	}
+	len = b[1];
+	/* A length byte that is not there, or a length that cannot be. */
+	if (i + 2 > r->n || len < 2 || len > r->n - i) {
+		s->opts |= AW_OPT_UNKNOWN;
+		return 1;
+	}
+	if (kind == 8 && len == 10) {
+		bit = AW_OPT_TS;
+		s->tsval = aw_opt32(b + 2);
+		s->tsecr = aw_opt32(b + 6);
+	} else if (kind == 5 && (len == 10 || len == 18 || len == 26 || len == 34)) {
+		aw_u32 blocks = len >> 3, k;
+
+		bit = AW_OPT_SACK;
+		s->n_sack = blocks;
+		for (k = 0; k < AW_SACK_BLOCKS; k++) {
+			if (k >= blocks)
+				break;
+			s->sack[2 * k] = aw_opt32(b + 2 + 8 * k);
+			s->sack[2 * k + 1] = aw_opt32(b + 6 + 8 * k);
+		}
+	} else if ((kind == 172 || kind == 174) &&
+		   (len == 2 || len == 5 || len == 8 || len == 11)) {
+		/* Either order of RFC 9768 §3.2.3 (EE0B ECEB EE1B, EE1B ECEB
+		 * EE0B) has ECEB second; a short option drops the last ones. */
+		bit = AW_OPT_ACCECN;
+		if (len >= 8)
+			s->ce_bytes = (aw_u32)b[5] << 16 | (aw_u32)b[6] << 8 | b[7];
+	} else if (kind == 2 && len == 4) {
+		bit = AW_OPT_MSS;
+		s->mss = (aw_u16)(b[2] << 8 | b[3]);
+	} else if (kind == 3 && len == 3) {
+		bit = AW_OPT_WSCALE;
+		s->wscale = b[2] < 14 ? b[2] : 14;
+	} else if (kind == 4 && len == 2) {
+		bit = AW_OPT_SACK_OK;
+	} else {
+		bit = AW_OPT_UNKNOWN;
+	}
+	/* Which of two would the peer believe? */
+	if (s->opts & bit)
+		bit |= AW_OPT_UNKNOWN;
+	s->opts |= (aw_u16)bit;
+	o->at = i + len;
+	return 0;
+}
+
+/* How often a home takes a step until it says that it is over. */
+#ifndef AW_REPEAT
+#define AW_REPEAT(n, step, context) \
+	do { \
+		aw_u32 turn_; \
+		for (turn_ = 0; turn_ < (n); turn_++) \
+			if (step(turn_, context)) \
+				break; \
+	} while (0)
 #endif
 
 /* Reads n bytes of options into s, whose fields have their defaults. Returns 0. */
 AW_SUBPROG int aw_parse_options(struct aw_opt_buf *o, aw_u32 n, struct aw_seg *s)
 {
-	int turn;
+	struct aw_opt_reader r = { o, s, n };
 
 	if (!o || !s || n > AW_OPT_BYTES)
 		return 0;
 	o->at = 0;
-	for (turn = 0; turn < AW_OPT_BYTES; turn++) {
-		aw_u32 kind, len, bit, i;
-		const aw_u8 *b;
-
-		AW_OPT_FORGET();
-		i = o->at;
-		if (i >= n || i >= AW_OPT_BYTES)
-			break;
-		b = o->b + i;
-		kind = b[0];
-		if (kind == 0) /* end of list; what follows is padding */
-			break;
-		if (kind == 1) {
-			o->at = i + 1;
-			continue;
-		}
-		len = b[1];
-		/* A length byte that is not there, or a length that cannot be. */
-		if (i + 2 > n || len < 2 || len > n - i)
-			goto unknown;
-		if (kind == 8 && len == 10) {
-			bit = AW_OPT_TS;
-			s->tsval = aw_opt32(b + 2);
-			s->tsecr = aw_opt32(b + 6);
-		} else if (kind == 5 && (len == 10 || len == 18 || len == 26 || len == 34)) {
-			aw_u32 blocks = len >> 3, k;
-
-			bit = AW_OPT_SACK;
-			s->n_sack = blocks;
-			for (k = 0; k < AW_SACK_BLOCKS; k++) {
-				if (k >= blocks)
-					break;
-				s->sack[2 * k] = aw_opt32(b + 2 + 8 * k);
-				s->sack[2 * k + 1] = aw_opt32(b + 6 + 8 * k);
-			}
-		} else if ((kind == 172 || kind == 174) &&
-			   (len == 2 || len == 5 || len == 8 || len == 11)) {
-			/* Either order of RFC 9768 §3.2.3 (EE0B ECEB EE1B, EE1B ECEB
-			 * EE0B) has ECEB second; a short option drops the last ones. */
-			bit = AW_OPT_ACCECN;
-			if (len >= 8)
-				s->ce_bytes = (aw_u32)b[5] << 16 | (aw_u32)b[6] << 8 | b[7];
-		} else if (kind == 2 && len == 4) {
-			bit = AW_OPT_MSS;
-			s->mss = (aw_u16)(b[2] << 8 | b[3]);
-		} else if (kind == 3 && len == 3) {
-			bit = AW_OPT_WSCALE;
-			s->wscale = b[2] < 14 ? b[2] : 14;
-		} else if (kind == 4 && len == 2) {
-			bit = AW_OPT_SACK_OK;
-		} else {
-			bit = AW_OPT_UNKNOWN;
-		}
-		/* Which of two would the peer believe? */
-		if (s->opts & bit)
-			bit |= AW_OPT_UNKNOWN;
-		s->opts |= (aw_u16)bit;
-		o->at = i + len;
-	}
-	return 0;
-unknown:
-	s->opts |= AW_OPT_UNKNOWN;
+	AW_REPEAT(AW_OPT_BYTES, aw_parse_option, &r);
 	return 0;
 }
 
@@ -312,8 +332,8 @@ AW_FN void aw_seg_ip6(struct aw_seg *s, const aw_u8 *ip)
 }
 
 /* The fixed 20 bytes of the TCP header; options are as if there were none. */
-AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4_off,
-		      aw_u32 l4_len, aw_u32 len)
+AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4_off, aw_u32 l4_len,
+		      aw_u32 len)
 {
 	s->sport = aw_raw16(t);
 	s->dport = aw_raw16(t + 2);
@@ -339,8 +359,8 @@ AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4
 }
 
 /* TCP behind the IP header at l3, l3_len bytes of it, len bytes of IP packet. */
-AW_FN int aw_fast_tcp(const aw_u8 *l3, const aw_u8 *end, aw_u32 l3_off, aw_u32 l3_len,
-		      aw_u32 len, struct aw_seg *s)
+AW_FN int aw_fast_tcp(const aw_u8 *l3, const aw_u8 *end, aw_u32 l3_off, aw_u32 l3_len, aw_u32 len,
+		      struct aw_seg *s)
 {
 	const aw_u8 *t = l3 + l3_len;
 	aw_u32 doff = t[12] >> 4;
@@ -408,10 +428,10 @@ AW_FN int aw_parse_fast(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32
 	return 1;
 }
 
-/* The TCP header at l4_off of an IP packet of len bytes at l3_off. */
-AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off,
-					  aw_u32 l4_off, aw_u32 len, struct aw_seg *s)
+/* The TCP header, where aw_general_ip() says that it is. */
+AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, struct aw_seg *s)
 {
+	aw_u32 l3_off = s->l3_off, l4_off = s->l4_off, len = s->len;
 	const aw_u8 *t = aw_at(data, end, l4_off, 20);
 	struct aw_opt_buf o;
 	aw_u32 l4_len, n, i;
@@ -466,16 +486,18 @@ AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, 
 		if (!h)
 			return -AW_PARSE_TRUNCATED;
 		if (next == 44) /* with UDP or ICMP inside it is not ours either */
-			return h[0] == 6 || h[0] == 0 || h[0] == 43 || h[0] == 60 ?
-				       -AW_PARSE_FRAGMENT : -AW_PARSE_NOT_TCP;
+			return h[0] == 6 || h[0] == 0 || h[0] == 43 || h[0] == 60
+				       ? -AW_PARSE_FRAGMENT
+				       : -AW_PARSE_NOT_TCP;
 		next = h[0];
 		off += (h[1] + 1U) * 8;
 	}
 	return -AW_PARSE_MALFORMED;
 }
 
-AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
-					    aw_u32 total_len, struct aw_seg *s)
+/* Where TCP is: of s the addresses, the offsets and len. */
+AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
+					 aw_u32 total_len, struct aw_seg *s)
 {
 	aw_u32 l3_off = 0, len, have, version;
 	const aw_u8 *p;
@@ -541,7 +563,7 @@ AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end,
 			return AW_PARSE_TRUNCATED;
 		l4 = aw_general_ip6(data, end, l3_off, p[6]);
 		if (l4 < 0)
-			return (enum aw_parse_status)-l4;
+			return (enum aw_parse_status) - l4;
 		len = aw_get16(p + 4);
 		if (len)
 			len += 40;
@@ -553,7 +575,18 @@ AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end,
 	/* Shorter is padding (Ethernet's 60 bytes); longer cannot be. */
 	if (len > have)
 		return AW_PARSE_MALFORMED;
-	return aw_general_tcp(data, end, l3_off, (aw_u32)l4, len, s);
+	s->l3_off = (aw_u16)l3_off;
+	s->l4_off = (aw_u16)l4;
+	s->len = len;
+	return AW_PARSE_OK;
+}
+
+AW_FN enum aw_parse_status aw_parse_general(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
+					    aw_u32 total_len, struct aw_seg *s)
+{
+	enum aw_parse_status status = aw_general_ip(data, end, link, total_len, s);
+
+	return status == AW_PARSE_OK ? aw_general_tcp(data, end, s) : status;
 }
 
 /*
