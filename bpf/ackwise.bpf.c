@@ -199,7 +199,6 @@ static __always_inline void dry_decide(struct aw_entry *f, const struct aw_seg *
 				       __u64 now)
 {
 	if (d->kind != AW_SEND) {
-		c->withheld++;
 		c->withheld_bytes += s->len;
 		f->count.withheld++;
 		f->count.withheld_bytes += s->len;
@@ -352,7 +351,6 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	__asm__ volatile("" ::: "memory");
 	f->count.acks++;
 	f->count.last_ns = now;
-	c->acks++;
 	c->ack_bytes += seg->len;
 	if (options.dry_run) {
 		dry_decide(f, seg, d, c, now);
@@ -367,7 +365,6 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 			f->count.withheld++;
 			f->count.withheld_bytes += seg->len;
 			lock_drop(l);
-			c->withheld++;
 			c->withheld_bytes += seg->len;
 			c->replaced += r != HOLD_NEW;
 			if (d->reason < AW_REASON_COUNT)

@@ -124,8 +124,9 @@ struct aw_counters {
 	aw_u64 unmatched;	/* pure ACKs outside the match */
 	aw_u64 syns;
 	aw_u64 withheld, withheld_bytes; /* swallowed at the hook */
-	aw_u64 superseded;		 /* runs that a newer ACK ended */
-	aw_u64 replaced;		 /* newer held ACKs that took a held one's place */
+	/* acks and withheld are sums of reasons, which user space adds up */
+	aw_u64 superseded; /* runs that a newer ACK ended */
+	aw_u64 replaced;   /* newer held ACKs that took a held one's place */
 	aw_u64 reemitted, reemitted_bytes;
 	aw_u64 reemit_stale; /* came back after a newer one had left */
 	aw_u64 cloned;	     /* duplicates that left twice */

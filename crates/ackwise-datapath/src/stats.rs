@@ -223,6 +223,9 @@ pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
     for one in per_cpu {
         add_bytes(&mut sum, &one.counters);
     }
+    // Each ACK has one reason.
+    sum.acks = sum.reason.iter().sum();
+    sum.withheld = sum.reason[sys::AW_R_HELD as usize] + sum.reason[sys::AW_R_DROPPED as usize];
     sum
 }
 
