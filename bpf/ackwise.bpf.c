@@ -117,7 +117,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	struct aw_slot *s = slot_at(slot);
 	struct aw_entry *f;
 	struct aw_lock *l;
-	__u64 deadline = 0;
+	__u64 deadline = 0, since = 0;
 	__u32 mark = 0, priority = 0, lock;
 	__u16 vlan_tci = 0, vlan_proto = 0;
 	int what = NOT_OURS, vlan = 0;
@@ -132,6 +132,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	    key_equal(&s->key, key) && *(volatile __u32 *)&s->lock == lock) {
 		what = s->state == SLOT_EMITTED ? FRESH : STALE;
 		deadline = s->deadline_ns;
+		since = s->since_ns;
 		mark = s->mark;
 		priority = s->priority;
 		vlan = s->vlan_present;
@@ -162,6 +163,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	c->reemitted++;
 	c->reemitted_bytes += seg->len;
 	note_late(c, now > deadline ? now - deadline : 0);
+	note_hold(c, since, now);
 	skb->mark = mark;
 	skb->priority = priority;
 	if (vlan)
@@ -261,7 +263,7 @@ static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __
 		return 0;
 	note_open(c, why);
 	aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
-	c->superseded += supersede(f, seg->ack);
+	supersede(f, seg->ack, c, now);
 	return 0;
 }
 
@@ -376,7 +378,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		d->flags = 0;
 	}
 	if (d->flags & AW_DEC_SUPERSEDES)
-		c->superseded += supersede(f, seg->ack);
+		supersede(f, seg->ack, c, now);
 	lock_drop(l);
 	if (d->reason < AW_REASON_COUNT)
 		c->reason[d->reason]++;

@@ -114,6 +114,10 @@ struct aw_emit {
 #define AW_LATE_COARSE 63
 #define AW_LATE_BUCKETS (AW_LATE_FINE + AW_LATE_COARSE + 1)
 
+/* Hold times in steps of 2^19 ns, about half a millisecond; the last is "more". */
+#define AW_HOLD_BUCKET_SHIFT 19
+#define AW_HOLD_BUCKETS 64
+
 /* Per CPU. Names are the ones that `ackwise status` prints. */
 struct aw_counters {
 	aw_u64 packets, bytes; /* at both hooks */
@@ -140,6 +144,8 @@ struct aw_counters {
 	aw_u64 reason[AW_REASON_COUNT];
 	aw_u64 late_max_us;
 	aw_u64 late[AW_LATE_BUCKETS];
+	aw_u64 held_ns;		      /* all holds together */
+	aw_u64 held[AW_HOLD_BUCKETS]; /* holds by how long they lasted */
 };
 
 /* A map's value: counters, and room that a BPF stack of 512 bytes has not got. */

@@ -158,6 +158,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	}
 	s->generation++;
 	s->tries = 0;
+	s->since_ns = now;
 	s->deadline_ns = now + options.class_us[class % AW_CLASSES] * NSEC_PER_USEC;
 	s->state = SLOT_HELD;
 	d.deadline_ns = s->deadline_ns;
@@ -196,21 +197,34 @@ static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct
 	return HOLD_FRAME;
 }
 
+/* How long a hold lasted, whichever way it ended. */
+static __always_inline void note_hold(struct aw_counters *c, __u64 since_ns, __u64 now)
+{
+	__u64 ns = now > since_ns ? now - since_ns : 0, b = ns >> AW_HOLD_BUCKET_SHIFT;
+
+	c->held_ns += ns;
+	if (b >= AW_HOLD_BUCKETS)
+		b = AW_HOLD_BUCKETS - 1;
+	c->held[b & (AW_HOLD_BUCKETS - 1)]++; /* the mask is for the verifier */
+}
+
 /* An ACK with this number leaves: what is held below it need not. */
-static __always_inline int supersede(const struct aw_entry *f, __u32 ack)
+static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struct aw_counters *c,
+				      __u64 now)
 {
 	__u64 handle = f->handle;
 	struct aw_slot *s = slot_at(handle >> 32);
 
 	if (!s || s->generation != (__u32)handle || aw_after(s->ack, ack))
-		return 0;
+		return;
 	if (s->state == SLOT_HELD)
 		s->state = SLOT_SUPERSEDED;
 	else if (s->state == SLOT_EMITTED)
 		s->state = SLOT_STALE;
 	else
-		return 0;
-	return 1;
+		return;
+	c->superseded++;
+	note_hold(c, s->since_ns, now);
 }
 
 #endif

@@ -44,6 +44,7 @@ struct aw_slot {
 	aw_u32 state;
 	aw_u32 ack;
 	aw_u64 deadline_ns;
+	aw_u64 since_ns;       /* when the first ACK of this hold was withheld */
 	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
 	aw_u16 l2_len, l3_len;
 	aw_u16 protocol;

@@ -21,18 +21,18 @@
 
 /* What a person with a notebook would remember. */
 struct notes {
-	int any;		 /* an ACK was seen */
-	struct aw_seg newest;	 /* with the highest acknowledgment, the last such */
-	uint32_t ce_bytes;	 /* last reported */
+	int any;	      /* an ACK was seen */
+	struct aw_seg newest; /* with the highest acknowledgment, the last such */
+	uint32_t ce_bytes;    /* last reported */
 	int ce_known;
-	uint32_t left_ack;	 /* highest that left */
+	uint32_t left_ack; /* highest that left */
 	uint32_t left_wnd, left_edge;
 	int left_any;
-	uint32_t start_acked;	 /* segments acknowledged by what left */
+	uint32_t start_acked; /* segments acknowledged by what left */
 	int accecn;
-	uint32_t high;		 /* data */
+	uint32_t high; /* data */
 	int high_any;
-	uint32_t repair;	 /* to be acknowledged before thinning goes on */
+	uint32_t repair; /* to be acknowledged before thinning goes on */
 	int broken;
 	int holding;
 	struct aw_seg held;
@@ -79,8 +79,8 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK))
 		return "no ACK flag";
-	if (s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST | AW_TCP_URG | AW_TCP_PSH |
-			AW_TCP_RESERVED))
+	if (s->flags &
+	    (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST | AW_TCP_URG | AW_TCP_PSH | AW_TCP_RESERVED))
 		return "a flag";
 	if (s->payload)
 		return "payload";
@@ -260,8 +260,7 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
 		if (!s.payload)
 			break;
-		if (n->high_any && s.seq != high &&
-		    !(s.payload == 1 && s.seq + 1 == high)) {
+		if (n->high_any && s.seq != high && !(s.payload == 1 && s.seq + 1 == high)) {
 			if (before(high, s.seq + s.payload))
 				n->high = s.seq + s.payload;
 			if (before(high, s.seq))
@@ -289,12 +288,24 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 			s.window = (aw_u16)(b[2] * 8);
 		if ((b[0] & 3) == 2) {
 			switch (b[0] >> 2 & 15) {
-			case 0: s.flags ^= (aw_u16)(1u << (b[2] % 12)); break;
-			case 1: s.payload = b[2]; break;
-			case 2: s.opts ^= AW_OPT_TS; break;
-			case 3: s.opts |= (aw_u16)(1u << (b[2] % 7) & ~AW_OPT_SACK); break;
-			case 4: s.ip_ecn = b[2] & 3; break;
-			case 5: s.tsval -= b[2]; break;
+			case 0:
+				s.flags ^= (aw_u16)(1u << (b[2] % 12));
+				break;
+			case 1:
+				s.payload = b[2];
+				break;
+			case 2:
+				s.opts ^= AW_OPT_TS;
+				break;
+			case 3:
+				s.opts |= (aw_u16)(1u << (b[2] % 7) & ~AW_OPT_SACK);
+				break;
+			case 4:
+				s.ip_ecn = b[2] & 3;
+				break;
+			case 5:
+				s.tsval -= b[2];
+				break;
 			case 6:
 				s.opts |= AW_OPT_ACCECN;
 				s.ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4;

@@ -18,8 +18,8 @@
 
 struct cursor {
 	const uint8_t *p;
-	size_t n;	/* bytes left */
-	int dry;	/* one was asked for that is not there */
+	size_t n; /* bytes left */
+	int dry;  /* one was asked for that is not there */
 };
 
 static unsigned take(struct cursor *c)
@@ -52,14 +52,21 @@ static void raw(struct cursor *c, void *to, size_t n)
 static int lengths_of(unsigned kind, unsigned len)
 {
 	switch (kind) {
-	case 2: return len == 4;
-	case 3: return len == 3;
-	case 4: return len == 2;
-	case 5: return len == 10 || len == 18 || len == 26 || len == 34;
-	case 8: return len == 10;
+	case 2:
+		return len == 4;
+	case 3:
+		return len == 3;
+	case 4:
+		return len == 2;
+	case 5:
+		return len == 10 || len == 18 || len == 26 || len == 34;
+	case 8:
+		return len == 10;
 	case 172:
-	case 174: return len == 2 || len == 5 || len == 8 || len == 11;
-	default: return 0;
+	case 174:
+		return len == 2 || len == 5 || len == 8 || len == 11;
+	default:
+		return 0;
 	}
 }
 
@@ -201,8 +208,9 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 				return AW_PARSE_TRUNCATED;
 			if (next == 44) {
 				next = take(&h);
-				return next == 6 || next == 0 || next == 43 || next == 60 ?
-					       AW_PARSE_FRAGMENT : AW_PARSE_NOT_TCP;
+				return next == 6 || next == 0 || next == 43 || next == 60
+					       ? AW_PARSE_FRAGMENT
+					       : AW_PARSE_NOT_TCP;
 			}
 			next = take(&h);
 			size = 8 * (take(&h) + 1);
@@ -276,10 +284,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	memcpy(packet, data + 3, n);
 	switch (data[0] >> 1 & 3) {
-	case 0: total = (uint32_t)n; break;
-	case 1: total = (uint32_t)n + more; break;
-	case 2: total = more; break;
-	default: total = (uint32_t)n + more * 4096; break;
+	case 0:
+		total = (uint32_t)n;
+		break;
+	case 1:
+		total = (uint32_t)n + more;
+		break;
+	case 2:
+		total = more;
+		break;
+	default:
+		total = (uint32_t)n + more * 4096;
+		break;
 	}
 
 	memset(&fast, 0x55, sizeof(fast));

@@ -15,8 +15,8 @@
 
 static const struct aw_policy_meta policies[] = {
 #define AW_POLICY(IDENT, ident, name) \
-	{ name, AW_##IDENT##_SUMMARY, AW_##IDENT##_SOURCE, ident##_params, \
-	  COUNT(ident##_params) - 1, AW_##IDENT##_NEEDS },
+	{ name,		  AW_##IDENT##_SUMMARY,	     AW_##IDENT##_SOURCE, \
+	  ident##_params, COUNT(ident##_params) - 1, AW_##IDENT##_NEEDS },
 #include "ackwise/policies.def"
 #undef AW_POLICY
 };
@@ -37,8 +37,7 @@ const struct aw_reason_meta *aw_shim_reason(aw_u32 reason)
 	return reason < COUNT(reasons) ? &reasons[reason] : 0;
 }
 
-aw_u32 aw_shim_parse(const aw_u8 *data, aw_u32 n, aw_u32 link, aw_u32 total_len,
-		     struct aw_seg *seg)
+aw_u32 aw_shim_parse(const aw_u8 *data, aw_u32 n, aw_u32 link, aw_u32 total_len, struct aw_seg *seg)
 {
 	static const struct aw_seg none;
 

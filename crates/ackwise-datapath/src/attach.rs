@@ -1,6 +1,6 @@
 //! Load, hook in, keep alive, and undo it all again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -197,15 +197,21 @@ impl Programs {
         let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
         let now = net::monotonic_ns();
         let mut flows = Vec::new();
-        // A flow may be evicted under the iterator: then it is over, or begins anew.
+        let mut seen = HashSet::new();
+        // A flow may be evicted under the iterator: then it is over, or begins anew
+        // with keys that were there before.
         for key in map.keys().take(4 * limit.max(64)) {
             if flows.len() >= limit {
                 break;
             }
             match key {
                 Ok(key) => {
-                    if let Ok(entry) = map.get(&key, 0) {
-                        flows.push(FlowStats::new(&key, &entry, now));
+                    let Ok(entry) = map.get(&key, 0) else {
+                        continue;
+                    };
+                    let flow = FlowStats::new(&key, &entry, now);
+                    if seen.insert((flow.ack_sender.clone(), flow.data_sender.clone())) {
+                        flows.push(flow);
                     }
                 }
                 Err(MapError::KeyNotFound) => break,

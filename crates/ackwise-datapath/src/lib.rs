@@ -30,4 +30,4 @@ pub mod sys;
 pub use attach::{Attachment, Ended, Programs};
 pub use error::Error;
 pub use options::{Attach, Matches, Options, Position, Prefix};
-pub use stats::{FlowStats, Lateness, Release, Stats};
+pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

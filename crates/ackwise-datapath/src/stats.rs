@@ -87,6 +87,9 @@ pub struct Stats {
     pub reasons: BTreeMap<String, u64>,
     /// How much later than its bound a held ACK passed the hook.
     pub lateness: Lateness,
+    /// How long holds lasted, from the first ACK withheld to a newer one on its
+    /// way out or to the re-emission.
+    pub hold_times: HoldTimes,
     /// Kernel memory of all maps.
     pub memory_bytes: u64,
     /// The same by map.
@@ -129,6 +132,65 @@ pub struct Lateness {
     pub p99_us: u64,
     /// The latest.
     pub max_us: u64,
+}
+
+/// A histogram of hold times.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HoldTimes {
+    /// How many holds.
+    pub count: u64,
+    /// All of them together.
+    pub sum_us: u64,
+    /// Half did not last longer; an upper bound.
+    pub p50_us: u64,
+    /// 99 of 100 did not last longer; an upper bound.
+    pub p99_us: u64,
+    /// Counts by upper bound in microseconds, ascending, up to the last that is not
+    /// zero; the bound of the very last bucket is missing: it has the rest.
+    pub buckets: Vec<HoldBucket>,
+}
+
+/// Some holds of about the same length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HoldBucket {
+    /// They lasted less than this; `None`: any longer.
+    pub below_us: Option<u64>,
+    /// How many.
+    pub count: u64,
+}
+
+pub(crate) fn hold_times(counts: &[u64], sum_ns: u64) -> HoldTimes {
+    let bound = |i: usize| ((i as u64 + 1) << sys::AW_HOLD_BUCKET_SHIFT) / 1000;
+    let count: u64 = counts.iter().sum();
+    let quantile = |percent: u64| {
+        let mut below = 0;
+        for (i, n) in counts.iter().enumerate() {
+            below += n;
+            if *n > 0 && below * 100 >= count * percent {
+                return bound(i);
+            }
+        }
+        0
+    };
+    let used = counts
+        .iter()
+        .rposition(|n| *n > 0)
+        .map_or(0, |last| last + 1);
+    HoldTimes {
+        count,
+        sum_us: sum_ns / 1000,
+        p50_us: quantile(50),
+        p99_us: quantile(99),
+        buckets: counts[..used]
+            .iter()
+            .enumerate()
+            .map(|(i, n)| HoldBucket {
+                below_us: (i + 1 < counts.len()).then(|| bound(i)),
+                count: *n,
+            })
+            .collect(),
+    }
 }
 
 /// One flow.
@@ -276,6 +338,7 @@ impl Stats {
             .map(|(name, n)| ((*name).to_owned(), n))
             .collect();
         self.lateness = lateness(&c.late, c.late_max_us);
+        self.hold_times = hold_times(&c.held, c.held_ns);
     }
 }
 
@@ -338,6 +401,25 @@ impl FlowStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hold_times_are_bounded_from_above() {
+        let mut counts = [0; sys::AW_HOLD_BUCKETS as usize];
+        assert_eq!(hold_times(&counts, 0), HoldTimes::default());
+        counts[0] = 98; // below 524 us
+        counts[3] = 1; // below 2097 us
+        counts[63] = 1;
+        let h = hold_times(&counts, 90_000);
+        assert_eq!(
+            (h.count, h.sum_us, h.p50_us, h.p99_us),
+            (100, 90, 524, 2097)
+        );
+        assert_eq!(h.buckets.len(), 64);
+        assert_eq!((h.buckets[3].below_us, h.buckets[3].count), (Some(2097), 1));
+        assert_eq!((h.buckets[63].below_us, h.buckets[63].count), (None, 1));
+        counts[63] = 0;
+        assert_eq!(hold_times(&counts, 0).buckets.len(), 4);
+    }
 
     #[test]
     fn quantiles_name_upper_bounds() {

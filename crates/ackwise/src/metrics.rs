@@ -141,7 +141,8 @@ impl Collector for Snapshot {
             None,
             f64::from(u8::from(s.interface_alive)),
         )?;
-        to.lateness(s)
+        to.lateness(s)?;
+        to.hold_times(s)
     }
 }
 
@@ -206,6 +207,27 @@ impl Families<'_, '_> {
         Ok(())
     }
 
+    fn hold_times(&mut self, s: &Stats) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(
+            "hold_time",
+            "How long ACKs were held, to a newer one on its way out or to their re-emission",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        let h = &s.hold_times;
+        let mut buckets: Vec<(f64, u64)> = h
+            .buckets
+            .iter()
+            .map(|b| (b.below_us.map_or(f64::MAX, |us| us as f64 / 1e6), b.count))
+            .collect();
+        if buckets.last().is_none_or(|(below, _)| *below != f64::MAX) {
+            buckets.push((f64::MAX, 0));
+        }
+        family
+            .encode_family(&[("interface", self.interface)])?
+            .encode_histogram::<()>(h.sum_us as f64 / 1e6, h.count, &buckets, None)
+    }
+
     fn lateness(&mut self, s: &Stats) -> fmt::Result {
         let mut family = self.encoder.encode_descriptor(
             "release_lateness",
@@ -229,6 +251,8 @@ impl Families<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use ackwise_datapath::{HoldBucket, HoldTimes};
+
     use super::*;
 
     #[test]
@@ -242,6 +266,21 @@ mod tests {
             bytes_saved: 3640,
             reasons: [("held".to_owned(), 75), ("sack".to_owned(), 3)].into(),
             fail_open: [("no-slot".to_owned(), 2)].into(),
+            hold_times: HoldTimes {
+                count: 9,
+                sum_us: 8_000,
+                buckets: vec![
+                    HoldBucket {
+                        below_us: Some(524),
+                        count: 5,
+                    },
+                    HoldBucket {
+                        below_us: Some(1048),
+                        count: 4,
+                    },
+                ],
+                ..HoldTimes::default()
+            },
             ..Stats::default()
         };
         let page = page(stats).unwrap();
@@ -252,6 +291,10 @@ mod tests {
             "# UNIT ackwise_acks_saved_bytes bytes",
             "ackwise_acks_saved_bytes_total{interface=\"wan\\\"0\"} 3640",
             "ackwise_ack_verdicts_total{interface=\"wan\\\"0\",reason=\"sack\"} 3",
+            "# TYPE ackwise_hold_time_seconds histogram",
+            "ackwise_hold_time_seconds_sum{interface=\"wan\\\"0\"} 0.008",
+            "ackwise_hold_time_seconds_bucket{le=\"0.001048\",interface=\"wan\\\"0\"} 9",
+            "ackwise_hold_time_seconds_bucket{le=\"+Inf\",interface=\"wan\\\"0\"} 9",
             "ackwise_fail_open_total{interface=\"wan\\\"0\",cause=\"no-slot\"} 2",
             "ackwise_attachment{interface=\"wan\\\"0\",policy=\"every-n:n=4,warm=16\",dry_run=\"false\"} 1",
         ] {

@@ -206,6 +206,15 @@ pub fn totals(s: &Stats) -> String {
         ],
         vec!["flows".to_owned(), s.flows_created.to_string()],
     ];
+    let h = &s.hold_times;
+    if h.count > 0 {
+        rows.push(vec![
+            "held for".to_owned(),
+            format!("p50 {}", text::micros(h.p50_us as f64)),
+            format!("p99 {}", text::micros(h.p99_us as f64)),
+            format!("{} holds", text::count(h.count as f64)),
+        ]);
+    }
     if l.count > 0 {
         rows.push(vec![
             "past the bound".to_owned(),

@@ -22,11 +22,11 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
         share(grown(|s| s.packets_saved), seen),
         text::count(now.flows_created as f64),
     );
-    if now.lateness.count > 0 {
+    if now.hold_times.count > 0 {
         line.push_str(&format!(
-            "; late p50 {} p99 {}",
-            text::micros(now.lateness.p50_us as f64),
-            text::micros(now.lateness.p99_us as f64),
+            "; held p50 {} p99 {}",
+            text::micros(now.hold_times.p50_us as f64),
+            text::micros(now.hold_times.p99_us as f64),
         ));
     }
     line

@@ -200,7 +200,11 @@ fn metrics_are_served_while_it_runs() {
     }
     let (_, body) = page.split_once("\r\n\r\n").unwrap();
     assert!(body.ends_with("# EOF\n"));
-    for family in ["ackwise_acks_withheld", "ackwise_release_lateness_seconds"] {
+    for family in [
+        "ackwise_acks_withheld",
+        "ackwise_hold_time_seconds",
+        "ackwise_release_lateness_seconds",
+    ] {
         for kind in ["HELP", "TYPE"] {
             assert!(
                 body.contains(&format!("# {kind} {family} ")),

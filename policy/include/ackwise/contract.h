@@ -246,8 +246,9 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return why;
 	if (AW_UNLIKELY(a->started < AW_START_SEGMENTS))
 		return AW_R_START;
+	/* The next one that leaves covers this one's step more: it must still be safe. */
 	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) &&
-			s->ack - a->left_ack >
+			(s->ack - a->left_ack) + (s->ack - a->seen_ack) >
 				AW_ACE_SAFE_SEGMENTS * (d->mss ? d->mss : AW_MSS_DEFAULT)))
 		return AW_R_ACE_WRAP;
 	return AW_R_HELD;

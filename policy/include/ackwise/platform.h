@@ -29,8 +29,7 @@ typedef int aw_s32;
 #define AW_LIKELY(x) __builtin_expect(!!(x), 1)
 #define AW_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-AW_ASSERT(sizeof(aw_u64) == 8 && sizeof(aw_u32) == 4 && sizeof(aw_u16) == 2,
-	  "integer sizes");
+AW_ASSERT(sizeof(aw_u64) == 8 && sizeof(aw_u32) == 4 && sizeof(aw_u16) == 2, "integer sizes");
 
 /*
  * a / d. Division by zero is 0, as BPF defines it, in every home: natively it

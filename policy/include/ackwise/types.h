@@ -12,7 +12,7 @@
 /* What a home can do. A policy names what it needs; see policies/. */
 enum aw_capability {
 	AW_CAP_SEE_DATA = 1 << 0,  /* it sees the data that the ACKs cover */
-	AW_CAP_HOLD = 1 << 1,      /* it can keep an ACK and release it later */
+	AW_CAP_HOLD = 1 << 1,	   /* it can keep an ACK and release it later */
 	AW_CAP_MAKE_ACKS = 1 << 2, /* it is the receiver: it decides when to ACK */
 	AW_CAP_OWN_QUEUE = 1 << 3, /* it owns the queue in which the ACKs wait */
 };
@@ -31,26 +31,26 @@ enum aw_event_flag {
 	AW_D_CE = 1 << 2,	    /* ECN congestion experienced */
 	AW_D_PSH = 1 << 3,
 	/* AW_EV_ACK */
-	AW_A_MUST_SEND = 1 << 8,  /* the contract lets it out, whatever the verdict */
-	AW_A_RECOVERY = 1 << 9,	  /* loss or reordering is not repaired yet */
-	AW_A_HOLDING = 1 << 10,	  /* an older ACK of the flow is being held */
+	AW_A_MUST_SEND = 1 << 8, /* the contract lets it out, whatever the verdict */
+	AW_A_RECOVERY = 1 << 9,	 /* loss or reordering is not repaired yet */
+	AW_A_HOLDING = 1 << 10,	 /* an older ACK of the flow is being held */
 };
 
 struct aw_event {
 	aw_u64 now_us;
 	aw_u32 kind;
 	aw_u32 flags;
-	aw_u32 bytes;	    /* data: payload; ACK: newly covered since the last that left */
-	aw_u32 segments;    /* the same in segments; data may be aggregated (GRO) */
-	aw_u32 len;	    /* ACK: its size from the IP header on */
-	aw_u32 hops;	    /* data: hops it took, from the TTL; 0 = not known */
-	aw_u32 peer_wnd;    /* data: the window the data sender advertises, bytes */
+	aw_u32 bytes;	 /* data: payload; ACK: newly covered since the last that left */
+	aw_u32 segments; /* the same in segments; data may be aggregated (GRO) */
+	aw_u32 len;	 /* ACK: its size from the IP header on */
+	aw_u32 hops;	 /* data: hops it took, from the TTL; 0 = not known */
+	aw_u32 peer_wnd; /* data: the window the data sender advertises, bytes */
 	/* What the home knows of the flow; 0 = not known. */
-	aw_u32 mss;	    /* payload bytes of a full segment */
-	aw_u32 rcv_wnd;	    /* the receiver's advertised window, bytes */
+	aw_u32 mss;	/* payload bytes of a full segment */
+	aw_u32 rcv_wnd; /* the receiver's advertised window, bytes */
 	aw_u32 srtt_us;
 	aw_u32 min_rtt_us;
-	aw_u32 hold_us;	    /* the longest hold that the contract grants now */
+	aw_u32 hold_us; /* the longest hold that the contract grants now */
 };
 
 enum aw_verdict_kind {
@@ -79,7 +79,7 @@ AW_FN struct aw_verdict aw_hold(aw_u32 hold_us)
 	return v;
 }
 
-#define AW_PARAMS 12 /* most parameters of one policy */
+#define AW_PARAMS 12	   /* most parameters of one policy */
 #define AW_POLICY_STATE 64 /* bytes of state a flow has for its policy */
 
 /* A policy's parameters, in the order of its AW_<NAME>_PARAMS list. */

@@ -27,7 +27,8 @@
 	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that leave in one round trip") \
 	P(1, max_segments, "segments", 64, 2, 1024, "most segments that one ACK covers") \
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the start") \
-	P(3, start_segments, "segments", 800, 10, 1000000, "first segments of a flow, whose ACKs all pass") \
+	P(3, start_segments, "segments", 800, 10, 1000000, \
+	  "first segments of a flow, whose ACKs all pass") \
 	P(4, window_share, "", 8, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew")
 
@@ -40,17 +41,20 @@
 /* RTT unknown: act as on a short path, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
-enum aw_adaptive_phase { AW_ADAPTIVE_START = 0, AW_ADAPTIVE_STEADY = 1 };
+enum aw_adaptive_phase {
+	AW_ADAPTIVE_START = 0,
+	AW_ADAPTIVE_STEADY = 1
+};
 
 struct aw_adaptive_state {
-	aw_u32 left_us;	   /* when an ACK last left */
-	aw_u32 seen_us;	   /* when one was last a candidate */
-	aw_u32 repair_us;  /* when a loss was last under repair */
-	aw_u32 round_us;   /* when the round began */
+	aw_u32 left_us;	    /* when an ACK last left */
+	aw_u32 seen_us;	    /* when one was last a candidate */
+	aw_u32 repair_us;   /* when a loss was last under repair */
+	aw_u32 round_us;    /* when the round began */
 	aw_u32 round_bytes; /* acknowledged in it */
-	aw_u32 pending;	   /* bytes of the last candidate not yet counted as left */
-	aw_u32 peak;	   /* best rate of a round, bytes per 1024 us */
-	aw_u32 started;	   /* segments acknowledged, saturating */
+	aw_u32 pending;	    /* bytes of the last candidate not yet counted as left */
+	aw_u32 peak;	    /* best rate of a round, bytes per 1024 us */
+	aw_u32 started;	    /* segments acknowledged, saturating */
 	aw_u8 phase, flat, valid, repaired;
 };
 

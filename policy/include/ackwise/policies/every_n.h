@@ -21,7 +21,9 @@
 	P(1, warm, "segments", 16, 0, 1000000, "first segments of a flow, whose ACKs all pass")
 
 #define P(i, name, unit, def, min, max, what) AW_EVERY_N_##name = i,
-enum aw_every_n_param { AW_EVERY_N_PARAMS(P) };
+enum aw_every_n_param {
+	AW_EVERY_N_PARAMS(P)
+};
 #undef P
 
 struct aw_every_n_state {

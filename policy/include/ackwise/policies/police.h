@@ -19,12 +19,15 @@
 #define AW_POLICE_SOURCE "Pavilanskas 2010, fig. 3 (CIR, CBS); RFC 3449 §5.2.1"
 #define AW_POLICE_NEEDS AW_CAP_HOLD
 #define AW_POLICE_PARAMS(P) \
-	P(0, cir, "bytes/s", 12500, 1, 1250000000, "committed information rate of one flow's ACKs") \
+	P(0, cir, "bytes/s", 12500, 1, 1250000000, \
+	  "committed information rate of one flow's ACKs") \
 	P(1, cbs, "bytes", 5000, 40, 1000000000, "committed burst size, the depth of the bucket") \
 	P(2, overhead, "bytes", 0, 0, 256, "bytes of the link counted on top of each IP packet")
 
 #define P(i, name, unit, def, min, max, what) AW_POLICE_##name = i,
-enum aw_police_param { AW_POLICE_PARAMS(P) };
+enum aw_police_param {
+	AW_POLICE_PARAMS(P)
+};
 #undef P
 
 #define AW_POLICE_SECOND_US 1000000

@@ -32,7 +32,9 @@
 	P(5, slack, "1/1000", 50, 0, 1000, "how much longer a window may take and not be slower")
 
 #define P(i, name, unit, def, min, max, what) AW_RATE_LIMIT_##name = i,
-enum aw_rate_limit_param { AW_RATE_LIMIT_PARAMS(P) };
+enum aw_rate_limit_param {
+	AW_RATE_LIMIT_PARAMS(P)
+};
 #undef P
 
 /* 64 KiB in segments of 1448: a window that is not known is taken for this. */

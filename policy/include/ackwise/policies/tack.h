@@ -25,7 +25,9 @@
 	P(2, theta, "RTTs", 10, 1, 100, "how long a delivery rate counts")
 
 #define P(i, name, unit, def, min, max, what) AW_TACK_##name = i,
-enum aw_tack_param { AW_TACK_PARAMS(P) };
+enum aw_tack_param {
+	AW_TACK_PARAMS(P)
+};
 #undef P
 
 struct aw_tack_state {
