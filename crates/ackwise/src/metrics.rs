@@ -4,7 +4,7 @@ use std::fmt;
 
 use ackwise_datapath::Stats;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -225,7 +225,7 @@ impl Families<'_, '_> {
         }
         family
             .encode_family(&[("interface", self.interface)])?
-            .encode_histogram::<()>(h.sum_us as f64 / 1e6, h.count, &buckets, None)
+            .encode_histogram::<NoLabelSet>(h.sum_us as f64 / 1e6, h.count, &buckets, None)
     }
 
     fn lateness(&mut self, s: &Stats) -> fmt::Result {
