@@ -211,7 +211,8 @@ AW_FN void aw_rtt_near_sample(struct aw_flow *f, aw_u32 now)
 	/* A sender with nothing to send echoes late: that is not the path. */
 	if (r->near_srtt)
 		us = aw_min(us, 4 * r->near_srtt);
-	r->near_srtt = r->near_srtt ? r->near_srtt - (r->near_srtt >> 3) + (us >> 3) : us;
+	/* A gain of 1/2: one sample a round trip, where RFC 6298's 1/8 has many. */
+	r->near_srtt = r->near_srtt ? (r->near_srtt >> 1) + (us >> 1) : us;
 	aw_rtt_window(r, now);
 }
 

@@ -3,7 +3,8 @@
  * adaptive: as few ACKs as the sender can do with, and no fewer.
  *
  *   starting:  every ACK leaves, until the delivery rate has stopped growing
- *              for `plateau` rounds (one round = one minimum RTT)
+ *              for `plateau` rounds (one round = one minimum RTT) and there were
+ *              `start_segments`, or until a queue has doubled the RTT
  *   steady:    an ACK leaves if the last one left T ago, T = RTT / acks_per_rtt,
  *              or if it covers max_segments, or 1/window_share of the window
  *   easy:      for one RTT after a loss was repaired, T is halved
@@ -38,6 +39,8 @@
 #define AW_ADAPTIVE_ROUND_MIN_US 2000
 /* The smoothed RTT counts up to this multiple of the minimum. */
 #define AW_ADAPTIVE_RTT_SPAN 4
+/* A start lasts for so many segments at least, even over a standing queue. */
+#define AW_ADAPTIVE_START_LEAST 64
 /* RTT unknown: act as on a short path, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
@@ -85,6 +88,13 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 
 	s->round_bytes += e->bytes > s->pending ? e->bytes - s->pending : 0;
 	s->started = aw_min(s->started + e->segments, c->param[3]);
+	/*
+	 * A queue as long as the path: the start is over, or its ACKs are what
+	 * queues. A sender without HyStart then learns of its overshoot late.
+	 */
+	if (s->started >= AW_ADAPTIVE_START_LEAST && (e->srtt_us >> 1) >= e->min_rtt_us &&
+	    e->min_rtt_us)
+		s->phase = AW_ADAPTIVE_STEADY;
 	if (took < len)
 		return;
 	rate = (aw_u32)aw_div64((aw_u64)s->round_bytes << 10, took);
