@@ -32,8 +32,9 @@ struct notes {
 	int accecn;
 	uint32_t high; /* data */
 	int high_any;
-	uint32_t repair; /* to be acknowledged before thinning goes on */
-	int broken;
+	/* To be acknowledged before thinning goes on: by the data, and by SACK. */
+	uint32_t repair, sack_repair;
+	int broken, sack_broken;
 	int holding;
 	struct aw_seg held;
 };
@@ -109,7 +110,7 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 	}
 	if (s->n_sack > 1 && !before(s->sack[0], s->sack[2]) && !before(s->sack[3], s->sack[1]))
 		return "a DSACK above";
-	if (n->broken && !s->n_sack)
+	if ((n->broken || n->sack_broken) && !s->n_sack)
 		return "data is missing";
 	if (p->n_sack && !s->n_sack)
 		return "the last hole is closed";
@@ -172,10 +173,12 @@ static void seen(struct run *r, const struct aw_seg *s)
 		n->accecn = 1;
 	for (i = 0; i < s->n_sack; i++)
 		if (before(s->ack, s->sack[2 * i + 1])) {
-			if (!n->broken || before(n->repair, s->sack[2 * i + 1]))
-				n->repair = s->sack[2 * i + 1];
-			n->broken = 1;
+			if (!n->sack_broken || before(n->sack_repair, s->sack[2 * i + 1]))
+				n->sack_repair = s->sack[2 * i + 1];
+			n->sack_broken = 1;
 		}
+	if (n->sack_broken && !before(s->ack, n->sack_repair))
+		n->sack_broken = 0;
 	if (n->broken && !before(s->ack, n->repair))
 		n->broken = 0;
 }
@@ -263,9 +266,8 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		if (n->high_any && s.seq != high && !(s.payload == 1 && s.seq + 1 == high)) {
 			if (before(high, s.seq + s.payload))
 				n->high = s.seq + s.payload;
-			if (before(high, s.seq))
-				n->repair = n->high;
-			else if (!n->broken)
+			if (before(high, s.seq) || !n->broken ||
+			    before(n->repair, s.seq + s.payload))
 				n->repair = n->high;
 			n->broken = 1;
 		} else if (before(high, s.seq + s.payload)) {

@@ -1,9 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Builds both fuzzers and runs each for SECONDS (60), from the seeds in corpus/.
-# A finding fails the script; its input stays in the output directory.
+# A finding fails the script; its input stays in the output directory. Every run takes
+# the same walk, so that a failure is one of the change at hand; FUZZ_SEED=0 takes
+# another each time.
 #
-#	policy/fuzz/run.sh 300		# CLANG=clang-19 FUZZ_OUT=directory
+#	policy/fuzz/run.sh 300		# CLANG=clang-19 FUZZ_OUT=directory FUZZ_SEED=1
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -17,7 +19,7 @@ for name in parse contract; do
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 		"$name.c" -o "$out/$name"
 	mkdir -p "$out/corpus-$name"
-	if ! "$out/$name" -max_total_time="$seconds" -max_len=1024 -timeout=5 -print_final_stats=1 \
+	if ! "$out/$name" -seed="${FUZZ_SEED:-1}" -max_total_time="$seconds" -max_len=1024 -timeout=5 -print_final_stats=1 \
 		-artifact_prefix="$out/$name-" "$out/corpus-$name" "corpus/$name" \
 		>"$out/$name.log" 2>&1; then
 		echo "$name: FOUND something" >&2

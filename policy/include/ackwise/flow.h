@@ -311,11 +311,14 @@ AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 		d->high = end;
 	/*
 	 * Old data again: the receiver answers at once, the sender is repairing. All
-	 * that it has sent is then its RecoveryPoint (RFC 6675 §5).
+	 * that it has sent is then its RecoveryPoint (RFC 6675 §5). Old data above it is
+	 * another loss.
 	 */
 	if (!aw_flow_waits(f, AW_TOKEN_LOSS)) {
 		d->recover = d->high;
 		d->flags ^= AW_TOKEN_LOSS;
+	} else if (aw_after(end, d->recover)) {
+		d->recover = d->high;
 	}
 	return AW_D_FILLS_GAP;
 }
