@@ -1,0 +1,11 @@
+//! A discrete-event simulator of TCP and its acknowledgments.
+//!
+//! Time is integer nanoseconds and has one owner, the engine. Everything else is
+//! a state machine without I/O: packets and the time go in, packets and the next
+//! wake-up come out. A run is a function of its scenario and seed, bit for bit.
+#![forbid(unsafe_code)]
+
+pub mod packet;
+pub mod tcp;
+
+pub use ackwise_net::Nanos;

@@ -1,0 +1,127 @@
+//! What travels.
+
+use bitflags::bitflags;
+
+/// Number of a connection, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowId(pub u32);
+
+/// Which way a packet of a connection travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From the sender of the data to their receiver.
+    Data,
+    /// From the receiver of the data back: acknowledgments.
+    Ack,
+}
+
+bitflags! {
+    /// TCP flags, and what the IP header says of congestion.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct Flags: u16 {
+        /// Opens a connection.
+        const SYN = 1;
+        /// Ends a direction.
+        const FIN = 1 << 1;
+        /// The acknowledgment number is valid.
+        const ACK = 1 << 2;
+        /// Push.
+        const PSH = 1 << 3;
+        /// ECN echo (RFC 3168).
+        const ECE = 1 << 4;
+        /// Congestion window reduced (RFC 3168).
+        const CWR = 1 << 5;
+        /// The IP header says that the endpoints understand marks.
+        const ECT = 1 << 6;
+        /// A queue has marked the packet.
+        const CE = 1 << 7;
+        /// On data: an acknowledgment of this flow came marked (RFC 3449 §4.3).
+        const ACK_CE_ECHO = 1 << 8;
+        /// On data: the sender asks for an acknowledgment at once.
+        const ACK_REQUEST = 1 << 9;
+        /// The data were sent before.
+        const RETRANSMIT = 1 << 10;
+        /// An acknowledgment made by a box in between (RFC 3449 §5.3.1).
+        const SYNTHETIC = 1 << 11;
+        /// Timestamps are present (RFC 7323).
+        const TIMESTAMPS = 1 << 12;
+    }
+}
+
+/// A range of sequence numbers, from `start` up to but not including `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Block {
+    /// First byte.
+    pub start: u64,
+    /// First byte after it.
+    pub end: u64,
+}
+
+/// SACK blocks of a segment, the newest first (RFC 2018 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sack {
+    blocks: [Block; Sack::MAX],
+    len: u8,
+}
+
+impl Sack {
+    /// Most blocks beside timestamps.
+    pub const MAX: usize = 3;
+
+    /// Adds a block; false if there is no room.
+    pub fn push(&mut self, block: Block) -> bool {
+        let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *slot = block;
+        self.len += 1;
+        true
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// A segment. Sequence numbers count bytes of data from 0 and never wrap; a SYN
+/// or FIN is a flag and takes no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// Of this connection.
+    pub flow: FlowId,
+    /// Which way.
+    pub way: Way,
+    /// Its flags.
+    pub flags: Flags,
+    /// Bytes on the wire, from the IP header on.
+    pub wire_len: u32,
+    /// Bytes of data.
+    pub payload: u32,
+    /// First byte of the data, or the next one to be sent.
+    pub seq: u64,
+    /// The next byte that is expected.
+    pub ack: u64,
+    /// The window that is offered, bytes.
+    pub window: u64,
+    /// The sender's clock, as its timestamps tick.
+    pub tsval: u64,
+    /// The newest clock of the peer.
+    pub tsecr: u64,
+    /// What arrived above `ack`.
+    pub sack: Sack,
+}
+
+impl Packet {
+    /// Whether it does nothing but acknowledge.
+    pub fn is_pure_ack(&self) -> bool {
+        self.payload == 0
+            && self.flags.contains(Flags::ACK)
+            && !self.flags.intersects(Flags::SYN | Flags::FIN)
+    }
+}

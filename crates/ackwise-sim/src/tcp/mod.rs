@@ -1,0 +1,1 @@
+//! The two ends of a connection, as state machines without I/O.
