@@ -7,7 +7,9 @@
  *              `start_segments`, or until a queue has doubled the RTT
  *   steady:    an ACK leaves if the last one left T ago, T = RTT / acks_per_rtt,
  *              or if it covers max_segments, or 1/window_share of the window
- *   easy:      for one RTT after a loss was repaired, T is halved
+ *   easy:      after a loss, for wary_rtts round trips: T is a quarter while no
+ *              queue stands on the path, for then each wait lengthens the RTT and
+ *              goodput goes with its inverse; over a queue, half for one RTT
  *   idle:      after a pause longer than an RTO the flow starts anew
  *
  * So the number of ACKs follows the sender: a window of W segments keeps
@@ -31,7 +33,8 @@
 	P(3, start_segments, "segments", 800, 10, 1000000, \
 	  "first segments of a flow, whose ACKs all pass") \
 	P(4, window_share, "", 8, 2, 64, "an ACK covers at most this fraction of the window") \
-	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew")
+	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
+	P(6, wary_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered")
 
 /* A growth of a quarter per round is still a start (BBR draft, full pipe: 25 %). */
 #define AW_ADAPTIVE_GROWTH_SHIFT 2
@@ -41,6 +44,8 @@
 #define AW_ADAPTIVE_RTT_SPAN 4
 /* A start lasts for so many segments at least, even over a standing queue. */
 #define AW_ADAPTIVE_START_LEAST 64
+/* A queue stands if the RTT is above its minimum by this share: an eighth. */
+#define AW_ADAPTIVE_QUEUE_SHIFT 3
 /* RTT unknown: act as on a short path, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
@@ -76,6 +81,12 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 AW_FN aw_u32 aw_adaptive_interval(const struct aw_cfg *c, const struct aw_event *e, aw_u32 rtt)
 {
 	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us >> 1);
+}
+
+/* Does a queue stand on the path? It absorbs what an ACK waits. */
+AW_FN int aw_adaptive_queue(const struct aw_event *e)
+{
+	return e->srtt_us > e->min_rtt_us + (e->min_rtt_us >> AW_ADAPTIVE_QUEUE_SHIFT);
 }
 
 /* Has the delivery rate stopped growing? Counts the bytes of one candidate. */
@@ -124,7 +135,7 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 					const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 rtt = aw_adaptive_rtt(e), interval = aw_adaptive_interval(c, e, rtt);
-	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * rtt);
+	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * rtt), hold = e->hold_us;
 
 	if (!s->valid || now - s->seen_us > idle) {
 		s->valid = 1;
@@ -136,18 +147,22 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	if (e->flags & AW_A_RECOVERY) {
 		s->repaired = 1;
 		s->repair_us = now;
-	} else if (s->repaired && now - s->repair_us > rtt) {
+	} else if (s->repaired && now - s->repair_us > c->param[6] * rtt) {
 		s->repaired = 0;
 	}
 	if ((e->flags & AW_A_MUST_SEND) || s->phase == AW_ADAPTIVE_START)
 		return aw_send();
-	if (s->repaired)
+	if (s->repaired && !aw_adaptive_queue(e)) {
+		interval >>= 2;
+		hold = 2 * interval;
+	} else if (s->repaired && now - s->repair_us <= rtt) {
 		interval >>= 1;
+	}
 	if (now - s->left_us >= interval || e->segments >= c->param[1])
 		return aw_send();
 	if (e->rcv_wnd && e->bytes >= aw_div32(e->rcv_wnd, c->param[4]))
 		return aw_send();
-	return aw_hold(e->hold_us);
+	return aw_hold(hold);
 }
 
 AW_FN struct aw_verdict aw_adaptive_step(struct aw_adaptive_state *s, const struct aw_cfg *c,
