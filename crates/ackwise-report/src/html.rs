@@ -12,11 +12,11 @@ use crate::format::{change, escape, factor, grouped, percent, short};
 use crate::page_data::{PageData, embed};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
-const STYLE: &str = include_str!("../assets/page.css");
+pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
-const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.js");
-const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
-const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
+pub(crate) const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.js");
+pub(crate) const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
+pub(crate) const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
 
 /// The report as one page that loads nothing from anywhere.
 ///
@@ -50,7 +50,7 @@ pub fn html(report: &Report) -> String {
 }
 
 /// Replaces each `@{key}` of the template; what is put in is not looked at again.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
+pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut page = String::with_capacity(template.len() + 200_000);
     let mut rest = template;
     while let Some(at) = rest.find("@{") {

@@ -9,6 +9,9 @@
 
 mod compare;
 mod expect;
+mod experiments;
+mod experiments_html;
+mod figure;
 mod findings;
 mod format;
 mod html;
@@ -22,6 +25,11 @@ pub use expect::{
     AgreementResult, ExpectationResult, agreements, agreements_text, expectations,
     expectations_text,
 };
+pub use experiments::{
+    Experiment, PaperReport, Spread, Value, experiments_json, experiments_table,
+};
+pub use experiments_html::{experiments_html, papers_index_html};
+pub use figure::{Axis, Figure, Line, Style};
 pub use findings::{Finding, Tone, findings};
 pub use html::html;
 pub use nodes::nodes_table;

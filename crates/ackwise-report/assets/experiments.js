@@ -1,0 +1,130 @@
+(() => {
+  "use strict";
+  const figures = JSON.parse(document.getElementById("data").textContent) || [];
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const make = (tag, cls, text) => {
+    const node = document.createElement(tag);
+    if (cls) node.className = cls;
+    if (text !== undefined) node.textContent = text;
+    return node;
+  };
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  // Okabe and Ito's hues, safe for the colour-blind.
+  const hues = {
+    light: ["#0072b2", "#d55e00", "#009e73", "#b8568f", "#a67c00", "#2f8fc4", "#5b4bb5", "#7a5230"],
+    dark: ["#4fa8e0", "#f0894a", "#35c79b", "#d98bb8", "#e0b83c", "#86ccf2", "#a99df0", "#c79b72"],
+  };
+  const short = (v) => {
+    if (v === null || v === undefined || !isFinite(v)) return "–";
+    const a = Math.abs(v);
+    if (a >= 1000) return Math.round(v).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
+    if (a >= 100) return v.toFixed(0);
+    if (a >= 10) return v.toFixed(1);
+    return a >= 0.1 || a === 0 ? v.toFixed(2) : v.toFixed(3);
+  };
+  const tick = (v) => {
+    const a = Math.abs(v);
+    if (a >= 1e6) return +(v / 1e6).toPrecision(3) + "M";
+    if (a >= 1e4) return +(v / 1e3).toPrecision(3) + "k";
+    return String(+v.toPrecision(6));
+  };
+  const font = "12px system-ui, -apple-system, Segoe UI, Roboto, sans-serif";
+  const axis = (extra) => ({
+    stroke: css("--soft"), font, labelFont: font,
+    grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1, size: 5 },
+    ...extra,
+  });
+  const watch = new ResizeObserver((entries) => {
+    for (const { target, contentRect } of entries) {
+      const plot = target.plot;
+      if (plot && Math.abs(plot.width - contentRect.width) > 1) {
+        plot.setSize({ width: Math.floor(contentRect.width), height: plot.height });
+      }
+    }
+  });
+
+  // What a paper printed has the colour of ours of the same name.
+  const colours = (lines) => {
+    const palette = hues[dark.matches ? "dark" : "light"];
+    const names = [...new Set(lines.map((l) => l.name.replace(/,? published$/, "")))];
+    return lines.map((l) => palette[names.indexOf(l.name.replace(/,? published$/, "")) % palette.length]);
+  };
+
+  const draw = (figure, holder, legend) => {
+    const lines = figure.series;
+    const colour = colours(lines);
+    // A band is two more lines without a stroke, filled between.
+    const tables = [], series = [{}], bands = [];
+    lines.forEach((line, i) => {
+      const columns = [line.x, line.y];
+      const at = series.length;
+      series.push({
+        label: line.name, stroke: colour[i],
+        width: line.style === "points" ? 0 : 1.7,
+        dash: line.style === "published" ? [5, 4] : undefined,
+        paths: line.style === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
+        points: { show: line.style === "points" || line.x.length <= 24, size: 6, fill: colour[i] },
+        // Lines have their own x; what another line has in between is no gap of theirs.
+        spanGaps: true, line: i,
+      });
+      if (line.band) {
+        columns.push(line.band[0], line.band[1]);
+        const edge = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
+        series.push({ ...edge, label: "" }, { ...edge, label: "" });
+        bands.push({ series: [at + 2, at + 1], fill: colour[i] + "2e" });
+      }
+      tables.push(columns);
+    });
+    const data = uPlot.join(tables);
+    const shown = series.map((s, at) => ({ s, at })).filter(({ s }) => s.line !== undefined);
+    const items = shown.map(({ s }) => {
+      const item = make("span", lines[s.line].style === "published" ? "published" : "");
+      const swatch = make("i", "swatch");
+      swatch.style.setProperty("--arm", colour[s.line]);
+      const value = make("span");
+      item.append(swatch, s.label + " ", value);
+      return { item, value };
+    });
+    const where = make("span", "where");
+    legend.replaceChildren(...items.map(({ item }) => item), where);
+    const show = (i) => {
+      const off = i === null || i === undefined;
+      where.textContent = off ? "" : "at " + short(data[0][i]);
+      shown.forEach(({ at }, n) => {
+        const v = off ? null : data[at][i];
+        items[n].value.textContent = v === null || v === undefined ? "" : short(v);
+      });
+    };
+    const log = (a) => a.log ? { distr: 3, log: 10 } : {};
+    const clean = (u, vs) => vs.map((v) => v === null ? "" : tick(v));
+    const range = (u, low, high) => {
+      if (low === null) return [0, 1];
+      const pad = (high - low || Math.abs(high) || 1) * 0.06;
+      return [low >= 0 ? 0 : low - pad, high <= 0 && low < 0 ? 0 : high + pad];
+    };
+    holder.replaceChildren();
+    holder.plot = new uPlot({
+      width: Math.max(200, Math.floor(holder.clientWidth)), height: 230, padding: [8, 12, 0, 0],
+      legend: { show: false }, focus: { alpha: 0.4 },
+      cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false } },
+      scales: { x: { time: false, ...log(figure.x) }, y: figure.y.log ? log(figure.y) : { range } },
+      axes: [
+        axis({ label: figure.x.label, labelSize: 18, size: 30, gap: 4, values: clean }),
+        axis({ label: figure.y.label, labelSize: 18, size: 48, gap: 4, values: clean }),
+      ],
+      series, bands, hooks: { setCursor: [(u) => show(u.cursor.idx)] },
+    }, data, holder);
+    watch.observe(holder);
+  };
+
+  const all = [];
+  for (const figure of figures) {
+    const node = document.getElementById("figure-" + figure.id);
+    if (!node || !figure.series.length) continue;
+    const legend = make("div", "legend"), holder = make("div");
+    node.querySelector(".canvas").append(legend, holder);
+    all.push(() => draw(figure, holder, legend));
+  }
+  all.forEach((f) => f());
+  dark.addEventListener("change", () => all.forEach((f) => f()));
+})();

@@ -1,0 +1,314 @@
+//! The pages of reproduced papers: one each, and an index.
+
+use std::fmt::Write as _;
+
+use crate::experiments::{Experiment, PaperReport, Spread, Value};
+use crate::format::escape;
+use crate::html::{STYLE, UPLOT_LICENSE, UPLOT_SCRIPT, UPLOT_STYLE, fill};
+use crate::page_data::embed;
+
+const TEMPLATE: &str = include_str!("../assets/experiments.html");
+const MORE_STYLE: &str = include_str!("../assets/experiments.css");
+const SCRIPT: &str = include_str!("../assets/experiments.js");
+
+/// A paper as one page that loads nothing from anywhere. It links to `index.html` beside it.
+///
+/// Text and tables are there without a script; figures need one.
+pub fn experiments_html(paper: &PaperReport) -> String {
+    let data = embed(&paper.figures).unwrap_or_else(|_| "[]".to_owned());
+    let license = UPLOT_LICENSE.replace("*/", "* /");
+    let hidden = if paper.figures.is_empty() {
+        " hidden"
+    } else {
+        ""
+    };
+    fill(
+        TEMPLATE,
+        &[
+            ("title", &escape(&paper.title)),
+            ("style", STYLE),
+            ("more-style", MORE_STYLE),
+            ("uplot-style", UPLOT_STYLE),
+            ("source", &escape(&paper.source)),
+            ("about", &escape(&paper.about)),
+            ("chips", &chips(paper)),
+            ("missing", &missing_html(&paper.missing)),
+            ("tables", &tables(&paper.experiments)),
+            ("figures-hidden", hidden),
+            ("figures", &figures(paper)),
+            ("notes", &items(&paper.notes)),
+            ("scenarios", &scenarios(paper)),
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("data", &data),
+            ("uplot-license", &license),
+            ("uplot-script", UPLOT_SCRIPT),
+            ("script", SCRIPT),
+        ],
+    )
+}
+
+/// The page that leads to the papers' pages, `NAME.html` beside it.
+pub fn papers_index_html(papers: &[PaperReport]) -> String {
+    let mut list = String::new();
+    for paper in papers {
+        let published = paper.experiments.iter().filter(|e| e.published.is_some());
+        let _ = write!(
+            list,
+            "<li><h2><a href=\"{}.html\">{}</a></h2><p class=\"source\">{}</p><p>{}</p>\
+             <p class=\"hint\">{} experiments, {} of them beside a published value; {} figures.{}</p></li>",
+            escape(&paper.name),
+            escape(&paper.title),
+            escape(&paper.source),
+            escape(&paper.about),
+            paper.experiments.len(),
+            published.count(),
+            paper.figures.len(),
+            match paper.missing.len() {
+                0 => "",
+                _ => " Some could not be run here.",
+            },
+        );
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'\">\n\
+         <title>Papers, reproduced · ackwise</title>\n<style>{STYLE}\n{MORE_STYLE}</style>\n</head>\n\
+         <body>\n<header>\n<p class=\"brand\">ackwise</p>\n<h1>Papers, reproduced</h1>\n\
+         <p class=\"about\">What five papers on TCP acknowledgements printed, beside what came out \
+         here, with the reasons where the two differ.</p>\n</header>\n\
+         <main><ul class=\"papers\">{list}</ul></main>\n\
+         <footer>Made by ackwise {}. These pages load nothing from anywhere.</footer>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn chips(paper: &PaperReport) -> String {
+    let beside = paper.experiments.iter().filter(|e| e.published.is_some());
+    [
+        paper.engine.clone(),
+        format!("{} experiments", paper.experiments.len()),
+        format!("{} with a published value", beside.count()),
+    ]
+    .iter()
+    .map(|chip| format!("<li>{}</li>", escape(chip)))
+    .collect()
+}
+
+fn missing_html(missing: &[String]) -> String {
+    if missing.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section class=\"bad\"><h2>Not run here</h2><ul>{}</ul></section>",
+        items(missing)
+    )
+}
+
+fn items(texts: &[String]) -> String {
+    texts
+        .iter()
+        .map(|text| format!("<li>{}</li>", escape(text)))
+        .collect()
+}
+
+fn tables(experiments: &[Experiment]) -> String {
+    let mut html = String::new();
+    for part in experiments.chunk_by(|a, b| a.part == b.part) {
+        let title = &part[0].part;
+        if !title.is_empty() {
+            let _ = write!(html, "<h3 class=\"part\">{}</h3>", escape(title));
+        }
+        html.push_str(
+            "<div class=\"scroll\"><table class=\"experiments\"><thead><tr>\
+             <th scope=\"col\">Experiment</th><th scope=\"col\">Published</th>\
+             <th scope=\"col\">Measured</th><th scope=\"col\">Spread</th>\
+             <th scope=\"col\">Note</th></tr></thead><tbody>",
+        );
+        // The bars of a part share an axis where it has one unit.
+        let shared = scale(part);
+        for experiment in part {
+            html.push_str(&row(experiment, shared));
+        }
+        html.push_str("</tbody></table></div>");
+    }
+    html
+}
+
+/// Least and greatest value of a part whose experiments have one unit.
+fn scale(part: &[Experiment]) -> Option<(f64, f64)> {
+    if part.iter().any(|e| e.unit != part[0].unit) {
+        return None;
+    }
+    extent(part.iter().flat_map(values))
+}
+
+fn values(experiment: &Experiment) -> Vec<f64> {
+    let spread = experiment.spread.iter().flat_map(|s| [s.min, s.max]);
+    let published = experiment.published.as_ref().and_then(Value::number);
+    spread
+        .chain(published)
+        .chain(experiment.measured.number())
+        .collect()
+}
+
+fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let (low, high) = values.fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
+    (high > low).then_some((low, high))
+}
+
+fn row(experiment: &Experiment, shared: Option<(f64, f64)>) -> String {
+    let show = |value: &Value| match value {
+        Value::Number(_) => format!(
+            "<span class=\"number\">{value}</span> {}",
+            escape(&experiment.unit)
+        ),
+        Value::Text(text) => format!("<span class=\"number\">{}</span>", escape(text)),
+    };
+    let published = experiment.published.as_ref();
+    let interval = experiment.ci95.map_or(String::new(), |[low, high]| {
+        let [low, high] = [low, high].map(Value::from);
+        format!("<span class=\"beside\">95 %: {low} … {high}</span>")
+    });
+    let spread = experiment.spread.as_ref().map_or(String::new(), |spread| {
+        let scale = shared.or_else(|| extent(values(experiment).into_iter()));
+        spread_html(spread, published.and_then(Value::number), scale)
+    });
+    format!(
+        "<tr id=\"{}\"><th scope=\"row\">{}<small>{}</small></th><td data-head=\"Published\">{}</td>\
+         <td data-head=\"Measured\">{}{interval}</td><td data-head=\"Spread\">{spread}</td>\
+         <td>{}</td></tr>",
+        escape(&experiment.id),
+        escape(&experiment.what),
+        escape(&experiment.setup),
+        published.map_or("–".to_owned(), show),
+        show(&experiment.measured),
+        escape(&experiment.note),
+    )
+}
+
+/// Whiskers from least to greatest, a box from p10 to p90, a stroke at the median, a dashed one
+/// at what was published.
+fn spread_html(spread: &Spread, published: Option<f64>, scale: Option<(f64, f64)>) -> String {
+    let [low, high, median] = [spread.p10, spread.p90, spread.median].map(Value::from);
+    let mut html = String::new();
+    if let Some((least, greatest)) = scale {
+        let at = |v: f64| 100.0 * (v - least) / (greatest - least);
+        let _ = write!(
+            html,
+            "<span class=\"range\" aria-hidden=\"true\">\
+             <i style=\"left:{:.1}%;width:{:.1}%\"></i><b style=\"left:{:.1}%;width:{:.1}%\"></b>\
+             <u style=\"left:{:.1}%\"></u>",
+            at(spread.min),
+            at(spread.max) - at(spread.min),
+            at(spread.p10),
+            at(spread.p90) - at(spread.p10),
+            at(spread.median),
+        );
+        if let Some(v) = published {
+            let _ = write!(html, "<s style=\"left:{:.1}%\"></s>", at(v));
+        }
+        html.push_str("</span>");
+    }
+    let _ = write!(
+        html,
+        "<span class=\"beside\">median {median}; p10 {low}, p90 {high}</span>\
+         <span class=\"beside\">{} runs: {}</span>",
+        spread.count,
+        escape(&spread.over)
+    );
+    html
+}
+
+fn figures(paper: &PaperReport) -> String {
+    let one = |figure: &crate::Figure| {
+        format!(
+            "<figure class=\"plot\" id=\"figure-{}\"><h3>{}</h3><div class=\"canvas\"></div>\
+             <figcaption>{}</figcaption></figure>",
+            escape(&figure.id),
+            escape(&figure.title),
+            escape(&figure.caption)
+        )
+    };
+    paper.figures.iter().map(one).collect()
+}
+
+fn scenarios(paper: &PaperReport) -> String {
+    let one = |(name, text): &(String, String)| {
+        format!(
+            "<details><summary>{}</summary><pre>{}</pre></details>",
+            escape(name),
+            escape(text)
+        )
+    };
+    paper.scenarios.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Figure, Line, Style};
+
+    fn paper() -> PaperReport {
+        PaperReport {
+            name: "x".to_owned(),
+            title: "<b>A paper</b>".to_owned(),
+            experiments: vec![
+                Experiment::new("x/a", "goodput", 9.3)
+                    .published(9.24)
+                    .unit("Mbit/s")
+                    .spread(Spread::of("offsets", [9.0, 9.3, 9.5]))
+                    .note("</script>"),
+            ],
+            figures: vec![
+                Figure::new("fig2", "Rate", Axis::new("time, s"), Axis::new("Mbit/s"))
+                    .caption("rises, then falls")
+                    .line(Line::new(
+                        "ours",
+                        Style::Line,
+                        [(0.0, 1.0), (1.0, f64::NAN)],
+                    )),
+            ],
+            ..PaperReport::default()
+        }
+    }
+
+    #[test]
+    fn the_page_holds_everything_and_loads_nothing() {
+        let page = experiments_html(&paper());
+        for part in [
+            "9.24",
+            "9.3",
+            "p10 9",
+            "figure-fig2",
+            "rises, then falls",
+            "&lt;b&gt;A paper",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("@{"), "a key of the template is left");
+        assert!(!page.contains("<b>A paper"));
+        for outside in ["src=", "http://", "https://"] {
+            let found = page.match_indices(outside).filter(|(at, _)| {
+                // uPlot's licence names its home in a comment.
+                !page[..*at].ends_with("(")
+                    && !page[*at..].starts_with("https://github.com/leeoniya")
+            });
+            assert_eq!(found.count(), 0, "{outside}");
+        }
+        assert_eq!(page.matches("</script>").count(), 3);
+        let index = papers_index_html(&[paper()]);
+        assert!(index.contains("x.html") && index.contains("1 experiments, 1 of them"));
+    }
+
+    #[test]
+    fn bars_of_one_unit_share_an_axis() {
+        let many = [0.0, 50.0, 100.0].map(|v| Experiment::new("", "", v).unit("%"));
+        assert_eq!(scale(&many), Some((0.0, 100.0)));
+        let mixed = [many[0].clone(), many[1].clone().unit("s")];
+        assert_eq!(scale(&mixed), None);
+        assert_eq!(extent([0.0].into_iter()), None);
+    }
+}

@@ -1,0 +1,191 @@
+//! A figure of a paper, drawn from our own numbers.
+
+use serde::Serialize;
+
+/// Lines over a common kind of x.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// Unique within its paper; the page's anchor.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// What the paper shows there, and what ours shows.
+    pub caption: String,
+    /// Along the bottom.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Line>,
+}
+
+impl Figure {
+    /// An empty figure.
+    pub fn new(id: &str, title: &str, x: Axis, y: Axis) -> Figure {
+        Figure {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            caption: String::new(),
+            x,
+            y,
+            series: Vec::new(),
+        }
+    }
+
+    /// What is to be seen, in the paper and here.
+    pub fn caption(mut self, caption: impl Into<String>) -> Figure {
+        self.caption = caption.into();
+        self
+    }
+
+    /// With a further line.
+    pub fn line(mut self, line: Line) -> Figure {
+        self.series.push(line);
+        self
+    }
+
+    /// With further lines.
+    pub fn lines(mut self, lines: impl IntoIterator<Item = Line>) -> Figure {
+        self.series.extend(lines);
+        self
+    }
+}
+
+/// What an axis measures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Axis {
+    /// Quantity and unit, e.g. `time, s`.
+    pub label: String,
+    /// Logarithmic.
+    pub log: bool,
+}
+
+impl Axis {
+    /// A linear axis.
+    pub fn new(label: &str) -> Axis {
+        Axis {
+            label: label.to_owned(),
+            log: false,
+        }
+    }
+
+    /// A logarithmic axis.
+    pub fn log(label: &str) -> Axis {
+        Axis {
+            label: label.to_owned(),
+            log: true,
+        }
+    }
+}
+
+/// How a line is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Style {
+    /// A line through the points.
+    Line,
+    /// Dashed: what the paper printed.
+    Published,
+    /// A value holds until the next.
+    Steps,
+    /// Points alone.
+    Points,
+}
+
+/// Points in ascending x, with a name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Line {
+    /// For the legend.
+    pub name: String,
+    /// How it is drawn.
+    pub style: Style,
+    /// Ascending.
+    pub x: Vec<f64>,
+    /// As many as `x`; a gap where there is none.
+    pub y: Vec<Option<f64>>,
+    /// Lower and upper edge of a band around it, as many as `x`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<(Vec<f64>, Vec<f64>)>,
+}
+
+impl Line {
+    /// From points; what is not finite leaves a gap.
+    pub fn new(name: &str, style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
+        let (x, y) = points
+            .into_iter()
+            .filter(|(x, _)| x.is_finite())
+            .map(|(x, y)| (x, y.is_finite().then_some(y)))
+            .unzip();
+        Line {
+            name: name.to_owned(),
+            style,
+            x,
+            y,
+            band: None,
+        }
+    }
+
+    /// With a band from low to high around it.
+    pub fn band(mut self, edges: impl IntoIterator<Item = (f64, f64)>) -> Line {
+        let (low, high): (Vec<f64>, Vec<f64>) = edges.into_iter().unzip();
+        if low.len() == self.x.len() && low.iter().chain(&high).all(|v| v.is_finite()) {
+            self.band = Some((low, high));
+        }
+        self
+    }
+
+    /// Thinned to about `most` points: each stretch keeps its least and its greatest value, in
+    /// the order in which they came.
+    pub fn thin(self, most: usize) -> Line {
+        let per = self.x.len().div_ceil((most / 2).max(1));
+        if per <= 2 || self.band.is_some() {
+            return self;
+        }
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (xs, ys) in self.x.chunks(per).zip(self.y.chunks(per)) {
+            let known = || (0..ys.len()).filter_map(|i| Some((i, ys[i]?)));
+            let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
+            let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
+            let mut kept: Vec<usize> = [low, high].iter().flatten().map(|(i, _)| *i).collect();
+            kept.sort_unstable();
+            kept.dedup();
+            if kept.is_empty() {
+                kept.push(0);
+            }
+            for i in kept {
+                x.push(xs[i]);
+                y.push(ys[i]);
+            }
+        }
+        Line { x, y, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thinning_keeps_peaks_and_gaps() {
+        let points = (0..10_000).map(|i| (f64::from(i), if i == 4_321 { 99.0 } else { 1.0 }));
+        let thin = Line::new("a", Style::Line, points).thin(100);
+        assert!(thin.x.len() <= 100, "{}", thin.x.len());
+        assert!(thin.y.contains(&Some(99.0)));
+        assert!(thin.x.is_sorted());
+        let gap = Line::new(
+            "b",
+            Style::Line,
+            (0..1000).map(|i| (f64::from(i), f64::NAN)),
+        )
+        .thin(10);
+        assert!(gap.y.iter().all(Option::is_none) && !gap.x.is_empty());
+    }
+
+    #[test]
+    fn a_band_that_does_not_fit_is_left_out() {
+        let line = Line::new("a", Style::Line, [(1.0, 2.0)]);
+        assert_eq!(line.clone().band([]).band, None);
+        assert_eq!(line.clone().band([(f64::NAN, 1.0)]).band, None);
+        assert_eq!(line.band([(0.0, 1.0)]).band, Some((vec![0.0], vec![1.0])));
+    }
+}

@@ -1,0 +1,218 @@
+//! Where experiments are run.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
+use ackwise_scenario::{RunSpec, Scenario};
+
+use crate::Error;
+
+/// What runs a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator.
+    Sim,
+    /// The real stack in virtual time.
+    Virtual,
+    /// The running kernel, in real time.
+    Live,
+}
+
+impl Engine {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Sim => "sim",
+            Engine::Virtual => "virtual",
+            Engine::Live => "live",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that runs scenarios: the engines, or a stand-in of a test.
+pub trait RunScenario {
+    /// Runs those of the scenario's runs whose ids are in `only` and tells how many are done.
+    fn run(
+        &self,
+        engine: Engine,
+        scenario: &Scenario,
+        only: &[String],
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Report, Error>;
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// A scenario starts.
+    Scenario {
+        /// Its name.
+        name: String,
+        /// Its number of runs.
+        runs: usize,
+    },
+    /// Runs of it that are done.
+    Done(usize),
+    /// Something without countable steps, e.g. a build.
+    Step(String),
+}
+
+/// What a paper's module is given.
+pub struct Lab<'a> {
+    engine: Engine,
+    quick: bool,
+    runner: &'a dyn RunScenario,
+    progress: RefCell<Box<dyn FnMut(Progress) + 'a>>,
+    ran: RefCell<Vec<(String, String)>>,
+}
+
+impl<'a> Lab<'a> {
+    /// A lab with that engine.
+    pub fn new(
+        engine: Engine,
+        quick: bool,
+        runner: &'a dyn RunScenario,
+        progress: impl FnMut(Progress) + 'a,
+    ) -> Lab<'a> {
+        Lab {
+            engine,
+            quick,
+            runner,
+            progress: RefCell::new(Box::new(progress)),
+            ran: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// What runs scenarios.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Whether fewer values of what is varied will do. What is compared with a published number
+    /// is run in full all the same.
+    pub fn quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Tells what is done now.
+    pub fn step(&self, what: &str) {
+        self.tell(Progress::Step(what.to_owned()));
+    }
+
+    fn tell(&self, progress: Progress) {
+        (self.progress.borrow_mut())(progress);
+    }
+
+    /// Runs all of a scenario of `scenarios/papers/`, given by its path there and its text.
+    pub fn run(&self, path: &str, text: &str) -> Result<Outcome, Error> {
+        self.run_where(path, text, |_| true)
+    }
+
+    /// Runs those of a scenario's runs that are wanted.
+    pub fn run_where(
+        &self,
+        path: &str,
+        text: &str,
+        wanted: impl Fn(&RunSpec) -> bool,
+    ) -> Result<Outcome, Error> {
+        let scenario = Scenario::parse(path, text)?;
+        let known = self.ran.borrow().iter().any(|(name, _)| name == path);
+        if !known {
+            let entry = (path.to_owned(), text.to_owned());
+            self.ran.borrow_mut().push(entry);
+        }
+        let runs = scenario.runs().into_iter().filter(|run| wanted(run));
+        let only: Vec<String> = runs.map(|run| run.id).collect();
+        self.tell(Progress::Scenario {
+            name: scenario.name.clone(),
+            runs: only.len(),
+        });
+        let mut done = |runs| self.tell(Progress::Done(runs));
+        let report = self.runner.run(self.engine, &scenario, &only, &mut done)?;
+        let outcome = Outcome { scenario, report };
+        match outcome
+            .report
+            .runs
+            .iter()
+            .find(|run| !run.errors.is_empty())
+        {
+            Some(run) => Err(Error::Run {
+                scenario: outcome.scenario.name.clone(),
+                run: run.id.clone(),
+                why: run.errors.join("; "),
+            }),
+            None => Ok(outcome),
+        }
+    }
+
+    /// The scenario files that were run: path and text.
+    pub(crate) fn into_scenarios(self) -> Vec<(String, String)> {
+        self.ran.into_inner()
+    }
+}
+
+/// The runs of a scenario, with what is asked of them.
+pub struct Outcome {
+    /// What was run.
+    pub scenario: Scenario,
+    /// What came out.
+    pub report: Report,
+}
+
+impl Outcome {
+    /// That something is not in the record.
+    pub fn lacks(&self, what: impl fmt::Display) -> Error {
+        Error::Record {
+            scenario: self.scenario.name.clone(),
+            what: format!("the record has no {what}"),
+        }
+    }
+
+    /// The runs of an arm and a congestion control at a point of the sweep (each a path and its
+    /// value as written in the scenario), in the scenario's order.
+    pub fn runs(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Vec<&Run> {
+        let runs = self.report.runs.iter();
+        runs.filter(|run| run.arm == arm && run.cc == cc && at(run, point))
+            .collect()
+    }
+
+    /// The first of them.
+    pub fn one(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Result<&Run, Error> {
+        let first = self.runs(arm, cc, point).into_iter().next();
+        first.ok_or_else(|| self.lacks(format_args!("run {arm}/{cc} at {point:?}")))
+    }
+
+    /// A flow of a run. A run of a single flow keeps it in its totals.
+    pub fn flow<'a>(&self, run: &'a Run, name: &str) -> Result<&'a Traffic, Error> {
+        if run.flows.is_empty() && run.flow.as_deref().is_none_or(|only| only == name) {
+            return Ok(&run.totals);
+        }
+        let found = run
+            .flows
+            .iter()
+            .find(|flow: &&FlowRecord| flow.flow == name);
+        found
+            .map(|flow| &flow.traffic)
+            .ok_or_else(|| self.lacks(format_args!("flow '{name}' in run {}", run.id)))
+    }
+
+    /// A queue of a run, `link.forward` or `link.reverse`.
+    pub fn queue<'a>(&self, run: &'a Run, name: &str) -> Result<&'a QueueRecord, Error> {
+        let found = run.queues.iter().find(|queue| queue.name == name);
+        found.ok_or_else(|| self.lacks(format_args!("queue '{name}' in run {}", run.id)))
+    }
+}
+
+/// Whether a run is at that point of the sweep.
+fn at(run: &Run, point: &[(&str, &str)]) -> bool {
+    let is = |(path, value): &(&str, &str)| run.point.get(*path).is_some_and(|v| v == value);
+    point.iter().all(is)
+}

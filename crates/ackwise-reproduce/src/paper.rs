@@ -1,0 +1,106 @@
+//! The list of papers, and what each has to offer.
+
+use ackwise_report::{Experiment, Figure, PaperReport};
+
+use crate::{Engine, Error, Lab, Progress, RunScenario};
+
+/// A paper whose experiments can be run again.
+pub trait Paper: Sync {
+    /// Name on the command line, unique; also the stem of its page's file.
+    fn name(&self) -> &'static str;
+
+    /// Title of the paper.
+    fn title(&self) -> &'static str;
+
+    /// Authors, where, when.
+    fn source(&self) -> &'static str;
+
+    /// What the paper asks and claims, and what is reproduced of it.
+    fn about(&self) -> &'static str;
+
+    /// What its experiments run on; the first is the default.
+    fn engines(&self) -> &'static [Engine];
+
+    /// Whether this machine has what that engine needs; else what is missing and how to get it.
+    fn available(&self, _engine: Engine) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Runs its experiments.
+    fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error>;
+}
+
+/// What came out of a paper's experiments.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Reproduced {
+    /// In the order of the paper.
+    pub experiments: Vec<Experiment>,
+    /// In the order of the paper.
+    pub figures: Vec<Figure>,
+    /// What a reader should know, in sentences.
+    pub notes: Vec<String>,
+    /// What could not be run here, and why.
+    pub missing: Vec<String>,
+}
+
+/// All papers, in the order in which they are listed.
+pub fn papers() -> &'static [&'static dyn Paper] {
+    &[]
+}
+
+/// A paper by its name.
+pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
+    let found = papers().iter().find(|paper| paper.name() == name);
+    found.copied().ok_or_else(|| Error::UnknownPaper {
+        name: name.to_owned(),
+        known: names(papers().iter().map(|paper| paper.name())),
+    })
+}
+
+/// Reproduces a paper on an engine, its default if `None`.
+pub fn reproduce(
+    paper: &'static dyn Paper,
+    engine: Option<Engine>,
+    quick: bool,
+    runner: &dyn RunScenario,
+    progress: impl FnMut(Progress),
+) -> Result<PaperReport, Error> {
+    let engine = engine.unwrap_or(paper.engines()[0]);
+    if !paper.engines().contains(&engine) {
+        return Err(Error::WrongEngine {
+            paper: paper.name(),
+            engine,
+            engines: names(paper.engines().iter().map(|engine| engine.name())),
+        });
+    }
+    paper.available(engine).map_err(|why| Error::Unavailable {
+        paper: paper.name(),
+        why,
+    })?;
+    let lab = Lab::new(engine, quick, runner, progress);
+    let reproduced = paper.reproduce(&lab)?;
+    let mut notes = reproduced.notes;
+    if quick {
+        notes.push("A short version: spreads are over fewer runs.".to_owned());
+    }
+    Ok(PaperReport {
+        name: paper.name().to_owned(),
+        title: paper.title().to_owned(),
+        source: paper.source().to_owned(),
+        about: paper.about().to_owned(),
+        engine: match engine {
+            Engine::Sim => "simulated".to_owned(),
+            Engine::Virtual => "real Linux stack, virtual time".to_owned(),
+            Engine::Live => "real Linux stack, real time".to_owned(),
+        },
+        experiments: reproduced.experiments,
+        figures: reproduced.figures,
+        notes,
+        missing: reproduced.missing,
+        scenarios: lab.into_scenarios(),
+    })
+}
+
+fn names(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
