@@ -59,6 +59,7 @@ pub(crate) fn flows(
             "app",
             "cc",
             "start",
+            "start_within",
             "connections",
             "socket",
         ];
@@ -81,6 +82,15 @@ pub(crate) fn flows(
                 "this flow starts after the scenario has ended; see 'duration'",
             );
         }
+        let start_within = section
+            .time("start_within", Duration::ZERO, WEEK)
+            .unwrap_or_default();
+        if duration.is_some_and(|end| start < end && start + start_within > end) {
+            section.error(
+                &section.span_of("start_within"),
+                "this flow may start after the scenario has ended; see 'duration'",
+            );
+        }
         let connections = section.whole("connections", 1, 100_000).unwrap_or(1);
         let socket = socket(&section);
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
@@ -99,6 +109,7 @@ pub(crate) fn flows(
             app,
             fixed_cc: fixed_cc.map(|cc| cc.text),
             start,
+            start_within,
             connections,
             socket,
         });

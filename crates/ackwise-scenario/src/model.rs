@@ -150,8 +150,11 @@ pub struct Flow {
     /// Congestion control of the sender if the flow insists on one; else the
     /// run's ([`RunSpec::cc`]). See [`Flow::cc`].
     pub fixed_cc: Option<String>,
-    /// When it starts.
+    /// When it starts, at the earliest.
     pub start: Duration,
+    /// It starts up to this much later, drawn evenly from the seed: stream
+    /// 2000 + its place in the file, so that every engine draws the same.
+    pub start_within: Duration,
     /// How many TCP connections are open at the same time, each doing the same.
     pub connections: u32,
     /// TCP options of the connection.

@@ -378,6 +378,8 @@ fn job(
     let address = topology
         .plan
         .address_at_end(towards_listener, flow.socket.ip)?;
+    let late = Rng::stream(spec.seed, 2000 + index as u64)
+        .below(nanos(flow.start_within).saturating_add(1));
     Ok(Job {
         name: flow.name.clone(),
         app: flow.app.clone(),
@@ -388,7 +390,7 @@ fn job(
         to: topology.entrance(paths.to)?,
         connections: flow.connections,
         seed: Rng::stream(spec.seed, 1000 + index as u64).next_u64(),
-        start_ns: start_ns + nanos(flow.start),
+        start_ns: start_ns + nanos(flow.start) + late,
         stop_ns,
         behaviour: options
             .behaviour
