@@ -27,12 +27,19 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod discipline;
 mod link;
+mod packet;
 mod queue;
 mod rng;
 mod serialiser;
 
+pub use discipline::{
+    Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
+    RedUnit,
+};
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
+pub use packet::{Ecn, Packet, Select};
 pub use queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
 pub use rng::{Probability, Rng};
 pub use serialiser::Serialiser;

@@ -107,6 +107,8 @@ pub struct LinkStats {
     pub dropped_queue: u64,
     /// Packets dropped by the discipline's choice.
     pub dropped_discipline: u64,
+    /// ACKs that a filter took out because a newer one stands for them.
+    pub filtered: u64,
     /// Packets lost by the wire.
     pub dropped_wire: u64,
     /// Packets that arrived twice.
@@ -126,7 +128,7 @@ pub struct LinkStats {
 }
 
 impl LinkStats {
-    /// Packets discarded for any cause.
+    /// Packets discarded for any cause but an ACK filter.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped_queue + self.dropped_discipline + self.dropped_wire
@@ -355,7 +357,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     fn count_drop(&mut self, cause: DropCause) {
         match cause {
             DropCause::QueueFull => self.stats.dropped_queue += 1,
-            DropCause::Discipline => self.stats.dropped_discipline += 1,
+            DropCause::Discipline | DropCause::Policed => self.stats.dropped_discipline += 1,
+            DropCause::Filtered => self.stats.filtered += 1,
             DropCause::Wire => self.stats.dropped_wire += 1,
         }
     }

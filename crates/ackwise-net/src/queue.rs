@@ -21,8 +21,12 @@ pub struct Queued<P> {
 pub enum DropCause {
     /// The queue had no room.
     QueueFull,
-    /// The discipline chose to drop (early drop, ACK filter, …).
+    /// The discipline chose to drop (an early drop).
     Discipline,
+    /// A newer ACK of its flow says all that it said.
+    Filtered,
+    /// It exceeded what a policer lets through.
+    Policed,
     /// The wire lost it.
     Wire,
 }
@@ -74,6 +78,38 @@ pub enum QueueLimit {
     Unlimited,
 }
 
+impl QueueLimit {
+    /// The limit as ns-2's drop-tail queue counts it, with the packet that is
+    /// being sent: it drops an arrival that finds `limit − 1` waiting, or whose
+    /// bytes would reach the limit.
+    #[must_use]
+    pub fn with_one_in_service(self) -> Self {
+        match self {
+            Self::Packets(packets) => Self::Packets(packets.saturating_sub(1)),
+            Self::Bytes(bytes) => Self::Bytes(bytes.saturating_sub(1)),
+            Self::Unlimited => Self::Unlimited,
+        }
+    }
+
+    /// Whether `len` bytes more find room behind `packets` and `bytes`.
+    pub(crate) fn has_room(self, packets: usize, bytes: u64, len: u32) -> bool {
+        match self {
+            Self::Packets(limit) => packets < limit,
+            Self::Bytes(limit) => bytes + u64::from(len) <= limit,
+            Self::Unlimited => true,
+        }
+    }
+
+    /// Packets to make room for at once.
+    pub(crate) fn room(self) -> usize {
+        match self {
+            Self::Packets(packets) => packets.min(4096),
+            Self::Bytes(bytes) => usize::try_from(bytes / 512).map_or(4096, |n| n.min(4096)),
+            Self::Unlimited => 64,
+        }
+    }
+}
+
 /// First in, first out; what finds no room is dropped.
 #[derive(Debug, Clone)]
 pub struct DropTail<P> {
@@ -86,23 +122,10 @@ impl<P> DropTail<P> {
     /// An empty queue.
     #[must_use]
     pub fn new(limit: QueueLimit) -> Self {
-        let room = match limit {
-            QueueLimit::Packets(packets) => packets.min(4096),
-            QueueLimit::Bytes(bytes) => usize::try_from(bytes / 512).map_or(4096, |n| n.min(4096)),
-            QueueLimit::Unlimited => 64,
-        };
         Self {
             limit,
-            waiting: VecDeque::with_capacity(room),
+            waiting: VecDeque::with_capacity(limit.room()),
             bytes: 0,
-        }
-    }
-
-    fn has_room(&self, len: u32) -> bool {
-        match self.limit {
-            QueueLimit::Packets(packets) => self.waiting.len() < packets,
-            QueueLimit::Bytes(bytes) => self.bytes + u64::from(len) <= bytes,
-            QueueLimit::Unlimited => true,
         }
     }
 }
@@ -113,7 +136,10 @@ impl<P> QueueDiscipline<P> for DropTail<P> {
         queued: Queued<P>,
         _evicted: &mut VecDeque<Evicted<P>>,
     ) -> Result<(), Evicted<P>> {
-        if !self.has_room(queued.len) {
+        if !self
+            .limit
+            .has_room(self.waiting.len(), self.bytes, queued.len)
+        {
             return Err(Evicted {
                 queued,
                 cause: DropCause::QueueFull,

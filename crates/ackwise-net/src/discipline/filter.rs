@@ -1,0 +1,381 @@
+//! ACK filters.
+//!
+//! Each flow has a list of those of its ACKs that may still be taken out. Under
+//! the rule of RFC 3449 that is one at most (or `keep` and one), so that an arrival
+//! costs the same however long the queue is; ns-2's rule takes out whatever it
+//! passes. cake's looks through what waits of the flow until it has found two.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+
+use ackwise_policy::{Options, Segment, TcpFlags};
+
+use super::contract::Contract;
+use super::flows::Flows;
+use super::store::{NONE, Store, Tag};
+use super::{FilterConfig, FilterRule, Place, QueueStats};
+use crate::Nanos;
+use crate::packet::Packet;
+use crate::queue::{DropCause, Evicted, Queued};
+
+const ECN_FLAGS: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
+
+/// Modulo 2³² (RFC 9293 §3.4).
+fn after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 > 0
+}
+
+/// A packet that a filter looks at.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    slot: u32,
+    segment: Segment,
+    pure: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// Taken out.
+    Remove,
+    /// Kept for good: without it an ACK would cover too much.
+    Pin,
+}
+
+#[derive(Debug)]
+pub(super) struct Filter<K> {
+    rule: FilterRule,
+    flows: Flows<K>,
+    contract: Contract,
+    /// What the arrival at hand changes, head first.
+    plan: Vec<(u32, Change)>,
+}
+
+impl<K: Copy + Eq + Hash> Filter<K> {
+    pub fn new(config: FilterConfig) -> Self {
+        Self {
+            rule: config.rule,
+            flows: Flows::new(config.max_flows),
+            contract: Contract::new(),
+            plan: Vec::with_capacity(64),
+        }
+    }
+
+    /// Reads an arrival and finds what it makes redundant. `None` if it is none of
+    /// the filter's business.
+    pub fn look<P: Packet<Flow = K>>(
+        &mut self,
+        store: &Store<P>,
+        packet: &P,
+        now: Nanos,
+    ) -> Option<Arrival> {
+        self.plan.clear();
+        let pure = packet.is_pure_ack();
+        if !pure && self.rule == FilterRule::Ns2Append {
+            return None;
+        }
+        let segment = packet.segment()?;
+        let slot = self.flows.slot(packet.flow())?;
+        if segment.flags().contains(TcpFlags::SYN) {
+            Contract::opens(self.flows.state(slot), &segment, now);
+            return None;
+        }
+        let arrival = Arrival {
+            slot,
+            segment,
+            pure,
+        };
+        match self.rule {
+            FilterRule::Rfc3449 {
+                keep, max_stretch, ..
+            } if pure => self.plan_redundant(store, &arrival, keep, max_stretch),
+            FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
+            FilterRule::Cake { aggressive } => self.plan_cake(store, &arrival, aggressive),
+            FilterRule::Rfc3449 { .. } => {}
+        }
+        Some(arrival)
+    }
+
+    /// Packets and bytes that the arrival frees. ns-2 looks for room first.
+    pub fn credit<P>(&self, store: &Store<P>) -> (usize, u64) {
+        if self.rule == FilterRule::Ns2Append {
+            return (0, 0);
+        }
+        self.plan
+            .iter()
+            .filter(|(_, change)| *change == Change::Remove)
+            .fold((0, 0), |(packets, bytes), (id, _)| {
+                (packets + 1, bytes + u64::from(store.len(*id)))
+            })
+    }
+
+    fn plan_redundant<P>(
+        &mut self,
+        store: &Store<P>,
+        arrival: &Arrival,
+        keep: u32,
+        max_stretch: Option<u32>,
+    ) {
+        let ack = arrival.segment.ack();
+        let state = self.flows.state(arrival.slot);
+        let mut id = state.list.head;
+        while id != NONE && after(ack, store.tag(id).ack) {
+            self.plan.push((id, Change::Remove));
+            id = store.after(id);
+        }
+        let going = self.plan.len().saturating_sub(keep as usize);
+        let (Some(most), Some(mut floor)) = (max_stretch, state.floor) else {
+            return self.plan.truncate(going);
+        };
+        for index in 0..going {
+            let next = self
+                .plan
+                .get(index + 1)
+                .map_or(ack, |(id, _)| store.tag(*id).ack);
+            if next.wrapping_sub(floor) > most {
+                floor = store.tag(self.plan[index].0).ack;
+                self.plan[index].1 = Change::Pin;
+            }
+        }
+        self.plan.truncate(going);
+    }
+
+    /// The rule of sch_cake's `cake_ack_filter()`, from Linux 6.12: an ACK goes
+    /// once a second one that could go is found behind it, with ECE and CWR the
+    /// same from one to the other.
+    fn plan_cake<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival, aggressive: bool) {
+        let newest = &arrival.segment;
+        if !newest.flags().contains(TcpFlags::ACK) {
+            return;
+        }
+        let ecn = (newest.flags() & ECN_FLAGS).bits();
+        let list = self.flows.state(arrival.slot).list;
+        let mut found = None;
+        let mut id = list.head;
+        while id != NONE {
+            let tag = store.tag(id);
+            if found.is_some_and(|(_, flags)| flags != tag.ecn_flags) {
+                found = None;
+            }
+            if tag.droppable && !after(tag.ack, newest.ack()) && covers(store, newest, id) {
+                if let Some((first, _)) = found {
+                    return self.plan.push((first, Change::Remove));
+                }
+                found = Some((id, tag.ecn_flags));
+            }
+            id = store.after(id);
+        }
+        if let Some((only, _)) =
+            found.filter(|(only, flags)| aggressive && *only == list.tail && *flags == ecn)
+        {
+            self.plan.push((only, Change::Remove));
+        }
+    }
+
+    /// Takes out what goes, and the arrival in.
+    pub fn admit<P: Packet<Flow = K>>(
+        &mut self,
+        store: &mut Store<P>,
+        queued: Queued<P>,
+        lane: u8,
+        arrival: &Arrival,
+        evicted: &mut VecDeque<Evicted<P>>,
+        stats: &mut QueueStats,
+    ) {
+        let now = queued.arrived_ns;
+        let slot = arrival.slot;
+        let mut tag = Tag {
+            flow: slot,
+            ack: arrival.segment.ack(),
+            ..Tag::NONE
+        };
+        let listed = match self.rule {
+            FilterRule::Rfc3449 { .. } => {
+                let may_go = self.judge(store, arrival, now, stats);
+                if !arrival.pure {
+                    tag.flow = NONE;
+                }
+                tag.held = may_go;
+                may_go && arrival.pure
+            }
+            FilterRule::Ns2Append => true,
+            FilterRule::Cake { .. } => {
+                tag.ecn_flags = (arrival.segment.flags() & ECN_FLAGS).bits();
+                tag.droppable = cake_may_drop(&arrival.segment);
+                true
+            }
+        };
+        let place = self.place(store, arrival);
+        let taken = self.carry_out(store, slot, place, evicted, stats);
+        let state = self.flows.state(slot);
+        let id = match taken {
+            Some(id) => {
+                state.queued -= 1;
+                if let Some(gone) = store.swap(id, queued, tag) {
+                    discard(gone, evicted, stats);
+                }
+                id
+            }
+            None => store.push(lane, queued, tag),
+        };
+        if tag.flow != NONE {
+            state.queued += 1;
+        }
+        match self.rule {
+            // Whatever is left in the list acknowledges no less.
+            FilterRule::Ns2Append => store.list_front(&mut state.list, id),
+            _ if listed => store.list_back(&mut state.list, id),
+            _ => {
+                if arrival.segment.flags().contains(TcpFlags::ACK) {
+                    state.raise_floor(tag.ack);
+                }
+                if arrival.segment.payload() == 0 {
+                    state.fence = state.fence.max(store.order(id));
+                }
+            }
+        }
+    }
+
+    fn judge<P>(
+        &mut self,
+        store: &mut Store<P>,
+        arrival: &Arrival,
+        now: Nanos,
+        stats: &mut QueueStats,
+    ) -> bool {
+        let state = self.flows.state(arrival.slot);
+        let judgement = self.contract.judge(state, &arrival.segment, now);
+        if let Some(count) = judgement
+            .reason
+            .and_then(|reason| stats.reasons.get_mut(reason.id() as usize))
+        {
+            *count += 1;
+        }
+        let original = state.list.tail;
+        if judgement.twice && original != NONE && store.tag(original).ack == arrival.segment.ack() {
+            store.unlist(&mut state.list, original);
+            state.fence = state.fence.max(store.order(original));
+            state.raise_floor(arrival.segment.ack());
+        }
+        judgement.may_go
+    }
+
+    /// Whose place the arrival takes.
+    fn place<P>(&mut self, store: &Store<P>, arrival: &Arrival) -> Option<u32> {
+        let FilterRule::Rfc3449 {
+            place: Place::Replace,
+            keep: 0,
+            ..
+        } = self.rule
+        else {
+            return None;
+        };
+        let fence = self.flows.state(arrival.slot).fence;
+        // Nothing overtakes one that is pinned.
+        let pinned = self
+            .plan
+            .iter()
+            .rposition(|(_, change)| *change == Change::Pin);
+        self.plan[pinned.map_or(0, |last| last + 1)..]
+            .iter()
+            .map(|(id, _)| *id)
+            .find(|id| store.order(*id) > fence)
+    }
+
+    /// Carries out the plan, but leaves a packet whose place is taken.
+    fn carry_out<P>(
+        &mut self,
+        store: &mut Store<P>,
+        slot: u32,
+        place: Option<u32>,
+        evicted: &mut VecDeque<Evicted<P>>,
+        stats: &mut QueueStats,
+    ) -> Option<u32> {
+        let state = self.flows.state(slot);
+        for &(id, change) in &self.plan {
+            store.unlist(&mut state.list, id);
+            if change == Change::Pin {
+                state.fence = state.fence.max(store.order(id));
+                state.raise_floor(store.tag(id).ack);
+            } else if Some(id) != place {
+                state.queued -= 1;
+                if let Some(gone) = store.remove(id) {
+                    discard(gone, evicted, stats);
+                }
+            }
+        }
+        self.plan.clear();
+        place
+    }
+
+    /// A packet with this tag is about to leave the queue.
+    pub fn leaves<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
+        let tag = store.tag(id);
+        if tag.flow == NONE {
+            return;
+        }
+        let state = self.flows.state(tag.flow);
+        state.queued -= 1;
+        store.unlist(&mut state.list, id);
+        state.raise_floor(tag.ack);
+        let held = store.packet(id).filter(|_| tag.held);
+        if let Some(segment) = held.and_then(Packet::segment) {
+            self.contract.left(state, &segment, now);
+        }
+    }
+}
+
+fn discard<P>(gone: Queued<P>, evicted: &mut VecDeque<Evicted<P>>, stats: &mut QueueStats) {
+    stats.filtered += 1;
+    stats.filtered_bytes += u64::from(gone.len);
+    evicted.push_back(Evicted {
+        queued: gone,
+        cause: DropCause::Filtered,
+    });
+}
+
+/// May cake take it out, as far as it itself tells? Options that it knows and that
+/// the parser here does not (MD5) keep it.
+fn cake_may_drop(segment: &Segment) -> bool {
+    let known = Options::SACK | Options::TS;
+    segment.payload() == 0
+        && segment.flags() - ECN_FLAGS == TcpFlags::ACK
+        && known.contains(segment.options())
+}
+
+/// Does `newest` say what the packet at `id` says, as cake sees it?
+fn covers<P: Packet>(store: &Store<P>, newest: &Segment, id: u32) -> bool {
+    let Some(old) = store.packet(id).and_then(Packet::segment) else {
+        return false;
+    };
+    if let Some((tsval, tsecr)) = old.timestamps() {
+        let (newest_val, newest_ecr) = newest.timestamps().unwrap_or((0, 0));
+        if after(tsval, newest_val) || after(tsecr, newest_ecr) {
+            return false;
+        }
+    }
+    match sack_gain(&old, newest) {
+        None => false,
+        Some(gain) => gain || old.ack() != newest.ack(),
+    }
+}
+
+/// Whether `newest` reports more than `old`; `None` if it misses something, or if
+/// `old` has a DSACK.
+fn sack_gain(old: &Segment, newest: &Segment) -> Option<bool> {
+    let bytes = |segment: &Segment| -> u64 {
+        segment
+            .sack()
+            .map(|(left, right)| u64::from(right.wrapping_sub(left)))
+            .sum()
+    };
+    for (left, right) in old.sack() {
+        let dsack = after(old.ack(), left);
+        let covered = newest
+            .sack()
+            .any(|(l, r)| !after(l, left) && !after(right, r));
+        if dsack || !covered {
+            return None;
+        }
+    }
+    Some(bytes(newest) > bytes(old))
+}

@@ -1,0 +1,149 @@
+//! What a filter remembers of flows, in bounded memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use ackwise_policy::{Flow, Handshake};
+
+use super::store::{List, NONE};
+
+/// How many of those longest quiet are looked at for one that can be forgotten.
+const TRIES: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct FlowState<K> {
+    key: K,
+    /// Towards those seen more recently, and less recently.
+    newer: u32,
+    older: u32,
+    /// Packets of it that wait with its slot in their tag.
+    pub queued: u32,
+    /// Those of them that a filter looks through.
+    pub list: List,
+    /// The number that is acknowledged by what left or is certain to leave.
+    pub floor: Option<u32>,
+    /// Order of the newest one that had to stay: nothing may overtake it.
+    pub fence: u64,
+    pub handshake: Option<Handshake>,
+    pub contract: Option<Flow>,
+}
+
+/// Flows by key, the one longest quiet forgotten first.
+#[derive(Debug)]
+pub(super) struct Flows<K> {
+    slots: HashMap<K, u32>,
+    states: Vec<FlowState<K>>,
+    most: usize,
+    newest: u32,
+    oldest: u32,
+}
+
+impl<K: Copy + Eq + Hash> Flows<K> {
+    pub fn new(most: u32) -> Self {
+        Self {
+            slots: HashMap::new(),
+            states: Vec::new(),
+            most: most.max(1) as usize,
+            newest: NONE,
+            oldest: NONE,
+        }
+    }
+
+    pub fn state(&mut self, slot: u32) -> &mut FlowState<K> {
+        &mut self.states[slot as usize]
+    }
+
+    /// The slot of a flow, a fresh one if it is new. `None` if there is none left:
+    /// the flow then goes unfiltered.
+    pub fn slot(&mut self, key: K) -> Option<u32> {
+        if let Some(&slot) = self.slots.get(&key) {
+            self.touch(slot);
+            return Some(slot);
+        }
+        let slot = if self.states.len() < self.most {
+            self.states.push(FlowState::new(key));
+            (self.states.len() - 1) as u32
+        } else {
+            let slot = self.quiet()?;
+            self.unlink(slot);
+            let before = self.states[slot as usize].key;
+            self.slots.remove(&before);
+            self.states[slot as usize] = FlowState::new(key);
+            slot
+        };
+        self.slots.insert(key, slot);
+        self.link(slot);
+        Some(slot)
+    }
+
+    fn quiet(&self) -> Option<u32> {
+        let mut slot = self.oldest;
+        for _ in 0..TRIES {
+            let state = self.states.get(slot as usize)?;
+            if state.queued == 0 {
+                return Some(slot);
+            }
+            slot = state.newer;
+        }
+        None
+    }
+
+    fn touch(&mut self, slot: u32) {
+        if self.newest != slot {
+            self.unlink(slot);
+            self.link(slot);
+        }
+    }
+
+    fn link(&mut self, slot: u32) {
+        let before = self.newest;
+        let state = self.state(slot);
+        state.newer = NONE;
+        state.older = before;
+        if before == NONE {
+            self.oldest = slot;
+        } else {
+            self.state(before).newer = slot;
+        }
+        self.newest = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let state = self.state(slot);
+        let (newer, older) = (state.newer, state.older);
+        if newer == NONE {
+            self.newest = older;
+        } else {
+            self.state(newer).older = older;
+        }
+        if older == NONE {
+            self.oldest = newer;
+        } else {
+            self.state(older).newer = newer;
+        }
+    }
+}
+
+impl<K> FlowState<K> {
+    /// Everything up to `ack` is acknowledged for certain.
+    pub fn raise_floor(&mut self, ack: u32) {
+        let higher = |floor: u32| ack.wrapping_sub(floor) as i32 > 0;
+        if self.floor.is_none_or(higher) {
+            self.floor = Some(ack);
+        }
+    }
+
+    fn new(key: K) -> Self {
+        Self {
+            key,
+            newer: NONE,
+            older: NONE,
+            queued: 0,
+            list: List::EMPTY,
+            floor: None,
+            fence: 0,
+            handshake: None,
+            contract: None,
+        }
+    }
+}

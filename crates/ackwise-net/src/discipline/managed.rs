@@ -1,0 +1,179 @@
+//! A queue that looks into packets: RED, ACK filters, ACKs first.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+
+use super::filter::Filter;
+use super::red::{Fate, Red};
+use super::store::{Store, Tag};
+use super::{QueueConfig, QueueStats};
+use crate::Nanos;
+use crate::packet::Packet;
+use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
+
+/// In which list a packet waits: pure ACKs, if they go first, or everything; and
+/// what goes after them.
+const FIRST: u8 = 0;
+const SECOND: u8 = 1;
+
+/// Who may come in (a limit, RED), what goes instead (an ACK filter), and who
+/// leaves first.
+#[derive(Debug)]
+pub struct Managed<P: Packet> {
+    limit: QueueLimit,
+    store: Store<P>,
+    red: Option<Red>,
+    filter: Option<Filter<P::Flow>>,
+    acks_first: Option<NonZeroU32>,
+    /// ACKs that left in a row while something else waited.
+    run: u32,
+    stats: QueueStats,
+}
+
+impl<P: Packet> Managed<P> {
+    pub(super) fn new(config: &QueueConfig) -> Self {
+        Self {
+            limit: config.limit,
+            store: Store::with_capacity(config.limit.room()),
+            red: config.red.map(|red| Red::new(red, config.seed)),
+            filter: config.ack_filter.map(Filter::new),
+            acks_first: config.acks_first,
+            run: 0,
+            stats: QueueStats::default(),
+        }
+    }
+
+    pub(super) fn stats(&self) -> &QueueStats {
+        &self.stats
+    }
+
+    pub(super) fn red_average(&self) -> Option<f64> {
+        self.red.as_ref().map(Red::average)
+    }
+
+    fn has_room(&self, len: u32) -> bool {
+        let (packets, bytes) = self
+            .filter
+            .as_ref()
+            .map_or((0, 0), |filter| filter.credit(&self.store));
+        let packets = self.store.packets() - packets;
+        let bytes = self.store.bytes() - bytes;
+        match (self.limit, &self.red) {
+            (QueueLimit::Bytes(limit), Some(_)) => bytes < limit,
+            (limit, _) => limit.has_room(packets, bytes, len),
+        }
+    }
+
+    /// RED's word on an arrival; the packet is marked if it says so.
+    fn early(&mut self, queued: &mut Queued<P>) -> Result<(), DropCause> {
+        let Some(red) = &mut self.red else {
+            return Ok(());
+        };
+        let fate = red.arrival(
+            self.store.packets(),
+            self.store.bytes(),
+            queued.len,
+            queued.packet.ecn(),
+            queued.arrived_ns,
+        );
+        match fate {
+            Fate::Pass => {}
+            Fate::Mark => {
+                queued.packet.mark();
+                self.stats.marks += 1;
+            }
+            Fate::DropEarly => {
+                self.stats.early_drops += 1;
+                return Err(DropCause::Discipline);
+            }
+            Fate::DropForced => {
+                self.stats.forced_drops += 1;
+                return Err(DropCause::Discipline);
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        let Some(most) = self.acks_first else {
+            return self.store.first(FIRST);
+        };
+        match (self.store.first(FIRST), self.store.first(SECOND)) {
+            (Some(ack), Some(_)) if self.run < most.get() => {
+                self.run += 1;
+                Some(ack)
+            }
+            (None | Some(_), Some(other)) => {
+                self.run = 0;
+                Some(other)
+            }
+            (ack, None) => ack,
+        }
+    }
+}
+
+impl<P: Packet> QueueDiscipline<P> for Managed<P> {
+    fn enqueue(
+        &mut self,
+        mut queued: Queued<P>,
+        evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<(), Evicted<P>> {
+        if let Err(cause) = self.early(&mut queued) {
+            return Err(Evicted { queued, cause });
+        }
+        let now = queued.arrived_ns;
+        let arrival = self
+            .filter
+            .as_mut()
+            .and_then(|filter| filter.look(&self.store, &queued.packet, now));
+        if !self.has_room(queued.len) {
+            self.stats.tail_drops += 1;
+            if let Some(red) = &mut self.red {
+                red.dropped();
+            }
+            return Err(Evicted {
+                queued,
+                cause: DropCause::QueueFull,
+            });
+        }
+        let lane = if self.acks_first.is_some() && !queued.packet.is_pure_ack() {
+            SECOND
+        } else {
+            FIRST
+        };
+        match (&mut self.filter, arrival) {
+            (Some(filter), Some(arrival)) => filter.admit(
+                &mut self.store,
+                queued,
+                lane,
+                &arrival,
+                evicted,
+                &mut self.stats,
+            ),
+            _ => {
+                self.store.push(lane, queued, Tag::NONE);
+            }
+        }
+        Ok(())
+    }
+
+    fn dequeue(&mut self, now: Nanos, _evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
+        let id = self.next()?;
+        if let Some(filter) = &mut self.filter {
+            filter.leaves(&mut self.store, id, now);
+        }
+        let queued = self.store.remove(id)?;
+        if let Some(red) = self.red.as_mut().filter(|_| self.store.packets() == 0) {
+            red.emptied(queued.len, now);
+        }
+        Some(queued)
+    }
+
+    fn packets(&self) -> usize {
+        self.store.packets()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+}

@@ -1,0 +1,244 @@
+//! Packets that wait, in lists through one slab: any of them can be taken out at
+//! the same cost, however many there are.
+
+use crate::queue::Queued;
+
+/// No node.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The ends of a doubly linked list of nodes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct List {
+    pub head: u32,
+    pub tail: u32,
+}
+
+impl List {
+    pub const EMPTY: Self = Self {
+        head: NONE,
+        tail: NONE,
+    };
+}
+
+/// What a filter keeps with a packet that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tag {
+    /// Its flow's slot, or [`NONE`].
+    pub flow: u32,
+    /// Its acknowledgment number.
+    pub ack: u32,
+    /// It is in its flow's list.
+    pub listed: bool,
+    /// The contract takes it for withheld until it leaves.
+    pub held: bool,
+    /// It may be taken out as far as it itself can tell (cake).
+    pub droppable: bool,
+    /// ECE and CWR, as on the wire.
+    pub ecn_flags: u16,
+}
+
+impl Tag {
+    pub const NONE: Self = Self {
+        flow: NONE,
+        ack: 0,
+        listed: false,
+        held: false,
+        droppable: false,
+        ecn_flags: 0,
+    };
+}
+
+#[derive(Debug)]
+struct Node<P> {
+    queued: Option<Queued<P>>,
+    tag: Tag,
+    /// Grows with each arrival; a packet that takes another's place takes this too.
+    order: u64,
+    lane: u8,
+    prev: u32,
+    /// In its lane, or of the free nodes.
+    next: u32,
+    flow_prev: u32,
+    flow_next: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Store<P> {
+    nodes: Vec<Node<P>>,
+    free: u32,
+    lanes: [List; 2],
+    order: u64,
+    packets: usize,
+    bytes: u64,
+}
+
+impl<P> Store<P> {
+    pub fn with_capacity(room: usize) -> Self {
+        Self {
+            nodes: Vec::with_capacity(room),
+            free: NONE,
+            lanes: [List::EMPTY; 2],
+            order: 0,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The packet that leaves next of those in a lane.
+    pub fn first(&self, lane: u8) -> Option<u32> {
+        Some(self.lanes[usize::from(lane)].head).filter(|head| *head != NONE)
+    }
+
+    fn node(&self, id: u32) -> &Node<P> {
+        &self.nodes[id as usize]
+    }
+
+    fn node_mut(&mut self, id: u32) -> &mut Node<P> {
+        &mut self.nodes[id as usize]
+    }
+
+    pub fn packet(&self, id: u32) -> Option<&P> {
+        self.node(id).queued.as_ref().map(|queued| &queued.packet)
+    }
+
+    pub fn len(&self, id: u32) -> u32 {
+        self.node(id).queued.as_ref().map_or(0, |queued| queued.len)
+    }
+
+    pub fn tag(&self, id: u32) -> Tag {
+        self.node(id).tag
+    }
+
+    pub fn order(&self, id: u32) -> u64 {
+        self.node(id).order
+    }
+
+    /// The next one in its flow's list.
+    pub fn after(&self, id: u32) -> u32 {
+        self.node(id).flow_next
+    }
+
+    pub fn push(&mut self, lane: u8, queued: Queued<P>, tag: Tag) -> u32 {
+        self.packets += 1;
+        self.bytes += u64::from(queued.len);
+        self.order += 1;
+        let tail = self.lanes[usize::from(lane)].tail;
+        let node = Node {
+            queued: Some(queued),
+            tag,
+            order: self.order,
+            lane,
+            prev: tail,
+            next: NONE,
+            flow_prev: NONE,
+            flow_next: NONE,
+        };
+        let id = if self.free == NONE {
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            let id = self.free;
+            self.free = self.node(id).next;
+            *self.node_mut(id) = node;
+            id
+        };
+        let list = &mut self.lanes[usize::from(lane)];
+        list.tail = id;
+        if tail == NONE {
+            list.head = id;
+        } else {
+            self.node_mut(tail).next = id;
+        }
+        id
+    }
+
+    /// Puts a packet where another one waits, and returns that one. The place in
+    /// the flow's list stays as well.
+    pub fn swap(&mut self, id: u32, queued: Queued<P>, tag: Tag) -> Option<Queued<P>> {
+        self.bytes += u64::from(queued.len);
+        let node = self.node_mut(id);
+        node.tag = tag;
+        let before = node.queued.replace(queued);
+        self.bytes -= before.as_ref().map_or(0, |queued| u64::from(queued.len));
+        before
+    }
+
+    /// Takes a packet out. It must be in no flow's list any more.
+    pub fn remove(&mut self, id: u32) -> Option<Queued<P>> {
+        let free = self.free;
+        let node = self.node_mut(id);
+        let (prev, next, lane) = (node.prev, node.next, node.lane);
+        let queued = node.queued.take()?;
+        node.next = free;
+        self.free = id;
+        if prev == NONE {
+            self.lanes[usize::from(lane)].head = next;
+        } else {
+            self.node_mut(prev).next = next;
+        }
+        if next == NONE {
+            self.lanes[usize::from(lane)].tail = prev;
+        } else {
+            self.node_mut(next).prev = prev;
+        }
+        self.packets -= 1;
+        self.bytes -= u64::from(queued.len);
+        Some(queued)
+    }
+
+    /// Adds a packet to the end of its flow's list.
+    pub fn list_back(&mut self, list: &mut List, id: u32) {
+        let node = self.node_mut(id);
+        node.tag.listed = true;
+        node.flow_prev = list.tail;
+        node.flow_next = NONE;
+        if list.tail == NONE {
+            list.head = id;
+        } else {
+            self.node_mut(list.tail).flow_next = id;
+        }
+        list.tail = id;
+    }
+
+    /// Adds a packet to the beginning of its flow's list.
+    pub fn list_front(&mut self, list: &mut List, id: u32) {
+        let node = self.node_mut(id);
+        node.tag.listed = true;
+        node.flow_prev = NONE;
+        node.flow_next = list.head;
+        if list.head == NONE {
+            list.tail = id;
+        } else {
+            self.node_mut(list.head).flow_prev = id;
+        }
+        list.head = id;
+    }
+
+    /// Takes a packet out of its flow's list; it goes on to wait.
+    pub fn unlist(&mut self, list: &mut List, id: u32) {
+        let node = self.node_mut(id);
+        if !node.tag.listed {
+            return;
+        }
+        node.tag.listed = false;
+        let (prev, next) = (node.flow_prev, node.flow_next);
+        if prev == NONE {
+            list.head = next;
+        } else {
+            self.node_mut(prev).flow_next = next;
+        }
+        if next == NONE {
+            list.tail = prev;
+        } else {
+            self.node_mut(next).flow_prev = prev;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a discipline may know of a packet, and do to it.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use ackwise_policy::Segment;
+
+/// What the IP header says of congestion (RFC 3168 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// The endpoints understand no marks.
+    NotCapable,
+    /// They do, and there is none.
+    Capable,
+    /// Congestion experienced.
+    Marked,
+}
+
+/// A packet as disciplines and middleboxes see it: a simulated one, or a buffer
+/// whose headers were read by `ackwise_policy::parse`.
+pub trait Packet {
+    /// Names a connection and one of its directions.
+    type Flow: Copy + Eq + Hash + Debug;
+
+    /// Its connection and direction.
+    fn flow(&self) -> Self::Flow;
+
+    /// Whether it does nothing but acknowledge: no payload, no SYN, FIN or RST.
+    fn is_pure_ack(&self) -> bool;
+
+    /// What its IP header says of congestion.
+    fn ecn(&self) -> Ecn;
+
+    /// Sets the congestion mark. Asked of [`Ecn::Capable`] packets only.
+    fn mark(&mut self);
+
+    /// Its headers, as the contract reads them; `None` for what is not TCP or
+    /// cannot be read, which is then never touched.
+    fn segment(&self) -> Option<Segment>;
+
+    /// A copy of this ACK that acknowledges `back` bytes less and is no sample of
+    /// the round-trip time, for the reconstruction of ACKs (RFC 3449 §5.3.1).
+    /// `None` if such a copy cannot be made.
+    fn forge(&self, back: u32) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+/// Which packets a middlebox works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Select<F> {
+    /// Only those that do nothing but acknowledge.
+    pub pure_acks: bool,
+    /// Only those of these flows; all if empty.
+    pub flows: Vec<F>,
+}
+
+impl<F> Select<F> {
+    /// Every pure ACK.
+    #[must_use]
+    pub fn pure_acks() -> Self {
+        Self {
+            pure_acks: true,
+            flows: Vec::new(),
+        }
+    }
+
+    /// Every packet.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            pure_acks: false,
+            flows: Vec::new(),
+        }
+    }
+}
+
+impl<F: Eq> Select<F> {
+    /// Whether it is for `packet`.
+    pub fn takes<P: Packet<Flow = F>>(&self, packet: &P) -> bool {
+        (!self.pure_acks || packet.is_pure_ack())
+            && (self.flows.is_empty() || self.flows.contains(&packet.flow()))
+    }
+}
