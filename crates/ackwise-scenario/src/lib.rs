@@ -24,6 +24,7 @@ pub mod record;
 mod runs;
 mod section;
 mod sweep;
+pub mod tcp_model;
 mod tree;
 mod units;
 
@@ -35,3 +36,4 @@ pub use model::{
     Source, Span, Sweep, Vary,
 };
 pub use runs::Filter;
+pub use tcp_model::TcpModel;

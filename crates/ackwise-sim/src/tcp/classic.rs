@@ -1,0 +1,186 @@
+//! Loss recovery by cumulative acknowledgments alone: Tahoe, Reno, NewReno.
+//!
+//! The third duplicate ACK tells of a loss. Tahoe starts anew from there. Reno
+//! and NewReno send the missing segment again and let each further duplicate
+//! clock out a new one, by an inflated window (RFC 5681 §3.2); NewReno stays in
+//! recovery until all that was out when it began is acknowledged, and takes a
+//! partial ACK for the next hole (RFC 6582). A timeout goes back to the first
+//! missing byte and sends everything after it again, as one-way agents of ns-2
+//! and BSD do.
+
+use ackwise_net::Nanos;
+use ackwise_scenario::tcp_model::{Exit, Halve, PartialAck, Recovery};
+
+use super::sender::Sender;
+use crate::packet::Packet;
+
+/// What Tahoe, Reno and NewReno remember.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Classic {
+    pub dupacks: u32,
+    /// All that was sent when the last reduction was made.
+    pub recover: u64,
+    /// In fast recovery.
+    pub recovering: bool,
+    /// A partial ACK came in this recovery.
+    partial: bool,
+    /// What duplicates add to the window while recovering.
+    pub inflation: u64,
+    /// The segment at `una` is to be sent again, whatever the window.
+    pub resend: bool,
+    /// The segment that is timed: its end, and when it left. Without timestamps.
+    pub timed: Option<(u64, Nanos)>,
+}
+
+impl Sender {
+    /// An ACK that is not older than the last.
+    pub(super) fn classic_ack(&mut self, p: &Packet, now: Nanos, ece: bool) {
+        let acked = p.ack - self.una;
+        if acked == 0 {
+            if self.is_duplicate(p) {
+                self.classic_duplicate(now);
+            }
+            return;
+        }
+        let partial = self.classic.recovering
+            && self.config.recovery == Recovery::NewReno
+            && p.ack < self.classic.recover;
+        self.take_ack(p, now);
+        if self.classic.timed.is_some_and(|(end, _)| p.ack >= end) {
+            let (_, sent) = self.classic.timed.take().unwrap_or_default();
+            self.rtt.reset_backoff();
+            if !self.config.timestamps && !self.is_synthetic(p) {
+                self.sample(sent, now);
+            }
+        }
+        if partial {
+            self.classic_partial(acked, now);
+            return;
+        }
+        let ended = std::mem::take(&mut self.classic.recovering);
+        self.classic.dupacks = 0;
+        self.classic.inflation = 0;
+        self.rearm(now);
+        if ended {
+            self.classic_exit();
+        }
+        if !(ece || ended && self.config.recovery_exit != Exit::Grow) {
+            self.grow(acked, now);
+        }
+    }
+
+    fn classic_exit(&mut self) {
+        let mss = self.mss();
+        match self.config.recovery_exit {
+            Exit::Grow => {}
+            Exit::Ssthresh => self.window.set(self.window.ssthresh),
+            // RFC 6582 §3.2 step 3, option (1).
+            Exit::Flight => {
+                let flight = (self.nxt - self.una).max(mss);
+                self.window.set(self.window.ssthresh.min(flight + mss));
+            }
+        }
+    }
+
+    /// RFC 6582 §3.2 step 3, partial acknowledgments.
+    fn classic_partial(&mut self, acked: u64, now: Nanos) {
+        let mss = self.mss();
+        // Deflate by what was acknowledged, less the segment that goes out for it.
+        let c = &mut self.classic;
+        if c.inflation > acked {
+            c.inflation -= acked.saturating_sub(mss);
+        } else {
+            let below = acked - c.inflation;
+            c.inflation = mss;
+            self.window.cwnd = self.window.cwnd.saturating_sub(below).max(mss);
+        }
+        let first = !std::mem::replace(&mut c.partial, true);
+        c.resend = true;
+        if first || self.config.partial_ack == PartialAck::SlowButSteady {
+            self.rearm(now);
+        }
+    }
+
+    fn classic_duplicate(&mut self, now: Nanos) {
+        self.stats.dup_acks += 1;
+        let mss = self.mss();
+        let c = &mut self.classic;
+        c.dupacks = c.dupacks.saturating_add(1);
+        if c.dupacks > self.config.dupthresh && c.recovering {
+            c.inflation += mss;
+        }
+        if c.dupacks != self.config.dupthresh || c.recovering {
+            return;
+        }
+        // Duplicates of what a recovery or a timeout sent twice are no new loss
+        // (RFC 6582 §4.1; the first window is exempt).
+        if self.config.avoid_repeat && self.una <= c.recover && self.una != 0 {
+            return;
+        }
+        self.stats.fast_recoveries += 1;
+        // What Limited Transmit sent does not count (RFC 5681 §3.2 step 2).
+        let extra = if self.config.limited_transmit {
+            u64::from(self.config.dupthresh - 1) * mss
+        } else {
+            0
+        };
+        self.halve(extra);
+        self.classic.recover = self.max;
+        self.classic.timed = None;
+        if self.config.recovery == Recovery::Tahoe {
+            self.window.set(mss);
+            self.nxt = self.una;
+        } else {
+            let c = &mut self.classic;
+            c.recovering = true;
+            c.partial = false;
+            c.inflation = u64::from(self.config.dupthresh) * mss;
+            c.resend = true;
+        }
+        self.arm(now);
+    }
+
+    /// Sets the threshold, and the window with it. `extra` was sent beyond the window.
+    pub(super) fn halve(&mut self, extra: u64) {
+        let mss = self.mss();
+        match self.config.halve {
+            Halve::Flight => {
+                let flight = (self.nxt - self.una).saturating_sub(extra);
+                self.window.ssthresh = (flight / 2).max(2 * mss);
+                self.window.set(self.window.ssthresh);
+            }
+            Halve::Window => {
+                let window = self.window.cwnd.min(self.config.window_limit);
+                self.window.ssthresh = (window / 2 / mss * mss).max(2 * mss);
+                self.window.set((window / 2).max(mss));
+            }
+        }
+    }
+
+    /// The retransmission timer fired.
+    pub(super) fn classic_timeout(&mut self) {
+        let mss = self.mss();
+        // Sent again in vain: the threshold stays (RFC 5681 §3.1).
+        if self.config.halve == Halve::Window || self.rtt.backoff() == 0 {
+            self.halve(0);
+        }
+        self.window.set(mss);
+        self.nxt = self.una;
+        self.classic = Classic {
+            recover: self.max,
+            ..Classic::default()
+        };
+    }
+
+    /// How far data may go, from `una` on.
+    pub(super) fn classic_allowance(&self) -> u64 {
+        let c = &self.classic;
+        let mut window = self.window.cwnd;
+        if c.recovering {
+            window += c.inflation;
+        } else if self.config.limited_transmit && c.dupacks < self.config.dupthresh {
+            window += u64::from(c.dupacks) * self.mss();
+        }
+        window
+    }
+}

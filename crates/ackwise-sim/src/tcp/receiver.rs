@@ -1,0 +1,232 @@
+//! The end that receives data and acknowledges.
+
+use std::sync::Arc;
+
+use ackwise_net::Nanos;
+use ackwise_scenario::tcp_model::AckTimer;
+
+use super::config::ReceiverConfig;
+use super::delack::{DelayedAck, Seen};
+use super::reassembly::{Arrival, Reassembly};
+use super::sender::NEVER;
+use super::stats::ReceiverStats;
+use crate::packet::{Block, Flags, FlowId, Packet, Sack, Way};
+
+/// What the receiver owes the sender now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    SynAck,
+    Ack,
+    FinAck,
+}
+
+/// A TCP receiver whose application reads at once. It knows bytes by their
+/// numbers only.
+///
+/// After [`Receiver::on_packet`] and [`Receiver::on_timer`], ask
+/// [`Receiver::poll_transmit`] until it has nothing, then
+/// [`Receiver::next_timer`] for when to come back.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    flow: FlowId,
+    config: Arc<ReceiverConfig>,
+    data: Reassembly,
+    delack: DelayedAck,
+    owed: Owed,
+    /// Number of the last ACK that left, if one did.
+    last_ack: Option<u64>,
+    /// Where the data end, once a FIN told.
+    fin: Option<u64>,
+    /// TS.Recent (RFC 7323 §4.3).
+    ts_recent: u64,
+    /// Echo congestion until the sender answers (RFC 3168 §6.1.3).
+    ece: bool,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that waits for a connection.
+    pub fn new(flow: FlowId, config: Arc<ReceiverConfig>) -> Receiver {
+        Receiver {
+            flow,
+            data: Reassembly::default(),
+            delack: DelayedAck::new(&config),
+            owed: Owed::Nothing,
+            last_ack: None,
+            fin: None,
+            ts_recent: 0,
+            ece: false,
+            stats: ReceiverStats::default(),
+            config,
+        }
+    }
+
+    /// Bytes delivered to the application, in order and once each.
+    pub fn delivered(&self) -> u64 {
+        self.data.next()
+    }
+
+    /// Whether all data up to the FIN were delivered.
+    pub fn is_done(&self) -> bool {
+        self.stats.finished_at.is_some()
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ReceiverConfig {
+        &self.config
+    }
+
+    /// A packet of the sender arrived.
+    pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
+        if p.flags.contains(Flags::SYN) {
+            self.ts_recent = p.tsval;
+            self.owed = Owed::SynAck;
+            return;
+        }
+        if p.flags.contains(Flags::FIN) {
+            self.fin = Some(p.seq);
+        }
+        if p.payload > 0 {
+            self.on_data(p, now);
+        }
+        if self.fin.is_some_and(|end| self.data.next() >= end) {
+            if p.flags.contains(Flags::FIN) {
+                self.owed = Owed::FinAck;
+            }
+            self.stats.finished_at.get_or_insert(now);
+        }
+    }
+
+    fn on_data(&mut self, p: &Packet, now: Nanos) {
+        self.stats.data_segments += 1;
+        let segment = Block {
+            start: p.seq,
+            end: p.seq + u64::from(p.payload),
+        };
+        // What nobody asked for is answered, not kept (RFC 9293 §3.10.7.4).
+        if segment.end > self.data.next().saturating_add(self.config.window) {
+            self.owed = Owed::Ack;
+            return;
+        }
+        let marked = self.note_ecn(p);
+        // RFC 7323 §4.3: the oldest segment that the next ACK will cover.
+        if p.seq <= self.last_ack.unwrap_or(0) {
+            self.ts_recent = self.ts_recent.max(p.tsval);
+        }
+        let before = self.data.next();
+        let arrival = self.data.insert(segment);
+        match arrival {
+            Arrival::InOrder | Arrival::FillsGap => {
+                self.stats.delivered_bytes += self.data.next() - before;
+                self.stats.last_delivery_at = Some(now);
+            }
+            Arrival::OutOfOrder => self.stats.out_of_order += 1,
+            Arrival::Duplicate => self.stats.duplicates += 1,
+        }
+        let seen = Seen {
+            in_order: arrival == Arrival::InOrder,
+            holes: self.data.has_holes(),
+            marked,
+            payload: p.payload,
+            unacked: self.data.next() - self.last_ack.unwrap_or(0),
+        };
+        if self.delack.on_data(&self.config, &seen, now) {
+            self.owed = Owed::Ack;
+        }
+    }
+
+    /// RFC 3168 §6.1.3; says whether the state of the echo changed, or a mark came.
+    fn note_ecn(&mut self, p: &Packet) -> bool {
+        if !self.config.ecn {
+            return false;
+        }
+        let before = self.ece;
+        if p.flags.contains(Flags::CWR) {
+            self.ece = false;
+        }
+        if p.flags.contains(Flags::CE) {
+            self.stats.ce_marks += 1;
+            self.ece = true;
+        }
+        before != self.ece || p.flags.contains(Flags::CE)
+    }
+
+    /// A time that [`Receiver::next_timer`] named has come.
+    pub fn on_timer(&mut self, now: Nanos) {
+        if self.delack.on_timer(&self.config, now) {
+            self.stats.delayed_acks += 1;
+            self.owed = Owed::Ack;
+        }
+    }
+
+    /// When to call [`Receiver::on_timer`], if nothing happens before.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        Some(self.delack.deadline()).filter(|at| *at != NEVER)
+    }
+
+    /// The next packet to leave now.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        match std::mem::replace(&mut self.owed, Owed::Nothing) {
+            Owed::Nothing => None,
+            Owed::SynAck => Some(self.packet(Flags::SYN | Flags::ACK, Sack::default(), now)),
+            Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, Sack::default(), now)),
+            Owed::Ack => Some(self.ack(now)),
+        }
+    }
+
+    fn ack(&mut self, now: Nanos) -> Packet {
+        let mut flags = Flags::ACK;
+        if self.ece {
+            flags |= Flags::ECE;
+        }
+        if self.config.ack_ecn {
+            flags |= Flags::ECT;
+        }
+        let sack = if self.config.sack {
+            self.data.take_sack(self.config.dsack)
+        } else {
+            Sack::default()
+        };
+        self.stats.acks += 1;
+        self.stats.dup_acks += u64::from(self.last_ack == Some(self.data.next()));
+        self.stats.sack_acks += u64::from(!sack.is_empty());
+        self.delack.on_ack_sent(&self.config);
+        self.last_ack = Some(self.data.next());
+        self.packet(flags, sack, now)
+    }
+
+    fn packet(&self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
+        let mut wire_len = self.config.header;
+        if self.config.sack_adds && !sack.is_empty() {
+            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+            wire_len += 4 + 8 * sack.blocks().len() as u32;
+        }
+        if self.config.timestamps {
+            flags |= Flags::TIMESTAMPS;
+        }
+        Packet {
+            flow: self.flow,
+            way: Way::Ack,
+            flags,
+            wire_len,
+            payload: 0,
+            seq: 0,
+            ack: self.data.next(),
+            window: self.config.window,
+            tsval: now,
+            tsecr: self.ts_recent,
+            sack,
+        }
+    }
+
+    /// How the ACK timer runs.
+    pub fn ack_timer(&self) -> AckTimer {
+        self.config.ack_timer
+    }
+}

@@ -1,0 +1,157 @@
+//! Round-trip time and the retransmission timer (RFC 6298).
+
+use ackwise_net::Nanos;
+use ackwise_scenario::tcp_model::Estimator;
+
+/// Bounds of the timer, all in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RtoConfig {
+    /// How it follows from the samples.
+    pub estimator: Estimator,
+    /// Before the first sample.
+    pub initial: Nanos,
+    /// Least.
+    pub min: Nanos,
+    /// Greatest, backed off or not.
+    pub max: Nanos,
+    /// Granularity of the clock that samples are read from; at least 1.
+    pub tick: Nanos,
+}
+
+/// Smoothed RTT, its variation, and the back-off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rtt {
+    /// 8 × SRTT in ticks (RFC) or nanoseconds (Linux); 0 before the first sample.
+    srtt8: u64,
+    /// 4 × RTTVAR, likewise.
+    var4: u64,
+    /// Linux: 4 × mean deviation, its maximum of this round, and the round's end.
+    mdev4: u64,
+    mdev_max4: u64,
+    round_end: u64,
+    backoff: u8,
+}
+
+impl Rtt {
+    pub fn new() -> Rtt {
+        Rtt {
+            srtt8: 0,
+            var4: 0,
+            mdev4: 0,
+            mdev_max4: 0,
+            round_end: 0,
+            backoff: 0,
+        }
+    }
+
+    /// A sample from a segment sent at `sent`. `una` and `nxt` delimit Linux's rounds.
+    pub fn sample(&mut self, c: &RtoConfig, sent: Nanos, now: Nanos, una: u64, nxt: u64) {
+        match c.estimator {
+            // Ticks of the clock between the two, as a coarse clock counts them.
+            Estimator::Rfc => self.sample_rfc((now / c.tick).saturating_sub(sent / c.tick).max(1)),
+            Estimator::Linux => self.sample_linux((now - sent).max(1), c.min, una, nxt),
+        }
+    }
+
+    /// RFC 6298 §2.2 and §2.3.
+    fn sample_rfc(&mut self, ticks: u64) {
+        if self.srtt8 == 0 {
+            self.srtt8 = ticks * 8;
+            self.var4 = ticks * 2;
+            return;
+        }
+        let error = ticks.abs_diff(self.srtt8 / 8);
+        self.srtt8 = if ticks >= self.srtt8 / 8 {
+            self.srtt8 + error
+        } else {
+            (self.srtt8 - error).max(1)
+        };
+        self.var4 = (self.var4 + error - self.var4 / 4).max(1);
+    }
+
+    /// Linux, `tcp_rtt_estimator()`: a falling RTT counts little as variation,
+    /// and RTTVAR follows the largest deviation of each round trip.
+    fn sample_linux(&mut self, rtt: u64, min: Nanos, una: u64, nxt: u64) {
+        if self.srtt8 == 0 {
+            self.srtt8 = rtt * 8;
+            self.mdev4 = rtt * 2;
+            self.var4 = self.mdev4.max(min);
+            self.mdev_max4 = self.var4;
+            self.round_end = nxt;
+            return;
+        }
+        let srtt = self.srtt8 / 8;
+        let mut error = i128::from(rtt) - i128::from(srtt);
+        self.srtt8 = (i128::from(self.srtt8) + error).max(1) as u64;
+        let mdev = i128::from(self.mdev4);
+        if error < 0 {
+            error = -error - mdev / 4;
+            // A shorter RTT shall not look like a wilder one.
+            if error > 0 {
+                error /= 8;
+            }
+        } else {
+            error -= mdev / 4;
+        }
+        self.mdev4 = (mdev + error).max(0) as u64;
+        if self.mdev4 > self.mdev_max4 {
+            self.mdev_max4 = self.mdev4;
+            self.var4 = self.var4.max(self.mdev_max4);
+        }
+        if una > self.round_end {
+            if self.mdev_max4 < self.var4 {
+                self.var4 -= (self.var4 - self.mdev_max4) / 4;
+            }
+            self.round_end = nxt;
+            self.mdev_max4 = min;
+        }
+    }
+
+    /// The smoothed RTT, once there is one.
+    pub fn srtt(&self, c: &RtoConfig) -> Option<Nanos> {
+        let unit = match c.estimator {
+            Estimator::Rfc => c.tick,
+            Estimator::Linux => 1,
+        };
+        (self.srtt8 > 0).then(|| self.srtt8.saturating_mul(unit) / 8)
+    }
+
+    /// The timeout without back-off.
+    pub fn base(&self, c: &RtoConfig) -> Nanos {
+        if self.srtt8 == 0 {
+            return c.initial;
+        }
+        match c.estimator {
+            // SRTT + max(G, 4·RTTVAR), in ticks.
+            Estimator::Rfc => ((self.srtt8 + (self.var4 * 8).max(8)) / 8)
+                .saturating_mul(c.tick)
+                .max(c.min),
+            Estimator::Linux => self.srtt8 / 8 + self.var4,
+        }
+        .min(c.max)
+    }
+
+    /// The timeout, backed off (RFC 6298 §5.5).
+    pub fn rto(&self, c: &RtoConfig) -> Nanos {
+        let base = self.base(c);
+        base.checked_shl(u32::from(self.backoff))
+            .filter(|rto| rto >> self.backoff == base)
+            .unwrap_or(c.max)
+            .min(c.max)
+    }
+
+    /// The timer fired.
+    pub fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
+    /// A segment that was sent once is acknowledged: Karn's algorithm is done.
+    pub fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// How often the timer fired in a row.
+    pub fn backoff(&self) -> u8 {
+        self.backoff
+    }
+}

@@ -1,0 +1,505 @@
+//! The end that sends data.
+
+use std::sync::Arc;
+
+use ackwise_net::Nanos;
+use ackwise_scenario::tcp_model::{Pacing, Recovery};
+
+use super::classic::Classic;
+use super::config::SenderConfig;
+use super::growth::Window;
+use super::rtt::Rtt;
+use super::stats::SenderStats;
+use crate::packet::{Flags, FlowId, Packet, Sack, Way};
+
+/// No timer.
+pub(super) const NEVER: Nanos = Nanos::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// `open` was not called.
+    Closed,
+    /// The SYN is out, or about to be.
+    Opening,
+    /// Data flow.
+    Open,
+    /// All data are acknowledged; the FIN is out, or about to be.
+    Closing,
+    /// Nothing more happens.
+    Done,
+}
+
+/// A TCP sender. It has data to send when it was supplied with them, and knows
+/// neither their contents nor the time.
+///
+/// After [`Sender::open`], [`Sender::supply`], [`Sender::close`],
+/// [`Sender::on_packet`] and [`Sender::on_timer`], ask [`Sender::poll_transmit`]
+/// until it has nothing, then [`Sender::next_timer`] for when to come back.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    pub(super) flow: FlowId,
+    pub(super) config: Arc<SenderConfig>,
+    phase: Phase,
+    /// A SYN or FIN is to be sent.
+    control_due: bool,
+    closing: bool,
+    /// Up to here there are data.
+    supplied: u64,
+    /// First byte not acknowledged, next to be sent, and first never sent.
+    pub(super) una: u64,
+    pub(super) nxt: u64,
+    pub(super) max: u64,
+    /// Right edge of the window that the receiver offers.
+    edge: u64,
+    /// The window in the last ACK.
+    offered: u64,
+    pub(super) window: Window,
+    pub(super) rtt: Rtt,
+    pub(super) classic: Classic,
+    rto_at: Nanos,
+    /// Nothing new leaves before.
+    pace_at: Nanos,
+    /// What may still leave for this event.
+    burst: u32,
+    last_sent: Nanos,
+    /// The newest TSval of the receiver.
+    tsrecent: u64,
+    /// To be told with the next data: CWR, and that an ACK came marked.
+    owe_cwr: bool,
+    owe_ack_ce: bool,
+    /// No second reduction for ECN before this is acknowledged.
+    ecn_recover: u64,
+    /// In the slow start after a timeout.
+    slow_restart: bool,
+    pub(super) stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender that does nothing until it is opened.
+    pub fn new(flow: FlowId, config: Arc<SenderConfig>) -> Sender {
+        Sender {
+            flow,
+            phase: Phase::Closed,
+            control_due: false,
+            closing: false,
+            supplied: 0,
+            una: 0,
+            nxt: 0,
+            max: 0,
+            // The SYN-ACK tells; without a handshake the first ACK does.
+            edge: u64::MAX,
+            offered: 0,
+            window: Window::new(&config),
+            rtt: Rtt::new(),
+            classic: Classic::default(),
+            rto_at: NEVER,
+            pace_at: 0,
+            burst: 0,
+            last_sent: 0,
+            tsrecent: 0,
+            owe_cwr: false,
+            owe_ack_ce: false,
+            ecn_recover: 0,
+            slow_restart: false,
+            stats: SenderStats {
+                rtt_min_ns: Nanos::MAX,
+                ..SenderStats::default()
+            },
+            config,
+        }
+    }
+
+    /// Opens the connection: by a handshake, or at once if the model has none.
+    pub fn open(&mut self, now: Nanos) {
+        if self.phase != Phase::Closed {
+            return;
+        }
+        self.renew_burst();
+        if self.config.handshake {
+            self.phase = Phase::Opening;
+            self.control_due = true;
+        } else {
+            self.phase = Phase::Open;
+            self.stats.established_at = Some(now);
+        }
+    }
+
+    /// More data to send; `u64::MAX` never ends.
+    pub fn supply(&mut self, bytes: u64) {
+        self.supplied = self.supplied.saturating_add(bytes).min(u64::MAX / 4);
+        self.renew_burst();
+    }
+
+    /// No more data: a FIN follows the last byte.
+    pub fn close(&mut self) {
+        self.closing = true;
+    }
+
+    /// Whether everything was acknowledged after [`Sender::close`], FIN included.
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Bytes that were supplied and not sent yet.
+    pub fn unsent(&self) -> u64 {
+        self.supplied - self.max
+    }
+
+    /// Bytes sent and not acknowledged.
+    pub fn outstanding(&self) -> u64 {
+        self.max - self.una
+    }
+
+    /// The first byte that is not acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.una
+    }
+
+    /// The congestion window, bytes; inflation by duplicates not included.
+    pub fn cwnd(&self) -> u64 {
+        self.window.cwnd
+    }
+
+    /// The slow-start threshold, bytes; huge before the first loss.
+    pub fn ssthresh(&self) -> u64 {
+        self.window.ssthresh
+    }
+
+    /// The smoothed round-trip time, once there is one.
+    pub fn srtt(&self) -> Option<Nanos> {
+        self.rtt.srtt(&self.config.rto)
+    }
+
+    /// The retransmission timeout as it stands, backed off.
+    pub fn rto(&self) -> Nanos {
+        self.rtt.rto(&self.config.rto)
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &SenderConfig {
+        &self.config
+    }
+
+    /// A packet of the receiver arrived.
+    pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
+        match self.phase {
+            Phase::Opening if p.flags.contains(Flags::SYN | Flags::ACK) => self.on_syn_ack(p, now),
+            Phase::Open if p.flags.contains(Flags::ACK) && !p.flags.contains(Flags::SYN) => {
+                self.on_ack(p, now);
+            }
+            Phase::Closing if p.flags.contains(Flags::FIN) => {
+                self.phase = Phase::Done;
+                self.rto_at = NEVER;
+            }
+            _ => {}
+        }
+        self.finish(now);
+    }
+
+    fn on_syn_ack(&mut self, p: &Packet, now: Nanos) {
+        self.phase = Phase::Open;
+        self.control_due = false;
+        self.stats.established_at = Some(now);
+        // Sent twice without timestamps: which one is answered, nobody knows (Karn).
+        if self.rtt.backoff() == 0 {
+            self.sample(self.last_sent, now);
+        }
+        self.rtt.reset_backoff();
+        self.rto_at = NEVER;
+        self.edge = p.window;
+        self.offered = p.window;
+        self.tsrecent = p.tsval;
+        self.renew_burst();
+    }
+
+    fn on_ack(&mut self, p: &Packet, now: Nanos) {
+        if p.ack > self.max || p.ack < self.una {
+            return;
+        }
+        self.stats.acks += 1;
+        self.renew_burst();
+        self.owe_ack_ce |= p.flags.contains(Flags::CE);
+        let ece = self.config.ecn && p.flags.contains(Flags::ECE);
+        if ece {
+            self.on_ece(p.ack);
+        }
+        self.classic_ack(p, now, ece);
+        self.offered = p.window;
+        self.edge = p.ack.saturating_add(p.window);
+    }
+
+    /// RFC 3168 §6.1.2: once per window of data.
+    fn on_ece(&mut self, ack: u64) {
+        if ack < self.ecn_recover || self.classic.recovering {
+            return;
+        }
+        self.stats.ecn_reductions += 1;
+        self.halve(0);
+        self.ecn_recover = self.max;
+        self.owe_cwr = true;
+    }
+
+    /// RFC 5681 §2: nothing new, no data, same window, something outstanding.
+    pub(super) fn is_duplicate(&self, p: &Packet) -> bool {
+        p.payload == 0
+            && p.ack == self.una
+            && self.max > self.una
+            && (p.window == self.offered || self.offered == 0)
+    }
+
+    pub(super) fn is_synthetic(&self, p: &Packet) -> bool {
+        p.flags.contains(Flags::SYNTHETIC)
+    }
+
+    /// Moves `una`; with timestamps, takes the sample (RFC 7323 §4.3).
+    pub(super) fn take_ack(&mut self, p: &Packet, now: Nanos) {
+        self.stats.acked_bytes += p.ack - self.una;
+        self.una = p.ack;
+        self.nxt = self.nxt.max(self.una);
+        self.tsrecent = self.tsrecent.max(p.tsval);
+        if self.config.timestamps
+            && p.flags.contains(Flags::TIMESTAMPS)
+            && p.tsecr <= now
+            && !self.is_synthetic(p)
+        {
+            self.sample(p.tsecr, now);
+            self.rtt.reset_backoff();
+        }
+        if !self.window.in_slow_start() {
+            self.slow_restart = false;
+        }
+    }
+
+    pub(super) fn sample(&mut self, sent: Nanos, now: Nanos) {
+        let rtt = now - sent;
+        self.stats.rtt_samples += 1;
+        self.stats.rtt_sum_ns += u128::from(rtt);
+        self.stats.rtt_min_ns = self.stats.rtt_min_ns.min(rtt);
+        self.rtt
+            .sample(&self.config.rto, sent, now, self.una, self.nxt);
+    }
+
+    pub(super) fn grow(&mut self, acked: u64, _now: Nanos) {
+        self.window
+            .grow_reno(&self.config, acked, self.slow_restart);
+    }
+
+    pub(super) fn mss(&self) -> u64 {
+        u64::from(self.config.mss)
+    }
+
+    fn renew_burst(&mut self) {
+        self.burst = match self.config.max_burst {
+            0 => u32::MAX,
+            n => n,
+        };
+    }
+
+    pub(super) fn arm(&mut self, now: Nanos) {
+        self.rto_at = now.saturating_add(self.rto());
+    }
+
+    /// After an ACK of new data: the timer starts anew if something is outstanding
+    /// (RFC 6298 §5.2 and §5.3).
+    pub(super) fn rearm(&mut self, now: Nanos) {
+        if self.max > self.una {
+            self.arm(now);
+        } else {
+            self.rto_at = NEVER;
+        }
+    }
+
+    /// Ends the connection once all data were acknowledged.
+    fn finish(&mut self, now: Nanos) {
+        if self.phase != Phase::Open || !self.closing || self.una < self.supplied {
+            return;
+        }
+        self.stats.finished_at = Some(now);
+        if self.config.handshake {
+            self.phase = Phase::Closing;
+            self.control_due = true;
+        } else {
+            self.phase = Phase::Done;
+        }
+    }
+
+    /// A time that [`Sender::next_timer`] named has come.
+    pub fn on_timer(&mut self, now: Nanos) {
+        self.renew_burst();
+        if now < self.rto_at {
+            return;
+        }
+        match self.phase {
+            Phase::Closed | Phase::Done => {}
+            Phase::Opening | Phase::Closing => {
+                self.control_due = true;
+                self.rtt.back_off();
+                self.rto_at = NEVER;
+            }
+            Phase::Open => {
+                self.stats.timeouts += 1;
+                self.classic_timeout();
+                self.slow_restart = true;
+                self.rtt.back_off();
+                self.pace_at = 0;
+                self.arm(now);
+            }
+        }
+    }
+
+    /// When to call [`Sender::on_timer`], if nothing happens before.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let mut at = self.rto_at;
+        if self.pace_at > self.last_sent && self.may_send_new().is_some() {
+            at = at.min(self.pace_at);
+        }
+        (at != NEVER).then_some(at)
+    }
+
+    /// The next packet to leave now.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        match self.phase {
+            Phase::Closed | Phase::Done => None,
+            Phase::Opening | Phase::Closing => self.control(now),
+            Phase::Open => {
+                self.finish(now);
+                if self.phase != Phase::Open {
+                    return self.poll_transmit(now);
+                }
+                self.data(now)
+            }
+        }
+    }
+
+    fn control(&mut self, now: Nanos) -> Option<Packet> {
+        if !std::mem::take(&mut self.control_due) {
+            return None;
+        }
+        let flag = if self.phase == Phase::Opening {
+            Flags::SYN
+        } else {
+            Flags::FIN | Flags::ACK
+        };
+        self.last_sent = now;
+        self.arm(now);
+        Some(self.packet(flag, self.max, 0, now))
+    }
+
+    fn data(&mut self, now: Nanos) -> Option<Packet> {
+        if std::mem::take(&mut self.classic.resend) && self.max > self.una {
+            let len = self.mss().min(self.max - self.una);
+            self.nxt = self.nxt.max(self.una + len);
+            return Some(self.segment(self.una, len, now));
+        }
+        if now < self.pace_at {
+            return None;
+        }
+        let len = self.may_send_new()?;
+        if self.burst == 0 {
+            self.pause(now);
+            return None;
+        }
+        self.burst -= 1;
+        let seq = self.nxt;
+        self.nxt += len;
+        Some(self.segment(seq, len, now))
+    }
+
+    /// The length of the segment at `nxt`, if the windows have room for it.
+    fn may_send_new(&self) -> Option<u64> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let mut len = self.mss().min(self.supplied - self.nxt);
+        let offered = self.edge.saturating_sub(self.nxt);
+        // A window smaller than a segment must not stop the flow for ever.
+        if offered < len && self.max == self.una {
+            len = offered;
+        }
+        let window = self.classic_allowance().min(self.config.window_limit);
+        let end = self.nxt + len;
+        (len > 0 && len <= offered && end - self.una <= window).then_some(len)
+    }
+
+    /// The burst is spent: the next one leaves after its share of the round trip.
+    fn pause(&mut self, now: Nanos) {
+        if self.config.pacing != Pacing::Burst {
+            return;
+        }
+        let window = (self.classic_allowance().min(self.config.window_limit) / self.mss()).max(1);
+        let srtt = self.srtt().unwrap_or(0);
+        self.pace_at = now + srtt * u64::from(self.config.max_burst) / window;
+    }
+
+    fn segment(&mut self, seq: u64, len: u64, now: Nanos) -> Packet {
+        let again = seq < self.max;
+        let end = seq + len;
+        let mut flags = Flags::ACK;
+        if self.config.ecn && !again {
+            // Retransmissions are not ECT (RFC 3168 §6.1.5).
+            flags |= Flags::ECT;
+            if std::mem::take(&mut self.owe_cwr) {
+                flags |= Flags::CWR;
+            }
+        }
+        if std::mem::take(&mut self.owe_ack_ce) && self.config.ack_ecn {
+            flags |= Flags::ACK_CE_ECHO;
+        }
+        if again {
+            flags |= Flags::RETRANSMIT;
+            self.stats.retransmits += 1;
+            self.stats.retransmitted_bytes += len;
+            if self
+                .classic
+                .timed
+                .is_some_and(|(timed, _)| seq < timed && end >= timed)
+            {
+                self.classic.timed = None;
+            }
+        } else {
+            self.max = end;
+            if self.classic.timed.is_none() {
+                self.classic.timed = Some((end, now));
+            }
+        }
+        if end == self.supplied {
+            flags |= Flags::PSH;
+        }
+        self.stats.data_segments += 1;
+        self.stats.data_bytes += len;
+        self.last_sent = now;
+        if self.rto_at == NEVER {
+            self.arm(now);
+        }
+        self.packet(flags, seq, len as u32, now)
+    }
+
+    fn packet(&self, mut flags: Flags, seq: u64, payload: u32, now: Nanos) -> Packet {
+        if self.config.timestamps {
+            flags |= Flags::TIMESTAMPS;
+        }
+        Packet {
+            flow: self.flow,
+            way: Way::Data,
+            flags,
+            wire_len: self.config.header + payload,
+            payload,
+            seq,
+            ack: 0,
+            window: 65_535,
+            tsval: now,
+            tsecr: self.tsrecent,
+            sack: Sack::default(),
+        }
+    }
+
+    /// How losses are repaired.
+    pub fn recovery(&self) -> Recovery {
+        self.config.recovery
+    }
+}
