@@ -5,6 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Collector, suggest};
+use crate::glob;
 use crate::model::Span;
 
 #[derive(Debug, Clone)]
@@ -87,7 +88,7 @@ impl Table {
 
     /// Replaces the value at `path` (`link.wan.forward.loss`), making tables
     /// as needed. The second component names an entry of the list that the
-    /// first one names.
+    /// first one names, or several by a pattern with `*` and `?`.
     pub fn replace(&mut self, path: &str, path_span: &Span, value: &Value, errors: &mut Collector) {
         let parts: Vec<&str> = path.split('.').collect();
         let unknown = |what: String| format!("'{path}' does not name a value: {what}");
@@ -114,6 +115,7 @@ impl Table {
             );
         }
         let mut names = Vec::new();
+        let mut replaced = false;
         let found = self.entries.iter_mut().find(|entry| entry.key == list);
         if let Some(Kind::Array(items)) = found.map(|entry| &mut entry.value.kind) {
             for item in items {
@@ -121,13 +123,17 @@ impl Table {
                     continue;
                 };
                 match table.get("name").map(|value| value.kind.clone()) {
-                    Some(Kind::Text(text)) if text == name => {
-                        return set(table, rest, path_span, value);
+                    Some(Kind::Text(text)) if glob::matches(name, &text) => {
+                        set(table, rest, path_span, value);
+                        replaced = true;
                     }
                     Some(Kind::Text(text)) => names.push(text),
                     _ => {}
                 }
             }
+        }
+        if replaced {
+            return;
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let message = unknown(format!(

@@ -241,6 +241,19 @@ fn both_is_refined_and_arms_change_what_they_name() {
 }
 
 #[test]
+fn a_pattern_changes_every_part_that_it_names() {
+    let flow = "[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\napp = \"bulk\"\n";
+    let scenario = with(&format!(
+        "{flow}[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"late\"\n\
+         change = {{ \"flow.*.start\" = \"9 ms\", \"link.?r.mtu\" = 900 }}\n"
+    ));
+    let seen = scenario.at(&scenario.runs()[1]).unwrap();
+    let starts: Vec<Duration> = seen.flows.iter().map(|flow| flow.start).collect();
+    assert_eq!(starts, [Duration::from_millis(9); 2]);
+    assert_eq!((seen.links[0].mtu, seen.links[1].mtu), (900, 1500));
+}
+
+#[test]
 fn a_parameter_that_is_set_already_is_replaced() {
     let base = "[scenario]\nname = \"x\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\n\
                 [node.sysctl]\n\"net.ipv4.tcp_sack\" = 1\n[[node]]\nname = \"b\"\n\
