@@ -48,6 +48,10 @@
  *   interface that does not exist; under clsact it is STOLEN. At ingress, where
  *   no local sender is hurt, it is SHOT.
  *
+ * - A look at the clock costs a third of what withholding does. A packet has a time
+ *   only if something asks for one: clock() reads it then. What need not be exact
+ *   (is user space alive, when was the flow last seen) takes the coarse clock.
+ *
  * - Everything that fails, fails open: no slot, a full FIFO, a timer that does
  *   not start, a frame that does not fit, user space silent for half a second.
  *   The ACK passes, the flow is told that it left, a counter says why.
@@ -109,15 +113,14 @@ enum returned {
  * A frame with our cookie. Ours only if the slot agrees; it may leave only if no
  * newer ACK of its flow has left since.
  */
-static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key, struct aw_seg *seg,
-				__u64 now)
+static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key, struct aw_seg *seg)
 {
 	__u32 slot = skb->mark & AW_COOKIE_SLOT;
 	struct aw_counters *c = counters_here();
 	struct aw_slot *s = slot_at(slot);
 	struct aw_entry *f;
 	struct aw_lock *l;
-	__u64 deadline = 0, since = 0;
+	__u64 deadline = 0, since = 0, now = bpf_ktime_get_ns();
 	__u32 mark = 0, priority = 0, lock;
 	__u16 vlan_tci = 0, vlan_proto = 0;
 	int what = NOT_OURS, vlan = 0;
@@ -246,18 +249,19 @@ static __always_inline void note_open(struct aw_counters *c, enum hold_result r)
 	}
 }
 
-static __always_inline int user_space_alive(__u64 now)
+static __always_inline int user_space_alive(__u64 about)
 {
 	__u32 k = 0;
 	struct aw_control *a = bpf_map_lookup_elem(&control, &k);
 
-	return a && now < a->alive_until_ns;
+	return a && about < a->alive_until_ns;
 }
 
 /* Under the lock: it should be held and cannot be, so it leaves, and the flow knows. */
-static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why, __u64 now)
+static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why)
 {
 	struct aw_counters *c = counters_here();
+	__u64 now = bpf_ktime_get_ns();
 
 	if (!f || !seg || !c)
 		return 0;
@@ -268,10 +272,10 @@ static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __
 }
 
 /* A segment of the ACK direction of no flow that is kept. */
-static __noinline struct aw_entry *flow_first(const struct aw_key *key, const struct aw_seg *seg,
-					      __u64 now)
+static __noinline struct aw_entry *flow_first(const struct aw_key *key, const struct aw_seg *seg)
 {
 	struct aw_counters *c = counters_here();
+	__u64 now = bpf_ktime_get_ns();
 	struct aw_entry *f;
 
 	if (!c || !seg || !key)
@@ -303,7 +307,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_lock *l;
 	struct aw_seg *seg;
 	struct aw_key key;
-	__u64 now;
+	__u64 now = 0, about;
 
 	if (!here)
 		return PASS;
@@ -313,22 +317,21 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (parse(skb, here, seg, c) != AW_PARSE_OK)
 		return PASS;
 	make_key(&key, seg, 1);
-	now = bpf_ktime_get_ns();
 
 	if (AW_UNLIKELY((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)) {
-		int what = on_return(skb, &key, seg, now);
+		int what = on_return(skb, &key, seg);
 
 		if (what != NOT_OURS)
 			return what == FRESH ? PASS : swallow();
 	}
 	if (AW_UNLIKELY(seg->flags & AW_TCP_SYN)) {
 		c->syns++;
-		handshake_acks(&key, seg, now);
+		handshake_acks(&key, seg, bpf_ktime_get_ns());
 		return PASS;
 	}
 	f = bpf_map_lookup_elem(&flows, &key);
 	if (AW_UNLIKELY(!f)) {
-		f = flow_first(&key, seg, now);
+		f = flow_first(&key, seg);
 		if (!f)
 			return PASS;
 	}
@@ -346,13 +349,16 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	}
 	if (options.bench_step)
 		seg->ack = f->flow.acks.seen_ack + options.bench_step;
+	if (options.dry_run || aw_flow_ack_wants_clock(&f->flow, flow_cfg(), seg))
+		now = bpf_ktime_get_ns();
+	about = now ? now : bpf_ktime_get_coarse_ns();
 	if (options.dry_run)
 		dry_expire(f, c, now);
 	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, d);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
 	f->count.acks++;
-	f->count.last_ns = now;
+	f->count.last_ns = about;
 	c->ack_bytes += seg->len;
 	if (options.dry_run) {
 		dry_decide(f, seg, d, c, now);
@@ -361,7 +367,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	}
 	if (d->kind != AW_SEND) {
 		r = HOLD_SILENT;
-		if (AW_LIKELY(user_space_alive(now)))
+		if (AW_LIKELY(user_space_alive(about)))
 			r = hold(skb, seg, f, d->hold_us, now);
 		if (AW_LIKELY(r < HOLD_SILENT)) {
 			f->count.withheld++;
@@ -373,7 +379,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 				c->reason[d->reason]++;
 			return swallow();
 		}
-		fail_open(f, seg, r, now);
+		fail_open(f, seg, r);
 		d->reason = AW_R_NO_HOLD;
 		d->flags = 0;
 	}

@@ -133,6 +133,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 
 	if (!f || !seg)
 		return HOLD_NO_SLOT;
+	now = clock(now);
 	/* How many are not longer; by sign bits, or the verifier takes each path. */
 	for (i = 0; i < AW_CLASSES; i++)
 		class += 1 - ((hold_us - options.class_us[i]) >> 31);
@@ -224,7 +225,7 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 	else
 		return;
 	c->superseded++;
-	note_hold(c, s->since_ns, now);
+	note_hold(c, s->since_ns, clock(now));
 }
 
 #endif

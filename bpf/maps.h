@@ -164,6 +164,12 @@ static __always_inline const struct aw_flow_cfg *flow_cfg(void)
 	return c;
 }
 
+/* The time of this packet, read once at most: 0 is not read yet. */
+static __always_inline __u64 clock(__u64 now)
+{
+	return now ? now : bpf_ktime_get_ns();
+}
+
 static __always_inline struct aw_percpu *percpu_here(void)
 {
 	__u32 k = 0;

@@ -79,6 +79,7 @@ struct Meta {
     summary: &'static str,
     source: &'static str,
     needs: Capabilities,
+    reads_time: bool,
     params: Vec<Param>,
 }
 
@@ -101,7 +102,8 @@ static POLICIES: LazyLock<Vec<Meta>> = LazyLock::new(|| {
                 name: literal(meta.name),
                 summary: literal(meta.summary),
                 source: literal(meta.source),
-                needs: Capabilities::from_bits_retain(meta.needs),
+                needs: Capabilities::from_bits_retain(meta.needs & !sys::AW_READS_TIME),
+                reads_time: meta.needs & sys::AW_READS_TIME != 0,
                 params: params
                     .iter()
                     .map(|p| Param {
@@ -171,6 +173,12 @@ impl Policy {
     /// What a home must be able to do to run it.
     pub fn needs(self) -> Capabilities {
         self.meta().needs
+    }
+
+    /// Whether its verdicts depend on the time of an event. If not, the flow
+    /// shows it time 0 in every home, and a home need not ask its clock.
+    pub fn reads_time(self) -> bool {
+        self.meta().reads_time
     }
 
     /// Its parameters, in the order of the configuration's values.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ackwise_policy::vectors::{self, parse_contract, parse_packets, parse_policy};
-use ackwise_policy::{Policy, PolicyState, Reason};
+use ackwise_policy::{Event, Policy, PolicyState, Reason};
 
 #[test]
 fn every_policy_has_vectors_and_keeps_to_them() {
@@ -32,6 +32,32 @@ fn every_policy_has_vectors_and_keeps_to_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A policy without `AW_READS_TIME` is shown no time: its vectors hold all the same.
+/// One with it has a verdict that hangs on the time, or it says so for nothing.
+#[test]
+fn who_reads_the_time_says_so() {
+    for policy in Policy::all() {
+        let file = vectors::policy_file(&vectors::directory(), policy);
+        let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
+        let same = read.traces.iter().all(|trace| {
+            let mut state = PolicyState::default();
+            let timeless = |config: &_, event: &Event| {
+                let event = Event {
+                    now_us: 0,
+                    ..*event
+                };
+                state.step(config, &event)
+            };
+            trace.replay(timeless).is_ok()
+        });
+        assert_eq!(
+            same,
+            !policy.reads_time(),
+            "{policy}: AW_READS_TIME in its NEEDS?"
+        );
+    }
 }
 
 #[test]

@@ -14,6 +14,10 @@
  * One segment of each direction may be shown at the same time, by a home that
  * can do so, if aw_flow_data_alone() says so: then the data side writes data,
  * near_* and window_us, and the ACK side everything else.
+ *
+ * Clocks are slow. A home whose clock is asks it only if aw_flow_data_wants_clock()
+ * or aw_flow_ack_wants_clock() says so, and gives 0 for a time not asked: no probe
+ * of the RTT begins or ends then, whatever the other side does meanwhile.
  */
 #ifndef ACKWISE_FLOW_H
 #define ACKWISE_FLOW_H
@@ -216,11 +220,12 @@ AW_FN void aw_rtt_near_sample(struct aw_flow *f, aw_u32 now)
 	aw_rtt_window(r, now);
 }
 
-AW_FN void aw_rtt_on_data(struct aw_flow *f, const struct aw_seg *s, aw_u32 now)
+AW_FN void aw_rtt_on_data(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
+	aw_u32 now = (aw_u32)now_us;
 	int near = aw_near_due(f, s);
 
-	if (AW_LIKELY(!near && !aw_far_due(f)))
+	if (AW_LIKELY(!now_us || (!near && !aw_far_due(f))))
 		return;
 	if (near)
 		aw_rtt_near_sample(f, now);
@@ -228,6 +233,26 @@ AW_FN void aw_rtt_on_data(struct aw_flow *f, const struct aw_seg *s, aw_u32 now)
 		*(volatile aw_u64 *)&f->rtt.far = (aw_u64)s->tsval << 32 | now;
 		f->data.flags ^= AW_TOKEN_FAR;
 	}
+}
+
+/* Does an ACK with timestamps answer the far probe? */
+AW_FN int aw_far_answered(const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_flow_waits(f, AW_TOKEN_FAR) &&
+	       aw_after_eq(s->tsecr, (aw_u32)(*(const volatile aw_u64 *)&f->rtt.far >> 32));
+}
+
+AW_FN void aw_rtt_on_ack(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
+{
+	struct aw_rtt *r = &f->rtt;
+	aw_u32 us;
+
+	if (AW_LIKELY(!now_us || !aw_far_answered(f, s)))
+		return;
+	us = (aw_u32)now_us - (aw_u32) * (volatile aw_u64 *)&r->far;
+	f->acks.flags ^= AW_TOKEN_FAR;
+	r->far_min = aw_min(r->far_min, us);
+	r->far_next = aw_min(r->far_next, us);
 }
 
 /* enum aw_capability: what a policy needs of its home. */
@@ -250,20 +275,35 @@ AW_FN int aw_flow_data_alone(const struct aw_flow_cfg *c)
 	return !(aw_policy_needs(c->policy.policy) & AW_CAP_SEE_DATA);
 }
 
-/* Clocks are slow. If this says no, aw_flow_on_data() does not look at the time. */
+AW_FN int aw_flow_reads_time(const struct aw_flow_cfg *c)
+{
+	return !!(aw_policy_needs(c->policy.policy) & AW_READS_TIME);
+}
+
+/* If this says no, aw_flow_on_data() does not look at the time. */
 AW_FN int aw_flow_data_wants_clock(const struct aw_flow *f, const struct aw_flow_cfg *c,
 				   const struct aw_seg *s)
 {
-	if (!aw_flow_data_alone(c))
+	if (!aw_flow_data_alone(c) && aw_flow_reads_time(c))
 		return 1;
 	return s->payload && (s->opts & AW_OPT_TS) && (aw_near_due(f, s) || aw_far_due(f));
+}
+
+/* If this says no, aw_flow_on_ack() does not look at the time. */
+AW_FN int aw_flow_ack_wants_clock(const struct aw_flow *f, const struct aw_flow_cfg *c,
+				  const struct aw_seg *s)
+{
+	if (aw_flow_reads_time(c))
+		return 1;
+	/* It may be the next near probe, if it leaves. */
+	return (s->opts & AW_OPT_TS) && (!aw_flow_waits(f, AW_TOKEN_NEAR) || aw_far_answered(f, s));
 }
 
 /* An event with what the home knows of the flow. */
 AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, aw_u32 kind,
 			 aw_u64 now_us, struct aw_event *e)
 {
-	e->now_us = now_us;
+	e->now_us = aw_flow_reads_time(c) ? now_us : 0;
 	e->kind = kind;
 	e->flags = 0;
 	e->bytes = 0;
@@ -338,7 +378,7 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	if (!s->payload)
 		return;
 	if (s->opts & AW_OPT_TS)
-		aw_rtt_on_data(f, s, (aw_u32)now_us);
+		aw_rtt_on_data(f, s, now_us);
 	/* A full segment: the largest of late, so that a smaller path MTU shows. */
 	if (segments > 1)
 		each = aw_div32(s->payload + segments - 1, segments);
@@ -362,7 +402,7 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 }
 
 /* What leaves starts a new count, and may be the one whose echo is timed. */
-AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u32 now)
+AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
 	struct aw_ack_state *a = &f->acks;
 
@@ -376,8 +416,8 @@ AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u32 n
 		a->left_wnd = aw_wnd(&f->hs, s, 1);
 		a->left_edge = s->ack + a->left_wnd;
 	}
-	if ((s->opts & AW_OPT_TS) && !aw_flow_waits(f, AW_TOKEN_NEAR)) {
-		*(volatile aw_u64 *)&f->rtt.near = (aw_u64)s->tsval << 32 | now;
+	if (now_us && (s->opts & AW_OPT_TS) && !aw_flow_waits(f, AW_TOKEN_NEAR)) {
+		*(volatile aw_u64 *)&f->rtt.near = (aw_u64)s->tsval << 32 | (aw_u32)now_us;
 		a->flags ^= AW_TOKEN_NEAR;
 	}
 }
@@ -391,7 +431,7 @@ AW_FN void aw_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const st
 {
 	struct aw_event e;
 
-	aw_flow_note_left(f, s, (aw_u32)now_us);
+	aw_flow_note_left(f, s, now_us);
 	if (!aw_after(f->acks.seen_ack, s->ack))
 		f->acks.flags &= ~AW_ACK_HOLDING;
 	aw_flow_event(f, c, AW_EV_DEADLINE, now_us, &e);
@@ -465,21 +505,12 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			  aw_u64 now_us, struct aw_decision *out)
 {
 	struct aw_ack_state *a = &f->acks;
-	struct aw_rtt *r = &f->rtt;
-	aw_u32 now = (aw_u32)now_us;
 	enum aw_reason why = aw_contract(a, &f->data, &f->hs, s);
 	struct aw_verdict v;
 	struct aw_event e;
 
-	if ((s->opts & AW_OPT_TS) && aw_flow_waits(f, AW_TOKEN_FAR)) {
-		aw_u64 far = *(volatile aw_u64 *)&r->far;
-
-		if (aw_after_eq(s->tsecr, (aw_u32)(far >> 32))) {
-			a->flags ^= AW_TOKEN_FAR;
-			r->far_min = aw_min(r->far_min, now - (aw_u32)far);
-			r->far_next = aw_min(r->far_next, now - (aw_u32)far);
-		}
-	}
+	if (s->opts & AW_OPT_TS)
+		aw_rtt_on_ack(f, s, now_us);
 	out->kind = AW_SEND;
 	out->reason = why;
 	out->flags = 0;
@@ -518,7 +549,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		out->reason = AW_R_DROPPED;
 	if (why != AW_R_HELD || v.kind == AW_SEND) {
 		out->kind = AW_SEND;
-		aw_flow_note_left(f, s, now);
+		aw_flow_note_left(f, s, now_us);
 		if (aw_after_eq(s->ack, a->seen_ack))
 			a->flags &= ~AW_ACK_HOLDING;
 	} else {

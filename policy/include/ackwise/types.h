@@ -15,6 +15,11 @@ enum aw_capability {
 	AW_CAP_HOLD = 1 << 1,	   /* it can keep an ACK and release it later */
 	AW_CAP_MAKE_ACKS = 1 << 2, /* it is the receiver: it decides when to ACK */
 	AW_CAP_OWN_QUEUE = 1 << 3, /* it owns the queue in which the ACKs wait */
+	/*
+	 * Every home can tell the time, but clocks are slow. Not said: the policy does
+	 * not look at now_us, which is then 0, and nobody asks a clock for its sake.
+	 */
+	AW_READS_TIME = 1 << 16,
 };
 
 enum aw_event_kind {
@@ -37,7 +42,7 @@ enum aw_event_flag {
 };
 
 struct aw_event {
-	aw_u64 now_us;
+	aw_u64 now_us; /* 0 for a policy without AW_READS_TIME */
 	aw_u32 kind;
 	aw_u32 flags;
 	aw_u32 bytes;	 /* data: payload; ACK: newly covered since the last that left */

@@ -25,7 +25,7 @@
 
 #define AW_ADAPTIVE_SUMMARY "as many ACKs per round trip as the sender's clock needs"
 #define AW_ADAPTIVE_SOURCE "ackwise; after RFC 3449 §4, RFC 9406 §4.2, TACK (SIGCOMM 2020)"
-#define AW_ADAPTIVE_NEEDS AW_CAP_HOLD
+#define AW_ADAPTIVE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_ADAPTIVE_PARAMS(P) \
 	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that leave in one round trip") \
 	P(1, max_segments, "segments", 64, 2, 1024, "most segments that one ACK covers") \

@@ -17,7 +17,7 @@
 
 #define AW_POLICE_SUMMARY "at most so many bytes of ACKs per second and flow, evenly"
 #define AW_POLICE_SOURCE "Pavilanskas 2010, fig. 3 (CIR, CBS); RFC 3449 §5.2.1"
-#define AW_POLICE_NEEDS AW_CAP_HOLD
+#define AW_POLICE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_POLICE_PARAMS(P) \
 	P(0, cir, "bytes/s", 12500, 1, 1250000000, \
 	  "committed information rate of one flow's ACKs") \

@@ -18,7 +18,7 @@
 
 #define AW_TACK_SUMMARY "beta ACKs per minimum round trip, L segments at least in each"
 #define AW_TACK_SOURCE "TACK (Li et al., SIGCOMM 2020) §4; draft-li-quic-optimizing-ack"
-#define AW_TACK_NEEDS AW_CAP_HOLD
+#define AW_TACK_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_TACK_PARAMS(P) \
 	P(0, L, "segments", 2, 1, 64, "full segments that an ACK covers at least") \
 	P(1, beta, "ACKs", 4, 2, 64, "ACKs per minimum round trip at most") \
