@@ -2,7 +2,12 @@
 //!
 //! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that
 //! sends at a rate, and a delay line that may jitter, lose, duplicate or
-//! overtake. Time comes in as an argument, in integer nanoseconds from any
+//! overtake. A [`Channel`] is a link with the boxes on its way: a policer, a
+//! shaper, a multiplexer before its queue, a reconstructor of ACKs behind it.
+//! Disciplines and boxes that look into packets do so through [`Packet`], and ask
+//! the contract in `policy/` what may be taken out.
+//!
+//! Time comes in as an argument, in integer nanoseconds from any
 //! origin; packets come in as an opaque value (a buffer, or an index into a
 //! pool) with a length. The same element therefore serves the discrete-event
 //! simulator and the emulator that stands between two live network namespaces.
@@ -27,18 +32,25 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod channel;
 mod discipline;
 mod link;
+mod middlebox;
 mod packet;
 mod queue;
 mod rng;
 mod serialiser;
 
+pub use channel::{BoxStats, Channel, ChannelConfig};
 pub use discipline::{
     Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
     RedUnit,
 };
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
+pub use middlebox::{
+    BundleSizes, LengthMode, MuxConfig, MuxStats, Police, PoliceConfig, PoliceStats,
+    ReconstructConfig, ReconstructStats, Release, ShapeConfig, ShapeStats, Spacing, TokenBucket,
+};
 pub use packet::{Ecn, Packet, Select};
 pub use queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
 pub use rng::{Probability, Rng};

@@ -1,0 +1,306 @@
+//! A link with the boxes on its way.
+
+use std::collections::VecDeque;
+
+use crate::Nanos;
+use crate::discipline::{Discipline, QueueConfig};
+use crate::link::{Departure, Link, LinkConfig, Verdict};
+use crate::middlebox::{
+    Mux, MuxConfig, MuxStats, PoliceConfig, PoliceStats, Policer, ReconstructConfig,
+    ReconstructStats, Reconstructor, ShapeConfig, ShapeStats, Shaper,
+};
+use crate::packet::Packet;
+use crate::queue::DropCause;
+
+/// What stands on the way of one direction of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelConfig<F> {
+    /// The wire.
+    pub link: LinkConfig,
+    /// What waits in front of it; the limit in `link` is not looked at.
+    pub queue: QueueConfig,
+    /// Drops what exceeds, before everything else.
+    pub police: Option<PoliceConfig<F>>,
+    /// Delays what exceeds, behind the policer.
+    pub shape: Option<ShapeConfig<F>>,
+    /// Bundles what is left, before the queue.
+    pub mux: Option<MuxConfig<F>>,
+    /// Fills stretches of ACKs, behind the wire.
+    pub reconstruct: Option<ReconstructConfig>,
+}
+
+impl<F> ChannelConfig<F> {
+    /// A link and its queue.
+    #[must_use]
+    pub fn plain(link: LinkConfig, queue: QueueConfig) -> Self {
+        Self {
+            link,
+            queue,
+            police: None,
+            shape: None,
+            mux: None,
+            reconstruct: None,
+        }
+    }
+}
+
+/// What the boxes did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BoxStats {
+    /// The policer.
+    pub police: Option<PoliceStats>,
+    /// The shaper.
+    pub shape: Option<ShapeStats>,
+    /// The multiplexer.
+    pub mux: Option<MuxStats>,
+    /// The reconstructor.
+    pub reconstruct: Option<ReconstructStats>,
+}
+
+#[derive(Debug)]
+struct Boxes<P: Packet> {
+    police: Option<Policer<P::Flow>>,
+    shape: Option<Shaper<P>>,
+    mux: Option<Mux<P>>,
+    reconstruct: Option<Reconstructor<P>>,
+    /// Turned away by the link's queue after they had been taken in here.
+    rejected: VecDeque<(P, DropCause)>,
+    now: Nanos,
+}
+
+/// Policer → shaper → multiplexer → queue → wire → reconstructor, each if it is
+/// there; used as a [`Link`] is, whose calls it has. Without boxes it is one.
+///
+/// A packet that the queue turns away when a box lets it go comes back as
+/// [`Departure::Dropped`].
+#[derive(Debug)]
+pub struct Channel<P: Packet> {
+    link: Link<P, Discipline<P>>,
+    boxes: Option<Box<Boxes<P>>>,
+}
+
+impl<P: Packet> Channel<P> {
+    /// An empty one.
+    #[must_use]
+    pub fn new(config: ChannelConfig<P::Flow>) -> Self {
+        let plain = config.police.is_none()
+            && config.shape.is_none()
+            && config.mux.is_none()
+            && config.reconstruct.is_none();
+        let link = Link::with_queue(config.link, Discipline::new(&config.queue));
+        let boxes = (!plain).then(|| {
+            Box::new(Boxes {
+                police: config.police.map(Policer::new),
+                shape: config.shape.map(Shaper::new),
+                mux: config.mux.map(Mux::new),
+                reconstruct: config.reconstruct.map(Reconstructor::new),
+                rejected: VecDeque::new(),
+                now: 0,
+            })
+        });
+        Self { link, boxes }
+    }
+
+    /// The link itself: what it counts, and its queue.
+    #[must_use]
+    pub fn link(&self) -> &Link<P, Discipline<P>> {
+        &self.link
+    }
+
+    /// What the boxes did.
+    #[must_use]
+    pub fn boxes(&self) -> BoxStats {
+        self.boxes
+            .as_ref()
+            .map_or_else(BoxStats::default, |boxes| BoxStats {
+                police: boxes.police.as_ref().map(Policer::stats),
+                shape: boxes.shape.as_ref().map(Shaper::stats),
+                mux: boxes.mux.as_ref().map(Mux::stats),
+                reconstruct: boxes.reconstruct.as_ref().map(Reconstructor::stats),
+            })
+    }
+
+    /// Packets that wait or are on the wire, in boxes too.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.link.backlog() + self.boxes.as_ref().map_or(0, |boxes| boxes.packets())
+    }
+
+    /// Offers a packet of `len` bytes at `now`.
+    #[inline]
+    pub fn enqueue(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
+        match &mut self.boxes {
+            None => self.link.enqueue(packet, len, now),
+            Some(boxes) => boxes.enqueue(&mut self.link, packet, len, now),
+        }
+    }
+
+    /// When to call [`pop_due`](Self::pop_due) next, or `None` if nothing is on the
+    /// way.
+    #[inline]
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        match &self.boxes {
+            None => self.link.next_wakeup(),
+            Some(boxes) => boxes.next_wakeup(&self.link),
+        }
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival.
+    #[inline]
+    pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
+        match &mut self.boxes {
+            None => self.link.pop_due(now),
+            Some(boxes) => boxes.pop_due(&mut self.link, now),
+        }
+    }
+}
+
+fn earliest(times: [Option<Nanos>; 2]) -> Option<Nanos> {
+    times.into_iter().flatten().min()
+}
+
+impl<P: Packet> Boxes<P> {
+    fn packets(&self) -> usize {
+        self.rejected.len()
+            + self.shape.as_ref().map_or(0, Shaper::packets)
+            + self.mux.as_ref().map_or(0, Mux::packets)
+            + self.reconstruct.as_ref().map_or(0, Reconstructor::packets)
+    }
+
+    /// When a box before the queue next lets something go.
+    fn feed_due(&self) -> Option<Nanos> {
+        earliest([
+            self.shape.as_ref().and_then(Shaper::due),
+            self.mux.as_ref().and_then(Mux::due),
+        ])
+    }
+
+    fn far_due(&self) -> Option<Nanos> {
+        self.reconstruct.as_ref().and_then(Reconstructor::due)
+    }
+
+    fn enqueue(
+        &mut self,
+        link: &mut Link<P, Discipline<P>>,
+        packet: P,
+        len: u32,
+        now: Nanos,
+    ) -> Verdict<P> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        // What left before this one came.
+        while let Some(due) = self.feed_due().filter(|due| *due < now) {
+            self.feed(link, due);
+        }
+        let police = self.police.as_mut();
+        if police.is_some_and(|police| !police.passes(&packet, len, now)) {
+            return Verdict::Rejected(packet, DropCause::Policed);
+        }
+        let verdict = self.shape(link, packet, len, now);
+        // An empty bucket's worth, or a tick at this very moment, does not wait.
+        while let Some(due) = self.feed_due().filter(|due| *due <= now) {
+            self.feed(link, due);
+        }
+        verdict
+    }
+
+    fn shape(
+        &mut self,
+        link: &mut Link<P, Discipline<P>>,
+        packet: P,
+        len: u32,
+        now: Nanos,
+    ) -> Verdict<P> {
+        match self.shape.as_mut().filter(|shape| shape.takes(&packet)) {
+            Some(shape) => match shape.offer(packet, len, now) {
+                Ok(()) => Verdict::Queued,
+                Err(packet) => Verdict::Rejected(packet, DropCause::Policed),
+            },
+            None => self.bundle(link, packet, len, now),
+        }
+    }
+
+    fn bundle(
+        &mut self,
+        link: &mut Link<P, Discipline<P>>,
+        packet: P,
+        len: u32,
+        now: Nanos,
+    ) -> Verdict<P> {
+        match self.mux.as_mut().filter(|mux| mux.takes(&packet)) {
+            Some(mux) => {
+                mux.offer(packet, len, now);
+                Verdict::Queued
+            }
+            None => link.enqueue(packet, len, now),
+        }
+    }
+
+    /// Lets go what is due at `due`, the earliest of all.
+    fn feed(&mut self, link: &mut Link<P, Discipline<P>>, due: Nanos) {
+        let shaped = self.shape.as_mut().and_then(|shape| shape.pop(due));
+        let verdict = if let Some((packet, len)) = shaped {
+            self.bundle(link, packet, len, due)
+        } else if let Some((packet, len)) = self.mux.as_mut().and_then(|mux| mux.pop(due)) {
+            link.enqueue(packet, len, due)
+        } else {
+            return;
+        };
+        if let Verdict::Rejected(packet, cause) = verdict {
+            self.rejected.push_back((packet, cause));
+        }
+    }
+
+    fn next_wakeup(&self, link: &Link<P, Discipline<P>>) -> Option<Nanos> {
+        if !self.rejected.is_empty() {
+            return Some(self.now);
+        }
+        let inside = earliest([self.feed_due(), self.far_due()]);
+        earliest([inside, link.next_wakeup()])
+    }
+
+    fn pop_due(&mut self, link: &mut Link<P, Discipline<P>>, now: Nanos) -> Option<Departure<P>> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        loop {
+            if let Some((packet, cause)) = self.rejected.pop_front() {
+                return Some(Departure::Dropped { packet, cause });
+            }
+            let next = self.next_wakeup(link).filter(|next| *next <= now)?;
+            if let Some(due) = self.feed_due().filter(|due| *due <= next) {
+                self.feed(link, due);
+                continue;
+            }
+            let far = self.reconstruct.as_mut().and_then(|far| far.pop(next));
+            if let Some((packet, copies, due_ns)) = far {
+                return Some(Departure::Delivered {
+                    packet,
+                    copies,
+                    due_ns,
+                });
+            }
+            match link.pop_due(next) {
+                None => {}
+                Some(Departure::Delivered {
+                    packet,
+                    copies,
+                    due_ns,
+                }) => {
+                    let passed = match &mut self.reconstruct {
+                        None => Some(packet),
+                        Some(far) => far.arrive(packet, copies, due_ns),
+                    };
+                    if let Some(packet) = passed {
+                        return Some(Departure::Delivered {
+                            packet,
+                            copies,
+                            due_ns,
+                        });
+                    }
+                }
+                dropped => return dropped,
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Boxes on a link's way: what polices, shapes, bundles or remakes packets.
+
+mod bucket;
+mod mux;
+mod police;
+mod reconstruct;
+mod shape;
+
+pub use bucket::{LengthMode, TokenBucket};
+pub use mux::{BundleSizes, MuxConfig, MuxStats, Release};
+pub use police::{Police, PoliceConfig, PoliceStats};
+pub use reconstruct::{ReconstructConfig, ReconstructStats, Spacing};
+pub use shape::{ShapeConfig, ShapeStats};
+
+pub(crate) use mux::Mux;
+pub(crate) use police::Policer;
+pub(crate) use reconstruct::Reconstructor;
+pub(crate) use shape::Shaper;

@@ -1,0 +1,211 @@
+//! Periodic multiplexing: packets wait for the next tick and go on together
+//! (Saldana et al. 2013; TCM-TF).
+//!
+//! The demultiplexer at the end of the link gives back what was put in, at the
+//! same moment; so a bundle is simply packets that leave at one time. What they
+//! would take as a bundle with compressed headers is counted, and charged to the
+//! link if so configured.
+
+use std::collections::VecDeque;
+use std::num::{NonZeroU32, NonZeroU64};
+
+use crate::Nanos;
+use crate::packet::{Packet, Select};
+
+/// When a bundle leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// At `phase + k · period`, whatever came: delays are spread over 0…period.
+    Ticks {
+        /// The first tick.
+        phase: Nanos,
+    },
+    /// One period after its first packet came.
+    FirstPacket,
+}
+
+/// How long a bundle is: `head + Σ each` bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BundleSizes {
+    /// Of a bundle: IPv4 20, L2TPv3 4, PPP 1 (RFC 4170).
+    pub head: u32,
+    /// Of a packet in it: PPPMux 2, compressed headers 6.
+    pub each: u32,
+}
+
+impl Default for BundleSizes {
+    fn default() -> Self {
+        Self { head: 25, each: 8 }
+    }
+}
+
+/// A multiplexer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MuxConfig<F> {
+    /// The multiplexing period, PE.
+    pub period: NonZeroU64,
+    /// When it begins and ends.
+    pub release: Release,
+    /// A bundle leaves as soon as it has so many packets.
+    pub max_packets: NonZeroU32,
+    /// A bundle leaves before it would be longer than this, bytes: an MTU.
+    pub max_bytes: Option<u32>,
+    /// What a bundle takes.
+    pub sizes: BundleSizes,
+    /// The link carries the bundle's bytes instead of the packets' own: the first
+    /// packet of a bundle with its head, each other one without.
+    pub compress: bool,
+    /// What waits; the rest goes past.
+    pub what: Select<F>,
+}
+
+/// What a multiplexer did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MuxStats {
+    /// Bundles that left.
+    pub bundles: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Bytes of the packets by themselves.
+    pub native_bytes: u64,
+    /// Bytes of the bundles.
+    pub bundle_bytes: u64,
+    /// Packets in the largest.
+    pub largest: u64,
+    /// All waits together.
+    pub wait_ns: u128,
+    /// The longest.
+    pub wait_max_ns: Nanos,
+}
+
+#[derive(Debug)]
+struct Held<P> {
+    packet: P,
+    len: u32,
+    first: bool,
+    arrived: Nanos,
+}
+
+#[derive(Debug)]
+pub(crate) struct Mux<P: Packet> {
+    config: MuxConfig<P::Flow>,
+    held: VecDeque<Held<P>>,
+    /// Packets at the front whose bundles are closed.
+    closed: usize,
+    /// When they were.
+    closed_at: Nanos,
+    /// When the open bundle leaves.
+    due: Option<Nanos>,
+    stats: MuxStats,
+}
+
+impl<P: Packet> Mux<P> {
+    pub fn new(config: MuxConfig<P::Flow>) -> Self {
+        Self {
+            config,
+            held: VecDeque::with_capacity(64),
+            closed: 0,
+            closed_at: 0,
+            due: None,
+            stats: MuxStats::default(),
+        }
+    }
+
+    pub fn stats(&self) -> MuxStats {
+        self.stats
+    }
+
+    pub fn takes(&self, packet: &P) -> bool {
+        self.config.what.takes(packet)
+    }
+
+    pub fn packets(&self) -> usize {
+        self.held.len()
+    }
+
+    /// When [`pop`](Self::pop) yields something.
+    pub fn due(&self) -> Option<Nanos> {
+        if self.closed > 0 {
+            Some(self.closed_at)
+        } else {
+            self.due
+        }
+    }
+
+    fn open(&self) -> usize {
+        self.held.len() - self.closed
+    }
+
+    fn open_bytes(&self, packets: usize) -> u64 {
+        let BundleSizes { head, each } = self.config.sizes;
+        u64::from(head) + u64::from(each) * packets as u64
+    }
+
+    /// The release of a bundle that is begun at `now`.
+    fn release(&self, now: Nanos) -> Nanos {
+        let period = self.config.period.get();
+        match self.config.release {
+            Release::FirstPacket => now.saturating_add(period),
+            Release::Ticks { phase } if now <= phase => phase,
+            Release::Ticks { phase } => {
+                let ticks = (now - phase).div_ceil(period);
+                phase.saturating_add(ticks.saturating_mul(period))
+            }
+        }
+    }
+
+    /// Takes a packet in.
+    pub fn offer(&mut self, packet: P, len: u32, now: Nanos) {
+        let longer = self.open_bytes(self.open() + 1);
+        let most = self.config.max_bytes.map_or(u64::MAX, u64::from);
+        if self.open() > 0 && longer > most {
+            self.close(now);
+        }
+        let first = self.open() == 0;
+        if first {
+            self.due = Some(self.release(now));
+        }
+        self.held.push_back(Held {
+            packet,
+            len,
+            first,
+            arrived: now,
+        });
+        if self.open() >= self.config.max_packets.get() as usize {
+            self.close(now);
+        }
+    }
+
+    fn close(&mut self, now: Nanos) {
+        let packets = self.open();
+        self.stats.bundles += 1;
+        self.stats.bundle_bytes += self.open_bytes(packets);
+        self.stats.largest = self.stats.largest.max(packets as u64);
+        self.closed = self.held.len();
+        self.closed_at = now;
+        self.due = None;
+    }
+
+    /// The next packet whose bundle has left by `now`, with the bytes that it takes
+    /// on the link.
+    pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
+        if self.closed == 0 {
+            let due = self.due.filter(|due| *due <= now)?;
+            self.close(due);
+        }
+        let held = self.held.pop_front()?;
+        self.closed -= 1;
+        let wait = self.closed_at.saturating_sub(held.arrived);
+        self.stats.packets += 1;
+        self.stats.native_bytes += u64::from(held.len);
+        self.stats.wait_ns += u128::from(wait);
+        self.stats.wait_max_ns = self.stats.wait_max_ns.max(wait);
+        let BundleSizes { head, each } = self.config.sizes;
+        let len = match (self.config.compress, held.first) {
+            (false, _) => held.len,
+            (true, true) => head + each,
+            (true, false) => each,
+        };
+        Some((held.packet, len))
+    }
+}

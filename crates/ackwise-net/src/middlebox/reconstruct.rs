@@ -1,0 +1,281 @@
+//! ACK reconstruction at the far end of a slow link (RFC 3449 §5.3.1): an ACK that
+//! acknowledges a stretch of segments is preceded by those that a receiver would
+//! have sent, spread over the time until the next one is expected. The sender sees
+//! the ACK clock that the link took away, and does not burst.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+
+use ackwise_policy::Segment;
+
+use crate::Nanos;
+use crate::packet::Packet;
+
+/// How far apart the ACKs of a stretch leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Spacing {
+    /// They fill the mean time between two ACKs: as many as there are, evenly.
+    Even,
+    /// The mean time between two ACKs, for each: as ns-2 does, whose trains
+    /// therefore last longer than the gap that they fill.
+    Ns2,
+}
+
+/// A reconstructor. The defaults are those of ns-2, for segments of 1460 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReconstructConfig {
+    /// A stretch of more bytes than this is filled.
+    pub threshold: u32,
+    /// Bytes from one ACK of a train to the next.
+    pub step: u32,
+    /// Between the ACKs of a train.
+    pub spacing: Spacing,
+    /// The time between two ACKs until it is measured.
+    pub gap: Nanos,
+    /// Flows that are remembered; ACKs of further ones pass untouched.
+    pub max_flows: u32,
+}
+
+impl Default for ReconstructConfig {
+    fn default() -> Self {
+        Self {
+            threshold: 2 * 1460,
+            step: 2 * 1460,
+            spacing: Spacing::Even,
+            gap: 10_000_000,
+            max_flows: 16_384,
+        }
+    }
+}
+
+/// What a reconstructor did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReconstructStats {
+    /// ACKs that were made.
+    pub made: u64,
+    /// Real ACKs that waited behind made ones.
+    pub delayed: u64,
+    /// The longest that one waited.
+    pub wait_max_ns: Nanos,
+}
+
+/// Real ACKs of a flow that may wait. One more makes all of them leave.
+const MOST_WAITING: usize = 64;
+/// A train of more ACKs than this is not filled: the jump is no stretch.
+const LONGEST_TRAIN: u32 = 256;
+
+/// A real ACK and those to be made before it.
+#[derive(Debug)]
+struct Train<P> {
+    packet: P,
+    copies: u32,
+    arrived: Nanos,
+    /// How many bytes lower the next one is; 0: the real one.
+    back: u32,
+    due: Nanos,
+    spacing: Nanos,
+}
+
+#[derive(Debug)]
+struct FlowState<P> {
+    /// The newest real number.
+    ack: u32,
+    /// When it came.
+    arrived: Nanos,
+    /// Mean time between two that moved on.
+    gap: Nanos,
+    /// When the last one planned leaves, and how far from it the next may.
+    last: Nanos,
+    spacing: Nanos,
+    trains: VecDeque<Train<P>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Reconstructor<P: Packet> {
+    config: ReconstructConfig,
+    slots: HashMap<P::Flow, u32>,
+    flows: Vec<FlowState<P>>,
+    /// One entry for each flow with trains: when its next ACK is due.
+    due: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
+    order: u64,
+    waiting: usize,
+    stats: ReconstructStats,
+}
+
+fn ahead(a: u32, b: u32) -> u32 {
+    let by = a.wrapping_sub(b);
+    if by as i32 > 0 { by } else { 0 }
+}
+
+impl<P: Packet> Reconstructor<P>
+where
+    P::Flow: Eq + Hash,
+{
+    pub fn new(config: ReconstructConfig) -> Self {
+        Self {
+            config,
+            slots: HashMap::new(),
+            flows: Vec::new(),
+            due: BinaryHeap::new(),
+            order: 0,
+            waiting: 0,
+            stats: ReconstructStats::default(),
+        }
+    }
+
+    pub fn stats(&self) -> ReconstructStats {
+        self.stats
+    }
+
+    /// Real ACKs that wait.
+    pub fn packets(&self) -> usize {
+        self.waiting
+    }
+
+    /// When [`pop`](Self::pop) yields something.
+    pub fn due(&self) -> Option<Nanos> {
+        self.due.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    /// A packet came over the link. It is handed back if it goes on at once.
+    pub fn arrive(&mut self, packet: P, copies: u32, now: Nanos) -> Option<P> {
+        if !packet.is_pure_ack() {
+            return Some(packet);
+        }
+        let Some(segment) = packet.segment() else {
+            return Some(packet);
+        };
+        let Some(slot) = self.slot(&packet, &segment, now) else {
+            return Some(packet);
+        };
+        let config = self.config;
+        let state = &mut self.flows[slot as usize];
+        let stretch = ahead(segment.ack(), state.ack);
+        if stretch > 0 {
+            // The gain of ns-2's `alpha_`, 1/4, in integers.
+            let gap = now.saturating_sub(state.arrived);
+            state.gap = state.gap - state.gap / 4 + gap / 4;
+            state.arrived = now;
+            state.ack = segment.ack();
+        }
+        let steps = stretch.div_ceil(config.step.max(1));
+        let news = segment.sack().next().is_some() || steps > LONGEST_TRAIN;
+        let fill = stretch > config.threshold && !news;
+        if !fill && state.trains.is_empty() {
+            state.last = now;
+            state.spacing = 0;
+            return Some(packet);
+        }
+        let spacing = match (fill, config.spacing) {
+            (false, _) => 0,
+            (true, Spacing::Even) => state.gap / Nanos::from(steps),
+            (true, Spacing::Ns2) => state.gap,
+        };
+        let first = if fill { config.step } else { stretch };
+        let due = now.max(state.last.saturating_add(state.spacing));
+        let made = Nanos::from(if fill { steps - 1 } else { 0 });
+        state.last = due.saturating_add(spacing.saturating_mul(made));
+        state.spacing = spacing;
+        let was_empty = state.trains.is_empty();
+        state.trains.push_back(Train {
+            packet,
+            copies,
+            arrived: now,
+            back: stretch.saturating_sub(first),
+            due,
+            spacing,
+        });
+        self.waiting += 1;
+        if state.trains.len() > MOST_WAITING {
+            Self::hurry(state, now);
+        }
+        if was_empty {
+            self.schedule(slot, due);
+        }
+        None
+    }
+
+    /// Too many wait: the real ones leave without those that were to be made.
+    fn hurry(state: &mut FlowState<P>, now: Nanos) {
+        for train in &mut state.trains {
+            train.back = 0;
+            train.due = train.due.min(now);
+            train.spacing = 0;
+        }
+        state.last = now;
+        state.spacing = 0;
+    }
+
+    fn slot(&mut self, packet: &P, segment: &Segment, now: Nanos) -> Option<u32> {
+        let key = packet.flow();
+        if let Some(slot) = self.slots.get(&key) {
+            return Some(*slot);
+        }
+        if self.flows.len() >= self.config.max_flows as usize {
+            return None;
+        }
+        let slot = self.flows.len() as u32;
+        self.flows.push(FlowState {
+            ack: segment.ack(),
+            arrived: now,
+            gap: self.config.gap,
+            last: now,
+            spacing: 0,
+            trains: VecDeque::new(),
+        });
+        self.slots.insert(key, slot);
+        Some(slot)
+    }
+
+    fn schedule(&mut self, slot: u32, due: Nanos) {
+        self.order += 1;
+        self.due.push(Reverse((due, self.order, slot)));
+    }
+
+    /// The next ACK that leaves by `now`: itself, how often, and when.
+    pub fn pop(&mut self, now: Nanos) -> Option<(P, u32, Nanos)> {
+        loop {
+            let Reverse((due, _, slot)) = *self.due.peek()?;
+            if due > now {
+                return None;
+            }
+            self.due.pop();
+            let step = self.config.step.max(1);
+            let state = &mut self.flows[slot as usize];
+            let Some(train) = state.trains.front_mut() else {
+                continue;
+            };
+            let forged = if train.back > 0 {
+                train.packet.forge(train.back)
+            } else {
+                None
+            };
+            if train.back > 0 {
+                train.back = train.back.saturating_sub(step);
+                train.due = train.due.saturating_add(train.spacing);
+                let next = train.due;
+                self.schedule(slot, next);
+                if let Some(made) = forged {
+                    self.stats.made += 1;
+                    return Some((made, 1, due));
+                }
+                continue;
+            }
+            let Some(train) = state.trains.pop_front() else {
+                continue;
+            };
+            let next = state.trains.front().map(|train| train.due);
+            self.waiting -= 1;
+            if let Some(next) = next {
+                self.schedule(slot, next);
+            }
+            let wait = due.saturating_sub(train.arrived);
+            if wait > 0 {
+                self.stats.delayed += 1;
+                self.stats.wait_max_ns = self.stats.wait_max_ns.max(wait);
+            }
+            return Some((train.packet, train.copies, due));
+        }
+    }
+}

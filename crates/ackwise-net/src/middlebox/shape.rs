@@ -1,0 +1,105 @@
+//! A shaper: what exceeds waits for its tokens.
+
+use std::collections::VecDeque;
+
+use super::bucket::{LengthMode, TokenBucket};
+use crate::Nanos;
+use crate::packet::{Packet, Select};
+
+/// A shaper, first in, first out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapeConfig<F> {
+    /// CIR, bits per second.
+    pub rate_bps: u64,
+    /// CBS, bytes. A packet larger than this is dropped.
+    pub burst_bytes: u64,
+    /// What is counted.
+    pub length: LengthMode,
+    /// Packets that may wait.
+    pub limit: usize,
+    /// What is shaped; the rest goes past.
+    pub what: Select<F>,
+}
+
+/// What a shaper did with the packets that it is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ShapeStats {
+    /// Packets let through.
+    pub passed: u64,
+    /// Packets that found no room to wait.
+    pub dropped: u64,
+    /// The longest that one waited.
+    pub wait_max_ns: Nanos,
+    /// The most that waited.
+    pub max_packets: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shaper<P: Packet> {
+    config: ShapeConfig<P::Flow>,
+    bucket: TokenBucket,
+    waiting: VecDeque<(P, u32, Nanos)>,
+    due: Option<Nanos>,
+    stats: ShapeStats,
+}
+
+impl<P: Packet> Shaper<P> {
+    pub fn new(config: ShapeConfig<P::Flow>) -> Self {
+        Self {
+            bucket: TokenBucket::new(config.rate_bps, config.burst_bytes),
+            waiting: VecDeque::with_capacity(config.limit.min(1024)),
+            due: None,
+            stats: ShapeStats::default(),
+            config,
+        }
+    }
+
+    pub fn stats(&self) -> ShapeStats {
+        self.stats
+    }
+
+    pub fn takes(&self, packet: &P) -> bool {
+        self.config.what.takes(packet)
+    }
+
+    pub fn packets(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// When the next one leaves.
+    pub fn due(&self) -> Option<Nanos> {
+        self.due
+    }
+
+    /// Takes a packet in, or hands it back.
+    pub fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Result<(), P> {
+        let charge = self.config.length.charge(len);
+        if self.waiting.len() >= self.config.limit || u64::from(charge) > self.config.burst_bytes {
+            self.stats.dropped += 1;
+            return Err(packet);
+        }
+        self.waiting.push_back((packet, len, now));
+        self.stats.max_packets = self.stats.max_packets.max(self.waiting.len());
+        self.schedule(now);
+        Ok(())
+    }
+
+    fn schedule(&mut self, now: Nanos) {
+        let bucket = &mut self.bucket;
+        self.due = self
+            .waiting
+            .front()
+            .and_then(|(_, len, _)| bucket.ready(self.config.length.charge(*len), now));
+    }
+
+    /// The packet that is due, at its time.
+    pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
+        self.due.filter(|due| *due <= now)?;
+        let (packet, len, arrived) = self.waiting.pop_front()?;
+        self.bucket.take(self.config.length.charge(len), now);
+        self.stats.passed += 1;
+        self.stats.wait_max_ns = self.stats.wait_max_ns.max(now.saturating_sub(arrived));
+        self.schedule(now);
+        Some((packet, len))
+    }
+}
