@@ -7,6 +7,7 @@ use crate::build::WEEK;
 use crate::links::{check_node, path, unique};
 use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, SocketOptions};
 use crate::section::{Section, Word};
+use crate::tcp_model::tcp_model;
 use crate::tree::Kind;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -62,6 +63,7 @@ pub(crate) fn flows(
             "start_within",
             "connections",
             "socket",
+            "model",
         ];
         known.extend(APP_KEYS.iter().map(|(key, _)| *key));
         section.only(&known);
@@ -93,6 +95,7 @@ pub(crate) fn flows(
         }
         let connections = section.whole("connections", 1, 100_000).unwrap_or(1);
         let socket = socket(&section);
+        let model = tcp_model(&section);
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
             continue;
         };
@@ -112,6 +115,7 @@ pub(crate) fn flows(
             start_within,
             connections,
             socket,
+            model,
         });
     }
     flows

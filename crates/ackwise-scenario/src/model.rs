@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::record::Metric;
+use crate::tcp_model::TcpModel;
 
 /// A scenario file, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,6 +160,8 @@ pub struct Flow {
     pub connections: u32,
     /// TCP options of the connection.
     pub socket: SocketOptions,
+    /// How the simulator models its TCP; other engines have the kernel's.
+    pub model: TcpModel,
 }
 
 impl Flow {

@@ -299,6 +299,21 @@ impl<'a> Section<'a> {
         self.quantity(key, Quantity::Size, units::size)
     }
 
+    /// A size within limits, in bytes.
+    pub fn size_within(&self, key: &str, min: u32, max: u32) -> Option<u32> {
+        let size = self.size(key)?;
+        let fit = u32::try_from(size)
+            .ok()
+            .filter(|n| (min..=max).contains(n));
+        if fit.is_none() {
+            self.error(
+                &self.span_of(key),
+                format!("'{key}' lies between {min} B and {max} B, not {size} B"),
+            );
+        }
+        fit
+    }
+
     pub fn sizes(&self, key: &str) -> Option<Vec<u64>> {
         let mut sizes = Vec::new();
         for item in self.list(key)? {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::model::QueueLimit;
+use crate::section::Section;
 
 /// A bundle of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -175,4 +176,183 @@ pub struct TcpModel {
     pub ack_timer: Option<AckTimer>,
     pub quick_acks: Option<u32>,
     pub dsack: Option<bool>,
+}
+
+const STACKS: [(&str, Stack); 3] = [
+    ("linux", Stack::Linux),
+    ("rfc", Stack::Rfc),
+    ("ns2", Stack::Ns2),
+];
+const RECOVERIES: [(&str, Recovery); 5] = [
+    ("tahoe", Recovery::Tahoe),
+    ("reno", Recovery::Reno),
+    ("newreno", Recovery::NewReno),
+    ("sack", Recovery::Sack),
+    ("rack", Recovery::Rack),
+];
+const PARTIAL_ACKS: [(&str, PartialAck); 2] = [
+    ("impatient", PartialAck::Impatient),
+    ("slow-but-steady", PartialAck::SlowButSteady),
+];
+const EXITS: [(&str, Exit); 3] = [
+    ("ssthresh", Exit::Ssthresh),
+    ("flight", Exit::Flight),
+    ("grow", Exit::Grow),
+];
+const HALVES: [(&str, Halve); 2] = [("flight", Halve::Flight), ("window", Halve::Window)];
+const GROWTHS: [(&str, Growth); 3] = [
+    ("per-ack", Growth::PerAck),
+    ("per-segment", Growth::PerSegment),
+    ("abc", Growth::Abc),
+];
+const HYSTARTS: [(&str, HyStart); 3] = [
+    ("off", HyStart::Off),
+    ("linux", HyStart::Linux),
+    ("plus-plus", HyStart::PlusPlus),
+];
+const PACINGS: [(&str, Pacing); 3] = [
+    ("off", Pacing::Off),
+    ("linux", Pacing::Linux),
+    ("burst", Pacing::Burst),
+];
+const ACK_TIMERS: [(&str, AckTimer); 3] = [
+    ("first-segment", AckTimer::FirstSegment),
+    ("adaptive", AckTimer::Adaptive),
+    ("heartbeat", AckTimer::Heartbeat),
+];
+const ESTIMATORS: [(&str, Estimator); 2] = [("rfc", Estimator::Rfc), ("linux", Estimator::Linux)];
+const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
+    ("off", IdleRestart::Off),
+    ("initial", IdleRestart::Initial),
+    ("decay", IdleRestart::Decay),
+];
+
+/// In the order of the manual.
+const KEYS: [&str; 38] = [
+    "stack",
+    "segment",
+    "header",
+    "ack_size",
+    "handshake",
+    "growth",
+    "abc_limit",
+    "initial_window",
+    "initial_ssthresh",
+    "window_limit",
+    "validate_window",
+    "idle_restart",
+    "halve",
+    "hystart",
+    "fast_convergence",
+    "recovery",
+    "dupthresh",
+    "limited_transmit",
+    "avoid_repeat",
+    "partial_ack",
+    "recovery_exit",
+    "prr",
+    "tlp",
+    "undo",
+    "rtt_estimator",
+    "initial_rto",
+    "min_rto",
+    "max_rto",
+    "tick",
+    "pacing",
+    "max_burst",
+    "ack_ecn",
+    "ack_every",
+    "ack_bytes",
+    "ack_delay",
+    "ack_timer",
+    "quick_acks",
+    "dsack",
+];
+
+const MS: Duration = Duration::from_millis(1);
+/// RFC 1122 §4.2.3.2: an ACK must not be delayed by more.
+const MOST_ACK_DELAY: Duration = Duration::from_millis(500);
+
+/// Reads `[flow.model]`.
+pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
+    let Some((table, span)) = flow.table("model") else {
+        return TcpModel::default();
+    };
+    let what = format!("'model' of {}", flow.what);
+    let s = Section::open(table, span, what, &KEYS, flow.errors);
+    let bytes = |key, least, most| s.size_within(key, least, most);
+    let time = |key, least, most| s.time(key, least, most);
+    let second = 1000 * MS;
+    let model = TcpModel {
+        stack: s.choice("stack", &STACKS),
+        segment: bytes("segment", 1, 65_535),
+        header: bytes("header", 1, 1_000),
+        ack_size: bytes("ack_size", 1, 65_535),
+        handshake: s.flag("handshake"),
+        growth: s.choice("growth", &GROWTHS),
+        abc_limit: s.whole("abc_limit", 1, 1_000),
+        initial_window: s.whole("initial_window", 1, 100_000),
+        initial_ssthresh: s.queue("initial_ssthresh"),
+        window_limit: s.queue("window_limit"),
+        validate_window: s.flag("validate_window"),
+        idle_restart: s.choice("idle_restart", &IDLE_RESTARTS),
+        halve: s.choice("halve", &HALVES),
+        hystart: s.choice("hystart", &HYSTARTS),
+        fast_convergence: s.flag("fast_convergence"),
+        recovery: s.choice("recovery", &RECOVERIES),
+        dupthresh: s.whole("dupthresh", 1, 300),
+        limited_transmit: s.flag("limited_transmit"),
+        avoid_repeat: s.flag("avoid_repeat"),
+        partial_ack: s.choice("partial_ack", &PARTIAL_ACKS),
+        recovery_exit: s.choice("recovery_exit", &EXITS),
+        prr: s.flag("prr"),
+        tlp: s.flag("tlp"),
+        undo: s.flag("undo"),
+        rtt_estimator: s.choice("rtt_estimator", &ESTIMATORS),
+        initial_rto: time("initial_rto", MS, 60 * second),
+        min_rto: time("min_rto", MS, 60 * second),
+        max_rto: time("max_rto", second, 3_600 * second),
+        tick: time("tick", Duration::from_nanos(1), second),
+        pacing: s.choice("pacing", &PACINGS),
+        max_burst: s.whole("max_burst", 0, 100_000),
+        ack_ecn: s.flag("ack_ecn"),
+        ack_every: s.whole("ack_every", 1, 1_000),
+        ack_bytes: s.flag("ack_bytes"),
+        ack_delay: time("ack_delay", MS, MOST_ACK_DELAY),
+        ack_timer: s.choice("ack_timer", &ACK_TIMERS),
+        quick_acks: s.whole("quick_acks", 0, 1_000),
+        dsack: s.flag("dsack"),
+    };
+    check(&s, &model);
+    model
+}
+
+/// What contradicts itself.
+fn check(s: &Section<'_>, model: &TcpModel) {
+    if let (Some(min), Some(max)) = (model.min_rto, model.max_rto)
+        && min > max
+    {
+        s.error(
+            &s.span_of("min_rto"),
+            format!("'min_rto' ({min:?}) is above 'max_rto' ({max:?})"),
+        );
+    }
+    if model.pacing == Some(Pacing::Burst) && model.max_burst.unwrap_or(0) == 0 {
+        s.error(
+            &s.span_of("pacing"),
+            "pacing = \"burst\" needs 'max_burst', the segments that leave at once; add e.g. max_burst = 4",
+        );
+    }
+    for key in ["prr", "tlp", "undo"] {
+        let classic = matches!(
+            model.recovery,
+            Some(Recovery::Tahoe | Recovery::Reno | Recovery::NewReno)
+        );
+        if classic && s.has(key) && s.flag(key) == Some(true) {
+            s.error(
+                &s.span_of(key),
+                format!("'{key}' needs recovery = \"sack\" or \"rack\""),
+            );
+        }
+    }
 }
