@@ -48,6 +48,9 @@ pub enum LabError {
         /// The system's answer.
         source: io::Error,
     },
+    /// An emulated machine did not do its job; with what it last said.
+    #[error("{0}")]
+    Guest(String),
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,

@@ -21,6 +21,7 @@ pub mod live;
 pub mod netns;
 pub mod pcap;
 pub mod plan;
+pub mod slow;
 pub mod sniffer;
 pub mod tap;
 pub mod tcpinfo;

@@ -1,0 +1,223 @@
+//! What the CPU did: idle time, the time of single threads, and TCP's counters.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::error::LabError;
+
+/// A file of `/proc` that is read again and again.
+pub struct Watched {
+    file: File,
+    path: PathBuf,
+}
+
+impl Watched {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, LabError> {
+        let path = path.into();
+        let file =
+            File::open(&path).map_err(LabError::os(format!("cannot open {}", path.display())))?;
+        Ok(Self { file, path })
+    }
+
+    fn read(&self) -> Result<String, LabError> {
+        let mut buffer = [0_u8; 4096];
+        let length = self
+            .file
+            .read_at(&mut buffer, 0)
+            .map_err(LabError::os(format!("cannot read {}", self.path.display())))?;
+        Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+    }
+
+    fn malformed(&self) -> LabError {
+        LabError::os(format!("cannot read {}", self.path.display()))(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "not in the format that is known",
+        ))
+    }
+}
+
+/// Time that the CPU has been idle, from `/proc/uptime`.
+pub struct Idle(Watched);
+
+impl Idle {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn open() -> Result<Self, LabError> {
+        Watched::open("/proc/uptime").map(Self)
+    }
+
+    /// Nanoseconds, in steps of 10 ms.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn ns(&self) -> Result<u64, LabError> {
+        parse_idle(&self.0.read()?).ok_or_else(|| self.0.malformed())
+    }
+}
+
+/// "12.34 5.67": since boot, and idle.
+fn parse_idle(text: &str) -> Option<u64> {
+    let (seconds, hundredths) = text.split_whitespace().nth(1)?.split_once('.')?;
+    let hundredths = seconds.parse::<u64>().ok()? * 100 + hundredths.parse::<u64>().ok()?;
+    Some(hundredths * 10_000_000)
+}
+
+/// CPU time of a thread, from its `schedstat`.
+pub struct Busy(Watched);
+
+impl Busy {
+    /// Of a thread by its id.
+    ///
+    /// # Errors
+    /// There is no such thread, or the kernel lacks SCHED_INFO.
+    pub fn of(tid: u32) -> Result<Self, LabError> {
+        Watched::open(format!("/proc/{tid}/schedstat")).map(Self)
+    }
+
+    /// Of the calling thread.
+    ///
+    /// # Errors
+    /// The kernel lacks SCHED_INFO.
+    pub fn of_this_thread() -> Result<Self, LabError> {
+        let tid = nix::unistd::gettid().as_raw();
+        Self::of(u32::try_from(tid).unwrap_or_default())
+    }
+
+    /// Nanoseconds on the CPU.
+    ///
+    /// # Errors
+    /// The thread has ended.
+    pub fn ns(&self) -> Result<u64, LabError> {
+        let text = self.0.read()?;
+        text.split_whitespace()
+            .next()
+            .and_then(|field| field.parse().ok())
+            .ok_or_else(|| self.0.malformed())
+    }
+}
+
+/// The kernel thread that polls an interface.
+pub struct NapiThread {
+    tid: u32,
+}
+
+impl NapiThread {
+    /// Moves the polling of an interface from interrupt context into a thread,
+    /// so that its work can be told from that of others. The interface must
+    /// still be in the namespace in which `/sys` was mounted.
+    ///
+    /// # Errors
+    /// The kernel does not offer it, or started no such thread.
+    pub fn of(interface: &str) -> Result<Self, LabError> {
+        let path = format!("/sys/class/net/{interface}/threaded");
+        fs::write(&path, "1").map_err(LabError::os(format!("cannot set {path}")))?;
+        let prefix = format!("napi/{interface}-");
+        let tid = thread_named(&prefix)
+            .map_err(LabError::os("cannot list the threads of the kernel"))?
+            .ok_or_else(|| LabError::Scenario(format!("no thread polls {interface}")))?;
+        Ok(Self { tid })
+    }
+
+    /// Its CPU time.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn busy(&self) -> Result<Busy, LabError> {
+        Busy::of(self.tid)
+    }
+}
+
+fn thread_named(prefix: &str) -> io::Result<Option<u32>> {
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // A process that has ended since is not the one that is sought.
+        let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+        if comm.starts_with(prefix) {
+            return Ok(Some(tid));
+        }
+    }
+    Ok(None)
+}
+
+/// TCP's counters in a namespace.
+pub struct Counters(Watched);
+
+/// What they say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segments {
+    /// Sent, without those sent again.
+    pub out: u64,
+    /// Sent again.
+    pub retransmitted: u64,
+}
+
+impl Counters {
+    /// Of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// `/proc` is not mounted.
+    pub fn open() -> Result<Self, LabError> {
+        Watched::open("/proc/thread-self/net/snmp").map(Self)
+    }
+
+    /// Their values now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self) -> Result<Segments, LabError> {
+        parse_snmp(&self.0.read()?).ok_or_else(|| self.0.malformed())
+    }
+}
+
+/// A line "Tcp: NAME…" and a line "Tcp: VALUE…".
+fn parse_snmp(text: &str) -> Option<Segments> {
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let names = lines.next()?.split_whitespace();
+    let values: Vec<&str> = lines.next()?.split_whitespace().collect();
+    let mut segments = Segments {
+        out: u64::MAX,
+        retransmitted: u64::MAX,
+    };
+    for (name, value) in names.zip(values) {
+        match name {
+            "OutSegs" => segments.out = value.parse().ok()?,
+            "RetransSegs" => segments.retransmitted = value.parse().ok()?,
+            _ => {}
+        }
+    }
+    (segments.out != u64::MAX && segments.retransmitted != u64::MAX).then_some(segments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_files_are_read() {
+        assert_eq!(parse_idle("12.34 5.67\n"), Some(5_670_000_000));
+        assert_eq!(parse_idle("12.34\n"), None);
+        let snmp = "Udp: InDatagrams\nUdp: 1\n\
+            Tcp: MaxConn InSegs OutSegs RetransSegs\n\
+            Tcp: -1 7 8 9\n";
+        let segments = parse_snmp(snmp).unwrap();
+        assert_eq!((segments.out, segments.retransmitted), (8, 9));
+        assert_eq!(parse_snmp("Tcp: OutSegs\nTcp: 1\n"), None);
+    }
+
+    #[test]
+    fn this_kernel_has_what_is_read() {
+        assert!(Idle::open().unwrap().ns().is_ok());
+        assert!(Counters::open().unwrap().read().is_ok());
+    }
+}

@@ -1,0 +1,108 @@
+//! The program inside the emulated machine: its first and only process.
+
+mod cost;
+mod flow;
+mod hosts;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::termios::{SetArg, cfmakeraw, tcdrain, tcgetattr, tcsetattr};
+use serde::{Deserialize, Serialize};
+
+use super::image::{JOB_PATH, TOOL_DIRECTORY};
+use super::record::{Job, Record};
+use crate::error::LabError;
+
+/// The serial line on which the answer leaves.
+const ANSWER_LINE: &str = "/dev/ttyS1";
+
+/// What the host finds on the serial line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Answer {
+    /// The job is done.
+    Done(Record),
+    /// It could not be done, and why.
+    Failed(String),
+}
+
+/// Whether this process is the first of an emulated machine: that, and nothing
+/// else, is when [`main`] may be called.
+#[must_use]
+pub fn is_guest() -> bool {
+    std::process::id() == 1 && Path::new(JOB_PATH).is_file()
+}
+
+/// Does the job and turns the machine off.
+///
+/// # Errors
+/// The machine cannot be turned off, or the answer cannot be written; the host
+/// then finds no answer, and the last lines of the console.
+pub fn main() -> Result<(), LabError> {
+    let answer = match prepare().and_then(|job| carry_out(&job)) {
+        Ok(record) => Answer::Done(record),
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    write_answer(&answer)?;
+    // With `-no-reboot` QEMU ends.
+    match reboot(RebootMode::RB_AUTOBOOT) {
+        Ok(never) => match never {},
+        Err(errno) => Err(LabError::errno("cannot turn the machine off")(errno)),
+    }
+}
+
+fn prepare() -> Result<Job, LabError> {
+    for (kind, target) in [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/run"),
+        ("tmpfs", "/tmp"),
+    ] {
+        let none: Option<&str> = None;
+        match mount(Some(kind), target, Some(kind), MsFlags::empty(), none) {
+            // The kernel has mounted /dev itself.
+            Ok(()) | Err(nix::Error::EBUSY) => {}
+            Err(errno) => return Err(LabError::errno(format!("cannot mount {target}"))(errno)),
+        }
+    }
+    // SAFETY: no other thread exists yet that could read the environment.
+    unsafe { std::env::set_var("PATH", TOOL_DIRECTORY) };
+    let text = fs::read_to_string(JOB_PATH).map_err(LabError::os("cannot read the job"))?;
+    serde_json::from_str(&text)
+        .map_err(|error| LabError::Scenario(format!("the job cannot be read: {error}")))
+}
+
+fn carry_out(job: &Job) -> Result<Record, LabError> {
+    let hosts = hosts::Hosts::build(job)?;
+    let samples = flow::run(job, &hosts)?;
+    let name = nix::sys::utsname::uname().map_err(LabError::errno("cannot name the kernel"))?;
+    Ok(Record {
+        kernel: format!(
+            "{} {}",
+            name.sysname().to_string_lossy(),
+            name.release().to_string_lossy()
+        ),
+        samples,
+    })
+}
+
+fn write_answer(answer: &Answer) -> Result<(), LabError> {
+    let os = || LabError::os(format!("cannot write to {ANSWER_LINE}"));
+    let errno = || LabError::errno(format!("cannot set {ANSWER_LINE}"));
+    let text = serde_json::to_string(answer)
+        .map_err(|error| LabError::Scenario(format!("the answer cannot be written: {error}")))?;
+    let mut line: File = OpenOptions::new()
+        .write(true)
+        .open(ANSWER_LINE)
+        .map_err(os())?;
+    let mut settings = tcgetattr(&line).map_err(errno())?;
+    cfmakeraw(&mut settings);
+    tcsetattr(&line, SetArg::TCSANOW, &settings).map_err(errno())?;
+    line.write_all(text.as_bytes()).map_err(os())?;
+    tcdrain(&line).map_err(errno())
+}

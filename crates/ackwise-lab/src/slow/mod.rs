@@ -1,0 +1,29 @@
+//! The slow device: the kernel in an emulated machine whose CPU runs a fixed
+//! number of instructions a second.
+//!
+//! A CPU that is the bottleneck is what Statkus 2021 measures, and what neither
+//! virtual time (CPU costs nothing) nor a busy host (CPU costs what it likes)
+//! can show. Here QEMU interprets the machine (TCG, no KVM) and its clock *is*
+//! the count of instructions (`-icount`): one instruction lasts 2^shift ns, idle
+//! time is skipped, devices and random numbers take no input from the host. So
+//! the speed of the CPU is a number in the [`Machine`], and a [`Record`] is
+//! the same on every host and under any load.
+//!
+//! ```text
+//!   one guest, one CPU, no offloads
+//!   ┌ namespace `sender` ┐                     ┌ namespace `receiver` ┐
+//!   │ write() ─ TCP ─ e1000 ──── QEMU's hub ──── e1000 ─ TCP ─ read()  │
+//!   └────────────────────┘                     └──────────────────────┘
+//! ```
+//!
+//! Both hosts share that CPU. What each of them spends is told apart by where
+//! the kernel does the work: the application's thread, and the NAPI thread of
+//! its interface.
+
+pub mod guest;
+mod image;
+mod qemu;
+mod record;
+
+pub use qemu::{Machine, run};
+pub use record::{Job, Record, Sample, Span};

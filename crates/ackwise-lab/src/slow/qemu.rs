@@ -1,0 +1,227 @@
+//! Starts the emulated machine, waits for it, and reads what it wrote.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::guest::Answer;
+use super::image;
+use super::record::{Job, Record};
+use crate::error::LabError;
+
+const QEMU: &str = "qemu-system-x86_64";
+/// How often we look whether the guest has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Lines of the console that an error shows.
+const CONSOLE_LINES: usize = 15;
+
+/// The emulated machine.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// A bzImage, as `kernel/build x86_64` makes it.
+    pub kernel: PathBuf,
+    /// The program that runs as `/init` and calls [`super::guest::main`].
+    pub init: PathBuf,
+    /// First arguments of that program.
+    pub init_args: Vec<String>,
+    /// An instruction lasts 2^shift ns: 0 is 1000 MIPS, 3 is 125.
+    pub shift: u8,
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// Real time after which the guest is given up.
+    pub patience: Duration,
+}
+
+impl Machine {
+    /// A machine with 256 MiB, given up after ten minutes.
+    #[must_use]
+    pub fn new(kernel: impl Into<PathBuf>, init: impl Into<PathBuf>, shift: u8) -> Self {
+        Self {
+            kernel: kernel.into(),
+            init: init.into(),
+            init_args: Vec::new(),
+            shift,
+            memory_mib: 256,
+            patience: Duration::from_secs(600),
+        }
+    }
+
+    /// Millions of instructions a second.
+    #[must_use]
+    pub fn mips(&self) -> f64 {
+        1000.0 / f64::from(1_u32 << self.shift.min(31))
+    }
+}
+
+/// Boots the machine, lets it do its job, and returns what it reported. It is
+/// killed when `cancel` is set.
+///
+/// # Errors
+/// QEMU or a tool is not installed, the kernel is not there, the guest failed
+/// or did not end in time: with the last lines of its console.
+pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, LabError> {
+    if !machine.kernel.is_file() {
+        return Err(LabError::Missing {
+            what: format!("there is no kernel at {}", machine.kernel.display()),
+            mend: "build it: kernel/build x86_64".to_owned(),
+        });
+    }
+    let directory =
+        tempfile::tempdir().map_err(LabError::os("cannot make a temporary directory"))?;
+    let directory = directory.path();
+    let job = serde_json::to_string(job)
+        .map_err(|error| LabError::Scenario(format!("the job cannot be written: {error}")))?;
+    let initramfs = directory.join("initramfs");
+    fs::write(&initramfs, image::build(&machine.init, &job)?).map_err(LabError::os(format!(
+        "cannot write {}",
+        initramfs.display()
+    )))?;
+    let log = directory.join("qemu.log");
+    let log_file =
+        File::create(&log).map_err(LabError::os(format!("cannot write {}", log.display())))?;
+    let child = Command::new(QEMU)
+        .args(arguments(machine, directory))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log_file)
+        .spawn()
+        .map_err(not_started)?;
+    let mut child = Guest(child);
+    let ended = child.wait(machine.patience, cancel);
+    let console = fs::read(directory.join("console")).unwrap_or_default();
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    let failed = |why: String| {
+        LabError::Guest(format!(
+            "{why}\n{}{}",
+            said,
+            last_lines(&String::from_utf8_lossy(&console))
+        ))
+    };
+    match ended? {
+        Ended::Exited => {}
+        Ended::Late => {
+            return Err(failed(format!(
+                "the emulated machine did not end within {} s",
+                machine.patience.as_secs()
+            )));
+        }
+    }
+    let answer = fs::read(directory.join("answer")).unwrap_or_default();
+    match serde_json::from_slice(&answer) {
+        Ok(Answer::Done(record)) => Ok(record),
+        Ok(Answer::Failed(why)) => Err(failed(format!("in the emulated machine: {why}"))),
+        Err(error) => Err(failed(format!(
+            "the emulated machine ended without an answer ({error})"
+        ))),
+    }
+}
+
+fn not_started(error: io::Error) -> LabError {
+    if error.kind() == io::ErrorKind::NotFound {
+        return LabError::Missing {
+            what: format!("`{QEMU}` is not installed; the slow device is emulated with it"),
+            mend: "run scripts/setup, or install qemu-system-x86".to_owned(),
+        };
+    }
+    LabError::os(format!("cannot start `{QEMU}`"))(error)
+}
+
+/// The command line. Everything that could let the host's time or chance in is
+/// fixed: the clock counts instructions, the calendar runs on it, and the
+/// random numbers of devices and CPU come from one seed.
+fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
+    let file = |name: &str| format!("file:{}", directory.join(name).display());
+    let mut append = "console=ttyS0 quiet panic=-1 reboot=k tsc=reliable init=/init".to_owned();
+    if !machine.init_args.is_empty() {
+        append = format!("{append} -- {}", machine.init_args.join(" "));
+    }
+    let mut arguments: Vec<String> = [
+        "-nodefaults",
+        "-no-user-config",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-machine",
+        "pc,accel=tcg,usb=off,hpet=off",
+        "-cpu",
+        "qemu64,-rdrand,-rdseed",
+        "-smp",
+        "1",
+        "-seed",
+        "1",
+        "-rtc",
+        "base=2026-01-01T00:00:00,clock=vm",
+    ]
+    .map(str::to_owned)
+    .into();
+    let pairs = [
+        ("-m", format!("{}M", machine.memory_mib)),
+        (
+            "-icount",
+            format!("shift={},align=off,sleep=off", machine.shift),
+        ),
+        ("-kernel", machine.kernel.display().to_string()),
+        ("-initrd", directory.join("initramfs").display().to_string()),
+        ("-append", append),
+        ("-serial", file("console")),
+        ("-serial", file("answer")),
+    ];
+    for (option, value) in pairs {
+        arguments.extend([option.to_owned(), value]);
+    }
+    for end in 0..2 {
+        arguments.extend([
+            "-netdev".to_owned(),
+            format!("hubport,id=port{end},hubid=0"),
+            "-device".to_owned(),
+            format!("e1000,netdev=port{end},mac=02:00:00:00:00:0{end},romfile="),
+        ]);
+    }
+    arguments
+}
+
+enum Ended {
+    Exited,
+    Late,
+}
+
+/// A running QEMU; killed on drop.
+struct Guest(Child);
+
+impl Guest {
+    fn wait(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<Ended, LabError> {
+        let started = Instant::now();
+        loop {
+            let status = self
+                .0
+                .try_wait()
+                .map_err(LabError::os(format!("cannot wait for `{QEMU}`")))?;
+            if status.is_some() {
+                return Ok(Ended::Exited);
+            }
+            if cancel.load(Ordering::Relaxed) {
+                return Err(LabError::Cancelled);
+            }
+            if started.elapsed() > patience {
+                return Ok(Ended::Late);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Both fail only if it has ended, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn last_lines(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}

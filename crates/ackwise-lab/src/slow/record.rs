@@ -1,0 +1,179 @@
+//! What the host asks of a guest, and what it gets back.
+
+use serde::{Deserialize, Serialize};
+
+/// What a guest does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// How long the sender writes, in the guest's time.
+    pub duration_ms: u64,
+    /// The rate at which the application writes; as fast as it can if `None`.
+    pub write_bps: Option<u64>,
+    /// Congestion control of the sender.
+    pub cc: String,
+    /// Time between two samples.
+    pub sample_ms: u64,
+    /// Kernel parameters of the sender's namespace.
+    pub sender_sysctls: Vec<(String, String)>,
+    /// Kernel parameters of the receiver's namespace, the policy among them.
+    pub receiver_sysctls: Vec<(String, String)>,
+}
+
+/// What a guest reports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// `uname -sr` in the guest.
+    pub kernel: String,
+    /// State at equal steps from the start of the flow to its end.
+    pub samples: Vec<Sample>,
+}
+
+/// Where things stand at one moment; counters run from the start of the guest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Time since the flow began, ns.
+    pub at_ns: u64,
+    /// Bytes that the receiving application has read.
+    pub bytes: u64,
+    /// Segments that the sender sent, retransmissions included.
+    pub data_segments: u64,
+    /// Segments that the receiver sent: its ACKs.
+    pub acks: u64,
+    /// Segments that the sender sent again.
+    pub retransmits: u64,
+    /// Time that the CPU was idle, ns (in steps of 10 ms).
+    pub idle_ns: u64,
+    /// CPU time of the sending host: its application and its interface.
+    pub sender_ns: u64,
+    /// The same of the receiving host.
+    pub receiver_ns: u64,
+    /// The sender's smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// The sender's congestion window, segments.
+    pub cwnd: u32,
+    /// The sender's slow-start threshold, segments; 0 while it has none.
+    pub ssthresh: u32,
+}
+
+/// What happened between two samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Length, ns.
+    pub ns: u64,
+    /// Bytes that the receiving application read.
+    pub bytes: u64,
+    /// Segments that the sender sent.
+    pub data_segments: u64,
+    /// ACKs.
+    pub acks: u64,
+    /// Retransmissions.
+    pub retransmits: u64,
+    /// Time that the CPU worked, ns.
+    pub busy_ns: u64,
+    /// CPU time of the sending host, ns.
+    pub sender_ns: u64,
+    /// CPU time of the receiving host, ns.
+    pub receiver_ns: u64,
+}
+
+impl Record {
+    /// What happened between two moments of the flow (nearest samples at or
+    /// after them; to the last sample if `to_ns` lies behind it). `None` if
+    /// they are not two different samples.
+    #[must_use]
+    pub fn span(&self, from_ns: u64, to_ns: u64) -> Option<Span> {
+        let last = self.samples.last()?;
+        let at = |ns: u64| self.samples.iter().find(|sample| sample.at_ns >= ns);
+        let (a, b) = (at(from_ns)?, at(to_ns).unwrap_or(last));
+        let ns = b.at_ns.checked_sub(a.at_ns).filter(|&ns| ns > 0)?;
+        Some(Span {
+            ns,
+            bytes: b.bytes.saturating_sub(a.bytes),
+            data_segments: b.data_segments.saturating_sub(a.data_segments),
+            acks: b.acks.saturating_sub(a.acks),
+            retransmits: b.retransmits.saturating_sub(a.retransmits),
+            busy_ns: ns.saturating_sub(b.idle_ns.saturating_sub(a.idle_ns)),
+            sender_ns: b.sender_ns.saturating_sub(a.sender_ns),
+            receiver_ns: b.receiver_ns.saturating_sub(a.receiver_ns),
+        })
+    }
+}
+
+impl Span {
+    /// Bits that the receiving application read, a second.
+    #[must_use]
+    pub fn goodput_bps(&self) -> f64 {
+        self.bytes as f64 * 8e9 / self.ns as f64
+    }
+
+    /// Share of the time that the CPU worked, 0…1.
+    #[must_use]
+    pub fn load(&self) -> f64 {
+        self.busy_ns as f64 / self.ns as f64
+    }
+
+    /// Segments of data for each ACK; `None` without ACKs.
+    #[must_use]
+    pub fn segments_per_ack(&self) -> Option<f64> {
+        (self.acks > 0).then(|| self.data_segments as f64 / self.acks as f64)
+    }
+
+    /// Guest instructions for each megabyte (10⁶ B) delivered, of CPU time
+    /// `ns` on a machine of that `shift`; `None` if nothing was delivered.
+    #[must_use]
+    pub fn instructions_per_mb(&self, ns: u64, shift: u8) -> Option<f64> {
+        let instructions = ns as f64 / f64::from(1_u32 << shift.min(31));
+        (self.bytes > 0).then(|| instructions * 1e6 / self.bytes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Record {
+        let sample = |at_ms: u64, bytes: u64, idle_ms: u64| Sample {
+            at_ns: at_ms * 1_000_000,
+            bytes,
+            data_segments: bytes / 1000,
+            acks: bytes / 2000,
+            idle_ns: idle_ms * 1_000_000,
+            ..Sample::default()
+        };
+        Record {
+            kernel: String::new(),
+            samples: vec![
+                sample(0, 0, 50),
+                sample(500, 1_000_000, 50),
+                sample(1000, 4_000_000, 300),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_span_is_what_lies_between() {
+        let span = record().span(400_000_000, u64::MAX).unwrap();
+        assert_eq!(
+            (span.ns, span.bytes, span.busy_ns),
+            (500_000_000, 3_000_000, 250_000_000)
+        );
+        assert_eq!(span.goodput_bps(), 48e6);
+        assert_eq!(span.load(), 0.5);
+        assert_eq!(span.segments_per_ack(), Some(2.0));
+        // 250 ms at 8 ns an instruction, for 3 MB.
+        let per_mb = span.instructions_per_mb(span.busy_ns, 3).unwrap();
+        assert!((per_mb - 31_250_000.0 / 3.0).abs() < 1e-3, "{per_mb}");
+    }
+
+    #[test]
+    fn no_span_without_two_samples() {
+        assert_eq!(record().span(500_000_000, 500_000_000), None);
+        assert_eq!(record().span(2_000_000_000, u64::MAX), None);
+        let empty = Record {
+            kernel: String::new(),
+            samples: Vec::new(),
+        };
+        assert_eq!(empty.span(0, 1), None);
+    }
+}
