@@ -7,6 +7,8 @@ use std::sync::Arc;
 use ackwise_net::{LinkConfig, Probability, QueueLimit, Reorder, Rng};
 use ackwise_scenario::{self as scenario, Direction, NodeKind, Scenario, SocketOptions};
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::nanos;
 use crate::command::{self, ip_batch};
 use crate::error::LabError;
@@ -24,7 +26,7 @@ const TAP_QUEUE: u32 = 20_000;
 const BRIDGE: &str = "bridge";
 
 /// How the links of a run are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Shaper {
     /// `netem` and `tbf` where the kernel has both, else [`Shaper::Emulator`].
     #[default]
@@ -307,7 +309,7 @@ fn flow_parameters(options: &SocketOptions, set: &mut impl FnMut(&str, &str)) {
 pub fn emulated(direction: &Direction, seed: u64, stream: u64) -> LinkConfig {
     LinkConfig {
         rate_bps: direction.rate_bps,
-        queue: match direction.queue {
+        queue: match direction.queue.as_ref().map(|queue| queue.limit) {
             Some(scenario::QueueLimit::Packets(packets)) => QueueLimit::Packets(packets as usize),
             Some(scenario::QueueLimit::Bytes(bytes)) => QueueLimit::Bytes(bytes),
             None => QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
@@ -350,7 +352,7 @@ fn netem_commands(device: &str, direction: &Direction) -> Vec<Vec<String>> {
         commands.push(words(format!(
             "qdisc add dev {device} parent 1:1 handle 2: tbf rate {rate}bit burst 1600 limit 100000000"
         )));
-        commands.push(words(match direction.queue {
+        commands.push(words(match direction.queue.as_ref().map(|queue| queue.limit) {
             Some(scenario::QueueLimit::Bytes(bytes)) => {
                 format!("qdisc add dev {device} parent 2:1 handle 3: bfifo limit {bytes}")
             }
@@ -404,7 +406,9 @@ mod tests {
             rate_bps: Some(200_000),
             delay: Duration::from_millis(20),
             loss: 0.01,
-            queue: Some(scenario::QueueLimit::Packets(100)),
+            queue: Some(scenario::Queue::drop_tail(scenario::QueueLimit::Packets(
+                100,
+            ))),
             ..Direction::default()
         };
         let lines: Vec<String> = netem_commands("wan", &direction)
@@ -429,7 +433,9 @@ mod tests {
             delay: Duration::from_millis(20),
             jitter: Duration::from_micros(7),
             loss: 0.25,
-            queue: Some(scenario::QueueLimit::Bytes(5000)),
+            queue: Some(scenario::Queue::drop_tail(scenario::QueueLimit::Bytes(
+                5000,
+            ))),
             ..Direction::default()
         };
         let config = emulated(&direction, 1, 2);

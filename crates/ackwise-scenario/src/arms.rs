@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::build::{MAX_HOLD, NANOSECOND, WEEK};
 use crate::diagnostic::suggest;
 use crate::links::{check_node, path, unique};
-use crate::model::{Arm, Flow, Link, Node, Placement, Position, Setting, SettingValue, Span};
+use crate::model::{Arm, Flow, Home, Link, Node, Placement, Position, Setting, SettingValue, Span};
 use crate::section::{Section, Word};
 use crate::tree::{Entry, Kind, Table, Value};
 
@@ -15,7 +15,9 @@ pub(crate) const BASELINE: &str = "baseline";
 /// More arms than this are a slip of the hand.
 const MOST_ARMS: usize = 1000;
 
-const PLACE_KEYS: [&str; 6] = ["policy", "at", "link", "position", "set", "hold"];
+const PLACE_KEYS: [&str; 7] = ["policy", "at", "link", "position", "home", "set", "hold"];
+
+const HOMES: [(&str, Home); 2] = [("datapath", Home::Datapath), ("stack", Home::Stack)];
 
 const POSITIONS: [(&str, Position); 3] = [
     ("receiver", Position::Receiver),
@@ -216,6 +218,13 @@ fn placement(
         check_interface(section, node, link, network);
     }
     let position = position(section, node.as_ref(), network);
+    let home = section.choice("home", &HOMES).unwrap_or_default();
+    if home == Home::Stack && position != Position::Receiver && node.is_some() {
+        section.error(
+            &section.span_of("home"),
+            "home = \"stack\" is the rule of a receiver: 'at' is a node that a flow leads to",
+        );
+    }
     let hold = section.time("hold", Duration::ZERO, WEEK);
     if let Some(hold) = hold.filter(|hold| !(NANOSECOND..=MAX_HOLD).contains(hold)) {
         let message = if hold.is_zero() {
@@ -239,6 +248,7 @@ fn placement(
         node: node?.text,
         link: link?.text,
         position,
+        home,
         set,
         hold,
     })

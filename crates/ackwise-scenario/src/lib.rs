@@ -20,6 +20,8 @@ mod glob;
 mod links;
 mod load;
 pub mod model;
+mod queue_keys;
+pub mod queues;
 pub mod record;
 mod runs;
 mod section;
@@ -31,9 +33,10 @@ mod units;
 pub use diagnostic::{Diagnostic, Diagnostics, ScenarioError};
 pub use glob::matches as glob_matches;
 pub use model::{
-    Agree, App, Arm, Direction, Expect, Flow, IpVersion, Link, Node, NodeKind, Placement, Position,
-    QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue, SocketOptions,
-    Source, Span, Sweep, Vary,
+    Agree, App, Arm, Direction, Expect, Flow, Home, IpVersion, Link, Node, NodeKind, Placement,
+    Position, QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue,
+    SocketOptions, Source, Span, Sweep, Vary,
 };
+pub use queues::Queue;
 pub use runs::Filter;
 pub use tcp_model::TcpModel;

@@ -3,11 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::build::{NANOSECOND, holds_a_packet};
+use crate::build::NANOSECOND;
 use crate::diagnostic::suggest;
 use crate::model::{Direction, Link, Node, NodeKind, Reorder, Span};
+use crate::queue_keys::{self, Context};
 use crate::section::{Section, Word};
-use crate::tree::{Kind, Table};
+use crate::tree::{Kind, Table, Value};
+
+/// Bytes of an Ethernet header, which count against the rate of a link.
+const ETHERNET: u32 = 14;
 
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
@@ -131,9 +135,10 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
     if !top.has("link") {
         top.error(&(0..0), "there are no links; add [[link]] tables");
     }
+    let flows = names(top, "flow");
     for (table, span) in top.tables("link") {
         let known = [
-            "name", "between", "both", "forward", "reverse", "offload", "mtu",
+            "name", "between", "both", "forward", "reverse", "offload", "mtu", "header",
         ];
         let mut section = Section::open_unchecked(table, span, "a link", top.errors);
         let name = section.required_name("\"wan\"");
@@ -144,12 +149,14 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
         section.only(&known);
         let between = ends(&section, nodes);
         let mtu = section.whole("mtu", 576, 65535).unwrap_or(1500);
+        let context = Context { mtu, flows: &flows };
         let mut forward = Direction::default();
-        direction(&section, "both", &mut forward, mtu);
+        direction(&section, "both", &mut forward, &context);
         let mut reverse = forward.clone();
-        direction(&section, "forward", &mut forward, mtu);
-        direction(&section, "reverse", &mut reverse, mtu);
+        direction(&section, "forward", &mut forward, &context);
+        direction(&section, "reverse", &mut reverse, &context);
         let offload = section.flag("offload").unwrap_or(false);
+        let header = section.whole("header", 0, 256).unwrap_or(ETHERNET);
         let (Some(name), Some(between)) = (name, between) else {
             continue;
         };
@@ -160,6 +167,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
             reverse,
             offload,
             mtu,
+            header,
         });
     }
     for (table, span) in top.tables("node") {
@@ -175,6 +183,18 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
         }
     }
     links
+}
+
+/// The names in a list of tables, whatever else is wrong with them.
+fn names(top: &Section<'_>, key: &str) -> Vec<String> {
+    let Some(Kind::Array(items)) = top.value(key).map(|value| &value.kind) else {
+        return Vec::new();
+    };
+    let name = |item: &Value| match &item.kind {
+        Kind::Table(table) => table.get("name").and_then(Value::plain),
+        _ => None,
+    };
+    items.iter().filter_map(name).collect()
 }
 
 fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
@@ -229,19 +249,12 @@ fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
 }
 
 /// Refines `direction` by what stands under `key`.
-fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, mtu: u32) {
+fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: &Context<'_>) {
     let Some((table, span)) = link.table(key) else {
         return;
     };
-    let known = [
-        "rate",
-        "delay",
-        "jitter",
-        "loss",
-        "duplicate",
-        "reorder",
-        "queue",
-    ];
+    let mut known = vec!["rate", "delay", "jitter", "loss", "duplicate", "reorder"];
+    known.extend(queue_keys::KEYS);
     let what = format!("'{key}' of {}", link.what);
     let section = Section::open(table, span, what, &known, link.errors);
     if let Some(rate) = section.rate("rate") {
@@ -268,21 +281,7 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, mtu: u32)
     if let Some((table, span)) = section.table("reorder") {
         direction.reorder = reorder(&section, table, span);
     }
-    if let Some(queue) = section.queue("queue") {
-        if !holds_a_packet(queue, mtu) {
-            section.error(
-                &section.span_of("queue"),
-                format!("this queue cannot hold a single packet of {mtu} bytes"),
-            );
-        }
-        if direction.rate_bps.is_none() {
-            section.error(
-                &section.span_of("queue"),
-                "a queue fills only before a rate; add 'rate' or remove 'queue'",
-            );
-        }
-        direction.queue = Some(queue);
-    }
+    queue_keys::refine(&section, direction, context);
 }
 
 fn reorder(direction: &Section<'_>, table: &Table, span: &Span) -> Option<Reorder> {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::queues::{Mux, Police, Queue, Reconstruct, Shape};
 use crate::record::Metric;
 use crate::tcp_model::TcpModel;
 
@@ -91,6 +92,9 @@ pub struct Link {
     pub offload: bool,
     /// Largest IP packet, bytes.
     pub mtu: u32,
+    /// Bytes that the link adds to each packet, and that count against its rate
+    /// and its queue; the 14 of Ethernet, unless the engine is to do otherwise.
+    pub header: u32,
 }
 
 /// One direction of a link. All defaults: a plain veth, as fast as the CPU.
@@ -108,8 +112,16 @@ pub struct Direction {
     pub duplicate: f64,
     /// Packets that are overtaken by later ones.
     pub reorder: Option<Reorder>,
-    /// Limit of the drop-tail queue before the link; the engine's default if `None`.
-    pub queue: Option<QueueLimit>,
+    /// The queue before the link; the engine's default if `None`.
+    pub queue: Option<Queue>,
+    /// Drops what exceeds, before the queue.
+    pub police: Option<Police>,
+    /// Delays what exceeds, behind the policer.
+    pub shape: Option<Shape>,
+    /// Bundles packets, before the queue.
+    pub mux: Option<Mux>,
+    /// Fills stretches of ACKs at the far end.
+    pub reconstruct: Option<Reconstruct>,
 }
 
 impl Direction {
@@ -293,10 +305,22 @@ pub struct Placement {
     pub link: String,
     /// Where that is, seen from the flows.
     pub position: Position,
+    /// What it is there.
+    pub home: Home,
     /// Parameters of the policy, in file order; the engine checks them.
     pub set: Vec<Setting>,
     /// Longest time an ACK may be withheld; the datapath's default if `None`.
     pub hold: Option<Duration>,
+}
+
+/// What a policy is at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Home {
+    /// A thinner at the interface: it withholds ACKs that the stack made.
+    #[default]
+    Datapath,
+    /// The receiver's own rule of when to acknowledge, inside its TCP.
+    Stack,
 }
 
 /// Where a datapath stands, seen from the flows that it thins.

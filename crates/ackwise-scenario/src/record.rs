@@ -170,6 +170,10 @@ pub struct Traffic {
     /// How many ACKs newly acknowledged how many segments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<Vec<StretchBin>>,
+    /// Jain's index of the flows' goodputs, (Σx)² / (n·Σx²): 1 if all get the same
+    /// (in totals of several flows).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
     /// Retransmission timeouts at the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<u64>,
@@ -416,6 +420,21 @@ pub struct QueueRecord {
     pub drops: u64,
     /// Packets marked CE instead.
     pub marks: u64,
+    /// Of `drops`, those that RED chose before it was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub early_drops: u64,
+    /// ACKs that a filter removed for newer ones; not among `drops`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filtered: Option<u64>,
+    /// Packets that a policer or shaper dropped before the queue; not among `drops`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policed: Option<u64>,
+    /// ACKs that were made at the far end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconstructed: Option<u64>,
+    /// The multiplexer before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mux: Option<MuxRecord>,
     /// Packets lost, as the scenario asked, not for want of room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub losses: Option<u64>,
@@ -425,6 +444,24 @@ pub struct QueueRecord {
     /// Length at that time, packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub length_packets: Vec<f64>,
+}
+
+/// A multiplexer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MuxRecord {
+    /// Bundles that left.
+    pub bundles: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Bytes of the packets by themselves.
+    pub native_bytes: u64,
+    /// Bytes of the bundles.
+    pub bundle_bytes: u64,
+    /// Mean time that a packet waited, µs.
+    pub wait_mean_us: f64,
+    /// The longest, µs.
+    pub wait_max_us: f64,
 }
 
 /// A node and what it cost.

@@ -302,9 +302,7 @@ impl<'a> Section<'a> {
     /// A size within limits, in bytes.
     pub fn size_within(&self, key: &str, min: u32, max: u32) -> Option<u32> {
         let size = self.size(key)?;
-        let fit = u32::try_from(size)
-            .ok()
-            .filter(|n| (min..=max).contains(n));
+        let fit = u32::try_from(size).ok().filter(|n| (min..=max).contains(n));
         if fit.is_none() {
             self.error(
                 &self.span_of(key),

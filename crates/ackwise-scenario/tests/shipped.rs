@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ackwise_scenario::{Filter, NodeKind, Position, QueueLimit, Scenario, SettingValue};
+use ackwise_scenario::{Filter, NodeKind, Position, Queue, QueueLimit, Scenario, SettingValue};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios")
@@ -70,7 +70,8 @@ fn asymmetric_is_the_demo_of_the_readme() {
         link.forward.delay + link.reverse.delay,
         Duration::from_millis(40)
     );
-    assert_eq!(link.reverse.queue, Some(QueueLimit::Bytes(128 * 1024)));
+    let queue = Queue::drop_tail(QueueLimit::Bytes(128 * 1024));
+    assert_eq!(link.reverse.queue, Some(queue));
     assert!(!link.offload);
     let place = &scenario.arms[4].placements[0];
     assert_eq!(place.policy, "every-n");

@@ -10,6 +10,7 @@ use ackwise_scenario::record::{
 };
 use ackwise_scenario::{App, RunSpec, Scenario};
 
+use super::Clock;
 use super::sampler::{Sample, Seen};
 use crate::clock::seconds;
 use crate::count::{FlowCount, WireCounter};
@@ -103,6 +104,7 @@ pub(super) struct Measured<'a> {
     pub scenario: &'a Scenario,
     pub spec: &'a RunSpec,
     pub shaper: Shaper,
+    pub clock: Clock,
     pub paths: Vec<FlowPaths>,
     pub wired: Vec<Wired>,
     pub outcomes: Vec<Outcome>,
@@ -115,7 +117,7 @@ pub(super) struct Measured<'a> {
 }
 
 /// A run's record, and what the report says of all runs together.
-pub(super) struct Done {
+pub(crate) struct Done {
     pub run: Run,
     pub lateness: Histogram,
     pub link_emulator: Option<String>,
@@ -124,7 +126,7 @@ pub(super) struct Done {
 }
 
 /// The record of a run that could not be made.
-pub(super) fn failed(spec: &RunSpec, error: &LabError) -> Run {
+pub(crate) fn failed(spec: &RunSpec, error: &LabError) -> Run {
     Run {
         errors: vec![error.to_string()],
         ..empty(spec)
@@ -364,6 +366,7 @@ impl<'a> Part<'a> {
             segments_per_ack: (acks.total() > 0)
                 .then(|| data_segments as f64 / acks.total() as f64),
             stretch: Some(self.stretch()),
+            jain: None,
             timeouts: self.timeouts(),
             completion: self.completion(),
             content: self.content(),
@@ -578,6 +581,7 @@ fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
                     .iter()
                     .map(|&(_, length)| f64::from(length))
                     .collect(),
+                ..QueueRecord::default()
             });
         }
     }
@@ -585,6 +589,9 @@ fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
 }
 
 fn nodes(measured: &Measured<'_>) -> Vec<NodeRecord> {
+    if measured.clock == Clock::Virtual {
+        return Vec::new();
+    }
     let scenario = measured.scenario;
     let mut nodes: Vec<NodeRecord> = scenario
         .nodes
@@ -639,7 +646,11 @@ fn link_emulator(measured: &Measured<'_>) -> Option<String> {
 }
 
 fn notes(measured: &Measured<'_>) -> Vec<String> {
-    let mut notes = vec![
+    let mut notes = vec![if measured.clock == Clock::Virtual {
+        "Time is virtual: computing takes none, so nothing is said of CPU time, and nothing \
+         depends on the host."
+            .to_owned()
+    } else {
         "CPU of a node: `cpu_process_s` is the user and system time of its traffic threads or \
          iperf3, without the time that producing and hashing the contents takes; sending runs \
          through the stack and the datapath on this time. `cpu_stack_s` is what the emulator's \
@@ -647,8 +658,8 @@ fn notes(measured: &Measured<'_>) -> Vec<String> {
          forwarding and sending of ACKs run there, the device itself included, and what it passes on to neighbours over veth. Where all links are \
          plain veth, it is the softirq time of the whole machine instead, for all nodes together \
          and to the clock tick; anything else that the machine did is in it."
-            .to_owned(),
-    ];
+            .to_owned()
+    }];
     let emulated: Vec<&Emulated> = measured
         .wired
         .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ackwise_scenario::record::Environment;
-use ackwise_scenario::{App, Scenario};
+use ackwise_scenario::{App, Home, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -67,6 +67,14 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
             "modprobe tun, or run in a container that has the device",
         ));
     }
+    if let Some(link) = scenario.links.iter().find(|link| link.header != 14) {
+        return Err(LabError::Scenario(format!(
+            "link `{}` has header = {}, and a real interface has the 14 bytes of Ethernet; \
+             leave it out, or use `--on sim`",
+            link.name, link.header
+        )));
+    }
+    check_means(scenario)?;
     check_congestion_control(scenario)?;
     if scenario.flows.iter().any(|flow| flow.socket.mptcp)
         && !Path::new("/proc/sys/net/mptcp/enabled").exists()
@@ -76,12 +84,40 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
             "use a kernel with CONFIG_MPTCP",
         ));
     }
-    for arm in &scenario.arms {
-        for placement in &arm.placements {
-            datapath::check(scenario, placement)?;
+    check_placements(scenario)
+}
+
+/// Whether the datapath has the policies of all arms.
+pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
+    scenario
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.placements)
+        .try_for_each(|placement| datapath::check(scenario, placement))
+}
+
+/// What only an engine can do that owns the queues, or the receiver's TCP.
+fn check_means(scenario: &Scenario) -> Result<(), LabError> {
+    for link in &scenario.links {
+        for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            if let Some(key) = direction.own_queue_keys().first() {
+                return Err(LabError::Scenario(format!(
+                    "`{key}` in {way} of link `{}` is more than the live engine's drop-tail \
+                     queues can do; use `--on sim`",
+                    link.name
+                )));
+            }
         }
     }
-    Ok(())
+    let mut places = scenario.arms.iter().flat_map(|arm| &arm.placements);
+    match places.find(|place| place.home == Home::Stack) {
+        Some(place) => Err(LabError::Scenario(format!(
+            "policy `{}` at `{}` has home = \"stack\", and this kernel's TCP has no such rule; \
+             leave `home` out, or use `--on sim`",
+            place.policy, place.node
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {

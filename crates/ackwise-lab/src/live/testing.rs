@@ -20,6 +20,7 @@ pub(crate) fn link(name: &str, a: &str, b: &str) -> Link {
         reverse: Direction::default(),
         offload: true,
         mtu: 1500,
+        header: 14,
     }
 }
 
