@@ -19,6 +19,9 @@ pub struct ChannelConfig<F> {
     pub link: LinkConfig,
     /// What waits in front of it; the limit in `link` is not looked at.
     pub queue: QueueConfig,
+    /// Bytes that the link adds to each packet: of a length that is offered, the
+    /// part that is not IP. Boxes charge for IP packets.
+    pub header: u32,
     /// Drops what exceeds, before everything else.
     pub police: Option<PoliceConfig<F>>,
     /// Delays what exceeds, behind the policer.
@@ -36,6 +39,7 @@ impl<F> ChannelConfig<F> {
         Self {
             link,
             queue,
+            header: 0,
             police: None,
             shape: None,
             mux: None,
@@ -90,9 +94,11 @@ impl<P: Packet> Channel<P> {
         let link = Link::with_queue(config.link, Discipline::new(&config.queue));
         let boxes = (!plain).then(|| {
             Box::new(Boxes {
-                police: config.police.map(Policer::new),
-                shape: config.shape.map(Shaper::new),
-                mux: config.mux.map(Mux::new),
+                police: config
+                    .police
+                    .map(|police| Policer::new(police, config.header)),
+                shape: config.shape.map(|shape| Shaper::new(shape, config.header)),
+                mux: config.mux.map(|mux| Mux::new(mux, config.header)),
                 reconstruct: config.reconstruct.map(Reconstructor::new),
                 rejected: VecDeque::new(),
                 now: 0,

@@ -364,7 +364,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// Lets everything happen that happens until `now`.
-    fn advance(&mut self, now: Nanos) {
+    pub fn advance(&mut self, now: Nanos) {
         let target = now.max(self.now);
         while self.queue.packets() > 0 && self.serialiser.free_at() <= target {
             self.tick(self.serialiser.free_at().max(self.now));

@@ -76,10 +76,9 @@ impl RedConfig {
     /// The defaults of ns-2.35 for a link, thresholds and weight automatic:
     /// min = max(5, 0.005 s · ptc / 2) packets, max = 3 · min,
     /// w = 1 − exp(−1 / (10 · max(0.1 s, 3 (delay + 1/ptc)) · ptc)), where ptc is
-    /// the rate in packets of 500 B.
+    /// the rate in packets of `mean_packet` bytes (500 in ns-2).
     #[must_use]
-    pub fn ns2(rate_bps: u64, delay_ns: Nanos) -> Self {
-        let mean_packet = 500;
+    pub fn ns2(rate_bps: u64, mean_packet: u32, delay_ns: Nanos) -> Self {
         let per_second = packets_per_second(rate_bps, mean_packet);
         let min = f64::max(5.0, 0.005 * per_second / 2.0);
         Self {

@@ -59,6 +59,11 @@ pub struct MuxConfig<F> {
     pub what: Select<F>,
 }
 
+impl<F> MuxConfig<F> {
+    /// Packets in a bundle if nothing else is said: more do not wait.
+    pub const MOST_PACKETS: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
+}
+
 /// What a multiplexer did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MuxStats {
@@ -89,6 +94,7 @@ struct Held<P> {
 #[derive(Debug)]
 pub(crate) struct Mux<P: Packet> {
     config: MuxConfig<P::Flow>,
+    header: u32,
     held: VecDeque<Held<P>>,
     /// Packets at the front whose bundles are closed.
     closed: usize,
@@ -100,9 +106,10 @@ pub(crate) struct Mux<P: Packet> {
 }
 
 impl<P: Packet> Mux<P> {
-    pub fn new(config: MuxConfig<P::Flow>) -> Self {
+    pub fn new(config: MuxConfig<P::Flow>, header: u32) -> Self {
         Self {
             config,
+            header,
             held: VecDeque::with_capacity(64),
             closed: 0,
             closed_at: 0,
@@ -197,13 +204,13 @@ impl<P: Packet> Mux<P> {
         self.closed -= 1;
         let wait = self.closed_at.saturating_sub(held.arrived);
         self.stats.packets += 1;
-        self.stats.native_bytes += u64::from(held.len);
+        self.stats.native_bytes += u64::from(held.len.saturating_sub(self.header));
         self.stats.wait_ns += u128::from(wait);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(wait);
         let BundleSizes { head, each } = self.config.sizes;
         let len = match (self.config.compress, held.first) {
             (false, _) => held.len,
-            (true, true) => head + each,
+            (true, true) => self.header + head + each,
             (true, false) => each,
         };
         Some((held.packet, len))

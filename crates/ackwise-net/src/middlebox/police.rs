@@ -66,11 +66,12 @@ const WHOLE: u64 = 1 << 32;
 pub(crate) struct Policer<F> {
     state: State,
     what: Select<F>,
+    header: u32,
     stats: PoliceStats,
 }
 
 impl<F: Eq> Policer<F> {
-    pub fn new(config: PoliceConfig<F>) -> Self {
+    pub fn new(config: PoliceConfig<F>, header: u32) -> Self {
         let state = match config.how {
             Police::Bucket {
                 rate_bps,
@@ -83,6 +84,7 @@ impl<F: Eq> Policer<F> {
         Self {
             state,
             what: config.what,
+            header,
             stats: PoliceStats::default(),
         }
     }
@@ -96,6 +98,7 @@ impl<F: Eq> Policer<F> {
         if !self.what.takes(packet) {
             return true;
         }
+        let len = len.saturating_sub(self.header);
         let passes = match &mut self.state {
             State::Bucket(bucket, length) => bucket.take(length.charge(len), now),
             State::Random(drop, rng) => !rng.happens(*drop),

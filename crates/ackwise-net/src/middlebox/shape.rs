@@ -37,6 +37,7 @@ pub struct ShapeStats {
 #[derive(Debug)]
 pub(crate) struct Shaper<P: Packet> {
     config: ShapeConfig<P::Flow>,
+    header: u32,
     bucket: TokenBucket,
     waiting: VecDeque<(P, u32, Nanos)>,
     due: Option<Nanos>,
@@ -44,8 +45,9 @@ pub(crate) struct Shaper<P: Packet> {
 }
 
 impl<P: Packet> Shaper<P> {
-    pub fn new(config: ShapeConfig<P::Flow>) -> Self {
+    pub fn new(config: ShapeConfig<P::Flow>, header: u32) -> Self {
         Self {
+            header,
             bucket: TokenBucket::new(config.rate_bps, config.burst_bytes),
             waiting: VecDeque::with_capacity(config.limit.min(1024)),
             due: None,
@@ -73,7 +75,7 @@ impl<P: Packet> Shaper<P> {
 
     /// Takes a packet in, or hands it back.
     pub fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Result<(), P> {
-        let charge = self.config.length.charge(len);
+        let charge = self.charge(len);
         if self.waiting.len() >= self.config.limit || u64::from(charge) > self.config.burst_bytes {
             self.stats.dropped += 1;
             return Err(packet);
@@ -84,19 +86,21 @@ impl<P: Packet> Shaper<P> {
         Ok(())
     }
 
+    fn charge(&self, len: u32) -> u32 {
+        self.config.length.charge(len.saturating_sub(self.header))
+    }
+
     fn schedule(&mut self, now: Nanos) {
-        let bucket = &mut self.bucket;
-        self.due = self
-            .waiting
-            .front()
-            .and_then(|(_, len, _)| bucket.ready(self.config.length.charge(*len), now));
+        let charge = self.waiting.front().map(|(_, len, _)| self.charge(*len));
+        self.due = charge.and_then(|charge| self.bucket.ready(charge, now));
     }
 
     /// The packet that is due, at its time.
     pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
         self.due.filter(|due| *due <= now)?;
         let (packet, len, arrived) = self.waiting.pop_front()?;
-        self.bucket.take(self.config.length.charge(len), now);
+        let charge = self.charge(len);
+        self.bucket.take(charge, now);
         self.stats.passed += 1;
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(now.saturating_sub(arrived));
         self.schedule(now);
