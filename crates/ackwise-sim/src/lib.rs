@@ -5,7 +5,24 @@
 //! wake-up come out. A run is a function of its scenario and seed, bit for bit.
 #![forbid(unsafe_code)]
 
+pub mod app;
+pub mod build;
+pub mod channel;
+pub mod count;
+pub mod ends;
+mod error;
+mod estimate;
+pub mod engine;
+pub mod histogram;
+pub mod hook;
+mod model;
 pub mod packet;
+pub mod parcel;
+mod record;
+mod run;
+pub mod schedule;
 pub mod tcp;
 
 pub use ackwise_net::Nanos;
+pub use error::SimError;
+pub use run::{Observer, Progress, RunOptions, run};

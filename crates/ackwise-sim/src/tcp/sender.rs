@@ -278,6 +278,7 @@ impl Sender {
     pub(super) fn sample(&mut self, sent: Nanos, now: Nanos) {
         let rtt = now - sent;
         self.stats.rtt_samples += 1;
+        self.stats.rtt_last_ns = rtt;
         self.stats.rtt_sum_ns += u128::from(rtt);
         self.stats.rtt_min_ns = self.stats.rtt_min_ns.min(rtt);
         self.rtt

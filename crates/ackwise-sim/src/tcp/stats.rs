@@ -35,6 +35,8 @@ pub struct SenderStats {
     pub rtt_sum_ns: u128,
     /// The least of them; `Nanos::MAX` if there are none.
     pub rtt_min_ns: Nanos,
+    /// The last of them.
+    pub rtt_last_ns: Nanos,
     /// When the handshake was done.
     pub established_at: Option<Nanos>,
     /// When everything supplied before the close was acknowledged.
