@@ -113,6 +113,12 @@ impl<P: Packet> Channel<P> {
         &self.link
     }
 
+    /// Has the queue catch up with what left it until `now`, so that its length
+    /// and its statistics are those of this time.
+    pub fn advance(&mut self, now: Nanos) {
+        self.link.advance(now);
+    }
+
     /// What the boxes did.
     #[must_use]
     pub fn boxes(&self) -> BoxStats {

@@ -39,7 +39,7 @@ pub struct RedConfig {
     pub weight: f64,
     /// Above `max` the probability grows on, to 1 at twice `max`.
     pub gentle: bool,
-    /// Leaves gaps of 1/p to 2/p packets between drops, instead of 1 to 1/p.
+    /// Drops come 1/p to 2/p packets apart, instead of 1 to 1/p.
     pub wait: bool,
     /// Marks packets that can be marked instead of dropping them.
     pub ecn: bool,
