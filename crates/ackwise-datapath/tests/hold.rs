@@ -36,32 +36,21 @@ fn held_then_released(attach_by: Attach, like: Seg) {
         let timestamps = !like.options.is_empty();
         let mut flow = started(near, far, like);
         let before = stats(&a);
-        let mut late = Vec::new();
+        // D was rounded down to a class; nothing leaves before it by itself.
+        let least = if timestamps { 1 } else { 2 };
         for _ in 0..40 {
             flow.data(far);
             let frame = flow.ack().frame();
             let sent = near.send(&frame);
-            let got = far.tcp(ms(15));
-            assert_eq!(got.len(), 1, "one ACK went in, one comes out");
+            let got = far.expect(1);
             assert_eq!(got[0].bytes, frame, "byte for byte");
-            late.push(got[0].at.saturating_sub(sent));
+            assert!(got[0].at.saturating_sub(sent) >= ms(least), "early");
         }
-        late.sort();
+        assert_eq!(far.tcp(ms(30)).len(), 0, "each once");
         let now = stats(&a);
         assert_eq!(now.withheld - before.withheld, 40, "{now:#?}");
         assert_eq!(now.reemitted - before.reemitted, 40);
         assert_eq!(now.release.lost, 0);
-        // D was rounded down to a class; nothing leaves before it by itself.
-        let least = if timestamps { 1 } else { 2 };
-        assert!(late[0] >= ms(least), "{late:?}");
-        eprintln!(
-            "kept at most 4 ms: p50 {:?}, worst {:?}; {:?}",
-            late[20], late[39], now.lateness
-        );
-        // The target, D + 0.2 ms, is for an idle machine, and `make bench` prints it;
-        // here others may be running.
-        assert!(late[20] <= ms(4 + 2), "median {:?}", late[20]);
-        assert!(late[38] <= ms(4 + 25), "p97 {:?}", late[38]);
         let holds = now.hold_times.count - before.hold_times.count;
         assert_eq!(holds, 40 + now.superseded - before.superseded);
         assert!(
@@ -117,13 +106,13 @@ fn a_newer_ack_supersedes() {
         let mut last = 0;
         for _ in 0..10 {
             for _ in 0..8 {
-                flow.data(far);
+                flow.step(near, far);
                 last = flow.next;
-                near.send(&flow.ack().frame());
             }
         }
-        let acks: Vec<_> = far
-            .tcp(ms(30))
+        let mut got = far.expect_up_to(&flow.ack().frame());
+        got.extend(far.tcp(ms(30)));
+        let acks: Vec<_> = got
             .iter()
             .map(|f| Seg::read(&f.bytes).expect("TCP").ack)
             .collect();
@@ -140,7 +129,8 @@ fn a_newer_ack_supersedes() {
             80 - (now.withheld - before.withheld) + released,
             "{now:#?}"
         );
-        assert!(acks.len() <= 20, "{} of 80 left", acks.len());
+        let passed = acks.len() as u64 - released;
+        assert!(passed <= 20, "{passed} of 80 passed");
         assert!(now.superseded > before.superseded);
         assert!(
             acks.windows(2).all(|w| w[0] < w[1]),
@@ -240,8 +230,7 @@ fn news_always_passes_at_once() {
             let before = stats(&a);
             let frame = seg.frame();
             near.send(&frame);
-            let got = far.tcp(ms(8));
-            assert!(got.iter().any(|f| f.bytes == frame), "{name} did not pass");
+            far.expect_up_to(&frame);
             assert_eq!(stats(&a).withheld, before.withheld, "{name} was withheld");
         }
     });
@@ -260,10 +249,10 @@ fn duplicates_all_leave() {
             for _ in 0..4 {
                 near.send(&ack);
             }
-            let got = far.tcp(ms(10));
-            assert_eq!(got.len(), 4, "round {round}: {:#?}", stats(&a).reasons);
-            assert!(got.iter().all(|f| f.bytes == ack));
+            let got = far.expect(4);
+            assert!(got.iter().all(|f| f.bytes == ack), "round {round}");
         }
+        assert_eq!(far.tcp(ms(30)).len(), 0, "{:#?}", stats(&a).reasons);
         assert!(stats(&a).cloned >= 10, "{:#?}", stats(&a));
     });
 }
@@ -279,18 +268,15 @@ fn a_dry_run_withholds_nothing_and_counts() {
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
         for _ in 0..64 {
-            flow.data(far);
-            near.send(&flow.ack().frame());
+            flow.step(near, far);
         }
-        assert_eq!(far.tcp(ms(20)).len(), 64, "everything leaves");
-        flow.data(far);
-        near.send(&flow.ack().frame()); // the deadline of the one before counts now
+        far.expect(64);
+        flow.step(near, far); // the deadline of the one before counts now
         let now = stats(&a);
         // Nothing follows: that the last one would leave by itself is counted all
         // the same. A run of eight may have ended with it, then it is the next.
         for _ in 0..2 {
-            flow.data(far);
-            near.send(&flow.ack().frame());
+            flow.step(near, far);
             far.tcp(ms(60));
         }
         let quiet = stats(&a);
@@ -303,38 +289,57 @@ fn a_dry_run_withholds_nothing_and_counts() {
     });
 }
 
+/// A flow whose handshake took long, so that D is as long as it may be.
+fn started_far_away(near: &Wire, far: &Wire, port: u16) -> Flow {
+    let like = Seg {
+        port,
+        window: 60_000,
+        ..Seg::ack(1)
+    };
+    far.send(
+        &Seg {
+            acks: false,
+            flags: SYN,
+            ..like.clone()
+        }
+        .frame(),
+    );
+    std::thread::sleep(ms(250));
+    near.send(
+        &Seg {
+            flags: SYN | ACK,
+            ..like.clone()
+        }
+        .frame(),
+    );
+    let flow = Flow::start(near, far, like);
+    far.expect_up_to(&flow.ack().frame());
+    flow
+}
+
 #[test]
 fn no_slot_fails_open() {
     let _alone = alone();
     Pair::new().run(|near, far| {
         let a = attach(Options {
             slots: 1,
+            hold_max: ms(200),
             ..options(Attach::Tcx)
         });
-        let mut one = started(near, far, Seg::ack(0));
-        let mut two = started(
-            near,
-            far,
-            Seg {
-                port: 4001,
-                ..Seg::ack(0)
-            },
-        );
+        let mut one = started_far_away(near, far, 4000);
+        let mut two = started_far_away(near, far, 4001);
         let before = stats(&a);
         one.data(far);
         two.data(far);
-        far.drain(ms(5));
-        near.send(&one.ack().frame());
-        let second = two.ack().frame();
-        let sent = near.send(&second);
-        let got = far.tcp(ms(20));
+        let (first, second) = (one.ack().frame(), two.ack().frame());
+        near.send(&first);
+        near.send(&second);
+        let got: Vec<_> = far.expect(2).into_iter().map(|f| f.bytes).collect();
         let now = stats(&a);
         assert_eq!(now.withheld - before.withheld, 1, "{now:#?}");
         assert_eq!(now.fail_open["no-slot"] - before.fail_open["no-slot"], 1);
         assert_eq!(now.reasons["no-hold"] - before.reasons["no-hold"], 1);
-        assert_eq!(got.len(), 2);
-        let passed = got.iter().find(|f| f.bytes == second).expect("it passed");
-        assert!(passed.at.saturating_sub(sent) < ms(2), "at once");
+        assert_eq!(got, [second, first], "what finds no slot does not wait");
     });
 }
 
@@ -348,22 +353,17 @@ fn a_silent_user_space_fails_open() {
         std::thread::sleep(ms(700));
         let before = stats(&a);
         for _ in 0..20 {
-            flow.data(far);
-            near.send(&flow.ack().frame());
+            flow.step(near, far);
         }
         let now = stats(&a);
         assert_eq!(now.withheld, before.withheld);
         assert!(now.fail_open["stale-heartbeat"] > before.fail_open["stale-heartbeat"]);
-        assert_eq!(far.tcp(ms(10)).len(), 20);
+        far.expect(20);
         a.hold_breath(false);
-        std::thread::sleep(ms(250));
-        flow.data(far);
-        near.send(&flow.ack().frame());
-        assert_eq!(
-            stats(&a).withheld,
-            now.withheld + 1,
-            "and is believed again"
-        );
+        common::eventually("it is believed again", || {
+            flow.step(near, far);
+            stats(&a).withheld > now.withheld
+        });
     });
 }
 
@@ -386,11 +386,8 @@ fn more_flows_than_the_map_holds() {
             );
             sent += 1;
         }
-        assert_eq!(
-            far.tcp(ms(100)).len(),
-            sent,
-            "every ACK of every flow leaves"
-        );
+        // The first ACK of every flow leaves.
+        far.expect(sent);
         // And the next one is thinned as ever.
         let before = stats(&a);
         let mut flow = started(
@@ -401,12 +398,9 @@ fn more_flows_than_the_map_holds() {
                 ..Seg::ack(0)
             },
         );
-        flow.data(far);
-        let last = flow.ack().frame();
-        near.send(&last);
-        let got = far.tcp(ms(20));
+        let last = flow.step(near, far);
+        far.expect_up_to(&last);
         assert!(stats(&a).withheld > before.withheld);
-        assert_eq!(got.last().map(|f| f.bytes.clone()), Some(last));
     });
 }
 
@@ -418,18 +412,21 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
         let mut flow = started(near, far, Seg::ack(0));
         // The magic and every low slot, on ACKs that are to be thinned like others.
         let before = stats(&a);
-        let mut passed = 0;
+        let mut got = Vec::new();
         for slot in 0..64 {
             flow.data(far);
             near.mark(ackwise_datapath::sys::AW_COOKIE_MAGIC | slot);
             near.send(&flow.ack().frame());
-            passed += far.tcp(ms(0)).len();
+            got.extend(far.tcp(ms(0)));
         }
         near.mark(0);
-        passed += far.tcp(ms(20)).len();
+        let last = flow.ack().frame();
+        if got.iter().all(|f| f.bytes != last) {
+            got.extend(far.expect_up_to(&last));
+        }
         let now = stats(&a);
         let saved = now.packets_saved - before.packets_saved;
-        assert_eq!(passed as u64 + saved, 64, "{now:#?}");
+        assert_eq!(got.len() as u64 + saved, 64, "{now:#?}");
         assert_eq!(
             now.reemitted - before.reemitted,
             now.release.sent - before.release.sent
@@ -456,8 +453,7 @@ fn a_tag_inside_the_frame_stays_there() {
             flow.data(far);
             let frame = flow.ack().frame();
             near.send(&tagged(&frame));
-            let got = far.tcp(ms(15));
-            assert_eq!(got.len(), 1);
+            let got = far.expect(1);
             assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
             assert_eq!(stats(&a).reemitted, before.reemitted + 1);
         }
@@ -489,8 +485,7 @@ fn a_tag_beside_the_frame_comes_back() {
             flow.data(far);
             let frame = flow.ack().frame();
             source.send(&tagged(&frame));
-            let got = far.tcp(ms(15));
-            assert_eq!(got.len(), 1, "{:#?}", stats(&a));
+            let got = far.expect(1);
             assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
             assert_eq!(stats(&a).reemitted, before.reemitted + 1);
         }
@@ -529,10 +524,9 @@ fn at_a_sender_the_ack_comes_back_in() {
                 flow.data(near);
                 let frame = flow.ack().frame();
                 let sent = far.send(&frame);
-                let got = out.tcp(ms(20));
-                assert_eq!(got.len(), 1, "{:#?}", stats(&a));
+                let got = out.expect(1);
                 assert_eq!(got[0].bytes[34..], frame[34..], "TCP byte for byte");
-                assert!(got[0].at.saturating_sub(sent) > ms(2));
+                assert!(got[0].at.saturating_sub(sent) > ms(2), "early");
                 let now = stats(&a);
                 assert_eq!(now.withheld, before.withheld + 1);
                 assert_eq!(now.reemitted, before.reemitted + 1);
@@ -553,27 +547,32 @@ fn a_link_without_a_header() {
         let mut arrive = far.try_clone().expect("a second descriptor");
         let near = Wire::open("aw0");
         let a = attach(options(Attach::Auto));
-        let mut read = |how_long| {
-            std::thread::sleep(how_long);
+        let mut read = || {
             let mut packets = Vec::new();
             let mut buffer = [0; 2048];
-            while let Ok(n) = far.read(&mut buffer) {
-                packets.push(buffer[..n].to_vec());
-            }
-            packets.retain(|p| p.get(9) == Some(&6));
+            common::eventually("a packet comes", || {
+                while let Ok(n) = far.read(&mut buffer) {
+                    packets.push(buffer[..n].to_vec());
+                }
+                packets.retain(|p| p.get(9) == Some(&6));
+                !packets.is_empty()
+            });
             packets
         };
-        for round in 0..40_u32 {
-            let before = stats(&a);
+        let begin = stats(&a);
+        for round in 0.. {
             let data = Seg::data(1000 + 1000 * round, 1000).frame();
             arrive.write_all(&data[14..]).expect("write");
             let ack = Seg::ack(2000 + 1000 * round).frame()[14..].to_vec();
             near.send_as(&ack, ipv4);
-            let got = read(ms(10));
+            let got = read();
             assert_eq!(got, [ack], "round {round}");
+            // The first ones pass: the flow starts, and perhaps nobody is awake yet.
             let now = stats(&a);
-            if round > 15 {
-                assert_eq!(now.reemitted, before.reemitted + 1, "round {round}");
+            let released = now.reemitted - begin.reemitted;
+            assert_eq!(released, now.withheld - begin.withheld, "round {round}");
+            if released == 24 {
+                break;
             }
         }
     });

@@ -3,10 +3,10 @@
 mod common;
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ackwise_datapath::{Attach, Attachment, Ended, Error, Options, Programs, control, sys};
-use common::{Flow, Pair, Seg, alone, ip, ms, output, tc};
+use common::{Flow, Pair, Seg, alone, eventually, ip, ms, output, tc};
 
 const CHILD: &str = "ACKWISE_TEST_CHILD";
 
@@ -36,6 +36,18 @@ fn child(test: &str, how: &str) -> Command {
 
 fn is_child(how: &str) -> bool {
     std::env::var(CHILD).is_ok_and(|v| v == how)
+}
+
+/// True in that process. Elsewhere it is started, and has to succeed.
+fn in_child(test: &str, how: &str) -> bool {
+    if is_child(how) {
+        return true;
+    }
+    let _alone = alone();
+    let out = child(test, how).output().expect("child");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    false
 }
 
 #[test]
@@ -109,7 +121,7 @@ fn the_control_socket_answers() {
         );
         let last = control::detach("aw0").expect("detach").expect("counters");
         assert!(last.acks >= 16);
-        assert_eq!(a.wait(ms(100)), Some(Ended::Detached));
+        assert_eq!(a.wait(ms(30_000)), Some(Ended::Detached));
         assert!(matches!(
             control::status("aw0", 1),
             Err(Error::NotAttached(_))
@@ -203,13 +215,12 @@ fn what_is_held_leaves_before_the_detach() {
             let a = attach(options(by));
             let mut flow = Flow::start(near, far, Seg::ack(0));
             far.drain(ms(10));
-            flow.data(far);
-            let frame = flow.ack().frame();
-            near.send(&frame);
+            let frame = flow.step(near, far);
             let last = a.detach().expect("detach");
             assert_eq!(last.release.lost, 0);
-            let got = far.tcp(ms(10));
-            assert_eq!(got.iter().map(|f| &f.bytes).collect::<Vec<_>>(), [&frame]);
+            let got = far.expect(1);
+            assert_eq!(got[0].bytes, frame);
+            assert_eq!(far.tcp(ms(10)).len(), 0, "once");
         });
     }
 }
@@ -222,7 +233,7 @@ fn a_deleted_interface_ends_it() {
             let a = attach(options(by));
             assert!(a.interface_alive());
             ip("link del aw0");
-            assert_eq!(a.wait(ms(2000)), Some(Ended::InterfaceGone));
+            assert_eq!(a.wait(ms(30_000)), Some(Ended::InterfaceGone));
             match a.detach() {
                 Err(Error::InterfaceGone(name)) => assert_eq!(name, "aw0"),
                 other => panic!("{other:?}"),
@@ -249,16 +260,7 @@ fn errors_say_what_and_where() {
 
 #[test]
 fn without_capabilities_it_says_which() {
-    let _alone = (!is_child("nocaps")).then(alone);
-    if !is_child("nocaps") {
-        let out = child("without_capabilities_it_says_which", "nocaps")
-            .output()
-            .expect("child");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+    if !in_child("without_capabilities_it_says_which", "nocaps") {
         return;
     }
     // SAFETY: setresuid of this thread's process; the child has nothing else to do.
@@ -283,16 +285,7 @@ fn without_capabilities_it_says_which() {
 
 #[test]
 fn without_the_kernels_btf_it_works() {
-    let _alone = (!is_child("nobtf")).then(alone);
-    if !is_child("nobtf") {
-        let out = child("without_the_kernels_btf_it_works", "nobtf")
-            .output()
-            .expect("child");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+    if !in_child("without_the_kernels_btf_it_works", "nobtf") {
         return;
     }
     // In a mount namespace of this thread, which all it starts inherit.
@@ -327,9 +320,8 @@ fn without_the_kernels_btf_it_works() {
     Pair::new().run(|near, far| {
         let a = attach(options(Attach::Auto));
         let mut flow = Flow::start(near, far, Seg::ack(0));
-        flow.data(far);
-        near.send(&flow.ack().frame());
-        far.drain(ms(15));
+        flow.step(near, far);
+        far.expect_up_to(&flow.ack().frame());
         let s = a.stats().expect("stats");
         assert!(s.withheld > 0 && s.reemitted > 0, "{s:#?}");
     });
@@ -351,21 +343,21 @@ fn a_killed_holder_leaves_no_harm() {
                 .stdout(Stdio::piped())
                 .spawn()
                 .expect("child");
-            let until = Instant::now() + Duration::from_secs(20);
-            while control::status("aw0", 0).is_err() {
-                assert!(Instant::now() < until, "{name}: the child does not attach");
-                std::thread::sleep(ms(20));
-            }
+            eventually("the child attaches", || control::status("aw0", 0).is_ok());
             let mut flow = Flow::start(near, far, Seg::ack(0));
             holder.kill().expect("SIGKILL");
             holder.wait().expect("gone");
             std::thread::sleep(ms(600)); // longer than a heartbeat is believed
             far.drain(ms(1));
             for _ in 0..20 {
-                flow.data(far);
-                near.send(&flow.ack().frame());
+                flow.step(near, far);
             }
-            assert_eq!(far.tcp(ms(15)).len(), 20, "{name}: everything passes");
+            let got = far.expect(20);
+            assert_eq!(
+                got[19].bytes,
+                flow.ack().frame(),
+                "{name}: everything passes"
+            );
             let left = output("tc", "filter show dev aw0 egress");
             assert_eq!(left.contains("ackwise"), by == Attach::Clsact, "{left}");
             // Whoever comes next clears up, by detaching or by attaching.
@@ -400,9 +392,8 @@ fn only_matching_flows_are_touched() {
                     ..Seg::ack(0)
                 },
             );
-            flow.data(far);
-            near.send(&flow.ack().frame());
-            far.drain(ms(15));
+            flow.step(near, far);
+            far.expect_up_to(&flow.ack().frame());
             let now = a.stats().expect("stats");
             assert_eq!(now.withheld > before.withheld, touched, "port {port}");
             assert_eq!(now.unmatched > before.unmatched, !touched, "port {port}");

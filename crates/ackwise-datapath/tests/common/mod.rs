@@ -240,6 +240,32 @@ impl Wire {
         frames
     }
 
+    /// TCP frames from the other side, until there are so many. However slow the
+    /// machine, they come; what comes too much is left for the next look.
+    pub fn expect(&self, n: usize) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        eventually(&format!("{n} frames come"), || {
+            while frames.len() < n {
+                match self.next() {
+                    Some(f) if !f.outgoing && Seg::read(&f.bytes).is_some() => frames.push(f),
+                    Some(_) => {}
+                    None => return false,
+                }
+            }
+            true
+        });
+        frames
+    }
+
+    /// TCP frames from the other side, up to and with this one.
+    pub fn expect_up_to(&self, last: &[u8]) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while frames.last().is_none_or(|f: &Frame| f.bytes != last) {
+            frames.extend(self.expect(1));
+        }
+        frames
+    }
+
     fn next(&self) -> Option<Frame> {
         let mut bytes = vec![0_u8; 66_000];
         let mut control = [0_u64; 16];
@@ -480,8 +506,7 @@ impl Flow {
     pub fn start(near: &Wire, far: &Wire, like: Seg) -> Self {
         let mut flow = Self { next: 1000, like };
         for _ in 0..16 {
-            flow.data(far);
-            near.send(&flow.ack().frame());
+            flow.step(near, far);
             // Longer than any hold, so that the warm-up leaves nothing behind.
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -504,12 +529,30 @@ impl Flow {
         self.next = self.next.wrapping_add(1000);
     }
 
+    /// One data segment in order, and its ACK: the frame.
+    pub fn step(&mut self, near: &Wire, far: &Wire) -> Vec<u8> {
+        self.data(far);
+        let frame = self.ack().frame();
+        near.send(&frame);
+        frame
+    }
+
     /// The ACK of all data so far.
     pub fn ack(&self) -> Seg {
         Seg {
             ack: self.next,
             ..self.like.clone()
         }
+    }
+}
+
+/// Tests say what must happen, and leave when to the machine. Only a hang is told
+/// from slowness by a clock.
+pub fn eventually(what: &str, mut it_is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !it_is() {
+        assert!(Instant::now() < until, "half a minute, and not yet: {what}");
+        std::thread::sleep(Duration::from_micros(300));
     }
 }
 
