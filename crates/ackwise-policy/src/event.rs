@@ -29,6 +29,8 @@ bitflags! {
         const CE = sys::AW_D_CE;
         /// Data: PSH is set.
         const PSH = sys::AW_D_PSH;
+        /// Data: their sender got a marked ACK.
+        const ACK_CE_ECHO = sys::AW_D_ACK_CE_ECHO;
         /// ACK: the contract lets it out, whatever the verdict.
         const MUST_SEND = sys::AW_A_MUST_SEND;
         /// ACK: loss or reordering is not repaired yet.

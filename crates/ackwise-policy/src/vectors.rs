@@ -275,9 +275,10 @@ impl Facts {
     }
 }
 
-const FLAGS: [(&str, EventFlags); 7] = [
+const FLAGS: [(&str, EventFlags); 8] = [
     ("out-of-order", EventFlags::OUT_OF_ORDER),
     ("fills-gap", EventFlags::FILLS_GAP),
+    ("ack-ce-echo", EventFlags::ACK_CE_ECHO),
     ("ce", EventFlags::CE),
     ("psh", EventFlags::PSH),
     ("must-send", EventFlags::MUST_SEND),

@@ -271,7 +271,7 @@ fn greedy(policy: Policy) -> Config {
     let mut config = Config::new(policy);
     for p in policy.params() {
         let value = match p.name {
-            "n" | "max_segments" => p.max,
+            "n" | "max_segments" | "d_max" => p.max,
             "warm" | "start_segments" | "plateau" | "cir" | "cbs" | "start" => p.min,
             _ => continue,
         };
@@ -330,11 +330,13 @@ fn run(
         };
         home.run_to(now);
         if let Some(n) = arrived {
+            // Some ACK came marked, which the sender echoes.
+            let echo = if n % 4 == 0 { sys::AW_TCP_ECE } else { 0 };
             let data = Segment::from_raw(sys::aw_seg {
                 seq: base.wrapping_add(n * MSS),
                 payload: MSS,
                 len: MSS + 40,
-                flags: sys::AW_TCP_ACK as u16,
+                flags: (sys::AW_TCP_ACK | echo) as u16,
                 window: 500,
                 ip_version: 4,
                 ttl: 60,

@@ -18,7 +18,8 @@ fn metadata_is_complete() {
             "adaptive",
             "rate-limit",
             "police",
-            "tack"
+            "tack",
+            "acc"
         ]
     );
     for policy in Policy::all() {

@@ -398,6 +398,9 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 		e.flags |= AW_D_CE;
 	if (s->flags & AW_TCP_PSH)
 		e.flags |= AW_D_PSH;
+	/* What it got from here was marked: as long as no data go there, ACKs. */
+	if (s->flags & AW_TCP_ECE)
+		e.flags |= AW_D_ACK_CE_ECHO;
 	aw_policy_step(&f->policy, &c->policy, &e);
 }
 

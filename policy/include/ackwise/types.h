@@ -35,6 +35,7 @@ enum aw_event_flag {
 	AW_D_FILLS_GAP = 1 << 1,    /* it arrives below the highest byte seen */
 	AW_D_CE = 1 << 2,	    /* ECN congestion experienced */
 	AW_D_PSH = 1 << 3,
+	AW_D_ACK_CE_ECHO = 1 << 4, /* its sender got a marked ACK (RFC 3449 §4.3) */
 	/* AW_EV_ACK */
 	AW_A_MUST_SEND = 1 << 8, /* the contract lets it out, whatever the verdict */
 	AW_A_RECOVERY = 1 << 9,	 /* loss or reordering is not repaired yet */
