@@ -201,11 +201,35 @@ pub struct Link<P, Q = DropTail<P>> {
     last_due: Nanos,
     order: u64,
     now: Nanos,
-    loss_rng: Rng,
-    duplicate_rng: Rng,
-    reorder_rng: Rng,
-    jitter_rng: Rng,
+    /// `None` if nothing ever happens to a packet.
+    accidents: Option<Box<Accidents>>,
     stats: LinkStats,
+}
+
+/// The draws of what may happen to a packet on the wire.
+#[derive(Debug)]
+struct Accidents {
+    loss: Rng,
+    duplicate: Rng,
+    reorder: Rng,
+    jitter: Rng,
+}
+
+impl Accidents {
+    fn of(config: &LinkConfig) -> Option<Box<Self>> {
+        let quiet = config.loss.is_zero()
+            && config.duplicate.is_zero()
+            && config.reorder.is_none()
+            && config.jitter_ns == 0;
+        (!quiet).then(|| {
+            Box::new(Self {
+                loss: Rng::stream(config.seed, 1),
+                duplicate: Rng::stream(config.seed, 2),
+                reorder: Rng::stream(config.seed, 3),
+                jitter: Rng::stream(config.seed, 4),
+            })
+        })
+    }
 }
 
 impl<P> Link<P> {
@@ -221,19 +245,16 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[must_use]
     pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
         Self {
+            accidents: Accidents::of(&config),
             config,
             queue,
             serialiser: Serialiser::new(config.rate_bps),
-            ring: VecDeque::with_capacity(64),
+            ring: VecDeque::new(),
             late: BinaryHeap::new(),
             evicted: VecDeque::new(),
             last_due: 0,
             order: 0,
             now: 0,
-            loss_rng: Rng::stream(config.seed, 1),
-            duplicate_rng: Rng::stream(config.seed, 2),
-            reorder_rng: Rng::stream(config.seed, 3),
-            jitter_rng: Rng::stream(config.seed, 4),
             stats: LinkStats::default(),
         }
     }
@@ -275,6 +296,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// Offers a packet of `len` bytes at `now`.
+    #[inline]
     pub fn enqueue(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
         self.advance(now);
         self.stats.offered_packets += 1;
@@ -284,14 +306,34 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             len,
             arrived_ns: self.now,
         };
+        if self.queue.packets() == 0 && self.serialiser.free_at() <= self.now {
+            return self.pass(queued);
+        }
         if let Err(rejected) = self.queue.enqueue(queued, &mut self.evicted) {
             self.count_drop(rejected.cause);
             return Verdict::Rejected(rejected.queued.packet, rejected.cause);
         }
-        // A packet that finds the wire free never waits.
         self.transmit();
         self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
+        Verdict::Queued
+    }
+
+    /// A packet that finds the queue empty and the wire free never waits.
+    #[inline]
+    fn pass(&mut self, queued: Queued<P>) -> Verdict<P> {
+        match self.queue.pass(queued, self.now, &mut self.evicted) {
+            Ok(Some(queued)) => self.launch(queued),
+            Ok(None) => {}
+            Err(rejected) => {
+                self.count_drop(rejected.cause);
+                return Verdict::Rejected(rejected.queued.packet, rejected.cause);
+            }
+        }
+        // A wire without a rate is still free, and a discipline may have kept some.
+        if self.queue.packets() > 0 {
+            self.transmit();
+        }
         Verdict::Queued
     }
 
@@ -299,21 +341,43 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// empty.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
+        let front = self.ring.front().map(|flying| flying.due);
+        if self.evicted.is_empty() && self.late.is_empty() {
+            return match front {
+                None if self.queue.packets() > 0 => Some(self.wire_free()),
+                front => front,
+            };
+        }
         if !self.evicted.is_empty() {
             return Some(self.now);
         }
-        let ring = self.ring.front().map(|flying| flying.due);
         let late = self.late.peek().map(|flying| flying.0.due);
         // One that waits can arrive before one that is held back, so the wire's
         // next free moment matters only when nothing ordered is in flight.
-        let free = (ring.is_none() && self.queue.packets() > 0)
-            .then(|| self.serialiser.free_at().max(self.now));
-        [ring, late, free].into_iter().flatten().min()
+        let free = (front.is_none() && self.queue.packets() > 0).then(|| self.wire_free());
+        [front, late, free].into_iter().flatten().min()
+    }
+
+    fn wire_free(&self) -> Nanos {
+        self.serialiser.free_at().max(self.now)
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
         self.advance(now);
+        if !self.evicted.is_empty() || !self.late.is_empty() {
+            return self.pop_rare();
+        }
+        if self.ring.front()?.due > self.now {
+            return None;
+        }
+        let flying = self.ring.pop_front()?;
+        Some(self.depart(flying))
+    }
+
+    /// When there is something that was evicted, or held back.
+    #[cold]
+    fn pop_rare(&mut self) -> Option<Departure<P>> {
         if let Some(evicted) = self.evicted.pop_front() {
             self.count_drop(evicted.cause);
             return Some(Departure::Dropped {
@@ -338,20 +402,25 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         } else {
             self.late.pop()?.0
         };
+        Some(self.depart(flying))
+    }
+
+    #[inline]
+    fn depart(&mut self, flying: InFlight<P>) -> Departure<P> {
         if flying.copies == 0 {
             self.count_drop(DropCause::Wire);
-            return Some(Departure::Dropped {
+            return Departure::Dropped {
                 packet: flying.packet,
                 cause: DropCause::Wire,
-            });
+            };
         }
         self.stats.delivered_packets += 1;
         self.stats.delivered_bytes += u64::from(flying.len);
-        Some(Departure::Delivered {
+        Departure::Delivered {
             packet: flying.packet,
             copies: flying.copies,
             due_ns: flying.due,
-        })
+        }
     }
 
     fn count_drop(&mut self, cause: DropCause) {
@@ -364,7 +433,16 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// Lets everything happen that happens until `now`.
+    #[inline]
     pub fn advance(&mut self, now: Nanos) {
+        if self.queue.packets() == 0 {
+            self.now = self.now.max(now);
+        } else {
+            self.catch_up(now);
+        }
+    }
+
+    fn catch_up(&mut self, now: Nanos) {
         let target = now.max(self.now);
         while self.queue.packets() > 0 && self.serialiser.free_at() <= target {
             self.tick(self.serialiser.free_at().max(self.now));
@@ -374,10 +452,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// Moves the clock, and charges the queue for the time.
+    #[inline]
     fn tick(&mut self, now: Nanos) {
-        let span = u128::from(now - self.now);
-        self.stats.queue_packet_ns += span * self.queue.packets() as u128;
-        self.stats.queue_byte_ns += span * u128::from(self.queue.bytes());
+        let span = now - self.now;
+        // One multiplication each: the factors fit a word.
+        self.stats.queue_packet_ns += u128::from(span) * self.queue.packets() as u128;
+        self.stats.queue_byte_ns += u128::from(span) * u128::from(self.queue.bytes());
         self.now = now;
     }
 
@@ -391,36 +471,53 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
+    #[inline]
     fn launch(&mut self, queued: Queued<P>) {
         let left = self.serialiser.send(queued.len, self.now);
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(queued.len);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);
-
-        // Every packet draws from every stream that is on, lost or not, so that
-        // the fate of one does not change the draws of the next.
-        let lost = self.loss_rng.happens(self.config.loss);
-        let twice = self.duplicate_rng.happens(self.config.duplicate);
-        let held_back = self
-            .config
-            .reorder
-            .filter(|reorder| self.reorder_rng.happens(reorder.probability));
-        let jitter = match self.config.jitter_ns {
-            0 => 0,
-            most => self.jitter_rng.below(most.saturating_add(1)),
-        };
-
-        let due = left
-            .saturating_add(self.config.delay_ns)
-            .saturating_add(jitter);
+        let due = left.saturating_add(self.config.delay_ns);
         self.order += 1;
-        let mut flying = InFlight {
+        let flying = InFlight {
             due,
             order: self.order,
             copies: 1,
             len: queued.len,
             packet: queued.packet,
         };
+        if self.accidents.is_some() {
+            self.launch_with_accidents(flying);
+        } else {
+            // In order: a wire without a rate, or with one, ends none early.
+            self.last_due = due;
+            self.ring.push_back(flying);
+        }
+    }
+
+    fn launch_with_accidents(&mut self, mut flying: InFlight<P>) {
+        let Some(draws) = &mut self.accidents else {
+            return;
+        };
+        // Every packet draws from every stream that is on, lost or not, so that
+        // the fate of one does not change the draws of the next.
+        let lost = draws.loss.happens(self.config.loss);
+        let twice = draws.duplicate.happens(self.config.duplicate);
+        let held_back = self
+            .config
+            .reorder
+            .filter(|reorder| draws.reorder.happens(reorder.probability));
+        if self.config.jitter_ns > 0 {
+            // Uniform in ± jitter, and not before the last bit has left.
+            let most = self.config.jitter_ns;
+            let drawn = draws.jitter.below(most.saturating_mul(2).saturating_add(1));
+            let left = flying.due - self.config.delay_ns.min(flying.due);
+            flying.due = flying
+                .due
+                .saturating_add(drawn)
+                .saturating_sub(most)
+                .max(left);
+        }
         if lost {
             flying.copies = 0;
         } else if twice {
@@ -432,11 +529,11 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 if !lost {
                     self.stats.reordered += 1;
                 }
-                flying.due = due.saturating_add(reorder.extra_delay_ns);
+                flying.due = flying.due.saturating_add(reorder.extra_delay_ns);
                 self.late.push(Reverse(flying));
             }
             None => {
-                flying.due = due.max(self.last_due);
+                flying.due = flying.due.max(self.last_due);
                 self.last_due = flying.due;
                 self.ring.push_back(flying);
             }

@@ -57,6 +57,21 @@ pub trait QueueDiscipline<P> {
         evicted: &mut VecDeque<Evicted<P>>,
     ) -> Result<(), Evicted<P>>;
 
+    /// A packet arrives while nothing waits and the wire is free: as if it were
+    /// taken in, and then the next one chosen.
+    ///
+    /// # Errors
+    /// The packet was not taken in.
+    fn pass(
+        &mut self,
+        queued: Queued<P>,
+        now: Nanos,
+        evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<Option<Queued<P>>, Evicted<P>> {
+        self.enqueue(queued, evicted)?;
+        Ok(self.dequeue(now, evicted))
+    }
+
     /// Chooses the next packet to send at `now`.
     fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>>;
 
@@ -124,7 +139,7 @@ impl<P> DropTail<P> {
     pub fn new(limit: QueueLimit) -> Self {
         Self {
             limit,
-            waiting: VecDeque::with_capacity(limit.room()),
+            waiting: VecDeque::new(),
             bytes: 0,
         }
     }
@@ -148,6 +163,22 @@ impl<P> QueueDiscipline<P> for DropTail<P> {
         self.bytes += u64::from(queued.len);
         self.waiting.push_back(queued);
         Ok(())
+    }
+
+    #[inline]
+    fn pass(
+        &mut self,
+        queued: Queued<P>,
+        _now: Nanos,
+        _evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<Option<Queued<P>>, Evicted<P>> {
+        if self.limit.has_room(0, 0, queued.len) {
+            return Ok(Some(queued));
+        }
+        Err(Evicted {
+            queued,
+            cause: DropCause::QueueFull,
+        })
     }
 
     fn dequeue(&mut self, _now: Nanos, _evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {

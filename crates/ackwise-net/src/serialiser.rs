@@ -16,10 +16,15 @@ pub struct Serialiser {
     /// What rounding up has over-charged in this busy period, in units of
     /// 1 / rate nanoseconds; below the rate.
     over_charged: u64,
+    /// The last length, and its bits divided by the rate: most packets of a
+    /// direction are as long as the one before.
+    last: (u32, u64, u64),
 }
 
 /// Nanoseconds in a second times bits in a byte.
 const NS_BITS: u64 = 8_000_000_000;
+/// From here on the bits of a packet, times 10⁹, may not fit a word.
+const LONG: u32 = 1 << 31;
 
 impl Serialiser {
     /// A free wire. A rate of 0 is taken as 1 bit/s: such a wire is as good as
@@ -30,6 +35,7 @@ impl Serialiser {
             rate_bps: rate_bps.map(|rate| rate.max(1)),
             free_at: 0,
             over_charged: 0,
+            last: (0, 0, 0),
         }
     }
 
@@ -55,25 +61,47 @@ impl Serialiser {
         let Some(rate) = self.rate_bps else {
             return self.free_at;
         };
-        // Fits u64 for any packet below 2 GiB; the rest takes the slow division.
-        let (ticks, over) = match u64::from(len).checked_mul(NS_BITS) {
-            Some(need) if need <= self.over_charged => (0, self.over_charged - need),
-            Some(need) => {
-                let need = need - self.over_charged;
-                let ticks = need.div_ceil(rate);
-                (ticks, (rate - need % rate) % rate)
-            }
-            None => {
-                let rate = u128::from(rate);
-                let need = (u128::from(len) * u128::from(NS_BITS))
-                    .saturating_sub(u128::from(self.over_charged));
-                let ticks = u64::try_from(need.div_ceil(rate)).unwrap_or(u64::MAX);
-                (ticks, ((rate - need % rate) % rate) as u64)
-            }
+        let (ticks, over) = if len < LONG {
+            self.charge(len, rate)
+        } else {
+            self.charge_long(len, rate)
         };
         self.free_at = self.free_at.saturating_add(ticks);
         self.over_charged = over;
         self.free_at
+    }
+
+    /// The time that `len` bytes take, rounded up, and by how much.
+    #[inline]
+    fn charge(&mut self, len: u32, rate: u64) -> (Nanos, u64) {
+        if self.last.0 != len {
+            let need = u64::from(len) * NS_BITS;
+            self.last = (len, need / rate, need % rate);
+        }
+        let (_, whole, rest) = self.last;
+        let over = self.over_charged;
+        // The credit is less than one unit of the quotient.
+        match (whole, rest >= over) {
+            (_, true) if rest == over => (whole, 0),
+            (_, true) => (whole + 1, rate - (rest - over)),
+            (0, false) => (0, over - rest),
+            (_, false) => (whole, over - rest),
+        }
+    }
+
+    #[cold]
+    fn charge_long(&self, len: u32, rate: u64) -> (Nanos, u64) {
+        let rate = u128::from(rate);
+        let (need, over) = (
+            u128::from(len) * u128::from(NS_BITS),
+            u128::from(self.over_charged),
+        );
+        if need <= over {
+            return (0, (over - need) as u64);
+        }
+        let need = need - over;
+        let ticks = u64::try_from(need.div_ceil(rate)).unwrap_or(u64::MAX);
+        (ticks, ((rate - need % rate) % rate) as u64)
     }
 }
 
@@ -121,6 +149,30 @@ mod tests {
         assert_eq!(wire.send(u32::MAX, 5), 7);
         let mut wire = Serialiser::new(Some(0));
         assert_eq!(wire.send(1, 0), NS_BITS);
+    }
+
+    #[test]
+    fn lengths_in_any_order_end_where_their_sum_does() {
+        let mut rng = crate::Rng::new(5);
+        for rate in [
+            1,
+            7,
+            300_000,
+            10_000_000,
+            999_999_937,
+            u64::MAX / 3,
+            u64::MAX,
+        ] {
+            let mut wire = Serialiser::new(Some(rate));
+            let mut bits = 0u128;
+            for _ in 0..300 {
+                let len = [0, 1, 40, 1500, 1 << 20, u32::MAX][rng.below(6) as usize];
+                bits += u128::from(len) * u128::from(NS_BITS);
+                let end = bits.div_ceil(u128::from(rate));
+                let end = u64::try_from(end).unwrap_or(u64::MAX);
+                assert_eq!(wire.send(len, 0), end, "{len} at {rate}");
+            }
+        }
     }
 
     #[test]

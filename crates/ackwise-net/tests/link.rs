@@ -195,6 +195,7 @@ fn jitter_keeps_order() {
         i128::from(due) - i128::from(packet + 1) * 100_000 - 1_000_000
     };
     assert!(out.iter().any(|one| extra(one) > 1_000_000));
+    assert!(out.iter().any(|one| extra(one) < 0), "shorter, too");
     assert!(
         out.iter()
             .all(|one| (-1_000_000..=5_000_000).contains(&extra(one)))

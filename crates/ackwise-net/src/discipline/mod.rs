@@ -208,6 +208,19 @@ impl<P: Packet> QueueDiscipline<P> for Discipline<P> {
         }
     }
 
+    #[inline]
+    fn pass(
+        &mut self,
+        queued: Queued<P>,
+        now: Nanos,
+        evicted: &mut VecDeque<Evicted<P>>,
+    ) -> Result<Option<Queued<P>>, Evicted<P>> {
+        match self {
+            Self::DropTail(queue) => queue.pass(queued, now, evicted),
+            Self::Managed(queue) => queue.pass(queued, now, evicted),
+        }
+    }
+
     fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
         match self {
             Self::DropTail(queue) => queue.dequeue(now, evicted),
