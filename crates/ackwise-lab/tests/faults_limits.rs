@@ -277,16 +277,14 @@ fn garbage_from_off_the_path() {
     }
 }
 
-/// One connection that sends both ways for a while. Bytes that came up and down.
-fn both_ways(policy: Option<&str>) -> (u64, u64, Option<Stats>) {
+/// One connection that sends both ways for a while.
+fn both_ways(policy: &str) -> Stats {
     let case = Case::new("two-way");
     let bed = Bed::build(&case);
-    let attachment = policy.map(|policy| {
-        bed.attach(
-            "receiver",
-            options(&bed.interface("receiver", "wan"), policy),
-        )
-    });
+    let attachment = bed.attach(
+        "receiver",
+        options(&bed.interface("receiver", "wan"), policy),
+    );
     let far = (bed.address("sender", "wan"), 7000);
     let listener = bed.inside("sender", || TcpListener::bind(far).expect("listen"));
     let near = bed.inside("receiver", || TcpStream::connect(far).expect("connect"));
@@ -310,21 +308,16 @@ fn both_ways(policy: Option<&str>) -> (u64, u64, Option<Stats>) {
         move || {
             let mut tally = Tally::default();
             let mut buffer = vec![0; CHUNK];
-            let mut in_time = 0;
             loop {
-                let count = socket.read(&mut buffer).expect("read");
-                if count == 0 {
-                    return (tally.finish(), in_time);
-                }
-                tally.add(&buffer[..count]);
-                if Instant::now() < until {
-                    in_time = tally.bytes();
+                match socket.read(&mut buffer).expect("read") {
+                    0 => return tally.finish(),
+                    count => tally.add(&buffer[..count]),
                 }
             }
         }
     };
     let clone = |socket: &TcpStream| socket.try_clone().expect("clone");
-    let (up, down) = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let sinks = [
             scope.spawn(sink(clone(&far))),
             scope.spawn(sink(clone(&near))),
@@ -336,36 +329,22 @@ fn both_ways(policy: Option<&str>) -> (u64, u64, Option<Stats>) {
         ];
         let sent = pumps.map(|pump| pump.join().expect("a writer"));
         let got = sinks.map(|sink| sink.join().expect("a reader"));
-        for (sent, (got, _)) in sent.iter().zip(&got) {
+        for (sent, got) in sent.iter().zip(&got) {
             assert_eq!((sent.bytes, sent.sha256), (got.bytes, got.sha256));
         }
-        (got[0].1, got[1].1)
     });
-    let stats = attachment.map(|attachment| bed.detach("receiver", attachment));
-    (up, down, stats)
+    bed.detach("receiver", attachment)
 }
 
-/// A withheld ACK must not look like a local drop to the socket that sent it:
-/// that would shrink the window of its own upload to nothing.
+/// The bytes of both directions of one connection are right while its ACKs are
+/// thinned. That its socket takes no harm is shown with reno, which answers a local
+/// drop, by the tests of ackwise-datapath.
 #[test]
-fn an_upload_on_the_same_connection_is_not_hurt() {
+fn both_ways_at_once_arrive() {
     let _alone = alone();
     for policy in POLICIES {
-        let mut ratios = Vec::new();
-        for _ in 0..3 {
-            let (plain, ..) = both_ways(None);
-            let (thinned, down, stats) = both_ways(Some(policy));
-            let stats = stats.expect("attached");
-            consistent(policy, &stats);
-            assert!(stats.withheld > 0, "{policy}: {stats:#?}");
-            ratios.push(thinned as f64 / plain as f64);
-            support::remark(&format!(
-                "two-way, {policy}: upload {plain} -> {thinned} bytes, download {down}; \
-                 {} of {} withheld",
-                stats.withheld, stats.acks
-            ));
-        }
-        ratios.sort_by(f64::total_cmp);
-        assert!(ratios[1] >= 0.9, "{policy}: the upload fell: {ratios:?}");
+        let stats = both_ways(policy);
+        consistent(policy, &stats);
+        assert!(stats.withheld > 0, "{policy}: {stats:#?}");
     }
 }
