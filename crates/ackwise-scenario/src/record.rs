@@ -444,6 +444,18 @@ pub struct QueueRecord {
     /// Length at that time, packets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub length_packets: Vec<f64>,
+    /// Packets that had come by that time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrivals_so_far: Vec<u64>,
+    /// Of `drops`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops_so_far: Vec<u64>,
+    /// Of `marks`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks_so_far: Vec<u64>,
+    /// Of `filtered`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filtered_so_far: Vec<u64>,
 }
 
 /// A multiplexer.

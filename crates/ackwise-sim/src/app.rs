@@ -15,6 +15,8 @@ pub struct App {
     pub template: usize,
     /// How many are open at a time.
     pub connections: u32,
+    /// Number of the first of those that are there from the beginning.
+    pub first: usize,
     /// What it does.
     pub kind: Kind,
 }
@@ -78,6 +80,17 @@ struct Pair {
     current: usize,
 }
 
+impl Kind {
+    /// How many connections each of an application's has from the beginning.
+    pub fn reserved(&self) -> u32 {
+        match self {
+            Kind::Bulk(_) => 1,
+            Kind::Short(_) => 0,
+            Kind::Exchange(_) => 2,
+        }
+    }
+}
+
 impl Transfers {
     /// Every size `count` times, in an order that `rng` determines (Fisher and
     /// Yates).
@@ -119,9 +132,26 @@ impl Exchanges {
 }
 
 impl<S: Source, R: Sink> Network<S, R> {
-    /// Adds an application that begins at `start`.
-    pub fn add_app(&mut self, app: App, start: Nanos) {
-        self.schedule.push(start, Target::Start(self.apps.len()));
+    /// Adds an application that begins at `start`, with the connections that it
+    /// has from the beginning; [`Kind::reserved`] for each.
+    pub fn add_app(&mut self, mut app: App, start: Nanos) {
+        app.first = self.connections.len();
+        let index = self.apps.len();
+        let App { flow, template, .. } = app;
+        for lane in 0..app.connections {
+            match &app.kind {
+                Kind::Bulk(bytes) => {
+                    self.open(index, flow, template, 0, bytes.unwrap_or(u64::MAX));
+                }
+                Kind::Short(_) => {}
+                Kind::Exchange(exchanges) => {
+                    let (asking, uncounted) = (exchanges.asking, exchanges.uncounted);
+                    self.open(index, uncounted, asking, 2 * lane, exchanges.request);
+                    self.open(index, flow, template, 2 * lane + 1, exchanges.response);
+                }
+            }
+        }
+        self.schedule.push(start, Target::Start(index));
         self.apps.push(app);
     }
 
@@ -131,18 +161,19 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     pub(crate) fn on_start(&mut self, app: usize) {
-        for lane in 0..self.apps[app].connections {
+        let App {
+            connections, first, ..
+        } = self.apps[app];
+        for lane in 0..connections as usize {
             match self.apps[app].kind {
-                Kind::Bulk(bytes) => self.start_bulk(app, bytes),
+                Kind::Bulk(bytes) => self.start_bulk(first + lane, bytes),
                 Kind::Short(_) => self.next_transfer(app),
-                Kind::Exchange(_) => self.start_exchange(app, lane),
+                Kind::Exchange(_) => self.start_exchange(app, lane, first + 2 * lane),
             }
         }
     }
 
-    fn start_bulk(&mut self, app: usize, bytes: Option<u64>) {
-        let App { flow, template, .. } = self.apps[app];
-        let number = self.open(app, flow, template, 0, bytes.unwrap_or(u64::MAX));
+    fn start_bulk(&mut self, number: usize, bytes: Option<u64>) {
         let supply = bytes.map_or(Supply::Endless, Supply::Last);
         self.connections[number].source.supply(supply, self.now);
         self.after_source(number);
@@ -172,31 +203,19 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.after_source(number);
     }
 
-    fn start_exchange(&mut self, app: usize, lane: u32) {
-        let now = self.now;
-        let App { flow, template, .. } = self.apps[app];
-        let Kind::Exchange(exchanges) = &self.apps[app].kind else {
+    fn start_exchange(&mut self, app: usize, lane: usize, asks: usize) {
+        let Kind::Exchange(exchanges) = &mut self.apps[app].kind else {
             return;
         };
-        let (asking, uncounted, request, response) = (
-            exchanges.asking,
-            exchanges.uncounted,
-            exchanges.request,
-            exchanges.response,
-        );
-        let asks = self.open(app, uncounted, asking, 2 * lane, request);
-        let answers = self.open(app, flow, template, 2 * lane + 1, response);
-        if let Kind::Exchange(exchanges) = &mut self.apps[app].kind {
-            exchanges.pairs.push(Pair {
-                asks,
-                answers,
-                left: exchanges.count - 1,
-                current: 0,
-            });
-            exchanges.ask(lane as usize, now);
-        }
-        let source = &mut self.connections[asks].source;
-        source.supply(Supply::Bytes(request), now);
+        exchanges.pairs.push(Pair {
+            asks,
+            answers: asks + 1,
+            left: exchanges.count - 1,
+            current: 0,
+        });
+        exchanges.ask(lane, self.now);
+        let request = Supply::Bytes(exchanges.request);
+        self.connections[asks].source.supply(request, self.now);
         self.after_source(asks);
     }
 

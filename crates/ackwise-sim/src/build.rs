@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ackwise_net::{Link, LinkConfig, Nanos, Probability, QueueLimit, Rng};
+use ackwise_net::{Channel, LinkConfig, Nanos, Probability, QueueLimit, Rng};
 use ackwise_policy::{Config, ConfigError, FlowConfig, sys};
 use ackwise_scenario as scenario;
 use ackwise_scenario::{
@@ -12,9 +12,11 @@ use ackwise_scenario::{
 };
 
 use crate::app::{self, Exchanges, Kind, Transfers};
-use crate::engine::{Counted, Hop, Line, Network, Template, Wire};
+use crate::channel;
+use crate::engine::{Counted, Hop, Line, Network, Template};
 use crate::error::SimError;
 use crate::hook::{self, Hook, Side};
+use crate::packet::FlowId;
 use crate::tcp::{self, CONGESTION_CONTROLS, ReceiverConfig, SenderConfig};
 
 /// What the network of a scenario is made of.
@@ -94,13 +96,22 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
 
 /// An error about something that is named in the file: where its name stands
 /// first as a quoted value or a key.
-fn wrong(scenario: &Scenario, name: &str, what: &str) -> SimError {
+pub(crate) fn wrong(scenario: &Scenario, name: &str, what: &str) -> SimError {
     let text = &scenario.source.text;
     let quoted = format!("\"{name}\"");
     let at = text.find(&quoted).or_else(|| text.find(name)).unwrap_or(0);
     scenario
         .error_at(&(at..at + name.len()), format!("'{name}' {what}"))
         .into()
+}
+
+/// An error about the TCP of a flow.
+pub(crate) fn not_modelled(scenario: &Scenario, flow: &Flow, error: &tcp::ConfigError) -> SimError {
+    wrong(
+        scenario,
+        &flow.name,
+        &format!("cannot be modelled: {error}"),
+    )
 }
 
 /// The policy of a placement with its parameters.
@@ -191,6 +202,11 @@ impl<'a> Plan<'a> {
         }
     }
 
+    fn all_paths(&self) -> Result<Vec<[Vec<usize>; 2]>, SimError> {
+        let flows = self.scenario.flows.iter();
+        flows.map(|flow| self.paths(flow)).collect()
+    }
+
     /// The link on which a flow is counted: that of this arm's policy, or of
     /// the first arm that has one on its way, or the one that leads to the
     /// receiver.
@@ -212,6 +228,11 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// For each flow, the lines of its data and of its ACKs.
+pub(crate) fn paths(scenario: &Scenario) -> Result<Vec<[Vec<usize>; 2]>, SimError> {
+    Plan::new(scenario).all_paths()
+}
+
 /// Builds the network of a run; `scenario` is as the run sees it
 /// (`Scenario::at`).
 ///
@@ -226,14 +247,11 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
         span: 0..0,
     };
     let arm = arm.unwrap_or(&stock);
+    check_boxes(scenario)?;
     let mut lines = lines(scenario, spec.seed);
     let hooks = hooks(&plan, arm, &mut lines)?;
     let mut routes = Routes::default();
-    let paths = scenario
-        .flows
-        .iter()
-        .map(|flow| plan.paths(flow))
-        .collect::<Result<Vec<_>, _>>()?;
+    let paths = plan.all_paths()?;
     let starts: Vec<[u32; 2]> = paths
         .iter()
         .map(|paths| {
@@ -255,6 +273,9 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
         .collect();
     let end = nanos(scenario.duration);
     let mut network = Network::new(lines, routes.hops, hooks, end);
+    // What a reconstructor makes is not counted as under way.
+    let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+    network.reuse = directions.into_iter().all(|d| d.reconstruct.is_none());
     // One more, for connections that belong to no flow's record.
     network
         .counted
@@ -321,6 +342,7 @@ fn add_flow(
         flow: index,
         template,
         connections: flow.connections,
+        first: 0,
         kind,
     };
     network.add_app(app, nanos(flow.start).saturating_add(offset));
@@ -341,7 +363,7 @@ pub(crate) fn rate(scenario: &Scenario, line: usize) -> Option<u64> {
 }
 
 /// The least MTU of both ways.
-fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
+pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
     let lines = paths.iter().flatten();
     lines
         .map(|line| scenario.links[line / 2].mtu)
@@ -370,13 +392,7 @@ impl Ends {
         routes: [u32; 2],
     ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
         let (sender, receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
-            .map_err(|error| {
-                wrong(
-                    scenario,
-                    &flow.name,
-                    &format!("cannot be modelled: {error}"),
-                )
-            })?;
+            .map_err(|error| not_modelled(scenario, flow, &error))?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
         let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
         let found = self
@@ -421,29 +437,61 @@ impl Routes {
     }
 }
 
+/// The numbers of the connections that a flow has from the beginning.
+fn connections(scenario: &Scenario, name: &str) -> Vec<FlowId> {
+    let reserved = |flow: &Flow| match flow.app {
+        App::Bulk { .. } | App::Iperf3 { .. } => flow.connections,
+        App::RequestResponse { .. } => 2 * flow.connections,
+        App::ShortFlows { .. } => 0,
+    };
+    let before = scenario.flows.iter().take_while(|flow| flow.name != name);
+    let first: u32 = before.map(reserved).sum();
+    let flow = scenario.flows.iter().find(|flow| flow.name == name);
+    let count = flow.map_or(0, reserved);
+    (first..first + count).map(FlowId).collect()
+}
+
+/// Boxes know connections by number, and those of short flows come and go.
+fn check_boxes(scenario: &Scenario) -> Result<(), SimError> {
+    let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+    for direction in directions {
+        let police = direction.police.as_ref().map(|police| &police.what);
+        let shape = direction.shape.as_ref().map(|shape| &shape.what);
+        let mux = direction.mux.as_ref().map(|mux| &mux.what);
+        for name in [police, shape, mux]
+            .into_iter()
+            .flatten()
+            .flat_map(|what| &what.flows)
+        {
+            let flow = scenario.flows.iter().find(|flow| flow.name == *name);
+            if flow.is_some_and(|flow| matches!(flow.app, App::ShortFlows { .. })) {
+                let what = "is a flow of many connections, which a box of the simulator cannot \
+                            pick out; let the box work on all flows, or use app = \"bulk\"";
+                return Err(wrong(scenario, name, what));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
+    let connections = |name: &str| connections(scenario, name);
     let mut lines = Vec::with_capacity(2 * scenario.links.len());
     for link in &scenario.links {
         for direction in [&link.forward, &link.reverse] {
-            let config = line(direction, seed, lines.len() as u64);
-            lines.push(Line::new(wire(config), link.header));
+            let wire = line(direction, seed, lines.len() as u64);
+            let config = channel::config(direction, wire, link.header, &connections);
+            lines.push(Line::new(Channel::new(config), link.header));
         }
     }
     lines
 }
 
-fn wire(config: LinkConfig) -> Wire {
-    Link::drop_tail(config)
-}
-
 fn line(direction: &scenario::Direction, seed: u64, stream: u64) -> LinkConfig {
     LinkConfig {
         rate_bps: direction.rate_bps,
-        queue: match direction.queue.as_ref().map(|queue| queue.limit) {
-            Some(scenario::QueueLimit::Packets(packets)) => QueueLimit::Packets(packets as usize),
-            Some(scenario::QueueLimit::Bytes(bytes)) => QueueLimit::Bytes(bytes),
-            None => QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
-        },
+        // Of lines that say nothing of theirs.
+        queue: QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
         delay_ns: nanos(direction.delay),
         jitter_ns: nanos(direction.jitter),
         loss: Probability::from_fraction(direction.loss),

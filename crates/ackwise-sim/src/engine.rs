@@ -27,7 +27,7 @@ use crate::parcel::{Parcel, Pool};
 use crate::schedule::{Schedule, Target};
 
 /// What a line is made of.
-pub type Wire = ackwise_net::Link<Parcel>;
+pub type Wire = ackwise_net::Channel<Parcel>;
 
 /// No event is pending.
 const NEVER: Nanos = Nanos::MAX;
@@ -397,7 +397,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let counted = hop.0 & Hop::COUNTED != 0;
         if packet.way == Way::Data {
             tally.data_segments += u64::from(counted && arrived && packet.payload > 0);
-        } else if packet.is_pure_ack() {
+        } else if packet.is_pure_ack() && !packet.flags.contains(Flags::SYNTHETIC) {
             if counted {
                 tally.ack(&mut connection.acked, packet, connection.mss);
             }

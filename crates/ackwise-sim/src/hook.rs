@@ -11,7 +11,7 @@ use ackwise_policy::{Flow, FlowConfig, Handshake, Options, Segment, TcpFlags, Ve
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use crate::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet, Way};
 use crate::parcel::Parcel;
 
 /// What a real stack negotiates as window scale for a window of so many bytes:
@@ -54,6 +54,10 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
         (Flags::CWR, TcpFlags::CWR),
     ] {
         tcp.set(theirs, flags.contains(ours));
+    }
+    // As flow.h reads it: an ACK of this flow came marked (RFC 3449 §4.3).
+    if packet.way == Way::Data && flags.contains(Flags::ACK_CE_ECHO) {
+        tcp |= TcpFlags::ECE;
     }
     let mut options = Options::empty();
     if flags.contains(Flags::TIMESTAMPS) {

@@ -2,6 +2,10 @@
 
 use std::ops::{Deref, DerefMut};
 
+use ackwise_net::Ecn;
+use ackwise_policy::Segment;
+
+use crate::channel::FlowKey;
 use crate::packet::Packet;
 
 /// A packet with its place in the table of routes, in memory that is used again.
@@ -49,6 +53,35 @@ impl DerefMut for Parcel {
     #[inline]
     fn deref_mut(&mut self) -> &mut Packet {
         &mut self.0.packet
+    }
+}
+
+/// As its packet; a copy goes the same way.
+impl ackwise_net::Packet for Parcel {
+    type Flow = FlowKey;
+
+    fn flow(&self) -> FlowKey {
+        ackwise_net::Packet::flow(&**self)
+    }
+
+    fn is_pure_ack(&self) -> bool {
+        Packet::is_pure_ack(self)
+    }
+
+    fn ecn(&self) -> Ecn {
+        (**self).ecn()
+    }
+
+    fn mark(&mut self) {
+        (**self).mark();
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        (**self).segment()
+    }
+
+    fn forge(&self, back: u32) -> Option<Parcel> {
+        Some(Parcel::new((**self).forge(back)?, self.route()))
     }
 }
 

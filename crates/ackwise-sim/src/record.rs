@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ackwise_net::Nanos;
+use ackwise_net::{MuxStats, Nanos};
 use ackwise_scenario::record::{
-    Completion, CompletionOfSize, Content, FlowRecord, Quantiles, QueueRecord, Run, Series, Traffic,
+    Completion, CompletionOfSize, Content, FlowRecord, MuxRecord, Quantiles, QueueRecord, Run,
+    Series, Traffic,
 };
 use ackwise_scenario::{App, RunSpec, Scenario};
 
 use crate::app::{Kind, Transfer};
 use crate::build::{self, Built, Simulation, nanos};
 use crate::count;
-use crate::engine::Sums;
+use crate::engine::{Sums, Wire};
 use crate::histogram::Histogram;
 
 /// Points kept of a distribution of completion times, as on the live engine.
@@ -55,12 +56,36 @@ impl Row {
     }
 }
 
+/// A queue at one moment; the counts are since the start.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    length: f64,
+    arrivals: u64,
+    drops: u64,
+    marks: u64,
+    filtered: u64,
+}
+
+impl Seen {
+    fn of(wire: &Wire) -> Seen {
+        let link = wire.link();
+        let stats = link.stats();
+        Seen {
+            length: link.queue_packets() as f64,
+            arrivals: stats.offered_packets,
+            drops: stats.dropped_queue + stats.dropped_discipline,
+            marks: link.queue().stats().marks,
+            filtered: stats.filtered,
+        }
+    }
+}
+
 /// Looks at a network at fixed intervals.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     interval: Nanos,
     flows: Vec<Vec<Row>>,
-    queues: Vec<(usize, Vec<f64>)>,
+    queues: Vec<(usize, Vec<Seen>)>,
     times: Vec<Nanos>,
 }
 
@@ -87,10 +112,10 @@ impl Recorder {
     pub fn look(&mut self, network: &mut Simulation) -> Nanos {
         let now = network.now;
         self.times.push(now);
-        for (line, lengths) in &mut self.queues {
+        for (line, rows) in &mut self.queues {
             let wire = &mut network.lines[*line].wire;
             wire.advance(now);
-            lengths.push(wire.queue_packets() as f64);
+            rows.push(Seen::of(wire));
         }
         let mut rows = vec![Row::default(); self.flows.len()];
         for (row, counted) in rows.iter_mut().zip(&network.counted) {
@@ -412,32 +437,64 @@ impl Part {
 }
 
 fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec<QueueRecord> {
-    let span = network.now;
     rated(scenario)
         .map(|line| {
-            let stats = network.lines[line].wire.stats();
+            let side = ["forward", "reverse"][line % 2];
+            let name = format!("{}.{side}", scenario.links[line / 2].name);
+            let mut queue = queue(name, &network.lines[line].wire, network.now);
             let seen = recorder.queues.iter().find(|(seen, _)| *seen == line);
-            let lengths = seen
-                .filter(|_| scenario.record.series)
-                .map(|(_, l)| l.clone());
-            let name = ["forward", "reverse"][line % 2];
-            QueueRecord {
-                name: format!("{}.{name}", scenario.links[line / 2].name),
-                arrivals: Some(stats.offered_packets),
-                max_packets: Some(stats.queue_max_packets as u64),
-                mean_packets: Some(stats.queue_mean_packets(span)),
-                drops: stats.dropped_queue + stats.dropped_discipline,
-                marks: 0,
-                filtered: Some(stats.filtered),
-                policed: None,
-                losses: Some(stats.dropped_wire),
-                t_s: match &lengths {
-                    Some(_) => recorder.times.iter().map(|at| seconds(*at)).collect(),
-                    None => Vec::new(),
-                },
-                length_packets: lengths.unwrap_or_default(),
-                ..QueueRecord::default()
+            if let Some((_, seen)) = seen.filter(|_| scenario.record.series) {
+                over_time(&mut queue, recorder, seen);
             }
+            queue
         })
         .collect()
+}
+
+/// What a queue and the boxes on its way have done.
+fn queue(name: String, wire: &Wire, span: Nanos) -> QueueRecord {
+    let (stats, boxes) = (wire.link().stats(), wire.boxes());
+    let managed = wire.link().queue().stats();
+    let policed = boxes.police.map(|police| police.dropped);
+    let shaped = boxes.shape.map(|shape| shape.dropped);
+    QueueRecord {
+        name,
+        arrivals: Some(stats.offered_packets),
+        max_packets: Some(stats.queue_max_packets as u64),
+        mean_packets: Some(stats.queue_mean_packets(span)),
+        drops: stats.dropped_queue + stats.dropped_discipline,
+        marks: managed.marks,
+        early_drops: managed.early_drops + managed.forced_drops,
+        filtered: (stats.filtered > 0).then_some(stats.filtered),
+        policed: [policed, shaped].into_iter().flatten().reduce(|a, b| a + b),
+        reconstructed: boxes.reconstruct.map(|made| made.made),
+        mux: boxes.mux.map(|mux| mux_record(&mux)),
+        losses: Some(stats.dropped_wire),
+        ..QueueRecord::default()
+    }
+}
+
+fn over_time(queue: &mut QueueRecord, recorder: &Recorder, seen: &[Seen]) {
+    let counted = |count: fn(&Seen) -> u64| match seen.last().map(count) {
+        Some(0) | None => Vec::new(),
+        Some(_) => seen.iter().map(count).collect(),
+    };
+    queue.t_s = recorder.times.iter().map(|at| seconds(*at)).collect();
+    queue.length_packets = seen.iter().map(|seen| seen.length).collect();
+    queue.arrivals_so_far = seen.iter().map(|seen| seen.arrivals).collect();
+    queue.drops_so_far = counted(|seen| seen.drops);
+    queue.marks_so_far = counted(|seen| seen.marks);
+    queue.filtered_so_far = counted(|seen| seen.filtered);
+}
+
+fn mux_record(mux: &MuxStats) -> MuxRecord {
+    let us = |ns: f64| ns / 1000.0;
+    MuxRecord {
+        bundles: mux.bundles,
+        packets: mux.packets,
+        native_bytes: mux.native_bytes,
+        bundle_bytes: mux.bundle_bytes,
+        wait_mean_us: us(mux.wait_ns as f64 / mux.packets.max(1) as f64),
+        wait_max_us: us(mux.wait_max_ns as f64),
+    }
 }

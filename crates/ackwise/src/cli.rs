@@ -1,6 +1,7 @@
 //! The arguments, as clap reads them.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -179,7 +180,7 @@ pub enum Engine {
     Live,
     /// The real stack in virtual time; not in this build
     Virtual,
-    /// The simulator; not in this build
+    /// The simulator
     Sim,
 }
 
@@ -209,6 +210,18 @@ pub struct RunArgs {
     /// How long traffic flows, instead of what the scenario says, e.g. `10s`
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+
+    /// How many runs at the same time, on the simulator [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroU16>,
+
+    /// Refuse runs that would take more events than this, on the simulator
+    #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
+    pub max_events: u64,
+
+    /// Refuse runs that would take more memory than this together, bytes, on the simulator
+    #[arg(long, value_name = "BYTES", default_value_t = ackwise_sim::RunOptions::MAX_MEMORY)]
+    pub max_memory: u64,
 
     /// Write the record (JSON) to this file
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -73,6 +73,10 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
                 | Datapath::Option { .. }
         );
     }
+    if let Some(e) = error.downcast_ref::<ackwise_sim::SimError>() {
+        use ackwise_sim::SimError;
+        return matches!(e, SimError::Invalid(_) | SimError::TooLarge { .. });
+    }
     error.is::<BadInput>()
         || error.is::<ackwise_scenario::ScenarioError>()
         || matches!(

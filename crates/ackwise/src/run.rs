@@ -3,7 +3,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ackwise_lab::live::{self, Progress, RunOptions};
@@ -24,10 +25,8 @@ const STEPS: u64 = 100;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
-    match args.engine {
-        Engine::Live => {}
-        Engine::Virtual => return Err(absent("virtual").into()),
-        Engine::Sim => return Err(absent("sim").into()),
+    if args.engine == Engine::Virtual {
+        return Err(absent("virtual").into());
     }
     let mut scenario = load(&args.scenario)?;
     if let Some(duration) = args.duration {
@@ -43,12 +42,10 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     for file in args.output.iter().chain(&args.render.html) {
         writable(file)?;
     }
-    let options = RunOptions {
-        cancel: live::cancel_on_signals()?,
-        only: runs.into_iter().map(|run| run.id).collect(),
-        ..RunOptions::default()
-    };
-    let report = observed(&scenario, &options)?;
+    let cancel = live::cancel_on_signals()?;
+    let only: Vec<String> = runs.into_iter().map(|run| run.id).collect();
+    let wanted = only.len();
+    let report = engine(args, &scenario, &cancel, only)?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
             .with_context(|| format!("writing {}", path.display()))?;
@@ -74,22 +71,94 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
             report.runs.len()
         );
     }
-    if options.cancel.load(Ordering::Relaxed) {
+    if cancel.load(Ordering::Relaxed) {
         bail!(
-            "stopped by a signal after {} of {} runs",
-            report.runs.len(),
-            options.only.len()
+            "stopped by a signal after {} of {wanted} runs",
+            report.runs.len()
         );
     }
     Ok(())
 }
 
-/// Runs it with a bar for whoever watches; otherwise in silence.
-fn observed(scenario: &Scenario, options: &RunOptions) -> anyhow::Result<Report> {
-    let total = options.only.len() as u64 * STEPS;
+/// Runs `only` these runs on the engine that was asked for.
+fn engine(
+    args: &RunArgs,
+    scenario: &Scenario,
+    cancel: &Arc<AtomicBool>,
+    only: Vec<String>,
+) -> anyhow::Result<Report> {
+    let cancel = Arc::clone(cancel);
+    match args.engine {
+        Engine::Live => {
+            let options = RunOptions {
+                cancel,
+                only,
+                ..RunOptions::default()
+            };
+            observed(scenario, &options)
+        }
+        Engine::Virtual => Err(absent("virtual").into()),
+        Engine::Sim => {
+            let options = ackwise_sim::RunOptions {
+                cancel,
+                only,
+                jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
+                max_events: args.max_events,
+                max_memory: args.max_memory,
+            };
+            simulated(scenario, &options)
+        }
+    }
+}
+
+fn bar(runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
         .expect("a constant template");
-    let bar = ProgressBar::new(total).with_style(style);
+    ProgressBar::new(runs as u64 * STEPS).with_style(style)
+}
+
+fn share(elapsed: Duration, duration: Duration) -> u64 {
+    let share = elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-3);
+    (share.min(1.0) * STEPS as f64) as u64
+}
+
+/// Simulates it, several runs at a time.
+fn simulated(scenario: &Scenario, options: &ackwise_sim::RunOptions) -> anyhow::Result<Report> {
+    use ackwise_sim::Progress;
+
+    let bar = bar(options.only.len());
+    // Of each run that goes on, how far it is.
+    let mut done = vec![0; options.only.len()];
+    let report = ackwise_sim::run(scenario, options, &mut |progress| {
+        let (index, steps) = match progress {
+            Progress::Started { run, index, .. } => {
+                bar.set_message(run.id.clone());
+                (index, 0)
+            }
+            Progress::Running {
+                index,
+                elapsed,
+                duration,
+            } => (index, share(elapsed, duration)),
+            Progress::Finished { run, index, .. } => {
+                for e in &run.errors {
+                    bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+                }
+                (index, STEPS)
+            }
+            _ => return,
+        };
+        if let Some(slot) = done.get_mut(index) {
+            bar.inc(steps - std::mem::replace(slot, steps));
+        }
+    });
+    bar.finish_and_clear();
+    Ok(report?)
+}
+
+/// Runs it with a bar for whoever watches; otherwise in silence.
+fn observed(scenario: &Scenario, options: &RunOptions) -> anyhow::Result<Report> {
+    let bar = bar(options.only.len());
     let mut begun = 0;
     let report = live::run(scenario, options, &mut |progress| match progress {
         Progress::Started { run, index, .. } => {
@@ -98,9 +167,10 @@ fn observed(scenario: &Scenario, options: &RunOptions) -> anyhow::Result<Report>
             bar.set_message(run.id.clone());
             bar.tick();
         }
-        Progress::Running { elapsed, duration } => {
-            let share = elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-3);
-            bar.set_position(begun + (share.min(1.0) * STEPS as f64) as u64);
+        Progress::Running {
+            elapsed, duration, ..
+        } => {
+            bar.set_position(begun + share(elapsed, duration));
         }
         Progress::Finished { run, .. } => {
             for e in &run.errors {
@@ -126,7 +196,7 @@ fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scen
 
 fn absent(engine: &str) -> BadInput {
     BadInput::new(format!("--on {engine}: this build has no such engine yet"))
-        .mend("use --on live, which runs on this kernel and needs root")
+        .mend("use --on sim, or --on live, which runs on this kernel and needs root")
 }
 
 /// Shows the result of an earlier run.
