@@ -51,6 +51,20 @@ pub enum LabError {
     /// An emulated machine did not do its job; with what it last said.
     #[error("{0}")]
     Guest(String),
+    /// A virtual machine failed.
+    #[error("the virtual machine {what}; the end of its console:\n  {console}")]
+    Machine {
+        /// What it did.
+        what: String,
+        /// What it printed last.
+        console: String,
+    },
+    /// What stood in the way of a run in a virtual machine.
+    #[error("{0}")]
+    Run(String),
+    /// The same, where it stands in the way of every run of the scenario.
+    #[error("{0}")]
+    InGuest(String),
     /// The run was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -60,6 +74,15 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Whether what one run met, the next will meet too.
+    #[must_use]
+    pub fn is_of_scenario(&self) -> bool {
+        matches!(
+            self,
+            Self::Scenario(_) | Self::Missing { .. } | Self::Invalid(_) | Self::InGuest(_)
+        )
+    }
+
     /// Wraps an error of the system with what was tried.
     pub fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();

@@ -6,6 +6,9 @@
 //! and ACK where it crosses the wire, and returns a
 //! [`Report`](ackwise_scenario::record::Report).
 //!
+//! The [`virt`] engine does the same inside a kernel of its own, in virtual
+//! time.
+//!
 //! Nothing outside the namespaces that it makes is touched; they vanish on
 //! every way out, and [`netns::remove_leftovers`] sweeps up after a process
 //! that was killed.
@@ -27,5 +30,6 @@ pub mod tap;
 pub mod tcpinfo;
 pub mod topology;
 pub mod traffic;
+pub mod virt;
 
 pub use error::LabError;

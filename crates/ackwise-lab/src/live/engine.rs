@@ -13,7 +13,7 @@ use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
 use super::assemble::{self, FlowPaths, Measured, Wired};
 use super::datapath;
 use super::sampler::{self, Subject};
-use super::{Event, Observer, Progress, RunOptions};
+use super::{Clock, Event, Observer, Progress, RunOptions};
 use crate::clock::{nanos, now_ns};
 use crate::command::ip_batch;
 use crate::count::{FlowPort, WireCounter};
@@ -30,6 +30,9 @@ use crate::traffic::{self, Job, Live, Outcome, Prepared};
 const FIRST_PORT: u16 = 5001;
 /// Between the last preparation and the first packet.
 const LEAD_NS: u64 = 100_000_000;
+/// In virtual time the first packet leaves at a multiple of this after boot:
+/// the first, unless building took longer.
+const VIRTUAL_START_NS: u64 = 10_000_000_000;
 /// How long flows may take to end after the scenario's duration. Full queues
 /// drain slowly, and retransmission timers back off.
 const DRAIN_NS: u64 = 30_000_000_000;
@@ -52,7 +55,7 @@ struct Wires {
 pub(super) fn run_one(
     scenario: &Scenario,
     spec: &RunSpec,
-    shaper: Shaper,
+    (shaper, clock, index): (Shaper, Clock, usize),
     options: &RunOptions,
     observe: Observer<'_>,
 ) -> Result<assemble::Done, LabError> {
@@ -69,8 +72,9 @@ pub(super) fn run_one(
     let paths = paths(scenario, arm, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
-    let start_ns = now_ns() + LEAD_NS;
-    let (wires, topology) = start_wires(scenario, spec, options, topology, &paths, start_ns)?;
+    let start_ns = start_of(clock, now_ns());
+    let (wires, topology) =
+        start_wires(scenario, spec, options, topology, &paths, start_ns, clock)?;
     let stop_ns = start_ns + nanos(scenario.duration);
     let limits = Limits {
         cancel: Arc::clone(&options.cancel),
@@ -129,6 +133,7 @@ pub(super) fn run_one(
             if now >= next_news && !options.cancel.load(Ordering::Relaxed) {
                 next_news = now + NEWS_NS;
                 observe(Progress::Running {
+                    index,
                     elapsed: Duration::from_nanos(now.saturating_sub(start_ns)),
                     duration: scenario.duration,
                 });
@@ -164,6 +169,7 @@ pub(super) fn run_one(
         scenario,
         spec,
         shaper,
+        clock,
         paths,
         wired,
         outcomes,
@@ -174,6 +180,15 @@ pub(super) fn run_one(
         interval_ns,
         errors,
     }))
+}
+
+/// When traffic starts. In virtual time always at the same distance from boot
+/// and from the kernel's ticks, however many clock readings building took.
+fn start_of(clock: Clock, now: u64) -> u64 {
+    match clock {
+        Clock::Real => now + LEAD_NS,
+        Clock::Virtual => (now + LEAD_NS).next_multiple_of(VIRTUAL_START_NS),
+    }
 }
 
 /// Lets the threads of a run end, on every way out.
@@ -262,6 +277,7 @@ fn start_wires(
     mut topology: Topology,
     paths: &[FlowPaths],
     start_ns: u64,
+    clock: Clock,
 ) -> Result<(Wires, Topology), LabError> {
     let mut wires = Wires {
         emulators: Vec::new(),
@@ -285,7 +301,11 @@ fn start_wires(
                         capture(scenario, spec, options, &topology, index, 0)?,
                         capture(scenario, spec, options, &topology, index, 1)?,
                     ],
-                    spin_ns: SPIN_NS,
+                    spin_ns: match clock {
+                        Clock::Real => SPIN_NS,
+                        // Sleepers wake in time, and to spin is what costs.
+                        Clock::Virtual => 0,
+                    },
                     sample_ns: if scenario.record.series {
                         nanos(scenario.record.interval)
                     } else {

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use ackwise_scenario::record::{Report, Run};
 use ackwise_scenario::{RunSpec, Scenario};
+use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
 use crate::histogram::Histogram;
@@ -33,7 +34,9 @@ use crate::netns;
 use crate::topology::Shaper;
 use crate::traffic::Behaviour;
 
+pub(crate) use assemble::{Done, failed};
 pub use preflight::check;
+pub(crate) use preflight::check_placements;
 pub use signals::cancel_on_signals;
 
 /// How to run a scenario.
@@ -55,8 +58,17 @@ pub struct RunOptions {
     pub incidents: Vec<Incident>,
 }
 
+/// What time is in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// That of the world.
+    Real,
+    /// It stands still while anything computes.
+    Virtual,
+}
+
 /// Something that happens to the network while traffic flows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incident {
     /// When, after the start of the run.
     pub after: Duration,
@@ -65,7 +77,7 @@ pub struct Incident {
 }
 
 /// What can happen to a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// An emulated link silently loses IP packets larger than this from now on.
     PathMtu {
@@ -98,6 +110,8 @@ pub enum Progress<'a> {
     },
     /// Time has passed.
     Running {
+        /// Its place among all, from 0.
+        index: usize,
         /// Since traffic began.
         elapsed: Duration,
         /// The scenario's duration.
@@ -135,11 +149,7 @@ pub fn run(
         tracing::info!("removed {name}, left by a process that is no more");
     }
     let shaper = preflight::choose_shaper(scenario, options.shaper)?;
-    let runs: Vec<RunSpec> = scenario
-        .runs()
-        .into_iter()
-        .filter(|run| options.only.is_empty() || options.only.contains(&run.id))
-        .collect();
+    let runs = chosen(scenario, &options.only);
     let mut report = Report::new("live", scenario);
     report.environment = preflight::environment();
     let mut lateness = Histogram::default();
@@ -153,7 +163,8 @@ pub fn run(
             index,
             total,
         });
-        match engine::run_one(scenario, spec, shaper, options, observe) {
+        let clock = Clock::Real;
+        match engine::run_one(scenario, spec, (shaper, clock, index), options, observe) {
             Ok(done) => {
                 lateness.merge(&done.lateness);
                 for note in done.notes {
@@ -174,7 +185,7 @@ pub fn run(
             }
             Err(LabError::Cancelled) => break,
             // What one run cannot build, the next cannot either.
-            Err(error @ (LabError::Scenario(_) | LabError::Missing { .. })) => return Err(error),
+            Err(error) if error.is_of_scenario() => return Err(error),
             Err(error) => {
                 let run = assemble::failed(spec, &error);
                 observe(Progress::Finished {
@@ -194,4 +205,37 @@ pub fn run(
     }
     report.environment.link_lateness_us = lateness.quantiles(1000.0);
     Ok(report)
+}
+
+/// The runs of those ids, all if none is named, in the scenario's order.
+pub(crate) fn chosen(scenario: &Scenario, only: &[String]) -> Vec<RunSpec> {
+    let mut runs = scenario.runs();
+    runs.retain(|run| only.is_empty() || only.contains(&run.id));
+    runs
+}
+
+/// One run inside a machine whose time is virtual.
+///
+/// # Errors
+/// A precondition is not met, or the run could not be made.
+pub(crate) fn run_virtual(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Done, LabError> {
+    check(scenario)?;
+    let shaper = match options.shaper {
+        // Exact, with every discipline of `ackwise-net`, and no random numbers
+        // but the scenario's.
+        Shaper::Auto => Shaper::Emulator,
+        wanted => preflight::choose_shaper(scenario, wanted)?,
+    };
+    engine::run_one(
+        scenario,
+        spec,
+        (shaper, Clock::Virtual, 0),
+        options,
+        observe,
+    )
 }

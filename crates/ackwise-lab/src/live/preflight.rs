@@ -219,7 +219,25 @@ fn rfc3339(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::testing::{link, node, scenario};
+    use ackwise_scenario::{NodeKind, Queue, QueueLimit};
     use std::time::Duration;
+
+    #[test]
+    fn what_only_the_simulator_can_do_is_refused() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        assert!(check_means(&scenario).is_ok());
+        scenario.links[0].reverse.queue = Some(Queue {
+            acks_first: Some(1),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        let refused = check_means(&scenario).unwrap_err().to_string();
+        assert!(refused.contains("`queue.acks_first` in reverse of link `ab`"));
+        assert!(refused.contains("use `--on sim`"));
+    }
 
     #[test]
     fn moments_are_written_as_rfc_3339_has_it() {

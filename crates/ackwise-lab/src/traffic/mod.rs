@@ -21,6 +21,7 @@ use std::time::Duration;
 use ackwise_net::Rng;
 use ackwise_scenario::record::Content;
 use ackwise_scenario::{App, SocketOptions};
+use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use crate::clock::{nanos, now_ns, thread_cpu_ns};
@@ -60,7 +61,7 @@ pub struct Job {
 }
 
 /// Something that an application does now and then, and that TCP must bear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Behaviour {
     /// The receiver stops to read for a while: the window closes.
     ReceiverPause {

@@ -1,0 +1,140 @@
+//! Inside: the first program of the guest, which is this program again.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use ackwise_scenario::Scenario;
+use nix::mount::{MsFlags, mount};
+use nix::sys::reboot::{RebootMode, reboot};
+use nix::sys::utsname::uname;
+
+use super::job::{ANSWER, Answer, CAPTURES, JOB, Job, PROGRESS, Told};
+use crate::command;
+use crate::error::LabError;
+use crate::live::{self, Progress, RunOptions};
+
+/// The argument that makes a first program a guest.
+pub(super) const ARGUMENT: &str = "ackwise-guest";
+/// Where the job's directory is in the guest.
+const DIRECTORY: &str = "/run/ackwise-job";
+
+/// To be called first thing in `main`: where this process is the first one of
+/// a virtual machine, runs its job and powers off. Elsewhere it does nothing.
+pub fn run_if_guest() {
+    let asked = std::env::args_os()
+        .nth(1)
+        .is_some_and(|arg| arg == ARGUMENT);
+    if !asked || std::process::id() != 1 {
+        return;
+    }
+    if let Err(error) =
+        catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(LabError::Panicked("the guest")))
+    {
+        eprintln!("the guest: {error}");
+    }
+    nix::unistd::sync();
+    // On success it does not return; otherwise the kernel panics when its
+    // first process ends, and the host sees that.
+    let _ = reboot(RebootMode::RB_POWER_OFF);
+}
+
+fn serve() -> Result<(), LabError> {
+    set_up()?;
+    let directory = Path::new(DIRECTORY);
+    let text =
+        fs::read_to_string(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
+    let job: Job = serde_json::from_str(&text).map_err(|error| LabError::Os {
+        what: "cannot understand the job".to_owned(),
+        source: error.into(),
+    })?;
+    let answer = catch_unwind(AssertUnwindSafe(|| work(&job, directory)))
+        .unwrap_or(Err(LabError::Panicked("the engine")))
+        .unwrap_or_else(|error| Answer::Failed {
+            fatal: error.is_of_scenario(),
+            why: error.to_string(),
+        });
+    let text = serde_json::to_vec(&answer).map_err(|error| LabError::Os {
+        what: "cannot write the answer".to_owned(),
+        source: error.into(),
+    })?;
+    fs::write(directory.join(ANSWER), text).map_err(LabError::os("cannot write the answer"))
+}
+
+/// Makes of a bare kernel on the host's files a system that runs scenarios.
+fn set_up() -> Result<(), LabError> {
+    // The host's /proc still shows through: there this is the machine itself,
+    // which runs in the job's directory. So nothing of it need be on the
+    // command line, which would change the guest's random numbers.
+    let job =
+        fs::read_link("/proc/self/cwd").map_err(LabError::os("cannot find the job's directory"))?;
+    attach("proc", "/proc", "proc", None)?;
+    attach("sysfs", "/sys", "sysfs", None)?;
+    attach("devtmpfs", "/dev", "devtmpfs", None)?;
+    attach("bpf", "/sys/fs/bpf", "bpf", None)?;
+    attach("tmpfs", "/run", "tmpfs", None)?;
+    attach("tmpfs", "/tmp", "tmpfs", None)?;
+    symlink("/proc/self/fd", "/dev/fd").map_err(LabError::os("cannot link /dev/fd"))?;
+    fs::create_dir_all(DIRECTORY).map_err(LabError::os("cannot make the job's directory"))?;
+    attach("hostfs", DIRECTORY, "hostfs", Some(&job))?;
+    // SAFETY: there is no other thread that could read the environment.
+    unsafe {
+        std::env::set_var(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
+        std::env::set_var("HOME", "/run");
+        std::env::set_var("TMPDIR", "/tmp");
+        std::env::set_var("LC_ALL", "C");
+    }
+    // Timers fire when they are due, not when it suits the CPU; threads inherit it.
+    // SAFETY: takes no pointers and concerns only the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    command::run("ip", &["link", "set", "lo", "up"]).map(drop)
+}
+
+fn attach(source: &str, at: &str, kind: &str, directory: Option<&PathBuf>) -> Result<(), LabError> {
+    mount(
+        Some(source),
+        at,
+        Some(kind),
+        MsFlags::empty(),
+        directory.map(PathBuf::as_path),
+    )
+    .map_err(LabError::errno(format!("cannot mount {kind} on {at}")))
+}
+
+fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
+    let scenario = Scenario::parse(&job.path, &job.text)?;
+    let spec = scenario
+        .runs()
+        .into_iter()
+        .find(|run| run.id == job.run)
+        .ok_or_else(|| LabError::Scenario(format!("there is no run `{}`", job.run)))?;
+    let options = RunOptions {
+        shaper: job.shaper,
+        behaviour: job.behaviour.clone(),
+        incidents: job.incidents.clone(),
+        capture_dir: Some(directory.join(CAPTURES)),
+        ..RunOptions::default()
+    };
+    let done = live::run_virtual(&scenario, &spec, &options, &mut |progress| {
+        if let Progress::Running { elapsed, .. } = progress {
+            // Only for the eyes of whoever waits: a failure changes nothing.
+            let _ = fs::write(directory.join(PROGRESS), elapsed.as_nanos().to_string());
+        }
+    })?;
+    let names = uname().map_err(LabError::errno("cannot read the kernel's name"))?;
+    Ok(Answer::Done(Box::new(Told {
+        run: done.run,
+        kernel: Some(format!(
+            "{} {}",
+            names.sysname().to_string_lossy(),
+            names.release().to_string_lossy()
+        )),
+        link_emulator: done.link_emulator,
+        datapath: done.datapath,
+        notes: done.notes,
+    })))
+}

@@ -1,0 +1,63 @@
+//! What host and guest tell each other, as files in the job's directory.
+
+use std::path::PathBuf;
+
+use ackwise_scenario::record::Run;
+use serde::{Deserialize, Serialize};
+
+use crate::live::Incident;
+use crate::topology::Shaper;
+use crate::traffic::Behaviour;
+
+/// Host → guest: what to run ([`Job`]).
+pub(super) const JOB: &str = "job.json";
+/// Guest → host: what came of it ([`Answer`]).
+pub(super) const ANSWER: &str = "answer.json";
+/// Guest → host: nanoseconds of traffic so far, in decimal.
+pub(super) const PROGRESS: &str = "progress";
+/// Guest → host: captures.
+pub(super) const CAPTURES: &str = "captures";
+/// The guest's first program.
+pub(super) const INIT: &str = "init";
+
+/// One run of a scenario.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Job {
+    /// Name of the scenario file.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// `RunSpec::id`.
+    pub run: String,
+    /// How links are made.
+    pub shaper: Shaper,
+    /// What applications are made to do wrong.
+    pub behaviour: Vec<(String, Behaviour)>,
+    /// What happens to the network.
+    pub incidents: Vec<Incident>,
+}
+
+/// What a guest says at its end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// The run was made; it may have errors of its own.
+    Done(Box<Told>),
+    /// The run was not made.
+    Failed {
+        /// Why.
+        why: String,
+        /// Whether other runs of the scenario would fail for the same reason.
+        fatal: bool,
+    },
+}
+
+/// A run's record, and what the report says of all runs together.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub run: Run,
+    /// `uname -sr`.
+    pub kernel: Option<String>,
+    pub link_emulator: Option<String>,
+    pub datapath: Option<String>,
+    pub notes: Vec<String>,
+}
