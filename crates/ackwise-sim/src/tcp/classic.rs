@@ -45,14 +45,8 @@ impl Sender {
         let partial = self.classic.recovering
             && self.config.recovery == Recovery::NewReno
             && p.ack < self.classic.recover;
-        self.take_ack(p, now);
-        if self.classic.timed.is_some_and(|(end, _)| p.ack >= end) {
-            let (_, sent) = self.classic.timed.take().unwrap_or_default();
-            self.rtt.reset_backoff();
-            if !self.config.timestamps && !self.is_synthetic(p) {
-                self.sample(sent, now);
-            }
-        }
+        self.take_ack(p);
+        self.classic_sample(p, now);
         if partial {
             self.classic_partial(acked, now);
             return;
@@ -66,6 +60,28 @@ impl Sender {
         }
         if !(ece || ended && self.config.recovery_exit != Exit::Grow) {
             self.grow(acked, now);
+        }
+    }
+
+    /// By timestamps (RFC 7323 §4.3), else by the one segment that is timed (RFC 6298 §3).
+    fn classic_sample(&mut self, p: &Packet, now: Nanos) {
+        let timed = self.classic.timed.filter(|(end, _)| p.ack >= *end);
+        if timed.is_some() {
+            self.classic.timed = None;
+            self.rtt.reset_backoff();
+        }
+        if self.is_synthetic(p) {
+            return;
+        }
+        let sent = if self.config.timestamps {
+            self.rtt.reset_backoff();
+            Some(p.tsecr)
+        } else {
+            timed.map(|(_, sent)| sent)
+        };
+        if let Some(sent) = sent.filter(|sent| *sent <= now) {
+            self.sample(sent, now);
+            self.note_delay(now - sent, now);
         }
     }
 
@@ -140,23 +156,6 @@ impl Sender {
         self.arm(now);
     }
 
-    /// Sets the threshold, and the window with it. `extra` was sent beyond the window.
-    pub(super) fn halve(&mut self, extra: u64) {
-        let mss = self.mss();
-        match self.config.halve {
-            Halve::Flight => {
-                let flight = (self.nxt - self.una).saturating_sub(extra);
-                self.window.ssthresh = (flight / 2).max(2 * mss);
-                self.window.set(self.window.ssthresh);
-            }
-            Halve::Window => {
-                let window = self.window.cwnd.min(self.config.window_limit);
-                self.window.ssthresh = (window / 2 / mss * mss).max(2 * mss);
-                self.window.set((window / 2).max(mss));
-            }
-        }
-    }
-
     /// The retransmission timer fired.
     pub(super) fn classic_timeout(&mut self) {
         let mss = self.mss();
@@ -165,6 +164,7 @@ impl Sender {
             self.halve(0);
         }
         self.window.set(mss);
+        self.forget_growth();
         self.nxt = self.una;
         self.classic = Classic {
             recover: self.max,

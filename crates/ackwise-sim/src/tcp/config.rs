@@ -283,6 +283,11 @@ impl Defaults<'_> {
 
     fn receiver(&self) -> ReceiverConfig {
         let m = self.model;
+        // RFC 7323 §2: sixteen bits without a scale.
+        let unscaled = match self.socket.window_scaling {
+            Some(false) => 65_535,
+            _ => UNLIMITED,
+        };
         ReceiverConfig {
             mss: self.mss,
             header: m.ack_size.unwrap_or(self.header),
@@ -295,6 +300,7 @@ impl Defaults<'_> {
                 .socket
                 .receive_buffer
                 .unwrap_or(UNLIMITED)
+                .min(unscaled)
                 .max(u64::from(self.mss)),
             ack_every: m.ack_every.unwrap_or(self.of(2, 2, 1)),
             ack_bytes: m.ack_bytes.unwrap_or(self.of(true, true, false)),

@@ -6,15 +6,22 @@
 //! [`SenderConfig`] and a [`ReceiverConfig`], which [`configure`] makes from the
 //! options of a flow; flows that share their options share these.
 
+mod board;
 mod classic;
 mod config;
+mod control;
+mod cubic;
 mod delack;
 mod growth;
+mod hystart;
+mod rack;
 mod reassembly;
 mod receiver;
 mod rtt;
+mod selective;
 mod sender;
 mod stats;
+mod usage;
 
 pub use config::{
     Avoidance, CONGESTION_CONTROLS, ConfigError, ReceiverConfig, SenderConfig, configure,

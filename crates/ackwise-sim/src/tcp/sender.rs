@@ -6,10 +6,14 @@ use ackwise_net::Nanos;
 use ackwise_scenario::tcp_model::{Pacing, Recovery};
 
 use super::classic::Classic;
-use super::config::SenderConfig;
+use super::config::{SenderConfig, UNLIMITED};
+use super::cubic::Cubic;
 use super::growth::Window;
+use super::hystart::Round;
 use super::rtt::Rtt;
+use super::selective::Selective;
 use super::stats::SenderStats;
+use super::usage::Usage;
 use crate::packet::{Flags, FlowId, Packet, Sack, Way};
 
 /// No timer.
@@ -27,6 +31,16 @@ enum Phase {
     Closing,
     /// Nothing more happens.
     Done,
+}
+
+/// What the timer is for. There is one, as in Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Timer {
+    Retransmit,
+    /// A tail loss probe (RFC 8985 §7).
+    Probe,
+    /// Reordering has had its time (RFC 8985 §6).
+    Reorder,
 }
 
 /// A TCP sender. It has data to send when it was supplied with them, and knows
@@ -55,28 +69,35 @@ pub struct Sender {
     offered: u64,
     pub(super) window: Window,
     pub(super) rtt: Rtt,
+    pub(super) cubic: Cubic,
+    pub(super) hystart: Round,
+    pub(super) usage: Usage,
     pub(super) classic: Classic,
-    rto_at: Nanos,
+    /// With SACK, instead of `classic`.
+    pub(super) selective: Option<Box<Selective>>,
+    timer: Timer,
+    timer_at: Nanos,
     /// Nothing new leaves before.
     pace_at: Nanos,
     /// What may still leave for this event.
     burst: u32,
-    last_sent: Nanos,
+    pub(super) last_sent: Nanos,
     /// The newest TSval of the receiver.
     tsrecent: u64,
     /// To be told with the next data: CWR, and that an ACK came marked.
-    owe_cwr: bool,
+    pub(super) owe_cwr: bool,
     owe_ack_ce: bool,
     /// No second reduction for ECN before this is acknowledged.
     ecn_recover: u64,
     /// In the slow start after a timeout.
-    slow_restart: bool,
+    pub(super) slow_restart: bool,
     pub(super) stats: SenderStats,
 }
 
 impl Sender {
     /// A sender that does nothing until it is opened.
     pub fn new(flow: FlowId, config: Arc<SenderConfig>) -> Sender {
+        let sack = matches!(config.recovery, Recovery::Sack | Recovery::Rack);
         Sender {
             flow,
             phase: Phase::Closed,
@@ -91,8 +112,13 @@ impl Sender {
             offered: 0,
             window: Window::new(&config),
             rtt: Rtt::new(),
+            cubic: Cubic::default(),
+            hystart: Round::new(),
+            usage: Usage::default(),
             classic: Classic::default(),
-            rto_at: NEVER,
+            selective: sack.then(Box::default),
+            timer: Timer::Retransmit,
+            timer_at: NEVER,
             pace_at: 0,
             burst: 0,
             last_sent: 0,
@@ -126,7 +152,7 @@ impl Sender {
 
     /// More data to send; `u64::MAX` never ends.
     pub fn supply(&mut self, bytes: u64) {
-        self.supplied = self.supplied.saturating_add(bytes).min(u64::MAX / 4);
+        self.supplied = self.supplied.saturating_add(bytes).min(UNLIMITED);
         self.renew_burst();
     }
 
@@ -194,7 +220,7 @@ impl Sender {
             }
             Phase::Closing if p.flags.contains(Flags::FIN) => {
                 self.phase = Phase::Done;
-                self.rto_at = NEVER;
+                self.timer_at = NEVER;
             }
             _ => {}
         }
@@ -210,7 +236,7 @@ impl Sender {
             self.sample(self.last_sent, now);
         }
         self.rtt.reset_backoff();
-        self.rto_at = NEVER;
+        self.timer_at = NEVER;
         self.edge = p.window;
         self.offered = p.window;
         self.tsrecent = p.tsval;
@@ -225,10 +251,14 @@ impl Sender {
         self.renew_burst();
         self.owe_ack_ce |= p.flags.contains(Flags::CE);
         let ece = self.config.ecn && p.flags.contains(Flags::ECE);
-        if ece {
-            self.on_ece(p.ack);
+        if self.selective.is_some() {
+            self.selective_ack(p, now, ece);
+        } else {
+            if ece {
+                self.on_ece(p.ack);
+            }
+            self.classic_ack(p, now, ece);
         }
-        self.classic_ack(p, now, ece);
         self.offered = p.window;
         self.edge = p.ack.saturating_add(p.window);
     }
@@ -256,23 +286,12 @@ impl Sender {
         p.flags.contains(Flags::SYNTHETIC)
     }
 
-    /// Moves `una`; with timestamps, takes the sample (RFC 7323 §4.3).
-    pub(super) fn take_ack(&mut self, p: &Packet, now: Nanos) {
+    /// Moves `una`.
+    pub(super) fn take_ack(&mut self, p: &Packet) {
         self.stats.acked_bytes += p.ack - self.una;
         self.una = p.ack;
         self.nxt = self.nxt.max(self.una);
         self.tsrecent = self.tsrecent.max(p.tsval);
-        if self.config.timestamps
-            && p.flags.contains(Flags::TIMESTAMPS)
-            && p.tsecr <= now
-            && !self.is_synthetic(p)
-        {
-            self.sample(p.tsecr, now);
-            self.rtt.reset_backoff();
-        }
-        if !self.window.in_slow_start() {
-            self.slow_restart = false;
-        }
     }
 
     pub(super) fn sample(&mut self, sent: Nanos, now: Nanos) {
@@ -283,11 +302,6 @@ impl Sender {
         self.stats.rtt_min_ns = self.stats.rtt_min_ns.min(rtt);
         self.rtt
             .sample(&self.config.rto, sent, now, self.una, self.nxt);
-    }
-
-    pub(super) fn grow(&mut self, acked: u64, _now: Nanos) {
-        self.window
-            .grow_reno(&self.config, acked, self.slow_restart);
     }
 
     pub(super) fn mss(&self) -> u64 {
@@ -301,8 +315,22 @@ impl Sender {
         };
     }
 
+    pub(super) fn timer(&self) -> Timer {
+        self.timer
+    }
+
+    pub(super) fn timer_at(&self) -> Nanos {
+        self.timer_at
+    }
+
+    pub(super) fn set_timer(&mut self, timer: Timer, at: Nanos) {
+        self.timer = timer;
+        self.timer_at = at;
+    }
+
+    /// Starts the retransmission timer.
     pub(super) fn arm(&mut self, now: Nanos) {
-        self.rto_at = now.saturating_add(self.rto());
+        self.set_timer(Timer::Retransmit, now.saturating_add(self.rto()));
     }
 
     /// After an ACK of new data: the timer starts anew if something is outstanding
@@ -311,7 +339,7 @@ impl Sender {
         if self.max > self.una {
             self.arm(now);
         } else {
-            self.rto_at = NEVER;
+            self.timer_at = NEVER;
         }
     }
 
@@ -332,31 +360,38 @@ impl Sender {
     /// A time that [`Sender::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
         self.renew_burst();
-        if now < self.rto_at {
+        if now < self.timer_at {
             return;
         }
-        match self.phase {
-            Phase::Closed | Phase::Done => {}
-            Phase::Opening | Phase::Closing => {
+        self.timer_at = NEVER;
+        match (self.phase, self.timer) {
+            (Phase::Closed | Phase::Done, _) => {}
+            (Phase::Opening | Phase::Closing, _) => {
                 self.control_due = true;
                 self.rtt.back_off();
-                self.rto_at = NEVER;
             }
-            Phase::Open => {
-                self.stats.timeouts += 1;
-                self.classic_timeout();
-                self.slow_restart = true;
-                self.rtt.back_off();
-                self.pace_at = 0;
-                self.arm(now);
-            }
+            (Phase::Open, Timer::Retransmit) => self.on_timeout(now),
+            (Phase::Open, Timer::Probe) => self.probe_tail(now),
+            (Phase::Open, Timer::Reorder) => self.reorder_timeout(now),
         }
+    }
+
+    fn on_timeout(&mut self, now: Nanos) {
+        self.stats.timeouts += 1;
+        if self.selective.is_some() {
+            self.selective_timeout(now);
+        } else {
+            self.classic_timeout();
+        }
+        self.rtt.back_off();
+        self.pace_at = 0;
+        self.arm(now);
     }
 
     /// When to call [`Sender::on_timer`], if nothing happens before.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let mut at = self.rto_at;
-        if self.pace_at > self.last_sent && self.may_send_new().is_some() {
+        let mut at = self.timer_at;
+        if self.pace_at > self.last_sent && self.phase == Phase::Open {
             at = at.min(self.pace_at);
         }
         (at != NEVER).then_some(at)
@@ -392,49 +427,81 @@ impl Sender {
     }
 
     fn data(&mut self, now: Nanos) -> Option<Packet> {
+        if self.max == self.una && self.supplied > self.nxt {
+            self.restart(now);
+        }
+        if self.selective.is_some() {
+            return self.data_selective(now);
+        }
         if std::mem::take(&mut self.classic.resend) && self.max > self.una {
             let len = self.mss().min(self.max - self.una);
             self.nxt = self.nxt.max(self.una + len);
             return Some(self.segment(self.una, len, now));
         }
-        if now < self.pace_at {
+        let len = self.next_new()?;
+        let window = self.classic_allowance().min(self.config.window_limit);
+        let end = self.nxt + len;
+        let full = end - self.una > window;
+        if full && self.max > self.una {
+            self.usage
+                .note(self.una, self.nxt, self.nxt - self.una, true);
             return None;
         }
-        let len = self.may_send_new()?;
-        if self.burst == 0 {
-            self.pause(now);
+        if !self.may_leave(now, window) {
             return None;
         }
-        self.burst -= 1;
-        let seq = self.nxt;
-        self.nxt += len;
-        Some(self.segment(seq, len, now))
+        let seq = std::mem::replace(&mut self.nxt, end);
+        let p = self.segment(seq, len, now);
+        self.usage
+            .note(self.una, self.nxt, self.nxt - self.una, false);
+        Some(p)
     }
 
-    /// The length of the segment at `nxt`, if the windows have room for it.
-    fn may_send_new(&self) -> Option<u64> {
-        if self.phase != Phase::Open {
+    fn data_selective(&mut self, now: Nanos) -> Option<Packet> {
+        if !self.may_leave(now, self.window.cwnd.min(self.config.window_limit)) {
             return None;
         }
+        let Some(next) = self.selective_next(now) else {
+            // Nothing left: what was taken from the burst is given back.
+            self.burst = self.burst.saturating_add(1);
+            return None;
+        };
+        if !next.again {
+            self.nxt = next.seq + next.len;
+        }
+        let p = self.segment(next.seq, next.len, now);
+        self.selective_sent(now, &next);
+        Some(p)
+    }
+
+    /// Whether pacing and the limit of bursts let a segment out now.
+    fn may_leave(&mut self, now: Nanos, window: u64) -> bool {
+        if now < self.pace_at {
+            return false;
+        }
+        if self.burst > 0 {
+            self.burst -= 1;
+            return true;
+        }
+        if self.config.pacing == Pacing::Burst {
+            // The next burst leaves after this one's share of the round trip.
+            let segments = (window / self.mss()).max(1);
+            let srtt = self.srtt().unwrap_or(0);
+            self.pace_at = now + srtt * u64::from(self.config.max_burst) / segments;
+        }
+        false
+    }
+
+    /// The length of the new segment at `nxt`, if there are data and the receiver
+    /// has room for them.
+    pub(super) fn next_new(&self) -> Option<u64> {
         let mut len = self.mss().min(self.supplied - self.nxt);
         let offered = self.edge.saturating_sub(self.nxt);
         // A window smaller than a segment must not stop the flow for ever.
         if offered < len && self.max == self.una {
             len = offered;
         }
-        let window = self.classic_allowance().min(self.config.window_limit);
-        let end = self.nxt + len;
-        (len > 0 && len <= offered && end - self.una <= window).then_some(len)
-    }
-
-    /// The burst is spent: the next one leaves after its share of the round trip.
-    fn pause(&mut self, now: Nanos) {
-        if self.config.pacing != Pacing::Burst {
-            return;
-        }
-        let window = (self.classic_allowance().min(self.config.window_limit) / self.mss()).max(1);
-        let srtt = self.srtt().unwrap_or(0);
-        self.pace_at = now + srtt * u64::from(self.config.max_burst) / window;
+        (len > 0 && len <= offered).then_some(len)
     }
 
     fn segment(&mut self, seq: u64, len: u64, now: Nanos) -> Packet {
@@ -464,9 +531,7 @@ impl Sender {
             }
         } else {
             self.max = end;
-            if self.classic.timed.is_none() {
-                self.classic.timed = Some((end, now));
-            }
+            self.classic.timed.get_or_insert((end, now));
         }
         if end == self.supplied {
             flags |= Flags::PSH;
@@ -474,8 +539,13 @@ impl Sender {
         self.stats.data_segments += 1;
         self.stats.data_bytes += len;
         self.last_sent = now;
-        if self.rto_at == NEVER {
+        if self.timer_at == NEVER {
             self.arm(now);
+        }
+        if self.config.pacing == Pacing::Linux {
+            let wire = u128::from(u64::from(self.config.header) + len) * 1_000_000_000;
+            let gap = wire / u128::from(self.pacing_rate());
+            self.pace_at = self.pace_at.max(now) + gap as Nanos;
         }
         self.packet(flags, seq, len as u32, now)
     }
