@@ -1,7 +1,7 @@
 //! What a packet costs in a queue with an ACK filter, for queues of 10 and 1000
 //! packets: it must not grow with the queue.
 //!
-//!	cargo bench -p ackwise-net --bench filter
+//! `cargo bench -p ackwise-net --bench filter`
 //!
 //! The queue holds data of other flows, one packet in and one out at a time, so
 //! that its length stays; every second arrival is an ACK of a flow that has one

@@ -1,5 +1,6 @@
 //! What a discipline may know of a packet, and do to it.
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -75,7 +76,21 @@ impl<F> Select<F> {
     }
 }
 
-impl<F: Eq> Select<F> {
+/// A [`Select`] whose flows are found at the same cost, however many there are.
+#[derive(Debug)]
+pub(crate) struct Selector<F> {
+    pure_acks: bool,
+    flows: HashSet<F>,
+}
+
+impl<F: Eq + Hash> Selector<F> {
+    pub fn new(select: Select<F>) -> Self {
+        Self {
+            pure_acks: select.pure_acks,
+            flows: select.flows.into_iter().collect(),
+        }
+    }
+
     /// Whether it is for `packet`.
     pub fn takes<P: Packet<Flow = F>>(&self, packet: &P) -> bool {
         (!self.pure_acks || packet.is_pure_ack())

@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn what_is_left_over_is_not_lost() {
         // 3 bit/s: a byte takes 2 666 666 666.67 ns; three take 8 s.
-        let mut bucket = TokenBucket::new(3, 1);
-        assert!(bucket.take(1, 0));
+        let mut bucket = TokenBucket::new(3, 2);
+        assert!(bucket.take(2, 0));
         let mut now = 0;
         let mut at = Vec::new();
         for _ in 0..3 {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::num::{NonZeroU32, NonZeroU64};
 
 use crate::Nanos;
-use crate::packet::{Packet, Select};
+use crate::packet::{Packet, Select, Selector};
 
 /// When a bundle leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +94,7 @@ struct Held<P> {
 #[derive(Debug)]
 pub(crate) struct Mux<P: Packet> {
     config: MuxConfig<P::Flow>,
+    what: Selector<P::Flow>,
     header: u32,
     held: VecDeque<Held<P>>,
     /// Packets at the front whose bundles are closed.
@@ -108,6 +109,7 @@ pub(crate) struct Mux<P: Packet> {
 impl<P: Packet> Mux<P> {
     pub fn new(config: MuxConfig<P::Flow>, header: u32) -> Self {
         Self {
+            what: Selector::new(config.what.clone()),
             config,
             header,
             held: VecDeque::with_capacity(64),
@@ -123,7 +125,7 @@ impl<P: Packet> Mux<P> {
     }
 
     pub fn takes(&self, packet: &P) -> bool {
-        self.config.what.takes(packet)
+        self.what.takes(packet)
     }
 
     pub fn packets(&self) -> usize {

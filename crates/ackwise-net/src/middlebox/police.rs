@@ -1,8 +1,10 @@
 //! A policer: what exceeds is dropped (Pavilanskas 2010).
 
+use std::hash::Hash;
+
 use super::bucket::{LengthMode, TokenBucket};
 use crate::Nanos;
-use crate::packet::{Packet, Select};
+use crate::packet::{Packet, Select, Selector};
 use crate::rng::{Probability, Rng};
 
 /// How a policer chooses.
@@ -65,12 +67,12 @@ const WHOLE: u64 = 1 << 32;
 #[derive(Debug)]
 pub(crate) struct Policer<F> {
     state: State,
-    what: Select<F>,
+    what: Selector<F>,
     header: u32,
     stats: PoliceStats,
 }
 
-impl<F: Eq> Policer<F> {
+impl<F: Eq + Hash> Policer<F> {
     pub fn new(config: PoliceConfig<F>, header: u32) -> Self {
         let state = match config.how {
             Police::Bucket {
@@ -83,7 +85,7 @@ impl<F: Eq> Policer<F> {
         };
         Self {
             state,
-            what: config.what,
+            what: Selector::new(config.what),
             header,
             stats: PoliceStats::default(),
         }

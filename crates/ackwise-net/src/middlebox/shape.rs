@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::bucket::{LengthMode, TokenBucket};
 use crate::Nanos;
-use crate::packet::{Packet, Select};
+use crate::packet::{Packet, Select, Selector};
 
 /// A shaper, first in, first out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,7 @@ pub struct ShapeStats {
 #[derive(Debug)]
 pub(crate) struct Shaper<P: Packet> {
     config: ShapeConfig<P::Flow>,
+    what: Selector<P::Flow>,
     header: u32,
     bucket: TokenBucket,
     waiting: VecDeque<(P, u32, Nanos)>,
@@ -47,6 +48,7 @@ pub(crate) struct Shaper<P: Packet> {
 impl<P: Packet> Shaper<P> {
     pub fn new(config: ShapeConfig<P::Flow>, header: u32) -> Self {
         Self {
+            what: Selector::new(config.what.clone()),
             header,
             bucket: TokenBucket::new(config.rate_bps, config.burst_bytes),
             waiting: VecDeque::with_capacity(config.limit.min(1024)),
@@ -61,7 +63,7 @@ impl<P: Packet> Shaper<P> {
     }
 
     pub fn takes(&self, packet: &P) -> bool {
-        self.config.what.takes(packet)
+        self.what.takes(packet)
     }
 
     pub fn packets(&self) -> usize {
