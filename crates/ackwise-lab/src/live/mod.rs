@@ -36,7 +36,7 @@ use crate::traffic::Behaviour;
 
 pub(crate) use assemble::{Done, failed};
 pub use preflight::check;
-pub(crate) use preflight::check_placements;
+pub(crate) use preflight::{check_means, check_placements};
 pub use signals::cancel_on_signals;
 
 /// How to run a scenario.

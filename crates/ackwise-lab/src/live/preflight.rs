@@ -97,13 +97,13 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
 }
 
 /// What only an engine can do that owns the queues, or the receiver's TCP.
-fn check_means(scenario: &Scenario) -> Result<(), LabError> {
+pub(crate) fn check_means(scenario: &Scenario) -> Result<(), LabError> {
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             if let Some(key) = direction.own_queue_keys().first() {
                 return Err(LabError::Scenario(format!(
-                    "`{key}` in {way} of link `{}` is more than the live engine's drop-tail \
-                     queues can do; use `--on sim`",
+                    "`{key}` in {way} of link `{}` is more than the drop-tail queues of this \
+                     engine can do; use `--on sim`",
                     link.name
                 )));
             }

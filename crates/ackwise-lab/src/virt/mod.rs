@@ -67,6 +67,7 @@ pub fn run(
     options: &VirtualOptions,
     observe: Observer<'_>,
 ) -> Result<Report, LabError> {
+    live::check_means(scenario)?;
     live::check_placements(scenario)?;
     let kernel = Kernel::find(options.kernel.as_deref())?;
     let init = match &options.init {
