@@ -29,6 +29,11 @@ pub trait Packet {
     /// Whether it does nothing but acknowledge: no payload, no SYN, FIN or RST.
     fn is_pure_ack(&self) -> bool;
 
+    /// Whether it carries data, or may.
+    fn carries_data(&self) -> bool {
+        self.segment().is_none_or(|segment| segment.payload() > 0)
+    }
+
     /// What its IP header says of congestion.
     fn ecn(&self) -> Ecn;
 

@@ -5,7 +5,7 @@ mod common;
 use std::num::NonZeroU32;
 
 use ackwise_net::{Ecn, QueueConfig, QueueDiscipline, QueueLimit, RedConfig, RedUnit};
-use common::{Bench, ack};
+use common::{ACK, Bench, SYN, ack};
 
 fn queue(red: RedConfig, limit: QueueLimit) -> QueueConfig {
     QueueConfig {
@@ -264,6 +264,11 @@ fn acks_first_but_not_for_ever() {
         assert!(bench.put(ack(n, n)));
     }
     assert_eq!(bench.drain(), [11, 12, 1, 13, 14, 2, 15, 16, 3, 17]);
+    // What opens a connection must not starve behind the ACKs of others.
+    let mut bench = Bench::new(&config);
+    assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 1)));
+    assert!(bench.put(ack(3, 0).flags(SYN | ACK)) && bench.put(ack(4, 2)));
+    assert_eq!(bench.drain(), [2, 3, 1, 4]);
     // Order of arrival among themselves, and nothing is lost of the shared room.
     let config = QueueConfig {
         acks_first: NonZeroU32::new(u32::MAX),

@@ -36,6 +36,10 @@ impl ackwise_net::Packet for Packet {
         Packet::is_pure_ack(self)
     }
 
+    fn carries_data(&self) -> bool {
+        self.payload > 0
+    }
+
     fn ecn(&self) -> Ecn {
         if self.flags.contains(Flags::CE) {
             Ecn::Marked

@@ -11,8 +11,8 @@ use crate::Nanos;
 use crate::packet::Packet;
 use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 
-/// In which list a packet waits: pure ACKs, if they go first, or everything; and
-/// what goes after them.
+/// In which list a packet waits: without data, if ACKs go first, or everything; and
+/// what goes after it.
 const FIRST: u8 = 0;
 const SECOND: u8 = 1;
 
@@ -136,7 +136,7 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
                 cause: DropCause::QueueFull,
             });
         }
-        let lane = if self.acks_first.is_some() && !queued.packet.is_pure_ack() {
+        let lane = if self.acks_first.is_some() && queued.packet.carries_data() {
             SECOND
         } else {
             FIRST

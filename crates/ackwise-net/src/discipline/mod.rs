@@ -29,8 +29,8 @@ pub struct QueueConfig {
     pub red: Option<RedConfig>,
     /// Removes ACKs that newer ones make redundant (RFC 3449 §5.2.1).
     pub ack_filter: Option<FilterConfig>,
-    /// Pure ACKs leave before anything else (RFC 3449 §5.4.2); but after so many
-    /// of them one other packet that waits.
+    /// ACKs leave before data (RFC 3449 §5.4.2), and with them what opens and ends
+    /// connections; but after so many of them one packet of data that waits.
     pub acks_first: Option<NonZeroU32>,
     /// Of RED's draws.
     pub seed: u64,
