@@ -55,6 +55,14 @@ function read_facts(    i) {
 	}
 }
 
+# enum aw_event_flag; the compiler knows which there are.
+function flag(word) {
+	if (word !~ /^[a-z-]+$/)
+		fail("\"" word "\" is neither a flag nor name=value")
+	gsub(/-/, "_", word)
+	return (kind == "AW_EV_DATA" ? "AW_D_" : "AW_A_") toupper(word)
+}
+
 # Kind, flags and fields up to the arrow, from word i on.
 function read_event(i,    bytes, flags) {
 	if (!($i in kinds))
@@ -66,8 +74,8 @@ function read_event(i,    bytes, flags) {
 	bytes = ""
 	flags = "0"
 	for (i++; i <= NF && $i != "->"; i++) {
-		if ($i in flag) {
-			flags = flags " | " flag[$i]
+		if ($i !~ /=/) {
+			flags = flags " | " flag($i)
 			continue
 		}
 		value = pair($i)
@@ -122,13 +130,6 @@ BEGIN {
 	kinds["data"] = "AW_EV_DATA"
 	kinds["ack"] = "AW_EV_ACK"
 	kinds["deadline"] = "AW_EV_DEADLINE"
-	flag["out-of-order"] = "AW_D_OUT_OF_ORDER"
-	flag["fills-gap"] = "AW_D_FILLS_GAP"
-	flag["ce"] = "AW_D_CE"
-	flag["psh"] = "AW_D_PSH"
-	flag["must-send"] = "AW_A_MUST_SEND"
-	flag["recovery"] = "AW_A_RECOVERY"
-	flag["holding"] = "AW_A_HOLDING"
 	print "/* Made from the vectors by vectors.awk. */"
 }
 
