@@ -20,10 +20,11 @@
 //! the kernel does the work: the application's thread, and the NAPI thread of
 //! its interface.
 
-pub mod guest;
+mod guest;
 mod image;
 mod qemu;
 mod record;
 
-pub use qemu::{Machine, run};
-pub use record::{Job, Record, Sample, Span};
+pub use guest::run_if_guest;
+pub use qemu::{KERNEL_VARIABLE, Machine, kernel_image, qemu_version, run};
+pub use record::{First, Job, Record, Sample, Span};

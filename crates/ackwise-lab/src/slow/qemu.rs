@@ -13,6 +13,8 @@ use super::record::{Job, Record};
 use crate::error::LabError;
 
 const QEMU: &str = "qemu-system-x86_64";
+/// Names a kernel to use instead of the one that `kernel/build x86_64` made.
+pub const KERNEL_VARIABLE: &str = "ACKWISE_X86_64_KERNEL";
 /// How often we look whether the guest has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Lines of the console that an error shows.
@@ -23,10 +25,9 @@ const CONSOLE_LINES: usize = 15;
 pub struct Machine {
     /// A bzImage, as `kernel/build x86_64` makes it.
     pub kernel: PathBuf,
-    /// The program that runs as `/init` and calls [`super::guest::main`].
+    /// The program that runs as `/init`; it calls [`super::run_if_guest`] first
+    /// thing.
     pub init: PathBuf,
-    /// First arguments of that program.
-    pub init_args: Vec<String>,
     /// An instruction lasts 2^shift ns: 0 is 1000 MIPS, 3 is 125.
     pub shift: u8,
     /// Memory, MiB.
@@ -42,7 +43,6 @@ impl Machine {
         Self {
             kernel: kernel.into(),
             init: init.into(),
-            init_args: Vec::new(),
             shift,
             memory_mib: 256,
             patience: Duration::from_secs(600),
@@ -56,6 +56,52 @@ impl Machine {
     }
 }
 
+/// The kernel of [`KERNEL_VARIABLE`], or what `kernel/build x86_64` made last.
+///
+/// # Errors
+/// There is none.
+pub fn kernel_image() -> Result<PathBuf, LabError> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let built = || {
+        let cache = set("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")))?;
+        Some(cache.join("ackwise/kernel/images/x86_64-ackwise/bzImage"))
+    };
+    let image = set(KERNEL_VARIABLE).map(PathBuf::from).or_else(built);
+    match image {
+        Some(image) if image.is_file() => Ok(image),
+        Some(image) => Err(no_kernel(&image)),
+        None => Err(no_kernel(Path::new("~/.cache/ackwise/kernel"))),
+    }
+}
+
+fn no_kernel(image: &Path) -> LabError {
+    LabError::Missing {
+        what: format!(
+            "there is no kernel for the emulated machine at {}",
+            image.display()
+        ),
+        mend: format!(
+            "run `kernel/build x86_64` in ackwise's source (some minutes, once; no root), or name \
+             a bzImage in {KERNEL_VARIABLE}"
+        ),
+    }
+}
+
+/// What QEMU says of its version.
+///
+/// # Errors
+/// It is not installed.
+pub fn qemu_version() -> Result<String, LabError> {
+    let output = Command::new(QEMU)
+        .arg("--version")
+        .output()
+        .map_err(not_started)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.lines().next().unwrap_or_default().to_owned())
+}
+
 /// Boots the machine, lets it do its job, and returns what it reported. It is
 /// killed when `cancel` is set.
 ///
@@ -64,10 +110,7 @@ impl Machine {
 /// or did not end in time: with the last lines of its console.
 pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, LabError> {
     if !machine.kernel.is_file() {
-        return Err(LabError::Missing {
-            what: format!("there is no kernel at {}", machine.kernel.display()),
-            mend: "build it: kernel/build x86_64".to_owned(),
-        });
+        return Err(no_kernel(&machine.kernel));
     }
     let directory =
         tempfile::tempdir().map_err(LabError::os("cannot make a temporary directory"))?;
@@ -134,10 +177,7 @@ fn not_started(error: io::Error) -> LabError {
 /// random numbers of devices and CPU come from one seed.
 fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
     let file = |name: &str| format!("file:{}", directory.join(name).display());
-    let mut append = "console=ttyS0 quiet panic=-1 reboot=k tsc=reliable init=/init".to_owned();
-    if !machine.init_args.is_empty() {
-        append = format!("{append} -- {}", machine.init_args.join(" "));
-    }
+    let append = "console=ttyS0 quiet panic=-1 reboot=k tsc=reliable rdinit=/init".to_owned();
     let mut arguments: Vec<String> = [
         "-nodefaults",
         "-no-user-config",
@@ -173,11 +213,13 @@ fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
         arguments.extend([option.to_owned(), value]);
     }
     for end in 0..2 {
+        // Without `mitigation` each packet is an interrupt, as on a device that
+        // cannot gather them.
         arguments.extend([
             "-netdev".to_owned(),
             format!("hubport,id=port{end},hubid=0"),
             "-device".to_owned(),
-            format!("e1000,netdev=port{end},mac=02:00:00:00:00:0{end},romfile="),
+            format!("e1000,netdev=port{end},mac=02:00:00:00:00:0{end},mitigation=off,romfile="),
         ]);
     }
     arguments

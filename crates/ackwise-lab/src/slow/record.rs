@@ -10,6 +10,12 @@ pub struct Job {
     pub duration_ms: u64,
     /// The rate at which the application writes; as fast as it can if `None`.
     pub write_bps: Option<u64>,
+    /// Bytes of a write and of a read.
+    pub chunk_bytes: u32,
+    /// Which host the CPU serves first.
+    pub first: First,
+    /// Whether the policy's state is sampled (it costs a little for each ACK).
+    pub trace: bool,
     /// Congestion control of the sender.
     pub cc: String,
     /// Time between two samples.
@@ -18,6 +24,17 @@ pub struct Job {
     pub sender_sysctls: Vec<(String, String)>,
     /// Kernel parameters of the receiver's namespace, the policy among them.
     pub receiver_sysctls: Vec<(String, String)>,
+}
+
+/// Which host the CPU serves first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum First {
+    /// The receiver answers each packet at once, like a host with time to
+    /// spare; what is left of the CPU is the sender's. A slow sender.
+    Receiver,
+    /// Both take turns, as the scheduler sees fit. Two slow hosts.
+    Neither,
 }
 
 /// What a guest reports.
@@ -54,6 +71,10 @@ pub struct Sample {
     pub cwnd: u32,
     /// The sender's slow-start threshold, segments; 0 while it has none.
     pub ssthresh: u32,
+    /// The policy's `r` (`ack_rate_val`), if it is traced and has one.
+    pub ack_rate: Option<u32>,
+    /// Its bound (`ack_rate_max`).
+    pub ack_rate_max: Option<u32>,
 }
 
 /// What happened between two samples.

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::LabError;
 
@@ -104,6 +106,38 @@ impl Busy {
     }
 }
 
+/// CPU time of a thread that others may read also when it has ended.
+#[derive(Default)]
+pub struct Worker {
+    busy: OnceLock<Busy>,
+    last_ns: AtomicU64,
+}
+
+impl Worker {
+    /// Runs the calling thread's work and keeps count.
+    ///
+    /// # Errors
+    /// The work failed, or the kernel lacks SCHED_INFO.
+    pub fn account(&self, work: impl FnOnce() -> Result<(), LabError>) -> Result<(), LabError> {
+        let own = Busy::of_this_thread()?;
+        let busy = self.busy.get_or_init(|| own);
+        let done = work();
+        self.last_ns.store(busy.ns()?, Ordering::Relaxed);
+        done
+    }
+
+    /// Nanoseconds on the CPU so far; 0 before it began.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn ns(&self) -> Result<u64, LabError> {
+        match self.last_ns.load(Ordering::Relaxed) {
+            0 => self.busy.get().map_or(Ok(0), Busy::ns),
+            last => Ok(last),
+        }
+    }
+}
+
 /// The kernel thread that polls an interface.
 pub struct NapiThread {
     tid: u32,
@@ -124,6 +158,12 @@ impl NapiThread {
             .map_err(LabError::os("cannot list the threads of the kernel"))?
             .ok_or_else(|| LabError::Scenario(format!("no thread polls {interface}")))?;
         Ok(Self { tid })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        self.tid
     }
 
     /// Its CPU time.
@@ -148,6 +188,24 @@ fn thread_named(prefix: &str) -> io::Result<Option<u32>> {
         }
     }
     Ok(None)
+}
+
+/// Puts a thread (0: the calling one) before all ordinary ones.
+///
+/// # Errors
+/// There is no such thread.
+pub fn serve_first(tid: u32, priority: i32) -> Result<(), LabError> {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    let tid = libc::pid_t::try_from(tid).unwrap_or(-1);
+    // SAFETY: the parameters live across the call.
+    match unsafe { libc::sched_setscheduler(tid, libc::SCHED_FIFO, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(LabError::os("cannot give a thread priority")(
+            io::Error::last_os_error(),
+        )),
+    }
 }
 
 /// TCP's counters in a namespace.

@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::super::record::{Job, Sample};
-use super::cost::{Busy, Counters, Idle};
-use super::hosts::{Host, Hosts, SERVER};
+use super::super::record::{First, Job, Sample};
+use super::cost::{self, Busy, Counters, Idle, Worker};
+use super::hosts::{Hosts, SERVER};
+use super::trace::Trace;
 use crate::clock::now_ns;
 use crate::error::LabError;
 use crate::netns::Entrance;
 use crate::tcpinfo;
 
-/// Bytes of a write and of a read, as iperf's.
-const CHUNK: usize = 128 * 1024;
 /// A paced application writes what is due this often.
 const PACE: Duration = Duration::from_millis(10);
+/// Priorities among those that are served first: packets before applications.
+const NAPI_PRIORITY: i32 = 20;
+const APPLICATION_PRIORITY: i32 = 10;
 /// A receiver waits this much longer than the flow lasts.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
@@ -30,8 +32,8 @@ struct Shared {
     read: AtomicU64,
     over: AtomicBool,
     socket: OnceLock<OwnedFd>,
-    sender: OnceLock<Busy>,
-    receiver: OnceLock<Busy>,
+    sender: Worker,
+    receiver: Worker,
 }
 
 /// Runs the flow; samples from its start to its end.
@@ -48,12 +50,14 @@ pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
     );
     thread::scope(|scope| {
         let receiver = scope.spawn(|| {
-            let done = receive(&to, &listener, &shared);
+            let done = shared
+                .receiver
+                .account(|| receive(job, &to, &listener, &shared));
             shared.over.store(true, Ordering::Relaxed);
             done
         });
         let sender = scope.spawn(|| {
-            let done = send(job, &from, &shared);
+            let done = shared.sender.account(|| send(job, &from, &shared));
             if done.is_err() {
                 shared.over.store(true, Ordering::Relaxed);
             }
@@ -89,13 +93,15 @@ fn listen(patience: Duration) -> Result<Socket, LabError> {
 }
 
 /// Reads to the end.
-fn receive(to: &Entrance, listener: &Socket, shared: &Shared) -> Result<(), LabError> {
+fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Result<(), LabError> {
     to.enter()?;
-    let _ = shared.receiver.set(Busy::of_this_thread()?);
+    if job.first == First::Receiver {
+        cost::serve_first(0, APPLICATION_PRIORITY)?;
+    }
     let (mut socket, _) = listener
         .accept()
         .map_err(LabError::os("nobody connected to the receiver"))?;
-    let mut buffer = vec![0_u8; CHUNK];
+    let mut buffer = vec![0_u8; job.chunk_bytes as usize];
     loop {
         match socket.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -111,7 +117,6 @@ fn receive(to: &Entrance, listener: &Socket, shared: &Shared) -> Result<(), LabE
 /// Writes for as long as the job says.
 fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
     from.enter()?;
-    let _ = shared.sender.set(Busy::of_this_thread()?);
     let failed = || LabError::os("the sender cannot send");
     let mut socket = tcp_socket().map_err(failed())?;
     socket
@@ -122,7 +127,7 @@ fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
         .map_err(LabError::os(format!("cannot connect to {SERVER}")))?;
     let copy = socket.as_fd().try_clone_to_owned().map_err(failed())?;
     let _ = shared.socket.set(copy);
-    let chunk = vec![0_u8; CHUNK];
+    let chunk = vec![0_u8; job.chunk_bytes as usize];
     let start = now_ns();
     let end = start + job.duration_ms * 1_000_000;
     let mut written = 0_u64;
@@ -132,8 +137,8 @@ fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
             break;
         }
         let due = match job.write_bps {
-            None => CHUNK,
-            Some(rate) => due(rate, now - start, written),
+            None => chunk.len(),
+            Some(rate) => due(rate, now - start, written).min(chunk.len()),
         };
         if due == 0 {
             thread::sleep(PACE);
@@ -148,7 +153,7 @@ fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
 fn due(rate_bps: u64, elapsed_ns: u64, written: u64) -> usize {
     let total = u128::from(rate_bps) * u128::from(elapsed_ns) / 8_000_000_000;
     let left = total.saturating_sub(u128::from(written));
-    usize::try_from(left).unwrap_or(CHUNK).min(CHUNK)
+    usize::try_from(left).unwrap_or(usize::MAX)
 }
 
 /// Counters of both hosts.
@@ -164,7 +169,13 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
         receiver: hosts.receiver.namespace.inside(Counters::open)?,
     };
     let idle = Idle::open()?;
-    let napi = [busy(&hosts.sender)?, busy(&hosts.receiver)?];
+    if job.first == First::Receiver {
+        for host in [&hosts.sender, &hosts.receiver] {
+            cost::serve_first(host.napi.tid(), NAPI_PRIORITY)?;
+        }
+    }
+    let napi = [hosts.sender.napi.busy()?, hosts.receiver.napi.busy()?];
+    let trace = job.trace.then(Trace::start).transpose()?;
     while shared.socket.get().is_none() && !shared.over.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(1));
     }
@@ -173,7 +184,14 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
     let mut next = start;
     loop {
         let over = shared.over.load(Ordering::Relaxed);
-        samples.push(sample(start, shared, &counts, &idle, &napi)?);
+        samples.push(sample(
+            start,
+            shared,
+            &counts,
+            &idle,
+            &napi,
+            trace.as_ref(),
+        )?);
         if over {
             return Ok(samples);
         }
@@ -183,16 +201,13 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
     }
 }
 
-fn busy(host: &Host) -> Result<Busy, LabError> {
-    host.napi.busy()
-}
-
 fn sample(
     start: u64,
     shared: &Shared,
     counts: &Counts,
     idle: &Idle,
     napi: &[Busy; 2],
+    trace: Option<&Trace>,
 ) -> Result<Sample, LabError> {
     let (data, acks) = (counts.sender.read()?, counts.receiver.read()?);
     let info = shared
@@ -200,8 +215,7 @@ fn sample(
         .get()
         .and_then(|socket| tcpinfo::of_socket(socket.as_fd()).ok())
         .unwrap_or_default();
-    // A thread that has just ended has no file any more: its last is lost.
-    let of = |slot: &OnceLock<Busy>| slot.get().and_then(|busy| busy.ns().ok()).unwrap_or(0);
+    let rates = trace.map(Trace::last).transpose()?.flatten();
     Ok(Sample {
         at_ns: now_ns() - start,
         bytes: shared.read.load(Ordering::Relaxed),
@@ -209,10 +223,12 @@ fn sample(
         acks: acks.out,
         retransmits: data.retransmitted,
         idle_ns: idle.ns()?,
-        sender_ns: of(&shared.sender) + napi[0].ns()?,
-        receiver_ns: of(&shared.receiver) + napi[1].ns()?,
+        sender_ns: shared.sender.ns()? + napi[0].ns()?,
+        receiver_ns: shared.receiver.ns()? + napi[1].ns()?,
         rtt_us: info.rtt_us,
         cwnd: info.cwnd,
         ssthresh: info.ssthresh.unwrap_or(0),
+        ack_rate: rates.map(|rates| rates.value),
+        ack_rate_max: rates.map(|rates| rates.max),
     })
 }

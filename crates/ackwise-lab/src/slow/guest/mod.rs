@@ -3,6 +3,7 @@
 mod cost;
 mod flow;
 mod hosts;
+mod trace;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -30,29 +31,25 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// Whether this process is the first of an emulated machine: that, and nothing
-/// else, is when [`main`] may be called.
-#[must_use]
-pub fn is_guest() -> bool {
-    std::process::id() == 1 && Path::new(JOB_PATH).is_file()
-}
-
-/// Does the job and turns the machine off.
-///
-/// # Errors
-/// The machine cannot be turned off, or the answer cannot be written; the host
-/// then finds no answer, and the last lines of the console.
-pub fn main() -> Result<(), LabError> {
-    let answer = match prepare().and_then(|job| carry_out(&job)) {
+/// To be called first thing in `main`: where this process is the first one of
+/// an emulated machine, does its job and turns the machine off. Elsewhere it
+/// does nothing.
+pub fn run_if_guest() {
+    if std::process::id() != 1 || !Path::new(JOB_PATH).is_file() {
+        return;
+    }
+    let done = prepare().and_then(|job| carry_out(&job));
+    let answer = match done {
         Ok(record) => Answer::Done(record),
         Err(error) => Answer::Failed(error.to_string()),
     };
-    write_answer(&answer)?;
-    // With `-no-reboot` QEMU ends.
-    match reboot(RebootMode::RB_AUTOBOOT) {
-        Ok(never) => match never {},
-        Err(errno) => Err(LabError::errno("cannot turn the machine off")(errno)),
+    if let Err(error) = write_answer(&answer) {
+        // The host finds no answer, and this on the console.
+        eprintln!("the guest: {error}");
     }
+    // With `-no-reboot` QEMU ends. If even this fails, the kernel panics when
+    // its first process ends, and QEMU ends too.
+    let _ = reboot(RebootMode::RB_AUTOBOOT);
 }
 
 fn prepare() -> Result<Job, LabError> {
@@ -60,6 +57,7 @@ fn prepare() -> Result<Job, LabError> {
         ("proc", "/proc"),
         ("sysfs", "/sys"),
         ("devtmpfs", "/dev"),
+        ("tracefs", trace::DIRECTORY),
         ("tmpfs", "/run"),
         ("tmpfs", "/tmp"),
     ] {

@@ -1,0 +1,102 @@
+//! The kernel in an emulated machine: it boots, its TCP obeys a policy, and what
+//! it reports is the same every time. The machine is QEMU's, without KVM, so
+//! this runs anywhere; its clock counts instructions, so no load disturbs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use ackwise_lab::LabError;
+use ackwise_lab::slow::{self, First, Job, Machine, Record};
+
+/// 125 million instructions a second.
+const SHIFT: u8 = 3;
+
+/// The kernel, built if it is not there yet.
+fn kernel() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        if let Some(named) = std::env::var_os(slow::KERNEL_VARIABLE) {
+            return named.into();
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/build");
+        let output = Command::new(&script).arg("x86_64").output().unwrap();
+        let (said, path) = (output.stderr, String::from_utf8(output.stdout).unwrap());
+        assert!(
+            output.status.success(),
+            "{} x86_64: {}",
+            script.display(),
+            String::from_utf8_lossy(&said)
+        );
+        path.trim().into()
+    };
+    BUILT.get_or_init(build).clone()
+}
+
+fn machine() -> Machine {
+    Machine::new(kernel(), env!("CARGO_BIN_EXE_ackwise-slow-guest"), SHIFT)
+}
+
+fn job(policy: Option<&str>) -> Job {
+    let policy = policy.map(|policy| ("net.ipv4.tcp_ack_policy".to_owned(), policy.to_owned()));
+    // The path is short: a share of its round trip would leave no time to hold.
+    let hold = ("net.ipv4.tcp_ack_hold_shift".to_owned(), "0".to_owned());
+    Job {
+        duration_ms: 400,
+        write_bps: None,
+        chunk_bytes: 2896,
+        first: First::Receiver,
+        trace: false,
+        cc: "reno".to_owned(),
+        sample_ms: 50,
+        sender_sysctls: Vec::new(),
+        receiver_sysctls: policy.into_iter().chain([hold]).collect(),
+    }
+}
+
+fn run(job: &Job) -> Result<Record, LabError> {
+    slow::run(&machine(), job, &false.into())
+}
+
+#[test]
+fn it_boots_and_a_policy_takes_acks_and_instructions_away() {
+    let stock = run(&job(None)).unwrap();
+    let limited = run(&job(Some("every-n:n=16"))).unwrap();
+    assert!(stock.kernel.starts_with("Linux 6.12."), "{}", stock.kernel);
+    let [stock, limited] =
+        [stock, limited].map(|record| record.span(200_000_000, u64::MAX).unwrap());
+    let per_ack = |span: &slow::Span| span.segments_per_ack().unwrap();
+    assert!(per_ack(&stock) < 2.5, "{stock:?}");
+    assert!(per_ack(&limited) > 10.0, "{limited:?}");
+    let cost = |span: &slow::Span| span.instructions_per_mb(span.busy_ns, SHIFT).unwrap();
+    assert!(
+        cost(&limited) < 0.9 * cost(&stock),
+        "{} and {}",
+        cost(&limited),
+        cost(&stock)
+    );
+}
+
+#[test]
+fn the_same_job_gives_the_same_record() {
+    let job = Job {
+        trace: true,
+        ..job(Some("rate-limit:start=100"))
+    };
+    let (first, second) = (run(&job).unwrap(), run(&job).unwrap());
+    assert!(first.samples.len() > 5, "{first:?}");
+    assert!(first.samples.iter().any(|sample| sample.ack_rate > Some(1)));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn what_fails_inside_is_told_outside() {
+    let unknown = run(&job(Some("no-such-policy"))).unwrap_err().to_string();
+    assert!(
+        unknown.contains("net.ipv4.tcp_ack_policy = no-such-policy"),
+        "{unknown}"
+    );
+    let nowhere = Machine::new("/nowhere/bzImage", "/nowhere/init", SHIFT);
+    let error = slow::run(&nowhere, &job(None), &false.into()).unwrap_err();
+    assert!(error.to_string().contains("kernel/build x86_64"), "{error}");
+}
