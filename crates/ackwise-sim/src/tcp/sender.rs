@@ -265,7 +265,7 @@ impl Sender {
 
     /// RFC 3168 §6.1.2: once per window of data.
     fn on_ece(&mut self, ack: u64) {
-        if ack < self.ecn_recover || self.classic.recovering {
+        if ack <= self.ecn_recover || self.classic.recovering {
             return;
         }
         self.stats.ecn_reductions += 1;
@@ -360,6 +360,9 @@ impl Sender {
     /// A time that [`Sender::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
         self.renew_burst();
+        if now >= self.pace_at {
+            self.pace_at = 0;
+        }
         if now < self.timer_at {
             return;
         }
@@ -391,7 +394,7 @@ impl Sender {
     /// When to call [`Sender::on_timer`], if nothing happens before.
     pub fn next_timer(&self) -> Option<Nanos> {
         let mut at = self.timer_at;
-        if self.pace_at > self.last_sent && self.phase == Phase::Open {
+        if self.pace_at > 0 && self.phase == Phase::Open {
             at = at.min(self.pace_at);
         }
         (at != NEVER).then_some(at)
