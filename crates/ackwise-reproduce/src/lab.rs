@@ -1,7 +1,7 @@
 //! Where experiments are run.
 
-use std::cell::RefCell;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
 use ackwise_scenario::{RunSpec, Scenario};
@@ -37,14 +37,14 @@ impl fmt::Display for Engine {
 }
 
 /// Something that runs scenarios: the engines, or a stand-in of a test.
-pub trait RunScenario {
+pub trait RunScenario: Sync {
     /// Runs those of the scenario's runs whose ids are in `only` and tells how many are done.
     fn run(
         &self,
         engine: Engine,
         scenario: &Scenario,
         only: &[String],
-        done: &mut dyn FnMut(usize),
+        done: &mut (dyn FnMut(usize) + Send),
     ) -> Result<Report, Error>;
 }
 
@@ -70,8 +70,8 @@ pub struct Lab<'a> {
     engine: Engine,
     quick: bool,
     runner: &'a dyn RunScenario,
-    progress: RefCell<Box<dyn FnMut(Progress) + 'a>>,
-    ran: RefCell<Vec<(String, String)>>,
+    progress: Mutex<Box<dyn FnMut(Progress) + Send + 'a>>,
+    ran: Mutex<Vec<(String, String)>>,
 }
 
 impl<'a> Lab<'a> {
@@ -80,14 +80,14 @@ impl<'a> Lab<'a> {
         engine: Engine,
         quick: bool,
         runner: &'a dyn RunScenario,
-        progress: impl FnMut(Progress) + 'a,
+        progress: impl FnMut(Progress) + Send + 'a,
     ) -> Lab<'a> {
         Lab {
             engine,
             quick,
             runner,
-            progress: RefCell::new(Box::new(progress)),
-            ran: RefCell::new(Vec::new()),
+            progress: Mutex::new(Box::new(progress)),
+            ran: Mutex::new(Vec::new()),
         }
     }
 
@@ -108,7 +108,7 @@ impl<'a> Lab<'a> {
     }
 
     fn tell(&self, progress: Progress) {
-        (self.progress.borrow_mut())(progress);
+        (lock(&self.progress))(progress);
     }
 
     /// Runs all of a scenario of `scenarios/papers/`, given by its path there and its text.
@@ -124,11 +124,11 @@ impl<'a> Lab<'a> {
         wanted: impl Fn(&RunSpec) -> bool,
     ) -> Result<Outcome, Error> {
         let scenario = Scenario::parse(path, text)?;
-        let known = self.ran.borrow().iter().any(|(name, _)| name == path);
-        if !known {
-            let entry = (path.to_owned(), text.to_owned());
-            self.ran.borrow_mut().push(entry);
+        let mut ran = lock(&self.ran);
+        if !ran.iter().any(|(name, _)| name == path) {
+            ran.push((path.to_owned(), text.to_owned()));
         }
+        drop(ran);
         let runs = scenario.runs().into_iter().filter(|run| wanted(run));
         let only: Vec<String> = runs.map(|run| run.id).collect();
         self.tell(Progress::Scenario {
@@ -155,8 +155,15 @@ impl<'a> Lab<'a> {
 
     /// The scenario files that were run: path and text.
     pub(crate) fn into_scenarios(self) -> Vec<(String, String)> {
-        self.ran.into_inner()
+        self.ran
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a thread that panicked left is as good as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The runs of a scenario, with what is asked of them.

@@ -11,7 +11,9 @@
 
 mod error;
 mod lab;
+mod marhoon;
 mod paper;
+mod saldana;
 mod series;
 
 pub use error::Error;

@@ -45,7 +45,7 @@ pub struct Reproduced {
 
 /// All papers, in the order in which they are listed.
 pub fn papers() -> &'static [&'static dyn Paper] {
-    &[]
+    &[&crate::saldana::Saldana, &crate::marhoon::Marhoon]
 }
 
 /// A paper by its name.
@@ -63,7 +63,7 @@ pub fn reproduce(
     engine: Option<Engine>,
     quick: bool,
     runner: &dyn RunScenario,
-    progress: impl FnMut(Progress),
+    progress: impl FnMut(Progress) + Send,
 ) -> Result<PaperReport, Error> {
     let engine = engine.unwrap_or(paper.engines()[0]);
     if !paper.engines().contains(&engine) {

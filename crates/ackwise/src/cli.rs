@@ -55,6 +55,9 @@ pub enum Command {
     Run(RunArgs),
     /// Show the result of an earlier run again
     Report(ReportArgs),
+    /// Run the experiments of papers again: published beside measured
+    #[command(after_help = REPRODUCE_HELP)]
+    Reproduce(ReproduceArgs),
     /// Look at scenario files without running them
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -73,6 +76,13 @@ Examples:
   ackwise attach wwan0 --policy every-n --set n=4 --match remote-port=443
 
 When the command ends, however it ends, every ACK passes again.";
+
+const REPRODUCE_HELP: &str = "\
+Examples:
+  ackwise reproduce --list                      which papers there are, and what they run on
+  ackwise reproduce saldana                     a table of published and measured numbers
+  ackwise reproduce marhoon --format json
+  ackwise reproduce --html papers/              all that this machine can run, as pages";
 
 /// `ackwise attach`.
 #[derive(Debug, Args)]
@@ -252,6 +262,34 @@ pub struct ReportArgs {
 
     #[command(flatten)]
     pub render: RenderArgs,
+}
+
+/// `ackwise reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Which papers [default: all that this machine can run]
+    #[arg(value_name = "PAPER")]
+    pub papers: Vec<String>,
+
+    /// List the papers instead
+    #[arg(long, conflicts_with_all = ["papers", "html", "engine", "quick", "jobs"])]
+    pub list: bool,
+
+    /// What runs their scenarios [default: the paper's own]
+    #[arg(long = "on", value_enum)]
+    pub engine: Option<Engine>,
+
+    /// Vary less: what has a published number is run in full, spreads are over fewer runs
+    #[arg(long)]
+    pub quick: bool,
+
+    /// How many runs at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroU16>,
+
+    /// Write pages with tables and figures into this directory; they open without a network
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub html: Option<PathBuf>,
 }
 
 /// `ackwise scenario`.

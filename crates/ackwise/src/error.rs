@@ -63,6 +63,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
+    use ackwise_reproduce::Error as Reproduce;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
         return matches!(
@@ -71,6 +72,12 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
                 | Datapath::LinkType { .. }
                 | Datapath::Capability { .. }
                 | Datapath::Option { .. }
+        );
+    }
+    if let Some(e) = error.downcast_ref::<Reproduce>() {
+        return matches!(
+            e,
+            Reproduce::UnknownPaper { .. } | Reproduce::WrongEngine { .. }
         );
     }
     if let Some(e) = error.downcast_ref::<ackwise_sim::SimError>() {

@@ -8,6 +8,7 @@ mod metrics;
 mod notify;
 mod options;
 mod policies;
+mod reproduce;
 mod run;
 mod status;
 mod summary;
@@ -41,6 +42,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Policies(args) => policies::show(args, cli.format),
         Command::Run(args) => run::run(args, cli.format),
         Command::Report(args) => run::report(args, cli.format),
+        Command::Reproduce(args) => reproduce::reproduce(args, cli.format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, cli.format),
         Command::Completions { shell } => {
             let mut script = Vec::new();
