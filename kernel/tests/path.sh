@@ -4,7 +4,7 @@
 set -euo pipefail
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NSTAT_HISTORY=/run/nstat
 rate=100mbit reverse=100mbit delay=20ms queue=200 cc=cubic bytes=10000000 repeat=1
-rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_shift='' limit='' here=''
+rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_min_us='' hold_shift='' limit='' here=''
 # shellcheck source=/dev/null
 . "$1"
 
@@ -42,7 +42,9 @@ ip netns exec d bash -c '
 	echo "$1" >tcp_ack_policy
 	[ -z "$2" ] || echo "$2" >tcp_ack_hold_us
 	[ -z "$3" ] || echo "$3" >tcp_ack_hold_shift
-	[ -z "$4" ] || echo "$4" >tcp_ack_limit' - "$policy" "$hold_us" "$hold_shift" "$limit"
+	[ -z "$4" ] || echo "$4" >tcp_ack_limit
+	[ -z "$5" ] || echo "$5" >tcp_ack_hold_min_us
+' - "$policy" "$hold_us" "$hold_shift" "$limit" "$hold_min_us"
 
 # From here on at the same moment, however long the boot took.
 "$here/at" 20
