@@ -8,7 +8,7 @@ use ackwise_net::{Channel, LinkConfig, Nanos, Probability, QueueLimit, Rng};
 use ackwise_policy::{Config, ConfigError, FlowConfig, sys};
 use ackwise_scenario as scenario;
 use ackwise_scenario::{
-    App, Arm, Flow, NodeKind, Placement, Position, RunSpec, Scenario, ScenarioError,
+    App, Arm, Flow, Home, NodeKind, Placement, Position, RunSpec, Scenario, ScenarioError,
 };
 
 use crate::app::{self, Exchanges, Kind, Transfers};
@@ -509,6 +509,11 @@ fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Vec<Hook>, Si
     let mut hooks = Vec::new();
     for placement in &arm.placements {
         let scenario = plan.scenario;
+        if placement.home == Home::Stack {
+            let message = "the simulator's receiver has no policies of its own yet; \
+                           leave 'home' out for a thinner at the interface";
+            return Err(scenario.error_at(&placement.policy_span, message).into());
+        }
         let config = policy(scenario, placement)?;
         let mut flow_config = FlowConfig::new(&config);
         if let Some(hold) = placement.hold {

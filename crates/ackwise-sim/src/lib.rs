@@ -13,6 +13,8 @@ pub mod ends;
 mod error;
 mod estimate;
 pub mod engine;
+#[cfg(test)]
+mod engine_tests;
 pub mod histogram;
 pub mod hook;
 mod model;

@@ -91,7 +91,11 @@ impl Sack {
 
 /// A segment. Sequence numbers count bytes of data from 0 and never wrap; a SYN
 /// or FIN is a flag and takes no number.
+///
+/// In this order in memory: what is looked at on every hop comes first, so that
+/// it shares a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Packet {
     /// Of this connection.
     pub flow: FlowId,

@@ -15,9 +15,10 @@ use crate::packet::Packet;
 pub struct Parcel(Box<Transit>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[repr(C)]
 struct Transit {
-    packet: Packet,
     route: u32,
+    packet: Packet,
 }
 
 impl Parcel {

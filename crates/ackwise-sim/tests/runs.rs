@@ -1,0 +1,329 @@
+//! Whole runs: the same on every machine, and refused where they must be.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::Report;
+use ackwise_sim::{Progress, RunOptions, SimError, run};
+
+/// A host, a router, a host; an uplink that ACKs fill.
+const NETWORK: &str = r#"
+[scenario]
+name = "test"
+duration = "5 s"
+[[node]]
+name = "sender"
+[[node]]
+name = "router"
+kind = "router"
+[[node]]
+name = "receiver"
+[[link]]
+name = "lan"
+between = ["sender", "router"]
+both = { rate = "100 Mbit/s", delay = "1 ms" }
+[[link]]
+name = "wan"
+between = ["router", "receiver"]
+forward = { rate = "10 Mbit/s", delay = "10 ms", queue = "50 packets" }
+reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "50 packets" }
+"#;
+const BULK: &str = r#"
+[[flow]]
+name = "bulk"
+from = "sender"
+to = "receiver"
+app = "bulk"
+"#;
+const ARMS: &str = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "every-n"
+policy = "every-n"
+at = "receiver"
+link = "wan"
+set = { n = 8 }
+[sweep]
+cc = ["newreno", "tahoe"]
+seed = [1, 2]
+"#;
+const LOSSY: &str = r#"forward = { rate = "10 Mbit/s", delay = "10 ms", queue = "50 packets", loss = "0.5 %", jitter = "1 ms" }"#;
+
+fn scenario(parts: &[&str]) -> Scenario {
+    Scenario::parse("test.toml", &parts.concat()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn lossy() -> String {
+    let plain = NETWORK.lines().find(|l| l.starts_with("forward")).unwrap();
+    NETWORK.replace(plain, LOSSY)
+}
+
+fn report(scenario: &Scenario, jobs: usize) -> Report {
+    let options = RunOptions {
+        jobs,
+        ..RunOptions::default()
+    };
+    run(scenario, &options, &mut |_| {}).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// FNV-1a of the runs as JSON.
+fn hash(report: &Report) -> u64 {
+    let text = serde_json::to_string(&report.runs).unwrap();
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+#[test]
+fn threads_do_not_matter() {
+    let scenario = scenario(&[&lossy(), BULK, ARMS]);
+    let one = report(&scenario, 1);
+    assert_eq!(one.runs.len(), 8);
+    assert_eq!(
+        one.to_json().unwrap(),
+        report(&scenario, 4).to_json().unwrap()
+    );
+    // Seeds do: what the wire loses is drawn from them.
+    assert_ne!(
+        one.runs[0].totals.retransmits,
+        one.runs[1].totals.retransmits
+    );
+}
+
+/// Whoever changes what the simulator does on purpose writes the new number here;
+/// it must be the same in debug and release builds.
+#[test]
+fn a_record_is_the_same_everywhere() {
+    let report = report(&scenario(&[&lossy(), BULK, ARMS]), 2);
+    assert!(report.runs.iter().all(|run| run.errors.is_empty()));
+    assert_eq!(hash(&report), PINNED, "got {:#x}", hash(&report));
+}
+
+const PINNED: u64 = 0x0bd4_3898_32de_29cf;
+
+#[test]
+fn a_bottleneck_is_filled_and_thinning_is_seen() {
+    let report = report(&scenario(&[NETWORK, BULK, ARMS]), 2);
+    let run = |arm: &str| report.runs.iter().find(|run| run.arm == arm).unwrap();
+    let (plain, thin) = (&run("baseline").totals, &run("every-n").totals);
+    // 1448 of 1514 bytes are payload.
+    let most = 10e6 * 1448.0 / 1514.0;
+    for totals in [plain, thin] {
+        assert!(
+            totals.goodput_bps > 0.85 * most && totals.goodput_bps <= most,
+            "{totals:?}"
+        );
+        let content = totals.content.as_ref().unwrap();
+        assert!(content.ok && content.bytes == totals.bytes);
+        assert_eq!(totals.acks.unwrap().total(), totals.acks_on_wire);
+        let series = totals.series.as_ref().unwrap();
+        assert_eq!(series.t_s.len(), 50);
+        assert!(
+            series
+                .columns()
+                .iter()
+                .all(|(_, column)| column.len() == 50)
+        );
+        let rtt = totals.rtt_us.unwrap();
+        assert!(
+            rtt.min.unwrap() >= 22_000.0 && rtt.p99 < 200_000.0,
+            "{rtt:?}"
+        );
+    }
+    assert!(
+        plain.acks_on_wire > 2 * thin.acks_on_wire,
+        "{} {}",
+        plain.acks_on_wire,
+        thin.acks_on_wire
+    );
+    let datapath = run("every-n").datapath.as_ref().unwrap();
+    assert!(
+        datapath["receiver/wan"]["withheld"].as_u64().unwrap() > 0,
+        "{datapath}"
+    );
+    let queues: Vec<&str> = run("baseline")
+        .queues
+        .iter()
+        .map(|q| q.name.as_str())
+        .collect();
+    assert_eq!(
+        queues,
+        ["lan.forward", "lan.reverse", "wan.forward", "wan.reverse"]
+    );
+    let queue = &run("baseline").queues[2];
+    assert!(
+        queue.drops > 0 && queue.max_packets == Some(50),
+        "{queue:?}"
+    );
+}
+
+#[test]
+fn applications_end() {
+    let short = r#"
+[[flow]]
+name = "short"
+from = "sender"
+to = "receiver"
+app = "short-flows"
+sizes = ["10 kB", "100 kB"]
+count = 10
+connections = 2
+[[flow]]
+name = "asks"
+from = "sender"
+to = "receiver"
+app = "request-response"
+request = "1 kB"
+response = "20 kB"
+count = 20
+[[flow]]
+name = "file"
+from = "sender"
+to = "receiver"
+app = "bulk"
+bytes = "200 kB"
+connections = 3
+[sweep]
+cc = ["newreno"]
+"#;
+    let report = report(&scenario(&[NETWORK, short]), 1);
+    let run = &report.runs[0];
+    assert!(run.errors.is_empty(), "{:?}", run.errors);
+    let of = |name: &str| {
+        &run.flows
+            .iter()
+            .find(|flow| flow.flow == name)
+            .unwrap()
+            .traffic
+    };
+    let short = of("short");
+    let completion = short.completion.as_ref().unwrap();
+    assert_eq!((completion.count, completion.unfinished), (20, 0));
+    assert_eq!(short.bytes, 10 * 110_000);
+    // A handshake and the data take two round trips of 22 ms at least.
+    assert!(completion.time_us.min.unwrap() > 33_000.0, "{completion:?}");
+    let asks = of("asks");
+    assert_eq!(asks.completion.as_ref().unwrap().count, 20);
+    assert_eq!(asks.bytes, 20 * 20_000);
+    assert_eq!(of("file").bytes, 3 * 200_000);
+    assert_eq!(run.totals.bytes, 1_100_000 + 400_000 + 600_000);
+    let jain = run.totals.jain.unwrap();
+    assert!(jain > 1.0 / 3.0 && jain < 1.0, "{jain}");
+}
+
+fn refused(parts: &[&str], options: &RunOptions) -> String {
+    run(&scenario(parts), options, &mut |_| {})
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn what_it_has_no_model_of_is_refused_with_its_place() {
+    let bbr = BULK.replace("app =", "cc = \"bbr\"\napp =");
+    let mptcp = BULK.replace("app =", "socket = { mptcp = true }\napp =");
+    let sysctl = NETWORK.replacen(
+        "name = \"sender\"",
+        "name = \"sender\"\nsysctl = { \"net.ipv4.tcp_rmem\" = \"1 2 3\" }",
+        1,
+    );
+    let free = NETWORK.replace("rate = \"100 Mbit/s\", ", "");
+    let free: String = free
+        .lines()
+        .map(|l| match l.split_once(" = {") {
+            Some((side, _)) if side == "forward" || side == "reverse" => {
+                format!("{side} = {{ delay = \"10 ms\" }}\n")
+            }
+            _ => format!("{l}\n"),
+        })
+        .collect();
+    let two = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "two"
+[[arm.place]]
+policy = "every-n"
+at = "receiver"
+link = "wan"
+[[arm.place]]
+policy = "adaptive"
+at = "receiver"
+link = "wan"
+"#;
+    for (parts, said) in [
+        (
+            vec![NETWORK, &bbr],
+            "'bulk' runs with 'bbr', which the simulator has no model of",
+        ),
+        (vec![NETWORK, &mptcp], "asks for Multipath TCP"),
+        (vec![&sysctl, BULK], "'sender' sets 'net.ipv4.tcp_rmem'"),
+        (
+            vec![NETWORK, BULK, "[record]\ncapture = true\n"],
+            "'capture' is not made",
+        ),
+        (vec![&free, BULK], "'bulk' meets no rate on its way"),
+        (
+            vec![NETWORK, BULK, two],
+            "there is another policy at 'receiver' on link 'wan'",
+        ),
+    ] {
+        let error = refused(&parts, &RunOptions::default());
+        assert!(error.contains(said), "{error}");
+        assert!(error.contains("test.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn what_exceeds_a_limit_is_refused_before_it_starts() {
+    let started = AtomicU64::new(0);
+    for options in [
+        RunOptions {
+            max_events: 10_000,
+            ..RunOptions::default()
+        },
+        RunOptions {
+            max_memory: 1000,
+            ..RunOptions::default()
+        },
+    ] {
+        let outcome = run(&scenario(&[NETWORK, BULK]), &options, &mut |_| {
+            started.fetch_add(1, Ordering::Relaxed);
+        });
+        let Err(SimError::TooLarge { run, mend, .. }) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert!(
+            run == "baseline/cubic/1" && mend.contains("--max"),
+            "{mend}"
+        );
+    }
+    assert_eq!(started.into_inner(), 0);
+}
+
+#[test]
+fn a_cancelled_run_leaves_those_that_are_finished() {
+    let scenario = scenario(&[NETWORK, BULK, ARMS]);
+    let options = RunOptions {
+        jobs: 1,
+        ..RunOptions::default()
+    };
+    let cancel = std::sync::Arc::clone(&options.cancel);
+    let mut finished = 0;
+    let report = run(&scenario, &options, &mut |progress| {
+        if let Progress::Finished { .. } = progress {
+            finished += 1;
+            cancel.store(finished == 3, Ordering::Relaxed);
+        }
+    })
+    .unwrap();
+    assert_eq!((finished, report.runs.len()), (3, 3));
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("5 of 8 runs are missing")),
+        "{:?}",
+        report.notes
+    );
+}
