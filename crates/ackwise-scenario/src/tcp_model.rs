@@ -175,6 +175,8 @@ pub struct TcpModel {
     pub ack_delay: Option<Duration>,
     pub ack_timer: Option<AckTimer>,
     pub quick_acks: Option<u32>,
+    pub compress_sack: Option<bool>,
+    pub tune_window: Option<bool>,
     pub dsack: Option<bool>,
 }
 
@@ -228,7 +230,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 38] = [
+const KEYS: [&str; 40] = [
     "stack",
     "segment",
     "header",
@@ -266,6 +268,8 @@ const KEYS: [&str; 38] = [
     "ack_delay",
     "ack_timer",
     "quick_acks",
+    "compress_sack",
+    "tune_window",
     "dsack",
 ];
 
@@ -321,6 +325,8 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         ack_delay: time("ack_delay", MS, MOST_ACK_DELAY),
         ack_timer: s.choice("ack_timer", &ACK_TIMERS),
         quick_acks: s.whole("quick_acks", 0, 1_000),
+        compress_sack: s.flag("compress_sack"),
+        tune_window: s.flag("tune_window"),
         dsack: s.flag("dsack"),
     };
     check(&s, &model);

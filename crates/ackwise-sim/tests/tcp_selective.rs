@@ -11,6 +11,7 @@ fn quiet(cc: &str, model: TcpModel, forward: Pipe) -> Net {
     let model = TcpModel {
         handshake: Some(false),
         ack_every: Some(1),
+        compress_sack: Some(false),
         window_limit: Some(QueueLimit::Packets(100)),
         ..model
     };

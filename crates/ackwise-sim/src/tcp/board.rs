@@ -269,3 +269,118 @@ impl Board {
         assert!(self.sacked + self.lost <= self.len() + self.retrans);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(segments: u64) -> Board {
+        let mut b = Board::default();
+        for n in 0..segments {
+            b.push(n * 100, 100, 0);
+        }
+        b
+    }
+
+    fn sack(b: &mut Board, from: u64, to: u64) -> u32 {
+        let mut news = 0;
+        let block = Block {
+            start: from * 100,
+            end: to * 100,
+        };
+        b.sack(block, |_| news += 1);
+        b.check();
+        news
+    }
+
+    fn lost(b: &Board) -> Vec<u64> {
+        (0..b.len() as usize)
+            .filter_map(|i| b.get(i))
+            .filter(|s| s.mark.contains(Mark::LOST))
+            .map(|s| s.seq / 100)
+            .collect()
+    }
+
+    /// RFC 6675 §3, IsLost(): more than two segments of bytes above.
+    #[test]
+    fn bytes_above_tell_a_loss() {
+        let mut b = board(10);
+        sack(&mut b, 1, 3);
+        b.judge(3, 100);
+        assert_eq!(lost(&b), [0u64; 0], "two segments are not more than two");
+        assert_eq!(b.in_flight(), 8);
+        sack(&mut b, 3, 4);
+        b.judge(3, 100);
+        assert_eq!(lost(&b), [0]);
+        // SetPipe: ten, less three SACKed, less one lost.
+        assert_eq!(b.in_flight(), 6);
+        b.resent(0, 5);
+        assert_eq!(b.in_flight(), 7, "its retransmission is in the pipe");
+        b.check();
+    }
+
+    /// The same: three separate runs above, however small.
+    #[test]
+    fn runs_above_tell_a_loss() {
+        let mut b = board(10);
+        for n in [1, 3] {
+            sack(&mut b, n, n + 1);
+            // Segments of a tenth of the largest: bytes say nothing yet.
+            b.judge(3, 1000);
+        }
+        assert_eq!(lost(&b), [0u64; 0]);
+        sack(&mut b, 5, 6);
+        b.judge(3, 1000);
+        assert_eq!(lost(&b), [0]);
+        sack(&mut b, 7, 8);
+        b.judge(3, 1000);
+        assert_eq!(lost(&b), [0, 2]);
+        // What was sent again is not judged by what came before it.
+        b.resent(0, 5);
+        sack(&mut b, 9, 10);
+        b.judge(3, 1000);
+        assert_eq!(lost(&b), [0, 2, 4]);
+        assert_eq!(b.next_lost(), Some(2));
+        b.check();
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_out_no_more() {
+        let mut b = board(10);
+        assert_eq!(sack(&mut b, 2, 6), 4);
+        assert_eq!(sack(&mut b, 2, 7), 1, "the rest was known");
+        b.judge(3, 100);
+        assert_eq!(lost(&b), [0, 1]);
+        b.resent(0, 1);
+        while b.pop_below(400).is_some() {
+            b.check();
+        }
+        assert_eq!((b.len(), b.sacked(), b.lost(), b.retrans()), (6, 3, 0, 0));
+        // A block that ends within a segment covers those before it.
+        let part = Block {
+            start: 700,
+            end: 850,
+        };
+        b.sack(part, |s| assert_eq!(s.seq, 700));
+        assert_eq!(b.sacked(), 4);
+        // Lost again: the retransmission has left the pipe.
+        b.mark_lost(4);
+        b.resent(4, 2);
+        assert_eq!((b.lost(), b.retrans(), b.in_flight()), (1, 1, 2));
+        b.mark_lost(4);
+        assert_eq!((b.lost(), b.retrans(), b.in_flight()), (1, 0, 1));
+        b.check();
+    }
+
+    /// NextSeg() rule 3 looks below the highest SACKed only.
+    #[test]
+    fn what_may_be_lost_comes_last() {
+        let mut b = board(6);
+        sack(&mut b, 1, 2);
+        sack(&mut b, 3, 4);
+        assert_eq!(b.next_unsacked(0), Some(0));
+        assert_eq!(b.next_unsacked(100), Some(2));
+        assert_eq!(b.next_unsacked(300), None);
+        assert_eq!(b.last_unsacked(), Some(5));
+    }
+}

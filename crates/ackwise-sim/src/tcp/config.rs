@@ -9,6 +9,7 @@ use ackwise_scenario::tcp_model::{
 };
 use ackwise_scenario::{IpVersion, QueueLimit, SocketOptions};
 
+use super::offer::LAST_LIMIT;
 use super::rtt::RtoConfig;
 
 /// Congestion controls by name.
@@ -81,13 +82,17 @@ pub struct ReceiverConfig {
     pub timestamps: bool,
     pub ecn: bool,
     pub ack_ecn: bool,
-    /// The window that is offered.
+    /// The window that is offered, at most.
     pub window: u64,
+    pub tune_window: bool,
+    /// The window follows what is read; else it is as large as the user set it.
+    pub auto_window: bool,
     pub ack_every: u32,
     pub ack_bytes: bool,
     pub ack_delay: Nanos,
     pub ack_timer: AckTimer,
     pub quick_acks: u32,
+    pub compress_sack: bool,
     pub dsack: bool,
 }
 
@@ -288,6 +293,8 @@ impl Defaults<'_> {
             Some(false) => 65_535,
             _ => UNLIMITED,
         };
+        let tune_window = m.tune_window.unwrap_or(self.of(true, false, false));
+        let most = if tune_window { LAST_LIMIT } else { UNLIMITED };
         ReceiverConfig {
             mss: self.mss,
             header: m.ack_size.unwrap_or(self.header),
@@ -299,9 +306,11 @@ impl Defaults<'_> {
             window: self
                 .socket
                 .receive_buffer
-                .unwrap_or(UNLIMITED)
+                .unwrap_or(most)
                 .min(unscaled)
                 .max(u64::from(self.mss)),
+            tune_window,
+            auto_window: self.socket.receive_buffer.is_none(),
             ack_every: m.ack_every.unwrap_or(self.of(2, 2, 1)),
             ack_bytes: m.ack_bytes.unwrap_or(self.of(true, true, false)),
             ack_delay: nanos(m.ack_delay, self.of(40 * MS, 200 * MS, 100 * MS)),
@@ -311,6 +320,7 @@ impl Defaults<'_> {
                 AckTimer::FirstSegment,
             )),
             quick_acks: m.quick_acks.unwrap_or(self.of(16, 0, 0)),
+            compress_sack: m.compress_sack.unwrap_or(self.of(true, false, false)),
             dsack: m.dsack.unwrap_or(self.of(true, false, false)),
         }
     }

@@ -112,3 +112,66 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::configure;
+    use ackwise_scenario::{SocketOptions, TcpModel};
+
+    fn window(growth: Growth, abc_limit: u32, cwnd: u64, ssthresh: u64) -> (SenderConfig, Window) {
+        let model = TcpModel {
+            growth: Some(growth),
+            abc_limit: Some(abc_limit),
+            segment: Some(1000),
+            ..TcpModel::default()
+        };
+        let (c, _) = configure("newreno", &model, &SocketOptions::default(), 1500).unwrap();
+        let mut w = Window::new(&c);
+        w.cwnd = cwnd;
+        w.ssthresh = ssthresh;
+        (c, w)
+    }
+
+    fn after(w: &mut Window, c: &SenderConfig, acked: u64) -> u64 {
+        w.grow_reno(c, acked, false);
+        w.cwnd
+    }
+
+    #[test]
+    fn per_ack_counts_acks() {
+        let (c, mut w) = window(Growth::PerAck, 1, 2000, 4000);
+        assert_eq!(after(&mut w, &c, 8000), 3000, "however much it covers");
+        assert_eq!(after(&mut w, &c, 1), 4000);
+        // 4 + 1/4 + 1/4.25 + 1/4.4853 + 1/4.7083 = 4.9206: fractions add up.
+        let sizes: Vec<u64> = (0..4).map(|_| after(&mut w, &c, 1000)).collect();
+        assert_eq!(sizes, [4250, 4485, 4708, 4920]);
+    }
+
+    #[test]
+    fn per_segment_counts_segments() {
+        let (c, mut w) = window(Growth::PerSegment, 1, 2000, 5000);
+        assert_eq!(after(&mut w, &c, 2000), 4000);
+        // One to the threshold, the other three count.
+        assert_eq!(after(&mut w, &c, 4000), 5000);
+        assert_eq!(after(&mut w, &c, 2000), 6000, "five of five");
+        assert_eq!(
+            after(&mut w, &c, 13_000),
+            8000,
+            "a stretch ACK of two windows"
+        );
+    }
+
+    /// RFC 3465 §2.1, §2.2, §2.3.
+    #[test]
+    fn abc_counts_bytes() {
+        let (c, mut w) = window(Growth::Abc, 2, 2000, 9000);
+        assert_eq!(after(&mut w, &c, 500), 2500);
+        assert_eq!(after(&mut w, &c, 8000), 4500, "L = 2");
+        w.grow_reno(&c, 8000, true);
+        assert_eq!(w.cwnd, 5500, "one after a timeout");
+        w.set(10_000);
+        assert_eq!(after(&mut w, &c, 9_999), 10_000);
+        assert_eq!(after(&mut w, &c, 1), 11_000);
+    }
+}

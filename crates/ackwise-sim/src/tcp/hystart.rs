@@ -133,3 +133,74 @@ pub(crate) struct Ack {
     pub cwnd: u64,
     pub paced: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(now: Nanos, rtt: Nanos, una: u64, nxt: u64) -> Ack {
+        Ack {
+            now: now * MS,
+            rtt: rtt * MS,
+            una,
+            nxt,
+            cwnd: 20,
+            paced: false,
+        }
+    }
+
+    /// 40 ms at least: 5 ms more in the ninth sample of a round is a queue.
+    #[test]
+    fn delay_ends_slow_start() {
+        let mut r = Round::new();
+        for n in 0..8 {
+            assert!(!r.linux(&ack(100 + 3 * n, 46, 1, 50), 40 * MS, 0), "{n}");
+        }
+        assert!(r.linux(&ack(124, 46, 1, 50), 40 * MS, 0));
+        let mut r = Round::new();
+        for n in 0..20 {
+            assert!(!r.linux(&ack(100 + 3 * n, 45, 1, 50), 40 * MS, 0));
+        }
+    }
+
+    /// ACKs in a train that is longer than half the least RTT, and its slack.
+    #[test]
+    fn a_train_ends_slow_start() {
+        let mut r = Round::new();
+        let found = (0..40).find(|n| r.linux(&ack(100 + n, 40, 1, 50), 40 * MS, 2 * MS));
+        assert_eq!(
+            found,
+            Some(22),
+            "(40 + 2) / 2 = 21 ms are not exceeded by 21"
+        );
+        // A gap of more than 2 ms ends the train; thinned ACKs are none.
+        let mut r = Round::new();
+        assert!((0..40).all(|n| !r.linux(&ack(100 + 3 * n, 40, 1, 50), 40 * MS, 0)));
+        // Below sixteen segments nothing is judged.
+        let mut r = Round::new();
+        let small = |n: Nanos| Ack {
+            cwnd: 15,
+            ..ack(100 + n, 60, 1, 50)
+        };
+        assert!((0..60).all(|n| !r.linux(&small(n), 40 * MS, 0)));
+    }
+
+    /// RFC 9406: a rise slows growth for five rounds, then ends it; a fall takes it back.
+    #[test]
+    fn plus_plus_doubts_first() {
+        let mut r = Round::new();
+        let mut round = |una: u64, rtt: Nanos| {
+            let ended = (0..8).any(|_| r.plus_plus(&ack(0, rtt, una, una + 50)));
+            (ended, r.is_conservative())
+        };
+        assert_eq!(round(1, 40), (false, false));
+        assert_eq!(round(51, 44), (false, false), "5 ms are tolerated");
+        assert_eq!(round(101, 50), (false, true));
+        assert_eq!(round(151, 43), (false, false), "it was a jitter");
+        assert_eq!(round(201, 49), (false, true));
+        for n in 1..5 {
+            assert_eq!(round(201 + 50 * n, 49), (false, true), "{n}");
+        }
+        assert!(round(451, 49).0);
+    }
+}

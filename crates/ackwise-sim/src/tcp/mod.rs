@@ -14,6 +14,7 @@ mod cubic;
 mod delack;
 mod growth;
 mod hystart;
+mod offer;
 mod rack;
 mod reassembly;
 mod receiver;

@@ -37,6 +37,11 @@ impl Reassembly {
         !self.waiting.is_empty()
     }
 
+    /// Bytes that wait for a hole to be filled.
+    pub fn held(&self) -> u64 {
+        self.waiting.iter().map(|b| b.end - b.start).sum()
+    }
+
     /// A segment arrived; says what it was.
     pub fn insert(&mut self, segment: Block) -> Arrival {
         if segment.end <= self.next {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ackwise_net::Nanos;
-use ackwise_scenario::tcp_model::AckTimer;
 
 use super::config::ReceiverConfig;
 use super::delack::{DelayedAck, Seen};
+use super::offer::Offer;
 use super::reassembly::{Arrival, Reassembly};
 use super::sender::NEVER;
 use super::stats::ReceiverStats;
@@ -33,6 +33,10 @@ pub struct Receiver {
     config: Arc<ReceiverConfig>,
     data: Reassembly,
     delack: DelayedAck,
+    offer: Offer,
+    /// When the SYN-ACK left; then how long its answer took.
+    syn_ack_at: Option<Nanos>,
+    handshake_rtt: Option<Nanos>,
     owed: Owed,
     /// Number of the last ACK that left, if one did.
     last_ack: Option<u64>,
@@ -51,7 +55,10 @@ impl Receiver {
         Receiver {
             flow,
             data: Reassembly::default(),
-            delack: DelayedAck::new(&config),
+            delack: DelayedAck::new(),
+            offer: Offer::new(&config),
+            syn_ack_at: None,
+            handshake_rtt: None,
             owed: Owed::Nothing,
             last_ack: None,
             fin: None,
@@ -88,6 +95,9 @@ impl Receiver {
             self.ts_recent = p.tsval;
             self.owed = Owed::SynAck;
             return;
+        }
+        if let Some(at) = self.syn_ack_at.take() {
+            self.handshake_rtt = Some(now - at);
         }
         if p.flags.contains(Flags::FIN) {
             self.fin = Some(p.seq);
@@ -129,15 +139,39 @@ impl Receiver {
             Arrival::OutOfOrder => self.stats.out_of_order += 1,
             Arrival::Duplicate => self.stats.duplicates += 1,
         }
+        let held = self.data.held();
+        // Without SACK a duplicate ACK must not look like a window update.
+        let may_open = match arrival {
+            Arrival::InOrder | Arrival::FillsGap => true,
+            Arrival::OutOfOrder => self.config.sack,
+            Arrival::Duplicate => false,
+        };
+        let opens = may_open && self.offer.on_segment(&self.config, p.payload, held);
         let seen = Seen {
-            in_order: arrival == Arrival::InOrder,
+            arrival,
             holes: self.data.has_holes(),
             marked,
             payload: p.payload,
+            opens,
+            next: self.data.next(),
             unacked: self.data.next() - self.last_ack.unwrap_or(0),
+            rtt: self.rtt(),
         };
         if self.delack.on_data(&self.config, &seen, now) {
             self.owed = Owed::Ack;
+        }
+        if self.data.next() > before {
+            let echo = (self.config.timestamps && p.payload >= self.config.mss).then_some(p.tsecr);
+            self.offer
+                .on_read(&self.config, self.data.next(), echo, now);
+        }
+    }
+
+    /// The receiver's idea of the round trip: the handshake's, if that was shorter.
+    fn rtt(&self) -> Option<Nanos> {
+        match (self.offer.rtt(), self.handshake_rtt) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
         }
     }
 
@@ -174,7 +208,10 @@ impl Receiver {
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         match std::mem::replace(&mut self.owed, Owed::Nothing) {
             Owed::Nothing => None,
-            Owed::SynAck => Some(self.packet(Flags::SYN | Flags::ACK, Sack::default(), now)),
+            Owed::SynAck => {
+                self.syn_ack_at = Some(now);
+                Some(self.packet(Flags::SYN | Flags::ACK, Sack::default(), now))
+            }
             Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, Sack::default(), now)),
             Owed::Ack => Some(self.ack(now)),
         }
@@ -196,12 +233,12 @@ impl Receiver {
         self.stats.acks += 1;
         self.stats.dup_acks += u64::from(self.last_ack == Some(self.data.next()));
         self.stats.sack_acks += u64::from(!sack.is_empty());
-        self.delack.on_ack_sent(&self.config);
+        self.delack.on_ack_sent();
         self.last_ack = Some(self.data.next());
         self.packet(flags, sack, now)
     }
 
-    fn packet(&self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
+    fn packet(&mut self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
         let mut wire_len = self.config.header;
         if self.config.sack_adds && !sack.is_empty() {
             // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
@@ -218,15 +255,10 @@ impl Receiver {
             payload: 0,
             seq: 0,
             ack: self.data.next(),
-            window: self.config.window,
+            window: self.offer.window(self.data.next()),
             tsval: now,
             tsecr: self.ts_recent,
             sack,
         }
-    }
-
-    /// How the ACK timer runs.
-    pub fn ack_timer(&self) -> AckTimer {
-        self.config.ack_timer
     }
 }

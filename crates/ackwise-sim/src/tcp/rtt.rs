@@ -155,3 +155,69 @@ impl Rtt {
         self.backoff
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    fn config(estimator: Estimator, tick: Nanos) -> RtoConfig {
+        RtoConfig {
+            estimator,
+            initial: 1000 * MS,
+            min: 200 * MS,
+            max: 60_000 * MS,
+            tick,
+        }
+    }
+
+    /// RFC 6298 §2: SRTT 100, RTTVAR 50; then 112.5 and 62.5.
+    #[test]
+    fn the_rfc_by_hand() {
+        let c = config(Estimator::Rfc, MS);
+        let mut r = Rtt::new();
+        assert_eq!(r.rto(&c), 1000 * MS);
+        r.sample(&c, 0, 100 * MS, 0, 0);
+        assert_eq!(r.rto(&c), 300 * MS);
+        r.sample(&c, 0, 200 * MS, 0, 0);
+        assert_eq!(r.srtt(&c), Some(112_500_000));
+        assert_eq!(r.rto(&c), 362 * MS);
+        r.back_off();
+        r.back_off();
+        assert_eq!(r.rto(&c), 4 * 362 * MS);
+        for _ in 0..30 {
+            r.back_off();
+        }
+        assert_eq!(r.rto(&c), 60_000 * MS);
+        r.reset_backoff();
+        assert_eq!(r.rto(&c), 362 * MS);
+    }
+
+    /// A clock of 10 ms counts its own ticks: 84 ms are eight or nine.
+    #[test]
+    fn a_coarse_clock() {
+        let c = config(Estimator::Rfc, 10 * MS);
+        let mut r = Rtt::new();
+        r.sample(&c, 4 * MS, 88 * MS, 0, 0);
+        assert_eq!(r.srtt(&c), Some(80 * MS));
+        let mut r = Rtt::new();
+        r.sample(&c, 7 * MS, 91 * MS, 0, 0);
+        assert_eq!(r.srtt(&c), Some(90 * MS));
+    }
+
+    /// Linux: the least is on top of SRTT, and a fall is no variation.
+    #[test]
+    fn linux_adds_its_minimum() {
+        let c = config(Estimator::Linux, 1);
+        let mut r = Rtt::new();
+        r.sample(&c, 0, 40 * MS, 0, 10);
+        assert_eq!(r.rto(&c), 240 * MS);
+        for n in 1..100 {
+            r.sample(&c, 0, 40 * MS, n * 10 + 1, n * 10 + 10);
+        }
+        assert_eq!(r.rto(&c), 240 * MS);
+        r.sample(&c, 0, 20 * MS, 2000, 2010);
+        assert_eq!(r.rto(&c), 237_500_000);
+    }
+}

@@ -248,6 +248,7 @@ impl Sender {
             return;
         }
         self.stats.acks += 1;
+        self.tsrecent = self.tsrecent.max(p.tsval);
         self.renew_burst();
         self.owe_ack_ce |= p.flags.contains(Flags::CE);
         let ece = self.config.ecn && p.flags.contains(Flags::ECE);
@@ -291,7 +292,6 @@ impl Sender {
         self.stats.acked_bytes += p.ack - self.una;
         self.una = p.ack;
         self.nxt = self.nxt.max(self.una);
-        self.tsrecent = self.tsrecent.max(p.tsval);
     }
 
     pub(super) fn sample(&mut self, sent: Nanos, now: Nanos) {
