@@ -32,7 +32,7 @@
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the start") \
 	P(3, start_segments, "segments", 800, 10, 1000000, \
 	  "first segments of a flow, whose ACKs all pass") \
-	P(4, window_share, "", 8, 2, 64, "an ACK covers at most this fraction of the window") \
+	P(4, window_share, "", 16, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
 	P(6, wary_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered")
 
