@@ -72,6 +72,7 @@ fmt: ## format Rust and C in place
 
 bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
+	scripts/bench-sim $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(ACKWISE)
 
 install: build ## install the command and its systemd unit under PREFIX

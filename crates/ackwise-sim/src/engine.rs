@@ -24,10 +24,13 @@ use crate::histogram::Histogram;
 use crate::hook::{Hook, Side};
 use crate::packet::{Flags, FlowId, Packet, Way};
 use crate::parcel::{Parcel, Pool};
-use crate::schedule::{Schedule, Target};
+use crate::schedule::{MAX_EVENTS, Schedule, Target};
 
 /// What a line is made of.
 pub type Wire = ackwise_net::Channel<Parcel>;
+
+/// After so many events at one moment it is taken for a standstill.
+const MOST_AT_ONCE: u64 = 100_000_000;
 
 /// No event is pending.
 const NEVER: Nanos = Nanos::MAX;
@@ -226,6 +229,8 @@ pub struct Network<S: Source, R: Sink> {
     pub counted: Vec<Counted>,
     /// Packets handed over from line to line or to an end.
     pub hops: u64,
+    /// A run ends before it enters more events than this.
+    pub max_events: u64,
     pub(crate) free: Vec<u32>,
     pub(crate) reuse: bool,
 }
@@ -248,6 +253,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             apps: Vec::new(),
             counted: Vec::new(),
             hops: 0,
+            max_events: MAX_EVENTS,
             free: Vec::new(),
             reuse: true,
         }
@@ -263,11 +269,16 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.pool.allocated()
     }
 
-    /// Runs until the end or until `sample` says false; it is called whenever a
-    /// [`Target::Sample`] comes up.
+    /// Runs until the end, until `sample` says false, or until there were too many
+    /// events, in all or at one moment; `sample` is called at the times of [`look_at`](Self::look_at).
     pub fn run(&mut self, mut sample: impl FnMut(&mut Self) -> bool) {
+        let mut still = 0;
         while let Some((at, target)) = self.schedule.pop(self.end) {
+            still = if at == self.now { still + 1 } else { 0 };
             self.now = at;
+            if self.schedule.entered() > self.max_events || still > MOST_AT_ONCE {
+                return;
+            }
             match target {
                 Target::Line(line) => self.on_line(line),
                 Target::Sender(connection) => self.on_source_timer(connection),

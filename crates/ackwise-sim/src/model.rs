@@ -8,8 +8,8 @@ use crate::ends::{End, Sink, Source, SourceView, Supply};
 use crate::packet::{FlowId, Packet};
 use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
-/// Above this a slow-start threshold stands for none.
-const INFINITE: u64 = u64::MAX / 4;
+/// From here on a slow-start threshold stands for none.
+const INFINITE: u64 = 1 << 60;
 
 impl End for Sender {
     #[inline]

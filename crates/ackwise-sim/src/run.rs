@@ -12,6 +12,7 @@ use crate::build::{self, nanos};
 use crate::error::SimError;
 use crate::estimate;
 use crate::record::{self, MAX_QUEUES, Recorder};
+use crate::schedule::MAX_EVENTS;
 
 /// How to run a scenario.
 #[derive(Debug, Clone)]
@@ -126,7 +127,7 @@ pub fn run(
                     index,
                     total,
                 });
-                let run = run_one(scenario, spec, &options.cancel, &|elapsed| {
+                let run = run_one(scenario, spec, options, &|elapsed| {
                     tell(Progress::Running {
                         index,
                         elapsed,
@@ -163,11 +164,14 @@ const NEWS: u64 = 200;
 fn run_one(
     scenario: &Scenario,
     spec: &RunSpec,
-    cancel: &AtomicBool,
+    options: &RunOptions,
     tell: &dyn Fn(Duration),
 ) -> Result<Option<Run>, SimError> {
     let scenario = scenario.at(spec)?;
     let mut built = build::build(&scenario, spec)?;
+    // The estimate is a bound; what exceeds it by far goes round in circles.
+    let most = options.max_events.saturating_mul(2).min(MAX_EVENTS);
+    built.network.max_events = most;
     let mut recorder = Recorder::new(&scenario, &built);
     let end = nanos(scenario.duration);
     let mut sample_at = match scenario.record.series {
@@ -185,7 +189,7 @@ fn run_one(
         if network.now >= news_at {
             news_at += step;
             tell(Duration::from_nanos(network.now));
-            cancelled = cancel.load(Ordering::Relaxed);
+            cancelled = options.cancel.load(Ordering::Relaxed);
         }
         network.look_at(sample_at.min(news_at));
         !cancelled
@@ -193,7 +197,16 @@ fn run_one(
     if cancelled {
         return Ok(None);
     }
-    Ok(Some(record::record(&scenario, spec, built, &recorder)))
+    let (events, now) = (built.network.events(), built.network.now);
+    let mut run = record::record(&scenario, spec, built, &recorder);
+    if now < end {
+        run.errors.push(format!(
+            "stopped at {} s, after {events} events: too many in all (raise --max-events), or \
+             without an end at this moment, which would be a bug in ackwise",
+            now as f64 / 1e9
+        ));
+    }
+    Ok(Some(run))
 }
 
 fn notes(scenario: &Scenario) -> Vec<String> {

@@ -100,7 +100,7 @@ fn a_record_is_the_same_everywhere() {
     assert_eq!(hash(&report), PINNED, "got {:#x}", hash(&report));
 }
 
-const PINNED: u64 = 0x0bd4_3898_32de_29cf;
+const PINNED: u64 = 0xb905_d62e_58f9_50f2;
 
 #[test]
 fn a_bottleneck_is_filled_and_thinning_is_seen() {
@@ -125,6 +125,7 @@ fn a_bottleneck_is_filled_and_thinning_is_seen() {
                 .iter()
                 .all(|(_, column)| column.len() == 50)
         );
+        assert_eq!(series.ssthresh_segments[0], None, "no loss yet");
         let rtt = totals.rtt_us.unwrap();
         assert!(
             rtt.min.unwrap() >= 22_000.0 && rtt.p99 < 200_000.0,
@@ -227,14 +228,12 @@ fn what_it_has_no_model_of_is_refused_with_its_place() {
         "name = \"sender\"\nsysctl = { \"net.ipv4.tcp_rmem\" = \"1 2 3\" }",
         1,
     );
-    let free = NETWORK.replace("rate = \"100 Mbit/s\", ", "");
-    let free: String = free
+    // Neither a rate nor a delay: nothing holds a sender back.
+    let free: String = NETWORK
         .lines()
-        .map(|l| match l.split_once(" = {") {
-            Some((side, _)) if side == "forward" || side == "reverse" => {
-                format!("{side} = {{ delay = \"10 ms\" }}\n")
-            }
-            _ => format!("{l}\n"),
+        .map(|line| match line.split_once(" = {") {
+            Some((side, _)) => format!("{side} = {{}}\n"),
+            None => format!("{line}\n"),
         })
         .collect();
     let two = r#"
