@@ -188,7 +188,7 @@ pub struct PoliciesArgs {
 pub enum Engine {
     /// Network namespaces on the running kernel, in real time (root)
     Live,
-    /// The real stack in virtual time; not in this build
+    /// The same on a kernel of its own, in virtual time: exact, and without root
     Virtual,
     /// The simulator
     Sim,
@@ -221,9 +221,14 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
 
-    /// How many runs at the same time, on the simulator [default: one for each core]
+    /// How many runs at the same time, in virtual time or on the simulator [default: one for each
+    /// core]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroU16>,
+
+    /// The kernel that runs in virtual time [default: what kernel/build made last]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kernel: Option<PathBuf>,
 
     /// Refuse runs that would take more events than this, on the simulator
     #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]

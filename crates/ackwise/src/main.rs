@@ -22,6 +22,10 @@ use tracing_subscriber::EnvFilter;
 use cli::{Cli, Command, ScenarioCommand};
 
 fn main() -> ExitCode {
+    // In a virtual machine this program is the first one: see `run --on virtual`.
+    ackwise_lab::virt::run_if_guest();
+    // The same in an emulated one: see `reproduce statkus`.
+    ackwise_lab::slow::run_if_guest();
     // clap ends with 2 on bad arguments, and with 0 after --help: our own codes.
     let cli = Cli::parse();
     start_log(cli.verbose);

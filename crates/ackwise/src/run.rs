@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ackwise_lab::LabError;
 use ackwise_lab::live::{self, Progress, RunOptions};
+use ackwise_lab::virt::{self, VirtualOptions};
 use ackwise_report::TableOptions;
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario, ScenarioError};
@@ -25,9 +27,6 @@ const STEPS: u64 = 100;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
-    if args.engine == Engine::Virtual {
-        return Err(absent("virtual").into());
-    }
     let mut scenario = load(&args.scenario)?;
     if let Some(duration) = args.duration {
         scenario = with_duration(&scenario, duration)?;
@@ -95,9 +94,25 @@ fn engine(
                 only,
                 ..RunOptions::default()
             };
-            observed(scenario, &options)
+            observed(options.only.len(), |observe| {
+                live::run(scenario, &options, observe)
+            })
         }
-        Engine::Virtual => Err(absent("virtual").into()),
+        Engine::Virtual => {
+            let options = VirtualOptions {
+                run: RunOptions {
+                    cancel,
+                    only,
+                    ..RunOptions::default()
+                },
+                jobs: args.jobs.map(|jobs| jobs.get().into()),
+                kernel: args.kernel.clone(),
+                ..VirtualOptions::default()
+            };
+            observed(options.run.only.len(), |observe| {
+                virt::run(scenario, &options, observe)
+            })
+        }
         Engine::Sim => {
             let options = ackwise_sim::RunOptions {
                 cancel,
@@ -156,28 +171,37 @@ fn simulated(scenario: &Scenario, options: &ackwise_sim::RunOptions) -> anyhow::
     Ok(report?)
 }
 
-/// Runs it with a bar for whoever watches; otherwise in silence.
-fn observed(scenario: &Scenario, options: &RunOptions) -> anyhow::Result<Report> {
-    let bar = bar(options.only.len());
-    let mut begun = 0;
-    let report = live::run(scenario, options, &mut |progress| match progress {
-        Progress::Started { run, index, .. } => {
-            begun = index as u64 * STEPS;
-            bar.set_position(begun);
-            bar.set_message(run.id.clone());
-            bar.tick();
-        }
-        Progress::Running {
-            elapsed, duration, ..
-        } => {
-            bar.set_position(begun + share(elapsed, duration));
-        }
-        Progress::Finished { run, .. } => {
-            for e in &run.errors {
-                bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+/// Runs it in the lab with a bar for whoever watches; otherwise in silence.
+fn observed(
+    runs: usize,
+    run: impl FnOnce(live::Observer<'_>) -> Result<Report, LabError>,
+) -> anyhow::Result<Report> {
+    let bar = bar(runs);
+    // Of each run that goes on, how far it is.
+    let mut done = vec![0; runs];
+    let report = run(&mut |progress| {
+        let (index, steps) = match progress {
+            Progress::Started { run, index, .. } => {
+                bar.set_message(run.id.clone());
+                bar.tick();
+                (index, 0)
             }
+            Progress::Running {
+                index,
+                elapsed,
+                duration,
+            } => (index, share(elapsed, duration)),
+            Progress::Finished { run, index, .. } => {
+                for e in &run.errors {
+                    bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+                }
+                (index, STEPS)
+            }
+            _ => return,
+        };
+        if let Some(slot) = done.get_mut(index) {
+            bar.inc(steps - std::mem::replace(slot, steps));
         }
-        _ => {}
     });
     bar.finish_and_clear();
     Ok(report?)
@@ -192,11 +216,6 @@ fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scen
         .context("reading the scenario again")?;
     text["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
     Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
-}
-
-fn absent(engine: &str) -> BadInput {
-    BadInput::new(format!("--on {engine}: this build has no such engine yet"))
-        .mend("use --on sim, or --on live, which runs on this kernel and needs root")
 }
 
 /// Shows the result of an earlier run.
