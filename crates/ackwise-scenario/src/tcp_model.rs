@@ -168,6 +168,7 @@ pub struct TcpModel {
     // When packets leave.
     pub pacing: Option<Pacing>,
     pub max_burst: Option<u32>,
+    pub push_bursts: Option<bool>,
     pub ack_ecn: Option<bool>,
     // Acknowledgments.
     pub ack_every: Option<u32>,
@@ -175,6 +176,7 @@ pub struct TcpModel {
     pub ack_delay: Option<Duration>,
     pub ack_timer: Option<AckTimer>,
     pub quick_acks: Option<u32>,
+    pub ack_pushes: Option<bool>,
     pub compress_sack: Option<bool>,
     pub tune_window: Option<bool>,
     pub dsack: Option<bool>,
@@ -230,7 +232,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 40] = [
+const KEYS: [&str; 42] = [
     "stack",
     "segment",
     "header",
@@ -262,12 +264,14 @@ const KEYS: [&str; 40] = [
     "tick",
     "pacing",
     "max_burst",
+    "push_bursts",
     "ack_ecn",
     "ack_every",
     "ack_bytes",
     "ack_delay",
     "ack_timer",
     "quick_acks",
+    "ack_pushes",
     "compress_sack",
     "tune_window",
     "dsack",
@@ -319,12 +323,14 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         tick: time("tick", Duration::from_nanos(1), second),
         pacing: s.choice("pacing", &PACINGS),
         max_burst: s.whole("max_burst", 0, 100_000),
+        push_bursts: s.flag("push_bursts"),
         ack_ecn: s.flag("ack_ecn"),
         ack_every: s.whole("ack_every", 1, 1_000),
         ack_bytes: s.flag("ack_bytes"),
         ack_delay: time("ack_delay", MS, MOST_ACK_DELAY),
         ack_timer: s.choice("ack_timer", &ACK_TIMERS),
         quick_acks: s.whole("quick_acks", 0, 1_000),
+        ack_pushes: s.flag("ack_pushes"),
         compress_sack: s.flag("compress_sack"),
         tune_window: s.flag("tune_window"),
         dsack: s.flag("dsack"),

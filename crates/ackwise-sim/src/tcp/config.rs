@@ -66,6 +66,7 @@ pub struct SenderConfig {
     pub pacing: Pacing,
     /// Segments that may leave for one event; 0 for any number.
     pub max_burst: u32,
+    pub push_bursts: bool,
 }
 
 /// What a receiver does. Windows are bytes, times nanoseconds.
@@ -92,6 +93,7 @@ pub struct ReceiverConfig {
     pub ack_delay: Nanos,
     pub ack_timer: AckTimer,
     pub quick_acks: u32,
+    pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
 }
@@ -267,6 +269,7 @@ impl Defaults<'_> {
             rto: self.rto(),
             pacing: m.pacing.unwrap_or(Pacing::Off),
             max_burst: m.max_burst.unwrap_or(0),
+            push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
         }
     }
 
@@ -320,6 +323,7 @@ impl Defaults<'_> {
                 AckTimer::FirstSegment,
             )),
             quick_acks: m.quick_acks.unwrap_or(self.of(16, 0, 0)),
+            ack_pushes: m.ack_pushes.unwrap_or(self.of(true, false, false)),
             compress_sack: m.compress_sack.unwrap_or(self.of(true, false, false)),
             dsack: m.dsack.unwrap_or(self.of(true, false, false)),
         }

@@ -33,6 +33,8 @@ pub(crate) struct Seen {
     pub holes: bool,
     /// It carries a mark, or ends an echo.
     pub marked: bool,
+    /// PSH is set.
+    pub pushed: bool,
     pub payload: u32,
     /// The window that is offered opens with it.
     pub opens: bool,
@@ -89,7 +91,9 @@ impl DelayedAck {
             self.adapt(c, seen, now);
         }
         let enough = self.enough(c, seen);
-        if enough || self.quick > 0 || seen.marked {
+        // Linux: what is pushed is read at once, and the read acknowledges it.
+        let pushed = c.ack_pushes && seen.pushed && !seen.holes;
+        if enough || self.quick > 0 || seen.marked || pushed {
             return true;
         }
         if seen.arrival != Arrival::InOrder || seen.holes {
@@ -227,6 +231,7 @@ mod tests {
             arrival: Arrival::InOrder,
             holes: false,
             marked: false,
+            pushed: false,
             payload: 1448,
             opens: false,
             next: 0,
@@ -316,6 +321,12 @@ mod tests {
         }
         assert!(!d.on_data(&c, &next(1448), 20 * MS));
         assert_eq!(d.deadline(), 60 * MS);
+        // So is a segment that is pushed.
+        let pushed = Seen {
+            pushed: true,
+            ..next(1448)
+        };
+        assert!(d.clone().on_data(&c, &pushed, 21 * MS));
         // More than one full segment is enough.
         assert!(d.on_data(&c, &next(1449), 21 * MS));
     }

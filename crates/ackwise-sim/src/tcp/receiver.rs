@@ -151,6 +151,7 @@ impl Receiver {
             arrival,
             holes: self.data.has_holes(),
             marked,
+            pushed: p.flags.contains(Flags::PSH),
             payload: p.payload,
             opens,
             next: self.data.next(),

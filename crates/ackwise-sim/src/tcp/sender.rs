@@ -81,6 +81,8 @@ pub struct Sender {
     pace_at: Nanos,
     /// What may still leave for this event.
     burst: u32,
+    /// Segments that left for this event.
+    sent_now: u32,
     pub(super) last_sent: Nanos,
     /// The newest TSval of the receiver.
     tsrecent: u64,
@@ -121,6 +123,7 @@ impl Sender {
             timer_at: NEVER,
             pace_at: 0,
             burst: 0,
+            sent_now: 0,
             last_sent: 0,
             tsrecent: 0,
             owe_cwr: false,
@@ -309,6 +312,7 @@ impl Sender {
     }
 
     fn renew_burst(&mut self) {
+        self.sent_now = 0;
         self.burst = match self.config.max_burst {
             0 => u32::MAX,
             n => n,
@@ -507,6 +511,21 @@ impl Sender {
         (len > 0 && len <= offered).then_some(len)
     }
 
+    /// Whether one more new segment may leave now.
+    fn has_room(&self) -> bool {
+        let Some(len) = self.next_new() else {
+            return false;
+        };
+        let (used, window) = match &self.selective {
+            Some(s) => (
+                u64::from(s.board.in_flight()) * self.mss(),
+                self.window.cwnd,
+            ),
+            None => (self.nxt - self.una, self.classic_allowance()),
+        };
+        used + len <= window.min(self.config.window_limit)
+    }
+
     fn segment(&mut self, seq: u64, len: u64, now: Nanos) -> Packet {
         let again = seq < self.max;
         let end = seq + len;
@@ -536,9 +555,13 @@ impl Sender {
             self.max = end;
             self.classic.timed.get_or_insert((end, now));
         }
-        if end == self.supplied {
+        // The application waits for room, and what it has written is pushed (Linux).
+        if end == self.supplied
+            || !again && self.config.push_bursts && self.sent_now > 0 && !self.has_room()
+        {
             flags |= Flags::PSH;
         }
+        self.sent_now += 1;
         self.stats.data_segments += 1;
         self.stats.data_bytes += len;
         self.last_sent = now;
