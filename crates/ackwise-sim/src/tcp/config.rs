@@ -11,6 +11,7 @@ use ackwise_scenario::{IpVersion, QueueLimit, SocketOptions};
 
 use super::offer::LAST_LIMIT;
 use super::rtt::RtoConfig;
+use super::stack::StackPolicy;
 
 /// Congestion controls by name.
 pub const CONGESTION_CONTROLS: [&str; 5] = ["tahoe", "reno", "newreno", "sack", "cubic"];
@@ -96,6 +97,8 @@ pub struct ReceiverConfig {
     pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
+    /// A policy in the place of the delayed ACK: `home = "stack"`.
+    pub policy: Option<StackPolicy>,
 }
 
 /// Why a flow cannot be modelled.
@@ -326,6 +329,7 @@ impl Defaults<'_> {
             ack_pushes: m.ack_pushes.unwrap_or(self.of(true, false, false)),
             compress_sack: m.compress_sack.unwrap_or(self.of(true, false, false)),
             dsack: m.dsack.unwrap_or(self.of(true, false, false)),
+            policy: None,
         }
     }
 }

@@ -21,6 +21,7 @@ mod receiver;
 mod rtt;
 mod selective;
 mod sender;
+mod stack;
 mod stats;
 mod usage;
 
@@ -30,4 +31,5 @@ pub use config::{
 pub use receiver::Receiver;
 pub use rtt::RtoConfig;
 pub use sender::Sender;
+pub use stack::StackPolicy;
 pub use stats::{ReceiverStats, SenderStats};

@@ -113,9 +113,9 @@ impl Reassembly {
         self.recent = recent;
     }
 
-    /// Blocks for the next ACK; a DSACK comes first and is told once.
-    pub fn take_sack(&mut self, dsack: bool) -> Sack {
-        let Some(twice) = self.twice.take().filter(|_| dsack) else {
+    /// Blocks for the next ACK; a DSACK comes first.
+    pub fn sack(&self, dsack: bool) -> Sack {
+        let Some(twice) = self.twice.filter(|_| dsack) else {
             return self.recent;
         };
         let mut sack = Sack::default();
@@ -124,5 +124,10 @@ impl Reassembly {
             sack.push(*block);
         }
         sack
+    }
+
+    /// An ACK left with them: a DSACK is told once.
+    pub fn told(&mut self) {
+        self.twice = None;
     }
 }

@@ -9,6 +9,7 @@ use super::delack::{DelayedAck, Seen};
 use super::offer::Offer;
 use super::reassembly::{Arrival, Reassembly};
 use super::sender::NEVER;
+use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
 use crate::packet::{Block, Flags, FlowId, Packet, Sack, Way};
 
@@ -18,6 +19,10 @@ enum Owed {
     Nothing,
     SynAck,
     Ack,
+    /// And once more: it duplicates one that was held.
+    AckTwice,
+    /// A policy's hold is over.
+    HeldAck,
     FinAck,
 }
 
@@ -33,6 +38,8 @@ pub struct Receiver {
     config: Arc<ReceiverConfig>,
     data: Reassembly,
     delack: DelayedAck,
+    /// A policy instead of `delack`.
+    stack: Option<Box<Stack>>,
     offer: Offer,
     /// When the SYN-ACK left; then how long its answer took.
     syn_ack_at: Option<Nanos>,
@@ -56,6 +63,7 @@ impl Receiver {
             flow,
             data: Reassembly::default(),
             delack: DelayedAck::new(),
+            stack: config.policy.is_some().then(Box::default),
             offer: Offer::new(&config),
             syn_ack_at: None,
             handshake_rtt: None,
@@ -94,6 +102,7 @@ impl Receiver {
         if p.flags.contains(Flags::SYN) {
             self.ts_recent = p.tsval;
             self.owed = Owed::SynAck;
+            self.with_stack(|_, stack, policy| stack.shake(policy, p, false, now));
             return;
         }
         if let Some(at) = self.syn_ack_at.take() {
@@ -158,7 +167,9 @@ impl Receiver {
             unacked: self.data.next() - self.last_ack.unwrap_or(0),
             rtt: self.rtt(),
         };
-        if self.delack.on_data(&self.config, &seen, now) {
+        if self.stack.is_some() {
+            self.ask_policy(p, now);
+        } else if self.delack.on_data(&self.config, &seen, now) {
             self.owed = Owed::Ack;
         }
         if self.data.next() > before {
@@ -174,6 +185,26 @@ impl Receiver {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    fn with_stack(&mut self, f: impl FnOnce(&mut Receiver, &mut Stack, &StackPolicy)) {
+        if let (Some(mut stack), Some(policy)) = (self.stack.take(), self.config.policy) {
+            f(self, &mut stack, &policy);
+            self.stack = Some(stack);
+        }
+    }
+
+    /// `home = "stack"`: the ACK that would leave now is a candidate.
+    fn ask_policy(&mut self, p: &Packet, now: Nanos) {
+        self.with_stack(|r, stack, policy| {
+            stack.on_data(policy, p, now);
+            let candidate = r.ack_packet(now);
+            match stack.candidate(policy, &candidate, now) {
+                Candidate::Send { twice: false } => r.owed = Owed::Ack,
+                Candidate::Send { twice: true } => r.owed = Owed::AckTwice,
+                Candidate::Held => r.stats.withheld += 1,
+            }
+        });
     }
 
     /// RFC 3168 §6.1.3; says whether the state of the echo changed, or a mark came.
@@ -194,7 +225,12 @@ impl Receiver {
 
     /// A time that [`Receiver::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
-        if self.delack.on_timer(&self.config, now) {
+        if let Some(stack) = &self.stack {
+            if now >= stack.deadline() {
+                self.stats.delayed_acks += 1;
+                self.owed = Owed::HeldAck;
+            }
+        } else if self.delack.on_timer(&self.config, now) {
             self.stats.delayed_acks += 1;
             self.owed = Owed::Ack;
         }
@@ -202,7 +238,11 @@ impl Receiver {
 
     /// When to call [`Receiver::on_timer`], if nothing happens before.
     pub fn next_timer(&self) -> Option<Nanos> {
-        Some(self.delack.deadline()).filter(|at| *at != NEVER)
+        let at = match &self.stack {
+            Some(stack) => stack.deadline(),
+            None => self.delack.deadline(),
+        };
+        Some(at).filter(|at| *at != NEVER)
     }
 
     /// The next packet to leave now.
@@ -211,14 +251,26 @@ impl Receiver {
             Owed::Nothing => None,
             Owed::SynAck => {
                 self.syn_ack_at = Some(now);
-                Some(self.packet(Flags::SYN | Flags::ACK, Sack::default(), now))
+                let p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
+                self.with_stack(|_, stack, policy| stack.shake(policy, &p, true, now));
+                Some(p)
+            }
+            Owed::AckTwice => {
+                self.owed = Owed::Ack;
+                Some(self.ack(now))
+            }
+            Owed::HeldAck => {
+                let p = self.ack(now);
+                self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
+                Some(p)
             }
             Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, Sack::default(), now)),
             Owed::Ack => Some(self.ack(now)),
         }
     }
 
-    fn ack(&mut self, now: Nanos) -> Packet {
+    /// The ACK that would leave now.
+    fn ack_packet(&mut self, now: Nanos) -> Packet {
         let mut flags = Flags::ACK;
         if self.ece {
             flags |= Flags::ECE;
@@ -227,16 +279,22 @@ impl Receiver {
             flags |= Flags::ECT;
         }
         let sack = if self.config.sack {
-            self.data.take_sack(self.config.dsack)
+            self.data.sack(self.config.dsack)
         } else {
             Sack::default()
         };
-        self.stats.acks += 1;
-        self.stats.dup_acks += u64::from(self.last_ack == Some(self.data.next()));
-        self.stats.sack_acks += u64::from(!sack.is_empty());
-        self.delack.on_ack_sent();
-        self.last_ack = Some(self.data.next());
         self.packet(flags, sack, now)
+    }
+
+    fn ack(&mut self, now: Nanos) -> Packet {
+        let p = self.ack_packet(now);
+        self.data.told();
+        self.stats.acks += 1;
+        self.stats.dup_acks += u64::from(self.last_ack == Some(p.ack));
+        self.stats.sack_acks += u64::from(!p.sack.is_empty());
+        self.delack.on_ack_sent();
+        self.last_ack = Some(p.ack);
+        p
     }
 
     fn packet(&mut self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {

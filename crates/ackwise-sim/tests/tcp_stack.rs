@@ -1,0 +1,73 @@
+//! A policy as the receiver's own delayed-ACK rule.
+
+mod tcp_support;
+
+use std::sync::Arc;
+
+use ackwise_policy::{Config, FlowConfig};
+use ackwise_scenario::{QueueLimit, SocketOptions, TcpModel};
+use ackwise_sim::packet::FlowId;
+use ackwise_sim::tcp::{Receiver, Sender, StackPolicy, configure};
+use tcp_support::{MS, Net, Pipe, SECOND, lose};
+
+fn net(policy: &str, lost: &[u64]) -> Net {
+    let model = TcpModel {
+        window_limit: Some(QueueLimit::Packets(60)),
+        ..TcpModel::default()
+    };
+    let (s, mut r) = configure("sack", &model, &SocketOptions::default(), 1500).unwrap();
+    r.policy = Some(StackPolicy {
+        flow: FlowConfig::new(&policy.parse::<Config>().unwrap()),
+        shift: 7,
+    });
+    let ends = (
+        Sender::new(FlowId(0), Arc::new(s)),
+        Receiver::new(FlowId(0), Arc::new(r)),
+    );
+    let forward = Pipe::new(20 * MS)
+        .rate(20_000_000, 100)
+        .judge(lose(1448, lost));
+    Net::new(ends, forward, Pipe::new(20 * MS))
+}
+
+#[test]
+fn every_fourth_segment_is_acknowledged() {
+    let mut net = net("every-n:n=4,warm=0", &[]);
+    net.start(3_000 * 1448);
+    net.run_until(3 * SECOND);
+    assert_eq!(net.receiver.delivered(), 3_000 * 1448);
+    assert_eq!(net.sender.acknowledged(), 3_000 * 1448);
+    let r = net.receiver.stats();
+    // The contract lets ten at the start out; then one in four.
+    assert!((745..=765).contains(&r.acks), "{}", r.acks);
+    assert_eq!(r.acks - r.delayed_acks + r.withheld, 3_000);
+}
+
+/// The contract: what comes above a hole, or fills it, is answered at once.
+#[test]
+fn a_loss_is_answered_segment_by_segment() {
+    let mut net = net("every-n:n=16,warm=0", &[200]);
+    net.start(1_000 * 1448);
+    net.run_until(3 * SECOND);
+    assert_eq!(net.receiver.delivered(), 1_000 * 1448);
+    assert_eq!(net.sender.stats().timeouts, 0);
+    assert_eq!(net.sender.stats().fast_recoveries, 1);
+    assert_eq!(net.sender.stats().retransmits, 1);
+    let duplicates = net.receiver.stats().dup_acks;
+    // The first of them covers what was held before, too.
+    assert_eq!(duplicates + 1, net.receiver.stats().out_of_order);
+    assert!(duplicates >= 40);
+}
+
+/// No ACK is held longer than a quarter of the round trip.
+#[test]
+fn the_last_segment_does_not_wait_long() {
+    let mut net = net("every-n:n=64,warm=0", &[]);
+    net.start(100 * 1448);
+    net.run_until(3 * SECOND);
+    let data = net.data().last().unwrap().0;
+    let ack = net.acks().last().unwrap().at;
+    assert_eq!(net.sender.acknowledged(), 100 * 1448);
+    assert!(ack - data <= 45 * MS, "{}", ack - data);
+    assert!(net.receiver.stats().delayed_acks >= 1);
+}
