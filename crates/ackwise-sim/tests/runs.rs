@@ -213,6 +213,16 @@ cc = ["newreno"]
     assert!(jain > 1.0 / 3.0 && jain < 1.0, "{jain}");
 }
 
+#[test]
+fn a_kernel_parameter_that_changes_nothing_here_is_taken() {
+    let sysctl = NETWORK.replacen(
+        "name = \"sender\"",
+        "name = \"sender\"\nsysctl = { \"net.ipv4.tcp_no_metrics_save\" = 1 }",
+        1,
+    );
+    assert_eq!(report(&scenario(&[&sysctl, BULK]), 1).runs.len(), 1);
+}
+
 fn refused(parts: &[&str], options: &RunOptions) -> String {
     run(&scenario(parts), options, &mut |_| {})
         .unwrap_err()
