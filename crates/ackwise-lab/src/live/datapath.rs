@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ackwise_datapath::{Attachment, Options, Stats};
 use ackwise_policy::{Capabilities, Config, ConfigError};
-use ackwise_scenario::{Placement, Position, Scenario};
+use ackwise_scenario::{Home, Placement, Position, Scenario};
 
 use crate::error::LabError;
 use crate::topology::Topology;
@@ -27,8 +27,12 @@ fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError
         |error: String| LabError::Invalid(scenario.error_at(&placement.policy_span, error));
     let policy = ackwise_policy::Policy::by_name(&placement.policy)
         .map_err(|error| at_policy(error.to_string()))?;
+    let mut means = Capabilities::SEE_DATA | Capabilities::HOLD;
+    if placement.home == Home::Stack {
+        means |= Capabilities::MAKE_ACKS;
+    }
     policy
-        .check(Capabilities::SEE_DATA | Capabilities::HOLD)
+        .check(means)
         .map_err(|error| at_policy(error.to_string()))?;
     let mut config = Config::new(policy);
     for setting in &placement.set {
@@ -66,6 +70,7 @@ pub(super) fn attach(
 ) -> Result<Vec<Attached>, LabError> {
     placements
         .iter()
+        .filter(|placement| placement.home == Home::Datapath)
         .map(|placement| attach_one(scenario, placement, topology))
         .collect()
 }

@@ -11,9 +11,8 @@ use ackwise_net::Rng;
 use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
 
 use super::assemble::{self, FlowPaths, Measured, Wired};
-use super::datapath;
 use super::sampler::{self, Subject};
-use super::{Clock, Event, Observer, Progress, RunOptions};
+use super::{Clock, Event, Observer, Progress, RunOptions, datapath, stack};
 use crate::clock::{nanos, now_ns};
 use crate::command::ip_batch;
 use crate::count::{FlowPort, WireCounter};
@@ -70,6 +69,7 @@ pub(super) fn run_one(
     }
     let topology = Topology::build(scenario, shaper)?;
     let paths = paths(scenario, arm, &topology)?;
+    stack::set(scenario, &arm.placements, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
     let start_ns = start_of(clock, now_ns());

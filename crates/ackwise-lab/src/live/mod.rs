@@ -16,6 +16,7 @@ mod engine;
 mod preflight;
 mod sampler;
 mod signals;
+mod stack;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -9,7 +9,7 @@ use ackwise_scenario::{App, Home, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
-use super::datapath;
+use super::{datapath, stack};
 use crate::command;
 use crate::error::LabError;
 use crate::netns::get_sysctl;
@@ -84,6 +84,7 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
             "use a kernel with CONFIG_MPTCP",
         ));
     }
+    check_stack(scenario)?;
     check_placements(scenario)
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
         .try_for_each(|placement| datapath::check(scenario, placement))
 }
 
-/// What only an engine can do that owns the queues, or the receiver's TCP.
+/// What only an engine can do that owns the queues.
 pub(crate) fn check_means(scenario: &Scenario) -> Result<(), LabError> {
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
@@ -109,14 +110,25 @@ pub(crate) fn check_means(scenario: &Scenario) -> Result<(), LabError> {
             }
         }
     }
+    Ok(())
+}
+
+/// Whether the kernel's TCP has rules of its own where an arm asks for one.
+fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
     let mut places = scenario.arms.iter().flat_map(|arm| &arm.placements);
     match places.find(|place| place.home == Home::Stack) {
-        Some(place) => Err(LabError::Scenario(format!(
-            "policy `{}` at `{}` has home = \"stack\", and this kernel's TCP has no such rule; \
-             leave `home` out, or use `--on sim`",
-            place.policy, place.node
-        ))),
-        None => Ok(()),
+        Some(place) if get_sysctl(stack::POLICY).is_err() => Err(missing(
+            format!(
+                "policy `{}` at `{}` has home = \"stack\", and this kernel's TCP has no such \
+                 rule: there is no {}",
+                place.policy,
+                place.node,
+                stack::POLICY
+            ),
+            "leave `home` out, use `--on virtual` or `--on sim`, or run a kernel with the series \
+             of kernel/patches",
+        )),
+        _ => Ok(()),
     }
 }
 
