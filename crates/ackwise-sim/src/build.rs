@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_net::{Channel, LinkConfig, Nanos, Probability, QueueLimit, Rng};
-use ackwise_policy::{Config, ConfigError, FlowConfig, sys};
+use ackwise_policy::{Capabilities, Config, ConfigError, FlowConfig, sys};
 use ackwise_scenario as scenario;
 use ackwise_scenario::{
     App, Arm, Flow, Home, NodeKind, Placement, Position, RunSpec, Scenario, ScenarioError,
@@ -125,6 +125,13 @@ pub(crate) fn not_modelled(scenario: &Scenario, flow: &Flow, error: &tcp::Config
 fn policy(scenario: &Scenario, placement: &Placement) -> Result<Config, ScenarioError> {
     let at = |e: ConfigError| scenario.error_at(&placement.policy_span, e.to_string());
     let policy = ackwise_policy::Policy::by_name(&placement.policy).map_err(at)?;
+    let home = match placement.home {
+        Home::Datapath => Capabilities::SEE_DATA | Capabilities::HOLD,
+        Home::Stack => Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS,
+    };
+    policy
+        .check(home)
+        .map_err(|e| scenario.error_at(&placement.policy_span, e.to_string()))?;
     let mut config = Config::new(policy);
     for setting in &placement.set {
         config
@@ -138,6 +145,41 @@ fn policy(scenario: &Scenario, placement: &Placement) -> Result<Config, Scenario
             })?;
     }
     Ok(config)
+}
+
+/// The policy under the contract, with the placement's bound of a hold.
+fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
+    let bounds = FlowConfig::new(config);
+    let Some(hold) = placement.hold else {
+        return bounds;
+    };
+    let most = u32::try_from(hold.as_micros()).unwrap_or(u32::MAX);
+    bounds.with_hold(sys::AW_HOLD_MIN_US, most, sys::AW_HOLD_RTT_SHIFT)
+}
+
+/// The rule of a flow's receiver, if the arm has a policy in its stack.
+fn stack_policy(
+    scenario: &Scenario,
+    arm: &Arm,
+    flow: &Flow,
+    window: u64,
+) -> Result<Option<tcp::StackPolicy>, SimError> {
+    let mut at = arm
+        .placements
+        .iter()
+        .filter(|p| p.home == Home::Stack && p.node == flow.to);
+    let Some(placement) = at.next() else {
+        return Ok(None);
+    };
+    if at.next().is_some() {
+        let message = format!("there is another policy in the stack of '{}'", flow.to);
+        return Err(scenario.error_at(&placement.policy_span, message).into());
+    }
+    let scaling = flow.socket.window_scaling.unwrap_or(true);
+    Ok(Some(tcp::StackPolicy {
+        flow: bounded(&policy(scenario, placement)?, placement),
+        shift: hook::window_shift(window, scaling),
+    }))
 }
 
 /// Nodes and lines by number.
@@ -290,7 +332,7 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     let mut ends = Ends::default();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let mtu = mtu(scenario, &paths[index]);
-        let template = ends.template(scenario, flow, spec, mtu, starts[index])?;
+        let template = ends.template(scenario, flow, spec, mtu, starts[index], arm)?;
         add_flow(&mut network, flow, index, spec, template, asking[index]);
     }
     Ok(Built { network, paths })
@@ -397,9 +439,11 @@ impl Ends {
         spec: &RunSpec,
         mtu: u32,
         routes: [u32; 2],
+        arm: &Arm,
     ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
-        let (sender, receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
+        let (sender, mut receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
             .map_err(|error| not_modelled(scenario, flow, &error))?;
+        receiver.policy = stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
         let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
         let found = self
@@ -516,17 +560,12 @@ fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Vec<Hook>, Si
     let mut hooks = Vec::new();
     for placement in &arm.placements {
         let scenario = plan.scenario;
+        // The receivers have those: see `stack_policy`.
         if placement.home == Home::Stack {
-            let message = "the simulator's receiver has no policies of its own yet; \
-                           leave 'home' out for a thinner at the interface";
-            return Err(scenario.error_at(&placement.policy_span, message).into());
+            continue;
         }
         let config = policy(scenario, placement)?;
-        let mut flow_config = FlowConfig::new(&config);
-        if let Some(hold) = placement.hold {
-            let most = u32::try_from(hold.as_micros()).unwrap_or(u32::MAX);
-            flow_config = flow_config.with_hold(sys::AW_HOLD_MIN_US, most, sys::AW_HOLD_RTT_SHIFT);
-        }
+        let flow_config = bounded(&config, placement);
         let link = plan.link(&placement.link).unwrap_or(0);
         // The direction that leaves the node, and the one that enters it.
         let out = 2 * link + usize::from(scenario.links[link].between[0] != placement.node);
