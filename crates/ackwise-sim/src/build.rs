@@ -469,8 +469,11 @@ impl Ends {
 #[derive(Default)]
 struct Routes {
     hops: Vec<Hop>,
-    known: HashMap<(Vec<usize>, Option<usize>, Option<usize>), u32>,
+    known: HashMap<RouteKey, u32>,
 }
+
+/// The lines of a way, the link on which it is counted, the narrowest line.
+type RouteKey = (Vec<usize>, Option<usize>, Option<usize>);
 
 impl Routes {
     /// A way, with the link and the line on which something is counted.

@@ -10,11 +10,11 @@ pub mod build;
 pub mod channel;
 pub mod count;
 pub mod ends;
-mod error;
-mod estimate;
 pub mod engine;
 #[cfg(test)]
 mod engine_tests;
+mod error;
+mod estimate;
 pub mod histogram;
 pub mod hook;
 mod model;

@@ -160,6 +160,32 @@ fn a_bottleneck_is_filled_and_thinning_is_seen() {
 }
 
 #[test]
+fn a_policy_in_the_stack_makes_fewer_acks() {
+    let arms = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "stack"
+policy = "every-n"
+at = "receiver"
+link = "wan"
+home = "stack"
+set = { n = 8 }
+[sweep]
+cc = ["newreno"]
+"#;
+    let report = report(&scenario(&[NETWORK, BULK, arms]), 2);
+    let [plain, stack] = [0, 1].map(|n| &report.runs[n].totals);
+    assert!(
+        stack.acks_on_wire * 2 < plain.acks_on_wire,
+        "{} {}",
+        stack.acks_on_wire,
+        plain.acks_on_wire
+    );
+    assert!(report.runs[1].datapath.is_none());
+}
+
+#[test]
 fn applications_end() {
     let short = r#"
 [[flow]]
@@ -246,6 +272,15 @@ fn what_it_has_no_model_of_is_refused_with_its_place() {
             None => format!("{line}\n"),
         })
         .collect();
+    let literal = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "literal"
+policy = "rate-limit-literal"
+at = "receiver"
+link = "wan"
+"#;
     let two = r#"
 [[arm]]
 name = "baseline"
@@ -272,6 +307,10 @@ link = "wan"
             "'capture' is not made",
         ),
         (vec![&free, BULK], "'bulk' meets no rate on its way"),
+        (
+            vec![NETWORK, BULK, literal],
+            "policy rate-limit-literal has to make the ACKs, which this home cannot",
+        ),
         (
             vec![NETWORK, BULK, two],
             "there is another policy at 'receiver' on link 'wan'",
