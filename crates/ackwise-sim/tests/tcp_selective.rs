@@ -264,6 +264,8 @@ fn sack_blocks_say_what_came_last() {
         [s(7, 8), s(6, 8), s(4, 5)],
         "DSACK"
     );
+    // It is told once.
+    assert_eq!(acks[6].packet.sack.blocks(), [s(6, 9), s(4, 5), s(2, 3)]);
     // 52 bytes with timestamps, 4 and 8 a block.
     let sizes: Vec<u32> = acks.iter().map(|a| a.packet.wire_len).collect();
     assert_eq!(sizes[..5], [52, 64, 72, 80, 80]);

@@ -227,7 +227,8 @@ mod tests {
         let mut now = SECOND;
         while cwnd < 17 {
             rounds += 1;
-            for _ in 0..cwnd {
+            let round = cwnd;
+            for _ in 0..round {
                 now += 2 * MS;
                 let per = c.update(cwnd, 1, now);
                 counted += 1;

@@ -77,9 +77,10 @@ impl Pipe {
             return Vec::new();
         }
         let mut out = now;
-        if self.rate_bps > 0 {
+        let bits = u64::from(p.wire_len) * 8;
+        if let Some(time) = (bits * SECOND).checked_div(self.rate_bps) {
             let start = self.leaving.back().copied().unwrap_or(now).max(now);
-            out = start + u64::from(p.wire_len) * 8 * SECOND / self.rate_bps;
+            out = start + time;
             self.leaving.push_back(out);
             self.longest = self.longest.max(self.leaving.len());
         }
