@@ -15,6 +15,7 @@ mod marhoon;
 mod paper;
 mod saldana;
 mod series;
+mod statkus;
 
 pub use error::Error;
 pub use lab::{Engine, Lab, Outcome, Progress, RunScenario};

@@ -45,7 +45,11 @@ pub struct Reproduced {
 
 /// All papers, in the order in which they are listed.
 pub fn papers() -> &'static [&'static dyn Paper] {
-    &[&crate::saldana::Saldana, &crate::marhoon::Marhoon]
+    &[
+        &crate::saldana::Saldana,
+        &crate::marhoon::Marhoon,
+        &crate::statkus::Statkus,
+    ]
 }
 
 /// A paper by its name.

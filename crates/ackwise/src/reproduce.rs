@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ackwise_lab::live;
+use ackwise_lab::{live, virt};
 use ackwise_report::{
     PaperReport, TableOptions, experiments_html, experiments_json, experiments_table,
     papers_index_html,
@@ -212,6 +212,31 @@ impl Engines {
         ackwise_sim::run(scenario, &options, &mut observe).map_err(|e| failed(scenario, e))
     }
 
+    fn virt(
+        &self,
+        scenario: &Scenario,
+        only: &[String],
+        done: &mut (dyn FnMut(usize) + Send),
+    ) -> Result<Report, Error> {
+        let options = virt::VirtualOptions {
+            run: live::RunOptions {
+                cancel: Arc::clone(&self.cancel),
+                only: only.to_vec(),
+                ..live::RunOptions::default()
+            },
+            jobs: self.jobs,
+            ..virt::VirtualOptions::default()
+        };
+        let mut finished = 0;
+        let mut observe = |progress: live::Progress<'_>| {
+            if let live::Progress::Finished { .. } = progress {
+                finished += 1;
+                done(finished);
+            }
+        };
+        virt::run(scenario, &options, &mut observe).map_err(|e| failed(scenario, e))
+    }
+
     fn live(
         &self,
         scenario: &Scenario,
@@ -243,10 +268,7 @@ impl RunScenario for Engines {
         let report = match engine {
             Engine::Live => self.live(scenario, only, done),
             Engine::Sim => self.sim(scenario, only, done),
-            Engine::Virtual => {
-                let why = format!("this build has no engine '{engine}'");
-                Err(failed(scenario, anyhow::Error::msg(why)))
-            }
+            Engine::Virtual => self.virt(scenario, only, done),
         };
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);

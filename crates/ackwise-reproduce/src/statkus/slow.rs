@@ -1,0 +1,383 @@
+//! The slow device: what limiting saves a CPU that is the bottleneck.
+
+use ackwise_lab::slow::{First, Record};
+use ackwise_report::{Axis, Experiment, Figure, Line, Style};
+
+use super::device::{Arm, Case, Device, LIMIT, Ran, SHIFT};
+use crate::{Error, Lab, Reproduced};
+
+const SETUP: &str = "patched Linux 6.12 in QEMU -icount (no KVM), one CPU of 125 MIPS, two \
+    namespaces, e1000 back to back, offloads and interrupt moderation off, cubic, 2896-byte writes; \
+    the receiver is served first, so the sender is the bottleneck; tcp_ack_limit 2000; after the \
+    first quarter of the run";
+const PART: &str = "Slow device";
+/// Length of the main runs: long enough for the search to end.
+const SECONDS: u64 = 32;
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let device = Device::find()?;
+    let seconds = if lab.quick() { SECONDS / 2 } else { SECONDS };
+    let mut runs = Vec::new();
+    for arm in Arm::ALL {
+        let trace = matches!(arm, Arm::RateLimit | Arm::Literal);
+        let case = Case {
+            trace,
+            ..Case::new(arm, seconds)
+        };
+        runs.push(device.run(lab, case)?);
+    }
+    main_numbers(&runs, all)?;
+    figures(&runs, all);
+    speeds(lab, &device, all)?;
+    loads(lab, &device, &runs[0], all)?;
+    two_slow_hosts(lab, &device, all)
+}
+
+/// `b` compared with `a`, as a change in percent.
+fn change(a: f64, b: f64) -> f64 {
+    (b / a - 1.0) * 100.0
+}
+
+/// Saturated: the same CPU, more goodput.
+fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
+    let stock = &runs[0];
+    let base = stock.steady()?;
+    let [base_all, base_from, base_to] = stock.instructions()?;
+    for ran in runs {
+        let name = ran.case.arm.name();
+        let span = ran.steady()?;
+        let [cost, from, to] = ran.instructions()?;
+        let id = |what: &str| format!("statkus/slow-{what}-{}", ran.case.arm.id());
+        let measured = [
+            ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
+            ("load", "CPU load", span.load() * 100.0, "%"),
+            (
+                "acks",
+                "segments per ACK",
+                span.segments_per_ack().unwrap_or(f64::INFINITY),
+                "",
+            ),
+            (
+                "instructions",
+                "guest instructions per megabyte, both hosts",
+                cost / 1e6,
+                "million",
+            ),
+            ("rtt", "mean smoothed RTT", ran.rtt_ms(), "ms"),
+        ];
+        for (key, what, value, unit) in measured {
+            all.experiments.push(
+                Experiment::new(id(key), format!("{name}: {what}"), value)
+                    .part(PART)
+                    .unit(unit)
+                    .setup(SETUP),
+            );
+        }
+        if ran.case.arm == Arm::Stock {
+            continue;
+        }
+        let gain = change(base.goodput_bps(), span.goodput_bps());
+        let paper = matches!(ran.case.arm, Arm::RateLimit | Arm::Literal);
+        let published = |experiment: Experiment, value: f64| match paper {
+            true => experiment.published(value),
+            false => experiment,
+        };
+        let add = |key: &str, what: &str, value: f64, unit: &str| {
+            Experiment::new(id(key), format!("{name}: {what}"), value)
+                .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
+                .unit(unit)
+                .setup(SETUP)
+        };
+        all.experiments.push(
+            published(
+                add("gain", "change of goodput, the same CPU", gain, "%"),
+                60.0,
+            )
+            .note(
+                "Published: up to 60 % between routers, up to 30 % between virtual machines. \
+                 The gain is the price of an ACK: both hosts share this CPU, and the model of \
+                 instructions has no caches.",
+            ),
+        );
+        all.experiments.push(
+            published(
+                add(
+                    "cpu",
+                    "change of CPU work per megabyte, both hosts",
+                    change(base_all, cost),
+                    "%",
+                ),
+                -50.0,
+            )
+            .note("Published: CPU load down by up to 50 % (conclusions); 30 to 32 % by Fig. 20."),
+        );
+        all.experiments.push(add(
+            "cpu-sender",
+            "the same, of the sending host",
+            change(base_from, from),
+            "%",
+        ));
+        all.experiments.push(add(
+            "cpu-receiver",
+            "the same, of the receiving host",
+            change(base_to, to),
+            "%",
+        ));
+        let ratio = span.acks as f64 / span.ns as f64 / (base.acks as f64 / base.ns as f64);
+        all.experiments.push(
+            published(
+                add("ack-rate", "ACK rate, of the unmodified one", ratio, ""),
+                0.5,
+            )
+            .note("Published: about half."),
+        );
+        all.experiments.push(
+            published(
+                add(
+                    "rtt-ratio",
+                    "RTT, of the unmodified one",
+                    ran.rtt_ms() / stock.rtt_ms(),
+                    "",
+                ),
+                0.5,
+            )
+            .note(
+                "Published: almost halved between virtual machines, and higher between routers. \
+                 Without a queue in front of a slow host, a round trip includes the wait for \
+                 the segments that share an ACK: it grows, as on the paper's routers.",
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Figs 5, 6, 10 and 17 with the CPU as bottleneck.
+fn figures(runs: &[Ran], all: &mut Reproduced) {
+    let over_time = |record: &Record, value: fn(&ackwise_lab::slow::Span) -> f64| {
+        let pairs: Vec<(u64, u64)> = record
+            .samples
+            .windows(2)
+            .map(|pair| (pair[0].at_ns, pair[1].at_ns))
+            .collect();
+        pairs
+            .into_iter()
+            .filter_map(|(from, to)| Some((to as f64 / 1e9, value(&record.span(from, to)?))))
+            .collect::<Vec<_>>()
+    };
+    let rates: [(&str, &str, &str, fn(&ackwise_lab::slow::Span) -> f64); 2] = [
+        (
+            "slow-data",
+            "Goodput of the slow device (Figs 5, 6, 11, 12)",
+            "Mbit/s",
+            |span| span.goodput_bps() / 1e6,
+        ),
+        (
+            "slow-acks",
+            "ACK rate of the slow device (Figs 5, 6, 17)",
+            "ACKs per second",
+            |span| span.acks as f64 * 1e9 / span.ns as f64,
+        ),
+    ];
+    for (id, title, unit, value) in rates {
+        let lines = runs.iter().map(|ran| {
+            Line::new(
+                ran.case.arm.name(),
+                Style::Line,
+                over_time(&ran.record, value),
+            )
+        });
+        all.figures.push(
+            Figure::new(id, title, Axis::new("time, s"), Axis::new(unit))
+                .caption("A sender of 125 MIPS. Published: flat without limiting; with it, more data and fewer ACKs once it starts.")
+                .lines(lines),
+        );
+    }
+    let mut state = Figure::new(
+        "slow-r",
+        "The search for the ACK rate (Fig. 10)",
+        Axis::new("time, s"),
+        Axis::new("segments"),
+    )
+    .caption(
+        "ack_rate_val and its bound ack_rate_max. Published: r leaves 0 at about 10 s, is highest \
+         at 20 to 25 s, and falls at about 30, 50 and 80 s.",
+    );
+    for ran in runs.iter().filter(|ran| ran.case.trace) {
+        let samples = || ran.record.samples.iter();
+        let at = |ns: u64| ns as f64 / 1e9;
+        let r = samples().filter_map(|s| Some((at(s.at_ns), f64::from(s.ack_rate?))));
+        let max = samples().filter_map(|s| Some((at(s.at_ns), f64::from(s.ack_rate_max?))));
+        let name = ran.case.arm.name();
+        state = state
+            .line(Line::new(&format!("{name}: r"), Style::Steps, r))
+            .line(Line::new(&format!("{name}: bound"), Style::Steps, max));
+        let highest = samples().filter_map(|s| s.ack_rate).max();
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/fig10-r-{}", ran.case.arm.id()),
+                format!("{name}: highest r"),
+                highest.map_or("never asked".into(), |r| {
+                    ackwise_report::Value::from(f64::from(r))
+                }),
+            )
+            .part("Fig. 10")
+            .unit("segments")
+            .setup(SETUP)
+            .note("The paper draws r and prints no value; its bound is RWND / 3 MSS, at most 64."),
+        );
+    }
+    all.figures.push(state);
+}
+
+/// The same work on CPUs of different speed.
+fn speeds(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Result<(), Error> {
+    let shifts: &[u8] = if lab.quick() {
+        &[SHIFT + 1]
+    } else {
+        &[2, 3, 4, 5]
+    };
+    let mut lines: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
+    for &shift in shifts {
+        // Equal numbers of instructions, so that each search gets equally far.
+        let seconds = (12_u64 << shift) >> SHIFT;
+        let mut goodput = [0.0; 2];
+        for (slot, arm) in [Arm::Stock, Arm::RateLimit].into_iter().enumerate() {
+            let case = Case {
+                shift,
+                limit: LIMIT / 4,
+                ..Case::new(arm, seconds)
+            };
+            let span = device.run(lab, case)?.steady()?;
+            goodput[slot] = span.goodput_bps() / 1e6;
+            lines[slot].push((1000.0 / f64::from(1_u32 << shift), goodput[slot]));
+        }
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/slow-speed-{shift}"),
+                format!(
+                    "rate-limit: change of goodput at {} MIPS",
+                    1000.0 / f64::from(1_u32 << shift)
+                ),
+                change(goodput[0], goodput[1]),
+            )
+            .part("CPU speeds")
+            .unit("%")
+            .setup("as above, tcp_ack_limit 500"),
+        );
+    }
+    let [stock, limited] = lines;
+    all.figures.push(
+        Figure::new(
+            "slow-speeds",
+            "Goodput over the speed of the CPU",
+            Axis::new("MIPS"),
+            Axis::new("Mbit/s"),
+        )
+        .line(Line::new("unmodified", Style::Line, stock))
+        .line(Line::new("rate-limit", Style::Line, limited)),
+    );
+    Ok(())
+}
+
+/// Fig. 20: the same goodput, less CPU.
+fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> Result<(), Error> {
+    let capacity = stock.steady()?.goodput_bps();
+    let shares: &[(f64, Option<f64>)] = match lab.quick() {
+        true => &[(0.6, Some(32.0))],
+        false => &[
+            (0.25, Some(30.0)),
+            (0.4, None),
+            (0.6, Some(32.0)),
+            (0.8, None),
+        ],
+    };
+    let mut points = Vec::new();
+    for &(share, published) in shares {
+        let mut load = [0.0; 2];
+        for (slot, arm) in [Arm::Stock, Arm::RateLimit].into_iter().enumerate() {
+            let case = Case {
+                write_bps: Some((capacity * share) as u64),
+                limit: LIMIT / 4,
+                ..Case::new(arm, 12)
+            };
+            load[slot] = device.run(lab, case)?.steady()?.load() * 100.0;
+        }
+        points.push((load[0], -change(load[0], load[1])));
+        let experiment = Experiment::new(
+            format!("statkus/fig20-{:.0}", share * 100.0),
+            format!("less CPU at equal goodput; unmodified load {:.0} %", load[0]),
+            -change(load[0], load[1]),
+        )
+        .part("Fig. 20")
+        .unit("%")
+        .setup(format!(
+            "as above; the application writes at {:.0} % of what the unmodified kernel manages; tcp_ack_limit 500",
+            share * 100.0
+        ));
+        all.experiments.push(match published {
+            Some(value) => experiment.published(value).note(
+                "The paper's figure is of a receiving system with 80 % of the ACKs dropped, at a \
+                 load of 25 and of 60 % and more; here the load is that of both hosts.",
+            ),
+            None => experiment,
+        });
+    }
+    all.figures.push(
+        Figure::new(
+            "fig20",
+            "CPU load and gain (Fig. 20)",
+            Axis::new("unmodified load, %"),
+            Axis::new("less CPU, %"),
+        )
+        .line(Line::new("measured", Style::Points, points))
+        .line(Line::new(
+            "published",
+            Style::Published,
+            [(25.0, 30.0), (60.0, 32.0)],
+        )),
+    );
+    Ok(())
+}
+
+/// Neither host has time to spare: what Fig. 17's unmodified router does.
+fn two_slow_hosts(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Result<(), Error> {
+    for arm in [Arm::Stock, Arm::RateLimit] {
+        let case = Case {
+            first: First::Neither,
+            limit: LIMIT / 4,
+            chunk: 128 * 1024,
+            ..Case::new(arm, 12)
+        };
+        let span = device.run(lab, case)?.steady()?;
+        let measured = [
+            (
+                "acks",
+                "segments per ACK",
+                span.segments_per_ack().unwrap_or(f64::INFINITY),
+                "",
+            ),
+            ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
+        ];
+        for (key, what, value, unit) in measured {
+            all.experiments.push(
+                Experiment::new(
+                    format!("statkus/fig17-starved-{key}-{}", arm.id()),
+                    format!("{}: {what}, both hosts short of CPU", arm.name()),
+                    value,
+                )
+                .part("Fig. 17")
+                .unit(unit)
+                .setup(
+                    "as above, but neither host is served first; 128 KiB writes; tcp_ack_limit 500",
+                )
+                .note(
+                    "The paper notes that its unmodified router, short of CPU, sent far fewer ACKs \
+                     than one for two segments. So does ours: Linux does not acknowledge what \
+                     the application has not read unless the window moves, and a starved \
+                     application reads in long batches. There is then little left to limit.",
+                ),
+            );
+        }
+    }
+    Ok(())
+}
