@@ -40,7 +40,8 @@ fn machine() -> Machine {
 fn job(policy: Option<&str>) -> Job {
     let policy = policy.map(|policy| ("net.ipv4.tcp_ack_policy".to_owned(), policy.to_owned()));
     // The path is short: a share of its round trip would leave no time to hold.
-    let hold = ("net.ipv4.tcp_ack_hold_shift".to_owned(), "0".to_owned());
+    // 0 leaves the delayed-ACK timer as the only bound.
+    let hold = ("net.ipv4.tcp_ack_hold_us".to_owned(), "0".to_owned());
     Job {
         duration_ms: 400,
         write_bps: None,
