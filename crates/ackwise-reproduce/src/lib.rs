@@ -9,13 +9,14 @@
 //! Measured numbers are never set by hand, and no model is tuned until it matches: where a
 //! paper leaves something open, it is varied and the spread is reported.
 
+mod conclusions;
 mod error;
 mod lab;
 mod marhoon;
 mod paper;
+mod pavilanskas;
 mod saldana;
 mod series;
-mod statkus;
 
 pub use error::Error;
 pub use lab::{Engine, Lab, Outcome, Progress, RunScenario};

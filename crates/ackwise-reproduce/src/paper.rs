@@ -48,7 +48,8 @@ pub fn papers() -> &'static [&'static dyn Paper] {
     &[
         &crate::saldana::Saldana,
         &crate::marhoon::Marhoon,
-        &crate::statkus::Statkus,
+        &crate::pavilanskas::Pavilanskas,
+        &crate::conclusions::Conclusions,
     ]
 }
 
