@@ -19,7 +19,7 @@ UNITDIR    ?= /usr/lib/systemd/system
 
 C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
 # Shell scripts: by name, or by their first line.
-SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf packaging)
+SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf kernel packaging)
 
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
@@ -43,6 +43,7 @@ demo: build ## run scenarios/asymmetric.toml on this kernel: the table, and a pa
 
 test: setup ## set up, build, run every test and a minute of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
+	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise
 	$(NICE) $(CARGO) test --workspace --locked
 	policy/check.sh
@@ -72,6 +73,7 @@ fmt: ## format Rust and C in place
 
 bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
+	scripts/bench-virtual $(ACKWISE)
 	scripts/bench-sim $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(ACKWISE)
 
