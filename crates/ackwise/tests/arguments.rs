@@ -110,19 +110,13 @@ fn scenarios_and_results() {
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    refused(
-        &["run", "/nowhere.toml", "--on", "live"],
-        &["/nowhere.toml", "No such file"],
-    );
     refused(&["run", "/nowhere.toml"], &["--on"]);
-    refused(
-        &["run", "/nowhere.toml", "--on", "virtual"],
-        &["virtual", "--on live"],
-    );
-    refused(
-        &["run", "/nowhere.toml", "--on", "sim"],
-        &["sim", "--on live"],
-    );
+    for engine in ["live", "virtual", "sim"] {
+        refused(
+            &["run", "/nowhere.toml", "--on", engine],
+            &["/nowhere.toml", "No such file"],
+        );
+    }
     let broken = file("broken.toml", "name = \"x\"\nfrobs = 3\n[[link]\n");
     refused(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
 
