@@ -17,6 +17,7 @@ mod paper;
 mod pavilanskas;
 mod saldana;
 mod series;
+mod statkus;
 
 pub use error::Error;
 pub use lab::{Engine, Lab, Outcome, Progress, RunScenario};

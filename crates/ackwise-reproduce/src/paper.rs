@@ -50,6 +50,7 @@ pub fn papers() -> &'static [&'static dyn Paper] {
         &crate::marhoon::Marhoon,
         &crate::pavilanskas::Pavilanskas,
         &crate::conclusions::Conclusions,
+        &crate::statkus::Statkus,
     ]
 }
 
