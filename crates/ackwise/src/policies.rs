@@ -8,8 +8,13 @@ use crate::error::BadInput;
 use crate::text;
 
 /// Where a policy can run in this build, and what each of these can do.
-const HOMES: [(&str, Capabilities); 1] =
-    [("datapath", Capabilities::SEE_DATA.union(Capabilities::HOLD))];
+const HOMES: [(&str, Capabilities); 2] = {
+    let datapath = Capabilities::SEE_DATA.union(Capabilities::HOLD);
+    [
+        ("datapath", datapath),
+        ("stack", datapath.union(Capabilities::MAKE_ACKS)),
+    ]
+};
 
 #[derive(Serialize)]
 struct Listing {

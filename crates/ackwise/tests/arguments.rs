@@ -210,11 +210,7 @@ fn policies_as_json_have_the_promised_shape() {
             ["homes", "name", "parameters", "source", "summary"]
         );
         assert!(
-            p["homes"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .any(|h| h == "datapath"),
+            p["homes"].as_array().unwrap().iter().any(|h| h == "stack"),
             "{p}"
         );
         for q in p["parameters"].as_array().unwrap() {
