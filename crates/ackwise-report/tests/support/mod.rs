@@ -147,6 +147,7 @@ fn run(scenario: &Scenario, spec: &RunSpec) -> Run {
             ack_bytes_on_wire: Some(acks * 52),
             uplink_share: Some((acks as f64 * 416.0 / seconds / up).min(1.0)),
             segments_per_ack: None,
+            jain: None,
             stretch: None,
             timeouts: Some(0),
             completion,
