@@ -219,16 +219,16 @@ fn conserved(outcome: &Outcome) {
     assert_eq!(seen.len(), outcome.offered.len());
 }
 
-/// Pure ACKs of a flow among themselves, and everything else of it, keep their order.
+/// Data of a flow among themselves, and everything else of it, keep their order.
 fn in_order(outcome: &Outcome, replaced: bool) {
     for number in 0..3 {
-        for pure in [true, false] {
+        for data in [true, false] {
             let ids: Vec<u32> = flow(&outcome.out, number)
-                .filter(|packet| ackwise_net::Packet::is_pure_ack(*packet) == pure)
+                .filter(|packet| ackwise_net::Packet::carries_data(*packet) == data)
                 .map(|packet| packet.id)
                 .collect();
             assert!(
-                replaced && pure || ids.windows(2).all(|pair| pair[0] < pair[1]),
+                replaced && !data || ids.windows(2).all(|pair| pair[0] < pair[1]),
                 "{ids:?}"
             );
         }
