@@ -15,6 +15,9 @@ use crate::{Engine, Error, Lab, Paper, Reproduced};
 /// The paper.
 pub struct Statkus;
 
+/// Adds what one half of the paper gives.
+type Half = fn(&Lab<'_>, &mut Reproduced) -> Result<(), Error>;
+
 impl Paper for Statkus {
     fn name(&self) -> &'static str {
         "statkus"
@@ -44,8 +47,7 @@ impl Paper for Statkus {
         let mut all = Reproduced::default();
         // One half needs QEMU and a bzImage, the other User Mode Linux: a machine that lacks
         // one still has the other.
-        let halves: [(&str, fn(&Lab<'_>, &mut Reproduced) -> Result<(), Error>); 2] =
-            [("slow device", slow::run), ("virtual time", link::run)];
+        let halves: [(&str, Half); 2] = [("slow device", slow::run), ("virtual time", link::run)];
         for (name, half) in halves {
             match half(lab, &mut all) {
                 Err(Error::Cancelled) => return Err(Error::Cancelled),

@@ -152,8 +152,11 @@ fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
 }
 
 /// Figs 5, 6, 10 and 17 with the CPU as bottleneck.
+/// A value of a span of time.
+type Rate = fn(&ackwise_lab::slow::Span) -> f64;
+
 fn figures(runs: &[Ran], all: &mut Reproduced) {
-    let over_time = |record: &Record, value: fn(&ackwise_lab::slow::Span) -> f64| {
+    let over_time = |record: &Record, value: Rate| {
         let pairs: Vec<(u64, u64)> = record
             .samples
             .windows(2)
@@ -164,7 +167,7 @@ fn figures(runs: &[Ran], all: &mut Reproduced) {
             .filter_map(|(from, to)| Some((to as f64 / 1e9, value(&record.span(from, to)?))))
             .collect::<Vec<_>>()
     };
-    let rates: [(&str, &str, &str, fn(&ackwise_lab::slow::Span) -> f64); 2] = [
+    let rates: [(&str, &str, &str, Rate); 2] = [
         (
             "slow-data",
             "Goodput of the slow device (Figs 5, 6, 11, 12)",
