@@ -8,8 +8,12 @@ rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_min_us='' hold_shift='' limi
 # shellcheck source=/dev/null
 . "$1"
 
+# Otherwise they follow from the memory that the image leaves, page by page.
+sysctl -qw net.ipv4.tcp_mem='5000 7000 10000'
 for n in s r d; do
 	ip netns add $n
+	ip netns exec $n sysctl -qw net.ipv4.tcp_rmem='4096 131072 1900000' \
+		net.ipv4.tcp_wmem='4096 16384 1900000'
 	ip -n $n link set lo up
 	ip netns exec $n sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_no_metrics_save=1
 done
