@@ -206,7 +206,7 @@ mod tests {
         for (name, path, text) in SCENARIOS {
             let scenario = ackwise_scenario::Scenario::parse(path, text).unwrap();
             let runs = scenario.runs();
-            assert_eq!(scenario.name, format!("statkus-{name}"));
+            assert_eq!(scenario.name, name);
             assert_eq!(runs.len(), 1, "{name}");
             assert_eq!(
                 (runs[0].arm.as_str(), runs[0].cc.as_str()),
