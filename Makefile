@@ -46,6 +46,7 @@ test: setup ## set up, build, run every test and a minute of fuzzing (root)
 	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise
 	$(NICE) $(CARGO) test --workspace --locked
+	$(NICE) kernel/tests/run kunit wire
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
 
