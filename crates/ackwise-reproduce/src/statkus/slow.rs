@@ -94,7 +94,7 @@ fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
                 60.0,
             )
             .note(
-                "Published: up to 60 % between routers, up to 30 % between virtual machines. \
+                "Published: up to 60 % between routers (the value here), up to 30 % between virtual machines. \
                  The gain is the price of an ACK: both hosts share this CPU, and the model of \
                  instructions has no caches.",
             ),
@@ -143,8 +143,8 @@ fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
             )
             .note(
                 "Published: almost halved between virtual machines, and higher between routers. \
-                 Without a queue in front of a slow host, a round trip includes the wait for \
-                 the segments that share an ACK: it grows, as on the paper's routers.",
+                 A round trip includes the wait for the segments that share an ACK; only a \
+                 queue in front of a slow host can make up for it.",
             ),
         );
     }
@@ -375,9 +375,8 @@ fn two_slow_hosts(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Resul
                 )
                 .note(
                     "The paper notes that its unmodified router, short of CPU, sent far fewer ACKs \
-                     than one for two segments. So does ours: Linux does not acknowledge what \
-                     the application has not read unless the window moves, and a starved \
-                     application reads in long batches. There is then little left to limit.",
+                     than one for two segments. Where the unmodified kernel of this table does \
+                     so too, there is little left to limit.",
                 ),
             );
         }
