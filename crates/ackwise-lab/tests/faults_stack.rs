@@ -9,7 +9,7 @@ use std::time::Duration;
 use ackwise_datapath::Position;
 use ackwise_lab::traffic::Behaviour;
 use support::tamper::{ask_for_accecn, mark_some};
-use support::{Bed, Case, Need, POLICIES, check, matrix, one, options, shared};
+use support::{Bed, Case, Need, POLICIES, WARY, check, matrix, one, options, shared};
 
 #[test]
 fn sack_off() {
@@ -30,6 +30,7 @@ fn sack_off_with_loss() {
         );
     // NewReno repairs one loss a round trip (RFC 6582), and its last one by timeout.
     case.timeouts = 4;
+    case.need = WARY;
     for (_, stats) in matrix(&case) {
         assert!(stats.reasons["duplicate"] > 0, "{stats:#?}");
         assert_eq!(stats.reasons["sack"], 0, "{stats:#?}");
@@ -57,6 +58,7 @@ fn everything_off() {
             "#,
         );
     case.timeouts = 4;
+    case.need = WARY;
     matrix(&case);
 }
 
@@ -242,6 +244,7 @@ fn at_the_sender_with_loss() {
     );
     case.place = Position::Sender;
     case.timeouts = 3;
+    case.need = WARY;
     matrix(&case);
 }
 

@@ -58,6 +58,10 @@ pub enum Need {
     Any,
 }
 
+/// What a path needs that loses or reorders: after a loss `adaptive` keeps nearly
+/// every ACK for 64 round trips, so whether it withholds one is chance.
+pub const WARY: [Need; 2] = [Need::Any, Need::Some];
+
 struct Row {
     case: String,
     policy: String,

@@ -7,6 +7,7 @@
  *              `start_segments`, or until a queue has doubled the RTT
  *   steady:    an ACK leaves if the last one left T ago, T = RTT / acks_per_rtt,
  *              or if it covers max_segments, or 1/window_share of the window
+ *   swollen:   a queue has doubled the RTT: T up to the hold bound, to drain it
  *   easy:      after a loss, for wary_rtts round trips: T is a quarter while no
  *              queue stands on the path, for then each wait lengthens the RTT and
  *              goodput goes with its inverse; over a queue, half for one RTT
@@ -28,7 +29,7 @@
 #define AW_ADAPTIVE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_ADAPTIVE_PARAMS(P) \
 	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that leave in one round trip") \
-	P(1, max_segments, "segments", 64, 2, 1024, "most segments that one ACK covers") \
+	P(1, max_segments, "segments", 32, 2, 1024, "most segments that one ACK covers") \
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the start") \
 	P(3, start_segments, "segments", 800, 10, 1000000, \
 	  "first segments of a flow, whose ACKs all pass") \
@@ -73,14 +74,21 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 	return aw_min(aw_max(e->srtt_us, e->min_rtt_us), AW_ADAPTIVE_RTT_SPAN * e->min_rtt_us);
 }
 
+/* Has a queue doubled the RTT? On a thin uplink it is that of the ACKs themselves. */
+AW_FN int aw_adaptive_swollen(const struct aw_event *e)
+{
+	return e->min_rtt_us && (e->srtt_us >> 1) >= e->min_rtt_us;
+}
+
 /*
  * T. Never more than half the hold bound, so that an ACK leaves with the segment
  * that it answers and not with a timer: one that leaves late makes the next look
- * early, and a sender that measures delivery (BBR) takes that for bandwidth.
+ * early, and a sender that measures delivery (BBR) takes that for bandwidth. Where
+ * the RTT is swollen, the queue is the greater evil.
  */
 AW_FN aw_u32 aw_adaptive_interval(const struct aw_cfg *c, const struct aw_event *e, aw_u32 rtt)
 {
-	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us >> 1);
+	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us >> !aw_adaptive_swollen(e));
 }
 
 /* Does a queue stand on the path? It absorbs what an ACK waits. */
@@ -103,8 +111,7 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 	 * A queue as long as the path: the start is over, or its ACKs are what
 	 * queues. A sender without HyStart then learns of its overshoot late.
 	 */
-	if (s->started >= AW_ADAPTIVE_START_LEAST && (e->srtt_us >> 1) >= e->min_rtt_us &&
-	    e->min_rtt_us)
+	if (s->started >= AW_ADAPTIVE_START_LEAST && aw_adaptive_swollen(e))
 		s->phase = AW_ADAPTIVE_STEADY;
 	if (took < len)
 		return;
@@ -135,7 +142,8 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 					const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 rtt = aw_adaptive_rtt(e), interval = aw_adaptive_interval(c, e, rtt);
-	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * rtt), hold = e->hold_us;
+	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * aw_max(e->srtt_us, rtt));
+	aw_u32 hold = e->hold_us;
 
 	if (!s->valid || now - s->seen_us > idle) {
 		s->valid = 1;
