@@ -2,17 +2,16 @@
 
 mod common;
 
-use common::{BULK, assert_sound, run, scenario, turn, two_hosts};
+use common::{BULK, assert_sound, run, run_two, scenario};
 
 #[test]
 fn bulk_over_an_asymmetric_link() {
-    let _turn = turn();
-    let run = run(&two_hosts(
+    let run = run_two(
         "3 s",
         r#"forward = { rate = "50 Mbit/s", delay = "20 ms", queue = "256 packets" }
            reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "100 packets" }"#,
         BULK,
-    ));
+    );
     assert_sound(&run, 50e6, 40_000.0);
     assert!(run.totals.goodput_bps > 1e6, "{}", run.totals.goodput_bps);
     assert_eq!(run.flow.as_deref(), Some("bulk"));
@@ -51,13 +50,12 @@ fn bulk_over_an_asymmetric_link() {
 
 #[test]
 fn a_size_instead_of_a_time() {
-    let _turn = turn();
     let flow = format!("{BULK} bytes = \"3 MB\"\n connections = 2");
-    let run = run(&two_hosts(
+    let run = run_two(
         "30 s",
         r#"both = { rate = "50 Mbit/s", delay = "5 ms" }"#,
         &flow,
-    ));
+    );
     assert_sound(&run, 50e6, 10_000.0);
     assert_eq!(run.totals.bytes, 6_000_000);
     assert!(run.totals.duration_s < 20.0);
@@ -65,12 +63,11 @@ fn a_size_instead_of_a_time() {
 
 #[test]
 fn loss_duplicates_and_reordering_change_no_byte() {
-    let _turn = turn();
-    let run = run(&two_hosts(
+    let run = run_two(
         "4 s",
         r#"both = { rate = "20 Mbit/s", delay = "10 ms", loss = "1 %", duplicate = "1 %", reorder = { probability = "2 %", delay = "5 ms" } }"#,
         BULK,
-    ));
+    );
     assert_sound(&run, 20e6, 20_000.0);
     assert!(run.totals.retransmits > 0);
     assert!(run.totals.acks.unwrap().sack > 0);
@@ -81,7 +78,6 @@ fn loss_duplicates_and_reordering_change_no_byte() {
 
 #[test]
 fn ipv6_over_router_and_bridge() {
-    let _turn = turn();
     let text = r#"
         [[node]]
         name = "sender"
@@ -125,7 +121,6 @@ fn ipv6_over_router_and_bridge() {
         app = "bulk"
     "#;
     let run = run(&scenario("3 s", text));
-    assert_eq!(run.errors, Vec::<String>::new());
     assert_eq!(run.flows.len(), 2);
     for flow in &run.flows {
         let traffic = &flow.traffic;
@@ -147,10 +142,9 @@ fn ipv6_over_router_and_bridge() {
 
 #[test]
 fn bulk_over_plain_veth_is_sniffed() {
-    let _turn = turn();
     for offload in [true, false] {
         let flow = format!("{BULK} bytes = \"20 MB\"");
-        let run = run(&two_hosts("20 s", &format!("offload = {offload}"), &flow));
+        let run = run_two("20 s", &format!("offload = {offload}"), &flow);
         assert_sound(&run, 1e12, 1.0);
         assert_eq!(run.totals.bytes, 20_000_000);
         assert!(run.queues.is_empty());
@@ -166,7 +160,6 @@ fn bulk_over_plain_veth_is_sniffed() {
 
 #[test]
 fn short_flows_are_timed() {
-    let _turn = turn();
     let flow = r#"
         [[flow]]
         name = "web"
@@ -177,12 +170,11 @@ fn short_flows_are_timed() {
         count = 15
         connections = 3
     "#;
-    let run = run(&two_hosts(
+    let run = run_two(
         "30 s",
         r#"both = { rate = "50 Mbit/s", delay = "10 ms" }"#,
         flow,
-    ));
-    assert_eq!(run.errors, Vec::<String>::new());
+    );
     let completion = run.totals.completion.as_ref().unwrap();
     assert_eq!((completion.count, completion.unfinished), (45, 0));
     assert_eq!(run.totals.bytes, 15 * (1 + 10_000 + 100_000));
@@ -201,7 +193,6 @@ fn short_flows_are_timed() {
 
 #[test]
 fn requests_are_answered_and_timed() {
-    let _turn = turn();
     let flow = r#"
         [[flow]]
         name = "rpc"
@@ -213,12 +204,11 @@ fn requests_are_answered_and_timed() {
         count = 20
         connections = 2
     "#;
-    let run = run(&two_hosts(
+    let run = run_two(
         "30 s",
         r#"both = { rate = "50 Mbit/s", delay = "10 ms" }"#,
         flow,
-    ));
-    assert_eq!(run.errors, Vec::<String>::new());
+    );
     let completion = run.totals.completion.as_ref().unwrap();
     assert_eq!((completion.count, completion.unfinished), (40, 0));
     assert!(completion.time_us.min.unwrap() >= 20_000.0);
@@ -231,7 +221,6 @@ fn requests_are_answered_and_timed() {
 
 #[test]
 fn iperf3_is_measured_too() {
-    let _turn = turn();
     let flow = r#"
         [[flow]]
         name = "iperf"
@@ -240,12 +229,11 @@ fn iperf3_is_measured_too() {
         app = "iperf3"
         connections = 2
     "#;
-    let run = run(&two_hosts(
+    let run = run_two(
         "3 s",
         r#"both = { rate = "20 Mbit/s", delay = "10 ms" }"#,
         flow,
-    ));
-    assert_eq!(run.errors, Vec::<String>::new());
+    );
     let totals = &run.totals;
     assert!(
         totals.goodput_bps > 1e6 && totals.goodput_bps <= 20e6,
@@ -265,11 +253,10 @@ fn iperf3_is_measured_too() {
 
 #[test]
 fn tcp_options_are_as_asked() {
-    let _turn = turn();
     let link = r#"both = { rate = "20 Mbit/s", delay = "5 ms", loss = "1 %" }"#;
     let with = |options: &str| {
         let flow = format!("{BULK} bytes = \"2 MB\"\n[flow.socket]\n{options}");
-        let run = run(&two_hosts("30 s", link, &flow));
+        let run = run_two("30 s", link, &flow);
         assert_sound(&run, 20e6, 10_000.0);
         run
     };

@@ -76,9 +76,17 @@ pub fn run_with(scenario: &Scenario, options: &RunOptions) -> Report {
     report
 }
 
-/// Runs a scenario of a single run.
+/// Runs a scenario of a single run, when it is its turn.
 pub fn run(scenario: &Scenario) -> Run {
-    only(run_with(scenario, &RunOptions::default()))
+    let _turn = turn();
+    let run = only(run_with(scenario, &RunOptions::default()));
+    assert_eq!(run.errors, Vec::<String>::new());
+    run
+}
+
+/// The same of a scenario of two hosts and one link.
+pub fn run_two(duration: &str, link: &str, flow: &str) -> Run {
+    run(&two_hosts(duration, link, flow))
 }
 
 /// The only run of a report.
