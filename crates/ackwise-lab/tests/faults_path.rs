@@ -135,7 +135,8 @@ fn the_path_mtu_shrinks_and_a_router_says_so() {
     case.place = ackwise_datapath::Position::Router;
     case.during = shrink_at_the_router;
     case.timeouts = 2;
-    for (ran, stats) in matrix(&case) {
+    case.need = WARY;
+    for (ran, _) in matrix(&case) {
         // Before, a segment carried 1448 bytes.
         let wire = ran.wire.as_ref().expect("emulated");
         let segments = wire.counter.flows()[0].data_segments;
@@ -144,7 +145,6 @@ fn the_path_mtu_shrinks_and_a_router_says_so() {
             "segments did not become smaller: {} bytes in {segments}",
             ran.outcome.bytes
         );
-        assert!(stats.withheld > 0);
     }
 }
 
@@ -162,6 +162,7 @@ fn the_path_mtu_shrinks_and_nobody_says_so() {
     case.during = shrink_in_silence;
     case.seconds = 4.0;
     case.timeouts = 4;
+    case.need = WARY;
     for (ran, _) in matrix(&case) {
         // It hurt, and then it went on.
         assert!(
