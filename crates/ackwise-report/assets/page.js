@@ -1,44 +1,12 @@
-"use strict";
-// Draws what the page's data hold. Everything is in this file and in the
-// JSON beside it; nothing is fetched.
+// Draws what the page's data hold.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  const { css, make, dark, hues, short, tick, axis, watch, data } = kit;
   if (!data || !data.groups.length) return;
   const el = (id) => document.getElementById(id);
-  const make = (tag, className, text) => {
-    const node = document.createElement(tag);
-    if (className) node.className = className;
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-
-  // ---- numbers ----
-  const short = (v) => {
-    if (v === null || v === undefined || !isFinite(v)) return "–";
-    const a = Math.abs(v);
-    if (a >= 1000) return Math.round(v).toString().replace(/\B(?=(\d{3})+$)/g, "\u202f");
-    if (a >= 100) return v.toFixed(0);
-    if (a >= 10) return v.toFixed(1);
-    if (a >= 0.1 || a === 0) return v.toFixed(2);
-    return v.toFixed(3);
-  };
-  const tick = (v) => {
-    const a = Math.abs(v);
-    if (a >= 1e6) return +(v / 1e6).toPrecision(3) + "M";
-    if (a >= 1e4) return +(v / 1e3).toPrecision(3) + "k";
-    return String(+v.toPrecision(6));
-  };
   const bytes = (n) => n >= 1e6 ? short(n / 1e6).replace(/\.0+$/, "") + " MB"
     : n >= 1e3 ? short(n / 1e3).replace(/\.0+$/, "") + " kB" : n + " B";
 
-  // ---- colours: Okabe and Ito's, safe for the colour-blind; arms that differ
-  // in one number get shades of one hue, light to dark ----
-  const hues = {
-    light: ["#0072b2", "#d55e00", "#009e73", "#b8568f", "#a67c00", "#2f8fc4", "#5b4bb5", "#7a5230"],
-    dark: ["#4fa8e0", "#f0894a", "#35c79b", "#d98bb8", "#e0b83c", "#86ccf2", "#a99df0", "#c79b72"],
-  };
+  // ---- colours: arms that differ in one number get shades of one hue, light to dark ----
   const ramps = {
     light: ["#e3b56b", "#d99327", "#c0700a", "#964f06", "#6b3605", "#451f02"],
     dark: ["#fbe3b3", "#f5c869", "#e8a52c", "#c9820f", "#a5650a", "#804c0a"],
@@ -184,20 +152,6 @@
   }
 
   // ---- plots ----
-  const axisFont = "12px system-ui, -apple-system, Segoe UI, Roboto, sans-serif";
-  const axis = (extra) => ({
-    stroke: css("--soft"), font: axisFont, labelFont: axisFont,
-    grid: { stroke: css("--grid"), width: 1 }, ticks: { stroke: css("--grid"), width: 1, size: 5 },
-    ...extra,
-  });
-  const watch = new ResizeObserver((entries) => {
-    for (const { target, contentRect } of entries) {
-      const plot = target.plot;
-      if (plot && Math.abs(plot.width - contentRect.width) > 1) {
-        plot.setSize({ width: Math.floor(contentRect.width), height: plot.height });
-      }
-    }
-  });
   // One plot: `lines` are {arm, ys}, all over the same xs.
   const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat, restAt }) => {
     const card = make("div", "plot");

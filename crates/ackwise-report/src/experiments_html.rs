@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use crate::experiments::{Experiment, PaperReport, Spread, Value};
 use crate::format::escape;
-use crate::html::{STYLE, UPLOT_LICENSE, UPLOT_SCRIPT, UPLOT_STYLE, fill};
+use crate::frame::{Page, Plots, fill};
 use crate::page_data::embed;
 
 const TEMPLATE: &str = include_str!("../assets/experiments.html");
-const MORE_STYLE: &str = include_str!("../assets/experiments.css");
+const STYLE: &str = include_str!("../assets/experiments.css");
 const SCRIPT: &str = include_str!("../assets/experiments.js");
 
 /// A paper as one page that loads nothing from anywhere. It links to `index.html` beside it.
@@ -16,35 +16,41 @@ const SCRIPT: &str = include_str!("../assets/experiments.js");
 /// Text and tables are there without a script; figures need one.
 pub fn experiments_html(paper: &PaperReport) -> String {
     let data = embed(&paper.figures).unwrap_or_else(|_| "[]".to_owned());
-    let license = UPLOT_LICENSE.replace("*/", "* /");
     let hidden = if paper.figures.is_empty() {
         " hidden"
     } else {
         ""
     };
-    fill(
+    let main = fill(
         TEMPLATE,
         &[
-            ("title", &escape(&paper.title)),
-            ("style", STYLE),
-            ("more-style", MORE_STYLE),
-            ("uplot-style", UPLOT_STYLE),
-            ("source", &escape(&paper.source)),
-            ("about", &escape(&paper.about)),
-            ("chips", &chips(paper)),
             ("missing", &missing_html(&paper.missing)),
             ("tables", &tables(&paper.experiments)),
             ("figures-hidden", hidden),
             ("figures", &figures(paper)),
             ("notes", &items(&paper.notes)),
             ("scenarios", &scenarios(paper)),
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("data", &data),
-            ("uplot-license", &license),
-            ("uplot-script", UPLOT_SCRIPT),
-            ("script", SCRIPT),
         ],
-    )
+    );
+    let lead = format!(
+        "<p class=\"source\">{}</p>\n<p class=\"about\">{}</p>\n<ul class=\"chips\">{}</ul>",
+        escape(&paper.source),
+        escape(&paper.about),
+        chips(paper)
+    );
+    let page = Page {
+        title: &escape(&paper.title),
+        brand: "ackwise · <a href=\"index.html\">papers, reproduced</a>",
+        lead: &lead,
+        style: STYLE,
+        main: &main,
+        version: env!("CARGO_PKG_VERSION"),
+        plots: Some(Plots {
+            data: &data,
+            script: SCRIPT,
+        }),
+    };
+    page.html()
 }
 
 /// The page that leads to the papers' pages, `NAME.html` beside it.
@@ -69,20 +75,16 @@ pub fn papers_index_html(papers: &[PaperReport]) -> String {
             },
         );
     }
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'\">\n\
-         <title>Papers, reproduced · ackwise</title>\n<style>{STYLE}\n{MORE_STYLE}</style>\n</head>\n\
-         <body>\n<header>\n<p class=\"brand\">ackwise</p>\n<h1>Papers, reproduced</h1>\n\
-         <p class=\"about\">What five papers on TCP acknowledgements printed, beside what came out \
-         here, with the reasons where the two differ.</p>\n</header>\n\
-         <main><ul class=\"papers\">{list}</ul></main>\n\
-         <footer>Made by ackwise {}. These pages load nothing from anywhere.</footer>\n</body>\n</html>\n",
-        env!("CARGO_PKG_VERSION")
-    )
+    let page = Page {
+        title: "Papers, reproduced",
+        lead: "<p class=\"about\">What papers on TCP acknowledgements printed, beside what came \
+               out here, with the reasons where the two differ.</p>",
+        style: STYLE,
+        main: &format!("<ul class=\"papers\">{list}</ul>"),
+        version: env!("CARGO_PKG_VERSION"),
+        ..Page::default()
+    };
+    page.html()
 }
 
 fn chips(paper: &PaperReport) -> String {

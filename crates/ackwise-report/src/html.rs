@@ -9,14 +9,11 @@ use crate::compare::{BASELINE, Comparison, Row, compare};
 use crate::expect::{ExpectationResult, expectations};
 use crate::findings::{Tone, findings};
 use crate::format::{change, escape, factor, grouped, percent, short};
+use crate::frame::{Page, Plots, fill};
 use crate::page_data::{PageData, embed};
 
 const TEMPLATE: &str = include_str!("../assets/page.html");
-pub(crate) const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
-pub(crate) const UPLOT_SCRIPT: &str = include_str!("../assets/vendor/uplot/uPlot.iife.min.js");
-pub(crate) const UPLOT_STYLE: &str = include_str!("../assets/vendor/uplot/uPlot.min.css");
-pub(crate) const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
 
 /// The report as one page that loads nothing from anywhere.
 ///
@@ -24,15 +21,9 @@ pub(crate) const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICE
 pub fn html(report: &Report) -> String {
     let comparison = compare(report);
     let data = embed(&PageData::new(report, &comparison)).unwrap_or_else(|_| "null".to_owned());
-    let license = UPLOT_LICENSE.replace("*/", "* /");
-    fill(
+    let main = fill(
         TEMPLATE,
         &[
-            ("title", &escape(&report.scenario.name)),
-            ("style", STYLE),
-            ("uplot-style", UPLOT_STYLE),
-            ("about", &escape(&report.scenario.about)),
-            ("chips", &chips(report)),
             ("findings", &findings_html(report, &comparison)),
             ("table", &table_html(&comparison)),
             ("expectations", &expectations_html(report)),
@@ -40,29 +31,25 @@ pub fn html(report: &Report) -> String {
             ("environment", &environment_html(report)),
             ("notes", &notes_html(report)),
             ("scenario", &escape(&report.scenario.text)),
-            ("version", &escape(&report.version)),
-            ("data", &data),
-            ("uplot-license", &license),
-            ("uplot-script", UPLOT_SCRIPT),
-            ("script", SCRIPT),
         ],
-    )
-}
-
-/// Replaces each `@{key}` of the template; what is put in is not looked at again.
-pub(crate) fn fill(template: &str, values: &[(&str, &str)]) -> String {
-    let mut page = String::with_capacity(template.len() + 200_000);
-    let mut rest = template;
-    while let Some(at) = rest.find("@{") {
-        page.push_str(&rest[..at]);
-        let after = &rest[at + 2..];
-        let Some(end) = after.find('}') else { break };
-        let value = values.iter().find(|(key, _)| *key == &after[..end]);
-        page.push_str(value.map_or("", |(_, value)| value));
-        rest = &after[end + 1..];
-    }
-    page.push_str(rest);
-    page
+    );
+    let lead = format!(
+        "<p class=\"about\">{}</p>\n<ul class=\"chips\">{}</ul>",
+        escape(&report.scenario.about),
+        chips(report)
+    );
+    let page = Page {
+        title: &escape(&report.scenario.name),
+        lead: &lead,
+        main: &main,
+        version: &report.version,
+        plots: Some(Plots {
+            data: &data,
+            script: SCRIPT,
+        }),
+        ..Page::default()
+    };
+    page.html()
 }
 
 fn chips(report: &Report) -> String {

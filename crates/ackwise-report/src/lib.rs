@@ -14,6 +14,7 @@ mod experiments_html;
 mod figure;
 mod findings;
 mod format;
+mod frame;
 mod html;
 mod nodes;
 mod page_data;
