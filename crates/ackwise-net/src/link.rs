@@ -151,30 +151,38 @@ impl LinkStats {
 #[derive(Debug)]
 struct InFlight<P> {
     due: Nanos,
-    order: u64,
-    copies: u32,
-    len: u32,
     packet: P,
+    len: u32,
+    /// How often it arrives; 0 if it is lost.
+    copies: u8,
 }
 
-impl<P> InFlight<P> {
+/// Held back, so that others overtake it.
+#[derive(Debug)]
+struct Late<P> {
+    flying: InFlight<P>,
+    /// How many were put on the wire before it: held back, and not.
+    before: (u64, u64),
+}
+
+impl<P> Late<P> {
     fn key(&self) -> (Nanos, u64) {
-        (self.due, self.order)
+        (self.flying.due, self.before.0)
     }
 }
 
-impl<P> PartialEq for InFlight<P> {
+impl<P> PartialEq for Late<P> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
-impl<P> Eq for InFlight<P> {}
-impl<P> PartialOrd for InFlight<P> {
+impl<P> Eq for Late<P> {}
+impl<P> PartialOrd for Late<P> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<P> Ord for InFlight<P> {
+impl<P> Ord for Late<P> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
@@ -192,14 +200,17 @@ impl<P> Ord for InFlight<P> {
 pub struct Link<P, Q = DropTail<P>> {
     config: LinkConfig,
     queue: Q,
+    /// Packets in it: asked for at every step.
+    waiting: usize,
     serialiser: Serialiser,
     /// In order of arrival, which is order of due time.
     ring: VecDeque<InFlight<P>>,
     /// Those held back by [`Reorder`].
-    late: BinaryHeap<Reverse<InFlight<P>>>,
+    late: BinaryHeap<Reverse<Late<P>>>,
     evicted: VecDeque<Evicted<P>>,
     last_due: Nanos,
-    order: u64,
+    /// How many were held back so far.
+    held_back: u64,
     now: Nanos,
     /// `None` if nothing ever happens to a packet.
     accidents: Option<Box<Accidents>>,
@@ -247,13 +258,14 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         Self {
             accidents: Accidents::of(&config),
             config,
+            waiting: queue.packets(),
             queue,
             serialiser: Serialiser::new(config.rate_bps),
             ring: VecDeque::new(),
             late: BinaryHeap::new(),
             evicted: VecDeque::new(),
             last_due: 0,
-            order: 0,
+            held_back: 0,
             now: 0,
             stats: LinkStats::default(),
         }
@@ -306,15 +318,17 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             len,
             arrived_ns: self.now,
         };
-        if self.queue.packets() == 0 && self.serialiser.free_at() <= self.now {
+        if self.waiting == 0 && self.serialiser.free_at() <= self.now {
             return self.pass(queued);
         }
-        if let Err(rejected) = self.queue.enqueue(queued, &mut self.evicted) {
+        let taken = self.queue.enqueue(queued, &mut self.evicted);
+        self.waiting = self.queue.packets();
+        if let Err(rejected) = taken {
             self.count_drop(rejected.cause);
             return Verdict::Rejected(rejected.queued.packet, rejected.cause);
         }
         self.transmit();
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.queue.packets());
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.waiting);
         self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
         Verdict::Queued
     }
@@ -322,7 +336,9 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// A packet that finds the queue empty and the wire free never waits.
     #[inline]
     fn pass(&mut self, queued: Queued<P>) -> Verdict<P> {
-        match self.queue.pass(queued, self.now, &mut self.evicted) {
+        let passed = self.queue.pass(queued, self.now, &mut self.evicted);
+        self.waiting = self.queue.packets();
+        match passed {
             Ok(Some(queued)) => self.launch(queued),
             Ok(None) => {}
             Err(rejected) => {
@@ -331,7 +347,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             }
         }
         // A wire without a rate is still free, and a discipline may have kept some.
-        if self.queue.packets() > 0 {
+        if self.waiting > 0 {
             self.transmit();
         }
         Verdict::Queued
@@ -339,23 +355,29 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     /// When to call [`pop_due`](Self::pop_due) next, or `None` if the link is
     /// empty.
+    #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
         let front = self.ring.front().map(|flying| flying.due);
         if self.evicted.is_empty() && self.late.is_empty() {
             return match front {
-                None if self.queue.packets() > 0 => Some(self.wire_free()),
+                None if self.waiting > 0 => Some(self.wire_free()),
                 front => front,
             };
         }
         if !self.evicted.is_empty() {
             return Some(self.now);
         }
-        let late = self.late.peek().map(|flying| flying.0.due);
+        let late = self.late.peek().map(|late| late.0.flying.due);
         // One that waits can arrive before one that is held back, so the wire's
         // next free moment matters only when nothing ordered is in flight.
-        let free = (front.is_none() && self.queue.packets() > 0).then(|| self.wire_free());
+        let free = (front.is_none() && self.waiting > 0).then(|| self.wire_free());
         [front, late, free].into_iter().flatten().min()
+    }
+
+    /// How many were put on the wire and not held back.
+    fn sent_in_order(&self) -> u64 {
+        self.stats.sent_packets - self.held_back
     }
 
     fn wire_free(&self) -> Nanos {
@@ -363,6 +385,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     }
 
     /// The next packet that has arrived by `now`, in order of arrival.
+    #[inline]
     pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
         self.advance(now);
         if !self.evicted.is_empty() || !self.late.is_empty() {
@@ -385,14 +408,18 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 cause: evicted.cause,
             });
         }
+        // The number of the one at the front, of those that were not held back.
+        let front = self.sent_in_order() - self.ring.len() as u64;
         let from_ring = match (self.ring.front(), self.late.peek()) {
-            (Some(ring), Some(Reverse(late))) => ring.key() < late.key(),
+            (Some(ring), Some(Reverse(late))) => {
+                (ring.due, front) < (late.flying.due, late.before.1)
+            }
             (ring, _) => ring.is_some(),
         };
         let next_due = if from_ring {
             self.ring.front().map(|flying| flying.due)
         } else {
-            self.late.peek().map(|flying| flying.0.due)
+            self.late.peek().map(|late| late.0.flying.due)
         };
         if next_due? > self.now {
             return None;
@@ -400,7 +427,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         let flying = if from_ring {
             self.ring.pop_front()?
         } else {
-            self.late.pop()?.0
+            self.late.pop()?.0.flying
         };
         Some(self.depart(flying))
     }
@@ -418,7 +445,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.stats.delivered_bytes += u64::from(flying.len);
         Departure::Delivered {
             packet: flying.packet,
-            copies: flying.copies,
+            copies: u32::from(flying.copies),
             due_ns: flying.due,
         }
     }
@@ -435,7 +462,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// Lets everything happen that happens until `now`.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
-        if self.queue.packets() == 0 {
+        if self.waiting == 0 {
             self.now = self.now.max(now);
         } else {
             self.catch_up(now);
@@ -444,7 +471,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     fn catch_up(&mut self, now: Nanos) {
         let target = now.max(self.now);
-        while self.queue.packets() > 0 && self.serialiser.free_at() <= target {
+        while self.waiting > 0 && self.serialiser.free_at() <= target {
             self.tick(self.serialiser.free_at().max(self.now));
             self.transmit();
         }
@@ -456,7 +483,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     fn tick(&mut self, now: Nanos) {
         let span = now - self.now;
         // One multiplication each: the factors fit a word.
-        self.stats.queue_packet_ns += u128::from(span) * self.queue.packets() as u128;
+        self.stats.queue_packet_ns += u128::from(span) * self.waiting as u128;
         self.stats.queue_byte_ns += u128::from(span) * u128::from(self.queue.bytes());
         self.now = now;
     }
@@ -464,7 +491,9 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// Starts to send if the wire is free and something waits.
     fn transmit(&mut self) {
         while self.serialiser.free_at() <= self.now {
-            let Some(queued) = self.queue.dequeue(self.now, &mut self.evicted) else {
+            let next = self.queue.dequeue(self.now, &mut self.evicted);
+            self.waiting = self.queue.packets();
+            let Some(queued) = next else {
                 return;
             };
             self.launch(queued);
@@ -478,13 +507,11 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.stats.sent_bytes += u64::from(queued.len);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);
         let due = left.saturating_add(self.config.delay_ns);
-        self.order += 1;
         let flying = InFlight {
             due,
-            order: self.order,
-            copies: 1,
-            len: queued.len,
             packet: queued.packet,
+            len: queued.len,
+            copies: 1,
         };
         if self.accidents.is_some() {
             self.launch_with_accidents(flying);
@@ -530,7 +557,13 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                     self.stats.reordered += 1;
                 }
                 flying.due = flying.due.saturating_add(reorder.extra_delay_ns);
-                self.late.push(Reverse(flying));
+                // This one is counted as sent already.
+                let in_order = self.sent_in_order() - 1;
+                self.late.push(Reverse(Late {
+                    flying,
+                    before: (self.held_back, in_order),
+                }));
+                self.held_back += 1;
             }
             None => {
                 flying.due = flying.due.max(self.last_due);

@@ -329,6 +329,8 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     network
         .counted
         .resize_with(scenario.flows.len() + 1, Counted::default);
+    let connections: u32 = scenario.flows.iter().map(reserved).sum();
+    network.reserve(connections as usize);
     let mut ends = Ends::default();
     for (index, flow) in scenario.flows.iter().enumerate() {
         let mtu = mtu(scenario, &paths[index]);
@@ -491,13 +493,17 @@ impl Routes {
     }
 }
 
-/// The numbers of the connections that a flow has from the beginning.
-fn connections(scenario: &Scenario, name: &str) -> Vec<FlowId> {
-    let reserved = |flow: &Flow| match flow.app {
+/// How many connections a flow has from the beginning.
+fn reserved(flow: &Flow) -> u32 {
+    match flow.app {
         App::Bulk { .. } | App::Iperf3 { .. } => flow.connections,
         App::RequestResponse { .. } => 2 * flow.connections,
         App::ShortFlows { .. } => 0,
-    };
+    }
+}
+
+/// The numbers of the connections that a flow has from the beginning.
+fn connections(scenario: &Scenario, name: &str) -> Vec<FlowId> {
     let before = scenario.flows.iter().take_while(|flow| flow.name != name);
     let first: u32 = before.map(reserved).sum();
     let flow = scenario.flows.iter().find(|flow| flow.name == name);

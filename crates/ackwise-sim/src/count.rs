@@ -25,17 +25,32 @@ pub struct Tally {
     stretch: Vec<u64>,
 }
 
-/// What is remembered of a connection to tell its ACKs apart.
+/// What is remembered of a connection to count it, and to tell its ACKs apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Acked {
+pub struct Watched {
+    /// Flow of the scenario.
+    pub flow: u32,
+    /// Payload of a full segment.
+    pub mss: u32,
     valid: bool,
     number: u64,
     window: u64,
 }
 
+impl Watched {
+    /// Of a connection that has said nothing yet.
+    pub fn new(flow: u32, mss: u32) -> Watched {
+        Watched {
+            flow,
+            mss,
+            ..Watched::default()
+        }
+    }
+}
+
 impl Tally {
-    /// An ACK was put on the wire; `mss` is a full segment of its connection.
-    pub fn ack(&mut self, acked: &mut Acked, packet: &Packet, mss: u32) {
+    /// An ACK was put on the wire.
+    pub fn ack(&mut self, acked: &mut Watched, packet: &Packet) {
         self.acks_total += 1;
         self.ack_bytes += u64::from(packet.wire_len);
         let advance = if acked.valid {
@@ -44,7 +59,9 @@ impl Tally {
             0
         };
         if advance > 0 {
-            let segments = advance.div_ceil(u64::from(mss.max(1))).min(MAX_STRETCH);
+            let segments = advance
+                .div_ceil(u64::from(acked.mss.max(1)))
+                .min(MAX_STRETCH);
             let bar = segments as usize;
             if self.stretch.len() <= bar {
                 self.stretch.resize(bar + 1, 0);
@@ -121,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_ack_is_told_apart() {
-        let (mut tally, mut acked) = (Tally::default(), Acked::default());
+        let (mut tally, mut acked) = (Tally::default(), Watched::new(0, 1460));
         for (number, window, sack) in [
             (100, 50, false),  // the first: nothing to compare with
             (3020, 50, false), // two segments
@@ -131,7 +148,7 @@ mod tests {
             (3020, 60, true),  // SACK
             (3021, 60, false), // a byte counts as a segment
         ] {
-            tally.ack(&mut acked, &ack(number, window, sack), 1460);
+            tally.ack(&mut acked, &ack(number, window, sack));
         }
         let expected = AckKinds {
             sack: 1,

@@ -8,6 +8,7 @@
 pub mod app;
 pub mod build;
 pub mod channel;
+mod connection;
 pub mod count;
 pub mod ends;
 pub mod engine;
@@ -17,6 +18,8 @@ mod error;
 mod estimate;
 pub mod histogram;
 pub mod hook;
+mod interface;
+mod line;
 mod model;
 pub mod packet;
 pub mod parcel;

@@ -59,9 +59,11 @@ pub struct Block {
 
 /// SACK blocks of a segment, the newest first (RFC 2018 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct Sack {
-    blocks: [Block; Sack::MAX],
+    // First, so that an ACK without blocks is read from one cache line.
     len: u8,
+    blocks: [Block; Sack::MAX],
 }
 
 impl Sack {

@@ -1,6 +1,6 @@
 //! A packet under way, and where it goes.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 
 use ackwise_net::Ecn;
 use ackwise_policy::Segment;
@@ -10,34 +10,42 @@ use crate::packet::Packet;
 
 /// A packet with its place in the table of routes, in memory that is used again.
 ///
-/// It is as large as a pointer, so that queues and wires move eight bytes.
+/// What every hop looks at is here, so that a packet itself is touched only where
+/// somebody reads it; queues and wires move sixteen bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel(Box<Transit>);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[repr(C)]
-struct Transit {
+pub struct Parcel {
+    packet: Box<Packet>,
     route: u32,
-    packet: Packet,
+    wire_len: u32,
 }
 
 impl Parcel {
     /// A packet on a way of its own.
     pub fn new(packet: Packet, route: u32) -> Parcel {
-        Parcel(Box::new(Transit { packet, route }))
+        Parcel {
+            wire_len: packet.wire_len,
+            packet: Box::new(packet),
+            route,
+        }
     }
 
     /// Where it is in the table of routes.
     #[inline]
     pub fn route(&self) -> u32 {
-        self.0.route
+        self.route
+    }
+
+    /// Bytes on the wire, from the IP header on.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        self.wire_len
     }
 
     /// Goes on to the next entry, and returns its number.
     #[inline]
     pub fn advance(&mut self) -> u32 {
-        self.0.route += 1;
-        self.0.route
+        self.route += 1;
+        self.route
     }
 }
 
@@ -46,14 +54,7 @@ impl Deref for Parcel {
 
     #[inline]
     fn deref(&self) -> &Packet {
-        &self.0.packet
-    }
-}
-
-impl DerefMut for Parcel {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Packet {
-        &mut self.0.packet
+        &self.packet
     }
 }
 
@@ -74,7 +75,7 @@ impl ackwise_net::Packet for Parcel {
     }
 
     fn mark(&mut self) {
-        (**self).mark();
+        self.packet.mark();
     }
 
     fn segment(&self) -> Option<Segment> {
@@ -99,7 +100,9 @@ impl Pool {
     pub fn take(&mut self, packet: Packet, route: u32) -> Parcel {
         match self.free.pop() {
             Some(mut parcel) => {
-                *parcel.0 = Transit { packet, route };
+                *parcel.packet = packet;
+                parcel.route = route;
+                parcel.wire_len = packet.wire_len;
                 parcel
             }
             None => {
