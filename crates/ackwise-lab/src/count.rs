@@ -146,6 +146,23 @@ impl WireCounter {
             .unwrap_or(usize::MAX)
     }
 
+    /// Whether a segment carries data of a flow that is counted.
+    #[must_use]
+    pub fn is_data(&self, segment: &Segment) -> bool {
+        segment.payload_len > 0 && self.towards(segment).is_some()
+    }
+
+    /// The flow of which a segment is on its way from the sender.
+    fn towards(&self, segment: &Segment) -> Option<(usize, (u16, u16))> {
+        self.ports.iter().enumerate().find_map(|(flow, known)| {
+            let (mine, other) = match known.data_to_port {
+                true => (segment.destination, segment.source),
+                false => (segment.source, segment.destination),
+            };
+            (mine == known.port).then_some((flow, (mine, other)))
+        })
+    }
+
     /// A segment entered the link; `accepted` is false if its queue was full.
     /// Returns what to hand to [`arrived`](Self::arrived) if it carries data.
     pub fn entered(
@@ -260,6 +277,24 @@ impl WireCounter {
         None
     }
 
+    /// A segment left the link at its far end, where nobody kept what
+    /// [`entered`](Self::entered) said of it.
+    pub fn delivered(&mut self, segment: &Segment, now_ns: u64) {
+        if segment.payload_len == 0 {
+            return;
+        }
+        let Some((flow, key)) = self.towards(segment) else {
+            return;
+        };
+        if let Some(connection) = self.connections.get(&key) {
+            let mark = Mark {
+                flow: flow as u16,
+                segments: connection.segments(segment.payload_len),
+            };
+            self.arrived(mark, 1, now_ns);
+        }
+    }
+
     /// Data reached the far end, `copies` times.
     pub fn arrived(&mut self, mark: Mark, copies: u32, now_ns: u64) {
         let bucket = self.bucket(now_ns);
@@ -360,6 +395,22 @@ mod tests {
         assert_eq!(count.ack_frame_bytes, count.ack_ip_bytes + 6 * 14);
         assert_eq!(count.ack_series, [0, 0, 6]);
         assert_eq!(count.data_series, [0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn what_leaves_a_link_counts_without_a_mark() {
+        let mut wire = Wire::new();
+        wire.data(100, 1460);
+        let parsed = |ports, payload| {
+            let frame = frame_v4(ports, 1560, 500, flag::ACK, 9, &[], payload);
+            parse(&frame, frame.len()).unwrap()
+        };
+        let (data, ack) = (parsed(DATA, 1460), parsed(BACK, 0));
+        assert!(wire.0.is_data(&data) && !wire.0.is_data(&ack));
+        assert!(!wire.0.is_data(&parsed(BACK, 10)));
+        wire.0.delivered(&data, 2500);
+        wire.0.delivered(&ack, 2500);
+        assert_eq!(wire.count().data_segments, 2);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod emulator;
 mod error;
 pub mod frame;
 pub mod histogram;
+pub mod kernel_link;
 pub mod live;
 pub mod netns;
 pub mod pcap;

@@ -42,6 +42,12 @@ impl Naming {
     pub fn of(&self, node: &str) -> String {
         format!("{}-{node}", self.stem)
     }
+
+    /// The name for a link: like that of no node.
+    #[must_use]
+    pub fn of_link(&self, link: &str) -> String {
+        format!("{}-:{link}", self.stem)
+    }
 }
 
 /// When a process began, in clock ticks since boot: a process id is used

@@ -23,6 +23,8 @@ pub struct TcpInfo {
     pub ssthresh: Option<u32>,
     /// Segments in flight.
     pub inflight: u32,
+    /// Since data last came, ms.
+    pub idle_ms: u32,
     /// Segments sent again, all told.
     pub total_retrans: u32,
     /// Bytes that were acknowledged.
@@ -57,6 +59,7 @@ impl TcpInfo {
             cwnd: u32_at(80),
             ssthresh: (ssthresh < INFINITE_SSTHRESH).then_some(ssthresh),
             inflight: (unacked + retrans).saturating_sub(sacked + lost),
+            idle_ms: u32_at(52),
             total_retrans: u32_at(100),
             bytes_acked: u64_at(120),
             bytes_sent: u64_at(200),

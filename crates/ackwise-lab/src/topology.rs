@@ -12,13 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::clock::nanos;
 use crate::command::{self, ip_batch};
 use crate::error::LabError;
+use crate::kernel_link::{self, DEFAULT_QUEUE_PACKETS, LinkSpace};
 use crate::netns::{Entrance, Namespace, Naming, set_sysctls};
 use crate::plan::{Interface, Plan};
 use crate::tap;
 
-/// The queue of a link with a rate, if the scenario sets none: what Linux gives
-/// a device (`txqueuelen`).
-const DEFAULT_QUEUE_PACKETS: usize = 1000;
 /// Room between the stack and the emulator; it never fills unless the emulator
 /// stalls, and then nothing is lost that the link's own queue would keep.
 const TAP_QUEUE: u32 = 20_000;
@@ -28,20 +26,23 @@ const BRIDGE: &str = "bridge";
 /// How the links of a run are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Shaper {
-    /// `netem` and `tbf` where the kernel has both, else [`Shaper::Emulator`].
+    /// [`Shaper::Netem`] where the kernel has it and it does what the scenario
+    /// asks for, else [`Shaper::Emulator`].
     #[default]
     Auto,
     /// The emulator of this crate, on TAP devices.
     Emulator,
-    /// The kernel's `netem` and `tbf`, on veth.
+    /// The kernel's `netem` and queue disciplines: [`crate::kernel_link`].
     Netem,
 }
 
 /// One link, built.
 #[derive(Debug)]
 pub enum BuiltLink {
-    /// A veth pair, plain or with queue disciplines of the kernel.
+    /// A plain veth pair.
     Veth,
+    /// Parts of the kernel.
+    Kernel(LinkSpace),
     /// Two TAP devices that wait for an emulator.
     Taps([File; 2]),
 }
@@ -63,6 +64,14 @@ impl Topology {
     /// # Errors
     /// Something could not be built; what had been built is gone again.
     pub fn build(scenario: &Scenario, shaper: Shaper) -> Result<Self, LabError> {
+        Self::with_seed(scenario, shaper, 1)
+    }
+
+    /// The same, and what the kernel's links draw comes from a seed.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub fn with_seed(scenario: &Scenario, shaper: Shaper, seed: u64) -> Result<Self, LabError> {
         let plan = Plan::new(scenario)?;
         let naming = Naming::fresh();
         let mut topology = Self {
@@ -76,7 +85,13 @@ impl Topology {
         }
         topology.set_parameters(scenario)?;
         for (index, link) in scenario.links.iter().enumerate() {
-            let built = topology.build_link(index, link, shaper)?;
+            let built = match shaper {
+                Shaper::Netem if needs_shaping(link) => {
+                    let namespace = Namespace::create(&naming.of_link(&link.name))?;
+                    topology.build_kernel_link(index, link, namespace, seed)?
+                }
+                _ => topology.build_link(index, link)?,
+            };
             topology.links.push(built);
         }
         for node in 0..scenario.nodes.len() {
@@ -109,14 +124,24 @@ impl Topology {
         Ok(())
     }
 
-    fn build_link(
+    fn build_kernel_link(
         &self,
         index: usize,
         link: &scenario::Link,
-        shaper: Shaper,
+        namespace: Namespace,
+        seed: u64,
     ) -> Result<BuiltLink, LabError> {
+        let ends = [0, 1].map(|end| {
+            let interface = self.plan.interface(index, end);
+            (interface, &self.namespaces[interface.node])
+        });
+        let seeds = [0, 1].map(|way| seed_of(seed, index, way));
+        LinkSpace::build(namespace, link, ends, seeds).map(BuiltLink::Kernel)
+    }
+
+    fn build_link(&self, index: usize, link: &scenario::Link) -> Result<BuiltLink, LabError> {
         let [a, b] = [0, 1].map(|end| self.plan.interface(index, end));
-        if needs_shaping(link) && shaper == Shaper::Emulator {
+        if needs_shaping(link) {
             let make = |interface: &Interface| {
                 self.namespaces[interface.node].inside(|| tap::create(&interface.name))
             };
@@ -132,18 +157,12 @@ impl Topology {
                 self.namespaces[b.node].name(),
             )],
         )?;
-        for (interface, direction) in [(a, &link.forward), (b, &link.reverse)] {
-            self.namespaces[interface.node].inside(|| {
+        if !link.offload {
+            for interface in [a, b] {
                 let name = interface.name.as_str();
-                if !link.offload {
-                    let off = ["-K", name, "tso", "off", "gso", "off", "gro", "off"];
-                    command::run("ethtool", &off)?;
-                }
-                for arguments in netem_commands(name, direction) {
-                    command::run("tc", &arguments)?;
-                }
-                Ok(())
-            })?;
+                let off = ["-K", name, "tso", "off", "gso", "off", "gro", "off"];
+                self.namespaces[interface.node].inside(|| command::run("ethtool", &off))?;
+            }
         }
         Ok(BuiltLink::Veth)
     }
@@ -304,6 +323,11 @@ fn flow_parameters(options: &SocketOptions, set: &mut impl FnMut(&str, &str)) {
     }
 }
 
+/// The seed of a direction of a link, on whatever it is emulated.
+fn seed_of(seed: u64, link: usize, way: usize) -> u64 {
+    Rng::stream(seed, 2 * link as u64 + way as u64).next_u64()
+}
+
 /// What a direction of a link is for the emulator.
 #[must_use]
 pub fn emulated(direction: &Direction, seed: u64, stream: u64) -> LinkConfig {
@@ -326,105 +350,24 @@ pub fn emulated(direction: &Direction, seed: u64, stream: u64) -> LinkConfig {
     }
 }
 
-/// The `tc` commands that make a device's egress such a direction: `netem` for
-/// delay and accidents, and under it `tbf` for the rate and its queue.
-fn netem_commands(device: &str, direction: &Direction) -> Vec<Vec<String>> {
-    if direction.is_plain() {
-        return Vec::new();
-    }
-    let words = |text: String| text.split_whitespace().map(str::to_owned).collect();
-    let us = |duration: std::time::Duration| format!("{}us", duration.as_secs_f64() * 1e6);
-    let percent = |fraction: f64| format!("{}%", fraction * 100.0);
-    let mut netem = format!("qdisc add dev {device} root handle 1: netem limit 1000000");
-    netem.push_str(&format!(" delay {}", us(direction.delay)));
-    if !direction.jitter.is_zero() {
-        netem.push_str(&format!(" {}", us(direction.jitter)));
-    }
-    if direction.loss > 0.0 {
-        netem.push_str(&format!(" loss {}", percent(direction.loss)));
-    }
-    if direction.duplicate > 0.0 {
-        netem.push_str(&format!(" duplicate {}", percent(direction.duplicate)));
-    }
-    let mut commands = vec![words(netem)];
-    if let Some(rate) = direction.rate_bps {
-        // One full frame may leave at once.
-        commands.push(words(format!(
-            "qdisc add dev {device} parent 1:1 handle 2: tbf rate {rate}bit burst 1600 limit 100000000"
-        )));
-        commands.push(words(match direction.queue.as_ref().map(|queue| queue.limit) {
-            Some(scenario::QueueLimit::Bytes(bytes)) => {
-                format!("qdisc add dev {device} parent 2:1 handle 3: bfifo limit {bytes}")
-            }
-            Some(scenario::QueueLimit::Packets(packets)) => {
-                format!("qdisc add dev {device} parent 2:1 handle 3: pfifo limit {packets}")
-            }
-            None => format!(
-                "qdisc add dev {device} parent 2:1 handle 3: pfifo limit {DEFAULT_QUEUE_PACKETS}"
-            ),
-        }));
-    }
-    commands
-}
-
-/// Whether a scenario asks for something that `netem` does otherwise.
+/// Whether the kernel's links do what a scenario asks for.
 #[must_use]
 pub fn netem_can(scenario: &Scenario) -> bool {
-    scenario
-        .links
-        .iter()
-        .flat_map(|link| [&link.forward, &link.reverse])
-        // netem reorders by sending early, and its jitter does not keep order.
-        .all(|direction| direction.reorder.is_none() && direction.jitter.is_zero())
+    scenario.links.iter().all(kernel_link::can)
 }
 
-/// Tries whether the kernel has `netem` and `tbf`, in a namespace of its own.
+/// Tries whether the kernel has what its links are made of.
 ///
 /// # Errors
 /// No namespace can be made.
 pub fn kernel_has_netem() -> Result<bool, LabError> {
-    let namespace = Namespace::create(&Naming::fresh().of("probe"))?;
-    namespace.inside(|| {
-        let try_to = |arguments: &[&str]| command::run("tc", arguments).is_ok();
-        Ok(try_to(&[
-            "qdisc", "add", "dev", "lo", "root", "handle", "1:", "netem", "delay", "1ms",
-        ]) && try_to(&[
-            "qdisc", "add", "dev", "lo", "parent", "1:1", "tbf", "rate", "1mbit", "burst", "1600",
-            "limit", "10000",
-        ]))
-    })
+    kernel_link::kernel_has_netem(&Namespace::create(&Naming::fresh().of("probe"))?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
-
-    #[test]
-    fn netem_gets_what_the_scenario_says() {
-        let direction = Direction {
-            rate_bps: Some(200_000),
-            delay: Duration::from_millis(20),
-            loss: 0.01,
-            queue: Some(scenario::Queue::drop_tail(scenario::QueueLimit::Packets(
-                100,
-            ))),
-            ..Direction::default()
-        };
-        let lines: Vec<String> = netem_commands("wan", &direction)
-            .iter()
-            .map(|words| words.join(" "))
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                "qdisc add dev wan root handle 1: netem limit 1000000 delay 20000us loss 1%",
-                "qdisc add dev wan parent 1:1 handle 2: tbf rate 200000bit burst 1600 limit 100000000",
-                "qdisc add dev wan parent 2:1 handle 3: pfifo limit 100",
-            ]
-        );
-        assert!(netem_commands("wan", &Direction::default()).is_empty());
-    }
 
     #[test]
     fn the_emulator_gets_what_the_scenario_says() {

@@ -6,8 +6,8 @@ use crate::build::{NANOSECOND, holds_a_packet};
 use crate::diagnostic::suggest;
 use crate::model::{Direction, QueueLimit, Span};
 use crate::queues::{
-    AckFilter, Bucket, Length, Mux, Police, PoliceHow, Queue, Reconstruct, Red, RedPreset, Shape,
-    What,
+    AckFilter, Aqm, Bucket, Length, Mux, Police, PoliceHow, Queue, Reconstruct, Red, RedPreset,
+    Shape, What,
 };
 use crate::section::Section;
 use crate::tree::{Kind, Table};
@@ -105,7 +105,8 @@ fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
              make it 2 packets or more",
         );
     }
-    let red = red(&section);
+    let discipline = section.choice("discipline", &DISCIPLINES);
+    let red = red(&section, discipline);
     if red.is_some() && counts_sending {
         section.error(
             &section.span_of("counts"),
@@ -116,6 +117,10 @@ fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
         limit: limit?,
         counts_sending,
         red,
+        aqm: match discipline {
+            Some(Discipline::Kernel(aqm)) => Some(aqm),
+            _ => None,
+        },
         ack_filter: ack_filter(&section),
         acks_first: acks_first(&section),
     })
@@ -141,13 +146,25 @@ const RED_KEYS: [&str; 10] = [
     "mean_packet",
 ];
 
-fn red(section: &Section<'_>) -> Option<Red> {
-    let disciplines = [("drop-tail", false), ("red", true)];
-    let chosen = section.choice("discipline", &disciplines);
-    if chosen.is_none() && section.has("discipline") {
+#[derive(Clone, Copy, PartialEq)]
+enum Discipline {
+    DropTail,
+    Red,
+    Kernel(Aqm),
+}
+
+const DISCIPLINES: [(&str, Discipline); 4] = [
+    ("drop-tail", Discipline::DropTail),
+    ("red", Discipline::Red),
+    ("fq_codel", Discipline::Kernel(Aqm::FqCodel)),
+    ("cake", Discipline::Kernel(Aqm::Cake)),
+];
+
+fn red(section: &Section<'_>, discipline: Option<Discipline>) -> Option<Red> {
+    if discipline.is_none() && section.has("discipline") {
         return None;
     }
-    if chosen != Some(true) {
+    if discipline != Some(Discipline::Red) {
         for entry in &section.table.entries {
             if RED_KEYS.contains(&entry.key.as_str()) {
                 let message = format!("'{}' belongs to RED; add discipline = \"red\"", entry.key);

@@ -12,8 +12,10 @@ pub struct Queue {
     /// Whether the limit counts the packet that is being sent, as ns-2's drop-tail
     /// queue does: it then holds one packet less that waits.
     pub counts_sending: bool,
-    /// RED, or drop-tail if `None`.
+    /// RED; without it and `aqm`, drop-tail.
     pub red: Option<Red>,
+    /// A discipline that only the Linux kernel has.
+    pub aqm: Option<Aqm>,
     /// Removes ACKs that newer ones make redundant.
     pub ack_filter: Option<AckFilter>,
     /// Pure ACKs leave first, so many in a row at most while others wait.
@@ -27,10 +29,20 @@ impl Queue {
             limit,
             counts_sending: false,
             red: None,
+            aqm: None,
             ack_filter: None,
             acks_first: None,
         }
     }
+}
+
+/// A discipline of the Linux kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Aqm {
+    /// `fq_codel`.
+    FqCodel,
+    /// `cake`, which shapes too.
+    Cake,
 }
 
 /// Random early detection: a preset, and what differs from it.
@@ -190,7 +202,10 @@ impl Direction {
         let queue = self.queue.as_ref();
         [
             (queue.is_some_and(|q| q.counts_sending), "queue.counts"),
-            (queue.is_some_and(|q| q.red.is_some()), "queue.discipline"),
+            (
+                queue.is_some_and(|q| q.red.is_some() || q.aqm.is_some()),
+                "queue.discipline",
+            ),
             (
                 queue.is_some_and(|q| q.ack_filter.is_some()),
                 "queue.ack_filter",

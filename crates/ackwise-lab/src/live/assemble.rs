@@ -17,6 +17,7 @@ use crate::count::{FlowCount, WireCounter};
 use crate::emulator::{EmulatorReport, WINDOW_NS};
 use crate::error::LabError;
 use crate::histogram::Histogram;
+use crate::kernel_link::{KernelReport, Way};
 use crate::plan::Hop;
 use crate::sniffer::SnifferReport;
 use crate::topology::{Shaper, needs_shaping};
@@ -49,6 +50,7 @@ pub(super) struct Wired {
     link: usize,
     counter: WireCounter,
     emulated: Option<Emulated>,
+    ways: Option<[Way; 2]>,
     errors: Vec<String>,
 }
 
@@ -78,6 +80,17 @@ impl Wired {
                 span_ns: report.span_ns,
                 queues: report.queues,
             }),
+            ways: None,
+            errors: report.errors,
+        }
+    }
+
+    pub fn kernel(link: usize, report: KernelReport) -> Self {
+        Self {
+            link,
+            counter: report.counter,
+            emulated: None,
+            ways: Some(report.ways),
             errors: report.errors,
         }
     }
@@ -94,6 +107,7 @@ impl Wired {
             link,
             counter: report.counter,
             emulated: None,
+            ways: None,
             errors,
         }
     }
@@ -559,6 +573,10 @@ impl<'a> Part<'a> {
 fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = Vec::new();
     for wired in &measured.wired {
+        for (way, name) in wired.ways.iter().flatten().zip(["forward", "reverse"]) {
+            let name = format!("{}.{name}", measured.scenario.links[wired.link].name);
+            queues.push(queue_of_kernel(measured, name, way));
+        }
         let Some(emulated) = &wired.emulated else {
             continue;
         };
@@ -586,6 +604,32 @@ fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
         }
     }
     queues
+}
+
+fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &Way) -> QueueRecord {
+    let (sum, looks) = way.looked;
+    QueueRecord {
+        name,
+        arrivals: Some(way.arrivals),
+        max_packets: Some(u64::from(way.max_packets)),
+        mean_packets: (looks > 0).then(|| sum as f64 / looks as f64),
+        drops: way.drops,
+        early_drops: way.early,
+        marks: way.marks,
+        filtered: way.filtered,
+        losses: Some(way.lost),
+        t_s: way
+            .lengths
+            .iter()
+            .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
+            .collect(),
+        length_packets: way
+            .lengths
+            .iter()
+            .map(|&(_, length)| f64::from(length))
+            .collect(),
+        ..QueueRecord::default()
+    }
 }
 
 fn nodes(measured: &Measured<'_>) -> Vec<NodeRecord> {
@@ -640,7 +684,7 @@ fn link_emulator(measured: &Measured<'_>) -> Option<String> {
         return Some("none: plain veth".to_owned());
     }
     Some(match measured.shaper {
-        Shaper::Netem => "netem and tbf of the kernel".to_owned(),
+        Shaper::Netem => "netem and queue disciplines of the kernel".to_owned(),
         Shaper::Auto | Shaper::Emulator => "ackwise-net on TAP devices".to_owned(),
     })
 }
@@ -680,11 +724,15 @@ fn notes(measured: &Measured<'_>) -> Vec<String> {
         .links
         .iter()
         .any(|link| needs_shaping(link) && link.offload);
-    if offloads && !emulated.is_empty() {
+    let kernel = measured.wired.iter().any(|wired| wired.ways.is_some());
+    if offloads && (kernel || !emulated.is_empty()) {
         notes.push(
             "Emulated links have no offloads: every packet crosses by itself, as on a wire."
                 .to_owned(),
         );
+    }
+    if kernel {
+        notes.push("The longest and the mean queue are of looks every 10 ms.".to_owned());
     }
     if let Some((place, stats)) = measured
         .statistics

@@ -18,6 +18,7 @@ use crate::command::ip_batch;
 use crate::count::{FlowPort, WireCounter};
 use crate::emulator::{Emulator, EmulatorConfig};
 use crate::error::LabError;
+use crate::kernel_link::{KernelLink, Watching};
 use crate::pcap::Pcap;
 use crate::sniffer::Sniffer;
 use crate::tcpinfo::SockDiag;
@@ -47,6 +48,7 @@ const CAPTURE_SNAP: usize = 256;
 /// The links of a run at work.
 struct Wires {
     emulators: Vec<(usize, Emulator)>,
+    kernel: Vec<(usize, KernelLink)>,
     sniffers: Vec<(usize, Sniffer)>,
 }
 
@@ -67,7 +69,7 @@ pub(super) fn run_one(
     if scenario.flows.len() > usize::from(u16::MAX - FIRST_PORT) {
         return Err(LabError::Scenario("too many flows".to_owned()));
     }
-    let topology = Topology::build(scenario, shaper)?;
+    let topology = Topology::with_seed(scenario, shaper, spec.seed)?;
     let paths = paths(scenario, arm, &topology)?;
     stack::set(scenario, &arm.placements, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
@@ -281,7 +283,13 @@ fn start_wires(
 ) -> Result<(Wires, Topology), LabError> {
     let mut wires = Wires {
         emulators: Vec::new(),
+        kernel: Vec::new(),
         sniffers: Vec::new(),
+    };
+    let sample_ns = if scenario.record.series {
+        nanos(scenario.record.interval)
+    } else {
+        0
     };
     let built = std::mem::take(&mut topology.links);
     for (index, (link, built)) in scenario.links.iter().zip(built).enumerate() {
@@ -306,14 +314,25 @@ fn start_wires(
                         // Sleepers wake in time, and to spin is what costs.
                         Clock::Virtual => 0,
                     },
-                    sample_ns: if scenario.record.series {
-                        nanos(scenario.record.interval)
-                    } else {
-                        0
-                    },
+                    sample_ns,
                     start_ns,
                 };
                 wires.emulators.push((index, Emulator::start(config)?));
+            }
+            BuiltLink::Kernel(space) => {
+                let watching = Watching {
+                    name: link.name.clone(),
+                    counter,
+                    captures: [
+                        capture(scenario, spec, options, &topology, index, 0)?,
+                        capture(scenario, spec, options, &topology, index, 1)?,
+                    ],
+                    sample_ns,
+                    start_ns,
+                };
+                wires
+                    .kernel
+                    .push((index, KernelLink::start(space, watching)?));
             }
             BuiltLink::Veth => {
                 let counted = paths.iter().any(|flow| flow.counted_on == index);
@@ -372,6 +391,9 @@ fn finish_wires(wires: Wires) -> Result<Vec<Wired>, LabError> {
     let mut wired = Vec::new();
     for (link, emulator) in wires.emulators {
         wired.push(Wired::emulated(link, emulator.finish()?));
+    }
+    for (link, kernel) in wires.kernel {
+        wired.push(Wired::kernel(link, kernel.finish()?));
     }
     for (link, sniffer) in wires.sniffers {
         wired.push(Wired::sniffed(link, sniffer.finish()?));

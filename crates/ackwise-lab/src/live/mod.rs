@@ -225,12 +225,13 @@ pub(crate) fn run_virtual(
     options: &RunOptions,
     observe: Observer<'_>,
 ) -> Result<Done, LabError> {
-    check(scenario)?;
+    let changed = scenario.at(spec)?;
+    preflight::check_with(&changed, Clock::Virtual)?;
+    // Only the emulator can be told of a path that shrinks.
+    let shrinks = |incident: &Incident| matches!(incident.what, Event::PathMtu { .. });
     let shaper = match options.shaper {
-        // Exact, with every discipline of `ackwise-net`, and no random numbers
-        // but the scenario's.
-        Shaper::Auto => Shaper::Emulator,
-        wanted => preflight::choose_shaper(scenario, wanted)?,
+        Shaper::Auto if options.incidents.iter().any(shrinks) => Shaper::Emulator,
+        wanted => preflight::choose_shaper(&changed, wanted)?,
     };
     engine::run_one(
         scenario,

@@ -9,9 +9,10 @@ use ackwise_scenario::{App, Home, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
-use super::{datapath, stack};
+use super::{Clock, datapath, stack};
 use crate::command;
 use crate::error::LabError;
+use crate::kernel_link;
 use crate::netns::get_sysctl;
 use crate::tap;
 use crate::topology::{self, Shaper, needs_shaping};
@@ -29,6 +30,10 @@ fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
 /// # Errors
 /// Something is missing.
 pub fn check(scenario: &Scenario) -> Result<(), LabError> {
+    check_with(scenario, Clock::Real)
+}
+
+pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     if !geteuid().is_root() {
         return Err(missing(
             "the live engine makes network namespaces, and only root may",
@@ -74,7 +79,7 @@ pub fn check(scenario: &Scenario) -> Result<(), LabError> {
             link.name, link.header
         )));
     }
-    check_means(scenario)?;
+    check_means(scenario, clock)?;
     check_congestion_control(scenario)?;
     if scenario.flows.iter().any(|flow| flow.socket.mptcp)
         && !Path::new("/proc/sys/net/mptcp/enabled").exists()
@@ -97,16 +102,35 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
         .try_for_each(|placement| datapath::check(scenario, placement))
 }
 
-/// What only an engine can do that owns the queues.
-pub(crate) fn check_means(scenario: &Scenario) -> Result<(), LabError> {
+/// What only an engine can do that owns the queues; in virtual time those are
+/// the kernel's.
+pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
-            if let Some(key) = direction.own_queue_keys().first() {
-                return Err(LabError::Scenario(format!(
-                    "`{key}` in {way} of link `{}` is more than the drop-tail queues of this \
-                     engine can do; use `--on sim`",
-                    link.name
-                )));
+            let at = format!("{way} of link `{}`", link.name);
+            let Some(key) = direction.own_queue_keys().into_iter().next() else {
+                continue;
+            };
+            match (clock, kernel_link::refused(direction)) {
+                (Clock::Virtual, None) if kernel_link::can(link) => {}
+                (Clock::Virtual, None) => {
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} needs the kernel's queues, and `jitter` or `reorder` \
+                         of this link the emulator; leave one out, or use `--on sim`"
+                    )));
+                }
+                (Clock::Virtual, Some(why)) => {
+                    return Err(LabError::Scenario(format!(
+                        "in {at}: {why}; or use `--on sim`"
+                    )));
+                }
+                (Clock::Real, refused) => {
+                    let others = if refused.is_none() { "virtual" } else { "sim" };
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} is more than the drop-tail queues of this engine can \
+                         do; use `--on {others}`"
+                    )));
+                }
             }
         }
     }
@@ -241,14 +265,35 @@ mod tests {
             vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
             vec![link("ab", "a", "b")],
         );
-        assert!(check_means(&scenario).is_ok());
+        assert!(check_means(&scenario, Clock::Real).is_ok());
         scenario.links[0].reverse.queue = Some(Queue {
             acks_first: Some(1),
             ..Queue::drop_tail(QueueLimit::Packets(9))
         });
-        let refused = check_means(&scenario).unwrap_err().to_string();
-        assert!(refused.contains("`queue.acks_first` in reverse of link `ab`"));
-        assert!(refused.contains("use `--on sim`"));
+        for clock in [Clock::Real, Clock::Virtual] {
+            let refused = check_means(&scenario, clock).unwrap_err().to_string();
+            assert!(refused.contains("`queue.acks_first`"), "{refused}");
+            assert!(refused.contains("reverse of link `ab`"), "{refused}");
+            assert!(refused.contains("use `--on sim`"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_queues_are_for_virtual_time() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        scenario.links[0].forward.queue = Some(Queue {
+            aqm: Some(ackwise_scenario::queues::Aqm::FqCodel),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        let live = check_means(&scenario, Clock::Real).unwrap_err().to_string();
+        assert!(live.contains("use `--on virtual`"), "{live}");
+        scenario.links[0].reverse.jitter = Duration::from_millis(1);
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`jitter`"), "{both}");
     }
 
     #[test]

@@ -83,20 +83,26 @@ fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &
     let ended = (|| -> io::Result<()> {
         let mut connection = accept(listener, limits)?;
         port = Some(connection.peer_port()?);
+        connection.wait_in_reads()?;
         let mut buffer = vec![0; CHUNK];
         let mut misbehaved = Vec::new();
         loop {
             let count = connection.read(&mut buffer)?;
             if count == 0 {
+                // Data and end mostly come together; no need to look at the
+                // clock at each segment.
+                let idle_ns = tcpinfo::of_socket(connection.socket().as_fd())
+                    .map_or(0, |info| u64::from(info.idle_ms) * 1_000_000);
+                outcome.last_ns = (tally.bytes() > 0).then(|| now_ns() - idle_ns);
                 return Ok(());
             }
-            outcome.last_ns = Some(now_ns());
             tally.add(&buffer[..count]);
             live.received(count);
             misbehave_reading(job, &mut misbehaved, tally.bytes(), limits)?;
         }
     })();
     if let Err(error) = ended {
+        outcome.last_ns = (tally.bytes() > 0).then(now_ns);
         limits.fail();
         outcome.errors.push(format!("receiving: {error}"));
     }

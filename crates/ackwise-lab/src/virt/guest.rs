@@ -11,9 +11,9 @@ use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::utsname::uname;
 
 use super::job::{ANSWER, Answer, CAPTURES, JOB, Job, PROGRESS, Told};
-use crate::command;
 use crate::error::LabError;
 use crate::live::{self, Progress, RunOptions};
+use crate::{clock, command, kernel_link};
 
 /// The argument that makes a first program a guest.
 pub(super) const ARGUMENT: &str = "ackwise-guest";
@@ -91,6 +91,8 @@ fn set_up() -> Result<(), LabError> {
     // Timers fire when they are due, not when it suits the CPU; threads inherit it.
     // SAFETY: takes no pointers and concerns only the calling thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+    clock::computing_is_free();
+    kernel_link::make_room().map_err(LabError::os("cannot make room for bursts of packets"))?;
     command::run("ip", &["link", "set", "lo", "up"]).map(drop)
 }
 

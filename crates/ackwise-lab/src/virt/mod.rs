@@ -25,7 +25,7 @@ use ackwise_scenario::record::{Environment, Report, Run};
 use ackwise_scenario::{RunSpec, Scenario};
 
 use crate::error::LabError;
-use crate::live::{self, Observer, Progress, RunOptions};
+use crate::live::{self, Clock, Observer, Progress, RunOptions};
 
 pub use guest::run_if_guest;
 pub use kernel::{Kernel, VARIABLE};
@@ -67,7 +67,6 @@ pub fn run(
     options: &VirtualOptions,
     observe: Observer<'_>,
 ) -> Result<Report, LabError> {
-    live::check_means(scenario)?;
     live::check_placements(scenario)?;
     let kernel = Kernel::find(options.kernel.as_deref())?;
     let init = match &options.init {
@@ -75,6 +74,9 @@ pub fn run(
         None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
     };
     let specs = live::chosen(scenario, &options.run.only);
+    for spec in &specs {
+        live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
+    }
     let cores = thread::available_parallelism().map_or(1, |count| count.get());
     let workers = options.jobs.unwrap_or(cores).clamp(1, specs.len().max(1));
 

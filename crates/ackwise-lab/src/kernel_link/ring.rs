@@ -1,0 +1,287 @@
+//! Frames of all interfaces of a namespace, through memory shared with the
+//! kernel (`TPACKET_V3`): a system call for thousands of frames.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Enough of a frame for every header and option.
+pub(super) const SNAP: usize = 256;
+const BLOCK: usize = 256 * 1024;
+const BLOCKS: usize = 64;
+/// A block that is not full is handed over after this, ms.
+pub(super) const RETIRE_MS: u16 = 50;
+const PACKET_OUTGOING: u8 = 4;
+// Offsets in struct tpacket_block_desc and struct tpacket3_hdr.
+const STATUS: usize = 8;
+const HEADER: usize = 48;
+
+/// A frame as the ring has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame<'a> {
+    /// Where it was seen.
+    pub interface: i32,
+    /// Whether it left by the interface, else it came in.
+    pub outgoing: bool,
+    /// Its first bytes.
+    pub bytes: &'a [u8],
+    /// Its whole length.
+    pub length: usize,
+    /// When, by the clock of the world.
+    pub realtime_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Ring {
+    socket: OwnedFd,
+    memory: NonNull<u8>,
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, wherever it goes.
+unsafe impl Send for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `open` with this length; no slice of it is left.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), BLOCK * BLOCKS) };
+    }
+}
+
+fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
+    if answer < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(answer)
+    }
+}
+
+fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: the value is live and its length is its own.
+    checked(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as u32,
+        )
+    })
+    .map(drop)
+}
+
+/// Takes everything but what is seen on these interfaces.
+fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
+    let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let interface = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX) as u32;
+    let mut program = vec![op(
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        0,
+        0,
+        interface,
+    )];
+    for (index, &skipped) in skip.iter().enumerate() {
+        // To the last instruction, which drops.
+        let over = (skip.len() - index) as u8;
+        program.push(op(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            over,
+            0,
+            skipped as u32,
+        ));
+    }
+    program.push(op(libc::BPF_RET | libc::BPF_K, 0, 0, SNAP as u32));
+    program.push(op(libc::BPF_RET | libc::BPF_K, 0, 0, 0));
+    program
+}
+
+impl Ring {
+    /// In the calling thread's namespace; frames of `skip` are left out.
+    pub fn open(skip: &[i32]) -> io::Result<Self> {
+        // Protocol 0: nothing is received before the bind below.
+        // SAFETY: no pointers are passed.
+        let fd = checked(unsafe {
+            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)
+        })?;
+        // SAFETY: the descriptor was just opened and is owned by nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut program = filter(skip);
+        let attached = libc::sock_fprog {
+            len: program.len() as u16,
+            filter: program.as_mut_ptr(),
+        };
+        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)?;
+        let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        // struct tpacket_req3
+        let request: [u32; 7] = [
+            BLOCK as u32,
+            BLOCKS as u32,
+            BLOCK as u32,
+            BLOCKS as u32,
+            u32::from(RETIRE_MS),
+            0,
+            0,
+        ];
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        // SAFETY: a new mapping of a live descriptor, where the kernel likes.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                BLOCK * BLOCKS,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let ring = Self {
+            socket,
+            memory,
+            next: 0,
+        };
+        // SAFETY: all zeroes is a value of `sockaddr_ll`.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: the address is live and its length is its own.
+        checked(unsafe {
+            libc::bind(
+                fd,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        })?;
+        Ok(ring)
+    }
+
+    /// To wait for frames.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Hands out what is there, in order; `false` if nothing was.
+    pub fn drain(&mut self, mut each: impl FnMut(Frame<'_>)) -> bool {
+        let mut any = false;
+        loop {
+            // SAFETY: within the mapping; aligned, as blocks and the mapping are.
+            let status = unsafe {
+                let at = self.memory.as_ptr().add(self.next * BLOCK + STATUS);
+                AtomicU32::from_ptr(at.cast())
+            };
+            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER as u32 == 0 {
+                return any;
+            }
+            any = true;
+            // SAFETY: the block is ours until its status is given back below.
+            let block = unsafe {
+                std::slice::from_raw_parts(self.memory.as_ptr().add(self.next * BLOCK), BLOCK)
+            };
+            frames(block, &mut each);
+            status.store(libc::TP_STATUS_KERNEL as u32, Ordering::Release);
+            self.next = (self.next + 1) % BLOCKS;
+        }
+    }
+
+    /// Frames for which there was no room.
+    pub fn missed(&self) -> u32 {
+        // struct tpacket_stats_v3: packets, drops, freezes
+        let mut counts = [0_u32; 3];
+        let mut length = size_of::<[u32; 3]>() as u32;
+        // SAFETY: both pointers are live, and the length is that of the buffer.
+        let answer = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        if answer == 0 { counts[1] } else { 0 }
+    }
+}
+
+fn frames(block: &[u8], each: &mut impl FnMut(Frame<'_>)) {
+    let word = |at: usize| {
+        block
+            .get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u32::from_ne_bytes)
+    };
+    let mut at = word(16) as usize;
+    for _ in 0..word(12) {
+        let kept = word(at + 12) as usize;
+        let mac = at + (word(at + 24) & 0xffff) as usize;
+        if let (Some(bytes), Some(&kind)) =
+            (block.get(mac..mac + kept), block.get(at + HEADER + 10))
+        {
+            each(Frame {
+                interface: word(at + HEADER + 4) as i32,
+                outgoing: kind == PACKET_OUTGOING,
+                bytes,
+                length: word(at + 16) as usize,
+                realtime_ns: u64::from(word(at + 4)) * 1_000_000_000 + u64::from(word(at + 8)),
+            });
+        }
+        at += word(at) as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_in_their_block() {
+        let mut block = vec![0; 1024];
+        let mut put = |at: usize, value: u32| {
+            block[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        };
+        put(12, 2);
+        put(16, 48);
+        for (at, next, index) in [(48, 200, 3), (248, 0, 4)] {
+            put(at, next);
+            put(at + 4, 1);
+            put(at + 8, 5);
+            put(at + 12, 10);
+            put(at + 16, 1514);
+            put(at + 24, 100);
+            put(at + HEADER + 4, index);
+        }
+        block[248 + HEADER + 10] = PACKET_OUTGOING;
+        block[148] = 0xaa;
+        let mut seen = Vec::new();
+        frames(&block, &mut |frame| {
+            assert_eq!((frame.bytes.len(), frame.length), (10, 1514));
+            seen.push((
+                frame.interface,
+                frame.outgoing,
+                frame.realtime_ns,
+                frame.bytes[0],
+            ));
+        });
+        assert_eq!(
+            seen,
+            [(3, false, 1_000_000_005, 0xaa), (4, true, 1_000_000_005, 0)]
+        );
+    }
+
+    #[test]
+    fn a_filter_jumps_to_its_last_instruction() {
+        let program = filter(&[7, 8]);
+        let codes: Vec<(u8, u32)> = program.iter().map(|op| (op.jt, op.k)).collect();
+        assert_eq!(codes[1..], [(2, 7), (1, 8), (0, SNAP as u32), (0, 0)]);
+    }
+}
