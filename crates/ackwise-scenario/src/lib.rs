@@ -16,6 +16,7 @@ mod csv_tables;
 mod diagnostic;
 mod expect;
 mod flows;
+pub mod gateway;
 mod glob;
 mod links;
 mod load;

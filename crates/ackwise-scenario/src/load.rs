@@ -83,17 +83,18 @@ impl Scenario {
     }
 }
 
-fn finish(
-    scenario: Option<Scenario>,
+/// What was read, or what is wrong with it.
+pub(crate) fn finish<T>(
+    scenario: Option<T>,
     errors: RefCell<Collector>,
     source: &Source,
-) -> Result<Scenario, ScenarioError> {
+) -> Result<T, ScenarioError> {
     let mut errors = errors.into_inner();
     match scenario {
         Some(scenario) if errors.is_empty() => Ok(scenario),
         _ => {
             if errors.is_empty() {
-                errors.error(&(0..0), "this is not a scenario");
+                errors.error(&(0..0), "nothing can be made of this");
             }
             Err(ScenarioError::Invalid(
                 errors.finish(&source.path, &source.text),

@@ -63,7 +63,7 @@ pub(crate) fn refine(section: &Section<'_>, direction: &mut Direction, context: 
 }
 
 /// `"100 packets"`, or a table.
-fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
+pub(crate) fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
     let value = direction.value("queue")?;
     let Kind::Table(table) = &value.kind else {
         let limit = direction.queue("queue")?;

@@ -217,11 +217,11 @@ fn look(shared: &Shared) -> Result<Stats, Error> {
 }
 
 /// The signals that end it, as something to wait for.
-struct Signals(SignalFd);
+pub struct Signals(SignalFd);
 
 impl Signals {
     /// For this thread, and those that it starts from now on.
-    fn block() -> anyhow::Result<Self> {
+    pub fn block() -> anyhow::Result<Self> {
         let mut set = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             set.add(signal);
@@ -233,7 +233,8 @@ impl Signals {
         ))
     }
 
-    fn wait(&self, patience: Duration) -> Option<Signal> {
+    /// The next of them, if one comes in time.
+    pub fn wait(&self, patience: Duration) -> Option<Signal> {
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         // Rounded up: never a busy loop at the end of a duration.
         let ms = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);

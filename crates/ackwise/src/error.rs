@@ -74,6 +74,13 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
                 | Datapath::Option { .. }
         );
     }
+    if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
+        use ackwise_gateway::Error as Gateway;
+        return matches!(
+            e,
+            Gateway::NoInterface(_) | Gateway::LinkType { .. } | Gateway::NotThere(_)
+        );
+    }
     if let Some(e) = error.downcast_ref::<Reproduce>() {
         return matches!(
             e,

@@ -3,6 +3,7 @@
 mod attach;
 mod cli;
 mod error;
+mod gateway;
 mod http;
 mod metrics;
 mod notify;
@@ -43,6 +44,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Attach(args) => attach::attach(args, cli.format),
         Command::Status(args) => status::status(args, cli.format),
         Command::Detach(args) => status::detach(args, cli.format),
+        Command::Gateway(command) => gateway::gateway(command, cli.format),
         Command::Policies(args) => policies::show(args, cli.format),
         Command::Run(args) => run::run(args, cli.format),
         Command::Report(args) => run::report(args, cli.format),

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the gateway's program and its loader share. */
+#ifndef AW_GATEWAY_SHARED_H
+#define AW_GATEWAY_SHARED_H
+
+#include <linux/types.h>
+
+/* Written before the program is loaded. */
+struct aw_gateway_options {
+	__u32 door;   /* index of the device by which packets reach the gateway */
+	__u32 cookie; /* mark of the packets that come from it */
+};
+
+/* One of them; written by the gateway as long as it works. */
+struct aw_gateway_control {
+	__u64 alive_until_ns; /* CLOCK_MONOTONIC */
+};
+
+/* On each CPU. */
+struct aw_gateway_counters {
+	__u64 taken, taken_bytes; /* sent to the gateway; an aggregated packet is one */
+	__u64 returned;		  /* came from it */
+	__u64 other;		  /* passed: neither IP nor a tunnel of it */
+	__u64 neighbour;	  /* passed: IPv6 neighbour discovery */
+	__u64 unattended;	  /* passed: the gateway gave no sign of life */
+};
+
+#endif

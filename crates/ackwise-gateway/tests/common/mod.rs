@@ -1,0 +1,173 @@
+//! Namespaces without names: they go with the last descriptor.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ackwise_gateway::{Attach, Config, Gateway};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Two cores are not for two tests at once. Also the place where root is asked for.
+pub fn alone() -> MutexGuard<'static, ()> {
+    // SAFETY: no arguments, cannot fail.
+    let user = unsafe { libc::geteuid() };
+    assert_eq!(user, 0, "these tests load BPF programs: run them as root");
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub struct Netns(File);
+
+impl Netns {
+    pub fn new() -> Self {
+        std::thread::spawn(|| {
+            // SAFETY: only this thread changes its namespace.
+            let r = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            assert_eq!(r, 0, "{}", io::Error::last_os_error());
+            let here = Self(File::open("/proc/thread-self/ns/net").unwrap());
+            ip("link set lo up");
+            here
+        })
+        .join()
+        .unwrap()
+    }
+
+    /// Runs something in a thread of this namespace.
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    // SAFETY: a valid descriptor of a namespace.
+                    let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+                    assert_eq!(r, 0, "{}", io::Error::last_os_error());
+                    f()
+                })
+                .join()
+                .unwrap_or_else(|e| std::panic::resume_unwind(e))
+        })
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// A veth pair: `here` in this namespace, `there` in the other, both up, with
+    /// addresses .1 and .2, ::1 and ::2 of network `n`.
+    pub fn veth(&self, here: &str, other: &Netns, there: &str, n: u8) {
+        self.run(|| {
+            ip(&format!(
+                "link add {here} type veth peer name {there} netns {}",
+                other.path()
+            ));
+            up(here, n, 1);
+        });
+        other.run(|| up(there, n, 2));
+    }
+
+    /// The devices that are there, and the programs at interfaces.
+    pub fn leftovers(&self) -> (Vec<String>, usize) {
+        self.run(|| {
+            let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+            let devices = devices
+                .lines()
+                .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
+                .filter(|name| name.starts_with("awgate"))
+                .collect();
+            let shown = command("bpftool", "net show");
+            (devices, shown.matches("ackwise").count())
+        })
+    }
+}
+
+fn up(name: &str, n: u8, host: u8) {
+    let sysctl = |key: &str, value: &str| {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
+    };
+    sysctl("accept_dad", "0");
+    sysctl("router_solicitations", "0");
+    ip(&format!("link set {name} up"));
+    ip(&format!("addr add 10.9.{n}.{host}/24 dev {name}"));
+    ip(&format!("addr add fd09:{n}::{host}/64 dev {name} nodad"));
+}
+
+pub fn ip(args: &str) {
+    command("ip", args);
+}
+
+pub fn command(name: &str, args: &str) -> String {
+    let out = Command::new(name)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert!(
+        out.status.success(),
+        "{name} {args}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A host, a router with the gateway on `wan0`, and a server: 10.9.1.1 – .2 router
+/// 10.9.2.1 – .2.
+pub struct Home {
+    pub host: Netns,
+    pub router: Netns,
+    pub server: Netns,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let home = Self {
+            host: Netns::new(),
+            router: Netns::new(),
+            server: Netns::new(),
+        };
+        home.host.veth("lan0", &home.router, "lan1", 1);
+        home.router.veth("wan0", &home.server, "wan1", 2);
+        home.host.run(|| {
+            ip("route add default via 10.9.1.2");
+            ip("-6 route add default via fd09:1::2");
+        });
+        home.server.run(|| {
+            ip("route add default via 10.9.2.1");
+            ip("-6 route add default via fd09:2::1");
+        });
+        home.router.run(|| {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+        });
+        home
+    }
+
+    pub fn gateway(&self, rate: &str, queue: &str) -> Gateway {
+        self.gateway_by(rate, queue, Attach::Auto)
+    }
+
+    pub fn gateway_by(&self, rate: &str, queue: &str, attach: Attach) -> Gateway {
+        let text = format!("interface = \"wan0\"\nrate = \"{rate}\"\nqueue = {queue}");
+        let config = Config::parse("test", &text).unwrap();
+        let gateway = self
+            .router
+            .run(|| Gateway::start(config, attach))
+            .unwrap_or_else(|e| panic!("{e}"));
+        // Its first sign of life.
+        std::thread::sleep(Duration::from_millis(20));
+        gateway
+    }
+}
+
+/// Waits until something is there.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(8);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

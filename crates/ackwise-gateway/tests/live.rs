@@ -1,0 +1,299 @@
+//! A router with a gateway between real stacks: what passes, how fast, and what is
+//! left when it ends.
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_gateway::{Attach, Config, Ended, Error, Gateway, Stats, control};
+use common::{Home, Netns, alone, ip, until};
+
+const BYTES: usize = 2_000_000;
+
+/// Bytes that no offset into them equals another.
+fn pattern(len: usize) -> Vec<u8> {
+    let mut x = 0x9e37_79b9_u32;
+    let step = |x: &mut u32| {
+        *x ^= *x << 13;
+        *x ^= *x >> 17;
+        *x ^= *x << 5;
+        (*x >> 11) as u8
+    };
+    (0..len).map(|_| step(&mut x)).collect()
+}
+
+/// Sends `BYTES` from one namespace to another, and checks each of them.
+fn transfer(from: &Netns, to: &Netns, address: &str) {
+    let listener = to.run(|| TcpListener::bind(address).unwrap());
+    thread::scope(|scope| {
+        let received = scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(8)))
+                .unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            all
+        });
+        let mut stream = from.run(|| TcpStream::connect(address).unwrap());
+        stream.write_all(&pattern(BYTES)).unwrap();
+        drop(stream);
+        assert!(received.join().unwrap() == pattern(BYTES), "wrong bytes");
+    });
+}
+
+/// Everything that was read has one fate.
+fn account(stats: &Stats) {
+    let dropped = &stats.dropped;
+    let fates = stats.sent.packets
+        + stats.filtered.packets
+        + stats.waiting.packets
+        + dropped.full
+        + dropped.early
+        + dropped.forced
+        + dropped.no_room
+        + dropped.down
+        + dropped.refused;
+    // What is on the wire at the end of the last look.
+    let difference = stats.read as i64 - fates as i64;
+    assert!((0..=1).contains(&difference), "{difference}: {stats:#?}");
+}
+
+fn gone(home: &Home) {
+    assert_eq!(home.router.leftovers(), (Vec::new(), 0));
+}
+
+#[test]
+fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway(
+        "40 Mbit/s",
+        "{ limit = \"100 packets\", ack_filter = \"rfc3449\", acks_first = true }",
+    );
+    let up = |address| transfer(&home.host, &home.server, address);
+    let down = |address| transfer(&home.server, &home.host, address);
+    up("10.9.2.2:5001");
+    up("[fd09:2::2]:5001");
+    let before = gateway.stats().unwrap();
+    // Cut to the size of the wire: uploads are aggregated packets on their way here.
+    assert!(before.taken.packets < before.read, "{before:#?}");
+    assert!(before.read as usize >= 2 * BYTES / 1448, "{before:#?}");
+    down("10.9.1.1:5002");
+    down("[fd09:1::1]:5002");
+    let stats = gateway.stop().unwrap();
+    assert!(stats.reasons.values().sum::<u64>() > 50, "{stats:#?}");
+    assert_eq!(stats.dropped.overrun + stats.dropped.refused, 0);
+    account(&stats);
+    gone(&home);
+    up("10.9.2.2:5003");
+}
+
+#[test]
+fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway("4 Mbit/s", "\"20 packets\"");
+    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let receiver = home
+        .server
+        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
+    receiver
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    let receiving = thread::spawn(move || {
+        // Not their order: a veth keeps none between CPUs.
+        let mut arrived = HashSet::new();
+        let mut buffer = [0; 2000];
+        while let Ok((len, _)) = receiver.recv_from(&mut buffer) {
+            assert_eq!(len, 972);
+            let n = u32::from_be_bytes(buffer[..4].try_into().unwrap());
+            assert!(arrived.insert(n), "{n} came twice");
+        }
+        arrived.len() as u64
+    });
+    for n in 0..2000_u32 {
+        // 500 kB in a second at most would pass.
+        let mut data = vec![0; 972];
+        data[..4].copy_from_slice(&n.to_be_bytes());
+        sender.send_to(&data, "10.9.2.2:6000").unwrap();
+        if n % 10 == 0 {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let stats = gateway.stop().unwrap();
+    let arrived: u64 = receiving.join().unwrap();
+    account(&stats);
+    assert_eq!(stats.sent.packets, arrived);
+    assert!(stats.dropped.full > 100, "{stats:#?}");
+    assert!(stats.waiting.max_packets <= 20, "{stats:#?}");
+    // 1000-byte IP packets; at the end the rest goes at once.
+    let allowed = 4e6 / 8.0 * stats.uptime_s + 21.0 * 1000.0;
+    assert!(((arrived * 1000) as f64) <= allowed, "{stats:#?}");
+    gone(&home);
+}
+
+#[test]
+fn datagrams_of_every_length_pass_unchanged() {
+    let _alone = alone();
+    let home = Home::new();
+    let queue = "{ limit = \"2000 packets\", discipline = \"red\", min = \"900 packets\", \
+                 max = \"1500 packets\" }";
+    let gateway = home.gateway("1 Gbit/s", queue);
+    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let receiver = home
+        .server
+        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let all = pattern(4000);
+    let mut buffer = [0; 5000];
+    // To 1472 whole, above it in fragments.
+    for len in (0..=200).chain((1460..=1480).chain([2960, 4000])) {
+        sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();
+        let (got, _) = receiver.recv_from(&mut buffer).unwrap();
+        assert_eq!(buffer[..got], all[..len], "{len}");
+    }
+    let stats = gateway.stop().unwrap();
+    assert_eq!(stats.read, 201 + 13 + 8 * 2 + 3 + 3, "{stats:#?}");
+    account(&stats);
+}
+
+#[test]
+fn on_clsact_as_well() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway_by("40 Mbit/s", "\"100 packets\"", Attach::Clsact);
+    transfer(&home.host, &home.server, "10.9.2.2:5001");
+    assert_eq!(gateway.stats().unwrap().attach, Attach::Clsact);
+    let stats = gateway.stop().unwrap();
+    assert!(stats.sent.packets as usize > BYTES / 1448);
+    gone(&home);
+    transfer(&home.host, &home.server, "10.9.2.2:5002");
+}
+
+#[test]
+fn without_a_sign_of_life_packets_pass() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
+    gateway.hold_breath(true);
+    thread::sleep(Duration::from_millis(700));
+    // At 8 kbit/s this took half an hour.
+    transfer(&home.host, &home.server, "10.9.2.2:5001");
+    let stats = gateway.stop().unwrap();
+    assert!(stats.passed.unattended > 20, "{stats:#?}");
+    assert!(stats.read < 10, "{stats:#?}");
+    gone(&home);
+}
+
+#[test]
+fn when_its_device_is_deleted_or_down_packets_pass() {
+    let _alone = alone();
+    for what in ["link delete {}", "link set {} down"] {
+        let home = Home::new();
+        let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
+        let door = gateway.stats().unwrap().door;
+        home.router.run(|| ip(&what.replace("{}", &door)));
+        let ended = until("the end", || gateway.ended());
+        assert_eq!(ended, Ended::DoorGone);
+        transfer(&home.host, &home.server, "10.9.2.2:5001");
+        assert!(matches!(gateway.stop(), Err(Error::DoorGone(name)) if name == door));
+        gone(&home);
+    }
+}
+
+#[test]
+fn it_ends_with_its_interface() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway("1 Mbit/s", "\"5 packets\"");
+    home.router.run(|| ip("link delete wan0"));
+    assert_eq!(until("the end", || gateway.ended()), Ended::InterfaceGone);
+    assert!(matches!(gateway.stop(), Err(Error::InterfaceGone(name)) if name == "wan0"));
+    gone(&home);
+}
+
+#[test]
+fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
+    let _alone = alone();
+    let home = Home::new();
+    let first = home.gateway("8 Mbit/s", "\"5 packets\"");
+    let config = Config::parse(
+        "test",
+        "interface = \"wan0\"\nrate = \"1 Mbit/s\"\nqueue = \"5 packets\"",
+    )
+    .unwrap();
+    let second = home
+        .router
+        .run(|| Gateway::start(config.clone(), Attach::Auto));
+    let me = std::process::id();
+    assert!(matches!(second, Err(Error::Held { pid, .. }) if pid == me));
+    home.router.run(|| {
+        assert_eq!(control::list().unwrap(), ["wan0"]);
+        assert_eq!(control::status("wan0").unwrap().rate_bps, 8_000_000);
+        assert!(matches!(control::status("lan1"), Err(Error::NotThere(_))));
+        assert_eq!(control::down("wan0").unwrap().interface, "wan0");
+    });
+    assert_eq!(until("the end", || first.ended()), Ended::Asked);
+    first.stop().unwrap();
+    gone(&home);
+    home.host
+        .run(|| assert!(control::list().unwrap().is_empty()));
+    let again = home.router.run(|| Gateway::start(config, Attach::Tcx));
+    again.unwrap().stop().unwrap();
+    gone(&home);
+}
+
+#[test]
+fn neighbours_are_found_past_a_full_queue() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway("8 kbit/s", "\"100 packets\"");
+    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    for _ in 0..50 {
+        sender.send_to(&[0; 1000], "10.9.2.2:6000").unwrap();
+    }
+    home.server.run(|| {
+        ip("neigh flush dev wan1");
+        ip("-6 neigh flush dev wan1");
+        // What asks for the router's link address; its answers do not wait 50 s.
+        let v6 = UdpSocket::bind("[fd09:2::2]:0").unwrap();
+        v6.send_to(&[1], "[fd09:2::1]:7000").unwrap();
+        let v4 = UdpSocket::bind("10.9.2.2:0").unwrap();
+        v4.send_to(&[1], "10.9.2.1:7000").unwrap();
+        for family in ["-4", "-6"] {
+            until("the neighbour", || {
+                let shown = common::command("ip", &format!("{family} neigh show dev wan1"));
+                shown.contains("REACHABLE").then_some(())
+            });
+        }
+    });
+    let stats = gateway.stop().unwrap();
+    assert!(
+        stats.passed.other >= 1 && stats.passed.neighbour >= 1,
+        "{stats:#?}"
+    );
+    assert!(stats.sent.packets > 30, "what waited is sent: {stats:#?}");
+}
+
+#[test]
+fn an_interface_that_is_not_there() {
+    let _alone = alone();
+    let home = Home::new();
+    let config = Config::parse(
+        "test",
+        "interface = \"nosuch0\"\nrate = \"1 Mbit/s\"\nqueue = \"5 packets\"",
+    );
+    let started = home
+        .router
+        .run(|| Gateway::start(config.unwrap(), Attach::Auto));
+    let error = started.map(|_| ()).unwrap_err();
+    assert!(error.to_string().contains("ip link"), "{error}");
+    gone(&home);
+}

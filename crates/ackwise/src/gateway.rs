@@ -1,0 +1,370 @@
+//! `ackwise gateway`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ackwise_gateway::{Attach, Config, Ended, Error, Gateway, Stats, control, describe};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::attach::Signals;
+use crate::cli::{
+    AttachMode, Format, GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
+};
+use crate::error::BadInput;
+use crate::notify::Notifier;
+use crate::{summary, text};
+
+/// How often the live line changes.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest wait before the gateway is looked at again.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What was asked for.
+pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
+    match command {
+        GatewayCommand::Up(args) => up(args, format),
+        GatewayCommand::Status(args) => status(args, format),
+        GatewayCommand::Down(args) => down(args, format),
+        GatewayCommand::Check { files } => check(files, format),
+    }
+}
+
+/// The file, or one made of the arguments: then mistakes are told as of that text.
+fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
+    if let Some(file) = &args.config {
+        return Ok(Config::load(file)?);
+    }
+    let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
+        return Err(BadInput::new("which interface, and at which rate?")
+            .mend("ackwise gateway up wan0 --rate '1 Mbit/s', or --config FILE")
+            .into());
+    };
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let mut queue = vec![format!("limit = {}", quoted(&args.limit))];
+    if args.red || args.ecn {
+        queue.push("discipline = \"red\"".to_owned());
+    }
+    if args.ecn {
+        queue.push("ecn = true".to_owned());
+    }
+    if let Some(rule) = &args.ack_filter {
+        queue.push(format!("ack_filter = {}", quoted(rule)));
+    }
+    if let Some(most) = args.acks_first {
+        let most = most.map_or_else(|| "true".to_owned(), |most| most.to_string());
+        queue.push(format!("acks_first = {most}"));
+    }
+    let text = format!(
+        "interface = {}\nrate = {}\nheader = {}\nqueue = {{ {} }}\n",
+        quoted(interface),
+        quoted(rate),
+        args.header,
+        queue.join(", ")
+    );
+    Ok(Config::parse(Path::new("(arguments)"), &text)?)
+}
+
+fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
+    let config = config(args)?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let signals = Signals::block()?;
+    let attach = match args.attach_mode {
+        AttachMode::Auto => Attach::Auto,
+        AttachMode::Tcx => Attach::Tcx,
+        AttachMode::Clsact => Attach::Clsact,
+    };
+    let started = Instant::now();
+    let gateway = Gateway::start(config.clone(), attach)?;
+    let stats = gateway.stats()?;
+    let notifier = Notifier::from_env();
+    let what = format!(
+        "{}: {} at {}",
+        config.interface,
+        describe(&config.queue),
+        rate(config.rate_bps)
+    );
+    notifier.ready(&what);
+    if format == Format::Json {
+        text::print(&format!("{}\n", json!({ "event": "up", "stats": stats })))?;
+    } else {
+        let hint = if text::watched() {
+            "; Ctrl-C ends it"
+        } else {
+            ""
+        };
+        text::print(&format!("gateway of {what}{hint}\n"))?;
+    }
+    let until = args.duration.map(|duration| started + duration);
+    let why = watch(&gateway, &signals, &notifier, until, format)?;
+    notifier.stopping();
+    let last = gateway.stats().unwrap_or_default();
+    let ended = gateway.stop();
+    let stats = ended.as_ref().unwrap_or(&last);
+    if format == Format::Json {
+        let answer = json!({ "event": "down", "why": why, "stats": stats });
+        text::print(&format!("{answer}\n"))?;
+    } else {
+        let line = format!("gateway of {} ended ({why})\n", config.interface);
+        text::print(&format!("{line}{}", in_full(stats)))?;
+    }
+    ended.map(|_| ()).map_err(Into::into)
+}
+
+/// Shows what happens until something ends it; what that was.
+fn watch(
+    gateway: &Gateway,
+    signals: &Signals,
+    notifier: &Notifier,
+    until: Option<Instant>,
+    format: Format,
+) -> Result<&'static str, Error> {
+    let line = summary::live_line();
+    let watched = text::watched() && format == Format::Text;
+    let beat = notifier.watchdog().map(|watchdog| watchdog / 2);
+    let (mut looked, mut beaten) = (Instant::now(), Instant::now());
+    let mut before = gateway.stats()?;
+    loop {
+        let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
+        if let Some(until) = until {
+            wait = wait.min(until.saturating_duration_since(Instant::now()));
+        }
+        if let Some(signal) = signals.wait(wait) {
+            return Ok(Signal::as_str(signal));
+        }
+        match gateway.ended() {
+            Some(Ended::Asked) => return Ok("ackwise gateway down"),
+            Some(Ended::InterfaceGone) => return Ok("the interface is gone"),
+            Some(Ended::DoorGone) => return Ok("its device is gone"),
+            None => {}
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return Ok("the time is over");
+        }
+        let took = looked.elapsed();
+        let beat_now = beat.is_some_and(|beat| beaten.elapsed() >= beat);
+        if (watched && took >= LOOK) || beat_now {
+            let now = gateway.stats()?;
+            let text = live(&before, &now, took);
+            line.set_message(text.clone());
+            if beat_now {
+                notifier.alive(&text);
+                beaten = Instant::now();
+            }
+            if took >= LOOK {
+                (before, looked) = (now, Instant::now());
+            }
+        }
+    }
+}
+
+/// What happened between two looks, `took` apart, in a line.
+fn live(before: &Stats, now: &Stats, took: Duration) -> String {
+    let span = took.as_secs_f64().max(1e-3);
+    let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
+    let dropped = |stats: &Stats| {
+        let all = &stats.dropped;
+        all.full + all.early + all.forced + all.overrun + all.no_room + all.down + all.refused
+    };
+    format!(
+        "{} packets/s in, {} out ({}); {} ACKs/s redundant, {} marked/s, {} dropped/s; {} wait, {} \
+         at most",
+        text::count(per_s(|s| s.read).round()),
+        text::count(per_s(|s| s.sent.packets).round()),
+        rate((per_s(|s| s.sent.bytes) * 8.0) as u64),
+        text::count(per_s(|s| s.filtered.packets).round()),
+        text::count(per_s(|s| s.marked).round()),
+        text::count(per_s(dropped).round()),
+        now.waiting.packets,
+        text::micros(now.waiting.max_wait_us as f64),
+    )
+}
+
+fn rate(bps: u64) -> String {
+    let bps = bps as f64;
+    match bps {
+        _ if bps >= 1e9 => format!("{:.3} Gbit/s", bps / 1e9),
+        _ if bps >= 1e6 => format!("{:.3} Mbit/s", bps / 1e6),
+        _ => format!("{:.1} kbit/s", bps / 1e3),
+    }
+}
+
+fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
+    let gateways = match &args.interface {
+        Some(interface) => vec![control::status(interface)?],
+        None => control::list()?
+            .iter()
+            .map(|interface| control::status(interface))
+            // One may have ended since it was listed.
+            .filter(|stats| !matches!(stats, Err(Error::NotThere(_))))
+            .collect::<Result<_, _>>()?,
+    };
+    if format == Format::Json {
+        return text::print_json(&json!({ "gateways": gateways }));
+    }
+    if gateways.is_empty() {
+        return text::print("No interface of this network namespace has a gateway.\n");
+    }
+    text::print(&gateways.iter().map(in_full).collect::<String>())
+}
+
+fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
+    let stats = control::down(&args.interface)?;
+    if format == Format::Json {
+        return text::print_json(&stats);
+    }
+    text::print(&in_full(&stats))
+}
+
+fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
+    let mut mistakes = Vec::new();
+    for file in files {
+        match Config::load(file) {
+            Ok(config) if format == Format::Text => text::print(&format!(
+                "{}: {}, {} at {}\n",
+                file.display(),
+                config.interface,
+                describe(&config.queue),
+                rate(config.rate_bps)
+            ))?,
+            Ok(_) => {}
+            Err(error) => mistakes.push(error),
+        }
+    }
+    if format == Format::Json {
+        let list: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        text::print_json(&json!({ "files": files.len(), "mistakes": list }))?;
+    }
+    match mistakes.len() {
+        0 => Ok(()),
+        1 => Err(mistakes.remove(0).into()),
+        _ => {
+            let all: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            Err(BadInput::new(all.join("\n\n")).into())
+        }
+    }
+}
+
+fn in_full(stats: &Stats) -> String {
+    let n = |count: u64| count.to_string();
+    let (dropped, passed, waiting) = (&stats.dropped, &stats.passed, &stats.waiting);
+    let mut rows = vec![
+        vec!["read".to_owned(), n(stats.read)],
+        vec!["sent".to_owned(), n(stats.sent.packets)],
+        vec!["redundant ACKs".to_owned(), n(stats.filtered.packets)],
+        vec!["marked".to_owned(), n(stats.marked)],
+    ];
+    let details = [
+        ("dropped: queue full", dropped.full),
+        ("dropped: RED, early", dropped.early),
+        ("dropped: RED, forced", dropped.forced),
+        ("dropped: not read in time", dropped.overrun),
+        ("dropped: interface had no room", dropped.no_room),
+        ("dropped: interface down", dropped.down),
+        ("dropped: interface refused", dropped.refused),
+        ("passed: not IP", passed.other),
+        ("passed: neighbour discovery", passed.neighbour),
+        ("passed: no sign of life", passed.unattended),
+    ];
+    for (what, count) in details.into_iter().filter(|(_, count)| *count > 0) {
+        rows.push(vec![what.to_owned(), n(count)]);
+    }
+    for (reason, count) in &stats.reasons {
+        rows.push(vec![format!("ACKs: {reason}"), n(*count)]);
+    }
+    rows.push(vec!["waiting".to_owned(), n(waiting.packets)]);
+    rows.push(vec!["at most".to_owned(), n(waiting.max_packets)]);
+    format!(
+        "{} ({} at {}; process {}, {}, {})\n{}longest wait {}; {:.1} s up, {:.3} CPU s\n",
+        stats.interface,
+        stats.discipline,
+        rate(stats.rate_bps),
+        stats.pid,
+        stats.door,
+        crate::status::name(&stats.attach),
+        text::columns(&rows, &[false, true]),
+        text::micros(waiting.max_wait_us as f64),
+        stats.uptime_s,
+        stats.cpu_s,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
+
+    fn parsed(arguments: &[&str]) -> anyhow::Result<Config> {
+        let line = ["ackwise", "gateway", "up"].iter().chain(arguments);
+        let cli = Cli::try_parse_from(line)?;
+        match cli.command {
+            crate::cli::Command::Gateway(GatewayCommand::Up(args)) => config(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arguments_are_a_configuration() {
+        let config = parsed(&[
+            "wan0",
+            "--rate",
+            "1 Mbit/s",
+            "--header",
+            "18",
+            "--ecn",
+            "--ack-filter",
+            "cake",
+            "--acks-first=4",
+        ])
+        .unwrap();
+        assert_eq!((config.rate_bps, config.header), (1_000_000, 18));
+        let text = "drop";
+        assert!(!describe(&config.queue).contains(text));
+        assert_eq!(
+            describe(&config.queue),
+            "RED with ECN, 100 packets, ACK filter cake, up to 4 ACKs first"
+        );
+        let plain = parsed(&[
+            "ppp0",
+            "--rate",
+            "8 kbit/s",
+            "--limit",
+            "9 kB",
+            "--acks-first",
+        ]);
+        assert_eq!(
+            describe(&plain.unwrap().queue),
+            "drop-tail, 9000 B, ACKs first"
+        );
+    }
+
+    #[test]
+    fn mistakes_in_arguments_are_shown_in_place() {
+        let error = parsed(&["wan0", "--rate", "1 MBit/s"]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("(arguments):2:8: "), "{text}");
+        let error = parsed(&["wan\"0", "--rate", "1 Mbit/s", "--ack-filter", "rfc3448"]);
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
+    }
+
+    #[test]
+    fn a_line_a_second() {
+        let before = Stats::default();
+        let mut now = Stats::default();
+        now.read = 3000;
+        now.sent.packets = 1000;
+        now.sent.bytes = 125_000;
+        now.filtered.packets = 2000;
+        now.dropped.full = 4;
+        now.waiting.packets = 7;
+        now.waiting.max_wait_us = 12_000;
+        assert_eq!(
+            live(&before, &now, Duration::from_secs(2)),
+            "1.50k packets/s in, 500 out (500.0 kbit/s); 1.00k ACKs/s redundant, 0 marked/s, 2 \
+             dropped/s; 7 wait, 12.0 ms at most"
+        );
+    }
+}
