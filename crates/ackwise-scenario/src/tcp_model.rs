@@ -169,6 +169,7 @@ pub struct TcpModel {
     pub pacing: Option<Pacing>,
     pub max_burst: Option<u32>,
     pub push_bursts: Option<bool>,
+    pub defer_chunks: Option<bool>,
     pub ack_ecn: Option<bool>,
     // Acknowledgments.
     pub ack_every: Option<u32>,
@@ -232,7 +233,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 42] = [
+const KEYS: [&str; 43] = [
     "stack",
     "segment",
     "header",
@@ -265,6 +266,7 @@ const KEYS: [&str; 42] = [
     "pacing",
     "max_burst",
     "push_bursts",
+    "defer_chunks",
     "ack_ecn",
     "ack_every",
     "ack_bytes",
@@ -324,6 +326,7 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         pacing: s.choice("pacing", &PACINGS),
         max_burst: s.whole("max_burst", 0, 100_000),
         push_bursts: s.flag("push_bursts"),
+        defer_chunks: s.flag("defer_chunks"),
         ack_ecn: s.flag("ack_ecn"),
         ack_every: s.whole("ack_every", 1, 1_000),
         ack_bytes: s.flag("ack_bytes"),

@@ -149,6 +149,7 @@ fn reordering_is_given_a_quarter_of_the_round_trip() {
 fn the_window_shrinks_in_proportion() {
     let model = TcpModel {
         initial_window: Some(20),
+        defer_chunks: Some(false),
         ..TcpModel::default()
     };
     let forward = Pipe::new(50 * MS).judge(lose(1448, &[0]));

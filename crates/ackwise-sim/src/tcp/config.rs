@@ -68,6 +68,7 @@ pub struct SenderConfig {
     /// Segments that may leave for one event; 0 for any number.
     pub max_burst: u32,
     pub push_bursts: bool,
+    pub defer_chunks: bool,
 }
 
 /// What a receiver does. Windows are bytes, times nanoseconds.
@@ -273,6 +274,7 @@ impl Defaults<'_> {
             pacing: m.pacing.unwrap_or(Pacing::Off),
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
+            defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
         }
     }
 

@@ -20,6 +20,8 @@ use super::rack::Rack;
 use super::sender::Sender;
 use crate::packet::{Block, Packet};
 
+const MS: Nanos = 1_000_000;
+
 /// Where recovery stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum State {
@@ -520,12 +522,36 @@ impl Sender {
             }
         }
         if let Some(len) = self.next_new() {
+            if self.config.defer_chunks && !repairing && self.waits(s, now) {
+                return None;
+            }
             return Some(self.send_new(s, len, now));
         }
         if s.state == State::Recovery && self.config.recovery == Recovery::Sack {
             return self.last_resort(s, now);
         }
         None
+    }
+
+    /// Linux, `tcp_tso_should_defer()`: what is left of the window is less than a
+    /// chunk, and the next ACK, which will allow more, is expected soon.
+    fn waits(&mut self, s: &Selective, now: Nanos) -> bool {
+        let Some(first) = s.board.first() else {
+            return false;
+        };
+        if !self.starts_chunk() || now - self.last_sent > MS {
+            return false;
+        }
+        let srtt = self.srtt().unwrap_or(0);
+        let expected = first.sent + srtt;
+        if expected > now + (srtt / 2).min(MS) {
+            return false;
+        }
+        let mss = self.mss();
+        let window = self.window.cwnd.min(self.config.window_limit);
+        let left = window - (u64::from(s.board.in_flight()) * mss).min(window);
+        let chunk = u64::from(self.chunk_segments()) * mss;
+        left < chunk && left < window / 3 && self.unsent() > mss
     }
 
     /// RFC 6675 §4, NextSeg() rules 3 and 4.

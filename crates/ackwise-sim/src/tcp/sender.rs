@@ -18,6 +18,8 @@ use crate::packet::{Flags, FlowId, Packet, Sack, Way};
 
 /// No timer.
 pub(super) const NEVER: Nanos = Nanos::MAX;
+/// Linux: no chunk is longer.
+const CHUNK_BYTES: u64 = 65_536;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -81,8 +83,10 @@ pub struct Sender {
     pace_at: Nanos,
     /// What may still leave for this event.
     burst: u32,
-    /// Segments that left for this event.
-    sent_now: u32,
+    /// New segments of the chunk that is being sent, and its most: see
+    /// [`Sender::ends_chunk`].
+    chunk: u32,
+    chunk_most: u32,
     pub(super) last_sent: Nanos,
     /// The newest TSval of the receiver.
     tsrecent: u64,
@@ -123,7 +127,8 @@ impl Sender {
             timer_at: NEVER,
             pace_at: 0,
             burst: 0,
-            sent_now: 0,
+            chunk: 0,
+            chunk_most: 0,
             last_sent: 0,
             tsrecent: 0,
             owe_cwr: false,
@@ -312,7 +317,7 @@ impl Sender {
     }
 
     fn renew_burst(&mut self) {
-        self.sent_now = 0;
+        self.chunk = 0;
         self.burst = match self.config.max_burst {
             0 => u32::MAX,
             n => n,
@@ -511,7 +516,7 @@ impl Sender {
         (len > 0 && len <= offered).then_some(len)
     }
 
-    /// Whether one more new segment may leave now.
+    /// Whether one more new segment may leave behind the one that leaves now.
     fn has_room(&self) -> bool {
         let Some(len) = self.next_new() else {
             return false;
@@ -524,6 +529,35 @@ impl Sender {
             None => (self.nxt - self.una, self.classic_allowance()),
         };
         used + len <= window.min(self.config.window_limit)
+    }
+
+    /// Whether the next new segment is the first of a chunk.
+    pub(super) fn starts_chunk(&self) -> bool {
+        self.chunk == 0
+    }
+
+    /// The segments of a chunk, at most.
+    pub(super) fn chunk_segments(&self) -> u32 {
+        let segments = (self.pacing_rate() >> 10).min(CHUNK_BYTES) / self.mss();
+        (segments as u32).max(2)
+    }
+
+    /// Linux hands new segments down in chunks of a millisecond at its pacing rate,
+    /// two segments at least (`tcp_tso_autosize()`), and pushes the last of a chunk
+    /// that has several (`__tcp_transmit_skb()`). True for that one.
+    fn ends_chunk(&mut self, again: bool) -> bool {
+        if again {
+            self.chunk = 0;
+            return false;
+        }
+        if self.chunk == 0 {
+            self.chunk_most = self.chunk_segments();
+        }
+        self.chunk += 1;
+        if self.chunk < self.chunk_most && self.has_room() {
+            return false;
+        }
+        std::mem::take(&mut self.chunk) > 1
     }
 
     fn segment(&mut self, seq: u64, len: u64, now: Nanos) -> Packet {
@@ -555,13 +589,9 @@ impl Sender {
             self.max = end;
             self.classic.timed.get_or_insert((end, now));
         }
-        // The application waits for room, and what it has written is pushed (Linux).
-        if end == self.supplied
-            || !again && self.config.push_bursts && self.sent_now > 0 && !self.has_room()
-        {
+        if end == self.supplied || self.config.push_bursts && self.ends_chunk(again) {
             flags |= Flags::PSH;
         }
-        self.sent_now += 1;
         self.stats.data_segments += 1;
         self.stats.data_bytes += len;
         self.last_sent = now;
