@@ -79,6 +79,7 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
     let down = |address| transfer(&home.server, &home.host, address);
     up("10.9.2.2:5001");
     up("[fd09:2::2]:5001");
+    assert_eq!(home.router.leftovers().1, 1, "the test sees no programs");
     let before = gateway.stats().unwrap();
     // Cut to the size of the wire: uploads are aggregated packets on their way here.
     assert!(before.taken.packets < before.read, "{before:#?}");
@@ -128,7 +129,9 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     let stats = gateway.stop().unwrap();
     let arrived: u64 = receiving.join().unwrap();
     account(&stats);
-    assert_eq!(stats.sent.packets, arrived);
+    // The router itself reports its multicast groups now and then.
+    let others = stats.sent.packets - arrived;
+    assert!(others <= 8, "{others}: {stats:#?}");
     assert!(stats.dropped.full > 100, "{stats:#?}");
     assert!(stats.waiting.max_packets <= 20, "{stats:#?}");
     // 1000-byte IP packets; at the end the rest goes at once.
@@ -171,6 +174,7 @@ fn on_clsact_as_well() {
     let gateway = home.gateway_by("40 Mbit/s", "\"100 packets\"", Attach::Clsact);
     transfer(&home.host, &home.server, "10.9.2.2:5001");
     assert_eq!(gateway.stats().unwrap().attach, Attach::Clsact);
+    assert_eq!(home.router.leftovers().1, 1, "the test sees no programs");
     let stats = gateway.stop().unwrap();
     assert!(stats.sent.packets as usize > BYTES / 1448);
     gone(&home);

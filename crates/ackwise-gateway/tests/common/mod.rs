@@ -68,7 +68,7 @@ impl Netns {
         other.run(|| up(there, n, 2));
     }
 
-    /// The devices that are there, and the programs at interfaces.
+    /// The gateway's devices that are there, and the programs at interfaces.
     pub fn leftovers(&self) -> (Vec<String>, usize) {
         self.run(|| {
             let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
@@ -77,10 +77,19 @@ impl Netns {
                 .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
                 .filter(|name| name.starts_with("awgate"))
                 .collect();
-            let shown = command("bpftool", "net show");
-            (devices, shown.matches("ackwise").count())
+            let filters = command("bpftool", "net show").matches("ackwise").count();
+            (devices, filters + tcx_links())
         })
     }
+}
+
+/// Not every bpftool knows tcx. Such a link lives as long as a descriptor of it.
+fn tcx_links() -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+    descriptors
+        .filter_map(|fd| std::fs::read_to_string(fd.path()).ok())
+        .filter(|info| info.contains("link_type:\ttcx"))
+        .count()
 }
 
 fn up(name: &str, n: u8, host: u8) {

@@ -1,0 +1,172 @@
+//! `ackwise gateway` on a veth between two namespaces.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{Net, outcome, root, until};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn up(net: &Net, more: &[&str]) -> Child {
+    let child = Command::new("ip")
+        .args(["netns", "exec", &net.receiver])
+        .arg(env!("CARGO_BIN_EXE_ackwise"))
+        .args(["--format", "json", "gateway", "up"])
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the gateway", PATIENCE, || {
+        let (code, _, _) = net.run(&["gateway", "status", &net.iface]);
+        (code == 0).then_some(())
+    });
+    child
+}
+
+fn stats(net: &Net) -> Value {
+    let (code, out, err) = net.run(&["--format", "json", "gateway", "status", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["gateways"].as_array().unwrap().len(), 1, "{out}");
+    shown["gateways"][0].clone()
+}
+
+fn doors(net: &Net) -> bool {
+    let shown = common::must(&format!("ip -n {} link show", net.receiver));
+    shown.contains("awgate")
+}
+
+#[test]
+fn it_tells_and_ends_on_sigterm_and_on_down() {
+    root();
+    let net = Net::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = format!(
+        "interface = \"{}\"\nrate = \"20 Mbit/s\"\n\
+         queue = {{ limit = \"50 packets\", ack_filter = \"rfc3449\" }}\n",
+        net.iface
+    );
+    std::fs::write(file.path(), text).unwrap();
+    let child = up(&net, &["--config", file.path().to_str().unwrap()]);
+    assert!(net.download(1) > 100_000);
+    let shown = stats(&net);
+    assert_eq!(shown["rate_bps"], 20_000_000);
+    assert_eq!(shown["pid"], child.id());
+    assert!(shown["read"].as_u64().unwrap() > 50, "{shown}");
+    assert!(shown["reasons"].as_object().unwrap().len() > 1, "{shown}");
+    let (code, out, err) = net.run(&["gateway", "status"]);
+    assert_eq!(code, 0, "{err}");
+    for word in [net.iface.as_str(), "ACK filter rfc3449", "20.000 Mbit/s"] {
+        assert!(out.contains(word), "no {word} in {out}");
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+    let said = String::from_utf8(out.stdout).unwrap();
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["event"], &last["why"]),
+        (&"down".into(), &"SIGTERM".into())
+    );
+    assert!(!doors(&net) && net.programs() == 0);
+
+    let child = up(&net, &[&net.iface, "--rate", "1 Mbit/s"]);
+    let (code, _, err) = net.run(&["gateway", "up", &net.iface, "--rate", "1 Mbit/s"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains(&child.id().to_string()), "{err}");
+    let (code, _, err) = net.run(&["gateway", "down", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+    let (code, _, err) = net.run(&["gateway", "down", &net.iface]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("ackwise gateway status"), "{err}");
+    assert!(!doors(&net) && net.programs() == 0);
+}
+
+/// A socket in each namespace, connected from the receiver's to the sender's.
+fn datagrams(net: &Net) -> (UdpSocket, UdpSocket) {
+    let open = |namespace: &str, address: &str| {
+        let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+        let address = address.to_owned();
+        let opened = std::thread::spawn(move || {
+            setns(&namespace, CloneFlags::CLONE_NEWNET).unwrap();
+            UdpSocket::bind(address).unwrap()
+        });
+        opened.join().unwrap()
+    };
+    let to = open(&net.sender, "10.9.0.1:7000");
+    let from = open(&net.receiver, "10.9.0.2:0");
+    from.connect("10.9.0.1:7000").unwrap();
+    (from, to)
+}
+
+/// Killed while packets pass: what waited is gone, nothing else of it is there, and
+/// what comes later passes.
+#[test]
+fn killed_it_leaves_nothing_and_packets_pass() {
+    root();
+    let net = Net::new();
+    let mut child = up(&net, &[&net.iface, "--rate", "100 Mbit/s"]);
+    let (from, to) = datagrams(&net);
+    to.set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    let receiving = std::thread::spawn(move || {
+        let mut arrived = 0;
+        while to.recv(&mut [0; 8]).is_ok() {
+            arrived += 1;
+        }
+        arrived
+    });
+    let mut number = 0_u32;
+    let mut send = |from: &UdpSocket| {
+        number += 1;
+        from.send(&number.to_be_bytes()).unwrap();
+        std::thread::sleep(Duration::from_micros(200));
+    };
+    (0..500).for_each(|_| send(&from));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
+    (0..2500).for_each(|_| send(&from));
+    child.wait().unwrap();
+    let arrived: u32 = receiving.join().unwrap();
+    println!("{arrived} of 3000 datagrams arrived, 5000 a second, over kill -9");
+    // The device and the hook go one after the other: a tenth of a second at most.
+    assert!(arrived >= 2500, "{arrived} of 3000");
+    assert!(!doors(&net) && net.programs() == 0);
+    let (code, out, err) = net.run(&["gateway", "status"]);
+    assert_eq!(
+        (code, out.contains("No interface")),
+        (0, true),
+        "{out}{err}"
+    );
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_column() {
+    let directory = tempfile::tempdir().unwrap();
+    let bad = directory.path().join("bad.toml");
+    let text = "interface = \"wan0\"\nrate = 5\nqueue = { limit = \"50 packets\", \
+                discipline = \"cake\", ack_fliter = \"rfc3449\" }\nburst = 1\n";
+    std::fs::write(&bad, text).unwrap();
+    let (code, out, err) = outcome(&["gateway", "check", bad.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    for mistake in [
+        "bad.toml:2:8: 'rate' is a rate and needs a unit",
+        "bad.toml:3:46: this discipline is the kernel's own",
+        "bad.toml:3:54: unknown key 'ack_fliter'",
+        "bad.toml:4:1: unknown key 'burst' in a gateway",
+    ] {
+        assert!(err.contains(mistake), "no {mistake} in\n{err}");
+    }
+    let (code, _, err) = outcome(&["gateway", "up", "--config", bad.to_str().unwrap()]);
+    assert_eq!(code, 2, "{err}");
+    let (code, _, err) = outcome(&["gateway", "up", "nosuch0", "--rate", "1 Mbit/s"]);
+    assert_eq!(code, 2, "{err}");
+}
