@@ -214,6 +214,11 @@ fn owner(name: &str) -> Option<(u32, u64)> {
     Some((pid, started))
 }
 
+/// Whether a name of [`Naming`] was given by a process that is no more.
+pub(crate) fn is_left_over(name: &str) -> bool {
+    owner(name).is_some_and(|(pid, started)| start_time(pid) != Some(started))
+}
+
 /// Removes namespaces of processes that are no more (killed, crashed); returns
 /// their names. Those of living processes stay.
 ///
@@ -222,8 +227,7 @@ fn owner(name: &str) -> Option<(u32, u64)> {
 pub fn remove_leftovers() -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
     for name in ours() {
-        let alive = owner(&name).is_some_and(|(pid, started)| start_time(pid) == Some(started));
-        if !alive {
+        if is_left_over(&name) {
             command::run("ip", &["netns", "del", &name])?;
             removed.push(name);
         }
@@ -242,6 +246,9 @@ mod tests {
         assert_eq!(pid, std::process::id());
         assert_eq!(Some(started), start_time(pid));
         assert_ne!(Naming::fresh().of("a"), Naming::fresh().of("a"));
+        assert!(!is_left_over(&name));
+        assert!(is_left_over(&format!("ackwise-{pid}-{}-0-a", started + 1)));
+        assert!(!is_left_over("of-somebody-else"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One run, from nothing to a record.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,6 +111,9 @@ pub(super) fn run_one(
     let incidents = Incidents::new(scenario, options, &topology, start_ns);
     let interval_ns = nanos(scenario.record.interval).max(1);
     let sampling_done = AtomicBool::new(false);
+    if clock == Clock::Virtual {
+        draw_a_line(start_ns);
+    }
     let (outcomes, seen, incident_errors) = thread::scope(|scope| {
         // If the observer panics, the threads below must end all the same.
         let release = Release {
@@ -190,6 +194,21 @@ fn start_of(clock: Clock, now: u64) -> u64 {
     match clock {
         Clock::Real => now + LEAD_NS,
         Clock::Virtual => (now + LEAD_NS).next_multiple_of(VIRTUAL_START_NS),
+    }
+}
+
+/// What follows depends on nothing that came before: at a fixed moment, the
+/// kernel's random numbers start from the run's seed again. How many were drawn
+/// until now is up to the host's libc and iproute2.
+fn draw_a_line(start_ns: u64) {
+    let left = start_ns.saturating_sub(LEAD_NS / 2 + now_ns());
+    thread::sleep(Duration::from_nanos(left));
+    // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. A kernel without the
+    // patch repeats itself on the same host all the same.
+    const RNDCLEARPOOL: libc::c_ulong = 0x5206;
+    if let Ok(random) = fs::File::open("/dev/urandom") {
+        // SAFETY: the request takes no argument.
+        unsafe { libc::ioctl(random.as_raw_fd(), RNDCLEARPOOL) };
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::personality::{self, Persona};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
@@ -19,9 +20,12 @@ use super::guest::ARGUMENT;
 use super::job::{ANSWER, Answer, CAPTURES, INIT, JOB, Job, PROGRESS};
 use super::kernel::Kernel;
 use crate::error::LabError;
+use crate::netns::{self, Naming};
 
 /// The guest's memory; what it does not touch takes no room on the host.
 const MEMORY_MIB: u64 = 512;
+/// Files in memory, on most systems.
+const SHARED: &str = "/dev/shm";
 /// How often the host looks at a machine.
 const LOOK: Duration = Duration::from_millis(10);
 /// A machine that makes no progress for so long will not make any. Nothing
@@ -39,6 +43,7 @@ pub(super) struct Machine {
     directory: TempDir,
     child: Child,
     ended: bool,
+    _lock: Flock<File>,
 }
 
 /// How a machine ended.
@@ -54,6 +59,7 @@ impl Machine {
     pub fn boot(kernel: &Kernel, init: &Path, job: &Job, seed: u64) -> Result<Self, LabError> {
         let directory = directory()?;
         let at = directory.path();
+        let lock = lock(at).map_err(LabError::os("cannot lock a machine's directory"))?;
         let text = serde_json::to_vec(job).map_err(|error| LabError::Os {
             what: "cannot write the job".to_owned(),
             source: error.into(),
@@ -97,6 +103,7 @@ impl Machine {
             directory,
             child,
             ended: false,
+            _lock: lock,
         })
     }
 
@@ -206,10 +213,34 @@ fn arguments(seed: u64) -> Vec<String> {
     .into()
 }
 
+/// Removes the directories of processes that were killed. Their machines went
+/// with them.
+pub(super) fn remove_leftovers() {
+    for parent in [PathBuf::from(SHARED), std::env::temp_dir()] {
+        for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if !name.to_str().is_some_and(netns::is_left_over) {
+                continue;
+            }
+            // A process of another container is not seen, but its lock is.
+            if lock(&entry.path()).is_ok() {
+                // Another process may be removing it just now.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+    }
+}
+
+/// Held as long as a directory is in use.
+fn lock(directory: &Path) -> io::Result<Flock<File>> {
+    Flock::lock(File::open(directory)?, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| errno.into())
+}
+
 /// A directory for a run: in memory if there is room, since the guest's memory
 /// is a file beside it.
 fn directory() -> Result<TempDir, LabError> {
-    let shared = PathBuf::from("/dev/shm");
+    let shared = PathBuf::from(SHARED);
     let room = statvfs(&shared).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
     let parent = if room > (MEMORY_MIB << 20) {
         shared
@@ -217,7 +248,7 @@ fn directory() -> Result<TempDir, LabError> {
         std::env::temp_dir()
     };
     tempfile::Builder::new()
-        .prefix("ackwise-")
+        .prefix(&Naming::fresh().of("machine-"))
         .tempdir_in(&parent)
         .map_err(LabError::os(format!(
             "cannot make a directory in {}",

@@ -69,6 +69,7 @@ pub fn run(
 ) -> Result<Report, LabError> {
     live::check_placements(scenario)?;
     let kernel = Kernel::find(options.kernel.as_deref())?;
+    machine::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
