@@ -1,0 +1,391 @@
+//! The side that takes bundles apart.
+
+use std::collections::VecDeque;
+
+use crate::ack::Ack;
+use crate::aligned::{self, Input};
+use crate::bundle::{Check, Feedback, Head, KEPT, MAX_ACKS, RAW, Variant};
+use crate::delta::{Delta, State};
+use crate::encoder::{FULL, distance};
+use crate::entropy::Models;
+use crate::range::{Coder, Reader};
+
+/// Packets, one after the other in one buffer.
+#[derive(Debug, Default)]
+pub struct Packets {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Packets {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Forgets all, but keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The packets.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.ends.len()).map(|i| self.get(i))
+    }
+
+    fn get(&self, i: usize) -> &[u8] {
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[i]]
+    }
+
+    /// Ends a packet that was appended to the bytes.
+    fn end(&mut self, check: &mut Check) {
+        self.ends.push(self.bytes.len());
+        check.add(Check::of(self.get(self.ends.len() - 1)));
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+}
+
+/// Why a bundle was not taken apart. None of its packets was restored, and nothing was
+/// learnt from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// It is no bundle.
+    #[error("it is no bundle: a length or a field is wrong")]
+    Malformed,
+    /// It refers to one that is not there.
+    #[error("it refers to a bundle that did not arrive, or was forgotten")]
+    Reference,
+    /// Its packets came out wrong.
+    #[error("its packets are not those that were sent: the two ends disagree on a flow")]
+    Check,
+    /// It has come before.
+    #[error("it has come before")]
+    Duplicate,
+}
+
+/// A bundle that was taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// For this side's encoder.
+    pub feedback: Option<Feedback>,
+    /// Packets that were restored.
+    pub packets: usize,
+}
+
+/// Restores packets.
+#[derive(Debug)]
+pub struct Decoder {
+    max_flows: u16,
+    /// Of each flow the versions after the newest bundles that it was in.
+    flows: Vec<VecDeque<(u64, State)>>,
+    models: VecDeque<(u64, Box<Models>)>,
+    spare: Vec<Box<Models>>,
+    received: Received,
+    /// Of the bundle at hand.
+    staged: Vec<(u16, State)>,
+}
+
+/// The newest numbers that came.
+#[derive(Debug, Clone, Copy, Default)]
+struct Received {
+    highest: Option<u64>,
+    /// Bit i: `highest` − 1 − i.
+    before: u64,
+}
+
+impl Received {
+    fn has(&self, number: u64) -> bool {
+        match self.highest {
+            Some(highest) if number < highest => {
+                let back = highest - number - 1;
+                // What is too old to tell has no feedback to wait for.
+                back >= 64 || self.before >> back & 1 == 1
+            }
+            Some(highest) => number == highest,
+            None => false,
+        }
+    }
+
+    fn add(&mut self, number: u64) {
+        let Some(highest) = self.highest else {
+            self.highest = Some(number);
+            return;
+        };
+        if number > highest {
+            let ahead = number - highest;
+            let shifted = |bits: u64, by: u64| if by < 64 { bits << by } else { 0 };
+            self.before = shifted(self.before, ahead) | shifted(1, ahead - 1);
+            self.highest = Some(number);
+        } else if let Some(back @ 0..64) = (highest - number).checked_sub(1) {
+            self.before |= 1 << back;
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, DecodeError>;
+
+impl Decoder {
+    /// For so many flows at a time, at least 1: as many as the other side's encoder.
+    pub fn new(max_flows: u16) -> Decoder {
+        Decoder {
+            max_flows: max_flows.max(1),
+            flows: Vec::new(),
+            models: VecDeque::new(),
+            spare: Vec::new(),
+            received: Received::default(),
+            staged: Vec::new(),
+        }
+    }
+
+    /// What the other side's encoder is to be told.
+    pub fn feedback(&self) -> Option<Feedback> {
+        self.received.highest.map(|highest| Feedback {
+            highest: highest as u32,
+            before: self.received.before as u32,
+        })
+    }
+
+    /// Appends the packets of a bundle. The bundle must be authentic.
+    ///
+    /// # Errors
+    /// It is not taken apart; then nothing is appended.
+    pub fn decode(&mut self, number: u64, bundle: &[u8], out: &mut Packets) -> Result<Decoded> {
+        let mut input = Input(bundle);
+        let head = Head::read(&mut input).ok_or(DecodeError::Malformed)?;
+        let before = out.len();
+        if head.body {
+            if self.received.has(number) {
+                return Err(DecodeError::Duplicate);
+            }
+            self.staged.clear();
+            let models = self.read_body(number, &head, input, out);
+            let models = models.inspect_err(|_| out.truncate(before))?;
+            self.commit(number, models);
+        }
+        Ok(Decoded {
+            feedback: head.feedback,
+            packets: out.len() - before,
+        })
+    }
+
+    fn read_body(
+        &mut self,
+        number: u64,
+        head: &Head,
+        mut input: Input,
+        out: &mut Packets,
+    ) -> Result<Option<Box<Models>>> {
+        let check = input.be16().ok_or(DecodeError::Malformed)?;
+        let base = number
+            .checked_sub(head.reference.unwrap_or(0))
+            .ok_or(DecodeError::Malformed)?;
+        let mut made = Restored {
+            out,
+            check: Check::default(),
+            left: MAX_ACKS,
+        };
+        let mut models = None;
+        match head.variant {
+            Variant::Aligned => self.read_aligned(base, input, &mut made)?,
+            Variant::Entropy => {
+                let mut learning = self.spare.pop().unwrap_or_else(|| Box::new(Models::NEW));
+                if head.reference.is_some() {
+                    let at = self.models.binary_search_by_key(&base, |m| m.0);
+                    let at = at.map_err(|_| DecodeError::Reference)?;
+                    learning.clone_from(&self.models[at].1);
+                } else {
+                    *learning = Models::NEW;
+                }
+                self.read_entropy(base, input.0, &mut learning, &mut made)?;
+                models = Some(learning);
+            }
+        }
+        if made.check.value() != check {
+            return Err(DecodeError::Check);
+        }
+        Ok(models)
+    }
+
+    fn version(&self, flow: u16, number: Option<u64>) -> Result<State> {
+        let versions = self.flows.get(usize::from(flow)).zip(number);
+        versions
+            .and_then(|(versions, number)| {
+                let at = versions.binary_search_by_key(&number, |v| v.0).ok()?;
+                Some(versions[at].1)
+            })
+            .ok_or(DecodeError::Reference)
+    }
+
+    fn read_aligned(&mut self, base: u64, mut input: Input, made: &mut Restored) -> Result<()> {
+        while !input.0.is_empty() {
+            let flow = input.varint().ok_or(DecodeError::Malformed)?;
+            let flow = self.flow_number(flow)?;
+            let head = input.byte().ok_or(DecodeError::Malformed)?;
+            let mut run = usize::from(head & 0x0f) + 1;
+            let mut state = if head & FULL != 0 {
+                let len = input.varint().and_then(|len| usize::try_from(len).ok());
+                let packet = len.and_then(|len| input.take(len));
+                let packet = packet.ok_or(DecodeError::Malformed)?;
+                run -= 1;
+                match made.whole(flow, packet)? {
+                    Some(state) => state,
+                    None => continue,
+                }
+            } else {
+                match head >> 4 & 7 {
+                    distance::HERE => match self.staged.pop_if(|staged| staged.0 == flow) {
+                        Some((_, state)) => state,
+                        None => return Err(DecodeError::Malformed),
+                    },
+                    distance::FOLLOWS => {
+                        let far = input.varint().ok_or(DecodeError::Malformed)?;
+                        self.version(flow, base.checked_sub(far))?
+                    }
+                    near => self.version(flow, base.checked_sub(near.into()))?,
+                }
+            };
+            for _ in 0..run {
+                let delta = aligned::read(&mut input, &state).ok_or(DecodeError::Malformed)?;
+                made.step(&mut state, &delta)?;
+            }
+            self.staged.push((flow, state));
+        }
+        Ok(())
+    }
+
+    fn read_entropy(
+        &mut self,
+        base: u64,
+        bytes: &[u8],
+        models: &mut Models,
+        made: &mut Restored,
+    ) -> Result<()> {
+        let mut coder = Reader::new(bytes);
+        let mut last = 0_u16;
+        while coder.bit(&mut models.another_flow, false) {
+            let gap = models.flow.code(&mut coder, 0);
+            if gap == 0 {
+                let len = coder.bits(16, 0);
+                let packet = read_bytes(&mut coder, len)?;
+                made.whole(RAW, &packet)?;
+                continue;
+            }
+            let flow = self.flow_number(u64::from(last) + u64::from(gap))?;
+            last = flow;
+            let mut run = 0;
+            let mut state = if coder.bit(&mut models.full, false) {
+                let len = coder.bits(8, 0);
+                let packet = read_bytes(&mut coder, len)?;
+                run = 1;
+                made.whole(flow, &packet)?.ok_or(DecodeError::Malformed)?
+            } else {
+                let far = models.distance.code(&mut coder, 0);
+                self.version(flow, base.checked_sub(far.into()))?
+            };
+            while run == 0 || coder.bit(&mut models.another_ack[run.min(15)], false) {
+                let mut delta = Delta::NONE;
+                models
+                    .code(&mut coder, &state, run == 0, &mut delta)
+                    .filter(|()| !coder.exhausted())
+                    .ok_or(DecodeError::Malformed)?;
+                made.step(&mut state, &delta)?;
+                run += 1;
+            }
+            self.staged.push((flow, state));
+        }
+        Ok(())
+    }
+
+    fn flow_number(&self, number: u64) -> Result<u16> {
+        match u16::try_from(number) {
+            Ok(number) if number <= self.max_flows => Ok(number),
+            _ => Err(DecodeError::Malformed),
+        }
+    }
+
+    /// All is well: what was staged holds from now on.
+    fn commit(&mut self, number: u64, models: Option<Box<Models>>) {
+        for (flow, state) in self.staged.drain(..) {
+            let flow = usize::from(flow);
+            if self.flows.len() <= flow {
+                self.flows.resize_with(flow + 1, VecDeque::new);
+            }
+            insert(&mut self.flows[flow], number, state);
+        }
+        if let Some(models) = models {
+            self.spare.extend(insert(&mut self.models, number, models));
+        }
+        self.received.add(number);
+    }
+}
+
+/// Keeps the newest, in the order of their numbers; returns what had to go.
+fn insert<T>(versions: &mut VecDeque<(u64, T)>, number: u64, value: T) -> Option<T> {
+    let at = versions.partition_point(|version| version.0 < number);
+    versions.insert(at, (number, value));
+    if versions.len() <= KEPT {
+        return None;
+    }
+    versions.pop_front().map(|oldest| oldest.1)
+}
+
+fn read_bytes(coder: &mut Reader, len: u32) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for _ in 0..len {
+        if coder.exhausted() {
+            return Err(DecodeError::Malformed);
+        }
+        bytes.push(coder.bits(8, 0) as u8);
+    }
+    Ok(bytes)
+}
+
+/// Packets of the bundle at hand.
+struct Restored<'a> {
+    out: &'a mut Packets,
+    check: Check,
+    left: usize,
+}
+
+impl Restored<'_> {
+    fn count(&mut self) -> Result<()> {
+        self.left = self.left.checked_sub(1).ok_or(DecodeError::Malformed)?;
+        Ok(())
+    }
+
+    /// A packet that stands there whole; the state of its flow, if it has one.
+    fn whole(&mut self, flow: u16, packet: &[u8]) -> Result<Option<State>> {
+        self.count()?;
+        let state = match flow {
+            RAW => None,
+            _ => Ack::parse(packet).and_then(State::new),
+        };
+        if flow != RAW && state.is_none() {
+            return Err(DecodeError::Malformed);
+        }
+        self.out.bytes.extend(packet);
+        self.out.end(&mut self.check);
+        Ok(state)
+    }
+
+    fn step(&mut self, state: &mut State, delta: &Delta) -> Result<()> {
+        self.count()?;
+        let (ack, holds) = delta.apply(state).ok_or(DecodeError::Malformed)?;
+        ack.write(&mut self.out.bytes)
+            .ok_or(DecodeError::Malformed)?;
+        self.out.end(&mut self.check);
+        state.advance(&ack, holds);
+        Ok(())
+    }
+}

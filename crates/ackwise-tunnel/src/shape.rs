@@ -1,0 +1,301 @@
+//! The options of a TCP header, their values apart from their arrangement.
+
+use crate::ack::Values;
+
+/// No operation.
+const NOP: u8 = 1;
+/// End of the list; what follows is padding.
+const END: u8 = 0;
+/// SACK blocks (RFC 2018).
+const SACK: u8 = 5;
+/// Timestamps (RFC 7323).
+const TS: u8 = 8;
+/// Accurate ECN, both orders of the counters (RFC 9768 §3.2.3).
+const ACCECN: [u8; 2] = [172, 174];
+
+/// Most bytes of options in a TCP header.
+pub(crate) const MAX_OPTIONS: usize = 40;
+
+/// The arrangement of a header's options: which, in which order, with which
+/// padding. The values of the first timestamps, SACK and AccECN options are left
+/// out; of an option that is not understood all bytes are kept.
+///
+/// It is a list of tokens: `01` a NOP; `08` timestamps; `05` SACK blocks; `ac n` and
+/// `ae n` AccECN of length n; `00` and all bytes after it, verbatim; anything else an
+/// option verbatim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    len: u8,
+    tokens: [u8; MAX_OPTIONS],
+}
+
+const fn known(tokens: &[u8]) -> Shape {
+    let mut shape = Shape {
+        len: tokens.len() as u8,
+        tokens: [0; MAX_OPTIONS],
+    };
+    let mut i = 0;
+    while i < tokens.len() {
+        shape.tokens[i] = tokens[i];
+        i += 1;
+    }
+    shape
+}
+
+/// Arrangements that have a number: none; and as Linux and the BSDs write
+/// timestamps, timestamps with SACK, and SACK.
+pub(crate) const KNOWN: [Shape; 4] = [
+    known(&[]),
+    known(&[NOP, NOP, TS]),
+    known(&[NOP, NOP, TS, NOP, NOP, SACK]),
+    known(&[NOP, NOP, SACK]),
+];
+
+/// What a shape holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Holds {
+    pub ts: bool,
+    pub sack: bool,
+    /// Counters in the AccECN option.
+    pub ecn: u8,
+}
+
+impl Shape {
+    /// The shape of these tokens, if there are not too many.
+    pub fn from_tokens(tokens: &[u8]) -> Option<Shape> {
+        (tokens.len() <= MAX_OPTIONS).then(|| known(tokens))
+    }
+
+    pub fn tokens(&self) -> &[u8] {
+        &self.tokens[..usize::from(self.len)]
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let at = usize::from(self.len);
+        self.tokens
+            .get_mut(at..at + bytes.len())?
+            .copy_from_slice(bytes);
+        self.len += bytes.len() as u8;
+        Some(())
+    }
+
+    /// Reads the options of a header. `None` where a length is wrong: such a packet is
+    /// carried whole.
+    pub fn read(mut options: &[u8], values: &mut Values) -> Option<Shape> {
+        // What nearly every ACK has.
+        if let [NOP, NOP, TS, 10, ts @ ..] = options
+            && ts.len() == 8
+        {
+            read_ts(ts, values);
+            return Some(KNOWN[1]);
+        }
+        let mut shape = KNOWN[0];
+        let mut seen = Holds::default();
+        while let [kind, rest @ ..] = options {
+            match *kind {
+                END => {
+                    shape.push(options)?;
+                    break;
+                }
+                NOP => {
+                    shape.push(&[NOP])?;
+                    options = rest;
+                    continue;
+                }
+                _ => {}
+            }
+            let len = usize::from(*rest.first()?);
+            let option = options.get(..len)?;
+            let body = option.get(2..)?;
+            options = &options[len..];
+            match *kind {
+                TS if !seen.ts => {
+                    (len == 10).then_some(())?;
+                    seen.ts = true;
+                    read_ts(body, values);
+                    shape.push(&[TS])?;
+                }
+                SACK if !seen.sack => {
+                    (matches!(len, 10 | 18 | 26 | 34)).then_some(())?;
+                    seen.sack = true;
+                    values.blocks = (body.len() / 8) as u8;
+                    for (to, from) in values.sack.iter_mut().zip(body.chunks_exact(8)) {
+                        *to = (be32(&from[..4]), be32(&from[4..]));
+                    }
+                    shape.push(&[SACK])?;
+                }
+                kind if ACCECN.contains(&kind) && seen.ecn == 0 => {
+                    (matches!(len, 5 | 8 | 11)).then_some(())?;
+                    seen.ecn = (body.len() / 3) as u8;
+                    for (to, from) in values.ecn.iter_mut().zip(body.chunks_exact(3)) {
+                        *to = be32(&[0, from[0], from[1], from[2]]);
+                    }
+                    shape.push(&[kind, len as u8])?;
+                }
+                _ => shape.push(option)?,
+            }
+        }
+        Some(shape)
+    }
+
+    /// Which values it holds; `None` if it is no list of tokens.
+    pub fn holds(&self) -> Option<Holds> {
+        let mut holds = Holds::default();
+        let mut tokens = self.tokens();
+        while let [kind, rest @ ..] = tokens {
+            tokens = match *kind {
+                END => break,
+                NOP => rest,
+                TS if !holds.ts => {
+                    holds.ts = true;
+                    rest
+                }
+                SACK if !holds.sack => {
+                    holds.sack = true;
+                    rest
+                }
+                kind if ACCECN.contains(&kind) && holds.ecn == 0 => {
+                    let (len, rest) = rest.split_first()?;
+                    matches!(len, 5 | 8 | 11).then_some(())?;
+                    holds.ecn = (len - 2) / 3;
+                    rest
+                }
+                _ => {
+                    let len = usize::from(*rest.first()?);
+                    (len >= 2).then_some(())?;
+                    tokens.get(len..)?
+                }
+            };
+        }
+        Some(holds)
+    }
+
+    /// Writes the options to the end of `out`. `None` if they are no list of tokens, or
+    /// do not fill whole words of the header; `out` may then have grown.
+    pub fn write(&self, values: &Values, out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        let mut seen = Holds::default();
+        let mut tokens = self.tokens();
+        while let [kind, rest @ ..] = tokens {
+            tokens = match *kind {
+                END => {
+                    out.extend(tokens);
+                    break;
+                }
+                NOP => {
+                    out.push(NOP);
+                    rest
+                }
+                TS if !seen.ts => {
+                    seen.ts = true;
+                    out.extend([TS, 10]);
+                    out.extend(values.tsval.to_be_bytes());
+                    out.extend(values.tsecr.to_be_bytes());
+                    rest
+                }
+                SACK if !seen.sack => {
+                    seen.sack = true;
+                    let blocks = values.blocks();
+                    out.extend([SACK, 2 + 8 * blocks.len() as u8]);
+                    for (left, right) in blocks {
+                        out.extend(left.to_be_bytes());
+                        out.extend(right.to_be_bytes());
+                    }
+                    rest
+                }
+                kind if ACCECN.contains(&kind) && seen.ecn == 0 => {
+                    let (len, rest) = rest.split_first()?;
+                    seen.ecn = len.checked_sub(2)? / 3;
+                    out.extend([kind, *len]);
+                    for counter in values.ecn.get(..usize::from(seen.ecn))? {
+                        out.extend(&counter.to_be_bytes()[1..]);
+                    }
+                    rest
+                }
+                _ => {
+                    let len = usize::from(*rest.first()?);
+                    (len >= 2).then_some(())?;
+                    out.extend(tokens.get(..len)?);
+                    &tokens[len..]
+                }
+            };
+        }
+        let len = out.len() - start;
+        (len <= MAX_OPTIONS && len.is_multiple_of(4)).then_some(())
+    }
+}
+
+fn read_ts(body: &[u8], values: &mut Values) {
+    values.tsval = be32(&body[..4]);
+    values.tsecr = be32(&body[4..]);
+}
+
+fn be32(bytes: &[u8]) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(bytes);
+    u32::from_be_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(options: &[u8]) -> (Shape, Values) {
+        let mut values = Values::default();
+        let shape = Shape::read(options, &mut values).expect("well-formed");
+        let mut out = Vec::new();
+        shape.write(&values, &mut out).expect("writable");
+        assert_eq!(out, options);
+        (shape, values)
+    }
+
+    #[test]
+    fn what_linux_writes_has_a_number() {
+        assert_eq!(again(&[]).0, KNOWN[0]);
+        let ts = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
+        let (shape, values) = again(&ts);
+        assert_eq!((shape, values.tsval, values.tsecr), (KNOWN[1], 7, 9));
+        let mut both = ts.to_vec();
+        both.extend([1, 1, 5, 10, 0, 0, 1, 0, 0, 0, 2, 0]);
+        let (shape, values) = again(&both);
+        assert_eq!((shape, values.blocks()), (KNOWN[2], &[(256, 512)][..]));
+    }
+
+    #[test]
+    fn unknown_options_and_padding_are_kept_as_they_are() {
+        // An experimental option, a second timestamps option, an end with odd padding.
+        let options = [
+            254, 4, 0xde, 0xad, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 8, 10, 3, 3, 3, 3, 4, 4, 4, 4, 0,
+            0xff, 1, 8,
+        ];
+        let (shape, values) = again(&options);
+        assert_eq!((values.tsval, values.tsecr), (1, 2));
+        let holds = Holds {
+            ts: true,
+            ..Holds::default()
+        };
+        assert_eq!(shape.holds(), Some(holds));
+    }
+
+    #[test]
+    fn counters_of_accurate_ecn_are_values() {
+        let (shape, values) = again(&[1, 172, 11, 0, 0, 1, 0, 2, 0, 3, 0, 0]);
+        assert_eq!(values.ecn, [1, 0x200, 0x3_0000]);
+        assert_eq!(shape.tokens(), [1, 172, 11]);
+        assert_eq!(shape.holds().map(|h| h.ecn), Some(3));
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        for options in [
+            &[8, 9, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1][..],
+            &[5, 9, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1],
+            &[254, 1, 0, 0],
+            &[254, 5, 0, 0],
+            &[254],
+            &[172, 6, 0, 0, 0, 0, 0, 1],
+        ] {
+            assert_eq!(Shape::read(options, &mut Values::default()), None);
+        }
+    }
+}
