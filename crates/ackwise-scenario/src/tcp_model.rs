@@ -72,6 +72,8 @@ pub enum Growth {
     PerSegment,
     /// Acknowledged bytes, a limited number of segments an ACK in slow start (RFC 3465).
     Abc,
+    /// Each acknowledged segment as if it had an ACK of its own (ns-2's Asym).
+    Singly,
 }
 
 /// How slow start ends before a loss.
@@ -92,8 +94,10 @@ pub enum Pacing {
     Off,
     /// At 2 windows a round trip in slow start and 1.2 after, as Linux under `fq`.
     Linux,
-    /// `max_burst` at once, the next after their share of the round trip (ns-2's Asym).
+    /// `max_burst` at once, the next after their share of the round trip.
     Burst,
+    /// `max_burst` at once, the next with the first ACK after their share (ns-2's Asym).
+    BurstByAcks,
 }
 
 /// When a withheld ACK leaves at the latest.
@@ -143,6 +147,8 @@ pub struct TcpModel {
     pub abc_limit: Option<u32>,
     pub initial_window: Option<u32>,
     pub initial_ssthresh: Option<QueueLimit>,
+    pub lost_syns: Option<u32>,
+    pub lost_syn_halves: Option<bool>,
     pub window_limit: Option<QueueLimit>,
     pub validate_window: Option<bool>,
     pub idle_restart: Option<IdleRestart>,
@@ -152,10 +158,12 @@ pub struct TcpModel {
     // Loss.
     pub recovery: Option<Recovery>,
     pub dupthresh: Option<u32>,
+    pub idle_duplicates: Option<bool>,
     pub limited_transmit: Option<bool>,
     pub avoid_repeat: Option<bool>,
     pub partial_ack: Option<PartialAck>,
     pub recovery_exit: Option<Exit>,
+    pub recovery_burst: Option<u32>,
     pub prr: Option<bool>,
     pub tlp: Option<bool>,
     pub undo: Option<bool>,
@@ -165,6 +173,7 @@ pub struct TcpModel {
     pub min_rto: Option<Duration>,
     pub max_rto: Option<Duration>,
     pub tick: Option<Duration>,
+    pub forget_rtt_after: Option<u32>,
     // When packets leave.
     pub pacing: Option<Pacing>,
     pub max_burst: Option<u32>,
@@ -205,20 +214,22 @@ const EXITS: [(&str, Exit); 3] = [
     ("grow", Exit::Grow),
 ];
 const HALVES: [(&str, Halve); 2] = [("flight", Halve::Flight), ("window", Halve::Window)];
-const GROWTHS: [(&str, Growth); 3] = [
+const GROWTHS: [(&str, Growth); 4] = [
     ("per-ack", Growth::PerAck),
     ("per-segment", Growth::PerSegment),
     ("abc", Growth::Abc),
+    ("singly", Growth::Singly),
 ];
 const HYSTARTS: [(&str, HyStart); 3] = [
     ("off", HyStart::Off),
     ("linux", HyStart::Linux),
     ("plus-plus", HyStart::PlusPlus),
 ];
-const PACINGS: [(&str, Pacing); 3] = [
+const PACINGS: [(&str, Pacing); 4] = [
     ("off", Pacing::Off),
     ("linux", Pacing::Linux),
     ("burst", Pacing::Burst),
+    ("burst-by-acks", Pacing::BurstByAcks),
 ];
 const ACK_TIMERS: [(&str, AckTimer); 3] = [
     ("first-segment", AckTimer::FirstSegment),
@@ -233,7 +244,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 43] = [
+const KEYS: [&str; 48] = [
     "stack",
     "segment",
     "header",
@@ -243,6 +254,8 @@ const KEYS: [&str; 43] = [
     "abc_limit",
     "initial_window",
     "initial_ssthresh",
+    "lost_syns",
+    "lost_syn_halves",
     "window_limit",
     "validate_window",
     "idle_restart",
@@ -251,10 +264,12 @@ const KEYS: [&str; 43] = [
     "fast_convergence",
     "recovery",
     "dupthresh",
+    "idle_duplicates",
     "limited_transmit",
     "avoid_repeat",
     "partial_ack",
     "recovery_exit",
+    "recovery_burst",
     "prr",
     "tlp",
     "undo",
@@ -263,6 +278,7 @@ const KEYS: [&str; 43] = [
     "min_rto",
     "max_rto",
     "tick",
+    "forget_rtt_after",
     "pacing",
     "max_burst",
     "push_bursts",
@@ -303,6 +319,8 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         abc_limit: s.whole("abc_limit", 1, 1_000),
         initial_window: s.whole("initial_window", 1, 100_000),
         initial_ssthresh: s.queue("initial_ssthresh"),
+        lost_syns: s.whole("lost_syns", 1, 100),
+        lost_syn_halves: s.flag("lost_syn_halves"),
         window_limit: s.queue("window_limit"),
         validate_window: s.flag("validate_window"),
         idle_restart: s.choice("idle_restart", &IDLE_RESTARTS),
@@ -311,10 +329,12 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         fast_convergence: s.flag("fast_convergence"),
         recovery: s.choice("recovery", &RECOVERIES),
         dupthresh: s.whole("dupthresh", 1, 300),
+        idle_duplicates: s.flag("idle_duplicates"),
         limited_transmit: s.flag("limited_transmit"),
         avoid_repeat: s.flag("avoid_repeat"),
         partial_ack: s.choice("partial_ack", &PARTIAL_ACKS),
         recovery_exit: s.choice("recovery_exit", &EXITS),
+        recovery_burst: s.whole("recovery_burst", 0, 100_000),
         prr: s.flag("prr"),
         tlp: s.flag("tlp"),
         undo: s.flag("undo"),
@@ -323,6 +343,7 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         min_rto: time("min_rto", MS, 60 * second),
         max_rto: time("max_rto", second, 3_600 * second),
         tick: time("tick", Duration::from_nanos(1), second),
+        forget_rtt_after: s.whole("forget_rtt_after", 0, 16),
         pacing: s.choice("pacing", &PACINGS),
         max_burst: s.whole("max_burst", 0, 100_000),
         push_bursts: s.flag("push_bursts"),
@@ -352,10 +373,17 @@ fn check(s: &Section<'_>, model: &TcpModel) {
             format!("'min_rto' ({min:?}) is above 'max_rto' ({max:?})"),
         );
     }
-    if model.pacing == Some(Pacing::Burst) && model.max_burst.unwrap_or(0) == 0 {
+    let bursts = match model.pacing {
+        Some(Pacing::Burst) => Some("burst"),
+        Some(Pacing::BurstByAcks) => Some("burst-by-acks"),
+        _ => None,
+    };
+    if let Some(name) = bursts.filter(|_| model.max_burst.unwrap_or(0) == 0) {
         s.error(
             &s.span_of("pacing"),
-            "pacing = \"burst\" needs 'max_burst', the segments that leave at once; add e.g. max_burst = 4",
+            format!(
+                "pacing = \"{name}\" needs 'max_burst', the segments that leave at once; add e.g. max_burst = 4"
+            ),
         );
     }
     for key in ["prr", "tlp", "undo"] {

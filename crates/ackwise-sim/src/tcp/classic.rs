@@ -9,7 +9,7 @@
 //! and BSD do.
 
 use ackwise_net::Nanos;
-use ackwise_scenario::tcp_model::{Exit, Halve, PartialAck, Recovery};
+use ackwise_scenario::tcp_model::{Exit, Halve, Pacing, PartialAck, Recovery};
 
 use super::sender::Sender;
 use crate::packet::Packet;
@@ -18,6 +18,8 @@ use crate::packet::Packet;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Classic {
     pub dupacks: u32,
+    /// Segments that Limited Transmit adds to the window.
+    lent: u32,
     /// All that was sent when the last reduction was made.
     pub recover: u64,
     /// In fast recovery.
@@ -30,6 +32,15 @@ pub(crate) struct Classic {
     pub resend: bool,
     /// The segment that is timed: its end, and when it left. Without timestamps.
     pub timed: Option<(u64, Nanos)>,
+    /// 8 × SRTT to the nanosecond, for pacing by bursts; 0 before the first sample.
+    pub srtt8: Nanos,
+}
+
+impl Classic {
+    /// Duplicates are counted, too few to tell of a loss.
+    pub fn is_first(&self, dupthresh: u32) -> bool {
+        self.dupacks > 0 && self.dupacks < dupthresh
+    }
 }
 
 impl Sender {
@@ -39,6 +50,7 @@ impl Sender {
         if acked == 0 {
             if self.is_duplicate(p) {
                 self.classic_duplicate(now);
+                self.limit_burst();
             }
             return;
         }
@@ -49,10 +61,13 @@ impl Sender {
         self.classic_sample(p, now);
         if partial {
             self.classic_partial(acked, now);
+            self.limit_burst();
             return;
         }
+        self.classic_time(p, now);
         let ended = std::mem::take(&mut self.classic.recovering);
         self.classic.dupacks = 0;
+        self.classic.lent = 0;
         self.classic.inflation = 0;
         self.rearm(now);
         if ended {
@@ -82,6 +97,40 @@ impl Sender {
         if let Some(sent) = sent.filter(|sent| *sent <= now) {
             self.sample(sent, now);
             self.note_delay(now - sent, now);
+        }
+    }
+
+    /// What paces bursts is not for the timer: each ACK counts, on a clock without ticks.
+    pub(super) fn classic_time(&mut self, p: &Packet, now: Nanos) {
+        let bursts = matches!(self.config.pacing, Pacing::Burst | Pacing::BurstByAcks);
+        if bursts && !self.is_synthetic(p) && p.tsecr <= now {
+            let rtt = now - p.tsecr;
+            let srtt8 = &mut self.classic.srtt8;
+            *srtt8 = match *srtt8 {
+                0 => rtt * 8,
+                srtt8 => srtt8 - srtt8 / 8 + rtt,
+            };
+        }
+    }
+
+    /// 8 × the round trip that a burst takes its share of.
+    pub(super) fn burst_rtt8(&self) -> Nanos {
+        match self.classic.srtt8 {
+            0 => self.srtt().unwrap_or(0) * 8,
+            srtt8 => srtt8,
+        }
+    }
+
+    /// ns-2's NewReno: while it counts duplicates, the first two let one segment out each,
+    /// whatever the window, and later ACKs no more than two.
+    fn limit_burst(&mut self) {
+        let most = self.config.recovery_burst;
+        if most > 0 {
+            self.burst = if self.classic.is_first(self.config.dupthresh) {
+                u32::from(self.config.limited_transmit)
+            } else {
+                most
+            };
         }
     }
 
@@ -122,6 +171,7 @@ impl Sender {
         let mss = self.mss();
         let c = &mut self.classic;
         c.dupacks = c.dupacks.saturating_add(1);
+        c.lent = c.dupacks;
         if c.dupacks > self.config.dupthresh && c.recovering {
             c.inflation += mss;
         }
@@ -168,6 +218,12 @@ impl Sender {
         self.nxt = self.una;
         self.classic = Classic {
             recover: self.max,
+            srtt8: self.classic.srtt8,
+            // ns-2's Tahoe goes on counting: no second Limited Transmit.
+            dupacks: match self.config.recovery {
+                Recovery::Tahoe => self.classic.dupacks,
+                _ => 0,
+            },
             ..Classic::default()
         };
     }
@@ -179,7 +235,7 @@ impl Sender {
         if c.recovering {
             window += c.inflation;
         } else if self.config.limited_transmit && c.dupacks < self.config.dupthresh {
-            window += u64::from(c.dupacks) * self.mss();
+            window += u64::from(c.lent) * self.mss();
         }
         window
     }

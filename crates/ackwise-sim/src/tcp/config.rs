@@ -48,6 +48,10 @@ pub struct SenderConfig {
     pub abc_limit: u32,
     pub initial_window: u64,
     pub initial_ssthresh: u64,
+    /// After so many lost SYNs the window starts at one segment.
+    pub lost_syns: u32,
+    /// And the threshold at two.
+    pub lost_syn_halves: bool,
     pub window_limit: u64,
     pub validate_window: bool,
     pub idle_restart: IdleRestart,
@@ -56,10 +60,13 @@ pub struct SenderConfig {
     pub fast_convergence: bool,
     pub recovery: Recovery,
     pub dupthresh: u32,
+    pub idle_duplicates: bool,
     pub limited_transmit: bool,
     pub avoid_repeat: bool,
     pub partial_ack: PartialAck,
     pub recovery_exit: Exit,
+    /// Segments that may leave for one ACK while duplicates are counted; 0 for any number.
+    pub recovery_burst: u32,
     pub prr: bool,
     pub tlp: bool,
     pub undo: bool,
@@ -174,6 +181,7 @@ pub fn configure(
         cubic: cc == "cubic",
         timestamps,
         header,
+        options,
         mss: mss(model, mtu, header)?,
     };
     Ok((d.sender(), d.receiver()))
@@ -188,6 +196,8 @@ struct Defaults<'a> {
     cubic: bool,
     timestamps: bool,
     header: u32,
+    /// Of which timestamps.
+    options: u32,
     mss: u32,
 }
 
@@ -239,6 +249,8 @@ impl Defaults<'_> {
                 Some(limit) => self.bytes(limit),
                 None => self.of(UNLIMITED, UNLIMITED, window_limit),
             },
+            lost_syns: m.lost_syns.unwrap_or(self.of(2, 1, 1)),
+            lost_syn_halves: m.lost_syn_halves.unwrap_or(self.of(false, false, true)),
             window_limit,
             validate_window: m.validate_window.unwrap_or(self.of(true, true, false)),
             idle_restart: m.idle_restart.unwrap_or(self.of(
@@ -257,6 +269,7 @@ impl Defaults<'_> {
             fast_convergence: m.fast_convergence.unwrap_or(true),
             recovery: self.recovery,
             dupthresh: m.dupthresh.unwrap_or(3),
+            idle_duplicates: m.idle_duplicates.unwrap_or(self.of(false, false, true)),
             limited_transmit: m.limited_transmit.unwrap_or(true),
             avoid_repeat: m.avoid_repeat.unwrap_or(true),
             partial_ack: m.partial_ack.unwrap_or(PartialAck::Impatient),
@@ -267,6 +280,12 @@ impl Defaults<'_> {
                     (Stack::Rfc, Recovery::NewReno) => Exit::Flight,
                     _ => Exit::Ssthresh,
                 }),
+            recovery_burst: m
+                .recovery_burst
+                .unwrap_or(match (self.stack, self.recovery) {
+                    (Stack::Ns2, Recovery::NewReno) => 2,
+                    _ => 0,
+                }),
             prr: m.prr.unwrap_or(self.of(true, false, false)),
             tlp: m.tlp.unwrap_or(self.recovery == Recovery::Rack),
             undo: m.undo.unwrap_or(self.of(true, false, false)),
@@ -275,6 +294,14 @@ impl Defaults<'_> {
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
+        }
+    }
+
+    /// ns-2's sinks send 40 bytes, timestamps or not.
+    fn ack_header(&self) -> u32 {
+        match self.stack {
+            Stack::Ns2 => self.header - self.options,
+            _ => self.header,
         }
     }
 
@@ -291,6 +318,7 @@ impl Defaults<'_> {
             min: nanos(m.min_rto, self.of(200 * MS, SECOND, 200 * MS)).min(max),
             max,
             tick: nanos(m.tick, self.of(1, MS, 10 * MS)).max(1),
+            forget_after: m.forget_rtt_after.unwrap_or(self.of(0, 0, 4)),
         }
     }
 
@@ -305,7 +333,7 @@ impl Defaults<'_> {
         let most = if tune_window { LAST_LIMIT } else { UNLIMITED };
         ReceiverConfig {
             mss: self.mss,
-            header: m.ack_size.unwrap_or(self.header),
+            header: m.ack_size.unwrap_or(self.ack_header()),
             sack_adds: m.ack_size.is_none() && self.stack != Stack::Ns2,
             sack: matches!(self.recovery, Recovery::Sack | Recovery::Rack),
             timestamps: self.timestamps,

@@ -103,15 +103,13 @@ impl Sender {
 
     /// Sets threshold and window. `extra` of what is out was sent beyond the window.
     pub(super) fn halve(&mut self, extra: u64) {
-        let window = self.window.cwnd.min(self.config.window_limit);
         self.window.ssthresh = self.threshold((self.nxt - self.una).saturating_sub(extra));
-        let half = self.config.halve == Halve::Window && self.config.avoidance == Avoidance::Reno;
-        // ns-2 keeps the half segment that the threshold loses.
-        self.window.set(if half {
-            (window / 2).max(self.mss())
+        if self.config.halve == Halve::Window && self.config.avoidance == Avoidance::Reno {
+            // ns-2 keeps the half segment that the threshold loses.
+            self.window.halve(&self.config);
         } else {
-            self.window.ssthresh
-        });
+            self.window.set(self.window.ssthresh);
+        }
     }
 
     /// After a timeout.

@@ -9,20 +9,18 @@ use super::config::SenderConfig;
 pub(crate) struct Window {
     pub cwnd: u64,
     pub ssthresh: u64,
-    /// Below a byte, in 1/65536: growth by a segment per window adds up exactly.
-    frac: u64,
+    /// Below a byte: growth by a segment per window adds up.
+    frac: f64,
     /// Bytes (ABC) or segments (per segment) that count towards the next step.
     counted: u64,
 }
-
-const FRACTION: u32 = 16;
 
 impl Window {
     pub fn new(c: &SenderConfig) -> Window {
         Window {
             cwnd: c.initial_window,
             ssthresh: c.initial_ssthresh,
-            frac: 0,
+            frac: 0.0,
             counted: 0,
         }
     }
@@ -34,8 +32,20 @@ impl Window {
     /// Sets the window; what counted towards its growth is forgotten.
     pub fn set(&mut self, cwnd: u64) {
         self.cwnd = cwnd;
-        self.frac = 0;
+        self.frac = 0.0;
         self.counted = 0;
+    }
+
+    /// Half of it, to the fraction, but a segment at least.
+    pub fn halve(&mut self, c: &SenderConfig) {
+        let least = u64::from(c.mss);
+        if self.cwnd > c.window_limit {
+            self.set((c.window_limit / 2).max(least));
+            return;
+        }
+        let half = (self.cwnd as f64 + self.frac) / 2.0;
+        self.set((half as u64).max(least));
+        self.frac = (half - self.cwnd as f64).max(0.0);
     }
 
     /// Reno's growth for an ACK of `acked` new bytes (RFC 5681 §3.1). `slow_restart`:
@@ -50,6 +60,15 @@ impl Window {
                 let left = self.slow_start(acked.div_ceil(mss) * mss) / mss;
                 if left > 0 {
                     self.count_segments(left, mss);
+                }
+            }
+            Growth::Singly => {
+                for _ in 0..acked.div_ceil(mss) {
+                    if self.in_slow_start() {
+                        self.cwnd += mss;
+                    } else {
+                        self.creep(mss);
+                    }
                 }
             }
             Growth::Abc if self.in_slow_start() => {
@@ -84,11 +103,9 @@ impl Window {
 
     /// A share of a segment, as `cwnd += 1/cwnd` in segments.
     fn creep(&mut self, mss: u64) {
-        // mss < 2^16, so the product fits.
-        let step = ((mss * mss) << FRACTION) / self.cwnd.max(1);
-        let sum = self.frac + step;
-        self.cwnd += sum >> FRACTION;
-        self.frac = sum & ((1 << FRACTION) - 1);
+        let sum = self.frac + (mss * mss) as f64 / (self.cwnd as f64 + self.frac);
+        self.cwnd += sum as u64;
+        self.frac = sum - (sum as u64) as f64;
     }
 
     /// A segment for each window of segments acknowledged.
@@ -146,6 +163,26 @@ mod tests {
         // 4 + 1/4 + 1/4.25 + 1/4.4853 + 1/4.7083 = 4.9206: fractions add up.
         let sizes: Vec<u64> = (0..4).map(|_| after(&mut w, &c, 1000)).collect();
         assert_eq!(sizes, [4250, 4485, 4708, 4920]);
+    }
+
+    #[test]
+    fn singly_is_as_many_acks() {
+        let (c, mut w) = window(Growth::Singly, 1, 2000, 4000);
+        // Two to the threshold, then 1/4, 1/4.25, 1/4.4853, 1/4.7083.
+        assert_eq!(after(&mut w, &c, 6000), 4920);
+    }
+
+    /// ns-2's windows are real numbers.
+    #[test]
+    fn halves_keep_their_fraction() {
+        let (c, mut w) = window(Growth::PerAck, 1, 4000, 4000);
+        assert_eq!(after(&mut w, &c, 1), 4250);
+        assert_eq!(after(&mut w, &c, 1), 4485);
+        w.ssthresh = 2000;
+        w.halve(&c);
+        // 4.485294/2 = 2.242647; + 1/2.242647.
+        assert_eq!(w.cwnd, 2242);
+        assert_eq!(after(&mut w, &c, 1), 2688);
     }
 
     #[test]

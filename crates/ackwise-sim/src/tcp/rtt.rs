@@ -16,6 +16,8 @@ pub struct RtoConfig {
     pub max: Nanos,
     /// Granularity of the clock that samples are read from; at least 1.
     pub tick: Nanos,
+    /// After so many timeouts in a row the next sample counts as the first; 0 never.
+    pub forget_after: u32,
 }
 
 /// Smoothed RTT, its variation, and the back-off.
@@ -30,6 +32,8 @@ pub(crate) struct Rtt {
     mdev_max4: u64,
     round_end: u64,
     backoff: u8,
+    /// The next sample counts as the first (RFC 6298 §5.7).
+    forgotten: bool,
 }
 
 impl Rtt {
@@ -41,11 +45,15 @@ impl Rtt {
             mdev_max4: 0,
             round_end: 0,
             backoff: 0,
+            forgotten: false,
         }
     }
 
     /// A sample from a segment sent at `sent`. `una` and `nxt` delimit Linux's rounds.
     pub fn sample(&mut self, c: &RtoConfig, sent: Nanos, now: Nanos, una: u64, nxt: u64) {
+        if std::mem::take(&mut self.forgotten) {
+            self.srtt8 = 0;
+        }
         match c.estimator {
             // Ticks of the clock between the two, as a coarse clock counts them.
             Estimator::Rfc => self.sample_rfc((now / c.tick).saturating_sub(sent / c.tick).max(1)),
@@ -141,8 +149,9 @@ impl Rtt {
     }
 
     /// The timer fired.
-    pub fn back_off(&mut self) {
+    pub fn back_off(&mut self, c: &RtoConfig) {
         self.backoff = (self.backoff + 1).min(16);
+        self.forgotten |= c.forget_after > 0 && u32::from(self.backoff) >= c.forget_after;
     }
 
     /// A segment that was sent once is acknowledged: Karn's algorithm is done.
@@ -169,6 +178,7 @@ mod tests {
             min: 200 * MS,
             max: 60_000 * MS,
             tick,
+            forget_after: 0,
         }
     }
 
@@ -183,15 +193,33 @@ mod tests {
         r.sample(&c, 0, 200 * MS, 0, 0);
         assert_eq!(r.srtt(&c), Some(112_500_000));
         assert_eq!(r.rto(&c), 362 * MS);
-        r.back_off();
-        r.back_off();
+        r.back_off(&c);
+        r.back_off(&c);
         assert_eq!(r.rto(&c), 4 * 362 * MS);
         for _ in 0..30 {
-            r.back_off();
+            r.back_off(&c);
         }
         assert_eq!(r.rto(&c), 60_000 * MS);
         r.reset_backoff();
         assert_eq!(r.rto(&c), 362 * MS);
+    }
+
+    /// RFC 6298 §5.7: the timeout stays backed off and as it was, until a sample comes.
+    #[test]
+    fn what_is_too_old_is_forgotten() {
+        let mut c = config(Estimator::Rfc, MS);
+        c.forget_after = 4;
+        for (timeouts, rto) in [(3, 362), (4, 600)] {
+            let mut r = Rtt::new();
+            r.sample(&c, 0, 100 * MS, 0, 0);
+            for _ in 0..timeouts {
+                r.back_off(&c);
+            }
+            assert_eq!(r.rto(&c), (300 * MS) << timeouts);
+            r.reset_backoff();
+            r.sample(&c, 0, 200 * MS, 0, 0);
+            assert_eq!(r.rto(&c), rto * MS, "after {timeouts}");
+        }
     }
 
     /// A clock of 10 ms counts its own ticks: 84 ms are eight or nine.

@@ -81,8 +81,10 @@ pub struct Sender {
     timer_at: Nanos,
     /// Nothing new leaves before.
     pace_at: Nanos,
+    /// Nor before an ACK comes after that.
+    pausing: bool,
     /// What may still leave for this event.
-    burst: u32,
+    pub(super) burst: u32,
     /// New segments of the chunk that is being sent, and its most: see
     /// [`Sender::ends_chunk`].
     chunk: u32,
@@ -126,6 +128,7 @@ impl Sender {
             timer: Timer::Retransmit,
             timer_at: NEVER,
             pace_at: 0,
+            pausing: false,
             burst: 0,
             chunk: 0,
             chunk_most: 0,
@@ -242,6 +245,14 @@ impl Sender {
         // Sent twice without timestamps: which one is answered, nobody knows (Karn).
         if self.rtt.backoff() == 0 {
             self.sample(self.last_sent, now);
+            self.classic_time(p, now);
+        }
+        if u32::from(self.rtt.backoff()) >= self.config.lost_syns {
+            // RFC 5681 §3.1.
+            self.window.set(self.mss());
+            if self.config.lost_syn_halves {
+                self.window.ssthresh = 2 * self.mss();
+            }
         }
         self.rtt.reset_backoff();
         self.timer_at = NEVER;
@@ -258,6 +269,7 @@ impl Sender {
         self.stats.acks += 1;
         self.tsrecent = self.tsrecent.max(p.tsval);
         self.renew_burst();
+        self.pausing &= now < self.pace_at;
         self.owe_ack_ce |= p.flags.contains(Flags::CE);
         let ece = self.config.ecn && p.flags.contains(Flags::ECE);
         if self.selective.is_some() {
@@ -287,7 +299,7 @@ impl Sender {
     pub(super) fn is_duplicate(&self, p: &Packet) -> bool {
         p.payload == 0
             && p.ack == self.una
-            && self.max > self.una
+            && (self.max > self.una || self.config.idle_duplicates)
             && (p.window == self.offered || self.offered == 0)
     }
 
@@ -345,7 +357,9 @@ impl Sender {
     /// After an ACK of new data: the timer starts anew if something is outstanding
     /// (RFC 6298 §5.2 and §5.3).
     pub(super) fn rearm(&mut self, now: Nanos) {
-        if self.max > self.una {
+        // With no ACK to come, the timer ends the pause between two bursts.
+        let waits = self.config.pacing == Pacing::BurstByAcks && self.supplied > self.max;
+        if self.max > self.una || waits {
             self.arm(now);
         } else {
             self.timer_at = NEVER;
@@ -368,19 +382,23 @@ impl Sender {
 
     /// A time that [`Sender::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.renew_burst();
-        if now >= self.pace_at {
+        let paced = self.pace_at > 0 && now >= self.pace_at;
+        if paced && self.config.pacing != Pacing::BurstByAcks {
             self.pace_at = 0;
+            self.renew_burst();
         }
+        // Too early: nothing happens, so nothing may leave either.
         if now < self.timer_at {
             return;
         }
+        self.renew_burst();
+        self.pausing &= now < self.pace_at;
         self.timer_at = NEVER;
         match (self.phase, self.timer) {
             (Phase::Closed | Phase::Done, _) => {}
             (Phase::Opening | Phase::Closing, _) => {
                 self.control_due = true;
-                self.rtt.back_off();
+                self.rtt.back_off(&self.config.rto);
             }
             (Phase::Open, Timer::Retransmit) => self.on_timeout(now),
             (Phase::Open, Timer::Probe) => self.probe_tail(now),
@@ -389,21 +407,32 @@ impl Sender {
     }
 
     fn on_timeout(&mut self, now: Nanos) {
+        if self.max == self.una {
+            // Nothing is lost; ns-2 starts again slowly.
+            self.window.set(self.mss());
+            self.arm(now);
+            return;
+        }
         self.stats.timeouts += 1;
         if self.selective.is_some() {
             self.selective_timeout(now);
         } else {
             self.classic_timeout();
         }
-        self.rtt.back_off();
-        self.pace_at = 0;
+        self.rtt.back_off(&self.config.rto);
+        if self.config.pacing != Pacing::BurstByAcks {
+            self.pace_at = 0;
+        }
         self.arm(now);
     }
 
     /// When to call [`Sender::on_timer`], if nothing happens before.
     pub fn next_timer(&self) -> Option<Nanos> {
         let mut at = self.timer_at;
-        if self.pace_at > 0 && self.phase == Phase::Open {
+        if self.pace_at > 0
+            && self.phase == Phase::Open
+            && self.config.pacing != Pacing::BurstByAcks
+        {
             at = at.min(self.pace_at);
         }
         (at != NEVER).then_some(at)
@@ -488,18 +517,24 @@ impl Sender {
 
     /// Whether pacing and the limit of bursts let a segment out now.
     fn may_leave(&mut self, now: Nanos, window: u64) -> bool {
-        if now < self.pace_at {
+        // Limited Transmit asks nobody.
+        let single = self.config.recovery_burst > 0 && self.classic.is_first(self.config.dupthresh);
+        if (now < self.pace_at || self.pausing) && !single {
             return false;
         }
         if self.burst > 0 {
             self.burst -= 1;
             return true;
         }
-        if self.config.pacing == Pacing::Burst {
+        if matches!(self.config.pacing, Pacing::Burst | Pacing::BurstByAcks) && !single {
             // The next burst leaves after this one's share of the round trip.
             let segments = (window / self.mss()).max(1);
-            let srtt = self.srtt().unwrap_or(0);
-            self.pace_at = now + srtt * u64::from(self.config.max_burst) / segments;
+            let burst = match self.config.recovery_burst {
+                most if most > 0 && self.classic.dupacks > 0 => most,
+                _ => self.config.max_burst,
+            };
+            self.pace_at = now + self.burst_rtt8() * u64::from(burst) / (8 * segments);
+            self.pausing = self.config.pacing == Pacing::BurstByAcks;
         }
         false
     }

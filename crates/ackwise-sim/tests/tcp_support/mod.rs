@@ -152,9 +152,17 @@ impl Net {
 
     /// Everything that wants to leave, leaves.
     pub fn drain(&mut self) {
+        self.drain_sender();
+        self.drain_receiver();
+    }
+
+    fn drain_sender(&mut self) {
         while let Some(p) = self.sender.poll_transmit(self.now) {
             self.launch(p);
         }
+    }
+
+    fn drain_receiver(&mut self) {
         while let Some(p) = self.receiver.poll_transmit(self.now) {
             self.launch(p);
         }
@@ -198,20 +206,29 @@ impl Net {
                 self.flying.clear();
             }
             match p.way {
-                Way::Data => self.receiver.on_packet(&p, next),
+                Way::Data => {
+                    self.receiver.on_packet(&p, next);
+                    self.drain_receiver();
+                }
                 Way::Ack => {
                     self.sender.on_packet(&p, next);
                     if self.keep_log {
                         let (c, s) = (self.sender.cwnd(), self.sender.ssthresh());
                         self.windows.push((next, c, s));
                     }
+                    self.drain_sender();
                 }
             }
-        } else {
-            self.sender.on_timer(next);
-            self.receiver.on_timer(next);
+            return true;
         }
-        self.drain();
+        if timers[0] == Some(next) {
+            self.sender.on_timer(next);
+            self.drain_sender();
+        }
+        if timers[1] == Some(next) {
+            self.receiver.on_timer(next);
+            self.drain_receiver();
+        }
         true
     }
 
