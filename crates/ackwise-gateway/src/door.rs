@@ -171,6 +171,11 @@ impl Inlet {
         ask(socket, libc::SIOCSIFFLAGS, &mut device)
     }
 
+    /// The device alone.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
     /// The next frame, if one is there; `Err` if the device is gone or down.
     pub fn take(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(room) {
