@@ -1,7 +1,7 @@
 //! What a run will take, before it starts: bounds from above, to the factor of
 //! two that a limit needs.
 
-use ackwise_scenario::{App, Flow, QueueLimit, RunSpec, Scenario};
+use ackwise_scenario::{App, Direction, Flow, QueueLimit, RunSpec, Scenario};
 
 use crate::build::{self, nanos};
 use crate::engine::{Connection, Line};
@@ -26,6 +26,25 @@ pub(crate) struct Estimate {
     pub memory: f64,
 }
 
+/// Refuses queues that only a kernel has.
+fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
+    let is = |direction: &Direction| {
+        direction
+            .queue
+            .as_ref()
+            .is_some_and(|queue| queue.aqm.is_some())
+    };
+    let links = &scenario.links;
+    match links.iter().find(|it| is(&it.forward) || is(&it.reverse)) {
+        Some(link) => Err(build::wrong(
+            scenario,
+            &link.name,
+            "has a queue discipline that the simulator has no model of; use `--on virtual`",
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Refuses runs that exceed a limit.
 pub(crate) fn check(
     scenario: &Scenario,
@@ -35,7 +54,9 @@ pub(crate) fn check(
 ) -> Result<(), SimError> {
     let mut largest: Option<(f64, &RunSpec)> = None;
     for spec in runs {
-        let estimate = estimate(&scenario.at(spec)?, spec)?;
+        let scenario = scenario.at(spec)?;
+        of_the_kernel(&scenario)?;
+        let estimate = estimate(&scenario, spec)?;
         if estimate.events > options.max_events as f64 {
             return Err(SimError::TooLarge {
                 run: spec.id.clone(),
@@ -160,4 +181,48 @@ fn samples(scenario: &Scenario) -> f64 {
     let samples = nanos(scenario.duration) / nanos(scenario.record.interval).max(1);
     let flows = scenario.flows.len() as u64 + 1;
     samples as f64 * (flows * SAMPLE_BYTES) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_only_a_kernel_has_is_refused() {
+        let text = r#"
+[scenario]
+name = "cake"
+duration = "1 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "wan"
+between = ["a", "b"]
+both = { rate = "1 Mbit/s", queue = "9 packets" }
+[[flow]]
+name = "f"
+from = "a"
+to = "b"
+app = "bulk"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "cake"
+change = { "link.wan.both.queue" = { limit = "64 KiB", discipline = "cake" } }
+"#;
+        let scenario = Scenario::parse("cake.toml", text).unwrap();
+        let refused = |arm| {
+            let runs: Vec<RunSpec> = scenario
+                .runs()
+                .into_iter()
+                .filter(|it| it.arm == arm)
+                .collect();
+            check(&scenario, &runs, &RunOptions::default(), 1).err()
+        };
+        assert!(refused("baseline").is_none());
+        let error = refused("cake").unwrap().to_string();
+        assert!(error.contains("`--on virtual`"), "{error}");
+    }
 }

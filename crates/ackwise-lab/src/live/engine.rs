@@ -72,6 +72,11 @@ pub(super) fn run_one(
     }
     let topology = Topology::with_seed(scenario, shaper, spec.seed)?;
     let paths = paths(scenario, arm, &topology)?;
+    if clock == Clock::Virtual {
+        // From here on nothing runs that is not of this program: what `ip` and
+        // `tc` took is over, whichever release of them it was.
+        sleep_until(now_ns().next_multiple_of(VIRTUAL_START_NS / 2));
+    }
     stack::set(scenario, &arm.placements, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
@@ -197,12 +202,15 @@ fn start_of(clock: Clock, now: u64) -> u64 {
     }
 }
 
+fn sleep_until(at_ns: u64) {
+    thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())));
+}
+
 /// What follows depends on nothing that came before: at a fixed moment, the
 /// kernel's random numbers start from the run's seed again. How many were drawn
 /// until now is up to the host's libc and iproute2.
 fn draw_a_line(start_ns: u64) {
-    let left = start_ns.saturating_sub(LEAD_NS / 2 + now_ns());
-    thread::sleep(Duration::from_nanos(left));
+    sleep_until(start_ns - LEAD_NS / 2);
     // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. A kernel without the
     // patch repeats itself on the same host all the same.
     const RNDCLEARPOOL: libc::c_ulong = 0x5206;

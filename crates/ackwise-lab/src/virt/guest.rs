@@ -114,6 +114,12 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         .into_iter()
         .find(|run| run.id == job.run)
         .ok_or_else(|| LabError::Scenario(format!("there is no run `{}`", job.run)))?;
+    for _ in 0..job.disturbance {
+        let mut bytes = [0_u8; 16];
+        // SAFETY: the buffer is live and its length is its own.
+        unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+        let _ = clock::now_ns();
+    }
     let options = RunOptions {
         shaper: job.shaper,
         behaviour: job.behaviour.clone(),

@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub shaper: Shaper,
     /// What applications are made to do wrong.
     pub behaviour: Vec<(String, Behaviour)>,
+    /// See `VirtualOptions::disturbance`.
+    pub disturbance: u32,
     /// What happens to the network.
     pub incidents: Vec<Incident>,
 }

@@ -48,6 +48,10 @@ pub struct VirtualOptions {
     /// The guest's first program, which calls [`run_if_guest`] first thing;
     /// this program if `None`.
     pub init: Option<PathBuf>,
+    /// So often the clock is asked and random bytes are drawn before a run is
+    /// prepared: what another release of `ip` or of libc might do. It must not
+    /// show in the record; for tests.
+    pub disturbance: u32,
 }
 
 /// What a worker tells the thread that called [`run`].
@@ -105,6 +109,7 @@ pub fn run(
                         kernel,
                         init,
                         sender: &sender,
+                        disturbance: options.disturbance,
                     };
                     worker.one(index, spec, &cancelled);
                 }
@@ -173,6 +178,7 @@ struct Worker<'a> {
     kernel: &'a Kernel,
     init: &'a Path,
     sender: &'a Sender<News>,
+    disturbance: u32,
 }
 
 impl Worker<'_> {
@@ -197,6 +203,7 @@ impl Worker<'_> {
             shaper: self.options.shaper,
             behaviour: self.options.behaviour.clone(),
             incidents: self.options.incidents.clone(),
+            disturbance: self.disturbance,
         };
         let seed = Rng::stream(spec.seed, STREAM).next_u64();
         let machine = Machine::boot(self.kernel, self.init, &job, seed)?;
@@ -265,6 +272,7 @@ mod tests {
             text: "[scenario]\n".to_owned(),
             run: "baseline/cubic/1".to_owned(),
             shaper: crate::topology::Shaper::Emulator,
+            disturbance: 3,
             behaviour: vec![(
                 "bulk".to_owned(),
                 crate::traffic::Behaviour::ReceiverPause {
