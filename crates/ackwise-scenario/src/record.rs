@@ -518,6 +518,8 @@ pub enum Metric {
     Retransmits,
     /// Retransmitted segments per data segment.
     RetransmitShare,
+    /// `rtt_us.mean`.
+    RttMean,
     /// `rtt_us.p50`.
     RttP50,
     /// `rtt_us.p99`.
@@ -532,7 +534,7 @@ pub enum Metric {
 
 impl Metric {
     /// All, with the names that scenario files use.
-    pub const ALL: [(Metric, &'static str); 14] = [
+    pub const ALL: [(Metric, &'static str); 15] = [
         (Metric::Goodput, "goodput"),
         (Metric::DataSegments, "data-segments"),
         (Metric::Acks, "acks"),
@@ -542,6 +544,7 @@ impl Metric {
         (Metric::UplinkShare, "uplink-share"),
         (Metric::Retransmits, "retransmits"),
         (Metric::RetransmitShare, "retransmit-share"),
+        (Metric::RttMean, "rtt-mean"),
         (Metric::RttP50, "rtt-p50"),
         (Metric::RttP99, "rtt-p99"),
         (Metric::CompletionP50, "completion-p50"),
@@ -579,6 +582,7 @@ impl Metric {
             Metric::UplinkShare => t.uplink_share,
             Metric::Retransmits => Some(t.retransmits as f64),
             Metric::RetransmitShare => ratio(t.retransmits, t.data_segments),
+            Metric::RttMean => t.rtt_us.and_then(|q| q.mean),
             Metric::RttP50 => t.rtt_us.map(|q| q.p50),
             Metric::RttP99 => t.rtt_us.map(|q| q.p99),
             Metric::CompletionP50 => t.completion.as_ref().map(|c| c.time_us.p50),

@@ -297,6 +297,11 @@ pub struct RunArgs {
     #[arg(long = "on", value_enum)]
     pub engine: Engine,
 
+    /// Runs it on this engine too, and judges by the scenario's [[agree]] whether both come to
+    /// the same
+    #[arg(long, value_name = "ENGINE", value_enum)]
+    pub against: Option<Engine>,
+
     /// Only arms whose name matches this glob; may be repeated
     #[arg(long = "arm", value_name = "GLOB")]
     pub arms: Vec<String>,

@@ -2,6 +2,7 @@
 
 mod attach;
 mod cli;
+mod engines;
 mod error;
 mod gateway;
 mod http;

@@ -3,27 +3,21 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ackwise_lab::LabError;
-use ackwise_lab::live::{self, Progress, RunOptions};
-use ackwise_lab::virt::{self, VirtualOptions};
-use ackwise_report::TableOptions;
+use ackwise_lab::live;
+use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario, ScenarioError};
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::cli::{Engine, Format, RenderArgs, ReportArgs, RunArgs};
+use crate::cli::{Format, RenderArgs, ReportArgs, RunArgs};
+use crate::engines;
 use crate::error::BadInput;
 use crate::policies;
 use crate::text;
-
-/// Steps of the bar for each run.
-const STEPS: u64 = 100;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
@@ -41,15 +35,37 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     for file in args.output.iter().chain(&args.render.html) {
         writable(file)?;
     }
+    if args.against.is_some() && scenario.agrees.is_empty() {
+        return Err(BadInput::new(format!(
+            "{}: nothing says how close two engines have to come",
+            args.scenario.display()
+        ))
+        .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
+        .into());
+    }
     let cancel = live::cancel_on_signals()?;
     let only: Vec<String> = runs.into_iter().map(|run| run.id).collect();
-    let wanted = only.len();
-    let report = engine(args, &scenario, &cancel, only)?;
+    let on = |engine| engines::run(engine, args, &scenario, &cancel, &only);
+    let report = on(args.engine)?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
             .with_context(|| format!("writing {}", path.display()))?;
     }
-    show(&report, &args.render, format)?;
+    let other = match args.against {
+        Some(engine) if !cancel.load(Ordering::Relaxed) => Some(on(engine)?),
+        _ => None,
+    };
+    match (&other, format) {
+        (Some(other), Format::Json) => {
+            let agreements = ackwise_report::agreements(&report, other, &scenario);
+            text::print_json(&Both {
+                report: &report,
+                against: other,
+                agreements: &agreements,
+            })?;
+        }
+        _ => show(&report, &args.render, format)?,
+    }
     if format == Format::Text {
         let expected = ackwise_report::expectations(&report, &scenario);
         if !expected.is_empty() {
@@ -59,6 +75,55 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
             ))?;
         }
     }
+    let stopped = cancel.load(Ordering::Relaxed);
+    whole(&report, only.len(), stopped)?;
+    match &other {
+        Some(other) => {
+            whole(other, only.len(), stopped)?;
+            agree(&report, other, &scenario, format)
+        }
+        None => Ok(()),
+    }
+}
+
+/// What two engines found.
+#[derive(Serialize)]
+struct Both<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    against: &'a Report,
+    agreements: &'a [AgreementResult],
+}
+
+/// Says how far two engines are apart; an error if that is too far.
+fn agree(
+    report: &Report,
+    other: &Report,
+    scenario: &Scenario,
+    format: Format,
+) -> anyhow::Result<()> {
+    let results = ackwise_report::agreements(report, other, scenario);
+    if format == Format::Text {
+        let text = ackwise_report::agreements_text(&results);
+        text::print(&format!(
+            "\n{} and {}:\n{text}",
+            report.engine, other.engine
+        ))?;
+    }
+    let differ = results.iter().filter(|result| !result.met).count();
+    if differ > 0 {
+        bail!(
+            "{} and {} differ in {differ} of {} numbers by more than the scenario allows",
+            report.engine,
+            other.engine,
+            results.len()
+        );
+    }
+    Ok(())
+}
+
+/// An error if runs failed, or are missing because a signal came.
+fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
     let failed = report
         .runs
         .iter()
@@ -70,141 +135,13 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
             report.runs.len()
         );
     }
-    if cancel.load(Ordering::Relaxed) {
+    if stopped {
         bail!(
             "stopped by a signal after {} of {wanted} runs",
             report.runs.len()
         );
     }
     Ok(())
-}
-
-/// Runs `only` these runs on the engine that was asked for.
-fn engine(
-    args: &RunArgs,
-    scenario: &Scenario,
-    cancel: &Arc<AtomicBool>,
-    only: Vec<String>,
-) -> anyhow::Result<Report> {
-    let cancel = Arc::clone(cancel);
-    match args.engine {
-        Engine::Live => {
-            let options = RunOptions {
-                cancel,
-                only,
-                ..RunOptions::default()
-            };
-            observed(options.only.len(), |observe| {
-                live::run(scenario, &options, observe)
-            })
-        }
-        Engine::Virtual => {
-            let options = VirtualOptions {
-                run: RunOptions {
-                    cancel,
-                    only,
-                    ..RunOptions::default()
-                },
-                jobs: args.jobs.map(|jobs| jobs.get().into()),
-                kernel: args.kernel.clone(),
-                ..VirtualOptions::default()
-            };
-            observed(options.run.only.len(), |observe| {
-                virt::run(scenario, &options, observe)
-            })
-        }
-        Engine::Sim => {
-            let options = ackwise_sim::RunOptions {
-                cancel,
-                only,
-                jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
-                max_events: args.max_events,
-                max_memory: args.max_memory,
-            };
-            simulated(scenario, &options)
-        }
-    }
-}
-
-fn bar(runs: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
-        .expect("a constant template");
-    ProgressBar::new(runs as u64 * STEPS).with_style(style)
-}
-
-fn share(elapsed: Duration, duration: Duration) -> u64 {
-    let share = elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-3);
-    (share.min(1.0) * STEPS as f64) as u64
-}
-
-/// Simulates it, several runs at a time.
-fn simulated(scenario: &Scenario, options: &ackwise_sim::RunOptions) -> anyhow::Result<Report> {
-    use ackwise_sim::Progress;
-
-    let bar = bar(options.only.len());
-    // Of each run that goes on, how far it is.
-    let mut done = vec![0; options.only.len()];
-    let report = ackwise_sim::run(scenario, options, &mut |progress| {
-        let (index, steps) = match progress {
-            Progress::Started { run, index, .. } => {
-                bar.set_message(run.id.clone());
-                (index, 0)
-            }
-            Progress::Running {
-                index,
-                elapsed,
-                duration,
-            } => (index, share(elapsed, duration)),
-            Progress::Finished { run, index, .. } => {
-                for e in &run.errors {
-                    bar.suspend(|| tracing::warn!("{}: {e}", run.id));
-                }
-                (index, STEPS)
-            }
-            _ => return,
-        };
-        if let Some(slot) = done.get_mut(index) {
-            bar.inc(steps - std::mem::replace(slot, steps));
-        }
-    });
-    bar.finish_and_clear();
-    Ok(report?)
-}
-
-/// Runs it in the lab with a bar for whoever watches; otherwise in silence.
-fn observed(
-    runs: usize,
-    run: impl FnOnce(live::Observer<'_>) -> Result<Report, LabError>,
-) -> anyhow::Result<Report> {
-    let bar = bar(runs);
-    // Of each run that goes on, how far it is.
-    let mut done = vec![0; runs];
-    let report = run(&mut |progress| {
-        let (index, steps) = match progress {
-            Progress::Started { run, index, .. } => {
-                bar.set_message(run.id.clone());
-                bar.tick();
-                (index, 0)
-            }
-            Progress::Running {
-                index,
-                elapsed,
-                duration,
-            } => (index, share(elapsed, duration)),
-            Progress::Finished { run, index, .. } => {
-                for e in &run.errors {
-                    bar.suspend(|| tracing::warn!("{}: {e}", run.id));
-                }
-                (index, STEPS)
-            }
-            _ => return,
-        };
-        if let Some(slot) = done.get_mut(index) {
-            bar.inc(steps - std::mem::replace(slot, steps));
-        }
-    });
-    bar.finish_and_clear();
-    Ok(report?)
 }
 
 /// The scenario with another duration: in its text, since every run reads that again.

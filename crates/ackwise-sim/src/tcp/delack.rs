@@ -199,6 +199,11 @@ impl DelayedAck {
         true
     }
 
+    /// Somebody else says when the ACK leaves.
+    pub fn stop_timer(&mut self) {
+        self.deadline = NEVER;
+    }
+
     /// An ACK leaves.
     pub fn on_ack_sent(&mut self) {
         self.segments = 0;

@@ -168,7 +168,13 @@ impl Receiver {
             rtt: self.rtt(),
         };
         if self.stack.is_some() {
-            self.ask_policy(p, now);
+            // While there are holes Linux puts SACKs together, whatever the policy.
+            let at_once = self.delack.on_data(&self.config, &seen, now);
+            let together = self.config.compress_sack && seen.holes && !at_once;
+            if !together {
+                self.delack.stop_timer();
+            }
+            self.ask_policy(p, together, now);
         } else if self.delack.on_data(&self.config, &seen, now) {
             self.owed = Owed::Ack;
         }
@@ -195,11 +201,12 @@ impl Receiver {
     }
 
     /// `home = "stack"`: the ACK that would leave now is a candidate.
-    fn ask_policy(&mut self, p: &Packet, now: Nanos) {
+    fn ask_policy(&mut self, p: &Packet, together: bool, now: Nanos) {
         self.with_stack(|r, stack, policy| {
             stack.on_data(policy, p, now);
             let candidate = r.ack_packet(now);
             match stack.candidate(policy, &candidate, now) {
+                Candidate::Send { .. } if together => {}
                 Candidate::Send { twice: false } => r.owed = Owed::Ack,
                 Candidate::Send { twice: true } => r.owed = Owed::AckTwice,
                 Candidate::Held => r.stats.withheld += 1,
@@ -225,11 +232,13 @@ impl Receiver {
 
     /// A time that [`Receiver::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
-        if let Some(stack) = &self.stack {
-            if now >= stack.deadline() {
-                self.stats.delayed_acks += 1;
-                self.owed = Owed::HeldAck;
-            }
+        if self
+            .stack
+            .as_ref()
+            .is_some_and(|stack| now >= stack.deadline())
+        {
+            self.stats.delayed_acks += 1;
+            self.owed = Owed::HeldAck;
         } else if self.delack.on_timer(&self.config, now) {
             self.stats.delayed_acks += 1;
             self.owed = Owed::Ack;
@@ -238,10 +247,8 @@ impl Receiver {
 
     /// When to call [`Receiver::on_timer`], if nothing happens before.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let at = match &self.stack {
-            Some(stack) => stack.deadline(),
-            None => self.delack.deadline(),
-        };
+        let held = self.stack.as_ref().map_or(NEVER, |stack| stack.deadline());
+        let at = held.min(self.delack.deadline());
         Some(at).filter(|at| *at != NEVER)
     }
 
