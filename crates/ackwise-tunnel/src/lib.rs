@@ -12,6 +12,7 @@ mod ack;
 mod aligned;
 mod bundle;
 mod checksum;
+mod codec_pair;
 mod decoder;
 mod delta;
 mod encoder;
@@ -19,12 +20,17 @@ mod entropy;
 mod range;
 pub mod replay;
 mod sack;
+mod seal;
+mod session;
 mod shape;
 pub mod trace;
+mod window;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder, Packets};
 pub use encoder::{Encoder, MIN_BUNDLE, Made, Pushed};
+pub use seal::{KeyPair, SealError, Security};
+pub use session::OpenError;
 
 /// Bytes before the sealed part of a datagram.
 pub const HEADER: usize = 4;
