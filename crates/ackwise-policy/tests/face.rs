@@ -20,7 +20,11 @@ fn metadata_is_complete() {
             "rate-limit-literal",
             "police",
             "tack",
-            "acc"
+            "acc",
+            "dda",
+            "daa",
+            "dca",
+            "tda"
         ]
     );
     for policy in Policy::all() {
