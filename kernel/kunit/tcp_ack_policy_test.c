@@ -242,7 +242,7 @@ static bool fake_segment(struct kunit *test, u32 len)
 	f->tp->copied_seq = f->tp->rcv_nxt;
 	tcp_ack_policy_data(f->sk, skb);
 	kfree_skb(skb);
-	due = tcp_ack_policy_due(f->sk, f->tp->rcv_nxt - f->tp->rcv_wup > MSS);
+	due = tcp_ack_policy_due(f->sk, f->tp->rcv_nxt - f->tp->rcv_wup > MSS, 0);
 	if (due) {
 		f->tp->rcv_wup = f->tp->rcv_nxt;
 		f->tp->compressed_ack = 0;
@@ -390,6 +390,9 @@ static void delack_test(struct kunit *test)
 	fake_segments(test, 25);
 	KUNIT_EXPECT_FALSE(test, tcp_ack_policy_delay(f->sk));
 	KUNIT_EXPECT_FALSE(test, tcp_ack_policy_waits(f->sk));
+	/* Once it is armed it is left alone. */
+	inet_csk(f->sk)->icsk_ack.pending |= ICSK_ACK_TIMER;
+	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_delay(f->sk));
 }
 
 /* The listing asks for an ACK per segment as long as r is 0. */
