@@ -237,8 +237,13 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
     serde_json::to_string_pretty(&Document { experiments })
 }
 
-/// Widths of the columns after the first, which gets the rest: published, measured, spread, note.
-const COLUMNS: [usize; 4] = [12, 12, 17, 4];
+/// Least widths of the columns after the first, which gets the rest: published, measured,
+/// spread, note.
+const COLUMNS: [usize; 4] = [9, 8, 13, 4];
+/// What the first keeps when the others want more.
+const FIRST: usize = 24;
+/// Spaces before, between and after five columns.
+const GAPS: usize = 2 + 2 * COLUMNS.len();
 
 /// The experiments for a terminal, notes below the table. Ends with a line feed.
 pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String {
@@ -253,15 +258,21 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
         text.push_str(&hanging("", line, width));
     }
     let head = ["", "published", "measured", "p10 … p90 (n)", ""].map(str::to_owned);
-    text.push_str(&row(&head, width));
     let mut notes: Vec<&str> = Vec::new();
+    let rows: Vec<[String; 5]> = paper
+        .experiments
+        .iter()
+        .map(|experiment| cells(experiment, &mut notes))
+        .collect();
+    let widths = widths(&rows, width);
+    text.push_str(&row(&head, &widths));
     let mut part = "";
-    for experiment in &paper.experiments {
+    for (experiment, cells) in paper.experiments.iter().zip(&rows) {
         if experiment.part != part {
             part = &experiment.part;
             text.push_str(&format!("{bold}{part}{plain}\n"));
         }
-        text.push_str(&row(&cells(experiment, &mut notes), width));
+        text.push_str(&row(cells, &widths));
     }
     for (index, note) in notes.iter().enumerate() {
         text.push_str(&hanging(&format!("[{}] ", index + 1), note, width));
@@ -303,12 +314,31 @@ fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; 5
     ]
 }
 
+/// How wide the columns are: so that no word of a value is cut, and then that no value
+/// is broken, as far as the first column can spare it.
+fn widths(rows: &[[String; 5]], width: usize) -> [usize; 5] {
+    let words = |cell: &str| cell.split(' ').map(|word| word.chars().count()).max();
+    let whole = |cell: &str| Some(cell.chars().count());
+    let mut widths = [0; 5];
+    widths[1..].copy_from_slice(&COLUMNS);
+    let mut spare = width.saturating_sub(GAPS + FIRST + COLUMNS.iter().sum::<usize>());
+    let wishes: [&dyn Fn(&str) -> Option<usize>; 2] = [&words, &whole];
+    for wish in wishes {
+        for column in 1..5 {
+            let wanted = rows.iter().filter_map(|row| wish(&row[column])).max();
+            let more = wanted.unwrap_or(0).saturating_sub(widths[column]);
+            let more = more.min(spare);
+            widths[column] += more;
+            spare -= more;
+        }
+    }
+    widths[0] = FIRST + spare;
+    widths
+}
+
 /// Cells side by side, each wrapped in its column; the middle ones to the right.
-fn row(cells: &[String; 5], width: usize) -> String {
-    let gaps = 2 + 2 * COLUMNS.len();
-    let first = width - gaps - COLUMNS.iter().sum::<usize>();
-    let widths: Vec<usize> = std::iter::once(first).chain(COLUMNS).collect();
-    let wrapped = cells.iter().zip(&widths);
+fn row(cells: &[String; 5], widths: &[usize; 5]) -> String {
+    let wrapped = cells.iter().zip(widths);
     let wrapped: Vec<Vec<String>> = wrapped.map(|(cell, width)| wrap(cell, *width)).collect();
     let mut text = String::new();
     for line in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
@@ -406,6 +436,22 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(text.contains("Not run: no kernel\n"), "{text}");
+    }
+
+    #[test]
+    fn words_of_a_value_are_not_cut() {
+        let mut paper = paper();
+        paper.experiments.push(
+            Experiment::new("x/c", "which of them wins here", "per-destination")
+                .published("collapses at 85 %"),
+        );
+        let text = experiments_table(&paper, &TableOptions::default());
+        for whole in ["per-destination", "collapses at"] {
+            assert!(text.contains(whole), "{whole} in\n{text}");
+        }
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 
     #[test]
