@@ -4,7 +4,7 @@ mod virtually;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtually::{BASELINE, arm, of, run, turn, two_hosts};
+use virtually::{BASELINE, arm, of, pinned, run, turn, two_hosts};
 
 const CLEAN: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
@@ -53,6 +53,7 @@ fn every_congestion_control_keeps_its_bytes() {
     let _turn = turn();
     let sweep = "[sweep]\ncc = [\"cubic\", \"reno\", \"bbr\", \"dctcp\"]";
     let report = run(&thinned(CLEAN, "app = \"bulk\"", sweep));
+    pinned("congestion-controls", &report);
     for run in report.runs.iter().filter(|run| run.arm != "baseline") {
         assert_contract(run);
         let stock = report
@@ -74,11 +75,18 @@ fn every_congestion_control_keeps_its_bytes() {
 #[test]
 fn the_contract_holds_under_loss_and_reordering() {
     let _turn = turn();
-    for link in [
-        r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets", loss = "0.5 %" }"#,
-        r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets", reorder = { probability = "1 %", delay = "3 ms" } }"#,
+    for (name, link) in [
+        (
+            "loss",
+            r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets", loss = "0.5 %" }"#,
+        ),
+        (
+            "reordering",
+            r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets", reorder = { probability = "1 %", delay = "3 ms" } }"#,
+        ),
     ] {
         let report = run(&thinned(link, "app = \"bulk\"", ""));
+        pinned(name, &report);
         for arm in ["every-n", "adaptive"] {
             assert_contract(of(&report, arm));
             // What tells the sender of holes is never withheld.
@@ -95,9 +103,75 @@ fn acks_with_ecn_and_without_sack_keep_the_contract() {
         let on = option == "ecn";
         let flow = format!("app = \"bulk\"\nsocket = {{ {option} = {on} }}");
         let report = run(&thinned(CLEAN, &flow, ""));
+        pinned(option, &report);
         for arm in ["every-n", "adaptive"] {
             assert_contract(of(&report, arm));
         }
+    }
+}
+
+/// A queue that marks: each change of what an ACK echoes leaves at once, and
+/// senders hear of as much congestion as without thinning.
+#[test]
+fn marks_reach_the_sender() {
+    let _turn = turn();
+    let link = r#"
+forward = { rate = "20 Mbit/s", delay = "10 ms", queue = { limit = "200 packets", discipline = "red", min = "15 packets", max = "45 packets", mean_packet = "1514 B", ecn = true } }
+reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
+    let sweep = "[sweep]\ncc = [\"cubic\", \"dctcp\"]";
+    let flow = "app = \"bulk\"\nsocket = { ecn = true }";
+    let report = run(&thinned(link, flow, sweep));
+    pinned("marks", &report);
+    for run in &report.runs {
+        assert!(run.queues[0].marks > 0, "{}: no marks", run.id);
+        assert_eq!(run.queues[0].drops, 0, "{}", run.id);
+        let rtt = run.totals.rtt_us.as_ref().expect("samples").p50;
+        assert!(
+            rtt < 45_000.0,
+            "{}: {rtt} µs, as if nothing was heard",
+            run.id
+        );
+        if run.arm != "baseline" {
+            assert_contract(run);
+            assert!(
+                counters(run)["reasons"]["ecn"].as_u64() > Some(0),
+                "{}",
+                run.id
+            );
+        }
+    }
+}
+
+/// An uplink that every second segment's ACK overfills: `adaptive` sends few
+/// enough, and none waits longer than its bound.
+#[test]
+fn adaptive_on_a_thin_uplink() {
+    let _turn = turn();
+    let link = r#"
+forward = { rate = "50 Mbit/s", delay = "20 ms", queue = "256 packets" }
+reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "128 KiB" }"#;
+    let arms = format!(
+        "[sweep]\ncc = [\"cubic\", \"bbr\"]\n{BASELINE}{}",
+        arm("adaptive", "")
+    );
+    let report = run(&two_hosts("5 s", link, "app = \"bulk\"", &arms));
+    pinned("thin-uplink", &report);
+    for run in report.runs.iter().filter(|run| run.arm == "adaptive") {
+        assert_contract(run);
+        let stock = report
+            .runs
+            .iter()
+            .find(|it| it.arm == "baseline" && it.cc == run.cc);
+        let gain = run.totals.goodput_bps / stock.unwrap().totals.goodput_bps;
+        assert!(gain > 3.0, "{}: {gain}", run.id);
+        // D is 25 ms at most; the ticker is a tick late.
+        let held = counters(run)["hold_times"]["buckets"].as_array().unwrap();
+        let longest = held
+            .iter()
+            .filter(|bucket| bucket["count"] != 0)
+            .next_back();
+        let longest = longest.unwrap()["below_us"].as_u64().unwrap();
+        assert!(longest <= 27_000, "{}: {longest} µs", run.id);
     }
 }
 

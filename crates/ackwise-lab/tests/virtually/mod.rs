@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+use std::fs;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ackwise_lab::virt::{self, VirtualOptions};
@@ -82,6 +84,56 @@ pub fn of<'a>(report: &'a Report, arm: &str) -> &'a Run {
         .iter()
         .find(|run| run.arm == arm)
         .unwrap_or_else(|| panic!("no run of the arm {arm}"))
+}
+
+/// Compares what runs gave with what is written down in `pins/NAME.txt`, where
+/// the kernel is the one that it was written down with: the mirror keeps none
+/// but the newest. `ACKWISE_BLESS=1` writes it down.
+pub fn pinned(name: &str, report: &Report) {
+    let about = report.environment.kernel.as_deref().unwrap_or_default();
+    let version = about
+        .split(['(', ',', ' '])
+        .find(|word| word.starts_with(|it: char| it.is_ascii_digit()) && word.contains('-'));
+    let mut text = format!("kernel {}\n", version.unwrap_or("unknown"));
+    for run in &report.runs {
+        text.push_str(&line(run));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pins/{name}.txt"));
+    if std::env::var_os("ACKWISE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let pins = fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; ACKWISE_BLESS=1 makes it", path.display());
+    });
+    if pins.lines().next() == text.lines().next() {
+        assert_eq!(
+            text,
+            pins,
+            "{}: if this was meant to change, ACKWISE_BLESS=1 writes it down",
+            path.display()
+        );
+    } else {
+        eprintln!("{name}: pinned with another {pins:.20}; nothing to compare with");
+    }
+}
+
+/// What is pinned of a run: what a reader can compare, and a hash of it all.
+fn line(run: &Run) -> String {
+    let totals = &run.totals;
+    let mut line = format!(
+        "{}: {} B, {} segments, {} ACKs, {} again",
+        run.id, totals.bytes, totals.data_segments, totals.acks_on_wire, totals.retransmits
+    );
+    for place in run.datapath.iter().filter_map(|it| it.as_object()) {
+        for counters in place.values() {
+            let held = &counters["hold_times"];
+            line.push_str(&format!(
+                ", {} withheld, {} by deadline, {} held {} us",
+                counters["withheld"], counters["reemitted"], held["count"], held["sum_us"]
+            ));
+        }
+    }
+    format!("{line}, record {}\n", hash(run))
 }
 
 /// What identifies a record, whatever it was made on.
