@@ -317,15 +317,17 @@ fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; 5
 /// How wide the columns are: so that no word of a value is cut, and then that no value
 /// is broken, as far as the first column can spare it.
 fn widths(rows: &[[String; 5]], width: usize) -> [usize; 5] {
-    let words = |cell: &str| cell.split(' ').map(|word| word.chars().count()).max();
-    let whole = |cell: &str| Some(cell.chars().count());
+    let longest_word = |cell: &str| {
+        let words = cell.split(' ').map(|word| word.chars().count());
+        words.max().unwrap_or(0)
+    };
+    let whole = |cell: &str| cell.chars().count();
     let mut widths = [0; 5];
     widths[1..].copy_from_slice(&COLUMNS);
     let mut spare = width.saturating_sub(GAPS + FIRST + COLUMNS.iter().sum::<usize>());
-    let wishes: [&dyn Fn(&str) -> Option<usize>; 2] = [&words, &whole];
-    for wish in wishes {
+    for wish in [&longest_word as &dyn Fn(&str) -> usize, &whole] {
         for column in 1..5 {
-            let wanted = rows.iter().filter_map(|row| wish(&row[column])).max();
+            let wanted = rows.iter().map(|row| wish(&row[column])).max();
             let more = wanted.unwrap_or(0).saturating_sub(widths[column]);
             let more = more.min(spare);
             widths[column] += more;
