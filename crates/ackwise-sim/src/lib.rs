@@ -24,6 +24,7 @@ mod model;
 pub mod packet;
 pub mod parcel;
 mod record;
+mod recorder;
 mod run;
 pub mod schedule;
 pub mod tcp;

@@ -11,7 +11,8 @@ use rayon::prelude::*;
 use crate::build::{self, nanos};
 use crate::error::SimError;
 use crate::estimate;
-use crate::record::{self, MAX_QUEUES, Recorder};
+use crate::record;
+use crate::recorder::{MAX_QUEUES, Recorder};
 use crate::schedule::MAX_EVENTS;
 
 /// How to run a scenario.

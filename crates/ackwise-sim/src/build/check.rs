@@ -1,0 +1,109 @@
+//! What only the simulator knows to be impossible.
+
+use ackwise_scenario::{App, Flow, RunSpec, Scenario};
+
+use super::place;
+use crate::error::SimError;
+use crate::tcp::{self, CONGESTION_CONTROLS};
+
+/// Parameters of a kernel that ask for what the simulator does anyway: each of its
+/// connections starts without knowing of others.
+const AS_IT_IS: [(&str, &str); 1] = [("net.ipv4.tcp_no_metrics_save", "1")];
+
+/// Checks what only the simulator knows, for all runs of a scenario at once.
+///
+/// # Errors
+/// Something in the scenario has no model here; it is named with line and column.
+pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
+    for flow in &scenario.flows {
+        if flow.socket.mptcp {
+            return Err(wrong(
+                scenario,
+                &flow.name,
+                "asks for Multipath TCP, which the simulator has no model of; remove 'mptcp'",
+            ));
+        }
+        let mut named: Vec<&str> = runs.iter().map(|run| flow.cc(run)).collect();
+        named.dedup();
+        if let Some(cc) = named.iter().find(|cc| !CONGESTION_CONTROLS.contains(cc)) {
+            let have = CONGESTION_CONTROLS.join(", ");
+            return Err(wrong(
+                scenario,
+                &flow.name,
+                &format!(
+                    "runs with '{cc}', which the simulator has no model of (it has {have}); \
+                     choose among these, e.g. with --cc"
+                ),
+            ));
+        }
+    }
+    for node in &scenario.nodes {
+        let foreign = |(name, value): &(&String, &String)| {
+            !AS_IT_IS.contains(&(name.as_str(), value.as_str()))
+        };
+        if let Some((name, _)) = node.sysctl.iter().find(foreign) {
+            return Err(wrong(
+                scenario,
+                &node.name,
+                &format!(
+                    "sets '{name}', and the simulator has no kernel; \
+                     remove it and use 'socket' and [flow.model] of the flows"
+                ),
+            ));
+        }
+    }
+    if scenario.record.capture {
+        return Err(wrong(
+            scenario,
+            "capture",
+            "is not made by the simulator; remove it from [record]",
+        ));
+    }
+    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
+        place::policy(scenario, placement)?;
+    }
+    Ok(())
+}
+
+/// An error about something that is named in the file: where its name stands
+/// first as a quoted value or a key.
+pub(crate) fn wrong(scenario: &Scenario, name: &str, what: &str) -> SimError {
+    let text = &scenario.source.text;
+    let quoted = format!("\"{name}\"");
+    let at = text.find(&quoted).or_else(|| text.find(name)).unwrap_or(0);
+    scenario
+        .error_at(&(at..at + name.len()), format!("'{name}' {what}"))
+        .into()
+}
+
+/// An error about the TCP of a flow.
+pub(crate) fn not_modelled(scenario: &Scenario, flow: &Flow, error: &tcp::ConfigError) -> SimError {
+    wrong(
+        scenario,
+        &flow.name,
+        &format!("cannot be modelled: {error}"),
+    )
+}
+
+/// Boxes know connections by number, and those of short flows come and go.
+pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
+    let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+    for direction in directions {
+        let police = direction.police.as_ref().map(|police| &police.what);
+        let shape = direction.shape.as_ref().map(|shape| &shape.what);
+        let mux = direction.mux.as_ref().map(|mux| &mux.what);
+        for name in [police, shape, mux]
+            .into_iter()
+            .flatten()
+            .flat_map(|what| &what.flows)
+        {
+            let flow = scenario.flows.iter().find(|flow| flow.name == *name);
+            if flow.is_some_and(|flow| matches!(flow.app, App::ShortFlows { .. })) {
+                let what = "is a flow of many connections, which a box of the simulator cannot \
+                            pick out; let the box work on all flows, or use app = \"bulk\"";
+                return Err(wrong(scenario, name, what));
+            }
+        }
+    }
+    Ok(())
+}

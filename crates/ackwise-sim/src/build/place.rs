@@ -1,0 +1,106 @@
+//! Policies, where an arm has them.
+
+use ackwise_policy::{Capabilities, Config, ConfigError, FlowConfig, sys};
+use ackwise_scenario::{Arm, Flow, Home, Placement, Position, Scenario, ScenarioError};
+
+use super::plan::Plan;
+use crate::error::SimError;
+use crate::hook::{self, Hook, Side};
+use crate::line::Line;
+use crate::tcp;
+
+/// The policy of a placement with its parameters.
+pub(super) fn policy(scenario: &Scenario, placement: &Placement) -> Result<Config, ScenarioError> {
+    let at = |e: ConfigError| scenario.error_at(&placement.policy_span, e.to_string());
+    let policy = ackwise_policy::Policy::by_name(&placement.policy).map_err(at)?;
+    let home = match placement.home {
+        Home::Datapath => Capabilities::SEE_DATA | Capabilities::HOLD,
+        Home::Stack => Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS,
+    };
+    policy
+        .check(home)
+        .map_err(|e| scenario.error_at(&placement.policy_span, e.to_string()))?;
+    let mut config = Config::new(policy);
+    for setting in &placement.set {
+        config
+            .set(&setting.name, &setting.value.to_string())
+            .map_err(|error| {
+                let span = match error {
+                    ConfigError::UnknownParam { .. } => &setting.name_span,
+                    _ => &setting.value_span,
+                };
+                scenario.error_at(span, error.to_string())
+            })?;
+    }
+    Ok(config)
+}
+
+/// The policy under the contract, with the placement's bound of a hold.
+fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
+    let bounds = FlowConfig::new(config);
+    let Some(hold) = placement.hold else {
+        return bounds;
+    };
+    let most = u32::try_from(hold.as_micros()).unwrap_or(u32::MAX);
+    bounds.with_hold(sys::AW_HOLD_MIN_US, most, sys::AW_HOLD_RTT_SHIFT)
+}
+
+/// The rule of a flow's receiver, if the arm has a policy in its stack.
+pub(super) fn stack_policy(
+    scenario: &Scenario,
+    arm: &Arm,
+    flow: &Flow,
+    window: u64,
+) -> Result<Option<tcp::StackPolicy>, SimError> {
+    let mut at = arm
+        .placements
+        .iter()
+        .filter(|p| p.home == Home::Stack && p.node == flow.to);
+    let Some(placement) = at.next() else {
+        return Ok(None);
+    };
+    if at.next().is_some() {
+        let message = format!("there is another policy in the stack of '{}'", flow.to);
+        return Err(scenario.error_at(&placement.policy_span, message).into());
+    }
+    let scaling = flow.socket.window_scaling.unwrap_or(true);
+    Ok(Some(tcp::StackPolicy {
+        flow: bounded(&policy(scenario, placement)?, placement),
+        shift: hook::window_shift(window, scaling),
+    }))
+}
+
+/// Puts the policies of an arm at their interfaces.
+pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Vec<Hook>, SimError> {
+    let mut hooks = Vec::new();
+    for placement in &arm.placements {
+        let scenario = plan.scenario;
+        // The receivers have those: see `stack_policy`.
+        if placement.home == Home::Stack {
+            continue;
+        }
+        let config = policy(scenario, placement)?;
+        let flow_config = bounded(&config, placement);
+        let link = plan.link(&placement.link).unwrap_or(0);
+        // The direction that leaves the node, and the one that enters it.
+        let out = 2 * link + usize::from(scenario.links[link].between[0] != placement.node);
+        let number = u16::try_from(hooks.len()).unwrap_or(u16::MAX);
+        // At the sender ACKs come in, elsewhere they go out.
+        let (leaving, entering) = match placement.position {
+            Position::Sender => (Side::Data, Side::Acks),
+            Position::Receiver | Position::Router => (Side::Acks, Side::Data),
+        };
+        let placed =
+            lines[out].place(true, number, leaving) & lines[out ^ 1].place(false, number, entering);
+        if !placed {
+            let message = format!(
+                "there is another policy at '{}' on link '{}'; an interface has one",
+                placement.node, placement.link
+            );
+            return Err(scenario.error_at(&placement.policy_span, message).into());
+        }
+        let place = format!("{}/{}", placement.node, placement.link);
+        hooks.push(Hook::new(place, &placement.policy, flow_config));
+    }
+    Ok(hooks)
+}
