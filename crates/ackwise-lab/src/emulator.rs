@@ -25,6 +25,7 @@ use crate::error::LabError;
 use crate::frame;
 use crate::histogram::Histogram;
 use crate::pcap::Pcap;
+use crate::police::Policer;
 
 /// Frames taken from one device before deliveries get their turn.
 const BATCH: usize = 32;
@@ -53,6 +54,8 @@ pub struct EmulatorConfig {
     pub taps: [File; 2],
     /// What it does, from end 0 and from end 1.
     pub directions: [LinkConfig; 2],
+    /// Drops what exceeds, before the queues.
+    pub police: [Option<Policer>; 2],
     /// Largest IP packet.
     pub mtu: u32,
     /// Counts what crosses.
@@ -73,6 +76,8 @@ pub struct EmulatorConfig {
 pub struct EmulatorReport {
     /// Of the two directions.
     pub stats: [LinkStats; 2],
+    /// Frames that policers dropped; nothing where there is none.
+    pub policed: [Option<u64>; 2],
     /// Nanoseconds between when frames were due and when they were delivered.
     pub lateness: Histogram,
     /// What crossed.
@@ -172,6 +177,7 @@ struct Slot {
 struct Wire {
     taps: [File; 2],
     links: [Link<u32>; 2],
+    police: [Option<Policer>; 2],
     pool: Vec<Slot>,
     free: Vec<u32>,
     frame_size: usize,
@@ -190,6 +196,7 @@ impl Wire {
         Self {
             taps: config.taps,
             links: config.directions.map(Link::drop_tail),
+            police: config.police,
             pool: Vec::new(),
             free: Vec::new(),
             frame_size: config.mtu as usize + FRAME_OVERHEAD,
@@ -206,6 +213,7 @@ impl Wire {
             mtu,
             report: EmulatorReport {
                 stats: <[LinkStats; 2]>::default(),
+                policed: [None; 2],
                 lateness: Histogram::default(),
                 counter: config.counter,
                 stack_cpu_ns: [0; 2],
@@ -235,6 +243,8 @@ impl Wire {
         }
         self.report.span_ns = now_ns() - started;
         self.report.stats = [*self.links[0].stats(), *self.links[1].stats()];
+        let dropped = |police: Option<Policer>| police.map(|one| one.dropped);
+        self.report.policed = self.police.map(dropped);
         for capture in self.captures.into_iter().flatten() {
             if let Err(error) = capture.finish() {
                 self.report
@@ -283,8 +293,11 @@ impl Wire {
                 }
             }
             let too_large = len > self.mtu.load(Ordering::Relaxed) as usize + 14;
+            let police = self.police[end].as_mut();
             let verdict = if too_large {
                 Verdict::Rejected(index, DropCause::Wire)
+            } else if police.is_some_and(|one| !one.passes(segment.as_ref(), len as u32, now)) {
+                Verdict::Rejected(index, DropCause::Policed)
             } else {
                 self.links[end].enqueue(index, len as u32, now)
             };

@@ -25,6 +25,7 @@ pub mod live;
 pub mod netns;
 pub mod pcap;
 pub mod plan;
+pub mod police;
 pub mod slow;
 pub mod sniffer;
 pub mod tap;

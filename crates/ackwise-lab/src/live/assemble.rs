@@ -56,6 +56,7 @@ pub(super) struct Wired {
 
 struct Emulated {
     stats: [LinkStats; 2],
+    policed: [Option<u64>; 2],
     lateness: Histogram,
     stack_cpu_ns: [u64; 2],
     refused: [u64; 2],
@@ -72,6 +73,7 @@ impl Wired {
             counter: report.counter,
             emulated: Some(Emulated {
                 stats: report.stats,
+                policed: report.policed,
                 lateness: report.lateness,
                 stack_cpu_ns: report.stack_cpu_ns,
                 refused: report.refused,
@@ -594,6 +596,7 @@ fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
                 mean_packets: Some(stats.queue_mean_packets(emulated.span_ns)),
                 drops: stats.dropped_queue + stats.dropped_discipline,
                 marks: 0,
+                policed: emulated.policed[direction],
                 losses: Some(stats.dropped_wire),
                 t_s: samples
                     .iter()

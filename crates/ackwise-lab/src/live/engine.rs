@@ -21,6 +21,7 @@ use crate::emulator::{Emulator, EmulatorConfig};
 use crate::error::LabError;
 use crate::kernel_link::{KernelLink, Watching};
 use crate::pcap::Pcap;
+use crate::police::Policer;
 use crate::sniffer::Sniffer;
 use crate::tcpinfo::SockDiag;
 use crate::topology::{BuiltLink, Shaper, Topology, emulated};
@@ -330,6 +331,14 @@ fn start_wires(
                         emulated(&link.forward, spec.seed, 2 * index as u64),
                         emulated(&link.reverse, spec.seed, 2 * index as u64 + 1),
                     ],
+                    police: [&link.forward, &link.reverse].map(|direction| {
+                        let police = direction.police.as_ref()?;
+                        Some(Policer::new(
+                            police,
+                            |name| port_of(scenario, paths, name),
+                            spec.seed,
+                        ))
+                    }),
                     mtu: link.mtu,
                     counter,
                     captures: [
@@ -375,6 +384,12 @@ fn start_wires(
         }
     }
     Ok((wires, topology))
+}
+
+/// The listening port of a flow.
+fn port_of(scenario: &Scenario, paths: &[FlowPaths], name: &str) -> Option<u16> {
+    let flow = scenario.flows.iter().position(|flow| flow.name == name)?;
+    Some(paths[flow].port)
 }
 
 /// The capture file of one end of a link, if the scenario wants any.

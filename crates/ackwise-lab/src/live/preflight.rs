@@ -108,7 +108,13 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let at = format!("{way} of link `{}`", link.name);
-            let Some(key) = direction.own_queue_keys().into_iter().next() else {
+            // The emulator drops like a policer, and queues like a wire.
+            let able = |key: &&str| clock == Clock::Real && *key == "police";
+            let Some(key) = direction
+                .own_queue_keys()
+                .into_iter()
+                .find(|key| !able(key))
+            else {
                 continue;
             };
             match (clock, kernel_link::refused(direction)) {
@@ -180,8 +186,16 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
     if !scenario.links.iter().any(needs_shaping) {
         return Ok(Shaper::Emulator);
     }
+    let ways = scenario
+        .links
+        .iter()
+        .flat_map(|link| [&link.forward, &link.reverse]);
+    let polices = ways.into_iter().any(|way| way.police.is_some());
     match wanted {
         Shaper::Emulator => Ok(Shaper::Emulator),
+        Shaper::Netem if polices => Err(LabError::Scenario(
+            "`police` is a thing of the emulator; use that, or leave it out".to_owned(),
+        )),
         Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
             "netem neither keeps order under jitter nor reorders by extra delay; use the emulator"
                 .to_owned(),
@@ -192,7 +206,7 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
         )),
         Shaper::Netem => Ok(Shaper::Netem),
         Shaper::Auto => {
-            let netem = topology::netem_can(scenario) && topology::kernel_has_netem()?;
+            let netem = !polices && topology::netem_can(scenario) && topology::kernel_has_netem()?;
             Ok(if netem {
                 Shaper::Netem
             } else {
