@@ -170,6 +170,7 @@ pub struct TcpModel {
     // Retransmission timer.
     pub rtt_estimator: Option<Estimator>,
     pub initial_rto: Option<Duration>,
+    pub rto_factor: Option<u32>,
     pub min_rto: Option<Duration>,
     pub max_rto: Option<Duration>,
     pub tick: Option<Duration>,
@@ -180,6 +181,8 @@ pub struct TcpModel {
     pub push_bursts: Option<bool>,
     pub defer_chunks: Option<bool>,
     pub ack_ecn: Option<bool>,
+    pub tell_window: Option<bool>,
+    pub ask_ack: Option<bool>,
     // Acknowledgments.
     pub ack_every: Option<u32>,
     pub ack_bytes: Option<bool>,
@@ -244,7 +247,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 48] = [
+const KEYS: [&str; 51] = [
     "stack",
     "segment",
     "header",
@@ -275,6 +278,7 @@ const KEYS: [&str; 48] = [
     "undo",
     "rtt_estimator",
     "initial_rto",
+    "rto_factor",
     "min_rto",
     "max_rto",
     "tick",
@@ -284,6 +288,8 @@ const KEYS: [&str; 48] = [
     "push_bursts",
     "defer_chunks",
     "ack_ecn",
+    "tell_window",
+    "ask_ack",
     "ack_every",
     "ack_bytes",
     "ack_delay",
@@ -340,6 +346,7 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         undo: s.flag("undo"),
         rtt_estimator: s.choice("rtt_estimator", &ESTIMATORS),
         initial_rto: time("initial_rto", MS, 60 * second),
+        rto_factor: s.whole("rto_factor", 1, 100),
         min_rto: time("min_rto", MS, 60 * second),
         max_rto: time("max_rto", second, 3_600 * second),
         tick: time("tick", Duration::from_nanos(1), second),
@@ -349,6 +356,8 @@ pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
         push_bursts: s.flag("push_bursts"),
         defer_chunks: s.flag("defer_chunks"),
         ack_ecn: s.flag("ack_ecn"),
+        tell_window: s.flag("tell_window"),
+        ask_ack: s.flag("ask_ack"),
         ack_every: s.whole("ack_every", 1, 1_000),
         ack_bytes: s.flag("ack_bytes"),
         ack_delay: time("ack_delay", MS, MOST_ACK_DELAY),

@@ -76,6 +76,10 @@ pub struct SenderConfig {
     pub max_burst: u32,
     pub push_bursts: bool,
     pub defer_chunks: bool,
+    /// The window field of data tells the congestion window.
+    pub tell_window: bool,
+    /// The last segment that the window allows asks for an ACK at once.
+    pub ask_ack: bool,
 }
 
 /// What a receiver does. Windows are bytes, times nanoseconds.
@@ -294,6 +298,8 @@ impl Defaults<'_> {
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
+            tell_window: m.tell_window.unwrap_or(false),
+            ask_ack: m.ask_ack.unwrap_or(false),
         }
     }
 
@@ -315,6 +321,7 @@ impl Defaults<'_> {
                 Estimator::Rfc,
             )),
             initial: nanos(m.initial_rto, self.of(SECOND, SECOND, 3 * SECOND)).min(max),
+            factor: m.rto_factor.unwrap_or(1),
             min: nanos(m.min_rto, self.of(200 * MS, SECOND, 200 * MS)).min(max),
             max,
             tick: nanos(m.tick, self.of(1, MS, 10 * MS)).max(1),

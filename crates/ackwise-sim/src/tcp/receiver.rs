@@ -97,6 +97,13 @@ impl Receiver {
         &self.config
     }
 
+    /// The hops that the next packets take, for a policy that asks; 1 if not told.
+    pub fn set_hops(&mut self, hops: u8) {
+        if let Some(stack) = &mut self.stack {
+            stack.set_hops(hops);
+        }
+    }
+
     /// A packet of the sender arrived.
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         if p.flags.contains(Flags::SYN) {
@@ -177,6 +184,13 @@ impl Receiver {
             self.ask_policy(p, together, now);
         } else if self.delack.on_data(&self.config, &seen, now) {
             self.owed = Owed::Ack;
+        }
+        if p.flags.contains(Flags::ACK_REQUEST) && self.owed == Owed::Nothing {
+            // What a policy holds leaves as at its deadline.
+            self.owed = match self.stack {
+                Some(_) => Owed::HeldAck,
+                None => Owed::Ack,
+            };
         }
         if self.data.next() > before {
             let echo = (self.config.timestamps && p.payload >= self.config.mss).then_some(p.tsecr);

@@ -10,6 +10,8 @@ pub struct RtoConfig {
     pub estimator: Estimator,
     /// Before the first sample.
     pub initial: Nanos,
+    /// What it is multiplied by before the bounds apply.
+    pub factor: u32,
     /// Least.
     pub min: Nanos,
     /// Greatest, backed off or not.
@@ -133,8 +135,11 @@ impl Rtt {
             // SRTT + max(G, 4·RTTVAR), in ticks.
             Estimator::Rfc => ((self.srtt8 + (self.var4 * 8).max(8)) / 8)
                 .saturating_mul(c.tick)
+                .saturating_mul(u64::from(c.factor))
                 .max(c.min),
-            Estimator::Linux => self.srtt8 / 8 + self.var4,
+            Estimator::Linux => {
+                (self.srtt8 / 8 + self.var4).saturating_mul(u64::from(c.factor))
+            }
         }
         .min(c.max)
     }
@@ -173,6 +178,7 @@ mod tests {
 
     fn config(estimator: Estimator, tick: Nanos) -> RtoConfig {
         RtoConfig {
+            factor: 1,
             estimator,
             initial: 1000 * MS,
             min: 200 * MS,

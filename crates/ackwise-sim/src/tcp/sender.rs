@@ -624,6 +624,9 @@ impl Sender {
             self.max = end;
             self.classic.timed.get_or_insert((end, now));
         }
+        if self.config.ask_ack && (again || !self.has_room()) {
+            flags |= Flags::ACK_REQUEST;
+        }
         if end == self.supplied || self.config.push_bursts && self.ends_chunk(again) {
             flags |= Flags::PSH;
         }
@@ -653,11 +656,21 @@ impl Sender {
             payload,
             seq,
             ack: 0,
-            window: 65_535,
+            window: self.told_window(),
             tsval: now,
             tsecr: self.tsrecent,
             sack: Sack::default(),
         }
+    }
+
+    /// What the window field of data says: what may come back, or for a receiver
+    /// that wants to know it the congestion window in whole segments.
+    fn told_window(&self) -> u64 {
+        if !self.config.tell_window {
+            return 65_535;
+        }
+        let window = self.window.cwnd.min(self.config.window_limit);
+        (window / self.mss()).max(1) * self.mss()
     }
 
     /// How losses are repaired.

@@ -7,7 +7,7 @@
 //! and says more; only its deadline is.
 
 use ackwise_net::Nanos;
-use ackwise_policy::{Flow, FlowConfig, Handshake, Verdict, sys};
+use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 
 use super::sender::NEVER;
 use crate::hook;
@@ -51,6 +51,8 @@ pub(crate) struct Stack {
     flow: Option<Flow>,
     /// When what is held leaves by itself.
     deadline: Option<Nanos>,
+    /// Routers that data pass.
+    routers: u8,
 }
 
 const US: Nanos = 1_000;
@@ -62,6 +64,11 @@ impl Stack {
         self.handshake.seen(&segment, acks, now / US);
     }
 
+    /// The path's length; senders start at a TTL of 64.
+    pub fn set_hops(&mut self, hops: u8) {
+        self.routers = hops.saturating_sub(1).min(63);
+    }
+
     /// A data segment arrived.
     pub fn on_data(&mut self, policy: &StackPolicy, p: &Packet, now: Nanos) {
         let flow = match &mut self.flow {
@@ -71,7 +78,9 @@ impl Stack {
                 self.flow.insert(Flow::new(Some(&self.handshake), now / US))
             }
         };
-        flow.on_data(&policy.flow, &hook::segment(p, policy.shift), 1, now / US);
+        let mut raw = *hook::segment(p, policy.shift).raw();
+        raw.ttl -= self.routers;
+        flow.on_data(&policy.flow, &Segment::from_raw(raw), 1, now / US);
     }
 
     /// May this ACK wait?
