@@ -180,7 +180,7 @@ impl Ring {
                 let at = self.memory.as_ptr().add(self.next * BLOCK + STATUS);
                 AtomicU32::from_ptr(at.cast())
             };
-            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER as u32 == 0 {
+            if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return any;
             }
             any = true;
@@ -189,7 +189,7 @@ impl Ring {
                 std::slice::from_raw_parts(self.memory.as_ptr().add(self.next * BLOCK), BLOCK)
             };
             frames(block, &mut each);
-            status.store(libc::TP_STATUS_KERNEL as u32, Ordering::Release);
+            status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = (self.next + 1) % BLOCKS;
         }
     }

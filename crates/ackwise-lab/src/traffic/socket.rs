@@ -309,7 +309,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => self.limits.check()?,
                 other => {
                     self.reads += 1;
-                    if self.limits.stopped() || self.reads % READS_A_CHECK == 0 {
+                    if self.limits.stopped() || self.reads.is_multiple_of(READS_A_CHECK) {
                         self.limits.check()?;
                     }
                     return other;
