@@ -74,6 +74,7 @@ fmt: ## format Rust and C in place
 
 bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
+	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
 	scripts/bench-virtual $(ACKWISE)
 	scripts/bench-sim $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(ACKWISE)
