@@ -4,8 +4,10 @@
 mod common;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
@@ -165,6 +167,72 @@ fn datagrams_of_every_length_pass_unchanged() {
     let stats = gateway.stop().unwrap();
     assert_eq!(stats.read, 201 + 13 + 8 * 2 + 3 + 3, "{stats:#?}");
     account(&stats);
+}
+
+/// An uplink without link headers, as PPP or a tunnel has.
+fn bare_uplink(name: &str) -> File {
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")
+        .unwrap();
+    // SAFETY: plain data; zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: a live ifreq.
+    let answer = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
+    ip(&format!("link set {name} up"));
+    device
+}
+
+#[test]
+fn an_uplink_without_link_headers() {
+    let _alone = alone();
+    let home = Home::new();
+    let mut uplink = home.router.run(|| {
+        let uplink = bare_uplink("ppp0");
+        ip("route add 192.0.2.0/24 dev ppp0");
+        ip("-6 route add 2001:db8::/32 dev ppp0");
+        uplink
+    });
+    let text = "interface = \"ppp0\"\nrate = \"40 Mbit/s\"\n\
+                queue = { limit = \"900 packets\", ack_filter = \"rfc3449\" }";
+    let config = Config::parse("test", text).unwrap();
+    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
+    thread::sleep(Duration::from_millis(20));
+    let all = pattern(1400);
+    let mut packet = [0; 2000];
+    for (from, to, header) in [
+        ("10.9.1.1:0", "192.0.2.1:7", 28),
+        ("[fd09:1::1]:0", "[2001:db8::1]:7", 48),
+    ] {
+        let sender = home.host.run(|| UdpSocket::bind(from).unwrap());
+        for len in [0, 1, 2, 33, 500, 1399, 1400] {
+            sender.send_to(&all[..len], to).unwrap();
+            let whole = loop {
+                let got = uplink.read(&mut packet).unwrap();
+                // Not the router's own multicast.
+                let udp = if packet[0] >> 4 == 4 {
+                    packet[9]
+                } else {
+                    packet[6]
+                } == 17;
+                if udp {
+                    break &packet[..got];
+                }
+            };
+            assert_eq!(whole[header..], all[..len]);
+        }
+    }
+    let stats = gateway.stop().unwrap();
+    assert!(stats.sent.packets >= 14, "{stats:#?}");
+    account(&stats);
+    gone(&home);
 }
 
 #[test]
