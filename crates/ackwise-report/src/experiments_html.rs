@@ -123,11 +123,15 @@ fn tables(experiments: &[Experiment]) -> String {
         if !title.is_empty() {
             let _ = write!(html, "<h3 class=\"part\">{}</h3>", escape(title));
         }
-        html.push_str(
-            "<div class=\"scroll\"><table class=\"experiments\"><thead><tr>\
+        // No empty column where nothing varies.
+        let plain = part.iter().all(|e| e.spread.is_none());
+        let _ = write!(
+            html,
+            "<div class=\"scroll\"><table class=\"experiments{}\"><thead><tr>\
              <th scope=\"col\">Experiment</th><th scope=\"col\">Published</th>\
              <th scope=\"col\">Measured</th><th scope=\"col\">Spread</th>\
              <th scope=\"col\">Note</th></tr></thead><tbody>",
+            if plain { " plain" } else { "" },
         );
         // The bars of a part share an axis where it has one unit.
         let shared = scale(part);

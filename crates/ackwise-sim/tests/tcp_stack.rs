@@ -8,11 +8,12 @@ use ackwise_policy::{Config, FlowConfig};
 use ackwise_scenario::{QueueLimit, SocketOptions, TcpModel};
 use ackwise_sim::packet::FlowId;
 use ackwise_sim::tcp::{Receiver, Sender, StackPolicy, configure};
-use tcp_support::{MS, Net, Pipe, SECOND, lose};
+use tcp_support::{Fate, MS, Net, Pipe, SECOND, lose};
 
 fn net(policy: &str, lost: &[u64]) -> Net {
     let model = TcpModel {
         window_limit: Some(QueueLimit::Packets(60)),
+        ack_ecn: Some(policy.starts_with("acc")),
         ..TcpModel::default()
     };
     let (s, mut r) = configure("sack", &model, &SocketOptions::default(), 1500).unwrap();
@@ -70,4 +71,35 @@ fn the_last_segment_does_not_wait_long() {
     assert_eq!(net.sender.acknowledged(), 100 * 1448);
     assert!(ack - data <= 45 * MS, "{}", ack - data);
     assert!(net.receiver.stats().delayed_acks >= 1);
+}
+
+/// RFC 3449 §4.3: ACKs marked on their way double d once a round trip, up to 5; each round
+/// trip without a mark takes one off. The marks go all the way: receiver, queue, sender, data.
+#[test]
+fn marked_acks_make_acks_fewer() {
+    let mut net = net("acc", &[]);
+    net.start(u64::MAX);
+    net.run_until(500 * MS);
+    let quiet = net.acks().len();
+    net.back = Pipe::new(20 * MS).judge(|_, _| Fate::Mark);
+    net.run_until(640 * MS);
+    net.back = Pipe::new(20 * MS);
+    net.run_until(SECOND);
+    let mut numbers: Vec<u64> = net.acks()[quiet - 1..]
+        .iter()
+        .map(|ack| ack.packet.ack / 1448)
+        .collect();
+    numbers.dedup();
+    let covered: Vec<u64> = numbers.windows(2).map(|w| w[1] - w[0]).collect();
+    let mut steps = covered.clone();
+    steps.dedup();
+    assert_eq!(steps, [1, 2, 4, 5, 4, 3, 2, 1]);
+    // A round trip of 60 segments each, a segment or two apart where one step ends.
+    for d in [2, 3, 4] {
+        let acks = covered.iter().filter(|c| **c == d).count() as u64;
+        let rounds = if d == 3 { 1 } else { 2 };
+        let expected = rounds * 60 / d;
+        assert!(acks.abs_diff(expected) <= 2, "{acks} ACKs of {d} segments");
+    }
+    assert_eq!(net.sender.stats().retransmits, 0);
 }
