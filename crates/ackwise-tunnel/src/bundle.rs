@@ -21,7 +21,7 @@ pub(crate) const KEPT: usize = VERSIONS + 32;
 /// Most ACKs in a bundle.
 pub(crate) const MAX_ACKS: usize = 1024;
 /// Most bytes that an ACK takes, and its flow's head: so much must be left for one more.
-pub(crate) const ROOM: usize = 256;
+pub(crate) const ROOM: usize = 384;
 /// Number of the flow of packets that are carried as they are.
 pub(crate) const RAW: u16 = 0;
 
@@ -29,6 +29,7 @@ const ENTROPY: u8 = 1;
 const REFERENCE: u8 = 2;
 const FEEDBACK: u8 = 4;
 const BODY: u8 = 8;
+const ASKS: u8 = 16;
 
 /// Which bundles of the other side arrived and were understood.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Head {
     pub reference: Option<u64>,
     pub feedback: Option<Feedback>,
     pub body: bool,
+    /// Feedback is wanted, though there is no body.
+    pub asks: bool,
 }
 
 impl Head {
@@ -55,7 +58,8 @@ impl Head {
             bit(self.variant == Variant::Entropy, ENTROPY)
                 | bit(self.reference.is_some(), REFERENCE)
                 | bit(self.feedback.is_some(), FEEDBACK)
-                | bit(self.body, BODY),
+                | bit(self.body, BODY)
+                | bit(self.asks, ASKS),
         );
         if let Some(distance) = self.reference {
             varint(out, distance);
@@ -68,7 +72,7 @@ impl Head {
 
     pub fn read(input: &mut Input) -> Option<Head> {
         let bits = input.byte()?;
-        if bits & !(ENTROPY | REFERENCE | FEEDBACK | BODY) != 0 {
+        if bits & !(ENTROPY | REFERENCE | FEEDBACK | BODY | ASKS) != 0 {
             return None;
         }
         let reference = match bits & REFERENCE {
@@ -90,6 +94,7 @@ impl Head {
             reference,
             feedback,
             body: bits & BODY != 0,
+            asks: bits & ASKS != 0,
         })
     }
 }
@@ -116,4 +121,17 @@ impl Check {
 pub(crate) fn nearest(low: u32, near: u64) -> Option<u64> {
     let ahead = i64::from(low.wrapping_sub(near as u32) as i32);
     near.checked_add_signed(ahead)
+}
+
+/// Appends a bundle without packets: feedback, and a question for it, or only room that is
+/// filled up.
+pub(crate) fn empty(feedback: Option<Feedback>, asks: bool, out: &mut Vec<u8>) {
+    Head {
+        variant: Variant::Aligned,
+        reference: None,
+        feedback,
+        body: false,
+        asks,
+    }
+    .write(out);
 }

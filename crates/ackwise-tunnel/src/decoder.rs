@@ -44,6 +44,19 @@ impl Packets {
         &self.bytes[start..self.ends[i]]
     }
 
+    /// Appends a packet.
+    pub fn push(&mut self, packet: &[u8]) {
+        self.bytes.extend(packet);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Appends the packet of an ACK, if it is one.
+    pub(crate) fn push_ack(&mut self, ack: &Ack) -> Option<()> {
+        ack.write(&mut self.bytes)?;
+        self.ends.push(self.bytes.len());
+        Some(())
+    }
+
     /// Ends a packet that was appended to the bytes.
     fn end(&mut self, check: &mut Check) {
         self.ends.push(self.bytes.len());
@@ -81,6 +94,8 @@ pub struct Decoded {
     pub feedback: Option<Feedback>,
     /// Packets that were restored.
     pub packets: usize,
+    /// The other side waits for feedback.
+    pub asks: bool,
 }
 
 /// Restores packets.
@@ -172,10 +187,13 @@ impl Decoder {
             let models = self.read_body(number, &head, input, out);
             let models = models.inspect_err(|_| out.truncate(before))?;
             self.commit(number, models);
+        } else if head.asks {
+            self.received.add(number);
         }
         Ok(Decoded {
             feedback: head.feedback,
             packets: out.len() - before,
+            asks: head.body || head.asks,
         })
     }
 

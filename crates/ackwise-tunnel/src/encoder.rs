@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::ack::{Ack, Key};
 use crate::aligned::{self, varint};
 use crate::bundle::{Check, Feedback, Head, MAX_ACKS, RAW, ROOM, VERSIONS, Variant, nearest};
+use crate::decoder::Packets;
 use crate::delta::{Delta, State};
 use crate::entropy::Models;
 use crate::range::{Coder, Writer};
@@ -59,7 +60,6 @@ pub struct Encoder {
     /// Flows that have ACKs waiting.
     waiting: Vec<u16>,
     raw: VecDeque<(Box<[u8]>, u32)>,
-    raw_bytes: usize,
     count: usize,
     sent: VecDeque<Sent>,
     /// Models to use again.
@@ -96,7 +96,6 @@ impl Encoder {
             hand: 0,
             waiting: Vec::new(),
             raw: VecDeque::new(),
-            raw_bytes: 0,
             count: 0,
             sent: VecDeque::new(),
             spare: Vec::new(),
@@ -140,7 +139,6 @@ impl Encoder {
             return Pushed::Refused;
         }
         self.raw.push_back((packet.into(), Check::of(packet)));
-        self.raw_bytes += packet.len();
         self.count += 1;
         Pushed::Raw
     }
@@ -239,6 +237,7 @@ impl Encoder {
             reference: reference.map(|(r, _)| number - r),
             feedback,
             body: self.count > 0,
+            asks: false,
         }
         .write(out);
         if self.count == 0 {
@@ -279,6 +278,20 @@ impl Encoder {
             left: self.count,
             ..made
         }
+    }
+
+    /// Gives back what waits, as it was.
+    pub fn take_back(&mut self, out: &mut Packets) {
+        for (packet, _) in self.raw.drain(..) {
+            out.push(&packet);
+        }
+        for number in std::mem::take(&mut self.waiting) {
+            let flow = &mut self.flows[usize::from(number) - 1];
+            for (ack, _) in flow.waiting.drain(..) {
+                out.push_ack(&ack);
+            }
+        }
+        self.count = 0;
     }
 
     fn remember(&mut self, sent: Sent) {

@@ -17,20 +17,25 @@ mod decoder;
 mod delta;
 mod encoder;
 mod entropy;
+mod news;
+mod pmtu;
 mod range;
 pub mod replay;
+mod rtt;
 mod sack;
 mod seal;
 mod session;
 mod shape;
 pub mod trace;
+mod tunnel;
 mod window;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder, Packets};
 pub use encoder::{Encoder, MIN_BUNDLE, Made, Pushed};
-pub use seal::{KeyPair, SealError, Security};
+pub use seal::{KeyPair, SealError, Security, key_from_text, key_to_text};
 pub use session::OpenError;
+pub use tunnel::{Actions, Counters, DatagramError, Others, Tunnel, TunnelConfig};
 
 /// Bytes before the sealed part of a datagram.
 pub const HEADER: usize = 4;

@@ -4,6 +4,8 @@ use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
+use snow::params::DHChoice;
+use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::{HEADER, TAG};
@@ -43,6 +45,42 @@ impl KeyPair {
             public: key(made.public)?,
         })
     }
+}
+
+impl KeyPair {
+    /// The pair of a secret key.
+    ///
+    /// # Errors
+    /// Never with the algorithms that are built in.
+    pub fn from_secret(secret: [u8; 32]) -> Result<KeyPair, SealError> {
+        let dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519);
+        let mut dh = dh.ok_or(SealError::Key)?;
+        dh.set(&secret);
+        let public = dh.pubkey().try_into().map_err(|_| SealError::Key)?;
+        Ok(KeyPair { secret, public })
+    }
+}
+
+/// A key as text: 64 hexadecimal digits.
+pub fn key_to_text(key: &[u8; 32]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The key of a text; white space around it does not count.
+///
+/// # Errors
+/// It is not 64 hexadecimal digits.
+pub fn key_from_text(text: &str) -> Result<[u8; 32], SealError> {
+    let digits = text.trim().as_bytes();
+    let mut key = [0; 32];
+    if digits.len() != 64 {
+        return Err(SealError::Key);
+    }
+    for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(SealError::Key);
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    }
+    Ok(key)
 }
 
 /// How datagrams are protected.
@@ -87,8 +125,8 @@ pub enum SealError {
     /// By the Noise protocol.
     #[error("the handshake failed: {0}")]
     Noise(#[from] snow::Error),
-    /// Of a wrong length.
-    #[error("a key has not 32 bytes")]
+    /// It is none.
+    #[error("a key is 32 bytes, as text 64 hexadecimal digits")]
     Key,
     /// There are no random numbers.
     #[error("the system has no random numbers: {0}")]
@@ -117,8 +155,19 @@ impl fmt::Debug for Handshake {
     }
 }
 
-/// A sealer, and what the other side said in the handshake.
-type Agreed = (Sealer, Vec<u8>);
+/// What a handshake leads to.
+pub(crate) struct Agreed {
+    pub sealer: Sealer,
+    /// What the other side said.
+    pub said: Vec<u8>,
+    /// The same number on both sides, another for each handshake.
+    pub rank: u64,
+}
+
+fn rank(state: &HandshakeState) -> u64 {
+    let hash = state.get_handshake_hash().first_chunk::<8>();
+    hash.map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
 
 impl Handshake {
     /// Begins; returns the first message with `says` in it.
@@ -142,12 +191,12 @@ impl Handshake {
         }
     }
 
-    /// Answers a first message: the session's keys, what the other side said, the answer.
+    /// Answers a first message; returns the answer with `says` in it as well.
     pub fn answer(
         security: &Security,
         message: &[u8],
         says: &[u8],
-    ) -> Result<(Sealer, Vec<u8>, Vec<u8>), SealError> {
+    ) -> Result<(Agreed, Vec<u8>), SealError> {
         match security {
             Security::Noise { secret, peer, .. } => {
                 let mut state = builder()
@@ -164,20 +213,28 @@ impl Handshake {
                 let mut answer = vec![0; 256];
                 let len = state.write_message(says, &mut answer)?;
                 answer.truncate(len);
-                let sealer = Sealer::Noise(Box::new(state.into_stateless_transport_mode()?));
-                Ok((sealer, said, answer))
+                let agreed = Agreed {
+                    rank: rank(&state),
+                    sealer: Sealer::Noise(Box::new(state.into_stateless_transport_mode()?)),
+                    said,
+                };
+                Ok((agreed, answer))
             }
             Security::Plain => {
                 let (theirs, said) = read_plain(message)?;
                 let ours = random()?;
-                let sealer = Sealer::Plain {
-                    key: (theirs, ours),
-                    initiator: false,
+                let agreed = Agreed {
+                    rank: u64::from_be_bytes(theirs),
+                    sealer: Sealer::Plain {
+                        key: (theirs, ours),
+                        initiator: false,
+                    },
+                    said: said.to_vec(),
                 };
                 // The answer repeats the question's half: it is no answer to another.
                 let mut says_more = theirs.to_vec();
                 says_more.extend(says);
-                Ok((sealer, said.to_vec(), plain_message(ours, &says_more)))
+                Ok((agreed, plain_message(ours, &says_more)))
             }
         }
     }
@@ -191,8 +248,11 @@ impl Handshake {
                 said.truncate(len);
                 // Read above; what is left behind is never used again.
                 let done = std::mem::replace(state, Box::new(spent()?));
-                let sealer = Sealer::Noise(Box::new(done.into_stateless_transport_mode()?));
-                Ok((sealer, said))
+                Ok(Agreed {
+                    rank: rank(&done),
+                    sealer: Sealer::Noise(Box::new(done.into_stateless_transport_mode()?)),
+                    said,
+                })
             }
             Handshake::Plain(ours) => {
                 let (theirs, said) = read_plain(message)?;
@@ -200,11 +260,14 @@ impl Handshake {
                 if repeated != ours {
                     return Err(SealError::Message);
                 }
-                let sealer = Sealer::Plain {
-                    key: (*ours, theirs),
-                    initiator: true,
-                };
-                Ok((sealer, said.to_vec()))
+                Ok(Agreed {
+                    rank: u64::from_be_bytes(*ours),
+                    sealer: Sealer::Plain {
+                        key: (*ours, theirs),
+                        initiator: true,
+                    },
+                    said: said.to_vec(),
+                })
             }
         }
     }
@@ -313,4 +376,28 @@ pub(crate) fn mark(security: &Security, ours: bool, message: &[u8]) -> [u8; 8] {
     half[0].copy_from_slice(&key[..8]);
     half[1].copy_from_slice(&key[8..16]);
     check(&(half[0], half[1]), true, 0, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_as_text() {
+        let pair = KeyPair::generate().expect("random numbers");
+        let text = key_to_text(&pair.secret);
+        let again = key_from_text(&format!(" {text}\n")).expect("a key");
+        assert_eq!(again, pair.secret);
+        let same = KeyPair::from_secret(again).expect("a key");
+        assert_eq!(same.public, pair.public);
+        for wrong in [
+            "",
+            "00",
+            &text[1..],
+            &text.replace(&text[..2], "zz"),
+            &"ä".repeat(32),
+        ] {
+            assert!(key_from_text(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! own, [`MAX_SESSIONS`] sessions.
 
 use crate::codec_pair::Codecs;
-use crate::seal::{Handshake, SealError, Sealer, Security, mark};
+use crate::seal::{Agreed, Handshake, SealError, Sealer, Security, mark};
 use crate::window::Window;
 use crate::{HEADER, Variant};
 
@@ -29,6 +29,8 @@ const REKEY_AFTER_OTHER: u64 = 150 * SECOND;
 const EXPIRES_AFTER: u64 = 360 * SECOND;
 /// How long the last one is opened after it was replaced.
 const GRACE: u64 = 10 * SECOND;
+/// Sessions that begin within this time began at the same time.
+const CROSSING: u64 = 2 * SECOND;
 /// Bytes after which a session is replaced.
 const REKEY_BYTES: u64 = 1 << 36;
 /// How long to wait for an answer to a handshake.
@@ -75,10 +77,13 @@ pub(crate) struct Session {
     /// By which it is called there.
     theirs: u8,
     sealer: Sealer,
+    rank: u64,
     initiator: bool,
     since: u64,
     /// When it was replaced.
     replaced: Option<u64>,
+    /// The other side did not answer in it.
+    silent: bool,
     /// The other side has the keys.
     confirmed: bool,
     sent: u64,
@@ -141,6 +146,13 @@ impl Sessions {
         let retry = self.begun.as_ref().map_or(0, |(_, _, at)| at + RETRY);
         let current = self.sessions.iter().find(|s| Some(s.id) == self.current);
         current.map_or(retry.max(now), |session| session.rekey_at().max(retry))
+    }
+
+    /// Whether the last handshake was given its time.
+    pub fn may_begin(&self, now: u64) -> bool {
+        self.begun
+            .as_ref()
+            .is_none_or(|(_, _, at)| at + RETRY <= now)
     }
 
     /// Begins a handshake; the datagram to send.
@@ -247,9 +259,8 @@ impl Sessions {
         let message = message.get(HEADER..).ok_or(OpenError::Kind)?;
         let id = self.new_id();
         let answer = Handshake::answer(&self.terms.security, message, &self.says(id));
-        let (sealer, said, answer) = answer.map_err(|_| OpenError::Authentic)?;
-        let (theirs, max_flows) = read_said(&said).ok_or(OpenError::Kind)?;
-        self.add(id, theirs, sealer, max_flows, false, now);
+        let (agreed, answer) = answer.map_err(|_| OpenError::Authentic)?;
+        let theirs = self.add(id, agreed, false, now)?;
         let mut datagram = vec![ANSWER | theirs, 0, 0, 0];
         datagram.extend(answer);
         Ok(datagram)
@@ -258,15 +269,16 @@ impl Sessions {
     fn end(&mut self, id: u8, message: &[u8], now: u64) -> Result<(), OpenError> {
         let begun = self.begun.as_mut().filter(|begun| begun.0 == id);
         let (_, handshake, _) = begun.ok_or(OpenError::Session)?;
-        let (sealer, said) = handshake.end(message).map_err(|_| OpenError::Authentic)?;
+        let agreed = handshake.end(message).map_err(|_| OpenError::Authentic)?;
         self.begun = None;
-        let (theirs, max_flows) = read_said(&said).ok_or(OpenError::Kind)?;
-        self.add(id, theirs, sealer, max_flows, true, now);
+        self.add(id, agreed, true, now)?;
         self.use_from_now(id, now);
         Ok(())
     }
 
-    fn add(&mut self, id: u8, theirs: u8, sealer: Sealer, flows: u16, initiator: bool, now: u64) {
+    /// Adds a session; returns the other side's number of it.
+    fn add(&mut self, id: u8, agreed: Agreed, initiator: bool, now: u64) -> Result<u8, OpenError> {
+        let (theirs, flows) = read_said(&agreed.said).ok_or(OpenError::Kind)?;
         let current = self.current;
         self.sessions.retain(|session| !session.expired(now));
         if self.sessions.len() == MAX_SESSIONS {
@@ -278,23 +290,43 @@ impl Sessions {
         self.sessions.push(Session {
             id,
             theirs,
-            sealer,
+            sealer: agreed.sealer,
+            rank: agreed.rank,
             initiator,
             since: now,
             replaced: None,
+            silent: false,
             confirmed: initiator,
             sent: 0,
             bytes: 0,
             window: Window::default(),
             codecs: Codecs::new(terms.variant, terms.max_flows, flows),
         });
+        Ok(theirs)
     }
 
+    /// Changes to a session, unless both sides began one at the same time: then both take
+    /// that of the lower rank.
     fn use_from_now(&mut self, id: u8, now: u64) {
-        if let Some(last) = self.current() {
-            last.replaced = Some(now);
+        let rank = self.get(id).map_or(0, |session| session.rank);
+        let crossed = self.current().is_some_and(|current| {
+            !current.silent && now < current.since + CROSSING && current.rank < rank
+        });
+        let replaced = if crossed {
+            Some(id)
+        } else {
+            self.current.replace(id)
+        };
+        if let Some(replaced) = replaced.and_then(|replaced| self.get(replaced)) {
+            replaced.replaced = Some(now);
         }
-        self.current = Some(id);
+    }
+
+    /// The other side does not answer: any session is better than this.
+    pub fn give_up_current(&mut self) {
+        if let Some(current) = self.current() {
+            current.silent = true;
+        }
     }
 
     /// Forgets what is over.

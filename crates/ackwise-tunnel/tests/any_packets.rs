@@ -238,8 +238,11 @@ struct World {
     number: u64,
     /// What waits in the encoder, then what stands in each bundle.
     waiting: Vec<Sent>,
-    under_way: Vec<(u8, u64, Vec<u8>, Vec<Sent>)>,
+    under_way: Vec<Bundle>,
 }
+
+/// How late a bundle is, its number, its bytes, and what is in it.
+type Bundle = (u8, u64, Vec<u8>, Vec<Sent>);
 
 /// A packet, and how it is carried.
 type Sent = (Vec<u8>, Pushed);
@@ -312,7 +315,8 @@ impl World {
 /// The same packets, each flow in its order.
 fn same(inside: &[Sent], packets: &Packets) {
     assert_eq!(inside.len(), packets.len());
-    let mut flows: HashMap<u32, (Vec<&[u8]>, Vec<&[u8]>)> = HashMap::new();
+    type Sides<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
+    let mut flows: HashMap<u32, Sides> = HashMap::new();
     let mut unordered = HashSet::new();
     let key = |p: &[u8]| match p.first() {
         Some(0x45) if p.len() >= 40 => u32::from(p[20]) << 8 | u32::from(p[21]),

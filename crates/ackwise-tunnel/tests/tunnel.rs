@@ -1,0 +1,385 @@
+//! Two ends of a tunnel and a path between them, in virtual time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ackwise_net::{Probability, Rng};
+use ackwise_tunnel::trace::{Recorded, Seen};
+use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig, Variant};
+
+const MS: u64 = 1_000_000;
+
+/// What the path does to datagrams.
+#[derive(Clone, Copy)]
+struct Path {
+    delay: u64,
+    loss: f64,
+    reorder: f64,
+    duplicate: f64,
+    flip: f64,
+    mtu: usize,
+}
+
+const CLEAN: Path = Path {
+    delay: 20 * MS,
+    loss: 0.0,
+    reorder: 0.0,
+    duplicate: 0.0,
+    flip: 0.0,
+    mtu: 1500,
+};
+
+/// Packets come in at end 0 and go out at end 1.
+struct World {
+    ends: [Tunnel; 2],
+    configs: [TunnelConfig; 2],
+    path: Path,
+    rng: Rng,
+    now: u64,
+    under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    count: u64,
+    restored: Vec<(u64, Vec<u8>)>,
+    outside: Vec<(u64, Vec<u8>)>,
+    cut: bool,
+}
+
+fn pair(change: impl Fn(&mut TunnelConfig)) -> [TunnelConfig; 2] {
+    let keys = [(); 2].map(|()| KeyPair::generate().expect("random numbers"));
+    [0, 1].map(|i| {
+        let mut config = TunnelConfig::new(Security::Noise {
+            secret: keys[i].secret,
+            public: keys[i].public,
+            peer: keys[1 - i].public,
+        });
+        change(&mut config);
+        config
+    })
+}
+
+impl World {
+    fn new(configs: [TunnelConfig; 2], path: Path) -> World {
+        World {
+            ends: [0, 1].map(|i: usize| Tunnel::new(configs[i].clone())),
+            configs,
+            path,
+            rng: Rng::new(7),
+            now: 0,
+            under_way: BTreeMap::new(),
+            count: 0,
+            restored: Vec::new(),
+            outside: Vec::new(),
+            cut: false,
+        }
+    }
+
+    fn happens(&mut self, fraction: f64) -> bool {
+        self.rng.happens(Probability::from_fraction(fraction))
+    }
+
+    fn act(&mut self, end: usize, actions: Actions) {
+        for mut datagram in actions.datagrams {
+            if self.cut || datagram.len() + 28 > self.path.mtu || self.happens(self.path.loss) {
+                continue;
+            }
+            if self.happens(self.path.duplicate) {
+                self.send(1 - end, datagram.clone());
+            }
+            if self.happens(self.path.flip) {
+                let bit = self.rng.below(8 * datagram.len() as u64) as usize;
+                datagram[bit / 8] ^= 1 << (bit % 8);
+            }
+            self.send(1 - end, datagram);
+        }
+        let kept = |packets: &ackwise_tunnel::Packets, now| -> Vec<(u64, Vec<u8>)> {
+            packets.iter().map(|p| (now, p.to_vec())).collect()
+        };
+        self.restored.extend(kept(&actions.packets, self.now));
+        self.outside.extend(kept(&actions.outside, self.now));
+    }
+
+    fn send(&mut self, to: usize, datagram: Vec<u8>) {
+        let late = if self.happens(self.path.reorder) {
+            self.rng.below(30 * MS)
+        } else {
+            0
+        };
+        self.count += 1;
+        let at = self.now + self.path.delay + late;
+        self.under_way.insert((at, self.count), (to, datagram));
+    }
+
+    /// Goes on until `until`; no end is woken more often than can be.
+    fn run(&mut self, until: u64) {
+        let mut steps = 0;
+        loop {
+            let arrival = self.under_way.keys().next().map_or(u64::MAX, |key| key.0);
+            let wakes = [0, 1].map(|i: usize| self.ends[i].wake(self.now).max(self.now));
+            let next = arrival.min(wakes[0]).min(wakes[1]);
+            if next > until {
+                self.now = until;
+                return;
+            }
+            steps += 1;
+            assert!(steps < 1_000_000, "it does not come to rest at {next}");
+            self.now = next;
+            if arrival == next {
+                let (_, (to, datagram)) = self.under_way.pop_first().expect("there is one");
+                let mut actions = Actions::default();
+                let _ = self.ends[to].datagram(&datagram, next, &mut actions);
+                self.act(to, actions);
+                continue;
+            }
+            for (end, wake) in wakes.into_iter().enumerate() {
+                if wake == next {
+                    let mut actions = Actions::default();
+                    self.ends[end].tick(next, &mut actions);
+                    self.act(end, actions);
+                }
+            }
+        }
+    }
+
+    fn packet(&mut self, packet: &[u8]) {
+        let mut actions = Actions::default();
+        self.ends[0].packet(packet, self.now, &mut actions);
+        self.act(0, actions);
+    }
+
+    /// Plays a trace from now on; returns when each packet came in.
+    fn play(&mut self, trace: &[Seen]) -> HashMap<Vec<u8>, u64> {
+        let start = self.now;
+        let mut times = HashMap::new();
+        for seen in trace {
+            self.run(start + seen.at_ns);
+            times.insert(seen.packet.to_vec(), self.now);
+            self.packet(&seen.packet);
+        }
+        self.run(self.now + 500 * MS);
+        times
+    }
+}
+
+/// Sorted packets, to compare.
+fn sorted<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
+    let mut sorted: Vec<_> = packets.collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+fn went_in(trace: &[Seen]) -> Vec<&[u8]> {
+    sorted(trace.iter().map(|seen| &*seen.packet))
+}
+
+#[test]
+fn every_ack_arrives_within_a_period() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    for news in [true, false] {
+        let period = 5 * MS;
+        let mut world = World::new(pair(|c| (c.news, c.period) = (news, period)), CLEAN);
+        world.run(200 * MS);
+        assert!(world.ends.iter().all(Tunnel::is_up));
+        let times = world.play(&trace);
+        assert_eq!(world.ends[0].period(), period);
+        assert_eq!(
+            sorted(world.restored.iter().map(|(_, p)| &p[..])),
+            went_in(&trace)
+        );
+        assert!(world.outside.is_empty());
+        let added = world.restored.iter();
+        let added = added.map(|(at, packet)| at - times[packet] - CLEAN.delay);
+        let mut added: Vec<u64> = added.collect();
+        added.sort_unstable();
+        let mean = added.iter().sum::<u64>() / added.len() as u64;
+        let p99 = added[added.len() * 99 / 100];
+        println!("news {news}: mean {mean} ns, p99 {p99} ns");
+        assert!(10 * mean <= 6 * period, "{mean}");
+        assert!(p99 <= period, "{p99}");
+        let counters = world.ends[0].counters();
+        assert_eq!(counters.packets_in, trace.len() as u64);
+        assert_eq!(world.ends[1].counters().packets_out, trace.len() as u64);
+        assert_eq!(counters.news > 0, news);
+    }
+}
+
+#[test]
+fn the_period_follows_a_short_round_trip() {
+    let path = Path {
+        delay: 4 * MS,
+        ..CLEAN
+    };
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut world = World::new(pair(|_| ()), path);
+    world.run(200 * MS);
+    world.play(&trace[..2000]);
+    let period = world.ends[0].period();
+    assert!((MS..3 * MS).contains(&period), "{period}");
+    let mut world = World::new(pair(|c| c.follow_rtt = false), path);
+    world.run(200 * MS);
+    world.play(&trace[..2000]);
+    assert_eq!(world.ends[0].period(), 10 * MS);
+}
+
+#[test]
+fn a_bad_path_loses_but_never_changes() {
+    let path = Path {
+        loss: 0.05,
+        reorder: 0.2,
+        duplicate: 0.1,
+        flip: 0.02,
+        ..CLEAN
+    };
+    for which in Recorded::ALL {
+        let trace = which.read().expect("recorded");
+        let mut world = World::new(pair(|_| ()), path);
+        world.run(3000 * MS);
+        world.play(&trace);
+        let mut left: HashMap<&[u8], u32> = HashMap::new();
+        for seen in &trace {
+            *left.entry(&seen.packet).or_default() += 1;
+        }
+        let out = world.restored.iter().chain(&world.outside);
+        for (_, packet) in out {
+            let left = left.get_mut(&packet[..]).expect("it never went in");
+            *left = left.checked_sub(1).expect("it came out twice");
+        }
+        let lost: u32 = left.values().sum();
+        // 7 % of bundles, in the mean.
+        assert!((1..trace.len() as u32 / 5).contains(&lost), "{lost}");
+        let counters = world.ends[1].counters();
+        assert_eq!(counters.undecodable, 0);
+        assert!(counters.replayed > 0 && counters.forged + counters.foreign > 0);
+    }
+}
+
+#[test]
+fn a_peer_that_dies_is_left_alone_and_one_that_returns_is_used() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut world = World::new(pair(|_| ()), CLEAN);
+    world.run(200 * MS);
+    let (first, rest) = trace.split_at(1000);
+    world.play(first);
+    assert_eq!(world.restored.len(), first.len());
+    // The other end is gone, and comes back knowing nothing.
+    world.cut = true;
+    let start = world.now;
+    for seen in &rest[..1000] {
+        world.run(start + seen.at_ns - rest[0].at_ns);
+        world.packet(&seen.packet);
+    }
+    assert!(!world.ends[0].is_up());
+    let before = world.outside.len();
+    assert!(before > 500, "{before}");
+    // At most what was sent before its silence was noticed is lost.
+    let noticed = world.outside[0].0 - start;
+    assert!(noticed < 150 * MS, "{noticed}");
+    world.packet(&rest[1000].packet);
+    assert_eq!(world.outside.len(), before + 1);
+    assert_eq!(world.outside.last().map(|o| o.0), Some(world.now));
+
+    world.cut = false;
+    world.ends[1] = Tunnel::new(world.configs[1].clone());
+    world.run(world.now + 3000 * MS);
+    assert!(world.ends.iter().all(Tunnel::is_up));
+    let before = (world.restored.len(), world.outside.len());
+    world.play(&rest[2000..3000]);
+    assert_eq!(world.restored.len(), before.0 + 1000);
+    assert_eq!(world.outside.len(), before.1);
+    assert_eq!(world.ends[0].counters().deaths, 1);
+}
+
+#[test]
+fn without_a_peer_everything_takes_the_ordinary_path() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut world = World::new(pair(|_| ()), CLEAN);
+    world.cut = true;
+    world.play(&trace[..500]);
+    assert_eq!(world.outside.len(), 500);
+    // A stranger's key does not make it a peer.
+    let [a, _] = pair(|_| ());
+    let [_, b] = pair(|_| ());
+    let mut world = World::new([a, b], CLEAN);
+    world.run(5000 * MS);
+    world.play(&trace[..500]);
+    assert_eq!(world.outside.len(), 500);
+    assert!(world.restored.is_empty());
+    assert!(world.ends[1].counters().forged > 0);
+}
+
+#[test]
+fn sessions_change_without_a_loss() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut world = World::new(pair(|_| ()), CLEAN);
+    world.run(200 * MS);
+    for round in 1..=8_usize {
+        world.run(round as u64 * 60_000 * MS - 500 * MS);
+        world.play(&trace);
+        assert_eq!(world.restored.len(), round * trace.len());
+    }
+    assert!(world.outside.is_empty());
+    assert_eq!(world.ends[0].counters().deaths, 0);
+}
+
+#[test]
+fn what_is_no_ack_is_carried_if_so_configured() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut syn = trace[0].packet.to_vec();
+    syn[33] = 0x02;
+    for carried in [false, true] {
+        let mut world = World::new(
+            pair(|c| {
+                if carried {
+                    c.others = ackwise_tunnel::Others::Carried;
+                }
+            }),
+            CLEAN,
+        );
+        world.run(200 * MS);
+        world.packet(&syn);
+        world.packet(&vec![0x45; 1400]);
+        world.run(400 * MS);
+        assert_eq!(world.restored.len(), usize::from(carried));
+        assert_eq!(world.outside.len(), 2 - usize::from(carried));
+    }
+}
+
+#[test]
+fn the_path_mtu_is_found_and_found_again() {
+    let trace = Recorded::Sack.read().expect("recorded");
+    let config = pair(|c| {
+        (c.period, c.follow_rtt, c.news) = (400 * MS, false, false);
+        (c.variant, c.max_datagram) = (Variant::Aligned, 3000);
+    });
+    let path = Path { mtu: 9000, ..CLEAN };
+    let mut world = World::new(config, path);
+    world.run(3000 * MS);
+    assert_eq!(world.ends[0].datagram_size(), 3000);
+    world.path.mtu = 1500;
+    for _ in 0..8 {
+        world.play(&trace);
+    }
+    let size = world.ends[0].datagram_size();
+    assert!((1440..=1472).contains(&size), "{size}");
+    let before = world.restored.len();
+    world.play(&trace);
+    assert_eq!(world.restored.len(), before + trace.len());
+    assert!(world.ends[0].is_up());
+}
+
+#[test]
+fn acks_are_spaced_if_so_configured() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let spread = |space| {
+        let mut world = World::new(pair(|c| c.space = space), CLEAN);
+        world.run(200 * MS);
+        world.play(&trace);
+        assert_eq!(
+            sorted(world.restored.iter().map(|(_, p)| &p[..])),
+            went_in(&trace)
+        );
+        let times: std::collections::HashSet<u64> =
+            world.restored.iter().map(|(at, _)| *at).collect();
+        times.len()
+    };
+    let (at_once, spaced) = (spread(false), spread(true));
+    assert!(at_once < trace.len() / 10, "{at_once}");
+    assert!(spaced > trace.len() * 9 / 10, "{spaced}");
+}
