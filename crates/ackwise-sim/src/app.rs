@@ -146,8 +146,10 @@ impl<S: Source, R: Sink> Network<S, R> {
                 Kind::Short(_) => {}
                 Kind::Exchange(exchanges) => {
                     let (asking, uncounted) = (exchanges.asking, exchanges.uncounted);
-                    self.open(index, uncounted, asking, 2 * lane, exchanges.request);
-                    self.open(index, flow, template, 2 * lane + 1, exchanges.response);
+                    let asks = self.open(index, uncounted, asking, 2 * lane, exchanges.request);
+                    let answers =
+                        self.open(index, flow, template, 2 * lane + 1, exchanges.response);
+                    self.join(asks, answers);
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::count::{Tally, Watched};
 use crate::ends::{Sink, Source};
 use crate::engine::{NEVER, Network};
 use crate::histogram::Histogram;
-use crate::packet::{FlowId, Packet, Way};
+use crate::packet::{Flags, FlowId, Packet, Way};
 use crate::parcel::Parcel;
 use crate::schedule::Target;
 
@@ -34,6 +34,8 @@ pub struct Connection<S, R> {
     pub app: u32,
     /// See `app`.
     pub role: u32,
+    /// The other direction of a two-way connection, or `ALONE`.
+    peer: u32,
     /// Its application waits until the sender is done.
     pub await_end: bool,
     /// Its window scale.
@@ -43,6 +45,9 @@ pub struct Connection<S, R> {
     /// When data last arrived in order.
     pub last: Nanos,
 }
+
+/// A connection whose data go one way only.
+const ALONE: u32 = u32::MAX;
 
 /// How a flow's connections are made.
 #[derive(Debug, Clone)]
@@ -115,6 +120,9 @@ impl<S: Source, R: Sink> Network<S, R> {
     pub(crate) fn arrive(&mut self, parcel: Parcel) {
         let number = parcel.flow.0 as usize;
         let way = parcel.way;
+        if parcel.flags.contains(Flags::CARRIES_ACK) {
+            return self.arrive_loaded(number, parcel);
+        }
         let connection = &mut self.connections[number];
         match way {
             Way::Data => connection.sink.on_packet(&parcel, self.now),
@@ -125,6 +133,53 @@ impl<S: Source, R: Sink> Network<S, R> {
             Way::Data => self.after_sink(number),
             Way::Ack => self.after_source(number),
         }
+    }
+
+    /// Makes two connections the directions of one: data of each carry the other's ACKs.
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
+        self.connections[a].peer = b as u32;
+        self.connections[b].peer = a as u32;
+    }
+
+    /// The other direction of a connection.
+    pub(crate) fn peer(&self, number: usize) -> usize {
+        self.connections[number].peer as usize
+    }
+
+    /// Lets data say what their host owes the other direction.
+    #[cold]
+    fn load(&mut self, number: usize, packet: &mut Packet) {
+        let peer = self.peer(number);
+        let Some(ack) = self.connections[peer].sink.ride(self.now) else {
+            return;
+        };
+        packet.flags |= Flags::CARRIES_ACK | ack.flags & Flags::ECE;
+        packet.ack = ack.ack;
+        packet.window = ack.window;
+        packet.tsecr = ack.tsecr;
+        packet.sack = ack.sack;
+        if !ack.sack.is_empty() {
+            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+            packet.wire_len += 4 + 8 * ack.sack.blocks().len() as u32;
+        }
+    }
+
+    /// Data that carry an ACK: first what they acknowledge, then themselves.
+    #[cold]
+    fn arrive_loaded(&mut self, number: usize, parcel: Parcel) {
+        let peer = self.peer(number);
+        let told = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
+        let ack = Packet {
+            flow: FlowId(peer as u32),
+            way: Way::Ack,
+            flags: parcel.flags & told,
+            ..*parcel
+        };
+        self.connections[peer].source.on_packet(&ack, self.now);
+        self.connections[number].sink.on_packet(&parcel, self.now);
+        self.retire(parcel);
+        self.after_sink(number);
+        self.after_source(peer);
     }
 
     pub(crate) fn on_source_timer(&mut self, number: usize) {
@@ -161,7 +216,11 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     /// Lets a sender say what it has to say.
     pub(crate) fn after_source(&mut self, number: usize) {
-        while let Some(packet) = self.connections[number].source.poll_transmit(self.now) {
+        while let Some(mut packet) = self.connections[number].source.poll_transmit(self.now) {
+            let connection = &mut self.connections[number];
+            if connection.peer != ALONE && packet.payload > 0 {
+                self.load(number, &mut packet);
+            }
             let connection = &mut self.connections[number];
             if connection.first == NEVER && packet.payload > 0 {
                 connection.first = self.now;
@@ -249,6 +308,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             goal,
             app: app as u32,
             role,
+            peer: ALONE,
             await_end: false,
             shift: made.shift,
             first: NEVER,

@@ -43,6 +43,12 @@ pub trait Sink: End {
     fn open(config: &Self::Config, flow: FlowId) -> Self;
     /// Bytes that the application was given, in order.
     fn delivered(&self) -> u64;
+    /// What data of the other direction, which leave now, can say in the place of an
+    /// ACK; `None` if nothing arrived yet.
+    fn ride(&mut self, now: Nanos) -> Option<Packet> {
+        let _ = now;
+        None
+    }
 }
 
 /// Data of an application.

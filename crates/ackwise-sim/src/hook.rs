@@ -305,6 +305,29 @@ impl Hook {
         }
     }
 
+    /// Data pass that carry an ACK of this connection; returns the withheld ACK that
+    /// they make needless.
+    pub fn on_carried(
+        &mut self,
+        connection: usize,
+        packet: &Packet,
+        shift: u8,
+        now: Nanos,
+    ) -> Option<Parcel> {
+        let config = self.config;
+        let entry = self.entries.get_mut(connection)?;
+        let decision = entry
+            .flow
+            .as_mut()?
+            .on_ack(&config, &segment(packet, shift), now / 1000);
+        if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
+            *count += 1;
+        }
+        let gone = entry.held.take_if(|_| decision.supersedes);
+        self.stats.superseded += u64::from(gone.is_some());
+        gone
+    }
+
     /// The withheld ACK of a connection whose time is over by `now`.
     pub fn release(&mut self, connection: usize, shift: u8, now: Nanos) -> Option<Parcel> {
         let config = self.config;

@@ -5,7 +5,7 @@ use ackwise_net::Nanos;
 use crate::ends::{Sink, Source};
 use crate::engine::{NEVER, Network};
 use crate::hook::Side;
-use crate::packet::Way;
+use crate::packet::{Flags, Way};
 use crate::parcel::Parcel;
 use crate::schedule::Target;
 
@@ -19,6 +19,14 @@ impl<S: Source, R: Sink> Network<S, R> {
         match (side, parcel.way) {
             (Side::Data, Way::Data) => policy.on_data(number, &parcel, shift, self.now),
             (Side::Acks, Way::Ack) => return self.thinned(hook, parcel, shift),
+            (Side::Acks, Way::Data) if parcel.flags.contains(Flags::CARRIES_ACK) => {
+                let peer = self.peer(number);
+                let shift = self.connections[peer].shift;
+                let policy = &mut self.hooks[usize::from(hook)];
+                if let Some(gone) = policy.on_carried(peer, &parcel, shift, self.now) {
+                    self.retire(gone);
+                }
+            }
             _ => {}
         }
         Some(parcel)

@@ -99,4 +99,7 @@ impl Sink for Receiver {
     fn delivered(&self) -> u64 {
         Receiver::delivered(self)
     }
+    fn ride(&mut self, now: Nanos) -> Option<Packet> {
+        Receiver::ride(self, now)
+    }
 }

@@ -45,6 +45,8 @@ bitflags! {
         const SYNTHETIC = 1 << 11;
         /// Timestamps are present (RFC 7323).
         const TIMESTAMPS = 1 << 12;
+        /// On data: they acknowledge those of the other direction.
+        const CARRIES_ACK = 1 << 13;
     }
 }
 

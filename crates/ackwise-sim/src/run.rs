@@ -220,13 +220,6 @@ fn notes(scenario: &Scenario) -> Vec<String> {
     if has(|app| matches!(app, App::Iperf3 { .. })) {
         notes.push("An 'iperf3' flow is simulated as 'bulk'.".to_owned());
     }
-    if has(|app| matches!(app, App::RequestResponse { .. })) {
-        notes.push(
-            "Requests and responses are acknowledged by pure ACKs: the simulator's do not ride \
-             on data of the other direction."
-                .to_owned(),
-        );
-    }
     if scenario.links.len() * 2 > MAX_QUEUES && scenario.record.series {
         notes.push(format!(
             "Of the queues, the lengths over time of the {MAX_QUEUES} that most flows cross are \

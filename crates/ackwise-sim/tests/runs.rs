@@ -249,6 +249,26 @@ fn a_kernel_parameter_that_changes_nothing_here_is_taken() {
     assert_eq!(report(&scenario(&[&sysctl, BULK]), 1).runs.len(), 1);
 }
 
+/// An ACK rides on the next request, or on the response, if that leaves before it has
+/// to leave by itself.
+#[test]
+fn acks_ride_on_data_of_the_other_direction() {
+    let flow = "[[flow]]\nname = \"asks\"\nfrom = \"sender\"\nto = \"receiver\"\n\
+                app = \"request-response\"\nrequest = \"500 B\"\nresponse = \"1 kB\"\n\
+                count = 20\n[sweep]\ncc = [\"newreno\", \"cubic\"]\n";
+    // The last response's; and Linux's of the first, which it takes for no conversation.
+    for (run, acks) in report(&scenario(&[NETWORK, flow]), 1)
+        .runs
+        .iter()
+        .zip([1, 2])
+    {
+        assert!(run.errors.is_empty(), "{:?}", run.errors);
+        assert_eq!(run.totals.bytes, 20_000);
+        assert_eq!(run.totals.completion.as_ref().unwrap().unfinished, 0);
+        assert_eq!(run.totals.acks_on_wire, acks, "{}", run.id);
+    }
+}
+
 fn refused(parts: &[&str], options: &RunOptions) -> String {
     run(&scenario(parts), options, &mut |_| {})
         .unwrap_err()

@@ -63,6 +63,8 @@ pub(crate) struct DelayedAck {
     duplicates_of: u64,
     duplicates: u32,
     compressed: u32,
+    /// Linux: data go both ways ("pingpong"), and ACKs wait for them.
+    conversing: bool,
 }
 
 impl DelayedAck {
@@ -77,6 +79,7 @@ impl DelayedAck {
             duplicates_of: 0,
             duplicates: 0,
             compressed: 0,
+            conversing: false,
         }
     }
 
@@ -92,8 +95,9 @@ impl DelayedAck {
         }
         let enough = self.enough(c, seen);
         // Linux: what is pushed is read at once, and the read acknowledges it.
-        let pushed = c.ack_pushes && seen.pushed && !seen.holes;
-        if enough || self.quick > 0 || seen.marked || pushed {
+        let pushed = c.ack_pushes && seen.pushed && !seen.holes && !self.conversing;
+        let quick = self.quick > 0 && !self.conversing;
+        if enough || quick || seen.marked || pushed {
             return true;
         }
         if seen.arrival != Arrival::InOrder || seen.holes {
@@ -140,6 +144,7 @@ impl DelayedAck {
         }
         if seen.arrival == Arrival::Duplicate {
             self.quick = self.quick.max(QUICK_DUPLICATE.min(c.quick_acks));
+            self.conversing = false;
             self.ato = ATO_MIN;
         } else if seen.marked {
             self.quick = self.quick.max(QUICK_MARK.min(c.quick_acks));
@@ -202,6 +207,13 @@ impl DelayedAck {
     /// Somebody else says when the ACK leaves.
     pub fn stop_timer(&mut self) {
         self.deadline = NEVER;
+    }
+
+    /// Data of the other direction say it. Linux takes it for a conversation, in which
+    /// ACKs need not be quick.
+    pub fn on_ack_ridden(&mut self) {
+        self.on_ack_sent();
+        self.conversing = true;
     }
 
     /// An ACK leaves.

@@ -318,6 +318,23 @@ impl Receiver {
         p
     }
 
+    /// An ACK that rides on data of the other direction: none leaves for it. `None` if
+    /// nothing arrived yet.
+    pub fn ride(&mut self, now: Nanos) -> Option<Packet> {
+        if self.stats.data_segments == 0 {
+            return None;
+        }
+        if matches!(self.owed, Owed::Ack | Owed::AckTwice | Owed::HeldAck) {
+            self.owed = Owed::Nothing;
+        }
+        let p = self.ack_packet(now);
+        self.data.told();
+        self.delack.on_ack_ridden();
+        self.last_ack = Some(p.ack);
+        self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
+        Some(p)
+    }
+
     fn packet(&mut self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
         let mut wire_len = self.config.header;
         if self.config.sack_adds && !sack.is_empty() {
