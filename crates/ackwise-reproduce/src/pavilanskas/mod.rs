@@ -2,11 +2,12 @@
 //! not notice, and what of two sessions?
 //!
 //! What a simulator can show of it: Figs. 4, 5, 8, 9, 10 and the limit of 85 %. The load of the
-//! routers (Figs. 6, 7) needs routers. The scenarios are in
+//! routers (Figs. 6, 7) needs routers: the live engine has them. The scenarios are in
 //! `scenarios/papers/pavilanskas-2010/`, the reading of the limit in
 //! `docs/papers/pavilanskas-2010.md`.
 
 mod limit;
+mod live;
 mod sessions;
 
 use crate::{Engine, Error, Lab, Paper, Reproduced};
@@ -43,16 +44,20 @@ impl Paper for Pavilanskas {
     }
 
     fn engines(&self) -> &'static [Engine] {
-        &[Engine::Sim]
+        &[Engine::Sim, Engine::Live]
     }
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
+        if lab.engine() == Engine::Live {
+            live::run(lab, &mut all)?;
+            return Ok(all);
+        }
         limit::run(lab, &mut all)?;
         sessions::run(lab, &mut all)?;
         all.notes.extend(NOTES.map(str::to_owned));
         all.missing.push(
-            "CPU load of the routers (Figs. 6 and 7): a simulated router has none.".to_owned(),
+            "CPU load of the routers (Figs. 6 and 7): a simulated router has none; `--on live` has.".to_owned(),
         );
         Ok(all)
     }
