@@ -91,6 +91,44 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert!(!doors(&net) && net.programs() == 0);
 }
 
+/// In whichever order they come, the thinning program sees what leaves the queue, and
+/// sees it once.
+#[test]
+fn attach_on_the_same_interface_sees_each_packet_once() {
+    root();
+    for gateway_first in [true, false] {
+        let net = Net::new();
+        let gateway = || up(&net, &[&net.iface, "--rate", "50 Mbit/s"]);
+        let thinning = || net.attach(&["--dry-run"]);
+        let (mut child, attached) = if gateway_first {
+            let child = gateway();
+            (child, thinning())
+        } else {
+            let attached = thinning();
+            (gateway(), attached)
+        };
+        assert!(net.download(1) > 100_000);
+        std::thread::sleep(Duration::from_millis(100));
+        let sent = stats(&net)["sent"]["packets"].as_u64().unwrap();
+        let (code, out, err) = net.run(&["--format", "json", "status", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        let acks = shown["attachments"][0]["stats"]["acks"].as_u64().unwrap();
+        assert!(sent > 200, "{sent} packets");
+        // Besides ACKs there are handshakes and what iperf3 tells its other side.
+        assert!(
+            (sent - 60..=sent).contains(&acks),
+            "{acks} ACKs, {sent} sent"
+        );
+        attached.signal(Signal::SIGTERM);
+        let (code, _, err) = attached.end(PATIENCE);
+        assert_eq!(code.code(), Some(0), "{err}");
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+        child.wait().unwrap();
+        assert_eq!(net.programs(), 0);
+    }
+}
+
 /// A socket in each namespace, connected from the receiver's to the sender's.
 fn datagrams(net: &Net) -> (UdpSocket, UdpSocket) {
     let open = |namespace: &str, address: &str| {
