@@ -97,6 +97,26 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
 }
 
 #[test]
+fn marks_reach_real_stacks_and_slow_them() {
+    let _alone = alone();
+    for (address, family) in [("10.9.2.2:5001", 4), ("[fd09:2::2]:5001", 6)] {
+        let home = Home::new();
+        for end in [&home.host, &home.server] {
+            end.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap());
+        }
+        let queue = "{ limit = \"1000 packets\", discipline = \"red\", ecn = true, \
+                     min = \"2 packets\", max = \"8 packets\", weight = 0.1 }";
+        let gateway = home.gateway("20 Mbit/s", queue);
+        transfer(&home.host, &home.server, address);
+        let stats = gateway.stop().unwrap();
+        assert!(stats.marked > 0, "IPv{family}: {stats:#?}");
+        // A queue of 1000 would have held the whole slow start.
+        assert!(stats.waiting.max_packets < 500, "IPv{family}: {stats:#?}");
+        account(&stats);
+    }
+}
+
+#[test]
 fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     let _alone = alone();
     let home = Home::new();
