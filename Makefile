@@ -82,14 +82,17 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 install: build ## install the command and its systemd unit under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/ackwise@.service \
-		> $(DESTDIR)$(UNITDIR)/ackwise@.service
+	for unit in ackwise@ ackwise-gateway@; do \
+		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/$$unit.service \
+			> $(DESTDIR)$(UNITDIR)/$$unit.service || exit; \
+	done
 	install -D -m 0644 packaging/ackwise.conf.example $(DESTDIR)/etc/ackwise/example.conf
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 
 uninstall: ## remove what install put there; /etc/ackwise stays
 	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(UNITDIR)/ackwise@.service \
+		$(DESTDIR)$(UNITDIR)/ackwise-gateway@.service \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 
 clean: ## remove what was built and reported
