@@ -56,7 +56,10 @@ set = { cir = 5000, cbs = 5000 }
 fn a_bridge_drops_acks_or_holds_them() {
     // SAFETY: no arguments, cannot fail.
     let user = unsafe { libc::geteuid() };
-    assert_eq!(user, 0, "this test makes network namespaces: run it as root");
+    assert_eq!(
+        user, 0,
+        "this test makes network namespaces: run it as root"
+    );
     let scenario = Scenario::parse("police.toml", TEXT).unwrap();
     let report = live::run(&scenario, &RunOptions::default(), &mut |_| {}).unwrap();
     let run = |arm: &str| report.runs.iter().find(|run| run.arm == arm).unwrap();
@@ -66,15 +69,25 @@ fn a_bridge_drops_acks_or_holds_them() {
         queue.unwrap().policed
     };
     for arm in ["baseline", "dropped", "held"] {
-        assert!(run(arm).totals.bytes > 100_000, "{arm}: {:?}", run(arm).errors);
+        assert!(
+            run(arm).totals.bytes > 100_000,
+            "{arm}: {:?}",
+            run(arm).errors
+        );
     }
     assert_eq!(policed("baseline"), Some(0));
     assert_eq!(policed("held"), Some(0));
     let dropped = policed("dropped").unwrap();
     let left = run("dropped").totals.acks_on_wire;
     // All but handshake and end are pure ACKs, of which exactly one in five stays.
-    assert!(dropped.abs_diff(4 * left) <= 20, "{dropped} dropped, {left} left");
+    assert!(
+        dropped.abs_diff(4 * left) <= 20,
+        "{dropped} dropped, {left} left"
+    );
     let held = run("held");
     let per_ack = held.totals.data_segments / held.totals.acks_on_wire.max(1);
-    assert!(per_ack >= 3, "the contract let {per_ack} segments an ACK pass");
+    assert!(
+        per_ack >= 3,
+        "the contract let {per_ack} segments an ACK pass"
+    );
 }

@@ -353,8 +353,10 @@ mod tests {
     #[test]
     fn a_line_a_second() {
         let before = Stats::default();
-        let mut now = Stats::default();
-        now.read = 3000;
+        let mut now = Stats {
+            read: 3000,
+            ..Stats::default()
+        };
         now.sent.packets = 1000;
         now.sent.bytes = 125_000;
         now.filtered.packets = 2000;
