@@ -64,6 +64,9 @@ pub enum Command {
     /// Look at scenario files without running them
     #[command(subcommand)]
     Scenario(ScenarioCommand),
+    /// Carry the ACKs of many flows in few, small, authenticated packets
+    #[command(subcommand)]
+    Tunnel(crate::tunnel::TunnelCommand),
     /// Print a completion script for a shell
     Completions {
         /// Which shell

@@ -15,6 +15,7 @@ mod run;
 mod status;
 mod summary;
 mod text;
+mod tunnel;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Report(args) => run::report(args, cli.format),
         Command::Reproduce(args) => reproduce::reproduce(args, cli.format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, cli.format),
+        Command::Tunnel(command) => tunnel::tunnel(command, cli.format),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "ackwise", &mut script);
