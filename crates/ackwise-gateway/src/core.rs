@@ -49,8 +49,19 @@ impl Core {
     }
 
     /// Takes a buffer back.
-    pub fn reuse(&mut self, buffer: Parcel) {
-        self.free.push(buffer);
+    pub fn reuse(&mut self, mut buffer: Parcel) {
+        if buffer.room().len() == self.room {
+            self.free.push(buffer);
+        }
+    }
+
+    /// From now on frames may be as long as this MTU makes them.
+    pub fn set_mtu(&mut self, mtu: u32) {
+        let room = mtu as usize + LINK_HEADERS;
+        if room != self.room {
+            self.room = room;
+            self.free.clear();
+        }
     }
 
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.

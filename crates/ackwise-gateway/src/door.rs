@@ -198,6 +198,14 @@ impl Inlet {
         flags.is_ok_and(|flags| flags & libc::IFF_UP != 0)
     }
 
+    /// The MTU of an interface of the device's network namespace.
+    pub fn mtu_of(&self, interface: &Interface) -> Option<u32> {
+        let mut device = request(&interface.name);
+        ask(&self.socket, libc::SIOCGIFMTU, &mut device).ok()?;
+        // SAFETY: SIOCGIFMTU filled this member.
+        u32::try_from(unsafe { device.ifr_ifru.ifru_mtu }).ok()
+    }
+
     /// Packets that the device dropped because nobody read them in time.
     pub fn overruns(&self) -> u64 {
         let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();

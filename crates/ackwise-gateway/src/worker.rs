@@ -96,6 +96,12 @@ impl Worker {
         for n in 0..TAKE {
             let mut buffer = self.core.buffer();
             match self.inlet.take(buffer.room()) {
+                // It may have been cut: the MTU has grown since the last look at it.
+                Ok(Some(len)) if len == buffer.room().len() => {
+                    self.read += 1;
+                    self.sent.refused += 1;
+                    self.core.reuse(buffer);
+                }
                 Ok(Some(len)) => {
                     self.read += 1;
                     self.core.offer(buffer, len, monotonic_ns());
@@ -160,6 +166,9 @@ impl Worker {
         }
         if !self.inlet.is_up() {
             return Some(Why::DoorGone);
+        }
+        if let Some(mtu) = self.inlet.mtu_of(&self.interface) {
+            self.core.set_mtu(mtu);
         }
         if !shared.hold_breath.load(Ordering::Relaxed) {
             if let Err(error) = self.heart.beat(ALIVE) {

@@ -256,6 +256,37 @@ fn an_uplink_without_link_headers() {
 }
 
 #[test]
+fn an_mtu_that_grows_is_noticed() {
+    let _alone = alone();
+    let home = Home::new();
+    let gateway = home.gateway("40 Mbit/s", "\"100 packets\"");
+    home.host.run(|| ip("link set lan0 mtu 4000"));
+    home.server.run(|| ip("link set wan1 mtu 4000"));
+    home.router.run(|| {
+        ip("link set lan1 mtu 4000");
+        ip("link set wan0 mtu 4000");
+    });
+    thread::sleep(Duration::from_millis(150));
+    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let receiver = home
+        .server
+        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
+    receiver
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    let all = pattern(3972);
+    for len in [1500, 1600, 3972] {
+        sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();
+        let mut buffer = [0; 5000];
+        let (got, _) = receiver.recv_from(&mut buffer).unwrap();
+        assert_eq!(buffer[..got], all[..len]);
+    }
+    let stats = gateway.stop().unwrap();
+    assert_eq!(stats.dropped.refused, 0, "{stats:#?}");
+    account(&stats);
+}
+
+#[test]
 fn on_clsact_as_well() {
     let _alone = alone();
     let home = Home::new();
