@@ -171,7 +171,7 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>) -> String {
             "<span class=\"number\">{value}</span> {}",
             escape(&experiment.unit)
         ),
-        Value::Text(text) => format!("<span class=\"number\">{}</span>", escape(text)),
+        Value::Text(text) => format!("<span class=\"number text\">{}</span>", escape(text)),
     };
     let published = experiment.published.as_ref();
     let interval = experiment.ci95.map_or(String::new(), |[low, high]| {
