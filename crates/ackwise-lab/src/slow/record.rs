@@ -134,6 +134,13 @@ impl Span {
         self.busy_ns as f64 / self.ns as f64
     }
 
+    /// Share of the time that the two hosts' threads worked, 0…1: without what idles, and without
+    /// what belongs to neither.
+    #[must_use]
+    pub fn load_of_hosts(&self) -> f64 {
+        (self.sender_ns + self.receiver_ns) as f64 / self.ns as f64
+    }
+
     /// Segments of data for each ACK; `None` without ACKs.
     #[must_use]
     pub fn segments_per_ack(&self) -> Option<f64> {
@@ -182,6 +189,12 @@ mod tests {
         assert_eq!(span.goodput_bps(), 48e6);
         assert_eq!(span.load(), 0.5);
         assert_eq!(span.segments_per_ack(), Some(2.0));
+        let span = Span {
+            sender_ns: 100_000_000,
+            receiver_ns: 25_000_000,
+            ..span
+        };
+        assert_eq!(span.load_of_hosts(), 0.25);
         // 250 ms at 8 ns an instruction, for 3 MB.
         let per_mb = span.instructions_per_mb(span.busy_ns, 3).unwrap();
         assert!((per_mb - 31_250_000.0 / 3.0).abs() < 1e-3, "{per_mb}");

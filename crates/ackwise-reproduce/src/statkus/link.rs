@@ -7,8 +7,9 @@ use ackwise_scenario::record::{Series, Traffic};
 use crate::{Error, Lab, Reproduced};
 
 const PART: &str = "A link that is not short of CPU (Figs 5 to 8, 11 to 19)";
-const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, 100 packets of queue, \
-    tcp_ack_limit 2000, real stack in virtual time";
+const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, a queue of 400 \
+    packets that holds the whole window (tcp_rmem 256 KiB), tcp_ack_limit 2000, real stack in \
+    virtual time";
 
 const SCENARIOS: [(&str, &str, &str); 3] = [
     (

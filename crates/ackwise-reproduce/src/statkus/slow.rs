@@ -319,7 +319,7 @@ fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> R
                 limit: SHORT,
                 ..Case::new(arm, BRIEF)
             };
-            load[slot] = device.run(lab, case)?.steady()?.load() * 100.0;
+            load[slot] = device.run(lab, case)?.steady()?.load_of_hosts() * 100.0;
         }
         points.push((load[0], -change(load[0], load[1])));
         let experiment = Experiment::new(
