@@ -23,6 +23,7 @@ mod load;
 pub mod model;
 mod queue_keys;
 pub mod queues;
+pub mod radio;
 pub mod record;
 mod runs;
 mod section;

@@ -1,0 +1,236 @@
+//! The MAC against sums by hand and published formulas; the network end to end.
+
+use ackwise_net::Nanos;
+use ackwise_scenario::radio::{RadioModel, RadioScenario, Routing};
+
+use super::run::{Point, run_point, run_points};
+use super::timing::{self, BACKOFF};
+use super::world::World;
+
+const US: Nanos = 1_000;
+const SECOND: Nanos = 1_000_000_000;
+
+fn model(routing: Routing) -> RadioModel {
+    RadioModel {
+        routing,
+        ..RadioModel::default()
+    }
+}
+
+fn line(nodes: usize) -> Vec<(f64, f64)> {
+    (0..nodes).map(|i| (30.0 * i as f64, 0.0)).collect()
+}
+
+/// A frame of 99 bytes without a back-off: 128 + 192 to begin with, 105 bytes of
+/// 32 µs, 192, 11 bytes, and the long pause of 640 µs.
+#[test]
+fn one_exchange_to_the_microsecond() {
+    assert_eq!(timing::air(99), 3_360 * US);
+    assert_eq!(timing::air(timing::ACK_BYTES), 352 * US);
+    let mut radio = model(Routing::Static);
+    (radio.mac.min_be, radio.mac.max_be) = (0, 0);
+    let mut world = World::new(&line(2), &radio, &[], 1);
+    world.saturate(&[(0, 1, 88)]);
+    let exchange = (128 + 192 + 3_360 + 192 + 352 + 640) * US;
+    assert_eq!(exchange, 4_864 * US);
+    // The last acknowledgment of ten ends 640 µs before the eleventh exchange.
+    let result = world.run(10 * exchange - 640 * US);
+    assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
+    let sent = 10.0 * 3.360e-3 * 51.0e-3;
+    let heard = 10.0 * 0.352e-3 * 58.8e-3;
+    let idle = (10.0 * 4.864e-3 - 0.640e-3 - 10.0 * 3.712e-3) * 4.14e-3;
+    assert!((result.joules[0] - sent - heard - idle).abs() < 1e-9);
+}
+
+/// Latré et al. 2005: one sender's throughput is its payload over the mean exchange.
+#[test]
+fn one_hop_carries_what_the_formula_says() {
+    for load in [20, 88, 116] {
+        let radio = model(Routing::Static);
+        let mut world = World::new(&line(2), &radio, &[], 7);
+        world.saturate(&[(0, 1, load)]);
+        let result = world.run(60 * SECOND);
+        let expected = 60.0 * SECOND as f64 / timing::mean_exchange(&radio.mac, load + 11) as f64;
+        let ratio = result.nodes[0].frames as f64 / expected;
+        assert!((ratio - 1.0).abs() < 0.01, "{load} B: {ratio}");
+        assert_eq!(result.nodes[0].retries, 0);
+    }
+}
+
+/// Contenders that begin together collide exactly if several draw the least of their
+/// back-offs: who draws one slot more sees the channel busy (320 + 128 > 320 µs). So
+/// each round of n with w slots has P = 1 - n/w * sum over k of ((w-1-k)/w)^(n-1).
+fn first_round(contenders: usize) -> f64 {
+    let mut collided = 0;
+    let rounds = 4_000;
+    for seed in 0..rounds {
+        let mut places = vec![(0.0, 0.0)];
+        places.extend((0..contenders).map(|i| (1.0 + i as f64, 0.0)));
+        let radio = model(Routing::Static);
+        let mut world = World::new(&places, &radio, &[], seed);
+        let fillers: Vec<_> = (1..=contenders).map(|n| (n, 0, 88)).collect();
+        world.saturate(&fillers);
+        // By then who drew the last of eight slots has begun, and no frame has ended.
+        let result = world.run(8 * BACKOFF);
+        collided += u64::from(result.collisions > 0);
+    }
+    collided as f64 / rounds as f64
+}
+
+#[test]
+fn two_and_ten_contenders_collide_as_often_as_they_draw_the_same() {
+    for n in [2, 10] {
+        let least = |k: i32| (f64::from(7 - k) / 8.0).powi(n - 1);
+        let expected = 1.0 - f64::from(n) / 8.0 * (0..8).map(least).sum::<f64>();
+        let measured = first_round(n as usize);
+        // Three standard errors of 4000 rounds.
+        let error = 3.0 * (expected * (1.0 - expected) / 4_000.0).sqrt();
+        assert!(
+            (measured - expected).abs() < error,
+            "{n}: {measured} {expected}"
+        );
+    }
+}
+
+/// 0 and 2 do not hear each other; whatever they send at once is lost at 1.
+#[test]
+fn hidden_terminals_collide_and_capture_helps_the_nearer() {
+    let saturated = |places: &[(f64, f64)], capture| {
+        let mut radio = model(Routing::Static);
+        radio.capture_db = capture;
+        (radio.carrier_sense_m, radio.interference_m) = (50.0, 50.0);
+        let mut world = World::new(places, &radio, &[], 3);
+        world.saturate(&[(0, 1, 88), (2, 1, 88)]);
+        world.run(20 * SECOND)
+    };
+    let hidden = saturated(&[(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)], None);
+    assert!(hidden.nodes[0].no_ack > 100, "{:?}", hidden.nodes);
+    let seen = saturated(&[(0.0, 0.0), (20.0, 0.0), (40.0, 0.0)], None);
+    assert!(seen.nodes[0].no_ack < 3, "{:?}", seen.nodes);
+    // 10 m against 45 m are 13 dB.
+    let near = saturated(&[(0.0, 0.0), (10.0, 0.0), (55.0, 0.0)], Some(6.0));
+    let acked = |node: usize| near.nodes[node].frames - near.nodes[node].retries;
+    assert_eq!(near.nodes[0].no_ack, 0);
+    assert!(acked(2) * 2 < acked(0), "{:?}", near.nodes);
+}
+
+#[test]
+fn bit_errors_cost_frames() {
+    let mut radio = model(Routing::Static);
+    radio.bit_errors = 1e-4;
+    let mut world = World::new(&line(2), &radio, &[], 1);
+    world.saturate(&[(0, 1, 88)]);
+    let result = world.run(60 * SECOND);
+    // A frame of 105 and an acknowledgment of 11 bytes, whole both: 0.9114.
+    let tries = result.nodes[0].frames as f64;
+    let share = result.nodes[0].retries as f64 / tries;
+    let lost = 1.0 - (1.0f64 - 1e-4).powi(8 * 116);
+    assert!((share - lost).abs() < 0.01, "{share} {lost}");
+}
+
+fn scenario(radio: &str, policy: &str, more: &str) -> RadioScenario {
+    let text = format!(
+        "[scenario]\nname = \"t\"\nduration = \"600 s\"\ndata = \"48 kB\"\n[radio]\n{radio}\n\
+         [[arm]]\nname = \"a\"\n{policy}\n[arm.model]\nstack = \"rfc\"\nsegment = \"48 B\"\n\
+         initial_window = 1\ngrowth = \"per-ack\"\nwindow_limit = \"14 packets\"\n\
+         limited_transmit = false\n{more}\n"
+    );
+    RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+const FIRST: Point = Point {
+    arm: 0,
+    field: 0,
+    seed: 1,
+};
+
+#[test]
+fn a_transfer_ends_over_any_number_of_hops_and_is_the_same_twice() {
+    for routing in ["static", "aodv"] {
+        let radio =
+            format!("topology = \"chain\"\nhops = [1, 2, 5]\ncapture = 4\nrouting = \"{routing}\"");
+        let s = scenario(&radio, "", "ack_every = 1");
+        for field in 0..3 {
+            let point = Point { field, ..FIRST };
+            let result = run_point(&s, point).unwrap();
+            assert_eq!(result.flows[0].delivered, 48_000, "{routing} {field}");
+            assert!(result.flows[0].took.is_some(), "{routing} {field}");
+            assert_eq!(run_point(&s, point).unwrap(), result);
+            let other = run_point(&s, Point { seed: 2, ..point }).unwrap();
+            assert_ne!(other.end, result.end);
+            let routed: u64 = result.nodes.iter().map(|n| n.routing).sum();
+            assert_eq!(routed > 0, routing == "aodv");
+        }
+    }
+}
+
+/// One RREQ per node that has something to pass on, one RREP a hop (RFC 3561 §6).
+#[test]
+fn discovery_takes_what_the_rings_take() {
+    let s = scenario("topology = \"chain\"\nhops = 1", "", "");
+    let result = run_point(&s, FIRST).unwrap();
+    assert_eq!(result.nodes[0].routing, 1);
+    assert_eq!(result.nodes[1].routing, 1);
+    // Three hops: a ring of one, then one of three.
+    let s = scenario(
+        "topology = \"chain\"\nhops = 3\nmax_retries = 7",
+        "",
+        "ack_every = 2",
+    );
+    let result = run_point(&s, FIRST).unwrap();
+    assert!(result.nodes[0].routing >= 2, "{:?}", result.nodes);
+}
+
+/// d = 2 sends half the ACKs; a policy that holds sends fewer; asking for one works.
+#[test]
+fn fewer_acks_on_the_air() {
+    let acks = |policy: &str, more: &str| {
+        let radio = "topology = \"chain\"\nhops = 1\nrouting = \"static\"";
+        run_point(&scenario(radio, policy, more), FIRST)
+            .unwrap()
+            .flows[0]
+            .clone()
+    };
+    let one = acks("", "ack_every = 1");
+    assert!(one.acks >= 1000, "{one:?}");
+    let two = acks("", "ack_every = 2");
+    assert!((500..520).contains(&two.acks), "{two:?}");
+    let four = acks("policy = \"dda\"", "");
+    assert!((250..300).contains(&four.acks), "{four:?}");
+    // The policy asks for 14 segments a window; 500 ms otherwise.
+    let told = acks("policy = \"tda\"", "tell_window = true");
+    assert!(told.acks < 150, "{told:?}");
+    let untold = acks("policy = \"tda\"", "");
+    assert!(untold.took > Some(30 * SECOND), "{untold:?}");
+    let asked = acks("policy = \"tda\"", "ask_ack = true");
+    assert!(asked.took < Some(12 * SECOND), "{asked:?}");
+}
+
+#[test]
+fn points_run_in_order_whatever_the_threads() {
+    let s = scenario("topology = \"cross\"\nhops = [2, 4]", "", "");
+    let points: Vec<Point> = (0..2)
+        .flat_map(|field| {
+            (1..4).map(move |seed| Point {
+                field,
+                seed,
+                ..FIRST
+            })
+        })
+        .collect();
+    let one = run_points(&s, &points, 1, &|_| true).unwrap();
+    let two = run_points(&s, &points, 2, &|_| true).unwrap();
+    assert_eq!(one.len(), 6);
+    assert_eq!(one, two);
+    assert!(run_points(&s, &points, 1, &|_| false).unwrap().len() == 1);
+}
+
+#[test]
+fn a_policy_that_does_not_exist_is_pointed_at() {
+    let s = scenario("topology = \"chain\"", "policy = \"dac\"", "");
+    let error = run_point(&s, FIRST).unwrap_err().to_string();
+    assert!(
+        error.starts_with("t.toml:9:10: there is no policy \"dac\""),
+        "{error}"
+    );
+}
