@@ -1,0 +1,72 @@
+//! `ackwise tunnel`, from the outside. No root.
+
+use std::os::unix::fs::PermissionsExt;
+
+use assert_cmd::Command;
+
+fn ackwise() -> Command {
+    Command::cargo_bin("ackwise").expect("built")
+}
+
+#[test]
+fn bench_prints_what_bundles_cost() {
+    let output = ackwise()
+        .args(["tunnel", "bench", "--format", "json"])
+        .output()
+        .expect("runs");
+    assert!(output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let size = |name: &str| report["bytes_per_ack"][name].as_f64().expect("a number");
+    assert!(size("aligned") <= 4.2 && size("aligned") > 1.0);
+    assert!(size("entropy") <= 3.0 && size("entropy") > 1.0);
+    assert!(size("sack_heavy") <= 6.5 && size("sack_heavy") > 1.0);
+    assert!(report["acks_per_bundle"].as_f64().expect("a number") >= 40.0);
+    assert_eq!(report["wrong_headers"], 0);
+    assert_eq!(report["lost_beyond_bundle"], 0);
+    assert!(report["lost_with_bundles"].as_u64() > Some(0));
+    assert!(report["mux_acks_per_s"].as_f64() > Some(0.0));
+    assert!(report["demux_acks_per_s"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn bench_refuses_what_is_no_capture() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("x.pcap");
+    std::fs::write(&path, "no capture").expect("written");
+    let run = ackwise()
+        .args(["tunnel", "bench", "--pcap"])
+        .arg(&path)
+        .output()
+        .expect("runs");
+    assert_eq!(run.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(said.contains("x.pcap: no pcap file"), "{said}");
+}
+
+#[test]
+fn a_key_is_made_once_and_for_its_owner() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("key");
+    let keygen = || {
+        ackwise()
+            .args(["tunnel", "keygen"])
+            .arg(&path)
+            .output()
+            .expect("runs")
+    };
+    let made = keygen();
+    assert!(made.status.success());
+    let public = String::from_utf8(made.stdout).expect("text");
+    let secret = std::fs::read_to_string(&path).expect("written");
+    for key in [&public, &secret] {
+        assert!(key.trim().len() == 64 && key.trim().bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+    assert_ne!(public, secret);
+    let mode = std::fs::metadata(&path)
+        .expect("there")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(keygen().status.code(), Some(2));
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), secret);
+}
