@@ -140,7 +140,8 @@ fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
             None => chunk.len(),
             Some(rate) => due(rate, now - start, written).min(chunk.len()),
         };
-        if due == 0 {
+        // Whole chunks only: crumbs would keep the CPU busy with small segments.
+        if due < chunk.len() {
             thread::sleep(PACE);
             continue;
         }
