@@ -137,9 +137,7 @@ impl Rtt {
                 .saturating_mul(c.tick)
                 .saturating_mul(u64::from(c.factor))
                 .max(c.min),
-            Estimator::Linux => {
-                (self.srtt8 / 8 + self.var4).saturating_mul(u64::from(c.factor))
-            }
+            Estimator::Linux => (self.srtt8 / 8 + self.var4).saturating_mul(u64::from(c.factor)),
         }
         .min(c.max)
     }
