@@ -51,12 +51,12 @@ test: setup ## set up, build, run every test and a minute of fuzzing (root)
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
 
 # Packages whose integration tests need no root.
-ROOTLESS := ackwise-policy ackwise-net ackwise-scenario ackwise-report
+ROOTLESS := ackwise-policy ackwise-net ackwise-scenario ackwise-report ackwise-tunnel
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
 	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
-	$(NICE) $(CARGO) test --locked -p ackwise --test arguments
+	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test tunnel
 	policy/check.sh
 
 lint: setup ## formatting, clippy, shellcheck, and the freestanding check of policy/
