@@ -22,7 +22,16 @@ fn against_virtual(scenario: &str, more: &[&str]) -> (i32, String, String) {
 
 #[test]
 fn reno_and_cubic_do_what_linux_does() {
-    let json = ["--format", "json", "--arm", "baseline", "--arm", "every-n"];
+    let json = [
+        "--format",
+        "json",
+        "--arm",
+        "baseline",
+        "--arm",
+        "every-n",
+        "--duration",
+        "20s",
+    ];
     let (code, out, err) = against_virtual(SCENARIO, &json);
     assert_eq!(code, 0, "{err}");
     let both: Value = serde_json::from_str(&out).unwrap();
