@@ -92,8 +92,7 @@ pub struct Run {
     /// Further varied values: path → value as written in the scenario.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, String>,
-    /// The flow, if the totals speak of a single one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The flow that the totals speak of; null if they are of several, which `flows` has.
     pub flow: Option<String>,
     /// Totals over all flows.
     #[serde(flatten)]
