@@ -170,10 +170,10 @@ impl Worker {
         if let Some(mtu) = self.inlet.mtu_of(&self.interface) {
             self.core.set_mtu(mtu);
         }
-        if !shared.hold_breath.load(Ordering::Relaxed) {
-            if let Err(error) = self.heart.beat(ALIVE) {
-                tracing::warn!("sign of life: {error}; packets pass until it works again");
-            }
+        if !shared.hold_breath.load(Ordering::Relaxed)
+            && let Err(error) = self.heart.beat(ALIVE)
+        {
+            tracing::warn!("sign of life: {error}; packets pass until it works again");
         }
         self.publish(shared);
         None

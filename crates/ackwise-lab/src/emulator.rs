@@ -284,13 +284,13 @@ impl Wire {
             slot.len = len;
             let frame = &slot.bytes[..len];
             let segment = frame::parse(frame, len);
-            if let Some(capture) = &mut self.captures[end] {
-                if let Err(error) = capture.write(frame, len, now) {
-                    self.report
-                        .errors
-                        .push(format!("a capture ended early: {error}"));
-                    self.captures[end] = None;
-                }
+            if let Some(capture) = &mut self.captures[end]
+                && let Err(error) = capture.write(frame, len, now)
+            {
+                self.report
+                    .errors
+                    .push(format!("a capture ended early: {error}"));
+                self.captures[end] = None;
             }
             let too_large = len > self.mtu.load(Ordering::Relaxed) as usize + 14;
             let police = self.police[end].as_mut();

@@ -259,16 +259,16 @@ fn count(
             let kept = (message.msg_len as usize).min(SNAP);
             let wire_len = original_length(&message.msg_hdr).unwrap_or(kept);
             let bytes = &cell.bytes[..kept];
-            if let Some(segment) = frame::parse(bytes, wire_len) {
-                if let Some(mark) = counter.entered(&segment, wire_len as u32, true, now) {
-                    counter.arrived(mark, 1, now);
-                }
+            if let Some(segment) = frame::parse(bytes, wire_len)
+                && let Some(mark) = counter.entered(&segment, wire_len as u32, true, now)
+            {
+                counter.arrived(mark, 1, now);
             }
-            if let Some(file) = &mut capture {
-                if let Err(error) = file.write(bytes, wire_len, now) {
-                    errors.push(format!("a capture ended early: {error}"));
-                    capture = None;
-                }
+            if let Some(file) = &mut capture
+                && let Err(error) = file.write(bytes, wire_len, now)
+            {
+                errors.push(format!("a capture ended early: {error}"));
+                capture = None;
             }
         }
         if last && (received as usize) < BATCH {

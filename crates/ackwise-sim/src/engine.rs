@@ -194,11 +194,11 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[inline(always)]
     fn arm(&mut self, index: usize) {
         let line = &mut self.lines[index];
-        if let Some(at) = line.wire.next_wakeup() {
-            if at < line.due {
-                line.due = at;
-                self.schedule.push(at, Target::Line(index));
-            }
+        if let Some(at) = line.wire.next_wakeup()
+            && at < line.due
+        {
+            line.due = at;
+            self.schedule.push(at, Target::Line(index));
         }
     }
 

@@ -483,11 +483,11 @@ impl Seen {
     }
 
     fn capture(&mut self, end: usize, frame: &Frame<'_>, at_ns: u64) {
-        if let Some(capture) = &mut self.captures[end] {
-            if let Err(error) = capture.write(frame.bytes, frame.length, at_ns) {
-                self.errors.push(format!("a capture ended early: {error}"));
-                self.captures[end] = None;
-            }
+        if let Some(capture) = &mut self.captures[end]
+            && let Err(error) = capture.write(frame.bytes, frame.length, at_ns)
+        {
+            self.errors.push(format!("a capture ended early: {error}"));
+            self.captures[end] = None;
         }
     }
 }

@@ -165,10 +165,10 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if self.thread.is_some() {
-            if let Ok(Err(error)) = self.finish() {
-                tracing::warn!("the datapath on {}: {error}", self.place);
-            }
+        if self.thread.is_some()
+            && let Ok(Err(error)) = self.finish()
+        {
+            tracing::warn!("the datapath on {}: {error}", self.place);
         }
     }
 }

@@ -515,11 +515,12 @@ impl Sender {
             );
             return None;
         }
-        if repairing && !s.new_first {
-            if let Some(i) = s.board.next_lost() {
-                let seq = s.board.get(i)?.seq;
-                return self.resend(s, seq, now);
-            }
+        if repairing
+            && !s.new_first
+            && let Some(i) = s.board.next_lost()
+        {
+            let seq = s.board.get(i)?.seq;
+            return self.resend(s, seq, now);
         }
         if let Some(len) = self.next_new() {
             if self.config.defer_chunks && !repairing && self.waits(s, now) {
