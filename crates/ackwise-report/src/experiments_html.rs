@@ -123,6 +123,11 @@ fn tables(experiments: &[Experiment]) -> String {
         if !title.is_empty() {
             let _ = write!(html, "<h3 class=\"part\">{}</h3>", escape(title));
         }
+        // A set-up of a whole part is said once, above it.
+        let common = part.len() > 1 && part.iter().all(|e| e.setup == part[0].setup);
+        if common && !part[0].setup.is_empty() {
+            let _ = write!(html, "<p class=\"hint\">{}</p>", escape(&part[0].setup));
+        }
         // No empty column where nothing varies.
         let plain = part.iter().all(|e| e.spread.is_none());
         let _ = write!(
@@ -135,8 +140,17 @@ fn tables(experiments: &[Experiment]) -> String {
         );
         // The bars of a part share an axis where it has one unit.
         let shared = scale(part);
+        let mut note = "";
         for experiment in part {
-            html.push_str(&row(experiment, shared));
+            let setup = if common { "" } else { &experiment.setup };
+            let again = !experiment.note.is_empty() && experiment.note == note;
+            note = &experiment.note;
+            html.push_str(&row(
+                experiment,
+                shared,
+                setup,
+                if again { "As above." } else { note },
+            ));
         }
         html.push_str("</tbody></table></div>");
     }
@@ -165,7 +179,7 @@ fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     (high > low).then_some((low, high))
 }
 
-fn row(experiment: &Experiment, shared: Option<(f64, f64)>) -> String {
+fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &str) -> String {
     let show = |value: &Value| match value {
         Value::Number(_) => format!(
             "<span class=\"number\">{value}</span> {}",
@@ -188,10 +202,10 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>) -> String {
          <td>{}</td></tr>",
         escape(&experiment.id),
         escape(&experiment.what),
-        escape(&experiment.setup),
+        escape(setup),
         published.map_or("–".to_owned(), show),
         show(&experiment.measured),
-        escape(&experiment.note),
+        escape(note),
     )
 }
 

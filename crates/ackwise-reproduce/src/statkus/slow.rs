@@ -336,7 +336,8 @@ fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> R
         all.experiments.push(match published {
             Some(value) => experiment.published(value).note(
                 "The paper's figure is of a receiving system with 80 % of the ACKs dropped, at a \
-                 load of 25 and of 60 % and more; here the load is that of both hosts, and the application writes in bursts each 10 ms, whose gaps and losses start the search anew.",
+                 load of 25 and of 60 % and more; here the load is that of both hosts, and the application writes in bursts each \
+                 10 ms, whose gaps and losses probably start the search anew.",
             ),
             None => experiment,
         });
