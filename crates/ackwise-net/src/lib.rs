@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod described;
 mod discipline;
 mod link;
 mod middlebox;
@@ -42,6 +43,7 @@ mod rng;
 mod serialiser;
 
 pub use channel::{BoxStats, Channel, ChannelConfig};
+pub use described::described_queue;
 pub use discipline::{
     Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
     RedUnit,
