@@ -106,9 +106,11 @@ impl Air {
         self.radios[node].lock = None;
     }
 
-    /// And back.
-    pub fn listen(&mut self, node: NodeId) {
-        self.radios[node].deaf = false;
+    /// And back: a look that began before counts its own frame as a busy channel.
+    pub fn listen(&mut self, node: NodeId, now: Nanos) {
+        let radio = &mut self.radios[node];
+        radio.deaf = false;
+        radio.busy_until = now;
     }
 
     /// Whether a node is receiving a frame.
@@ -180,5 +182,24 @@ impl Air {
                 });
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A look that began while it sent is not clear; one that begins then is.
+    #[test]
+    fn its_own_frame_is_a_busy_channel_too() {
+        let mut air = Air::new(&[(0.0, 0.0), (9.0, 0.0)], &RadioModel::default());
+        assert!(air.is_clear(0, 0));
+        air.deafen(0);
+        let frame = air.begin(0, |_| {});
+        assert!(!air.is_clear(0, 100) && !air.is_clear(1, 100));
+        air.end(0, frame, 200, |_| {});
+        air.listen(0, 200);
+        assert!(!air.is_clear(0, 199) && air.is_clear(0, 200));
+        assert!(!air.is_clear(1, 199) && air.is_clear(1, 200));
     }
 }

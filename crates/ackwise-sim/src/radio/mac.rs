@@ -4,7 +4,9 @@ use ackwise_net::Nanos;
 
 use super::energy::Power;
 use super::frame::{Body, Datagram, Frame, NodeId};
-use super::timing::{ACK_WAIT, BACKOFF, CCA, TURNAROUND, air, pause};
+use super::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
+#[cfg(test)]
+use super::world::Filler;
 use super::world::{Event, Waiting, World};
 
 /// What a node's MAC is about.
@@ -98,18 +100,18 @@ impl World {
         for (to, bytes) in more {
             let filler = Datagram {
                 from: node,
-                to: Some(to),
-                ttl: 2,
+                to,
+                ttl: 1,
                 bytes,
                 body: Body::Filler,
             };
-            self.nodes[node].mac.waiting.push_back((Some(to), filler));
+            self.nodes[node].mac.waiting.push_back((to, filler));
         }
     }
 
     /// Starts sources that always have something to send.
     #[cfg(test)]
-    pub(super) fn saturate(&mut self, fillers: &[(NodeId, NodeId, u32)]) {
+    pub(super) fn saturate(&mut self, fillers: &[Filler]) {
         self.fillers = fillers.to_vec();
         for (node, ..) in fillers {
             self.next_frame(*node);
@@ -135,10 +137,13 @@ impl World {
         }
         match self.nodes[node].mac.phase {
             Phase::Idle | Phase::Sending => {}
-            Phase::Backoff => self.enter(node, Phase::Look(self.now), CCA),
+            Phase::Backoff => {
+                self.nodes[node].counts.looks += 1;
+                self.enter(node, Phase::Look(self.now), self.look);
+            }
             Phase::Look(since) if self.air.is_clear(node, since) => {
                 self.deafen(node);
-                self.enter(node, Phase::Turn, TURNAROUND);
+                self.enter(node, Phase::Turn, self.turn);
             }
             Phase::Look(_) => self.channel_busy(node),
             Phase::Turn => self.send_first(node),
@@ -148,6 +153,7 @@ impl World {
     }
 
     fn channel_busy(&mut self, node: NodeId) {
+        self.nodes[node].counts.busy += 1;
         let (most, max_be) = (self.model.mac.max_backoffs, self.model.mac.max_be);
         let mac = &mut self.nodes[node].mac;
         mac.looks += 1;
@@ -226,14 +232,18 @@ impl World {
         self.nodes[node].meter.enter(Power::Idle, now);
         let mut heard = Vec::new();
         self.air.end(node, number, now, |ear| heard.push(ear));
-        self.air.listen(node);
+        self.air.listen(node, now);
         match &frame {
             Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, ACK_WAIT),
             Frame::Data { bytes, .. } => {
                 self.nodes[node].mac.waiting.pop_front();
                 self.enter(node, Phase::Pause, pause(*bytes));
             }
-            Frame::Ack { .. } => {}
+            Frame::Ack { .. } => {
+                if let Some((from, load)) = self.nodes[node].taken.take() {
+                    self.forward(node, from, load);
+                }
+            }
         }
         for ear in heard {
             self.nodes[ear.node].meter.enter(Power::Idle, now);
@@ -261,9 +271,8 @@ impl World {
                 self.deafen(node);
                 self.nodes[node].answer = Some((from, *number));
                 self.after(TURNAROUND, Event::Answer(node));
-                if !self.nodes[node].mac.repeats(from, *number) {
-                    self.forward(node, from, load.clone());
-                }
+                let repeats = self.nodes[node].mac.repeats(from, *number);
+                self.nodes[node].taken = (!repeats).then(|| (from, load.clone()));
             }
             Frame::Data { .. } => {}
         }

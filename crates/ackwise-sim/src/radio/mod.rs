@@ -13,6 +13,8 @@ mod mac;
 mod routes;
 mod run;
 #[cfg(test)]
+mod saturation;
+#[cfg(test)]
 mod tests;
 pub mod timing;
 mod world;

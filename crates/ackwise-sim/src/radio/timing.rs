@@ -1,7 +1,6 @@
 //! Times of IEEE 802.15.4 at 2.4 GHz: 250 kbit/s, 62 500 symbols a second.
 
 use ackwise_net::Nanos;
-use ackwise_scenario::radio::MacModel;
 
 /// A symbol: four bits.
 pub const SYMBOL: Nanos = 16_000;
@@ -32,18 +31,4 @@ pub fn air(bytes: u32) -> Nanos {
 /// The pause after a frame of so many bytes.
 pub fn pause(bytes: u32) -> Nanos {
     if bytes <= SHORT_BYTES { SIFS } else { LIFS }
-}
-
-/// The mean time from one frame to the next of a sender that nobody disturbs:
-/// back-off, look, turnaround, frame, turnaround, acknowledgment, pause (after Latré
-/// et al. 2005, who leave out the look and the first turnaround).
-pub fn mean_exchange(mac: &MacModel, bytes: u32) -> Nanos {
-    let slots2 = (1 << mac.min_be) - 1;
-    BACKOFF * slots2 / 2
-        + CCA
-        + TURNAROUND
-        + air(bytes)
-        + TURNAROUND
-        + air(ACK_BYTES)
-        + pause(bytes)
 }

@@ -67,6 +67,10 @@ pub struct NodeCounts {
     pub frames: u64,
     /// Acknowledgment frames sent.
     pub acks: u64,
+    /// Looks at the channel, and those that found it busy.
+    pub looks: u64,
+    /// See `looks`.
+    pub busy: u64,
     /// Frames sent again.
     pub retries: u64,
     /// Frames given up: nobody acknowledged.
@@ -90,6 +94,8 @@ pub(super) struct Node {
     pub sending: Option<(u64, Frame)>,
     /// Whom it owes an acknowledgment, and of which frame.
     pub answer: Option<(NodeId, u64)>,
+    /// What it took from a neighbour, passed on once that is acknowledged.
+    pub taken: Option<(NodeId, Datagram)>,
     pub counts: NodeCounts,
 }
 
@@ -109,6 +115,10 @@ pub struct FlowSetup {
     /// See `sender`.
     pub receiver: Arc<ReceiverConfig>,
 }
+
+/// A source that always has a frame: from, to (`None`: all, without acknowledgment), and
+/// bytes above the MAC.
+pub(super) type Filler = (NodeId, Option<NodeId>, u32);
 
 struct Flow {
     from: NodeId,
@@ -191,8 +201,12 @@ pub struct World {
     pub(super) jitter: Rng,
     errors: Rng,
     pub(super) numbers: u64,
-    /// Sources that always have a frame of so many bytes: (from, to, bytes).
-    pub(super) fillers: Vec<(NodeId, NodeId, u32)>,
+    /// Sources that always have a frame.
+    pub(super) fillers: Vec<Filler>,
+    /// A look at the channel, and the turn to sending after it.
+    pub(super) look: Nanos,
+    /// See `look`.
+    pub(super) turn: Nanos,
     left: usize,
 }
 
@@ -206,6 +220,7 @@ impl World {
             router: Router::new(places.len()),
             sending: None,
             answer: None,
+            taken: None,
             counts: NodeCounts::default(),
         };
         let mut world = World {
@@ -223,6 +238,8 @@ impl World {
             errors: Rng::stream(seed, 3),
             numbers: 0,
             fillers: Vec::new(),
+            look: timing::CCA,
+            turn: timing::TURNAROUND,
             left: flows.len(),
         };
         for (index, setup) in flows.iter().enumerate() {
