@@ -169,6 +169,8 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	note_hold(c, since, now);
 	skb->mark = mark;
 	skb->priority = priority;
+	if (f && echo_wanted(&f->flow))
+		echo_capable(skb, seg);
 	if (vlan)
 		bpf_skb_vlan_push(skb, vlan_proto, vlan_tci);
 	return FRESH;
@@ -388,6 +390,8 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	lock_drop(l);
 	if (d->reason < AW_REASON_COUNT)
 		c->reason[d->reason]++;
+	if (echo_wanted(&f->flow))
+		echo_capable(skb, seg);
 	if (AW_UNLIKELY(d->flags & AW_DEC_TWICE)) {
 		/* The flow knows that the original has left: the clone just passes. */
 		c->cloned++;
@@ -412,7 +416,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	struct aw_lock *l = 0;
 	struct aw_seg seg;
 	struct aw_key key;
-	__u32 segments = 1;
+	__u32 segments = 1, echo = 0;
 	__u64 now_us = 0;
 
 	if (!here)
@@ -437,6 +441,11 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, cfg, &seg)))
 		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
 
+	if (options.flow.policy.policy == AW_POLICY_ACC && (seg.flags & AW_TCP_ECE)) {
+		echo = echo_wanted(&f->flow);
+		if (!echo)
+			seg.flags &= ~AW_TCP_ECE; /* means something else, or nothing */
+	}
 	if (!aw_flow_data_alone(cfg)) {
 		/* Data that nobody noted looks like a gap afterwards: ACKs pass. */
 		l = lock_at(f->lock);
@@ -450,6 +459,8 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	/* Not atomic: two CPUs in one direction of one flow may lose a count. */
 	f->count.data_segments += segments;
 	f->count.data_bytes += seg.payload;
+	if (AW_UNLIKELY(echo))
+		echo_taken(skb, seg.l4_off);
 	return PASS;
 }
 

@@ -3,6 +3,7 @@
 #ifndef ACKWISE_FLOWS_H
 #define ACKWISE_FLOWS_H
 
+#include "echo.h"
 #include "maps.h"
 
 static const struct aw_entry blank;
@@ -127,9 +128,11 @@ static __always_inline int handshake(const struct aw_key *key, const struct aw_s
 		struct aw_handshake fresh = {};
 
 		aw_handshake_seen(&fresh, seg, acks, now / NSEC_PER_USEC);
+		echo_handshake(&fresh, seg);
 		bpf_map_update_elem(&handshakes, key, &fresh, BPF_NOEXIST);
 	} else if (h) {
 		aw_handshake_seen(h, seg, acks, now / NSEC_PER_USEC);
+		echo_handshake(h, seg);
 	}
 	return 0;
 }

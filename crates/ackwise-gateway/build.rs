@@ -1,4 +1,4 @@
-//! Compiles `bpf/gateway.bpf.c`, and makes its structs known to Rust.
+//! Compiles the gateway's programs in `bpf/`, and makes their structs known to Rust.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,7 +12,14 @@ fn main() {
         .canonicalize()
         .expect("the workspace");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    for file in ["gateway.bpf.c", "gateway_shared.h", "build.rs"] {
+    for file in [
+        "gateway.bpf.c",
+        "gateway_shared.h",
+        "echo.bpf.c",
+        "echo_shared.h",
+        "ecn.h",
+        "build.rs",
+    ] {
         println!(
             "cargo::rerun-if-changed={}",
             root.join("bpf").join(file).display()
@@ -21,4 +28,6 @@ fn main() {
     println!("cargo::rerun-if-env-changed=ACKWISE_CLANG");
     bpf::compile(&root.join("bpf/gateway.bpf.c"), &out.join("gateway.bpf.o"));
     bpf::bind(&root.join("bpf/gateway_shared.h"), &out.join("bindings.rs"));
+    bpf::compile(&root.join("bpf/echo.bpf.c"), &out.join("echo.bpf.o"));
+    bpf::bind(&root.join("bpf/echo_shared.h"), &out.join("echo.rs"));
 }

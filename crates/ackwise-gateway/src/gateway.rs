@@ -12,6 +12,7 @@ use crate::config::{Config, describe};
 use crate::control::{Claim, Server};
 use crate::core::Core;
 use crate::door::{Inlet, Interface, Outlet, Sent};
+use crate::echo::Echo;
 use crate::hook::{Attach, Counters, Hook};
 use crate::stats::{Amount, Passed, Stats};
 use crate::worker::{Shared, Why, Worker};
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     door: String,
     started: Instant,
     hook: Mutex<Hook>,
+    echo: Mutex<Option<Echo>>,
     wake: EventFd,
     shared: Shared,
 }
@@ -67,6 +69,10 @@ impl Gateway {
         let inlet = Inlet::open(&interface)?;
         let outlet = Outlet::open(interface.clone(), cookie)?;
         let mut hook = Hook::install(&interface, inlet.index, cookie, attach)?;
+        let echo = config
+            .acc
+            .then(|| Echo::install(&interface, hook.attach))
+            .transpose()?;
         let heart = hook.heart()?;
         let failed = |errno: nix::Error| Error::system("making an event descriptor")(errno.into());
         let wake =
@@ -80,6 +86,7 @@ impl Gateway {
             door: inlet.name.clone(),
             started: Instant::now(),
             hook: Mutex::new(hook),
+            echo: Mutex::new(echo),
             wake,
             shared: Shared::default(),
         });
@@ -98,7 +105,13 @@ impl Gateway {
             let inner = Arc::clone(&inner);
             std::thread::Builder::new()
                 .name("ackwise-gateway".into())
-                .spawn(move || worker.run(&inner.shared, &inner.hook))
+                .spawn(move || {
+                    worker.run(&inner.shared, &inner.hook);
+                    // After what still waited has left, marked or not.
+                    if let Some(echo) = lock(&inner.echo).as_mut() {
+                        echo.remove();
+                    }
+                })
                 .map_err(Error::system("starting a thread"))?
         };
         let mut gateway = Self {
@@ -191,6 +204,7 @@ impl Inner {
             unattended,
         } = lock(&self.hook).counters()?;
         let hook = lock(&self.hook).attach;
+        let acc = lock(&self.echo).as_ref().map(Echo::counters).transpose()?;
         let stats = lock(&self.shared.stats).clone();
         Ok(Stats {
             interface: self.config.interface.clone(),
@@ -205,6 +219,7 @@ impl Inner {
                 packets: taken,
                 bytes: taken_bytes,
             },
+            acc,
             passed: Passed {
                 other,
                 neighbour,

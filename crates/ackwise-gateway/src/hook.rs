@@ -191,14 +191,14 @@ fn program(bpf: &mut Ebpf) -> Result<&mut SchedClassifier, ProgramError> {
         .try_into()
 }
 
-fn unusable(map: &str) -> Error {
+pub(crate) fn unusable(map: &str) -> Error {
     Error::Program {
         interface: map.to_owned(),
         why: "its map cannot be used: rebuild ackwise".to_owned(),
     }
 }
 
-fn program_error(interface: &Interface, error: &dyn std::error::Error) -> Error {
+pub(crate) fn program_error(interface: &Interface, error: &dyn std::error::Error) -> Error {
     let mut causes = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(one) = cause {

@@ -31,6 +31,7 @@ mod config;
 pub mod control;
 mod core;
 mod door;
+mod echo;
 mod error;
 mod frame;
 mod gateway;
@@ -42,6 +43,7 @@ mod worker;
 
 pub use crate::config::{Config, describe};
 pub use crate::core::Core;
+pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, Parcel};
 pub use crate::gateway::{Ended, Gateway};

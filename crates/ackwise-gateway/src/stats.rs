@@ -6,7 +6,7 @@ use ackwise_net::QueueStats;
 use ackwise_policy::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::Attach;
+use crate::{Acc, Attach};
 
 /// Packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +102,9 @@ pub struct Stats {
     pub passed: Passed,
     /// What waits.
     pub waiting: Waiting,
+    /// Marks on ACKs told to the data receivers, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub acc: Option<Acc>,
     /// ACKs that a filter under the contract saw, by reason; those that are 0 left out.
     pub reasons: BTreeMap<String, u64>,
 }

@@ -36,6 +36,8 @@ pub struct Gateway {
     pub header: u32,
     /// What waits there.
     pub queue: Queue,
+    /// Marks on ACKs are told to the data receivers (ACC, RFC 3449 §4.3).
+    pub acc: bool,
 }
 
 impl Gateway {
@@ -69,7 +71,7 @@ impl Gateway {
 }
 
 fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
-    let known = ["interface", "rate", "header", "queue"];
+    let known = ["interface", "rate", "header", "queue", "acc"];
     let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
     let interface = top.required_word("interface", "\"wan0\"");
     if let Some(word) = &interface {
@@ -101,11 +103,21 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
              here there are \"drop-tail\" and \"red\"",
         );
     }
+    let acc = top.flag("acc").unwrap_or(false);
+    let marks = |queue: &Queue| queue.red.as_ref().is_some_and(|red| red.ecn);
+    if acc && queue.as_ref().is_some_and(|queue| !marks(queue)) {
+        top.error(
+            &top.span_of("acc"),
+            "'acc' tells receivers of marked ACKs, and this queue marks none; give it \
+             discipline = \"red\", ecn = true",
+        );
+    }
     Some(Gateway {
         interface: interface?.text,
         rate_bps: rate_bps?,
         header: top.whole("header", 0, 256).unwrap_or(0),
         queue: queue?,
+        acc,
     })
 }
 

@@ -198,7 +198,7 @@ pub struct GatewayUpArgs {
 
     /// Everything from a file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["interface", "rate", "header", "limit", "red", "ecn", "ack_filter", "acks_first"])]
+          conflicts_with_all = ["interface", "rate", "header", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so
@@ -229,6 +229,11 @@ pub struct GatewayUpArgs {
     /// ACKs leave before data; with a number, so many in a row at most
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub acks_first: Option<Option<u32>>,
+
+    /// Tell data receivers of marked ACKs, where `ackwise attach --policy acc` looks for it
+    /// (docs/gateway.md); implies --ecn
+    #[arg(long)]
+    pub acc: bool,
 
     /// How the hook is attached: by a tcx link, or by a filter of the clsact queue
     #[arg(long, value_enum, default_value_t)]

@@ -30,39 +30,68 @@ pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// The file, or one made of the arguments: then mistakes are told as of that text.
+/// The file, or what the arguments say.
 fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
-    if let Some(file) = &args.config {
-        return Ok(Config::load(file)?);
+    match &args.config {
+        Some(file) => Ok(Config::load(file)?),
+        None => Ok(of_arguments(args)?),
     }
+}
+
+/// As a file that has a line for each argument, so that a mistake's line tells which
+/// argument it is in.
+fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
         return Err(BadInput::new("which interface, and at which rate?")
-            .mend("ackwise gateway up wan0 --rate '1 Mbit/s', or --config FILE")
-            .into());
+            .mend("ackwise gateway up wan0 --rate '1 Mbit/s', or --config FILE"));
     };
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut queue = vec![format!("limit = {}", quoted(&args.limit))];
-    if args.red || args.ecn {
-        queue.push("discipline = \"red\"".to_owned());
+    let first = args.acks_first.as_ref().map(|most| match most {
+        None => "true".to_owned(),
+        Some(most) => most.to_string(),
+    });
+    let red = args.red || args.ecn || args.acc;
+    let ecn = args.ecn || args.acc;
+    let lines = [
+        ("INTERFACE", "interface", Some(quoted(interface))),
+        ("--rate", "rate", Some(quoted(rate))),
+        ("--header", "header", Some(args.header.to_string())),
+        ("--acc", "acc", args.acc.then(|| "true".to_owned())),
+        ("", "[queue]", None),
+        ("--limit", "limit", Some(quoted(&args.limit))),
+        ("--red", "discipline", red.then(|| "\"red\"".to_owned())),
+        ("--ecn", "ecn", ecn.then(|| "true".to_owned())),
+        (
+            "--ack-filter",
+            "ack_filter",
+            args.ack_filter.as_deref().map(quoted),
+        ),
+        ("--acks-first", "acks_first", first),
+    ];
+    let (mut text, mut flags) = (String::new(), Vec::new());
+    for (flag, key, value) in lines {
+        match value {
+            Some(value) => text.push_str(&format!("{key} = {value}\n")),
+            None if flag.is_empty() => text.push_str(&format!("{key}\n")),
+            None => continue,
+        }
+        flags.push((flag, key));
     }
-    if args.ecn {
-        queue.push("ecn = true".to_owned());
-    }
-    if let Some(rule) = &args.ack_filter {
-        queue.push(format!("ack_filter = {}", quoted(rule)));
-    }
-    if let Some(most) = args.acks_first {
-        let most = most.map_or_else(|| "true".to_owned(), |most| most.to_string());
-        queue.push(format!("acks_first = {most}"));
-    }
-    let text = format!(
-        "interface = {}\nrate = {}\nheader = {}\nqueue = {{ {} }}\n",
-        quoted(interface),
-        quoted(rate),
-        args.header,
-        queue.join(", ")
-    );
-    Ok(Config::parse(Path::new("(arguments)"), &text)?)
+    Config::parse(Path::new("(arguments)"), &text).map_err(|error| {
+        let said = error.diagnostics().iter().map(|mistake| {
+            let (flag, key) = flags.get(mistake.line - 1).unwrap_or(&("", ""));
+            let message = mistake.message.replace(&format!("'{key}'"), flag);
+            let value = mistake
+                .source_line
+                .split_once(" = ")
+                .map(|(_, value)| value);
+            match value {
+                Some(value) if !flag.is_empty() => format!("{flag} {value}: {message}"),
+                _ => message,
+            }
+        });
+        BadInput::new(said.collect::<Vec<_>>().join("\n"))
+    })
 }
 
 fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
@@ -269,6 +298,10 @@ fn in_full(stats: &Stats) -> String {
     for (what, count) in details.into_iter().filter(|(_, count)| *count > 0) {
         rows.push(vec![what.to_owned(), n(count)]);
     }
+    if let Some(acc) = &stats.acc {
+        rows.push(vec!["marks told to receivers".to_owned(), n(acc.marks)]);
+        rows.push(vec!["by segments of data".to_owned(), n(acc.echoes)]);
+    }
     for (reason, count) in &stats.reasons {
         rows.push(vec![format!("ACKs: {reason}"), n(*count)]);
     }
@@ -340,13 +373,26 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_arguments_are_shown_in_place() {
+    fn mistakes_in_arguments_name_the_argument() {
         let error = parsed(&["wan0", "--rate", "1 MBit/s"]).unwrap_err();
         let text = error.to_string();
-        assert!(text.starts_with("(arguments):2:8: "), "{text}");
-        let error = parsed(&["wan\"0", "--rate", "1 Mbit/s", "--ack-filter", "rfc3448"]);
+        assert!(text.starts_with("--rate \"1 MBit/s\": "), "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--ack-filter", "rfc3448"]);
         let text = error.unwrap_err().to_string();
+        assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
         assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        let two = ["wan/0", "--rate", "1 bit/s", "--header", "300"];
+        let text = parsed(&two).unwrap_err().to_string();
+        let starts = [
+            "INTERFACE \"wan/0\": ",
+            "--rate \"1 bit/s\": ",
+            "--header 300: ",
+        ];
+        assert_eq!(text.lines().count(), starts.len(), "{text}");
+        for (line, start) in text.lines().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
+        assert!(!text.contains("(arguments)"), "{text}");
         assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
     }
 

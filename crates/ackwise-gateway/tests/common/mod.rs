@@ -1,9 +1,10 @@
 //! Namespaces without names: they go with the last descriptor.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -166,6 +167,42 @@ impl Home {
         // Its first sign of life.
         std::thread::sleep(Duration::from_millis(20));
         gateway
+    }
+}
+
+/// Everything that passes an interface of this thread's namespace, in either direction;
+/// reading it gives up after 100 ms.
+pub fn packet_socket(interface: &str) -> OwnedFd {
+    let name = CString::new(interface).unwrap();
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: a terminated string; plain data, for which zero is a value; an address and
+    // a time that live as long as the calls.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        let fd = libc::socket(libc::AF_PACKET, kind, i32::from(all));
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = all;
+        address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+        let size = size_of::<libc::sockaddr_ll>() as u32;
+        let bound = libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size);
+        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
+        let patience = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 100_000,
+        };
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
+        let size = size_of::<libc::timeval>() as u32;
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const patience).cast(),
+            size,
+        );
+        fd
     }
 }
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What ACC (policies/acc.h) needs on the wire, at the data receiver's end:
+ *
+ *   pure ACKs leave with ECT(0)		a queue may mark them instead of dropping
+ *   ECE on data that comes in			one of them was marked: told, and taken off
+ *
+ * Only for connections without ECN, whose own stacks look at neither: of one that
+ * negotiated ECN or AccECN (RFC 3168, RFC 9768) both bits mean something else, and
+ * nothing of it is touched. Which it is only its handshake tells, so one that began
+ * before the program was there is left alone as well.
+ */
+#ifndef ACKWISE_ECHO_H
+#define ACKWISE_ECHO_H
+
+#include "ecn.h"
+#include "maps.h"
+
+/* In the flags of struct aw_handshake, above enum aw_handshake_flag. */
+#define HS_WITHOUT_ECN (1 << 8)
+#define HS_WITH_ECN (1 << 9)
+
+/* After aw_handshake_seen(), which a SYN makes forget all flags. */
+static __always_inline void echo_handshake(struct aw_handshake *h, const struct aw_seg *seg)
+{
+	if ((seg->flags & (AW_TCP_SYN | AW_TCP_ACK)) != (AW_TCP_SYN | AW_TCP_ACK))
+		return;
+	/* The answer decides. One without, after one with, is a repetition that a
+	 * server makes in case ECN was what got lost: whom the client heard is not known. */
+	h->flags |= seg->flags & ECN_FLAGS ? HS_WITH_ECN : HS_WITHOUT_ECN;
+}
+
+static __always_inline int echo_is_on(void)
+{
+	return options.flow.policy.policy == AW_POLICY_ACC && options.position == AW_AT_RECEIVER &&
+	       !options.dry_run;
+}
+
+static __always_inline int echo_wanted(const struct aw_flow *f)
+{
+	return echo_is_on() && (f->hs.flags & (HS_WITHOUT_ECN | HS_WITH_ECN)) == HS_WITHOUT_ECN;
+}
+
+/* A pure ACK on its way out. */
+static __noinline int echo_capable(struct __sk_buff *skb, const struct aw_seg *seg)
+{
+	if (!seg || seg->payload || seg->ip_ecn || (seg->flags & ~AW_TCP_PSH) != AW_TCP_ACK)
+		return 0;
+	return set_ecn(skb, seg->l3_off, seg->ip_version, ECT0);
+}
+
+/* Data on its way in, whose echo was seen: the stack is not shown it. */
+static __noinline int echo_taken(struct __sk_buff *skb, __u32 l4_off)
+{
+	return set_ece(skb, l4_off, 0);
+}
+
+#endif

@@ -1,0 +1,263 @@
+//! ACK congestion control between unmodified stacks: `ackwise attach` with the policy
+//! `acc` at the receiver, a gateway that marks ACKs and tells the receiver so.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ackwise_datapath::{Attachment, Options};
+use ackwise_gateway::{Acc, Attach, Config, Gateway};
+use ackwise_policy::Config as Policy;
+use common::{Home, Netns, alone};
+
+/// Marks early and much: a few seconds are to be enough.
+const MARKING: &str = "{ limit = \"200 packets\", discipline = \"red\", ecn = true, \
+    min = \"1 packets\", max = \"10 packets\", max_probability = \"100 %\", \
+    weight = 0.5, mark_limit = \"100 %\" }";
+const THIN: &str = "150 kbit/s";
+const WIDE: &str = "20 Mbit/s";
+
+fn gateway(home: &Home, rate: &str, more: &str) -> Gateway {
+    let text =
+        format!("interface = \"wan0\"\nrate = \"{rate}\"\nheader = 14\nqueue = {MARKING}\n{more}");
+    let config = Config::parse("test", &text).unwrap();
+    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    gateway.unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn attach(home: &Home, policy: &str, dry_run: bool) -> Attachment {
+    let mut options = Options::new("lan0", policy.parse::<Policy>().unwrap());
+    // These paths have next to no delay, and a quarter of nothing is no time to wait.
+    options.hold_rtt_shift = 0;
+    options.dry_run = dry_run;
+    home.host.run(|| Attachment::attach(options).unwrap())
+}
+
+/// What TCP packets say that pass an interface.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    acks: u64,
+    capable_acks: u64,
+    data: u64,
+    data_with_ece: u64,
+    /// Data with ECN bits in the IP header.
+    capable_data: u64,
+}
+
+/// Looks at an interface until it is told to stop.
+fn watch<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    netns: &'scope Netns,
+    interface: &'static str,
+    stop: &'scope AtomicBool,
+) -> thread::ScopedJoinHandle<'scope, Seen> {
+    let socket = netns.run(|| common::packet_socket(interface));
+    scope.spawn(move || {
+        let mut seen = Seen::default();
+        let mut frame = [0; 80];
+        while !stop.load(Ordering::Relaxed) {
+            // SAFETY: a writable buffer of the size given.
+            let got = unsafe {
+                libc::recv(
+                    socket.as_raw_fd(),
+                    frame.as_mut_ptr().cast(),
+                    frame.len(),
+                    libc::MSG_TRUNC,
+                )
+            };
+            if got < 54 || frame[12..14] != [8, 0] || frame[23] != 6 {
+                continue;
+            }
+            let (ip, tcp) = frame[14..].split_at(20);
+            let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+            let payload = total - 20 - usize::from(tcp[12] >> 4) * 4;
+            let capable = u64::from(ip[1] & 3 != 0);
+            if tcp[13] & 0x07 != 0 {
+                continue;
+            }
+            if payload == 0 {
+                seen.acks += 1;
+                seen.capable_acks += capable;
+            } else {
+                seen.data += 1;
+                seen.data_with_ece += u64::from(tcp[13] & 0x40 != 0);
+                seen.capable_data += capable;
+            }
+        }
+        seen
+    })
+}
+
+/// A download whose content is known, and how it went.
+struct Download {
+    stream: TcpStream,
+    at: u64,
+}
+
+impl Download {
+    fn begin(home: &Home) -> Self {
+        let listener = home
+            .server
+            .run(|| TcpListener::bind("10.9.2.2:80").unwrap());
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let chunk: Vec<u8> = (0..251 * 64).map(|n| (n % 251) as u8).collect();
+            while stream.write_all(&chunk).is_ok() {}
+        });
+        let stream = home.host.run(|| TcpStream::connect("10.9.2.2:80").unwrap());
+        Self { stream, at: 0 }
+    }
+
+    fn receive(&mut self, span: Duration) {
+        let began = Instant::now();
+        let mut buffer = vec![0; 1 << 16];
+        while began.elapsed() < span {
+            let got = self.stream.read(&mut buffer).unwrap();
+            assert!(got > 0);
+            for byte in &buffer[..got] {
+                assert_eq!(u64::from(*byte), self.at % 251, "at {}", self.at);
+                self.at += 1;
+            }
+        }
+    }
+}
+
+/// Held ACKs that never left, and data segments, so far.
+fn thinned(attached: &Attachment) -> (u64, u64) {
+    let stats = attached.stats().unwrap();
+    (stats.withheld, stats.data_segments)
+}
+
+struct Outcome {
+    withheld: u64,
+    acc: Option<Acc>,
+    /// At the receiver's interface, and at the sender's.
+    receiver: Seen,
+    sender: Seen,
+}
+
+/// Three seconds of a download with 20 Mbit/s of data.
+fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outcome {
+    let down = Config::parse(
+        "test",
+        "interface = \"wan1\"\nrate = \"20 Mbit/s\"\nqueue = \"100 packets\"",
+    );
+    let down = home
+        .server
+        .run(|| Gateway::start(down.unwrap(), Attach::Auto))
+        .unwrap();
+    let up = gateway(home, rate, more);
+    let attached = attach(home, policy, dry_run);
+    let stop = AtomicBool::new(false);
+    let (receiver, sender) = thread::scope(|scope| {
+        let receiver = watch(scope, &home.router, "lan1", &stop);
+        let sender = watch(scope, &home.server, "wan1", &stop);
+        let mut download = Download::begin(home);
+        download.receive(Duration::from_secs(3));
+        stop.store(true, Ordering::Relaxed);
+        (receiver.join().unwrap(), sender.join().unwrap())
+    });
+    down.stop().unwrap();
+    let (withheld, segments) = thinned(&attached);
+    assert!(segments > 500, "{segments} segments");
+    attached.detach().unwrap();
+    Outcome {
+        withheld,
+        acc: up.stop().unwrap().acc,
+        receiver,
+        sender,
+    }
+}
+
+#[test]
+fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
+    let _alone = alone();
+    let thin = run(&Home::new(), "acc", THIN, "acc = true", false);
+    let acc = thin.acc.unwrap();
+    println!("{acc:?} {:?} {:?}", thin.receiver, thin.sender);
+    assert!(acc.marks > 10 && acc.echoes > 5, "{acc:?}");
+    assert!(acc.echoes <= acc.marks && acc.unknown == 0, "{acc:?}");
+    assert!(thin.withheld > 100, "{}", thin.withheld);
+    assert!(thin.receiver.capable_acks > 100, "{:?}", thin.receiver);
+    assert!(thin.receiver.data_with_ece > 5, "{:?}", thin.receiver);
+    // Past the gateway nobody would echo: there they are as without ACC.
+    assert_eq!(thin.sender.capable_acks, 0, "{:?}", thin.sender);
+    assert_eq!(thin.sender.data_with_ece, 0, "{:?}", thin.sender);
+
+    let wide = run(&Home::new(), "acc", WIDE, "acc = true", false);
+    let acc = wide.acc.unwrap();
+    assert_eq!((acc.marks, acc.echoes, wide.withheld), (0, 0, 0), "{acc:?}");
+    assert!(acc.capable > 100 && wide.sender.capable_acks == 0);
+}
+
+#[test]
+fn when_marks_end_acks_come_back() {
+    let _alone = alone();
+    let home = Home::new();
+    let down = Config::parse(
+        "test",
+        "interface = \"wan1\"\nrate = \"20 Mbit/s\"\nqueue = \"100 packets\"",
+    );
+    let down = home
+        .server
+        .run(|| Gateway::start(down.unwrap(), Attach::Auto))
+        .unwrap();
+    let up = gateway(&home, THIN, "acc = true");
+    let attached = attach(&home, "acc", false);
+    let mut download = Download::begin(&home);
+    download.receive(Duration::from_secs(2));
+    up.stop().unwrap();
+    let (congested, _) = thinned(&attached);
+    // Time for d to come down, and then ACKs are as many as the stack makes.
+    download.receive(Duration::from_millis(700));
+    let (before, segments) = thinned(&attached);
+    download.receive(Duration::from_secs(1));
+    let (after, more) = thinned(&attached);
+    println!("withheld {congested}, then {}", after - before);
+    assert!(congested > 100, "{congested}");
+    assert!(more - segments > 500);
+    assert_eq!(after, before);
+    attached.detach().unwrap();
+    down.stop().unwrap();
+}
+
+#[test]
+fn by_default_no_packet_is_changed() {
+    let _alone = alone();
+    for (policy, more, dry_run) in [
+        // No ACC at either end, at one of them, or only as if.
+        ("every-n", "", false),
+        ("every-n", "acc = true", false),
+        ("acc", "acc = true", true),
+    ] {
+        let outcome = run(&Home::new(), policy, THIN, more, dry_run);
+        for seen in [outcome.receiver, outcome.sender] {
+            let changed = (seen.capable_acks, seen.data_with_ece, seen.capable_data);
+            assert_eq!(changed, (0, 0, 0), "{policy}, {more}: {seen:?}");
+            assert!(seen.acks > 50 && seen.data > 500, "{seen:?}");
+        }
+        let acc = outcome.acc.unwrap_or_default();
+        assert_eq!((acc.capable, acc.marks, acc.echoes), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_connection_with_ecn_is_left_alone() {
+    let _alone = alone();
+    let home = Home::new();
+    for end in [&home.host, &home.server] {
+        end.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap());
+    }
+    let outcome = run(&home, "acc", THIN, "acc = true", false);
+    let acc = outcome.acc.unwrap();
+    assert_eq!(acc.with_ecn, 1, "{acc:?}");
+    assert_eq!((acc.capable, acc.marks, acc.echoes), (0, 0, 0), "{acc:?}");
+    assert_eq!(outcome.withheld, 0);
+    assert!(outcome.receiver.capable_data > 500);
+    assert_eq!(outcome.receiver.capable_acks, 0);
+}
