@@ -1,5 +1,7 @@
 //! What is on the air.
 
+use ackwise_net::Nanos;
+
 use crate::packet::Packet;
 
 /// A node, by its number.
@@ -50,6 +52,8 @@ pub enum Body {
         target: NodeId,
         /// Its number.
         target_seq: u32,
+        /// How long the way is good for.
+        lifetime: Nanos,
         /// Who looked.
         origin: NodeId,
     },

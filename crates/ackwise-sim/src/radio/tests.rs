@@ -162,23 +162,6 @@ fn a_relay_acknowledges_before_it_contends() {
     assert_eq!((relay.busy, relay.looks), (0, relay.frames), "{relay:?}");
 }
 
-/// One RREQ per node that has something to pass on, one RREP a hop (RFC 3561 §6).
-#[test]
-fn discovery_takes_what_the_rings_take() {
-    let s = scenario("topology = \"chain\"\nhops = 1", "", "");
-    let result = run_point(&s, FIRST).unwrap();
-    assert_eq!(result.nodes[0].routing, 1);
-    assert_eq!(result.nodes[1].routing, 1);
-    // Three hops: a ring of one, then one of three.
-    let s = scenario(
-        "topology = \"chain\"\nhops = 3\nmax_retries = 7",
-        "",
-        "ack_every = 2",
-    );
-    let result = run_point(&s, FIRST).unwrap();
-    assert!(result.nodes[0].routing >= 2, "{:?}", result.nodes);
-}
-
 /// d = 2 sends half the ACKs; a policy that holds sends fewer; asking for one works.
 #[test]
 fn fewer_acks_on_the_air() {

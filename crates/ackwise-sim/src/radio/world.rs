@@ -208,6 +208,8 @@ pub struct World {
     /// See `look`.
     pub(super) turn: Nanos,
     left: usize,
+    /// Packets of padding that reached whom they were for.
+    pub(super) delivered: u64,
 }
 
 impl World {
@@ -241,6 +243,7 @@ impl World {
             look: timing::CCA,
             turn: timing::TURNAROUND,
             left: flows.len(),
+            delivered: 0,
         };
         for (index, setup) in flows.iter().enumerate() {
             let id = FlowId(index as u32);
@@ -271,19 +274,27 @@ impl World {
     /// Runs until all flows have ended, or to that time.
     pub fn run(&mut self, until: Nanos) -> RadioResult {
         let mut events = 0;
-        while let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
-            if time > until || events >= MOST_EVENTS {
-                self.now = until.max(self.now);
-                break;
-            }
+        while events < MOST_EVENTS && self.step(until) {
             events += 1;
-            self.now = time;
-            self.handle(event);
             if self.left == 0 && self.fillers.is_empty() {
                 break;
             }
         }
         self.result(events)
+    }
+
+    /// Deals with what comes next, if it comes by then; else it is then.
+    pub(super) fn step(&mut self, until: Nanos) -> bool {
+        let next = self.queue.peek().filter(|entry| entry.0.0 <= until);
+        if next.is_none() {
+            self.now = until.max(self.now);
+            return false;
+        }
+        if let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
+            self.now = time;
+            self.handle(event);
+        }
+        true
     }
 
     fn handle(&mut self, event: Event) {
@@ -386,6 +397,7 @@ impl World {
     /// A packet has reached the node that it is for.
     pub(super) fn arrive(&mut self, datagram: Datagram) {
         let Body::Tcp(packet) = datagram.body else {
+            self.delivered += 1;
             return;
         };
         let (flow, now) = (packet.flow.0 as usize, self.now);
@@ -420,7 +432,7 @@ impl World {
         if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
             return self.routing(node, from, datagram);
         }
-        self.heard_from(node, from, datagram.from);
+        self.heard_from(node, from, &datagram);
         if datagram.to == Some(node) {
             return self.arrive(datagram);
         }
