@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::time::Duration;
 
-use crate::door::{BATCH, Inlet, Interface, Outlet};
 use crate::frame::Parcel;
-use crate::hook::{Attach, Hook};
+use crate::hook::Hook;
+use ackwise_door::{Attach, BATCH, Interface, Outlet};
 
 const COOKIE: u32 = 0x6177_0001;
 
@@ -51,7 +51,7 @@ impl WayOut {
 #[must_use]
 pub fn tap(interface: &str) -> (File, u32) {
     let interface = Interface::find(interface).expect("the benchmark made it");
-    let inlet = Inlet::open(&interface).expect("root");
+    let inlet = crate::gateway::inlet(&interface).expect("root");
     let index = inlet.index;
     (inlet.into_file(), index)
 }

@@ -7,9 +7,8 @@ use aya::programs::{ProgramError, SchedClassifier, TcAttachType, tc};
 use aya::{Ebpf, EbpfLoader};
 use serde::{Deserialize, Serialize};
 
-use crate::door::Interface;
-use crate::hook::program_error;
 use crate::{Attach, Error};
+use ackwise_door::Interface;
 use ackwise_policy::LinkKind;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/echo.bpf.o"));
@@ -109,7 +108,7 @@ impl Echo {
     }
 
     pub fn counters(&self) -> Result<Acc, Error> {
-        let unusable = || crate::hook::unusable("echo_counters");
+        let unusable = || ackwise_door::Error::unusable("echo_counters");
         let map = self.bpf.map("echo_counters").ok_or_else(unusable)?;
         let map: PerCpuArray<_, sys::aw_echo_counters> =
             PerCpuArray::try_from(map).map_err(|_| unusable())?;
@@ -140,6 +139,10 @@ impl Drop for Echo {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+fn program_error(interface: &Interface, error: &dyn std::error::Error) -> Error {
+    ackwise_door::Error::program(&interface.name, error).into()
 }
 
 fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, ProgramError> {

@@ -84,9 +84,24 @@ pub enum Error {
 impl Error {
     /// For `map_err`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
-        move |source| match source.kind() {
-            io::ErrorKind::PermissionDenied => Error::Permission { what },
-            _ => Error::System { what, source },
+        move |source| ackwise_door::Error::system(what)(source).into()
+    }
+}
+
+impl From<ackwise_door::Error> for Error {
+    fn from(error: ackwise_door::Error) -> Error {
+        use ackwise_door::Error as Door;
+        match error {
+            Door::Permission { what } => Error::Permission { what },
+            Door::NoInterface(name) => Error::NoInterface(name),
+            Door::LinkType { interface, arphrd } => Error::LinkType { interface, arphrd },
+            Door::DeviceGone(name) => Error::DoorGone(name),
+            Door::Program { interface, why } => Error::Program { interface, why },
+            Door::System { what, source } => Error::System { what, source },
+            other => Error::System {
+                what: "opening the way in and out",
+                source: io::Error::other(other),
+            },
         }
     }
 }

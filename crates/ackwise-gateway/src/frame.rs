@@ -67,6 +67,12 @@ fn word(address: SocketAddr) -> u64 {
     ip ^ u64::from(address.port())
 }
 
+impl AsRef<[u8]> for Parcel {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
 impl Parcel {
     /// An empty buffer for frames of up to `size` bytes.
     #[must_use]

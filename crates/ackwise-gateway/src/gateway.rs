@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ackwise_door::socket::Server;
+use ackwise_door::{Attach, Inlet, Interface, Outlet, Role, Sent, clock};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::Error;
 use crate::config::{Config, describe};
-use crate::control::{Claim, Server};
+use crate::control::{self, Claim};
 use crate::core::Core;
-use crate::door::{Inlet, Interface, Outlet, Sent};
 use crate::echo::Echo;
-use crate::hook::{Attach, Counters, Hook};
+use crate::hook::{Counters, Hook};
 use crate::stats::{Amount, Passed, Stats};
 use crate::worker::{Shared, Why, Worker};
-use crate::{Error, clock};
 
 /// Why a gateway has ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,13 @@ pub(crate) struct Inner {
     shared: Shared,
 }
 
+/// By which packets come: of the same link type as the interface that it stands in for.
+pub(crate) fn inlet(interface: &Interface) -> Result<Inlet, Error> {
+    // A tag that the interface would add by itself is in the frame here.
+    let mtu = interface.mtu + 8;
+    Ok(Inlet::open("awgate%d", interface.kind, mtu, Role::Detour)?)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -61,17 +69,25 @@ impl Gateway {
     /// There is no such interface or it has a gateway already, a right is missing, or
     /// the kernel would not do its part.
     pub fn start(config: Config, attach: Attach) -> Result<Self, Error> {
+        let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
+        Self::start_seeded(config, attach, seed)
+    }
+
+    /// The same, where RED's draws are to come from a seed of one's own.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_seeded(config: Config, attach: Attach, seed: u64) -> Result<Self, Error> {
         let interface = Interface::find(&config.interface)?;
         let claim = Claim::take(&interface.name)?;
-        let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
         // Not 0, which is no mark at all.
         let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
-        let inlet = Inlet::open(&interface)?;
+        let inlet = inlet(&interface)?;
         let outlet = Outlet::open(interface.clone(), cookie)?;
         let mut hook = Hook::install(&interface, inlet.index, cookie, attach)?;
         let echo = config
             .acc
-            .then(|| Echo::install(&interface, hook.attach))
+            .then(|| Echo::install(&interface, hook.attach()))
             .transpose()?;
         let heart = hook.heart()?;
         let failed = |errno: nix::Error| Error::system("making an event descriptor")(errno.into());
@@ -119,7 +135,7 @@ impl Gateway {
             thread: Some(thread),
             server: None,
         };
-        gateway.server = Some(Server::start(claim, Arc::clone(&gateway.inner))?);
+        gateway.server = Some(control::start(claim, Arc::clone(&gateway.inner))?);
         Ok(gateway)
     }
 
@@ -203,7 +219,7 @@ impl Inner {
             neighbour,
             unattended,
         } = lock(&self.hook).counters()?;
-        let hook = lock(&self.hook).attach;
+        let hook = lock(&self.hook).attach();
         let acc = lock(&self.echo).as_ref().map(Echo::counters).transpose()?;
         let stats = lock(&self.shared.stats).clone();
         Ok(Stats {

@@ -3,16 +3,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use ackwise_door::clock::monotonic_ns;
+use ackwise_door::{Attach, Attached, Interface, attach};
 use aya::maps::{Array, Map, MapData, PerCpuArray};
-use aya::programs::links::LinkOrder;
-use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions};
-use aya::programs::{ProgramError, SchedClassifier, TcAttachType, tc};
+use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
-use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::clock::monotonic_ns;
-use crate::door::Interface;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/gateway.bpf.o"));
 const PROGRAM: &str = "ackwise_gateway";
@@ -31,19 +28,6 @@ mod sys {
     unsafe impl aya::Pod for aw_gateway_counters {}
 }
 
-/// How the program hangs on the interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attach {
-    /// tcx where the kernel has it, clsact otherwise.
-    #[default]
-    Auto,
-    /// A tcx link (Linux 6.6): it is gone with this process, however that ends.
-    Tcx,
-    /// A filter of a clsact queue: after `kill -9` it stays, and lets all pass.
-    Clsact,
-}
-
 /// What the program has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
@@ -58,14 +42,13 @@ pub(crate) struct Counters {
 /// A program that is hooked in, until this is dropped.
 pub(crate) struct Hook {
     bpf: Ebpf,
-    link: Option<SchedClassifierLinkId>,
-    pub attach: Attach,
+    attached: Attached,
 }
 
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hook")
-            .field("attach", &self.attach)
+            .field("attached", &self.attached)
             .finish_non_exhaustive()
     }
 }
@@ -76,50 +59,24 @@ impl Hook {
         interface: &Interface,
         door: u32,
         cookie: u32,
-        attach: Attach,
+        how: Attach,
     ) -> Result<Self, Error> {
-        match attach {
-            Attach::Auto => match Self::install_by(interface, door, cookie, Attach::Tcx) {
-                Err((_, true)) => Self::install_by(interface, door, cookie, Attach::Clsact),
-                other => other,
-            },
-            chosen => Self::install_by(interface, door, cookie, chosen),
-        }
-        .map_err(|(error, _)| error)
-    }
-
-    /// The error comes with whether the kernel has no tcx.
-    fn install_by(
-        interface: &Interface,
-        door: u32,
-        cookie: u32,
-        attach: Attach,
-    ) -> Result<Self, (Error, bool)> {
-        let fail = |why: &dyn std::error::Error| (program_error(interface, why), false);
+        let fail = |why: &dyn std::error::Error| ackwise_door::Error::program(&interface.name, why);
         let options = sys::aw_gateway_options { door, cookie };
         let mut bpf = EbpfLoader::new()
             .override_global("gateway_options", &options, true)
             .load(OBJECT)
             .map_err(|e| fail(&e))?;
-        let program = program(&mut bpf).map_err(|e| fail(&e))?;
+        let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
+        let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
-        let how = if attach == Attach::Clsact {
-            // Left by a process that was killed; and it is there already if not.
-            let _ = tc::qdisc_detach_program(&interface.name, TcAttachType::Egress, PROGRAM);
-            let _ = tc::qdisc_add_clsact(&interface.name);
-            TcAttachOptions::Netlink(NlOptions::default())
-        } else {
-            // Before what looks at packets one by one, which else would see each twice.
-            TcAttachOptions::TcxOrder(LinkOrder::first())
-        };
-        let link = program
-            .attach_with_options(&interface.name, TcAttachType::Egress, how)
-            .map_err(|e| (program_error(interface, &e), lacks_tcx(&e)))?;
-        Ok(Self {
-            bpf,
-            link: Some(link),
-            attach,
-        })
+        let attached = attach(&mut bpf, PROGRAM, interface, how)?;
+        Ok(Self { bpf, attached })
+    }
+
+    /// How it hangs there.
+    pub fn attach(&self) -> Attach {
+        self.attached.how
     }
 
     /// A way to keep the program at work.
@@ -156,12 +113,7 @@ impl Hook {
 
     /// Unhooks the program: from now on packets pass. Counters can still be read.
     pub fn remove(&mut self) {
-        if let (Some(link), Ok(program)) = (self.link.take(), program(&mut self.bpf)) {
-            // Of an interface that is gone, the hook went with it.
-            if let Err(error) = program.detach(link) {
-                tracing::debug!("unhooking: {error}");
-            }
-        }
+        self.attached.remove(&mut self.bpf);
     }
 }
 
@@ -185,43 +137,6 @@ impl Heart {
     }
 }
 
-fn program(bpf: &mut Ebpf) -> Result<&mut SchedClassifier, ProgramError> {
-    bpf.program_mut(PROGRAM)
-        .ok_or(ProgramError::NotLoaded)?
-        .try_into()
-}
-
-pub(crate) fn unusable(map: &str) -> Error {
-    Error::Program {
-        interface: map.to_owned(),
-        why: "its map cannot be used: rebuild ackwise".to_owned(),
-    }
-}
-
-pub(crate) fn program_error(interface: &Interface, error: &dyn std::error::Error) -> Error {
-    let mut causes = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(one) = cause {
-        let denied = one
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|e| matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)));
-        if denied {
-            return Error::Permission {
-                what: "load a BPF program and attach it",
-            };
-        }
-        causes.push(one.to_string());
-        cause = one.source();
-    }
-    causes.dedup();
-    Error::Program {
-        interface: interface.name.clone(),
-        why: causes.join(": "),
-    }
-}
-
-fn lacks_tcx(error: &ProgramError) -> bool {
-    matches!(error, ProgramError::SyscallError(e)
-        if e.call == "bpf_mprog_attach"
-            && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
+fn unusable(map: &str) -> Error {
+    ackwise_door::Error::unusable(map).into()
 }

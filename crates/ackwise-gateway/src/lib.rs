@@ -26,11 +26,9 @@
 
 #[doc(hidden)]
 pub mod bench;
-mod clock;
 mod config;
 pub mod control;
 mod core;
-mod door;
 mod echo;
 mod error;
 mod frame;
@@ -47,5 +45,5 @@ pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, Parcel};
 pub use crate::gateway::{Ended, Gateway};
-pub use crate::hook::Attach;
 pub use crate::stats::{Amount, Dropped, Passed, Stats, Waiting};
+pub use ackwise_door::Attach;

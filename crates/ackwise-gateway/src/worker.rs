@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ackwise_door::clock::{monotonic_ns, thread_cpu_ns};
+use ackwise_door::{BATCH, Inlet, Interface, Outlet, Sent};
 use ackwise_net::Nanos;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::core::Core;
-use crate::door::{BATCH, Inlet, Interface, Outlet, Sent};
 use crate::frame::Parcel;
 use crate::hook::{Heart, Hook};
 use crate::stats::{Amount, Stats, reasons};

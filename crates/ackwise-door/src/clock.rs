@@ -10,12 +10,12 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CLOCK_MONOTONIC: of the queue, and of the program.
-pub(crate) fn monotonic_ns() -> u64 {
+/// CLOCK_MONOTONIC, in nanoseconds: of queues, and of programs.
+pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time of this thread.
-pub(crate) fn thread_cpu_ns() -> u64 {
+/// CPU time of this thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
