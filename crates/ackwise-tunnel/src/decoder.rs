@@ -28,6 +28,11 @@ impl Packets {
         self.ends.is_empty()
     }
 
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Forgets all, but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

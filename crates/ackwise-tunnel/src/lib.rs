@@ -35,7 +35,7 @@ pub use decoder::{DecodeError, Decoded, Decoder, Packets};
 pub use encoder::{Encoder, MIN_BUNDLE, Made, Pushed};
 pub use seal::{KeyPair, SealError, Security, key_from_text, key_to_text};
 pub use session::OpenError;
-pub use tunnel::{Actions, Counters, DatagramError, Others, Tunnel, TunnelConfig};
+pub use tunnel::{Actions, Counters, DatagramError, Heard, Others, Tunnel, TunnelConfig};
 
 /// Bytes before the sealed part of a datagram.
 pub const HEADER: usize = 4;

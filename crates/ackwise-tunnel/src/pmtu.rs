@@ -138,6 +138,11 @@ impl Pmtu {
         self.fill_hole();
         self.tries = 0;
         self.probe = None;
+        if len > self.size {
+            // A probe, that is: what is known to pass still does.
+            self.too_long = self.too_long.min(len);
+            return;
+        }
         self.size = BASE.min(self.most);
         self.too_long = len.clamp(self.size + 1, self.most + 1);
     }
@@ -200,6 +205,27 @@ mod tests {
         now += AGAIN;
         search(&mut pmtu, 1472, &mut now);
         assert!(pmtu.size() > 1472 - CLOSE);
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_not_tried_again() {
+        let mut now = 0;
+        let mut pmtu = Pmtu::new(1472);
+        let mut refused = Vec::new();
+        while let Some(size) = pmtu.due(now) {
+            pmtu.sent(size, size as u64, now, 100);
+            if size > 1400 {
+                refused.push(size);
+                pmtu.too_long(size);
+            } else {
+                pmtu.arrived(size as u64, size);
+            }
+            now += 1;
+        }
+        assert!((1384..=1400).contains(&pmtu.size()), "{}", pmtu.size());
+        assert!(refused.is_sorted_by(|a, b| a > b), "{refused:?}");
+        pmtu.too_long(1300);
+        assert_eq!(pmtu.size(), 1200);
     }
 
     #[test]

@@ -347,6 +347,11 @@ fn read_said(said: &[u8]) -> Option<(u8, u16)> {
 }
 
 impl Session {
+    /// Since it was agreed on.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.since)
+    }
+
     fn rekey_at(&self) -> u64 {
         if self.bytes >= REKEY_BYTES {
             return 0;

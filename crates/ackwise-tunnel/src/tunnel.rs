@@ -104,6 +104,16 @@ impl Actions {
     }
 }
 
+/// Who a datagram was from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Someone who began a handshake, perhaps by a repeated message: the answer goes to
+    /// where it came from, and nothing is learnt of the peer.
+    Answered,
+    /// The peer: it is where the datagram came from.
+    Peer,
+}
+
 /// What happened so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -113,16 +123,24 @@ pub struct Counters {
     pub bytes_in: u64,
     /// Packets that took the ordinary path.
     pub outside: u64,
-    /// Bundles with packets that were sent.
+    /// Bundles with packets that were sent, and their bytes without IP and UDP.
     pub bundles_out: u64,
+    /// See `bundles_out`.
+    pub bundle_bytes_out: u64,
     /// Datagrams that were sent, and their bytes without IP and UDP.
     pub datagrams_out: u64,
     /// See `datagrams_out`.
     pub bytes_out: u64,
     /// Datagrams that were opened.
     pub datagrams_in: u64,
-    /// Packets that were restored.
+    /// Bundles with packets that came, and bytes of all datagrams that were opened.
+    pub bundles_in: u64,
+    /// See `bundles_in`.
+    pub bytes_from: u64,
+    /// Packets that were restored, and their bytes.
     pub packets_out: u64,
+    /// See `packets_out`.
+    pub restored_bytes: u64,
     /// ACKs that carried news.
     pub news: u64,
     /// Datagrams that belong to no session or are of no known kind.
@@ -229,7 +247,12 @@ impl Tunnel {
         self.rtt.smoothed()
     }
 
-    /// The system refused a datagram of this length.
+    /// How long the present session has been there, if there is one.
+    pub fn session_age(&mut self, now: u64) -> Option<u64> {
+        self.sessions.current().map(|session| session.age(now))
+    }
+
+    /// The system refused a datagram of this length: nothing longer passes.
     pub fn too_long(&mut self, len: usize) {
         self.pmtu.too_long(len);
     }
@@ -304,7 +327,9 @@ impl Tunnel {
             self.mean = (7 * self.mean + 16 * self.plain.len() / made.packets.max(1)) / 8;
             self.counters.bundles_out += 1;
             self.owe = None;
+            let before = self.counters.bytes_out;
             self.send(true, now, actions);
+            self.counters.bundle_bytes_out += self.counters.bytes_out - before;
         }
     }
 
@@ -340,7 +365,8 @@ impl Tunnel {
         self.send(asks, now, actions);
     }
 
-    /// A datagram from the other side, or from anyone.
+    /// A datagram from the other side, or from anyone. [`Heard`] says where what is to be
+    /// sent now goes to.
     ///
     /// # Errors
     /// It was not opened, or what was in it not understood; nothing has come of it.
@@ -349,7 +375,7 @@ impl Tunnel {
         datagram: &[u8],
         now: u64,
         actions: &mut Actions,
-    ) -> Result<(), DatagramError> {
+    ) -> Result<Heard, DatagramError> {
         let mut plain = Vec::new();
         let opened = self.sessions.open(datagram, now, &mut plain);
         let opened = opened.inspect_err(|error| {
@@ -364,19 +390,21 @@ impl Tunnel {
             Opened::Answer(answer) => {
                 // Whoever sent this may have replayed it: it says nothing of the peer.
                 self.dispatch(answer, now, actions);
-                Ok(())
+                Ok(Heard::Answered)
             }
             Opened::Established => {
                 self.heard();
                 self.follow_session(actions);
                 self.send_empty(true, now, actions);
-                Ok(())
+                Ok(Heard::Peer)
             }
             Opened::Data { session, number } => {
                 self.counters.datagrams_in += 1;
+                self.counters.bytes_from += datagram.len() as u64;
                 self.heard();
                 self.follow_session(actions);
-                self.take(session, number, &plain, now, actions)
+                self.take(session, number, &plain, now, actions)?;
+                Ok(Heard::Peer)
             }
         }
     }
@@ -460,6 +488,8 @@ impl Tunnel {
             self.owe = Some(self.owe.map_or(due, |before| before.min(due)));
         }
         self.counters.packets_out += decoded.packets as u64;
+        self.counters.bundles_in += u64::from(decoded.packets > 0);
+        self.counters.restored_bytes += self.restored.bytes() as u64;
         self.put_out(now, actions);
         Ok(())
     }
