@@ -237,8 +237,10 @@ impl Sessions {
         let opened = session.sealer.open(number, sealed, plain);
         opened.map_err(|_| OpenError::Authentic)?;
         session.window.add(number);
-        if !session.confirmed {
-            session.confirmed = true;
+        session.silent = false;
+        let first = !std::mem::replace(&mut session.confirmed, true);
+        // The other side sends in this one: it need not have heard of a silent one.
+        if first || self.current().is_some_and(|current| current.silent) {
             self.use_from_now(id, now);
         }
         Ok(number)
@@ -305,12 +307,17 @@ impl Sessions {
         Ok(theirs)
     }
 
-    /// Changes to a session, unless both sides began one at the same time: then both take
-    /// that of the lower rank.
+    /// Changes to a session, unless each side began one at the same time: then both take
+    /// that of the lower rank. If the same side began both, it has forgotten the first.
     fn use_from_now(&mut self, id: u8, now: u64) {
-        let rank = self.get(id).map_or(0, |session| session.rank);
+        let Some(session) = self.get(id) else {
+            return;
+        };
+        session.replaced = None;
+        let (rank, initiator) = (session.rank, session.initiator);
         let crossed = self.current().is_some_and(|current| {
-            !current.silent && now < current.since + CROSSING && current.rank < rank
+            let same_time = now < current.since + CROSSING && current.initiator != initiator;
+            !current.silent && same_time && current.rank < rank
         });
         let replaced = if crossed {
             Some(id)
@@ -575,19 +582,44 @@ mod tests {
 
     #[test]
     fn a_restarted_peer_is_heard() {
-        let [ka, kb] = keys();
-        let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
-        shake(&mut a, &mut b, 0);
-        let text = send(&mut a, b"1");
-        receive(&mut b, &text, 0).expect("authentic");
-        // Forgets everything, and begins anew; not at once, which would look as if both
-        // had begun at the same time, and be settled by lot.
-        let mut a = sessions(&ka, &kb);
-        let now = 3 * S;
-        shake(&mut a, &mut b, now);
-        let text = send(&mut a, b"2");
-        assert_eq!(receive(&mut b, &text, now).as_deref(), Ok(&b"2"[..]));
-        let text = send(&mut b, b"3");
-        assert_eq!(receive(&mut a, &text, now).as_deref(), Ok(&b"3"[..]));
+        // At once or later, and whatever the ranks are, which are random.
+        for now in [S / 2; 16].into_iter().chain([3 * S]) {
+            let [ka, kb] = keys();
+            let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
+            shake(&mut a, &mut b, 0);
+            let text = send(&mut a, b"1");
+            receive(&mut b, &text, 0).expect("authentic");
+            // Forgets everything, and begins anew.
+            let mut a = sessions(&ka, &kb);
+            shake(&mut a, &mut b, now);
+            let text = send(&mut a, b"2");
+            assert_eq!(receive(&mut b, &text, now).as_deref(), Ok(&b"2"[..]));
+            let text = send(&mut b, b"3");
+            assert_eq!(receive(&mut a, &text, now).as_deref(), Ok(&b"3"[..]));
+        }
+    }
+
+    #[test]
+    fn a_peer_that_lost_the_session_that_it_answered_is_followed() {
+        for _ in 0..16 {
+            let [ka, kb] = keys();
+            let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
+            shake(&mut b, &mut a, 0);
+            let text = send(&mut b, b"1");
+            receive(&mut a, &text, 0).expect("authentic");
+            // To the other side it looks as if both had begun at the same time.
+            let mut a = sessions(&ka, &kb);
+            shake(&mut a, &mut b, S / 2);
+            let text = send(&mut a, b"2");
+            receive(&mut b, &text, S / 2).expect("authentic");
+            // By lot it may stay with what was lost, until that does not answer.
+            b.give_up_current();
+            let text = send(&mut a, b"3");
+            receive(&mut b, &text, S).expect("authentic");
+            let text = send(&mut b, b"4");
+            assert_eq!(receive(&mut a, &text, S).as_deref(), Ok(&b"4"[..]));
+            b.expire(20 * S);
+            assert!(b.current().is_some());
+        }
     }
 }
