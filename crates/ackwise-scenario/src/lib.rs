@@ -35,7 +35,7 @@ mod units;
 pub use diagnostic::{Diagnostic, Diagnostics, ScenarioError};
 pub use glob::matches as glob_matches;
 pub use model::{
-    Agree, App, Arm, Direction, Expect, Flow, Home, IpVersion, Link, Node, NodeKind, Placement,
+    Agree, App, Arm, By, Direction, Expect, Flow, Home, IpVersion, Link, Node, NodeKind, Placement,
     Position, QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue,
     SocketOptions, Source, Span, Sweep, Vary,
 };

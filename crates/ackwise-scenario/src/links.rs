@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::build::NANOSECOND;
 use crate::diagnostic::suggest;
-use crate::model::{Direction, Link, Node, NodeKind, Reorder, Span};
+use crate::model::{By, Direction, Link, Node, NodeKind, Reorder, Span};
 use crate::queue_keys::{self, Context};
 use crate::section::{Section, Word};
 use crate::tree::{Kind, Table, Value};
@@ -253,7 +253,15 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
     let Some((table, span)) = link.table(key) else {
         return;
     };
-    let mut known = vec!["rate", "delay", "jitter", "loss", "duplicate", "reorder"];
+    let mut known = vec![
+        "rate",
+        "delay",
+        "jitter",
+        "loss",
+        "duplicate",
+        "reorder",
+        "by",
+    ];
     known.extend(queue_keys::KEYS);
     let what = format!("'{key}' of {}", link.what);
     let section = Section::open(table, span, what, &known, link.errors);
@@ -282,6 +290,34 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
         direction.reorder = reorder(&section, table, span);
     }
     queue_keys::refine(&section, direction, context);
+    let choices = [("link", By::Link), ("gateway", By::Gateway)];
+    if let Some(by) = section.choice("by", &choices) {
+        direction.by = by;
+    }
+    if direction.by == By::Gateway {
+        gateway_fits(&section, direction);
+    }
+}
+
+/// Whether a gateway has what a direction asks for.
+fn gateway_fits(section: &Section<'_>, direction: &Direction) {
+    let span = section.span_of("by");
+    if direction.rate_bps.is_none() || direction.queue.is_none() {
+        let message = "a gateway has a rate and a queue; add 'rate' and 'queue' before 'by'";
+        section.error(&span, message);
+    }
+    let queue = direction.queue.as_ref();
+    if queue.is_some_and(|queue| queue.aqm.is_some() || queue.counts_sending) {
+        section.error(
+            &span,
+            "a gateway's queue is \"drop-tail\" or \"red\", and counts what waits",
+        );
+    }
+    let more = ["police", "shape", "mux", "reconstruct"];
+    let asked = direction.own_queue_keys();
+    if let Some(key) = more.iter().find(|key| asked.contains(key)) {
+        section.error(&span, format!("a gateway has no '{key}'"));
+    }
 }
 
 fn reorder(direction: &Section<'_>, table: &Table, span: &Span) -> Option<Reorder> {

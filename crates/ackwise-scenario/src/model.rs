@@ -122,6 +122,19 @@ pub struct Direction {
     pub mux: Option<Mux>,
     /// Fills stretches of ACKs at the far end.
     pub reconstruct: Option<Reconstruct>,
+    /// What has the rate and the queue, on real packets.
+    pub by: By,
+}
+
+/// What makes a direction of a link as slow as it is, where packets are real. The
+/// simulator has one queue for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// The link itself: the engine's emulator, or the kernel.
+    #[default]
+    Link,
+    /// A gateway, `ackwise gateway`, at the node that sends into it.
+    Gateway,
 }
 
 impl Direction {

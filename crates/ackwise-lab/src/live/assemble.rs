@@ -11,6 +11,7 @@ use ackwise_scenario::record::{
 use ackwise_scenario::{App, RunSpec, Scenario};
 
 use super::Clock;
+use super::daemon::Served;
 use super::sampler::{Sample, Seen};
 use crate::clock::seconds;
 use crate::count::{FlowCount, WireCounter};
@@ -126,6 +127,7 @@ pub(super) struct Measured<'a> {
     pub outcomes: Vec<Outcome>,
     pub seen: Vec<Seen>,
     pub statistics: Vec<(String, Stats)>,
+    pub served: Vec<Served>,
     pub softirq_s: f64,
     pub start_ns: Nanos,
     pub interval_ns: Nanos,
@@ -577,6 +579,14 @@ impl<'a> Part<'a> {
 }
 
 fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
+    let mut queues = of_links(measured);
+    for served in &measured.served {
+        served.put_into(&mut queues, measured.start_ns);
+    }
+    queues
+}
+
+fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = Vec::new();
     for wired in &measured.wired {
         for (way, name) in wired.ways.iter().flatten().zip(["forward", "reverse"]) {

@@ -13,7 +13,7 @@ use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
 
 use super::assemble::{self, FlowPaths, Measured, Wired};
 use super::sampler::{self, Subject};
-use super::{Clock, Event, Observer, Progress, RunOptions, datapath, stack};
+use super::{Clock, Event, Observer, Progress, RunOptions, daemon, datapath, preflight, stack};
 use crate::clock::{nanos, now_ns};
 use crate::command::ip_batch;
 use crate::count::{FlowPort, WireCounter};
@@ -71,7 +71,9 @@ pub(super) fn run_one(
     if scenario.flows.len() > usize::from(u16::MAX - FIRST_PORT) {
         return Err(LabError::Scenario("too many flows".to_owned()));
     }
-    let topology = Topology::with_seed(scenario, shaper, spec.seed)?;
+    preflight::check_means(scenario, clock)?;
+    let links = &daemon::without_daemons(scenario);
+    let topology = Topology::with_seed(links, shaper, spec.seed)?;
     let paths = paths(scenario, arm, &topology)?;
     if clock == Clock::Virtual {
         // From here on nothing runs that is not of this program: what `ip` and
@@ -79,11 +81,11 @@ pub(super) fn run_one(
         sleep_until(now_ns().next_multiple_of(VIRTUAL_START_NS / 2));
     }
     stack::set(scenario, &arm.placements, &topology)?;
+    let mut daemons = daemon::start(scenario, arm, spec.seed, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
     let start_ns = start_of(clock, now_ns());
-    let (wires, topology) =
-        start_wires(scenario, spec, options, topology, &paths, start_ns, clock)?;
+    let (wires, topology) = start_wires(links, spec, options, topology, &paths, start_ns, clock)?;
     let stop_ns = start_ns + nanos(scenario.duration);
     let limits = Limits {
         cancel: Arc::clone(&options.cancel),
@@ -117,6 +119,16 @@ pub(super) fn run_one(
     let incidents = Incidents::new(scenario, options, &topology, start_ns);
     let interval_ns = nanos(scenario.record.interval).max(1);
     let sampling_done = AtomicBool::new(false);
+    for daemon in &mut daemons {
+        daemon.note_from(
+            start_ns,
+            if scenario.record.series {
+                interval_ns
+            } else {
+                0
+            },
+        );
+    }
     if clock == Clock::Virtual {
         draw_a_line(start_ns);
     }
@@ -142,6 +154,7 @@ pub(super) fn run_one(
             thread::sleep(TICK);
             let now = now_ns();
             incidents.due(now, &wires.emulators);
+            daemons.iter_mut().for_each(|daemon| daemon.look(now));
             if now >= next_news && !options.cancel.load(Ordering::Relaxed) {
                 next_news = now + NEWS_NS;
                 observe(Progress::Running {
@@ -174,6 +187,13 @@ pub(super) fn run_one(
             Err(error) => errors.push(format!("the datapath on {}: {error}", attached.place)),
         }
     }
+    let mut served = Vec::new();
+    for daemon in daemons {
+        match daemon.finish() {
+            Ok(done) => served.push(done),
+            Err(error) => errors.push(error),
+        }
+    }
     errors.extend(lost_before_links(scenario, &topology, &dropped_before));
     let wired = finish_wires(wires)?;
     drop(topology);
@@ -187,6 +207,7 @@ pub(super) fn run_one(
         outcomes,
         seen,
         statistics,
+        served,
         softirq_s,
         start_ns,
         interval_ns,

@@ -11,6 +11,7 @@
 //! ```
 
 mod assemble;
+mod daemon;
 mod datapath;
 mod engine;
 mod preflight;
@@ -149,7 +150,7 @@ pub fn run(
     for name in netns::remove_leftovers()? {
         tracing::info!("removed {name}, left by a process that is no more");
     }
-    let shaper = preflight::choose_shaper(scenario, options.shaper)?;
+    let shaper = preflight::choose_shaper(&daemon::without_daemons(scenario), options.shaper)?;
     let runs = chosen(scenario, &options.only);
     let mut report = Report::new("live", scenario);
     report.environment = preflight::environment();
@@ -231,7 +232,7 @@ pub(crate) fn run_virtual(
     let shrinks = |incident: &Incident| matches!(incident.what, Event::PathMtu { .. });
     let shaper = match options.shaper {
         Shaper::Auto if options.incidents.iter().any(shrinks) => Shaper::Emulator,
-        wanted => preflight::choose_shaper(&changed, wanted)?,
+        wanted => preflight::choose_shaper(&daemon::without_daemons(&changed), wanted)?,
     };
     engine::run_one(
         scenario,

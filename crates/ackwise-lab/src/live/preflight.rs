@@ -9,7 +9,7 @@ use ackwise_scenario::{App, Home, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
-use super::{Clock, datapath, stack};
+use super::{Clock, daemon, datapath, stack};
 use crate::command;
 use crate::error::LabError;
 use crate::kernel_link;
@@ -103,13 +103,15 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
 }
 
 /// What only an engine can do that owns the queues; in virtual time those are
-/// the kernel's.
+/// the kernel's, or, where something is policed, the emulator's as well.
 pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
+    let scenario = &daemon::without_daemons(scenario);
+    // The emulator drops like a policer, and queues like a wire.
+    let polices = polices(scenario);
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let at = format!("{way} of link `{}`", link.name);
-            // The emulator drops like a policer, and queues like a wire.
-            let able = |key: &&str| clock == Clock::Real && *key == "police";
+            let able = |key: &&str| *key == "police";
             let Some(key) = direction
                 .own_queue_keys()
                 .into_iter()
@@ -118,6 +120,12 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
                 continue;
             };
             match (clock, kernel_link::refused(direction)) {
+                (Clock::Virtual, None) if polices => {
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} needs the kernel's queues, and `police` of this scenario \
+                         the emulator; leave one out, or use `--on sim`"
+                    )));
+                }
                 (Clock::Virtual, None) if kernel_link::can(link) => {}
                 (Clock::Virtual, None) => {
                     return Err(LabError::Scenario(format!(
@@ -141,6 +149,14 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
         }
     }
     Ok(())
+}
+
+fn polices(scenario: &Scenario) -> bool {
+    let ways = scenario
+        .links
+        .iter()
+        .flat_map(|link| [&link.forward, &link.reverse]);
+    ways.into_iter().any(|way| way.police.is_some())
 }
 
 /// Whether the kernel's TCP has rules of its own where an arm asks for one.
@@ -186,11 +202,7 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
     if !scenario.links.iter().any(needs_shaping) {
         return Ok(Shaper::Emulator);
     }
-    let ways = scenario
-        .links
-        .iter()
-        .flat_map(|link| [&link.forward, &link.reverse]);
-    let polices = ways.into_iter().any(|way| way.police.is_some());
+    let polices = polices(scenario);
     match wanted {
         Shaper::Emulator => Ok(Shaper::Emulator),
         Shaper::Netem if polices => Err(LabError::Scenario(
@@ -308,6 +320,32 @@ mod tests {
         scenario.links[0].reverse.jitter = Duration::from_millis(1);
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
         assert!(both.to_string().contains("`jitter`"), "{both}");
+    }
+
+    #[test]
+    fn what_is_policed_is_emulated() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        scenario.links[0].reverse.police = Some(ackwise_scenario::queues::Police {
+            what: ackwise_scenario::queues::What {
+                pure_acks: true,
+                flows: Vec::new(),
+            },
+            how: ackwise_scenario::queues::PoliceHow::Even(0.5),
+        });
+        for clock in [Clock::Real, Clock::Virtual] {
+            assert!(check_means(&scenario, clock).is_ok());
+        }
+        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
+        assert_eq!(shaper, Shaper::Emulator);
+        scenario.links[0].forward.queue = Some(Queue {
+            aqm: Some(ackwise_scenario::queues::Aqm::FqCodel),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`police`"), "{both}");
     }
 
     #[test]

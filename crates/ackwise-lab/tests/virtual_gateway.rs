@@ -1,0 +1,58 @@
+//! A real gateway at the end of a link, in virtual time.
+
+mod virtually;
+
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::{QueueRecord, Report, Run};
+use virtually::{BASELINE, run, turn, two_hosts};
+
+/// What the ACKs of a download have, and who gives it to them.
+fn scenario(duration: &str, queue: &str, more: &str) -> Scenario {
+    let link = format!(
+        r#"
+forward = {{ rate = "10 Mbit/s", delay = "10 ms", queue = "60 packets" }}
+reverse = {{ rate = "100 kbit/s", delay = "10 ms", queue = {queue} }}"#
+    );
+    let arms = format!(
+        "{BASELINE}[[arm]]\nname = \"gateway\"\nchange = {{ \"link.wan.reverse.by\" = \"gateway\"{more} }}\n"
+    );
+    two_hosts(duration, &link, "app = \"bulk\"", &arms)
+}
+
+fn of<'a>(report: &'a Report, arm: &str) -> &'a Run {
+    report.runs.iter().find(|run| run.arm == arm).unwrap()
+}
+
+fn acks(run: &Run) -> &QueueRecord {
+    let found = run.queues.iter().find(|queue| queue.name == "wan.reverse");
+    found.unwrap()
+}
+
+#[test]
+fn with_the_same_queue_it_is_the_link() {
+    let _turn = turn();
+    let report = run(&scenario("5 s", "\"30 packets\"", ""));
+    let (link, gateway) = (of(&report, "baseline"), of(&report, "gateway"));
+    let near = |what: &str, a: f64, b: f64, share: f64| {
+        assert!((a - b).abs() <= share * b, "{what}: {a} and {b}");
+    };
+    let (a, b) = (&gateway.totals, &link.totals);
+    near("goodput", a.goodput_bps, b.goodput_bps, 0.02);
+    near("ACKs", a.acks_on_wire as f64, b.acks_on_wire as f64, 0.02);
+    let (a, b) = (acks(gateway), acks(link));
+    near("drops", a.drops as f64, b.drops as f64, 0.05);
+    assert_eq!((a.max_packets, b.max_packets), (Some(30), Some(30)));
+    assert!(a.arrivals.unwrap() > 1000 && a.drops > 100, "{a:?}");
+    assert!(gateway.totals.content.as_ref().unwrap().ok);
+}
+
+#[test]
+fn it_repeats_itself() {
+    let _turn = turn();
+    let red = r#"{ limit = "60 packets", discipline = "red", min = "2 packets", max = "20 packets", weight = 0.1, max_probability = "50 %" }"#;
+    let link = format!(", \"link.wan.reverse.queue\" = {red}");
+    let scenario = scenario("3 s", "\"60 packets\"", &link);
+    let (once, again) = (run(&scenario), run(&scenario));
+    assert!(acks(of(&once, "gateway")).early_drops > 10);
+    assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
+}
