@@ -13,6 +13,8 @@ use crate::{Error, Interface};
 /// Packets that the device keeps until they are read; it drops what exceeds.
 pub const DOOR_QUEUE: i32 = 8192;
 
+/// The dummy address of RFC 7600 §4.8, for a device that nobody addresses.
+const DUMMY: [u8; 4] = [192, 0, 0, 8];
 /// `linux/if_tun.h`.
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2 as libc::Ioctl;
 
@@ -90,13 +92,29 @@ impl Inlet {
             Role::Detour => set("ipv6", "disable_ipv6", "1"),
             Role::Link => {
                 set("ipv6", "addr_gen_mode", "1");
-                // The way back to a source is another interface.
+                // The way back to a source is another interface. The higher of this and that
+                // of all interfaces counts, and none but 0 is fulfilled without an address.
                 set("ipv4", "rp_filter", "2");
+                if let Err(error) = self.give_address() {
+                    tracing::debug!("address of {}: {error}", self.name);
+                }
                 // Routes to it are not used while it has no carrier.
                 set("ipv4", "ignore_routes_with_linkdown", "1");
                 set("ipv6", "ignore_routes_with_linkdown", "1");
             }
         }
+    }
+
+    fn give_address(&self) -> io::Result<()> {
+        let mut device = request(&self.name);
+        let address: *mut libc::sockaddr_in = (&raw mut device.ifr_ifru).cast();
+        // SAFETY: the union has room for this, as `SIOCSIFADDR` expects it.
+        unsafe {
+            (*address).sin_family = libc::AF_INET as u16;
+            (*address).sin_addr.s_addr = u32::from_ne_bytes(DUMMY);
+        }
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+        ask(&socket, libc::SIOCSIFADDR, &mut device)
     }
 
     fn set_up(&self, mtu: u32) -> io::Result<()> {

@@ -7,6 +7,7 @@
 
 pub mod clock;
 mod error;
+mod frame;
 mod hook;
 mod inlet;
 mod interface;
@@ -14,6 +15,7 @@ mod outlet;
 pub mod socket;
 
 pub use error::Error;
+pub use frame::find_ip;
 pub use hook::{Attach, Attached, attach};
 pub use inlet::{DOOR_QUEUE, Inlet, Role};
 pub use interface::Interface;

@@ -4,15 +4,10 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
+use ackwise_door::find_ip;
 use ackwise_net::{Ecn, Packet};
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 
-const ETHERNET: usize = 14;
-const VLAN: usize = 4;
-const ETHERTYPE_AT: usize = 12;
-const ETHERTYPE_V4: [u8; 2] = [0x08, 0x00];
-const ETHERTYPE_V6: [u8; 2] = [0x86, 0xdd];
-const ETHERTYPES_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const CE: u8 = 3;
 
 /// What is in a buffer.
@@ -120,24 +115,6 @@ impl Frame {
             6 => Some(ip[0] << 4 | ip.get(1)? >> 4),
             _ => None,
         }
-    }
-}
-
-/// Behind Ethernet and VLAN tags, or at once; `None` for what is not IP.
-fn find_ip(frame: &[u8], link: LinkKind) -> Option<usize> {
-    if link == LinkKind::Ip {
-        return Some(0);
-    }
-    let mut at = ETHERTYPE_AT;
-    loop {
-        let kind: [u8; 2] = frame.get(at..at + 2)?.try_into().ok()?;
-        if kind == ETHERTYPE_V4 || kind == ETHERTYPE_V6 {
-            return Some(at + 2);
-        }
-        if !ETHERTYPES_VLAN.contains(&kind) || at > ETHERNET + VLAN {
-            return None;
-        }
-        at += VLAN;
     }
 }
 

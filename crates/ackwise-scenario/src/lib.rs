@@ -30,6 +30,7 @@ mod section;
 mod sweep;
 pub mod tcp_model;
 mod tree;
+pub mod tunnel;
 mod units;
 
 pub use diagnostic::{Diagnostic, Diagnostics, ScenarioError};

@@ -12,6 +12,8 @@ use crate::range::{Coder, Writer};
 
 /// The smallest bundle that can be asked for, in bytes.
 pub const MIN_BUNDLE: usize = 2 * ROOM;
+/// The longest packet that is carried.
+pub const LONGEST_CARRIED: usize = MIN_BUNDLE - ROOM;
 
 /// Three bits of the head of a flow: how many numbers before the reference its version is.
 pub(crate) mod distance {
@@ -135,7 +137,7 @@ impl Encoder {
 
     fn push_raw(&mut self, packet: &[u8]) -> Pushed {
         // What does not fit the smallest bundle might fit none.
-        if packet.len() > MIN_BUNDLE - ROOM {
+        if packet.len() > LONGEST_CARRIED {
             return Pushed::Refused;
         }
         self.raw.push_back((packet.into(), Check::of(packet)));

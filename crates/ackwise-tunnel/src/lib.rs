@@ -32,7 +32,7 @@ mod window;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder, Packets};
-pub use encoder::{Encoder, MIN_BUNDLE, Made, Pushed};
+pub use encoder::{Encoder, LONGEST_CARRIED, MIN_BUNDLE, Made, Pushed};
 pub use seal::{KeyPair, SealError, Security, key_from_text, key_to_text};
 pub use session::OpenError;
 pub use tunnel::{Actions, Counters, DatagramError, Heard, Others, Tunnel, TunnelConfig};

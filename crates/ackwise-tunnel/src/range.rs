@@ -96,7 +96,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Ends with as few bytes as tell the reader apart from any other ending: zeros at
-    /// the end are left out.
+    /// the end are left out, up to eight.
     pub fn finish(mut self) {
         let mask = u64::from(LEAST) - 1;
         // The range is at least this mask wide, so it holds such a number.
@@ -106,8 +106,11 @@ impl<'a> Writer<'a> {
         }
         // The first byte is that before the first: always 0.
         self.out.remove(self.start);
-        while self.out.len() > self.start && self.out.last() == Some(&0) {
-            self.out.pop();
+        // A reader that looks for more than these would never end.
+        for _ in 0..BEYOND {
+            if self.out.len() > self.start {
+                self.out.pop_if(|last| *last == 0);
+            }
         }
     }
 }

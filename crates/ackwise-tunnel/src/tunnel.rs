@@ -582,6 +582,14 @@ impl Tunnel {
         }
     }
 
+    /// This side ends: what waits takes the ordinary path. The other side will notice.
+    pub fn end(&mut self, actions: &mut Actions) {
+        self.die(actions);
+        for (_, packet) in self.spaced.drain(..) {
+            actions.packets.push(&packet);
+        }
+    }
+
     /// The other side does not answer: what waits takes the ordinary path, and what comes.
     fn die(&mut self, actions: &mut Actions) {
         if !std::mem::take(&mut self.alive) {

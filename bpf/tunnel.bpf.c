@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The tunnel's hook: the egress of the interface where ACKs are to be few.
+ *
+ *   stack, forwarding ──► egress hook ──► pure ACK, or short and wanted?
+ *                                           │ yes: behind a peer that answers?
+ *                                           │ yes: are redirected packets read?
+ *                                           ▼ yes, each of them
+ *                                 redirect to the tunnel's TUN or TAP device
+ *
+ * - All else passes, and so does everything when the peer, the tunnel or its process
+ *   is gone: nothing has to be undone.
+ * - A process that hangs is noticed by the packets themselves: the first that is not
+ *   read for the time of a period lets the next ones pass. No clock ticks for that.
+ * - What ACK may wait, and what is news, is decided in the process by the contract;
+ *   here it is enough that a packet has no payload and opens or ends nothing.
+ * - A packet that the tunnel restored, gave back, or sends itself is never taken.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "tunnel_shared.h"
+
+/* Go on to the next program; the same number for tcx and direct action. */
+#define PASS TC_ACT_UNSPEC
+
+const volatile struct aw_tunnel_options tunnel_options = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct aw_tunnel_prefix);
+	__type(value, __u32);
+} behind SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct aw_tunnel_state);
+} state SEC(".maps");
+
+struct look {
+	struct aw_tunnel_prefix to;
+	__u32 at;  /* of the transport header, from the network header */
+	__u32 len; /* of the packet, from there on */
+	__u8 protocol;
+};
+
+static __always_inline int load(const struct __sk_buff *skb, __u32 at, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, at, to, size, BPF_HDR_START_NET) == 0;
+}
+
+/* 1 for a whole packet. Extension headers are none that ACKs have. */
+static __always_inline int look_ip(const struct __sk_buff *skb, struct look *l)
+{
+	struct ipv6hdr ip6;
+	struct iphdr ip;
+	__u32 total;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load(skb, 0, &ip, sizeof(ip)) || ip.version != 4)
+			return 0;
+		if (ip.frag_off & bpf_htons(0x3fff)) /* more, or an offset */
+			return 0;
+		l->at = ip.ihl * 4;
+		total = bpf_ntohs(ip.tot_len);
+		if (total < l->at)
+			return 0;
+		l->len = total - l->at;
+		l->protocol = ip.protocol;
+		l->to.family = 4;
+		__builtin_memcpy(l->to.address, &ip.daddr, 4);
+		l->to.len = 32 + 32;
+		return 1;
+	}
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || !load(skb, 0, &ip6, sizeof(ip6)))
+		return 0;
+	l->at = sizeof(ip6);
+	l->len = bpf_ntohs(ip6.payload_len);
+	l->protocol = ip6.nexthdr;
+	l->to.family = 6;
+	__builtin_memcpy(l->to.address, &ip6.daddr, 16);
+	l->to.len = 32 + 128;
+	return 1;
+}
+
+static __always_inline int is_pure_ack(const struct __sk_buff *skb, const struct look *l)
+{
+	struct tcphdr tcp;
+
+	if (l->protocol != IPPROTO_TCP || !load(skb, l->at, &tcp, sizeof(tcp)))
+		return 0;
+	return l->len == tcp.doff * 4 && tcp.ack && !tcp.syn && !tcp.fin && !tcp.rst && !tcp.urg;
+}
+
+/* Packets that keep the link or the tunnel itself alive are none. */
+static __always_inline int is_wanted(const struct __sk_buff *skb, const struct look *l)
+{
+	struct udphdr udp;
+
+	if (is_pure_ack(skb, l))
+		return 1;
+	if (l->at + l->len > tunnel_options.longest || l->protocol == IPPROTO_ICMPV6)
+		return 0;
+	if (l->protocol != IPPROTO_UDP)
+		return 1;
+	return load(skb, l->at, &udp, sizeof(udp)) && udp.source != bpf_htons(tunnel_options.port);
+}
+
+SEC("classifier")
+int ackwise_tunnel(struct __sk_buff *skb)
+{
+	struct aw_tunnel_state *s;
+	struct look l = {};
+	__u32 zero = 0, *peer;
+	__u64 since, now;
+
+	s = bpf_map_lookup_elem(&state, &zero);
+	if (!s)
+		return PASS;
+	if (skb->mark == tunnel_options.cookie) {
+		skb->mark = 0;
+		__sync_fetch_and_add(&s->returned, 1);
+		return PASS;
+	}
+	if (skb->mark == tunnel_options.mark || skb->ingress_ifindex == tunnel_options.link)
+		return PASS;
+	if (!look_ip(skb, &l) || !is_wanted(skb, &l))
+		return PASS;
+	peer = bpf_map_lookup_elem(&behind, &l.to);
+	if (!peer || *peer >= AW_TUNNEL_PEERS || !*(volatile __u32 *)&s->up[*peer])
+		return PASS;
+	since = *(volatile __u64 *)&s->waiting_since;
+	now = bpf_ktime_get_ns();
+	if (!since)
+		*(volatile __u64 *)&s->waiting_since = now;
+	else if (now > since + tunnel_options.grace_ns) {
+		__sync_fetch_and_add(&s->unattended, 1);
+		return PASS;
+	}
+	__sync_fetch_and_add(&s->taken, 1);
+	return bpf_redirect(tunnel_options.door, 0);
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

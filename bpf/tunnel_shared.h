@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the tunnel's program and its loader share. */
+#ifndef AW_TUNNEL_SHARED_H
+#define AW_TUNNEL_SHARED_H
+
+#include <linux/types.h>
+
+#define AW_TUNNEL_PEERS 32
+
+/* Written before the program is loaded. */
+struct aw_tunnel_options {
+	__u64 grace_ns; /* what was redirected waits so long at most */
+	__u32 door;	/* index of the device by which packets reach the tunnel */
+	__u32 link;	/* index of the device by which restored packets come back */
+	__u32 cookie;	/* mark of packets that the tunnel sends by the ordinary path */
+	__u32 mark;	/* the same of those that were routed to it */
+	__u32 longest;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
+	__u16 port;	/* of the tunnel's own datagrams */
+	__u16 reserved;
+};
+
+/* Addresses behind a peer; IPv4 in the first four bytes. */
+struct aw_tunnel_prefix {
+	__u32 len;    /* bits: 32 for the family, and those of the address */
+	__u32 family; /* 4 or 6 */
+	__u8 address[16];
+};
+
+/* One of them, mapped by the tunnel. */
+struct aw_tunnel_state {
+	__u64 waiting_since; /* CLOCK_MONOTONIC: since then nothing was read; 0: all is read */
+	__u64 taken;	     /* sent to the tunnel */
+	__u64 returned;	     /* came from it */
+	__u64 unattended;    /* passed: it does not read */
+	__u32 up[AW_TUNNEL_PEERS];
+};
+
+#endif

@@ -1,0 +1,165 @@
+//! Where datagrams come in and go out.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, setsockopt, socket,
+    sockopt,
+};
+
+use crate::Error;
+
+/// Room for datagrams that were not read yet.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// What became of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It left.
+    Whole,
+    /// It is longer than the interface takes; it left in fragments.
+    InFragments,
+    /// It did not leave.
+    Failed,
+}
+
+/// The sockets of a tunnel: one for each family, at most.
+#[derive(Debug)]
+pub(crate) struct Sockets(Vec<UdpSocket>);
+
+impl Sockets {
+    pub fn open(listen: &[SocketAddr]) -> Result<Self, Error> {
+        let mut sockets = Vec::new();
+        for address in listen {
+            match open(*address) {
+                Ok(socket) => sockets.push(socket),
+                // "Both families" on a kernel with one.
+                Err(error)
+                    if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+                        && address.ip().is_unspecified()
+                        && listen.len() > 1 => {}
+                Err(source) => {
+                    let address = *address;
+                    return Err(Error::Listen { address, source });
+                }
+            }
+        }
+        Ok(Self(sockets))
+    }
+
+    /// The next datagram that came by socket `n`, and from where.
+    pub fn receive(&self, n: usize, room: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        // An error is one of a datagram that was sent, and says nothing of the next.
+        self.0.get(n)?.recv_from(room).ok()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(AsFd::as_fd)
+    }
+
+    /// Sends a datagram, whole if that is possible.
+    pub fn send(&self, datagram: &[u8], to: SocketAddr) -> Sent {
+        let socket = self.0.iter().find(|socket| {
+            let own = socket.local_addr();
+            own.is_ok_and(|own| own.is_ipv4() == to.is_ipv4())
+        });
+        let Some(socket) = socket else {
+            return Sent::Failed;
+        };
+        match socket.send_to(datagram, to) {
+            Ok(_) => Sent::Whole,
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+                // What is in it shall not be lost because the interface has changed.
+                let _ = fragment(socket, true);
+                let sent = socket.send_to(datagram, to);
+                let _ = fragment(socket, false);
+                sent.map_or(Sent::Failed, |_| Sent::InFragments)
+            }
+            Err(error) => {
+                tracing::debug!("datagram to {to}: {error}");
+                Sent::Failed
+            }
+        }
+    }
+}
+
+fn open(address: SocketAddr) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd: OwnedFd = socket(family, SockType::Datagram, flags, SockProtocol::Udp)?;
+    if address.is_ipv6() {
+        setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+    }
+    // More than the default, if it may be.
+    if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
+        let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BUFFER);
+    }
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
+    let socket = UdpSocket::from(fd);
+    fragment(&socket, false)?;
+    Ok(socket)
+}
+
+/// Whether datagrams may be cut up. Otherwise the path is told not to, and what routers
+/// said of it is not believed: anyone could have said it (RFC 8899 §4.6.1).
+fn fragment(socket: &UdpSocket, may: bool) -> io::Result<()> {
+    let (level, option, value) = if socket.local_addr()?.is_ipv4() {
+        let value = [libc::IP_PMTUDISC_PROBE, libc::IP_PMTUDISC_DONT][usize::from(may)];
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value)
+    } else {
+        let value = [libc::IPV6_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_DONT][usize::from(may)];
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, value)
+    };
+    // SAFETY: the value outlives the call and has the size that is said.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    if set < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receive(sockets: &Sockets, n: usize) -> Vec<u8> {
+        let mut room = [0; 9000];
+        loop {
+            if let Some((len, _)) = sockets.receive(n, &mut room) {
+                return room[..len].to_vec();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn one_port_serves_both_families() {
+        let listen = ["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
+        let sockets = Sockets::open(&listen).unwrap();
+        for n in 0..sockets.len() {
+            let to = sockets.0[n].local_addr().unwrap();
+            assert_eq!(sockets.send(b"here", to), Sent::Whole);
+            assert_eq!(receive(&sockets, n), b"here");
+        }
+        let taken = sockets.0[0].local_addr().unwrap();
+        let error = Sockets::open(&[taken]).unwrap_err();
+        assert!(error.to_string().contains(&taken.to_string()), "{error}");
+    }
+}
