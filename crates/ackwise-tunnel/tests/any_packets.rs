@@ -431,3 +431,19 @@ fn a_bundle_that_was_overtaken_by_many_finds_what_it_refers_to() {
         }
     }
 }
+
+#[test]
+fn packets_that_end_in_zeros_arrive() {
+    for variant in [Variant::Aligned, Variant::Entropy] {
+        for zeros in 0..300 {
+            let packet = [vec![7; 3], vec![0; zeros]].concat();
+            let mut encoder = Encoder::new(variant, 8);
+            assert_eq!(encoder.push(&packet), Pushed::Raw);
+            let (mut bytes, mut packets) = (Vec::new(), Packets::default());
+            encoder.finish(1, None, 1200, &mut bytes);
+            let decoded = Decoder::new(8).decode(1, &bytes, &mut packets);
+            decoded.expect("nothing is missing");
+            assert_eq!(packets.iter().collect::<Vec<_>>(), [packet]);
+        }
+    }
+}
