@@ -433,7 +433,7 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
 /// A day's run is a service, not a duration.
 const MAX_DURATION_S: f64 = 86_400.0;
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| c.is_ascii_alphabetic())
         .unwrap_or(text.len());

@@ -81,6 +81,18 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
             Gateway::NoInterface(_) | Gateway::LinkType { .. } | Gateway::NotThere(_)
         );
     }
+    if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
+        use ackwise_door::Error as Door;
+        use ackwise_tunneld::Error as Tunnel;
+        return matches!(
+            e,
+            Tunnel::NotThere(_)
+                | Tunnel::Key { .. }
+                | Tunnel::OwnKey(_)
+                | Tunnel::NoUser(_)
+                | Tunnel::Door(Door::NoInterface(_) | Door::LinkType { .. })
+        );
+    }
     if let Some(e) = error.downcast_ref::<Reproduce>() {
         return matches!(
             e,

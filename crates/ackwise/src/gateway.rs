@@ -246,32 +246,15 @@ fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
 }
 
 fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
-    let mut mistakes = Vec::new();
-    for file in files {
-        match Config::load(file) {
-            Ok(config) if format == Format::Text => text::print(&format!(
-                "{}: {}, {} at {}\n",
-                file.display(),
-                config.interface,
-                describe(&config.queue),
-                rate(config.rate_bps)
-            ))?,
-            Ok(_) => {}
-            Err(error) => mistakes.push(error),
-        }
-    }
-    if format == Format::Json {
-        let list: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-        text::print_json(&json!({ "files": files.len(), "mistakes": list }))?;
-    }
-    match mistakes.len() {
-        0 => Ok(()),
-        1 => Err(mistakes.remove(0).into()),
-        _ => {
-            let all: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-            Err(BadInput::new(all.join("\n\n")).into())
-        }
-    }
+    let load = |file: &Path| Config::load(file);
+    crate::check::files(files, format, load, |config| {
+        format!(
+            "{}, {} at {}",
+            config.interface,
+            describe(&config.queue),
+            rate(config.rate_bps)
+        )
+    })
 }
 
 fn in_full(stats: &Stats) -> String {

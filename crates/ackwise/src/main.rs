@@ -1,6 +1,7 @@
 //! The ackwise command.
 
 mod attach;
+mod check;
 mod cli;
 mod engines;
 mod error;
@@ -16,6 +17,7 @@ mod status;
 mod summary;
 mod text;
 mod tunnel;
+mod tunnel_run;
 
 use std::process::ExitCode;
 

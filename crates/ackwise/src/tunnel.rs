@@ -1,4 +1,5 @@
-//! `ackwise tunnel`: keys, and what bundles of ACKs cost.
+//! `ackwise tunnel`: keys, and what bundles of ACKs cost. Tunnels at work are in
+//! `tunnel_run.rs`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -14,9 +15,9 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueHint};
 use serde::Serialize;
 
-use crate::cli::Format;
+use crate::cli::{AttachMode, Format};
 use crate::error::BadInput;
-use crate::text;
+use crate::{text, tunnel_run};
 
 /// What `ackwise tunnel` does.
 #[derive(Debug, Subcommand)]
@@ -26,6 +27,18 @@ pub enum TunnelCommand {
     Bench(BenchArgs),
     /// Make a key pair; the public key is printed, for the other side
     Keygen(KeygenArgs),
+    /// Be one end of a tunnel, until Ctrl-C
+    Up(UpArgs),
+    /// Show the tunnels of this network namespace
+    Status(StatusArgs),
+    /// End a tunnel
+    Down(DownArgs),
+    /// Check configurations without starting anything
+    Check {
+        /// Configurations (docs/tunnel.md)
+        #[arg(required = true, value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
 }
 
 const BENCH_HELP: &str = "\
@@ -57,11 +70,47 @@ pub struct KeygenArgs {
     pub file: PathBuf,
 }
 
+/// `ackwise tunnel up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The configuration (docs/tunnel.md)
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+
+    /// End by itself after this time, e.g. 30s
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration)]
+    pub duration: Option<Duration>,
+
+    /// How the program hangs on the interface
+    #[arg(long, value_enum, default_value_t = AttachMode::Auto, value_name = "HOW")]
+    pub attach_mode: AttachMode,
+}
+
+/// `ackwise tunnel status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Only the tunnel with this device
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+}
+
+/// `ackwise tunnel down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// Its device; not needed if there is one tunnel
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+}
+
 /// Runs `ackwise tunnel`.
 pub fn tunnel(command: &TunnelCommand, format: Format) -> anyhow::Result<()> {
     match command {
         TunnelCommand::Bench(args) => bench(args, format),
         TunnelCommand::Keygen(args) => keygen(&args.file, format),
+        TunnelCommand::Up(args) => tunnel_run::up(args, format),
+        TunnelCommand::Status(args) => tunnel_run::status(args, format),
+        TunnelCommand::Down(args) => tunnel_run::down(args, format),
+        TunnelCommand::Check { files } => tunnel_run::check(files, format),
     }
 }
 

@@ -1,0 +1,40 @@
+//! Files that are checked, and nothing more.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::cli::Format;
+use crate::error::BadInput;
+use crate::text;
+
+/// Says of each file what it describes, or all that is wrong with it.
+pub fn files<T, E: std::error::Error + Send + Sync + 'static>(
+    files: &[PathBuf],
+    format: Format,
+    load: impl Fn(&Path) -> Result<T, E>,
+    describe: impl Fn(&T) -> String,
+) -> anyhow::Result<()> {
+    let mut mistakes = Vec::new();
+    for file in files {
+        match load(file) {
+            Ok(found) if format == Format::Text => {
+                text::print(&format!("{}: {}\n", file.display(), describe(&found)))?;
+            }
+            Ok(_) => {}
+            Err(error) => mistakes.push(error),
+        }
+    }
+    if format == Format::Json {
+        let list: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+        text::print_json(&json!({ "files": files.len(), "mistakes": list }))?;
+    }
+    match mistakes.len() {
+        0 => Ok(()),
+        1 => Err(mistakes.remove(0).into()),
+        _ => {
+            let all: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            Err(BadInput::new(all.join("\n\n")).into())
+        }
+    }
+}

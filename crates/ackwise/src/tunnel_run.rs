@@ -1,0 +1,288 @@
+//! `ackwise tunnel up`, `status`, `down` and `check`.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ackwise_tunneld::{
+    Amount, Attach, Config, Daemon, Ended, Error, PeerStats, Prepared, Stats, control,
+};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::attach::Signals;
+use crate::cli::{AttachMode, Format};
+use crate::error::BadInput;
+use crate::notify::Notifier;
+use crate::tunnel::{DownArgs, StatusArgs, UpArgs};
+use crate::{summary, text};
+
+/// How often the live line changes.
+const LOOK: Duration = Duration::from_secs(1);
+/// The longest wait before the tunnel is looked at again.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Be one end, until something ends it.
+pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
+    let config = Config::load(&args.config)?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let signals = Signals::block()?;
+    // Its socket may be out of reach once rights are gone.
+    let notifier = Notifier::from_env();
+    let attach = match args.attach_mode {
+        AttachMode::Auto => Attach::Auto,
+        AttachMode::Tcx => Attach::Tcx,
+        AttachMode::Clsact => Attach::Clsact,
+    };
+    let started = Instant::now();
+    let what = describe(&config);
+    let device = config.device.clone();
+    let prepared = Prepared::new(config, attach)?;
+    // Before any thread, too: they inherit what this one may do.
+    prepared.drop_privileges()?;
+    let tunnel = prepared.start()?;
+    notifier.ready(&what);
+    if format == Format::Json {
+        let line = json!({ "event": "up", "stats": tunnel.stats() });
+        text::print(&format!("{line}\n"))?;
+    } else {
+        let hint = if text::watched() {
+            "; Ctrl-C ends it"
+        } else {
+            ""
+        };
+        text::print(&format!("tunnel {what}{hint}\n"))?;
+    }
+    let until = args.duration.map(|duration| started + duration);
+    let why = watch(&tunnel, &signals, &notifier, until, format);
+    notifier.stopping();
+    let last = tunnel.stats();
+    let ended = tunnel.stop();
+    let stats = ended.as_ref().unwrap_or(&last);
+    if format == Format::Json {
+        let line = json!({ "event": "down", "why": why, "stats": stats });
+        text::print(&format!("{line}\n"))?;
+    } else {
+        let line = format!("tunnel {device} ended ({why})\n");
+        text::print(&format!("{line}{}", in_full(stats)))?;
+    }
+    ended.map(|_| ()).map_err(Into::into)
+}
+
+/// Shows what happens until something ends it; what that was.
+fn watch(
+    tunnel: &Daemon,
+    signals: &Signals,
+    notifier: &Notifier,
+    until: Option<Instant>,
+    format: Format,
+) -> &'static str {
+    let line = summary::live_line();
+    let watched = text::watched() && format == Format::Text;
+    let beat = notifier.watchdog().map(|watchdog| watchdog / 2);
+    let (mut looked, mut beaten) = (Instant::now(), Instant::now());
+    let mut before = tunnel.stats();
+    loop {
+        let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
+        if let Some(until) = until {
+            wait = wait.min(until.saturating_duration_since(Instant::now()));
+        }
+        if let Some(signal) = signals.wait(wait) {
+            return Signal::as_str(signal);
+        }
+        match tunnel.ended() {
+            Some(Ended::Asked) => return "ackwise tunnel down",
+            Some(Ended::InterfaceGone) => return "the interface is gone",
+            Some(Ended::DeviceGone) => return "its device is gone",
+            None => {}
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            return "the time is over";
+        }
+        let took = looked.elapsed();
+        let beat_now = beat.is_some_and(|beat| beaten.elapsed() >= beat);
+        if (watched && took >= LOOK) || beat_now {
+            let now = tunnel.stats();
+            let text = live(&before, &now, took);
+            line.set_message(text.clone());
+            // A thread that hangs publishes nothing.
+            if beat_now && now.cpu_s > before.cpu_s {
+                notifier.alive(&text);
+                beaten = Instant::now();
+            }
+            if took >= LOOK {
+                (before, looked) = (now, Instant::now());
+            }
+        }
+    }
+}
+
+fn sum(stats: &Stats, of: impl Fn(&PeerStats) -> u64) -> u64 {
+    stats.peers.iter().map(of).sum()
+}
+
+/// What happened between two looks, `took` apart, in a line.
+fn live(before: &Stats, now: &Stats, took: Duration) -> String {
+    let span = took.as_secs_f64().max(1e-3);
+    let grown = |of: fn(&PeerStats) -> u64| sum(now, of).saturating_sub(sum(before, of));
+    let per_s = |of: fn(&PeerStats) -> u64| text::count((grown(of) as f64 / span).round());
+    let acks = grown(|peer| peer.packets_in.packets);
+    let bytes = grown(|peer| peer.bundles_out.bytes);
+    let cost = if acks == 0 {
+        String::new()
+    } else {
+        format!(" ({:.2} B each)", bytes as f64 / acks as f64)
+    };
+    format!(
+        "{} of {} peers answer; {} ACKs/s in{cost}, {} bundles/s, {} ACKs/s out",
+        now.peers.iter().filter(|peer| peer.up).count(),
+        now.peers.len(),
+        per_s(|peer| peer.packets_in.packets),
+        per_s(|peer| peer.bundles_out.packets),
+        per_s(|peer| peer.packets_out.packets),
+    )
+}
+
+/// The configuration in a few words.
+fn describe(config: &Config) -> String {
+    let from = match &config.interface {
+        Some(interface) => format!("ACKs that leave by {interface}"),
+        None => "ACKs that are routed to it".to_owned(),
+    };
+    let names: Vec<&str> = config.peers.iter().map(|peer| peer.name.as_str()).collect();
+    let bare = if config.key.is_none() {
+        ", without encryption"
+    } else {
+        ""
+    };
+    format!(
+        "{}: {from}, to {}, every {}{bare}",
+        config.device,
+        names.join(", "),
+        text::micros(config.period.as_secs_f64() * 1e6),
+    )
+}
+
+/// Shows tunnels.
+pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
+    let tunnels = match &args.device {
+        Some(device) => vec![control::status(device)?],
+        None => control::list()?
+            .iter()
+            .map(|device| control::status(device))
+            // One may have ended since it was listed.
+            .filter(|stats| !matches!(stats, Err(Error::NotThere(_))))
+            .collect::<Result<_, _>>()?,
+    };
+    if format == Format::Json {
+        return text::print_json(&json!({ "tunnels": tunnels }));
+    }
+    if tunnels.is_empty() {
+        return text::print("There is no tunnel in this network namespace.\n");
+    }
+    text::print(&tunnels.iter().map(in_full).collect::<String>())
+}
+
+/// Ends a tunnel.
+pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
+    let stats = match &args.device {
+        Some(device) => control::down(device)?,
+        None => match &control::list()?[..] {
+            [only] => control::down(only)?,
+            [] => return Err(BadInput::new("there is no tunnel in this network namespace").into()),
+            several => {
+                let what = format!("which one? there are {}", several.join(", "));
+                return Err(BadInput::new(what)
+                    .mend("ackwise tunnel down DEVICE")
+                    .into());
+            }
+        },
+    };
+    if format == Format::Json {
+        return text::print_json(&stats);
+    }
+    text::print(&in_full(&stats))
+}
+
+/// Checks configurations.
+pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
+    crate::check::files(files, format, |file: &Path| Config::load(file), describe)
+}
+
+fn in_full(stats: &Stats) -> String {
+    let from = match &stats.interface {
+        Some(interface) => format!("ACKs that leave by {interface}"),
+        None => "routed ACKs".to_owned(),
+    };
+    let mut text = format!(
+        "{} ({from}; process {}, {:.1} s up, {:.3} CPU s)\n",
+        stats.device, stats.pid, stats.uptime_s, stats.cpu_s,
+    );
+    if let Some(key) = &stats.public_key {
+        text.push_str(&format!("public key {key}\n"));
+    }
+    let others = [
+        ("not read in time, passed", stats.unattended),
+        ("not read in time, dropped", stats.overrun),
+        ("sent by the ordinary path", stats.outside),
+        ("  which failed", stats.outside_failed),
+        ("datagrams of strangers", stats.strangers),
+    ];
+    text.push_str(&counts(&others));
+    text.extend(stats.peers.iter().map(peer_in_full));
+    text
+}
+
+/// Those that are not 0.
+fn counts(all: &[(&str, u64)]) -> String {
+    let rows = all.iter().filter(|(_, count)| *count > 0);
+    let rows = rows.map(|(what, count)| vec![format!("  {what}"), count.to_string()]);
+    text::columns(&rows.collect::<Vec<_>>(), &[false, true])
+}
+
+fn peer_in_full(peer: &PeerStats) -> String {
+    let at = peer
+        .endpoint
+        .map_or_else(|| "an unknown place".to_owned(), |at| at.to_string());
+    let state = match (peer.up, peer.rtt_ms) {
+        (true, Some(rtt)) => format!("answers, {rtt:.1} ms"),
+        (true, None) => "answers".to_owned(),
+        (false, _) => "does not answer; ACKs take the ordinary path".to_owned(),
+    };
+    let age = peer
+        .session_age_s
+        .map_or_else(String::new, |age| format!("; session {age:.0} s old"));
+    let cost = peer.bytes_per_ack.map_or_else(String::new, |bytes| {
+        format!(", {bytes:.2} B for each packet")
+    });
+    let amount = |amount: &Amount| vec![amount.packets.to_string(), text::bytes(amount.bytes)];
+    let row = |what: &str, of: &Amount| [vec![format!("  {what}")], amount(of)].concat();
+    let rows = [
+        row("packets in", &peer.packets_in),
+        row("bundles sent", &peer.bundles_out),
+        row("datagrams sent", &peer.datagrams_out),
+        row("datagrams received", &peer.datagrams_in),
+        row("packets restored", &peer.packets_out),
+    ];
+    let failures = &peer.failures;
+    let failures = counts(&[
+        ("with news", peer.news),
+        ("by the ordinary path", peer.outside),
+        ("forged", failures.forged),
+        ("repeated", failures.replayed),
+        ("of no session", failures.foreign),
+        ("handshakes too many", failures.flood),
+        ("not understood", failures.undecodable),
+        ("from elsewhere, dropped", failures.not_behind),
+        ("not taken by the kernel", failures.not_put),
+        ("not sent", failures.not_sent),
+        ("sent in fragments", failures.fragmented),
+        ("times it fell silent", failures.deaths),
+    ]);
+    format!(
+        "peer {} at {at}: {state}{age}\n{}  period {:.2} ms, datagrams up to {} B{cost}\n{failures}",
+        peer.name,
+        text::columns(&rows, &[false, true, true]),
+        peer.period_ms,
+        peer.datagram_size,
+    )
+}
