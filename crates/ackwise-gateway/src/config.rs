@@ -38,6 +38,9 @@ pub fn describe(queue: &Queue) -> String {
     };
     text.push_str(match queue.ack_filter {
         None => "",
+        Some(AckFilter::Rfc3449 {
+            newest_sack: true, ..
+        }) => ", ACK filter rfc3449-sack",
         Some(AckFilter::Rfc3449 { .. }) => ", ACK filter rfc3449",
         Some(AckFilter::Ns2Append) => ", ACK filter ns2-append",
         Some(AckFilter::Cake { aggressive: false }) => ", ACK filter cake",

@@ -56,3 +56,20 @@ fn it_repeats_itself() {
     assert!(acks(of(&once, "gateway")).early_drops > 10);
     assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
 }
+
+/// What the forward direction can carry: of 1514 bytes of a frame 1448 are payload.
+const CAPACITY_BPS: f64 = 10e6 * 1448.0 / 1514.0;
+
+#[test]
+fn a_filter_gives_a_download_back_what_its_acks_took() {
+    let _turn = turn();
+    let filter = r#"{ limit = "60 packets", ack_filter = "rfc3449-sack" }"#;
+    let link = format!(", \"link.wan.reverse.queue\" = {filter}");
+    let report = run(&scenario("6 s", "\"60 packets\"", &link));
+    let share = |arm: &str| of(&report, arm).totals.goodput_bps / CAPACITY_BPS;
+    assert!(share("baseline") < 0.5, "{}", share("baseline"));
+    assert!(share("gateway") >= 0.95, "{}", share("gateway"));
+    let queue = acks(of(&report, "gateway"));
+    assert_eq!(queue.drops, 0, "{queue:?}");
+    assert!(queue.filtered.unwrap() > 1000, "{queue:?}");
+}

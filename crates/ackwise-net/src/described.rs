@@ -23,9 +23,16 @@ pub fn described_queue(queue: &Queue, link: &LinkConfig) -> QueueConfig {
             limit
         },
         red: queue.red.as_ref().map(|config| red(config, link)),
-        ack_filter: queue
-            .ack_filter
-            .map(|filter| FilterConfig::new(rule(filter))),
+        ack_filter: queue.ack_filter.map(|filter| FilterConfig {
+            newest_sack: matches!(
+                filter,
+                AckFilter::Rfc3449 {
+                    newest_sack: true,
+                    ..
+                }
+            ),
+            ..FilterConfig::new(rule(filter))
+        }),
         acks_first: queue.acks_first.and_then(NonZeroU32::new),
         seed: link.seed,
     }
@@ -37,6 +44,7 @@ fn rule(filter: AckFilter) -> FilterRule {
             keep,
             replace,
             max_stretch,
+            newest_sack: _,
         } => FilterRule::Rfc3449 {
             keep,
             place: if replace {

@@ -89,7 +89,10 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
         .prop_map(|(limit, red, filter, first, seed)| QueueConfig {
             limit,
             red,
-            ack_filter: filter.map(|(rule, max_flows)| FilterConfig { rule, max_flows }),
+            ack_filter: filter.map(|(rule, max_flows)| FilterConfig {
+                max_flows,
+                ..FilterConfig::new(rule)
+            }),
             acks_first: first.and_then(NonZeroU32::new),
             seed,
         })

@@ -107,6 +107,68 @@ fn new_sack_blocks_stay_and_repeated_ones_go() {
     assert_eq!(bench.drain(), [2, 3, 5]);
 }
 
+/// One duplicate with the newest blocks says what those before it said.
+#[test]
+fn of_duplicates_with_sack_the_newest_may_do() {
+    let config = |newest_sack| QueueConfig {
+        ack_filter: Some(FilterConfig {
+            newest_sack,
+            ..FilterConfig::new(RFC)
+        }),
+        ..QueueConfig::drop_tail(ROOM)
+    };
+    let fed = |newest_sack, packets: &[common::Test]| {
+        let mut bench = Bench::new(&config(newest_sack));
+        bench.grow(0, 20);
+        for packet in packets {
+            assert!(bench.put(*packet));
+        }
+        let gone = bench.gone.clone();
+        (gone, bench.drain())
+    };
+    let dup = |id, blocks: &[(u32, u32)]| ack(id, 21_000).sack(blocks);
+    let flood = [
+        ack(1, 21_000),
+        dup(2, &[(22_000, 23_000)]),
+        dup(3, &[(22_000, 24_000)]),
+        dup(4, &[(26_000, 27_000), (22_000, 24_000)]),
+        // Moves on and only repeats blocks: it may go, and 4 stays.
+        ack(5, 21_500).sack(&[(26_000, 27_000), (22_000, 24_000)]),
+        ack(6, 27_000),
+    ];
+    assert_eq!(fed(false, &flood), (vec![1, 5], vec![2, 3, 4, 6]));
+    assert_eq!(fed(true, &flood), (vec![2, 3, 1, 5], vec![4, 6]));
+    let held = |packets: &[common::Test]| fed(true, packets).0;
+    let next = dup(9, &[(22_000, 24_000)]);
+    let kept = [
+        // Without blocks each counts; with a block that the next has not; a DSACK, below
+        // and above; marked; with another option; other flags; newer than what came next.
+        ack(2, 21_000),
+        dup(2, &[(28_000, 29_000)]),
+        dup(2, &[(18_000, 19_000)]),
+        dup(2, &[(22_000, 23_000), (22_000, 23_500)]),
+        dup(2, &[(22_000, 23_000)]).ecn(Ecn::Marked),
+        dup(2, &[(22_000, 23_000)]).unknown_option(),
+        dup(2, &[(22_000, 23_000)]).flags(ACK | ECE),
+        dup(2, &[(22_000, 23_000)]).ts(9, 9),
+        // No gain: it is a repetition that is counted.
+        dup(2, &[(22_000, 24_000)]),
+        // And data are no duplicates.
+        dup(2, &[(22_000, 23_000)]).payload(1),
+    ];
+    for packet in kept {
+        assert!(held(&[packet, next]).is_empty(), "{packet:?}");
+    }
+    // It has left by then.
+    let mut bench = Bench::new(&config(true));
+    bench.grow(0, 20);
+    bench.put(dup(2, &[(22_000, 23_000)]));
+    bench.take();
+    bench.put(next);
+    assert!(bench.gone.is_empty());
+    assert_eq!(bench.drain(), [9]);
+}
+
 /// cake's 28b4560: a DSACK is news, though it lies below the acknowledgment.
 #[test]
 fn a_dsack_stays() {
@@ -317,6 +379,7 @@ fn a_rejected_ack_takes_nothing_out() {
 fn flows_beyond_the_table_pass_and_quiet_ones_are_forgotten() {
     let config = QueueConfig {
         ack_filter: Some(FilterConfig {
+            newest_sack: false,
             rule: FilterRule::Ns2Append,
             max_flows: 2,
         }),

@@ -229,7 +229,13 @@ fn thresholds(section: &Section<'_>) -> Option<[QueueLimit; 2]> {
     Some([min, max])
 }
 
-const FILTERS: [&str; 4] = ["rfc3449", "ns2-append", "cake", "cake-aggressive"];
+const FILTERS: [&str; 5] = [
+    "rfc3449",
+    "rfc3449-sack",
+    "ns2-append",
+    "cake",
+    "cake-aggressive",
+];
 
 fn ack_filter(queue: &Section<'_>) -> Option<AckFilter> {
     let value = queue.value("ack_filter")?;
@@ -252,14 +258,15 @@ fn ack_filter(queue: &Section<'_>) -> Option<AckFilter> {
         }
     };
     let section = Section::open_unchecked(table, &value.span, "'ack_filter'", queue.errors);
-    if name != "rfc3449" && FILTERS.contains(&name.as_str()) {
+    let ours = name.starts_with("rfc3449");
+    if !ours && FILTERS.contains(&name.as_str()) {
         for entry in table.entries.iter().filter(|entry| entry.key != "rule") {
             let message = format!("'{}' belongs to the rule \"rfc3449\"", entry.key);
             section.error(&entry.key_span, message);
         }
     }
     match name.as_str() {
-        "rfc3449" => rfc3449(&section),
+        "rfc3449" | "rfc3449-sack" => rfc3449(&section, name == "rfc3449-sack"),
         "ns2-append" => Some(AckFilter::Ns2Append),
         "cake" => Some(AckFilter::Cake { aggressive: false }),
         "cake-aggressive" => Some(AckFilter::Cake { aggressive: true }),
@@ -271,7 +278,7 @@ fn ack_filter(queue: &Section<'_>) -> Option<AckFilter> {
     }
 }
 
-fn rfc3449(section: &Section<'_>) -> Option<AckFilter> {
+fn rfc3449(section: &Section<'_>, newest_sack: bool) -> Option<AckFilter> {
     let keep = section.whole("keep", 0, 64).unwrap_or(0);
     let places = [("append", false), ("replace", true)];
     let replace = section.choice("place", &places).unwrap_or(false);
@@ -285,6 +292,7 @@ fn rfc3449(section: &Section<'_>) -> Option<AckFilter> {
         keep,
         replace,
         max_stretch,
+        newest_sack,
     })
 }
 

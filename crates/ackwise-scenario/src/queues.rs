@@ -89,6 +89,8 @@ pub enum AckFilter {
         replace: bool,
         /// Most bytes that an ACK comes to cover.
         max_stretch: Option<u32>,
+        /// Of duplicates whose SACK blocks are news, one goes when the next reports them too.
+        newest_sack: bool,
     },
     /// ns-2's, without exemptions.
     Ns2Append,

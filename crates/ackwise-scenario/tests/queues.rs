@@ -90,7 +90,8 @@ fn every_key_arrives() {
         Some(AckFilter::Rfc3449 {
             keep: 0,
             replace: true,
-            max_stretch: Some(12_000)
+            max_stretch: Some(12_000),
+            newest_sack: false,
         })
     );
     let police = link.reverse.police.as_ref().unwrap();

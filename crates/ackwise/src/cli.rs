@@ -222,7 +222,8 @@ pub struct GatewayUpArgs {
     #[arg(long)]
     pub ecn: bool,
 
-    /// Take out ACKs that newer ones make redundant: rfc3449, cake, cake-aggressive, ns2-append
+    /// Take out ACKs that newer ones make redundant: rfc3449, rfc3449-sack, cake,
+    /// cake-aggressive, ns2-append
     #[arg(long, value_name = "RULE")]
     pub ack_filter: Option<String>,
 

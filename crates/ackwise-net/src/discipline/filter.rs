@@ -15,7 +15,7 @@ use super::flows::Flows;
 use super::store::{NONE, Store, Tag};
 use super::{FilterConfig, FilterRule, Place, QueueStats};
 use crate::Nanos;
-use crate::packet::Packet;
+use crate::packet::{Ecn, Packet};
 use crate::queue::{DropCause, Evicted, Queued};
 
 const ECN_FLAGS: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
@@ -46,6 +46,7 @@ pub(super) struct Filter<K> {
     rule: FilterRule,
     flows: Flows<K>,
     contract: Contract,
+    newest_sack: bool,
     /// What the arrival at hand changes, head first.
     plan: Vec<(u32, Change)>,
 }
@@ -56,6 +57,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             rule: config.rule,
             flows: Flows::new(config.max_flows),
             contract: Contract::new(),
+            newest_sack: config.newest_sack,
             plan: Vec::with_capacity(64),
         }
     }
@@ -87,7 +89,10 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         match self.rule {
             FilterRule::Rfc3449 {
                 keep, max_stretch, ..
-            } if pure => self.plan_redundant(store, &arrival, keep, max_stretch),
+            } if pure => {
+                self.plan_redundant(store, &arrival, keep, max_stretch);
+                self.plan_news(store, &arrival);
+            }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
             FilterRule::Cake { aggressive } => self.plan_cake(store, &arrival, aggressive),
             FilterRule::Rfc3449 { .. } => {}
@@ -137,6 +142,30 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             }
         }
         self.plan.truncate(going);
+    }
+
+    /// A duplicate whose blocks the arrival reports as well, with others.
+    fn plan_news<P: Packet>(&mut self, store: &Store<P>, arrival: &Arrival) {
+        let id = self.flows.state(arrival.slot).news;
+        let newest = &arrival.segment;
+        if id == NONE {
+            return;
+        }
+        let old = store
+            .packet(id)
+            .filter(|packet| packet.ecn() != Ecn::Marked);
+        let Some(old) = old.and_then(Packet::segment) else {
+            return;
+        };
+        let same = old.ack() == newest.ack() && old.flags() == newest.flags();
+        let older = match (old.timestamps(), newest.timestamps()) {
+            (Some((old, _)), Some((new, _))) => !after(old, new),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        let plain = cake_may_drop(&old) && !repeats_above(&old);
+        if plain && same && older && sack_gain(&old, newest) == Some(true) {
+            self.plan.push((id, Change::Remove));
+        }
     }
 
     /// The rule of sch_cake's `cake_ack_filter()`, from Linux 6.12: an ACK goes
@@ -190,7 +219,10 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         };
         let listed = match self.rule {
             FilterRule::Rfc3449 { .. } => {
-                let may_go = self.judge(store, arrival, now, stats);
+                let replaces = self.flows.state(slot).news;
+                let replaces = self.plan.iter().any(|(id, _)| *id == replaces);
+                // What the other said is now for this one to say.
+                let may_go = self.judge(store, arrival, now, stats) && !replaces;
                 if !arrival.pure {
                     tag.flow = NONE;
                 }
@@ -230,6 +262,9 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 }
                 if arrival.segment.payload() == 0 {
                     state.fence = state.fence.max(store.order(id));
+                }
+                if self.newest_sack && arrival.pure && arrival.segment.sack().next().is_some() {
+                    state.news = id;
                 }
             }
         }
@@ -298,6 +333,9 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 state.raise_floor(store.tag(id).ack);
             } else if Some(id) != place {
                 state.queued -= 1;
+                if state.news == id {
+                    state.news = NONE;
+                }
                 if let Some(gone) = store.remove(id) {
                     discard(gone, evicted, stats);
                 }
@@ -316,6 +354,9 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         let state = self.flows.state(tag.flow);
         state.queued -= 1;
         store.unlist(&mut state.list, id);
+        if state.news == id {
+            state.news = NONE;
+        }
         state.raise_floor(tag.ack);
         let held = store.packet(id).filter(|_| tag.held);
         if let Some(segment) = held.and_then(Packet::segment) {
@@ -340,6 +381,16 @@ fn cake_may_drop(segment: &Segment) -> bool {
     segment.payload() == 0
         && segment.flags() - ECN_FLAGS == TcpFlags::ACK
         && known.contains(segment.options())
+}
+
+/// A DSACK of data above the acknowledgment: its first block lies in its second
+/// (RFC 2883 §4).
+fn repeats_above(segment: &Segment) -> bool {
+    let mut blocks = segment.sack();
+    match (blocks.next(), blocks.next()) {
+        (Some((left, right)), Some((l, r))) => !after(l, left) && !after(right, r),
+        _ => false,
+    }
 }
 
 /// Does `newest` say what the packet at `id` says, as cake sees it?

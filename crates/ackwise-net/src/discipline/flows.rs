@@ -24,6 +24,8 @@ pub(super) struct FlowState<K> {
     pub floor: Option<u32>,
     /// Order of the newest one that had to stay: nothing may overtake it.
     pub fence: u64,
+    /// The last that waits because its SACK blocks were news, if that is what it is.
+    pub news: u32,
     pub handshake: Option<Handshake>,
     pub contract: Option<Flow>,
 }
@@ -142,6 +144,7 @@ impl<K> FlowState<K> {
             list: List::EMPTY,
             floor: None,
             fence: 0,
+            news: NONE,
             handshake: None,
             contract: None,
         }

@@ -58,6 +58,10 @@ pub struct FilterConfig {
     /// Flows that are remembered. ACKs of further ones pass untouched while all
     /// of these have packets in the queue; else the one longest quiet is forgotten.
     pub max_flows: u32,
+    /// Of [`FilterRule::Rfc3449`]: of duplicates with SACK blocks that wait, one goes when
+    /// the next reports all that it does, and more. The contract keeps each, for a sender
+    /// that counts them; one with SACK reads the blocks (RFC 6675).
+    pub newest_sack: bool,
 }
 
 impl FilterConfig {
@@ -70,6 +74,7 @@ impl FilterConfig {
         Self {
             rule,
             max_flows: Self::MAX_FLOWS,
+            newest_sack: false,
         }
     }
 }
