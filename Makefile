@@ -19,7 +19,7 @@ UNITDIR    ?= /usr/lib/systemd/system
 
 C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
 # Shell scripts: by name, or by their first line.
-SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf kernel packaging)
+SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf kernel packaging crates)
 
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
@@ -41,7 +41,7 @@ demo: build ## run scenarios/asymmetric.toml on this kernel: the table, and a pa
 		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
 	@echo "The page: $(abspath $(REPORT))/asymmetric.html"
 
-test: setup ## set up, build, run every test and a minute of fuzzing (root)
+test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise
@@ -49,6 +49,7 @@ test: setup ## set up, build, run every test and a minute of fuzzing (root)
 	$(NICE) kernel/tests/run kunit wire
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
+	$(NICE) crates/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
 
 # Packages whose integration tests need no root.
 ROOTLESS := ackwise-policy ackwise-net ackwise-scenario ackwise-report ackwise-tunnel

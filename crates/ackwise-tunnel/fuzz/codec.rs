@@ -1,0 +1,214 @@
+//! Arbitrary packets through both variants of the codec, and arbitrary bundles at its
+//! decoder.
+//!
+//! - What goes in comes out, in both variants, whatever the packets look like.
+//! - A bundle that is refused gives out no packet and leaves nothing behind: a second
+//!   decoder, which never saw it, goes on alike.
+//! - Packets of one that is taken pass through both variants again unchanged.
+//! - A bundle never makes more packets, nor longer ones, than it may.
+//!
+//! Input: byte 0 the trace, byte 1 the flows; then operations, as in `step`.
+
+use ackwise_tunnel::{Decoder, Encoder, MIN_BUNDLE, Packets, Pushed, Variant};
+
+use crate::input::{Script, acks};
+
+/// More packets than a bundle may have, and the longest one.
+const MOST: usize = 1024;
+const LONGEST: usize = 1 << 16;
+
+/// Both ends of one variant, and a decoder that sees nothing but what was sent.
+struct Ends {
+    encoder: Encoder,
+    decoder: Decoder,
+    untouched: Decoder,
+    /// A foreign bundle was taken: nothing can be said of later ones.
+    led_astray: bool,
+    number: u64,
+    waiting: Vec<Vec<u8>>,
+    sent: Vec<(u64, Vec<u8>)>,
+}
+
+impl Ends {
+    fn new(variant: Variant, flows: u16) -> Ends {
+        Ends {
+            encoder: Encoder::new(variant, flows),
+            decoder: Decoder::new(flows),
+            untouched: Decoder::new(flows),
+            led_astray: false,
+            number: 0,
+            waiting: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, packet: &[u8]) {
+        if self.encoder.push(packet) != Pushed::Refused {
+            self.waiting.push(packet.to_vec());
+        }
+    }
+
+    /// Sends what waits, in as many bundles as it takes; some may be lost.
+    fn bundle(&mut self, room: usize, lost: bool) {
+        let (mut touched, mut untouched) = (Packets::default(), Packets::default());
+        while !self.encoder.is_empty() {
+            self.number += 1;
+            let mut bytes = Vec::new();
+            let made = self.encoder.finish(self.number, None, room, &mut bytes);
+            assert!(made.packets > 0 && bytes.len() <= room);
+            if !lost {
+                let seen = self.decoder.decode(self.number, &bytes, &mut touched);
+                let plain = self.untouched.decode(self.number, &bytes, &mut untouched);
+                let decoded = plain.expect("nothing is missing");
+                assert_eq!(decoded.packets, made.packets);
+                assert!(self.led_astray || seen == plain);
+            }
+            self.sent.push((self.number, bytes));
+        }
+        self.waiting.sort_unstable();
+        assert!(lost || sorted(&untouched) == self.waiting);
+        assert!(lost || self.led_astray || sorted(&touched) == self.waiting);
+        self.waiting.clear();
+    }
+
+    fn acknowledge(&mut self) {
+        if let Some(feedback) = self.untouched.feedback() {
+            self.encoder.acknowledge(&feedback);
+        }
+    }
+
+    /// Hands the decoder a bundle that was not sent.
+    fn attack(&mut self, number: u64, bundle: &[u8]) {
+        let before = self.decoder.feedback();
+        let mut packets = Packets::default();
+        match self.decoder.decode(number, bundle, &mut packets) {
+            Ok(decoded) => {
+                assert_eq!(decoded.packets, packets.len());
+                self.led_astray |= decoded.asks;
+                again(&packets);
+            }
+            Err(_) => {
+                assert!(packets.is_empty());
+                assert_eq!(self.decoder.feedback(), before);
+            }
+        }
+    }
+
+    fn step(&mut self, operation: u8, mut script: Script) {
+        match operation % 8 {
+            2 => self.acknowledge(),
+            3 => self.bundle(MIN_BUNDLE + 8 * usize::from(script.byte()), false),
+            4 => self.bundle(MIN_BUNDLE, true),
+            5 => {
+                let number = (self.number + 2).saturating_sub(script.byte().into());
+                self.attack(number, script.bytes());
+            }
+            6 => {
+                if let Some(which) = script.recent(self.sent.len()) {
+                    let (number, mut bytes) = self.sent[which].clone();
+                    let ahead = u64::from(script.byte() % 4);
+                    script.change(&mut bytes);
+                    self.attack(number + ahead, &bytes);
+                }
+            }
+            7 => {
+                if let Some(which) = script.recent(self.sent.len()) {
+                    let (number, bytes) = self.sent[which].clone();
+                    self.attack(number, &bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The packets, in an order that does not depend on theirs.
+fn sorted(packets: &Packets) -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> = packets.iter().map(<[u8]>::to_vec).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Packets that a decoder gave out are packets like others.
+fn again(packets: &Packets) {
+    assert!(packets.len() <= MOST);
+    assert!(packets.iter().all(|packet| packet.len() <= LONGEST));
+    for variant in [Variant::Aligned, Variant::Entropy] {
+        let mut ends = Ends::new(variant, 16);
+        for packet in packets.iter() {
+            ends.push(packet);
+        }
+        ends.bundle(1400, false);
+    }
+}
+
+/// Internet checksum (RFC 1071) over some bytes.
+fn sum(bytes: &[u8], mut sum: u32) -> u16 {
+    for pair in bytes.chunks(2) {
+        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+/// Makes the checksums of a changed packet right, so that it is not carried as it is.
+fn repair(packet: &mut [u8]) {
+    let (addresses, start) = match packet.first().map(|first| first >> 4) {
+        Some(4) => (12, usize::from(packet[0] & 15) * 4),
+        Some(6) => (8, 40),
+        _ => return,
+    };
+    if start < 20 || packet.len() < start + 20 {
+        return;
+    }
+    if start < 40 {
+        packet[10..12].fill(0);
+        let ip = sum(&packet[..start], 0);
+        packet[10..12].copy_from_slice(&ip.to_be_bytes());
+    }
+    let (head, tcp) = packet.split_at_mut(start);
+    tcp[16..18].fill(0);
+    let pseudo = u32::from(!sum(&head[addresses..start.min(40)], 0));
+    let length = tcp.len() as u32;
+    let value = sum(tcp, pseudo + 6 + length);
+    tcp[16..18].copy_from_slice(&value.to_be_bytes());
+}
+
+pub fn run(input: &[u8]) {
+    let mut script = Script(input);
+    let acks = acks(script.byte());
+    let flows = u16::from(script.byte() % 16);
+    let variants = [Variant::Aligned, Variant::Entropy];
+    let mut ends = variants.map(|variant| Ends::new(variant, flows.max(1)));
+    let mut next = acks.iter().cycle();
+    let mut operations = 0;
+    while !script.is_over() && operations < 200 {
+        operations += 1;
+        let operation = script.byte();
+        match operation % 8 {
+            0 => {
+                for packet in next.by_ref().take(1 + usize::from(script.byte() % 64)) {
+                    ends.iter_mut().for_each(|ends| ends.push(packet));
+                }
+            }
+            1 => {
+                let mut packet = next.next().cloned().unwrap_or_default();
+                script.change(&mut packet);
+                if operation & 8 == 0 {
+                    repair(&mut packet);
+                }
+                ends.iter_mut().for_each(|ends| ends.push(&packet));
+            }
+            _ => {
+                // Both read the same; how much of it they need is theirs.
+                let arguments = script.bytes();
+                for ends in &mut ends {
+                    ends.step(operation, Script(arguments));
+                }
+            }
+        }
+    }
+    for ends in &mut ends {
+        ends.bundle(1400, false);
+    }
+}

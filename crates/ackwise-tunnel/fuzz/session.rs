@@ -1,0 +1,293 @@
+//! Two ends of a tunnel twice, with the same packets at the same times; one pair of them
+//! is attacked as well: made-up, changed and repeated datagrams, with the right mark or
+//! without, from one who sees everything but has no key.
+//!
+//! - Nothing that was made up or changed is taken with encryption, and nothing comes of
+//!   it: both pairs go on alike, to the length and time of every datagram.
+//! - A repeated first message may be answered, that is all: ACKs still get through.
+//! - No packet comes out that did not go in, in any pair.
+//!
+//! Input: byte 0 the security and the trace; then operations, as in `step`.
+
+use std::collections::HashSet;
+use std::hash::Hasher;
+
+use ackwise_tunnel::{Actions, Counters, KeyPair, Security, Tunnel, TunnelConfig};
+use siphasher::sip::SipHasher24;
+
+use crate::input::{Script, acks};
+
+const MS: u64 = 1_000_000;
+const FIRST: u8 = 1;
+/// First messages with a right mark that are sent: more would be refused as a flood,
+/// which is what the true ones then are as well.
+const MARKED: u32 = 40;
+
+fn security(i: usize, noise: bool) -> Security {
+    let keys = [3, 5].map(|byte| KeyPair::from_secret([byte; 32]).expect("a key"));
+    if !noise {
+        return Security::Plain;
+    }
+    Security::Noise {
+        secret: keys[i].secret,
+        public: keys[i].public,
+        peer: keys[1 - i].public,
+    }
+}
+
+fn tunnel(i: usize, noise: bool) -> Tunnel {
+    let mut config = TunnelConfig::new(security(i, noise));
+    config.begins = i == 0;
+    config.max_flows = 16;
+    Tunnel::new(config)
+}
+
+/// What anyone could see of an end, apart from what depends on keys or counts attacks.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Datagram(usize, u64, usize),
+    Packet(Vec<u8>),
+    Outside(Vec<u8>),
+}
+
+/// Two ends and the path between them, which takes no time.
+struct Pair {
+    noise: bool,
+    ends: [Tunnel; 2],
+    now: u64,
+    log: Vec<Seen>,
+    /// What arrived, and at which end.
+    history: Vec<(usize, Vec<u8>)>,
+    lose: u32,
+}
+
+impl Pair {
+    fn new(noise: bool) -> Pair {
+        Pair {
+            noise,
+            ends: [0, 1].map(|i| tunnel(i, noise)),
+            now: 0,
+            log: Vec::new(),
+            history: Vec::new(),
+            lose: 0,
+        }
+    }
+
+    /// Does what an end asks for, and what comes of that.
+    fn act(&mut self, end: usize, actions: Actions) {
+        let mut todo = vec![(end, actions)];
+        while let Some((end, actions)) = todo.pop() {
+            let packets = actions.packets.iter().map(|p| Seen::Packet(p.to_vec()));
+            self.log.extend(packets);
+            let outside = actions.outside.iter().map(|p| Seen::Outside(p.to_vec()));
+            self.log.extend(outside);
+            for datagram in actions.datagrams {
+                self.log.push(Seen::Datagram(end, self.now, datagram.len()));
+                if self.lose > 0 {
+                    self.lose -= 1;
+                    continue;
+                }
+                let mut answer = Actions::default();
+                let taken = self.ends[1 - end].datagram(&datagram, self.now, &mut answer);
+                // What was replayed may have changed the session under way meanwhile.
+                let _ = taken;
+                self.history.push((1 - end, datagram));
+                todo.push((1 - end, answer));
+            }
+        }
+    }
+
+    fn packet(&mut self, end: usize, packet: &[u8]) {
+        let mut actions = Actions::default();
+        self.ends[end].packet(packet, self.now, &mut actions);
+        self.act(end, actions);
+    }
+
+    fn pass(&mut self, time: u64) {
+        let until = self.now + time;
+        // An end that wants to be woken again and again at one time would stay here.
+        for _ in 0..2000 {
+            let wakes = [0, 1].map(|i: usize| self.ends[i].wake(self.now).max(self.now));
+            let end = usize::from(wakes[1] < wakes[0]);
+            if wakes[end] > until {
+                self.now = until;
+                return;
+            }
+            self.now = wakes[end];
+            let mut actions = Actions::default();
+            self.ends[end].tick(self.now, &mut actions);
+            self.act(end, actions);
+        }
+        panic!("woken without end at {}", self.now);
+    }
+
+    fn restart(&mut self, end: usize) {
+        self.ends[end] = tunnel(end, self.noise);
+    }
+
+    fn counters(&self) -> [Counters; 2] {
+        [0, 1].map(|i: usize| Counters {
+            foreign: 0,
+            forged: 0,
+            replayed: 0,
+            flood: 0,
+            ..*self.ends[i].counters()
+        })
+    }
+}
+
+/// What the attacker has done.
+struct Attack {
+    marked: u32,
+    /// Something was taken: the pairs may differ from now on.
+    taken: bool,
+}
+
+impl Attack {
+    fn send(&mut self, pair: &mut Pair, end: usize, datagram: &[u8], repeated: bool) {
+        let mut actions = Actions::default();
+        if pair.ends[end]
+            .datagram(datagram, pair.now, &mut actions)
+            .is_err()
+        {
+            let nothing = actions.datagrams.is_empty() && actions.packets.is_empty();
+            assert!(nothing && actions.outside.is_empty());
+            return;
+        }
+        let first = datagram[0] >> 6 == FIRST;
+        assert!(!pair.noise || (repeated && first), "taken: {datagram:02x?}");
+        self.taken = true;
+        pair.act(end, actions);
+    }
+
+    /// Puts the mark that everyone can make who knows the public key.
+    fn mark(&mut self, noise: bool, end: usize, datagram: &mut Vec<u8>) -> bool {
+        let key = match security(end, noise) {
+            Security::Noise { public, .. } => public,
+            Security::Plain => [0; 32],
+        };
+        self.marked += 1;
+        if self.marked > MARKED || datagram.len() < 8 {
+            return false;
+        }
+        datagram.truncate(datagram.len() - 8);
+        let half = |i| u64::from_le_bytes(std::array::from_fn(|j| key[i + j]));
+        let mut hasher = SipHasher24::new_with_keys(half(0), half(8));
+        hasher.write(&[1]);
+        hasher.write(&0_u64.to_be_bytes());
+        hasher.write(datagram);
+        datagram.extend(hasher.finish().to_be_bytes());
+        true
+    }
+
+    fn step(&mut self, operation: u8, pair: &mut Pair, script: &mut Script) {
+        let end = usize::from(operation >> 3 & 1);
+        match operation % 8 {
+            5 => {
+                let mut datagram = script.bytes().to_vec();
+                if operation & 16 == 0 || self.mark(pair.noise, end, &mut datagram) {
+                    self.send(pair, end, &datagram, false);
+                }
+            }
+            6 => {
+                let Some(which) = script.recent(pair.history.len()) else {
+                    return;
+                };
+                let (to, original) = pair.history[which].clone();
+                let mut datagram = original.clone();
+                script.change(&mut datagram);
+                let marked =
+                    datagram.first().is_some_and(|kind| kind >> 6 == FIRST) && operation & 16 == 0;
+                if !marked || self.mark(pair.noise, to, &mut datagram) {
+                    self.send(pair, to, &datagram, datagram == original);
+                }
+            }
+            _ => {
+                let Some(which) = script.recent(pair.history.len()) else {
+                    return;
+                };
+                let (to, datagram) = pair.history[which].clone();
+                // Back to its sender as well, as a mirror would.
+                let to = if operation & 16 == 0 { to } else { 1 - to };
+                self.marked += u32::from(datagram[0] >> 6 == FIRST);
+                if self.marked <= MARKED {
+                    self.send(pair, to, &datagram, true);
+                }
+            }
+        }
+    }
+}
+
+pub fn run(input: &[u8]) {
+    let mut script = Script(input);
+    let kind = script.byte();
+    let noise = kind & 4 == 0;
+    let acks = acks(kind);
+    let known: HashSet<&[u8]> = acks.iter().map(Vec::as_slice).collect();
+    let mut next = acks.iter().cycle();
+    let mut pairs = [Pair::new(noise), Pair::new(noise)];
+    let mut attack = Attack {
+        marked: 0,
+        taken: false,
+    };
+    for _ in 0..60 {
+        if script.is_over() {
+            break;
+        }
+        let operation = script.byte();
+        let end = usize::from(operation >> 3 & 1);
+        match operation % 8 {
+            0 => {
+                for packet in next.by_ref().take(usize::from(operation >> 4) + 1) {
+                    pairs.iter_mut().for_each(|pair| pair.packet(end, packet));
+                }
+            }
+            1 => pairs
+                .iter_mut()
+                .for_each(|p| p.pass(1 + u64::from(operation >> 3) * MS)),
+            2 => pairs
+                .iter_mut()
+                .for_each(|p| p.pass(400 * u64::from(operation >> 3) * MS)),
+            3 => pairs
+                .iter_mut()
+                .for_each(|p| p.lose += u32::from(operation >> 4)),
+            4 if operation >> 4 == 0 => pairs.iter_mut().for_each(|p| p.restart(end)),
+            4 => {}
+            _ => attack.step(operation, &mut pairs[1], &mut script),
+        }
+        for pair in &mut pairs {
+            assert!(pair.log.iter().all(|seen| match seen {
+                Seen::Packet(packet) | Seen::Outside(packet) => known.contains(&packet[..]),
+                Seen::Datagram(..) => true,
+            }));
+        }
+        if !attack.taken {
+            assert_eq!(pairs[0].log, pairs[1].log);
+            assert_eq!(pairs[0].counters(), pairs[1].counters());
+        }
+        pairs.iter_mut().for_each(|pair| pair.log.clear());
+    }
+    still_works(&mut pairs[1], acks, noise);
+}
+
+/// Whatever happened: once datagrams get through again, ACKs do.
+fn still_works(pair: &mut Pair, acks: &[Vec<u8>], noise: bool) {
+    pair.lose = 0;
+    // An idle side asks every ten seconds whether the other is still there.
+    pair.pass(13_000 * MS);
+    if !noise {
+        // Without keys whoever can send can also put an end to a session.
+        return;
+    }
+    assert!(pair.ends.iter().all(Tunnel::is_up));
+    pair.log.clear();
+    for end in [0, 1] {
+        pair.packet(end, &acks[0]);
+    }
+    pair.pass(20 * MS);
+    let arrived = pair
+        .log
+        .iter()
+        .filter(|seen| matches!(seen, Seen::Packet(_)));
+    assert_eq!(arrived.count(), 2);
+}
