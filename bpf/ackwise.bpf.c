@@ -72,6 +72,7 @@
 #include "timer.h"
 #include "hold.h"
 #include "flows.h"
+#include "tell.h"
 
 /* aya wants classifier sections; libbpf would have "tc". */
 #ifndef AW_SEC
@@ -356,6 +357,8 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	about = now ? now : bpf_ktime_get_coarse_ns();
 	if (options.dry_run)
 		dry_expire(f, c, now);
+	if (tell_is_on() && seg->payload)
+		f->heard_ns = clock(now);
 	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, d);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
@@ -441,6 +444,8 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, cfg, &seg)))
 		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
 
+	if (tell_is_on() && seg.payload)
+		c->told += tell(skb, f, &seg) ? segments : 0;
 	if (options.flow.policy.policy == AW_POLICY_ACC && (seg.flags & AW_TCP_ECE)) {
 		echo = echo_wanted(&f->flow);
 		if (!echo)

@@ -56,7 +56,8 @@ struct aw_options {
 	aw_u32 bench_step; /* benchmarks run one packet again and again: it moves on by this */
 	aw_u8 clsact;	   /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
-	aw_u8 reserved[2];
+	aw_u8 tell_window; /* see tell.h */
+	aw_u8 reserved;
 };
 
 /* One map entry that user space rewrites every 100 ms. */
@@ -93,6 +94,7 @@ struct aw_entry {
 	aw_u32 dry_len;
 	aw_u32 missed;	     /* an ACK passed that nobody noted */
 	aw_u64 dry_until_ns; /* 0: none */
+	aw_u64 heard_ns;     /* tell_window: the ACK sender's last data; 0: none */
 };
 
 #define AW_FRAME_L2 24
@@ -134,6 +136,7 @@ struct aw_counters {
 	aw_u64 reemitted, reemitted_bytes;
 	aw_u64 reemit_stale; /* came back after a newer one had left */
 	aw_u64 cloned;	     /* duplicates that left twice */
+	aw_u64 told;	     /* data whose window field told the congestion window */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;

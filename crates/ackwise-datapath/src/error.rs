@@ -100,6 +100,12 @@ pub enum Error {
         /// What would do.
         range: String,
     },
+    /// The congestion window was to be told where no data leave.
+    #[error(
+        "a congestion window is told where the data leave their sender: with position sender, \
+         not {0}"
+    )]
+    NotTheSender(&'static str),
     /// The interface went away while attached.
     #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
     InterfaceGone(String),

@@ -36,6 +36,14 @@ pub enum Attach {
     Clsact,
 }
 
+/// An ACK may be as old as Linux's longest delayed ACK, 200 ms, when it comes here, and
+/// must leave within 500 ms of what it answers (RFC 9293 §3.8.6.3).
+const LONGEST_HOLD_US: u64 = 300_000;
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// An address prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prefix {
@@ -72,6 +80,11 @@ pub struct Options {
     pub hold_max: Duration,
     /// Nor longer than RTT >> this.
     pub hold_rtt_shift: u32,
+    /// But for so long however short the RTT is; `hold_max` at most.
+    pub hold_min: Duration,
+    /// Write the congestion window of local sockets into the window field of their data:
+    /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
+    pub tell_window: bool,
     /// Flows that are kept; the least recently used one goes first.
     pub max_flows: u32,
     /// ACKs that can be withheld at the same time.
@@ -97,6 +110,8 @@ impl Options {
             position: Position::default(),
             hold_max: Duration::from_micros(u64::from(sys::AW_HOLD_MAX_US)),
             hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
+            hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
+            tell_window: false,
             max_flows: 65_536,
             slots: 4096,
             dry_run: false,
@@ -119,10 +134,22 @@ impl Options {
         };
         range(
             "hold_max in microseconds",
-            u64::try_from(self.hold_max.as_micros()).unwrap_or(u64::MAX),
+            micros(self.hold_max),
             u64::from(sys::AW_HOLD_MIN_US),
-            200_000,
+            LONGEST_HOLD_US,
         )?;
+        range(
+            "hold_min in microseconds",
+            micros(self.hold_min),
+            u64::from(sys::AW_HOLD_MIN_US),
+            micros(self.hold_max),
+        )?;
+        match self.position {
+            _ if !self.tell_window => {}
+            Position::Sender => {}
+            Position::Receiver => return Err(Error::NotTheSender("receiver")),
+            Position::Router => return Err(Error::NotTheSender("router")),
+        }
         range("hold_rtt_shift", u64::from(self.hold_rtt_shift), 0, 16)?;
         range("max_flows", u64::from(self.max_flows), 64, 1 << 20)?;
         range(
@@ -166,7 +193,8 @@ impl Options {
         o.flow.policy.policy = self.policy.raw().policy;
         o.flow.policy.param = self.policy.raw().param;
         o.flow.hold_max_us = self.classes()[sys::AW_CLASSES as usize - 1];
-        o.flow.hold_min_us = self.classes()[0];
+        o.flow.hold_min_us = u32::try_from(micros(self.hold_min)).unwrap_or(u32::MAX);
+        o.tell_window = u8::from(self.tell_window);
         o.flow.hold_rtt_shift = self.hold_rtt_shift;
         o.class_us = self.classes();
         o.slots = self.slots;

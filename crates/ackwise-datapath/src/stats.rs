@@ -75,6 +75,9 @@ pub struct Stats {
     pub reemit_stale: u64,
     /// Plain duplicates that left twice, once for the original that was held.
     pub cloned: u64,
+    /// Data segments whose window field told their sender's congestion window.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub told: u64,
     /// Flows kept since the start.
     pub flows_created: u64,
     /// Flows that could not be kept.
@@ -220,8 +223,17 @@ pub struct FlowStats {
     pub srtt_us: u32,
     /// Payload of a full segment.
     pub mss: u32,
+    /// What the data sender's window field says, in bytes: its receive window, or its
+    /// congestion window if it tells that.
+    pub data_window: u32,
     /// Since its last ACK.
     pub idle_ms: u64,
+}
+
+/// For what most attachments have not.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 pub(crate) fn lateness(buckets: &[u64], max_us: u64) -> Lateness {
@@ -294,6 +306,7 @@ pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
 impl Stats {
     pub(crate) fn count(&mut self, c: &sys::aw_counters) {
         self.packets = c.packets;
+        self.told = c.told;
         self.bytes = c.bytes;
         self.not_tcp = c.not_tcp;
         self.fragments = c.fragments;
@@ -393,6 +406,7 @@ impl FlowStats {
                 (n, f) => n.saturating_add(f),
             },
             mss: e.flow.data.mss,
+            data_window: e.flow.data.wnd,
             idle_ms: now_ns.saturating_sub(e.count.last_ns) / 1_000_000,
         }
     }

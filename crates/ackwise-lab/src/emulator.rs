@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ackwise_net::{Departure, DropCause, Link, LinkConfig, LinkStats, Verdict};
+use ackwise_net::{Departure, DropCause, HalfDuplex, Link, LinkConfig, LinkStats, Verdict};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
@@ -54,6 +54,8 @@ pub struct EmulatorConfig {
     pub taps: [File; 2],
     /// What it does, from end 0 and from end 1.
     pub directions: [LinkConfig; 2],
+    /// Whether the two directions take turns on one medium.
+    pub half_duplex: bool,
     /// Drops what exceeds, before the queues.
     pub police: [Option<Policer>; 2],
     /// Largest IP packet.
@@ -177,6 +179,7 @@ struct Slot {
 struct Wire {
     taps: [File; 2],
     links: [Link<u32>; 2],
+    medium: Option<HalfDuplex>,
     police: [Option<Policer>; 2],
     pool: Vec<Slot>,
     free: Vec<u32>,
@@ -193,9 +196,14 @@ struct Wire {
 
 impl Wire {
     fn new(config: EmulatorConfig, stop: Arc<AtomicBool>, mtu: Arc<AtomicU32>) -> Self {
+        let mut links = config.directions.map(Link::drop_tail);
+        let medium = config
+            .half_duplex
+            .then(|| HalfDuplex::new(links.each_mut()));
         Self {
             taps: config.taps,
-            links: config.directions.map(Link::drop_tail),
+            links,
+            medium,
             police: config.police,
             pool: Vec::new(),
             free: Vec::new(),
@@ -299,7 +307,7 @@ impl Wire {
             } else if police.is_some_and(|one| !one.passes(segment.as_ref(), len as u32, now)) {
                 Verdict::Rejected(index, DropCause::Policed)
             } else {
-                self.links[end].enqueue(index, len as u32, now)
+                self.enqueue(end, index, len as u32, now)
             };
             let accepted = matches!(verdict, Verdict::Queued);
             let mark = segment.and_then(|segment| {
@@ -314,6 +322,13 @@ impl Wire {
         }
     }
 
+    fn enqueue(&mut self, end: usize, index: u32, len: u32, now: u64) -> Verdict<u32> {
+        match &mut self.medium {
+            Some(medium) => medium.enqueue(self.links.each_mut(), end, index, len, now),
+            None => self.links[end].enqueue(index, len, now),
+        }
+    }
+
     /// Gives the other node what is due of that sent by `end`.
     fn deliver_from(&mut self, end: usize) {
         if self.links[end]
@@ -324,7 +339,7 @@ impl Wire {
         }
         let other = 1 - end;
         let before = thread_cpu_ns();
-        while let Some(departure) = self.links[end].pop_due(now_ns()) {
+        while let Some(departure) = self.pop_due(end) {
             let index = match departure {
                 Departure::Delivered {
                     packet,
@@ -353,6 +368,14 @@ impl Wire {
             self.free.push(index);
         }
         self.report.stack_cpu_ns[other] += thread_cpu_ns().saturating_sub(before);
+    }
+
+    fn pop_due(&mut self, end: usize) -> Option<Departure<u32>> {
+        let now = now_ns();
+        if let Some(medium) = &mut self.medium {
+            medium.advance(self.links.each_mut(), now);
+        }
+        self.links[end].pop_due(now)
     }
 
     fn sample(&mut self) {

@@ -14,6 +14,8 @@ use crate::error::LabError;
 
 /// Longest name of an interface that Linux takes.
 const MAX_INTERFACE_NAME: usize = 15;
+/// A device with a smaller mtu has no IPv6 (RFC 8200 §5).
+const LEAST_V6: u32 = 1280;
 
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +128,7 @@ impl Plan {
                     ],
                     segment,
                     v4: addressed.then(|| Ipv4Addr::new(10, 77, net, host)),
-                    v6: addressed
+                    v6: (addressed && scenario.links[link].mtu >= LEAST_V6)
                         .then(|| Ipv6Addr::new(0xfdac, 0x77, 0, net.into(), 0, 0, 0, host.into())),
                 });
             }

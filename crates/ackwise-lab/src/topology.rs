@@ -211,7 +211,10 @@ impl Topology {
                 let (mac, dev) = (other.mac_text(), &interface.name);
                 for address in [
                     other.v4.map(|a| a.to_string()),
-                    other.v6.map(|a| a.to_string()),
+                    other
+                        .v6
+                        .filter(|_| interface.v6.is_some())
+                        .map(|a| a.to_string()),
                 ]
                 .into_iter()
                 .flatten()

@@ -113,6 +113,13 @@ impl<P: Packet> Channel<P> {
         &self.link
     }
 
+    /// The link itself, for [`HalfDuplex`](crate::HalfDuplex): a medium is shared by
+    /// what has no boxes.
+    pub fn link_mut(&mut self) -> &mut Link<P, Discipline<P>> {
+        debug_assert!(self.boxes.is_none());
+        &mut self.link
+    }
+
     /// Has the queue catch up with what left it until `now`, so that its length
     /// and its statistics are those of this time.
     pub fn advance(&mut self, now: Nanos) {

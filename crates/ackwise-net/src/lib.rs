@@ -4,6 +4,7 @@
 //! sends at a rate, and a delay line that may jitter, lose, duplicate or
 //! overtake. A [`Channel`] is a link with the boxes on its way: a policer, a
 //! shaper, a multiplexer before its queue, a reconstructor of ACKs behind it.
+//! Two links can share a medium: [`HalfDuplex`].
 //! Disciplines and boxes that look into packets do so through [`Packet`], and ask
 //! the contract in `policy/` what may be taken out.
 //!
@@ -35,6 +36,7 @@
 mod channel;
 mod described;
 mod discipline;
+mod half;
 mod link;
 mod middlebox;
 mod packet;
@@ -48,6 +50,7 @@ pub use discipline::{
     Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
     RedUnit,
 };
+pub use half::HalfDuplex;
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
 pub use middlebox::{
     BundleSizes, LengthMode, MuxConfig, MuxStats, Police, PoliceConfig, PoliceStats,

@@ -203,6 +203,8 @@ pub struct Link<P, Q = DropTail<P>> {
     /// Packets in it: asked for at every step.
     waiting: usize,
     serialiser: Serialiser,
+    /// [`HalfDuplex`](crate::HalfDuplex) says when it sends what waits.
+    takes_turns: bool,
     /// In order of arrival, which is order of due time.
     ring: VecDeque<InFlight<P>>,
     /// Those held back by [`Reorder`].
@@ -261,6 +263,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             waiting: queue.packets(),
             queue,
             serialiser: Serialiser::new(config.rate_bps),
+            takes_turns: false,
             ring: VecDeque::new(),
             late: BinaryHeap::new(),
             evicted: VecDeque::new(),
@@ -471,7 +474,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
 
     fn catch_up(&mut self, now: Nanos) {
         let target = now.max(self.now);
-        while self.waiting > 0 && self.serialiser.free_at() <= target {
+        while self.waiting > 0 && !self.takes_turns && self.serialiser.free_at() <= target {
             self.tick(self.serialiser.free_at().max(self.now));
             self.transmit();
         }
@@ -497,6 +500,39 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 return;
             };
             self.launch(queued);
+        }
+    }
+
+    /// From now on [`launch_next`](Self::launch_next) sends what waits.
+    pub(crate) fn take_turns(&mut self) {
+        self.takes_turns = true;
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// When the medium is free.
+    pub(crate) fn free_at(&self) -> Nanos {
+        self.serialiser.free_at()
+    }
+
+    /// The other direction has the medium until then.
+    pub(crate) fn occupy(&mut self, until: Nanos) {
+        self.serialiser.occupy(until);
+    }
+
+    /// Sends one packet of those that wait, at `at`. The discipline may keep or
+    /// drop them all.
+    pub(crate) fn launch_next(&mut self, at: Nanos) {
+        self.tick(at.max(self.now));
+        let next = self.queue.dequeue(self.now, &mut self.evicted);
+        let before = std::mem::replace(&mut self.waiting, self.queue.packets());
+        match next {
+            Some(queued) => self.launch(queued),
+            // A discipline that has packets and gives none would be asked for ever.
+            None if self.waiting == before => self.serialiser.occupy(self.now + 1),
+            None => {}
         }
     }
 

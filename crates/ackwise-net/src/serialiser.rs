@@ -51,6 +51,14 @@ impl Serialiser {
         self.free_at
     }
 
+    /// Somebody else has the wire until then.
+    pub fn occupy(&mut self, until: Nanos) {
+        if until > self.free_at {
+            self.free_at = until;
+            self.over_charged = 0;
+        }
+    }
+
     /// Sends `len` bytes that are ready at `ready`; returns when the last bit
     /// has left.
     pub fn send(&mut self, len: u32, ready: Nanos) -> Nanos {

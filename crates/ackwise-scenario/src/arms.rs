@@ -15,7 +15,17 @@ pub(crate) const BASELINE: &str = "baseline";
 /// More arms than this are a slip of the hand.
 const MOST_ARMS: usize = 1000;
 
-const PLACE_KEYS: [&str; 7] = ["policy", "at", "link", "position", "home", "set", "hold"];
+const PLACE_KEYS: [&str; 9] = [
+    "policy",
+    "at",
+    "link",
+    "position",
+    "home",
+    "set",
+    "hold",
+    "hold_min",
+    "tell_window",
+];
 
 const HOMES: [(&str, Home); 2] = [("datapath", Home::Datapath), ("stack", Home::Stack)];
 
@@ -234,6 +244,15 @@ fn placement(
         };
         section.error(&section.span_of("hold"), message);
     }
+    let hold_min = hold_min(section, home, hold);
+    let tell_window = section.flag("tell_window").unwrap_or(false);
+    if tell_window && (position != Position::Sender || home == Home::Stack) && node.is_some() {
+        section.error(
+            &section.span_of("tell_window"),
+            "'tell_window' is for the host that sends the data: 'at' is a node that a flow comes \
+             from, with position = \"sender\"",
+        );
+    }
     let set = match section.table("set") {
         Some((table, _)) => settings(section, table, listed),
         None => Vec::new(),
@@ -251,7 +270,34 @@ fn placement(
         home,
         set,
         hold,
+        hold_min,
+        tell_window,
     })
+}
+
+fn hold_min(section: &Section<'_>, home: Home, hold: Option<Duration>) -> Option<Duration> {
+    let least = section.time("hold_min", Duration::ZERO, WEEK)?;
+    let span = section.span_of("hold_min");
+    let Some(hold) = hold else {
+        section.error(
+            &span,
+            "'hold_min' is a lower bound; add the upper one, 'hold'",
+        );
+        return None;
+    };
+    if home == Home::Stack {
+        section.error(
+            &span,
+            "'hold_min' is for the datapath: a receiver's stack holds for a share of the round trip",
+        );
+    }
+    if least > hold {
+        section.error(
+            &span,
+            format!("'hold_min' is {least:?}, longer than 'hold', {hold:?}"),
+        );
+    }
+    Some(least)
 }
 
 fn check_link(section: &Section<'_>, link: &Word, network: &Network<'_>) -> bool {

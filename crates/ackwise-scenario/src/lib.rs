@@ -36,9 +36,9 @@ mod units;
 pub use diagnostic::{Diagnostic, Diagnostics, ScenarioError};
 pub use glob::matches as glob_matches;
 pub use model::{
-    Agree, App, Arm, By, Direction, Expect, Flow, Home, IpVersion, Link, Node, NodeKind, Placement,
-    Position, QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue,
-    SocketOptions, Source, Span, Sweep, Vary,
+    Agree, App, Arm, By, Direction, Duplex, Expect, Flow, Home, IpVersion, Link, Node, NodeKind,
+    Placement, Position, QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting,
+    SettingValue, SocketOptions, Source, Span, Sweep, Vary,
 };
 pub use queues::Queue;
 pub use runs::Filter;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::build::NANOSECOND;
 use crate::diagnostic::suggest;
-use crate::model::{By, Direction, Link, Node, NodeKind, Reorder, Span};
+use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder, Span};
 use crate::queue_keys::{self, Context};
 use crate::section::{Section, Word};
 use crate::tree::{Kind, Table, Value};
@@ -138,7 +138,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
     let flows = names(top, "flow");
     for (table, span) in top.tables("link") {
         let known = [
-            "name", "between", "both", "forward", "reverse", "offload", "mtu", "header",
+            "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "header",
         ];
         let mut section = Section::open_unchecked(table, span, "a link", top.errors);
         let name = section.required_name("\"wan\"");
@@ -148,13 +148,18 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
         }
         section.only(&known);
         let between = ends(&section, nodes);
-        let mtu = section.whole("mtu", 576, 65535).unwrap_or(1500);
+        let mtu = section.whole("mtu", 68, 65535).unwrap_or(1500);
         let context = Context { mtu, flows: &flows };
         let mut forward = Direction::default();
         direction(&section, "both", &mut forward, &context);
         let mut reverse = forward.clone();
         direction(&section, "forward", &mut forward, &context);
         direction(&section, "reverse", &mut reverse, &context);
+        let choices = [("full", Duplex::Full), ("half", Duplex::Half)];
+        let duplex = section.choice("duplex", &choices).unwrap_or_default();
+        if duplex == Duplex::Half {
+            can_take_turns(&section, [&forward, &reverse]);
+        }
         let offload = section.flag("offload").unwrap_or(false);
         let header = section.whole("header", 0, 256).unwrap_or(ETHERNET);
         let (Some(name), Some(between)) = (name, between) else {
@@ -165,6 +170,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
             between,
             forward,
             reverse,
+            duplex,
             offload,
             mtu,
             header,
@@ -183,6 +189,29 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
         }
     }
     links
+}
+
+/// Whether two directions can share a medium.
+fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
+    let span = link.span_of("duplex");
+    if directions.iter().any(|one| one.rate_bps.is_none()) {
+        let message =
+            "what shares a medium occupies it for a time; add a 'rate' to both directions";
+        link.error(&span, message);
+    }
+    if directions.iter().any(|one| one.by != By::Link) {
+        link.error(
+            &span,
+            "a gateway's rate is its own; duplex = \"half\" is for by = \"link\"",
+        );
+    }
+    let boxes = ["police", "shape", "mux", "reconstruct"];
+    let asked = directions.map(Direction::own_queue_keys).concat();
+    if let Some(key) = boxes.iter().find(|key| asked.contains(key)) {
+        let message =
+            format!("a link with duplex = \"half\" has no '{key}'; put it on one beside it");
+        link.error(&span, message);
+    }
 }
 
 /// The names in a list of tables, whatever else is wrong with them.

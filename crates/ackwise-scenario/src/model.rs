@@ -88,6 +88,8 @@ pub struct Link {
     pub forward: Direction,
     /// From `between[1]` to `between[0]`.
     pub reverse: Direction,
+    /// Whether both directions can send at the same time.
+    pub duplex: Duplex,
     /// Whether the devices may use GSO, GRO and TSO.
     pub offload: bool,
     /// Largest IP packet, bytes.
@@ -95,6 +97,17 @@ pub struct Link {
     /// Bytes that the link adds to each packet, and that count against its rate
     /// and its queue; the 14 of Ethernet, unless the engine is to do otherwise.
     pub header: u32,
+}
+
+/// Whether the two directions of a link are in each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Duplex {
+    /// Each direction is a wire of its own.
+    #[default]
+    Full,
+    /// One medium for both: a packet at a time, each at the rate of its direction.
+    /// Whose turn it is when both wait: the one's that did not send last.
+    Half,
 }
 
 /// One direction of a link. All defaults: a plain veth, as fast as the CPU.
@@ -324,6 +337,11 @@ pub struct Placement {
     pub set: Vec<Setting>,
     /// Longest time an ACK may be withheld; the datapath's default if `None`.
     pub hold: Option<Duration>,
+    /// What may be withheld at all, may be for so long, however short the round trip.
+    pub hold_min: Option<Duration>,
+    /// Whether data that leave there tell their sender's congestion window in
+    /// their window field.
+    pub tell_window: bool,
 }
 
 /// What a policy is at its place.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ackwise_net::{Channel, LinkConfig, Nanos, Probability, QueueLimit, Rng};
 use ackwise_scenario as scenario;
-use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
+use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 
 use crate::app::{self, Exchanges, Kind, Transfers};
 use crate::channel;
@@ -212,8 +212,10 @@ impl Ends {
         routes: [u32; 2],
         arm: &Arm,
     ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
-        let (sender, mut receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
-            .map_err(|error| not_modelled(scenario, flow, &error))?;
+        let (mut sender, mut receiver) =
+            tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
+                .map_err(|error| not_modelled(scenario, flow, &error))?;
+        sender.tell_window |= place::tells(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
         let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
@@ -262,6 +264,11 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
             let wire = line(direction, seed, lines.len() as u64);
             let config = channel::config(direction, wire, link.header, &connections);
             lines.push(Line::new(Channel::new(config), link.header));
+        }
+        if link.duplex == Duplex::Half
+            && let Some(pair) = lines.last_chunk_mut()
+        {
+            Line::share(pair);
         }
     }
     lines

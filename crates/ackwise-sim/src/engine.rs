@@ -15,7 +15,7 @@
 //! within one line departures precede arrivals. So a run is a function of the
 //! scenario and the seed.
 
-use ackwise_net::{Departure, DropCause, Nanos, Verdict};
+use ackwise_net::{Departure, Discipline, DropCause, HalfDuplex, Link, Nanos, Verdict};
 
 use crate::app::App;
 pub use crate::connection::{Connection, Counted, Sums, Template};
@@ -29,6 +29,9 @@ use crate::schedule::{MAX_EVENTS, Schedule, Target};
 
 /// After so many events at one moment it is taken for a standstill.
 const MOST_AT_ONCE: u64 = 100_000_000;
+
+/// What takes turns.
+type Shared = Link<Parcel, Discipline<Parcel>>;
 
 /// Looks now and then whether a run gets on.
 struct Watch {
@@ -166,6 +169,9 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     fn on_line(&mut self, index: usize) {
         self.lines[index].due = NEVER;
+        if self.lines[index].medium.is_some() {
+            self.catch_up(index);
+        }
         while let Some(departure) = self.lines[index].wire.pop_due(self.now) {
             match departure {
                 Departure::Delivered { packet, copies, .. } => {
@@ -245,11 +251,43 @@ impl<S: Source, R: Sink> Network<S, R> {
     pub(crate) fn enqueue(&mut self, index: usize, parcel: Parcel) {
         let line = &mut self.lines[index];
         let len = parcel.wire_len() + line.header;
-        match line.wire.enqueue(parcel, len, self.now) {
+        let verdict = if line.medium.is_some() {
+            self.take_turns(index, parcel, len)
+        } else {
+            line.wire.enqueue(parcel, len, self.now)
+        };
+        match verdict {
             Verdict::Queued => {}
             Verdict::Rejected(parcel, cause) => self.discard(parcel, cause),
         }
         self.arm(index);
+    }
+
+    /// The two directions of a link that is half duplex, and whose turn it is.
+    fn pair(&mut self, index: usize) -> Option<(&mut HalfDuplex, [&mut Shared; 2])> {
+        let pair = self.lines.get_mut(index & !1..)?.first_chunk_mut()?;
+        let [forward, reverse]: &mut [Line; 2] = pair;
+        let links = [forward.wire.link_mut(), reverse.wire.link_mut()];
+        Some((forward.medium.as_mut()?, links))
+    }
+
+    /// Has a line's queue catch up with what left it until now.
+    pub(crate) fn catch_up(&mut self, index: usize) {
+        let now = self.now;
+        if self.lines[index].medium.is_none() {
+            self.lines[index].wire.advance(now);
+        } else if let Some((medium, links)) = self.pair(index) {
+            medium.advance(links, now);
+        }
+    }
+
+    #[cold]
+    fn take_turns(&mut self, index: usize, parcel: Parcel, len: u32) -> Verdict<Parcel> {
+        let now = self.now;
+        match self.pair(index) {
+            Some((medium, links)) => medium.enqueue(links, index & 1, parcel, len, now),
+            None => self.lines[index].wire.enqueue(parcel, len, now),
+        }
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! Directions of links, and the ways over them.
 
-use ackwise_net::Nanos;
+use ackwise_net::{HalfDuplex, Nanos};
 
 use crate::engine::NEVER;
 use crate::hook::Side;
@@ -53,6 +53,9 @@ pub type At = Option<(u16, Side)>;
 pub struct Line {
     /// Queue, rate, delay and what else stands there.
     pub wire: Wire,
+    /// The medium that this line shares with the other direction, its neighbour; the
+    /// first of the two has whose turn it is.
+    pub(crate) medium: Option<HalfDuplex>,
     /// The event that is pending.
     pub(crate) due: Nanos,
     /// Bytes of the link's own header, which count against its rate.
@@ -67,11 +70,20 @@ impl Line {
     pub fn new(wire: Wire, header: u32) -> Line {
         Line {
             wire,
+            medium: None,
             due: NEVER,
             header,
             enter: None,
             leave: None,
         }
+    }
+
+    /// Has the two directions of a link share a medium.
+    pub fn share(lines: &mut [Line; 2]) {
+        let [forward, reverse] = lines;
+        let medium = HalfDuplex::new([forward.wire.link_mut(), reverse.wire.link_mut()]);
+        forward.medium = Some(medium);
+        reverse.medium = Some(medium);
     }
 
     /// Puts a policy where packets enter, or where they leave. False if there

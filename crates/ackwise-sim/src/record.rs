@@ -46,9 +46,8 @@ pub(crate) fn record(
     mut built: Built,
     recorder: &Recorder,
 ) -> Run {
-    let now = built.network.now;
-    for line in &mut built.network.lines {
-        line.wire.advance(now);
+    for line in 0..built.network.lines.len() {
+        built.network.catch_up(line);
     }
     let network = &built.network;
     let mut run = empty(spec);

@@ -101,8 +101,8 @@ impl Recorder {
         let now = network.now;
         self.times.push(now);
         for (line, rows) in &mut self.queues {
-            let wire = &mut network.lines[*line].wire;
-            wire.advance(now);
+            network.catch_up(*line);
+            let wire = &network.lines[*line].wire;
             rows.push(Seen::of(wire));
         }
         let mut rows = vec![Row::default(); self.flows.len()];

@@ -118,6 +118,12 @@ pub struct AttachArgs {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub hold_ms: Option<Duration>,
 
+    /// With --position sender: write the congestion window of this host's connections into the
+    /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
+    /// back, so it is for one-way transfers; off while the other side sends
+    #[arg(long)]
+    pub tell_window: bool,
+
     /// Where this interface stands, seen from the flows to thin
     #[arg(long, value_enum, default_value_t)]
     pub position: Position,

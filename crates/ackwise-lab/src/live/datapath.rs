@@ -105,6 +105,10 @@ fn attach_one(
     if let Some(hold) = placement.hold {
         options.hold_max = hold;
     }
+    if let Some(least) = placement.hold_min {
+        options.hold_min = least;
+    }
+    options.tell_window = placement.tell_window;
     let entrance = topology.entrance(node)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_net::Rng;
-use ackwise_scenario::{App, Arm, Flow, RunSpec, Scenario};
+use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 
 use super::assemble::{self, FlowPaths, Measured, Wired};
 use super::sampler::{self, Subject};
@@ -352,6 +352,7 @@ fn start_wires(
                         emulated(&link.forward, spec.seed, 2 * index as u64),
                         emulated(&link.reverse, spec.seed, 2 * index as u64 + 1),
                     ],
+                    half_duplex: link.duplex == Duplex::Half,
                     police: [&link.forward, &link.reverse].map(|direction| {
                         let police = direction.police.as_ref()?;
                         Some(Policer::new(

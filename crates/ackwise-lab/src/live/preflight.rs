@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ackwise_scenario::record::Environment;
-use ackwise_scenario::{App, Home, Scenario};
+use ackwise_scenario::{App, Duplex, Home, Link, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -107,7 +107,7 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
 pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     let scenario = &daemon::without_daemons(scenario);
     // The emulator drops like a policer, and queues like a wire.
-    let polices = polices(scenario);
+    let emulated = emulated(scenario);
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let at = format!("{way} of link `{}`", link.name);
@@ -120,10 +120,11 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
                 continue;
             };
             match (clock, kernel_link::refused(direction)) {
-                (Clock::Virtual, None) if polices => {
+                (Clock::Virtual, None) if emulated.is_some() => {
                     return Err(LabError::Scenario(format!(
-                        "`{key}` in {at} needs the kernel's queues, and `police` of this scenario \
-                         the emulator; leave one out, or use `--on sim`"
+                        "`{key}` in {at} needs the kernel's queues, and `{}` of this scenario \
+                         the emulator; leave one out, or use `--on sim`",
+                        emulated.unwrap_or_default()
                     )));
                 }
                 (Clock::Virtual, None) if kernel_link::can(link) => {}
@@ -151,12 +152,17 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     Ok(())
 }
 
-fn polices(scenario: &Scenario) -> bool {
-    let ways = scenario
+/// What of a scenario only the emulator has: a key of a link.
+fn emulated(scenario: &Scenario) -> Option<&'static str> {
+    let ways = |link: &Link| [&link.forward, &link.reverse].map(|way| way.police.is_some());
+    scenario
         .links
         .iter()
-        .flat_map(|link| [&link.forward, &link.reverse]);
-    ways.into_iter().any(|way| way.police.is_some())
+        .find_map(|link| match (ways(link), link.duplex) {
+            ([false, false], Duplex::Full) => None,
+            ([false, false], Duplex::Half) => Some("duplex"),
+            _ => Some("police"),
+        })
 }
 
 /// Whether the kernel's TCP has rules of its own where an arm asks for one.
@@ -202,14 +208,16 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
     if !scenario.links.iter().any(needs_shaping) {
         return Ok(Shaper::Emulator);
     }
-    let polices = polices(scenario);
+    let emulated = emulated(scenario);
     match wanted {
         Shaper::Emulator => Ok(Shaper::Emulator),
-        Shaper::Netem if polices => Err(LabError::Scenario(
-            "`police` is a thing of the emulator; use that, or leave it out".to_owned(),
-        )),
+        Shaper::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
+            "`{}` is a thing of the emulator; use that, or leave it out",
+            emulated.unwrap_or_default()
+        ))),
         Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
-            "netem neither keeps order under jitter nor reorders by extra delay; use the emulator"
+            "netem neither keeps order under jitter, nor reorders by extra delay; use the \
+             emulator"
                 .to_owned(),
         )),
         Shaper::Netem if !topology::kernel_has_netem()? => Err(missing(
@@ -218,7 +226,9 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
         )),
         Shaper::Netem => Ok(Shaper::Netem),
         Shaper::Auto => {
-            let netem = !polices && topology::netem_can(scenario) && topology::kernel_has_netem()?;
+            let netem = emulated.is_none()
+                && topology::netem_can(scenario)
+                && topology::kernel_has_netem()?;
             Ok(if netem {
                 Shaper::Netem
             } else {
@@ -346,6 +356,14 @@ mod tests {
         });
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
         assert!(both.to_string().contains("`police`"), "{both}");
+        scenario.links[0].reverse.police = None;
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        scenario.links[0].duplex = Duplex::Half;
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`duplex`"), "{both}");
+        scenario.links[0].forward.queue = None;
+        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
+        assert_eq!(shaper, Shaper::Emulator);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) fn link(name: &str, a: &str, b: &str) -> Link {
         between: [a.to_owned(), b.to_owned()],
         forward: Direction::default(),
         reverse: Direction::default(),
+        duplex: Default::default(),
         offload: true,
         mtu: 1500,
         header: 14,

@@ -223,6 +223,7 @@ impl Bed {
             name: link.name.clone(),
             taps,
             directions: [emulated(&link.forward, 7, 0), emulated(&link.reverse, 7, 1)],
+            half_duplex: false,
             police: [None, None],
             mtu: link.mtu,
             counter: WireCounter::new(

@@ -7,8 +7,11 @@ use crate::error::SimError;
 use crate::tcp::{self, CONGESTION_CONTROLS};
 
 /// Parameters of a kernel that ask for what the simulator does anyway: each of its
-/// connections starts without knowing of others.
-const AS_IT_IS: [(&str, &str); 1] = [("net.ipv4.tcp_no_metrics_save", "1")];
+/// connections starts without knowing of others, and offers the segment that it has.
+const AS_IT_IS: [(&str, &str); 2] = [
+    ("net.ipv4.tcp_no_metrics_save", "1"),
+    ("net.ipv4.route.min_adv_mss", "48"),
+];
 
 /// Checks what only the simulator knows, for all runs of a scenario at once.
 ///

@@ -1,5 +1,7 @@
 //! Policies, where an arm has them.
 
+use std::time::Duration;
+
 use ackwise_policy::{Capabilities, Config, ConfigError, FlowConfig, sys};
 use ackwise_scenario::{Arm, Flow, Home, Placement, Position, Scenario, ScenarioError};
 
@@ -41,8 +43,16 @@ fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
     let Some(hold) = placement.hold else {
         return bounds;
     };
-    let most = u32::try_from(hold.as_micros()).unwrap_or(u32::MAX);
-    bounds.with_hold(sys::AW_HOLD_MIN_US, most, sys::AW_HOLD_RTT_SHIFT)
+    let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    let least = placement.hold_min.map_or(sys::AW_HOLD_MIN_US, micros);
+    bounds.with_hold(least, micros(hold), sys::AW_HOLD_RTT_SHIFT)
+}
+
+/// Whether a flow's sender tells its congestion window, by an arm's wish.
+pub(super) fn tells(arm: &Arm, flow: &Flow) -> bool {
+    arm.placements
+        .iter()
+        .any(|place| place.tell_window && place.node == flow.from)
 }
 
 /// The rule of a flow's receiver, if the arm has a policy in its stack.

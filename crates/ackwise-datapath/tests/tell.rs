@@ -1,0 +1,234 @@
+//! The sender's hint on the running kernel's own TCP: what its data say is what its
+//! congestion window was, and the receiver's datapath reads it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::mem::{size_of, zeroed};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use ackwise_datapath::{Attachment, Error, Options, Position};
+use common::{Pair, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
+
+/// Segments of the first flight, by the sender's route.
+const FIRST: u32 = 4;
+/// After so many the congestion window is not yet above the sender's own window, which is
+/// never raised.
+const BURSTS: u32 = 9;
+
+fn teller(on: bool) -> Attachment {
+    let mut options = Options::new("aw0", "none".parse().expect("a policy"));
+    options.position = Position::Sender;
+    options.tell_window = on;
+    Attachment::attach(options).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Of a socket: its congestion window in segments, what is outstanding, its segment,
+/// and the scale of its own window.
+fn info(socket: &TcpStream) -> (u32, u32, u32, u32) {
+    // SAFETY: all zeroes is a value; the kernel writes no more than it is told.
+    let i = unsafe {
+        let mut i: libc::tcp_info = zeroed();
+        let mut len = size_of::<libc::tcp_info>() as u32;
+        let r = libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut i).cast(),
+            &raw mut len,
+        );
+        assert_eq!(r, 0);
+        i
+    };
+    let scale = u32::from(i.tcpi_snd_rcv_wscale >> 4);
+    (i.tcpi_snd_cwnd, i.tcpi_unacked, i.tcpi_snd_mss, scale)
+}
+
+/// A sender in the near namespace, a receiver in the far one that has connected to it.
+struct Transfer {
+    from: TcpStream,
+    to: TcpStream,
+    sent: Vec<u8>,
+    got: Vec<u8>,
+}
+
+impl Transfer {
+    /// `scale` is that of the sender's own window: 0, 7 or 10.
+    fn new(pair: &Pair, scale: u32) -> Transfer {
+        let set = |name: &str, value: &str| {
+            std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect(name);
+        };
+        set("tcp_window_scaling", if scale == 0 { "0" } else { "1" });
+        // It follows from the largest receive buffer.
+        set("tcp_rmem", &format!("4096 65535 {}", 1_u32 << (15 + scale)));
+        // A packet a segment, with its checksum complete.
+        no_checksum_offload("aw0");
+        pair.far.run(|| {
+            ip("addr add 198.18.7.2/24 dev aw1");
+            ip("link set aw1 mtu 600");
+        });
+        ip("addr add 198.18.7.1/24 dev aw0");
+        ip("link set aw0 mtu 600");
+        ip(&format!(
+            "route replace 198.18.7.0/24 dev aw0 initcwnd {FIRST}"
+        ));
+        let server = TcpListener::bind("198.18.7.1:80").expect("bind");
+        let to = pair
+            .far
+            .run(|| TcpStream::connect("198.18.7.1:80").expect("connect"));
+        let (from, _) = server.accept().expect("accept");
+        from.set_nodelay(true).expect("nodelay");
+        Transfer {
+            from,
+            to,
+            sent: Vec::new(),
+            got: Vec::new(),
+        }
+    }
+
+    /// So many full segments, all of them acknowledged.
+    fn send(&mut self, segments: u32) {
+        let (_, _, mss, _) = info(&self.from);
+        let from = self.sent.len();
+        let bytes = (segments * mss) as usize;
+        self.sent
+            .extend((from..from + bytes).map(|n| (n / 7) as u8));
+        self.from.write_all(&self.sent[from..]).expect("write");
+        let mut read = vec![0; bytes];
+        self.to.read_exact(&mut read).expect("read");
+        self.got.extend(read);
+        eventually("all is acknowledged", || info(&self.from).1 == 0);
+    }
+}
+
+/// Window fields of the data that have arrived since the last look.
+fn fields(far: &Wire) -> Vec<u32> {
+    far.tcp(ms(5))
+        .iter()
+        .filter_map(|frame| Seg::read(&frame.bytes))
+        .filter(|seg| seg.sport == 80 && seg.payload > 0)
+        .map(|seg| u32::from(seg.window))
+        .collect()
+}
+
+/// The window fields and the congestion windows, in segments, that they told.
+fn told_by(scale_wanted: u32) -> Vec<(u32, u32)> {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let teller = teller(true);
+        let thinner = pair.far.run(|| {
+            Attachment::attach(Options::new("aw1", "dca".parse().expect("a policy")))
+                .unwrap_or_else(|e| panic!("{e}"))
+        });
+        let mut transfer = Transfer::new(&pair, scale_wanted);
+        let (cwnd, _, mss, scale) = info(&transfer.from);
+        assert_eq!((cwnd, mss, scale), (FIRST, 548, scale_wanted));
+        transfer.send(FIRST);
+        let first = fields(far);
+        assert_eq!(first, [first[0]; FIRST as usize]);
+        let mut seen = vec![((first[0] << scale) / mss, cwnd)];
+        for burst in 1..BURSTS {
+            // It grows while it is used; what counts is the one that leaves alone.
+            transfer.send(burst);
+            fields(far);
+            let (cwnd, ..) = info(&transfer.from);
+            transfer.send(1);
+            let told = fields(far);
+            assert_eq!(told.len(), 1, "{told:?}");
+            seen.push(((told[0] << scale) / mss, cwnd));
+            let flow = &thinner.flows(1).expect("flows")[0];
+            assert_eq!(flow.data_window, told[0] << scale, "the receiver's view");
+        }
+        assert!(
+            seen[BURSTS as usize - 1].1 > 5 * FIRST,
+            "it hardly moved: {seen:?}"
+        );
+        assert_eq!(transfer.got, transfer.sent);
+        let data = 4 + (1..BURSTS).map(|burst| u64::from(burst) + 1).sum::<u64>();
+        assert_eq!(teller.detach().expect("detach").told, data);
+        thinner.detach().expect("detach");
+        seen
+    })
+}
+
+#[test]
+fn data_tell_the_congestion_window() {
+    for (told, cwnd) in told_by(0) {
+        assert_eq!(told, cwnd);
+    }
+}
+
+/// Units of 128 bytes are smaller than a segment.
+#[test]
+fn the_usual_scale_is_fine_enough() {
+    for (told, cwnd) in told_by(7) {
+        assert_eq!(told, cwnd);
+    }
+}
+
+/// Units of 1024 bytes are not: then it is one too few, never one too many.
+#[test]
+fn a_coarse_scale_tells_less() {
+    let seen = told_by(10);
+    for &(told, cwnd) in &seen {
+        assert!(told == cwnd || told + 1 == cwnd, "{told} for {cwnd}");
+    }
+    assert!(seen.iter().any(|(told, cwnd)| told < cwnd));
+}
+
+/// What crosses is what the stack made: no field is touched.
+#[test]
+fn off_changes_nothing() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let teller = teller(false);
+        let mut transfer = Transfer::new(&pair, 7);
+        let (.., scale) = info(&transfer.from);
+        transfer.send(20);
+        let all = fields(far);
+        assert_eq!(all.len(), 20);
+        // The stack's own window, from 32 KB on; nothing is received that would shrink it.
+        assert!(all.iter().all(|field| field << scale > 30_000), "{all:?}");
+        assert_eq!(teller.detach().expect("detach").told, 0);
+    });
+}
+
+#[test]
+fn checksums_are_right_where_nothing_completes_them() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let teller = teller(true);
+        let mut transfer = Transfer::new(&pair, 7);
+        fields(far);
+        transfer.send(FIRST);
+        let frames = far.tcp(ms(5));
+        let data: Vec<_> = frames
+            .iter()
+            .filter(|frame| Seg::read(&frame.bytes).is_some_and(|seg| seg.payload > 0))
+            .collect();
+        assert_eq!(data.len(), FIRST as usize);
+        for frame in data {
+            assert!(common::checksum_is_right(&frame.bytes));
+        }
+        assert_eq!(transfer.got, transfer.sent);
+        assert_eq!(teller.detach().expect("detach").told, u64::from(FIRST));
+    });
+}
+
+#[test]
+fn only_a_sender_can_tell() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let mut options = Options::new("aw0", "none".parse().expect("a policy"));
+        options.tell_window = true;
+        let refused = Attachment::attach(options).expect_err("position receiver");
+        assert!(
+            matches!(refused, Error::NotTheSender("receiver")),
+            "{refused}"
+        );
+    });
+}
