@@ -24,7 +24,8 @@ fn metadata_is_complete() {
             "dda",
             "daa",
             "dca",
-            "tda"
+            "tda",
+            "hop"
         ]
     );
     for policy in Policy::all() {

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * hop: one ACK for each window of the sender, and a timer that learns. On a path of
+ * radio hops an ACK costs most of what a data frame costs, at each hop, and contends
+ * with the data that comes towards it. The best moment for one is when the window is
+ * spent and the path has fallen silent.
+ *
+ *   window   the sender tells its congestion window in the window field of its data. A
+ *            field of `most` segments or more tells nothing: then it is guessed, as
+ *            what came before the path fell silent, and one more every few windows.
+ *   the end  PSH: the sender has nothing more, and the ACK leaves.
+ *   timer    missing segments * smoothed gap * patience, in case one of them was lost.
+ *            Data behind a gap: it was, and the ACK drew out what shows it before the
+ *            sender's own timer ends: less patience. Data in order: if the window is
+ *            told, the timer was too short. If not, it was if they come before any
+ *            answer to the ACK could; else the window was spent: a new guess.
+ *   hops     they say what an ACK takes: no wait is shorter, no answer faster.
+ */
+#ifndef ACKWISE_POLICY_HOP_H
+#define ACKWISE_POLICY_HOP_H
+
+#include "../arrivals.h"
+
+#define AW_HOP_SUMMARY "an ACK per window of the sender, told or guessed, and a timer that learns"
+#define AW_HOP_SOURCE "ackwise; after Chen et al. 2008 (TCP-DCA) and 2009 (TCP-TDA)"
+#define AW_HOP_NEEDS (AW_CAP_HOLD | AW_CAP_SEE_DATA | AW_READS_TIME)
+#define AW_HOP_PARAMS(P) \
+	P(0, patience, "1/8 gap", 24, 1, 4096, "wait for each missing segment, at first") \
+	P(1, least, "1/8 gap", 12, 1, 4096, "and at least") \
+	P(2, longest, "1/8 gap", 512, 1, 4096, "and at most") \
+	P(3, most, "segments", 64, 1, 1024, "largest window that is believed") \
+	P(4, per_hop, "us", 5000, 0, 500000, "time that an ACK takes a hop: shortest wait") \
+	P(5, first, "us", 20000, 1, 500000, "the wait, for each hop, until a gap is known") \
+	P(6, probe, "windows", 3, 1, 1024, "whole ones until a guess is tried one larger")
+
+#define P(i, name, unit, def, min, max, what) AW_HOP_##name = i,
+enum aw_hop_param {
+	AW_HOP_PARAMS(P)
+};
+#undef P
+
+#define AW_HOP_UNKNOWN 10 /* hops of a path that nobody knows */
+
+struct aw_hop_state {
+	struct aw_arrivals arrivals;
+	aw_u32 hops;	 /* of the newest data; 0: none seen, or not known */
+	aw_u32 pending;	 /* segments that the last candidate covered, if it was held */
+	aw_u32 patience; /* 1/8 gap; 0: not begun */
+	aw_u32 guess;	 /* the sender's window, segments */
+	aw_u32 whole;	 /* windows as large as that since it changed */
+	aw_u16 flags;	 /* enum aw_hop_flag */
+	aw_u16 gave_up;	 /* segments that had come when the timer ended; 0: it did not */
+	aw_u32 gave_up_us;
+};
+
+enum aw_hop_flag {
+	AW_HOP_TOLD = 1 << 0, /* the newest data told a window */
+	AW_HOP_PUSH = 1 << 1, /* it ends what the sender has */
+	AW_HOP_LOSS = 1 << 2, /* it left a hole or filled one */
+};
+
+/* The window that the sender tells, segments; 0: none. */
+AW_FN aw_u32 aw_hop_told(const struct aw_cfg *c, const struct aw_event *e)
+{
+	aw_u32 wnd = e->mss ? aw_div32(e->peer_wnd, e->mss) : 0;
+
+	if (!e->mss || !e->peer_wnd || wnd >= c->param[AW_HOP_most])
+		return 0;
+	return aw_max(wnd, 1);
+}
+
+AW_FN aw_u32 aw_hop_hops(const struct aw_hop_state *s)
+{
+	return s->hops ? s->hops : AW_HOP_UNKNOWN;
+}
+
+/* Data after the timer ended: was it too short? An answer takes half as much again. */
+AW_FN void aw_hop_learn(struct aw_hop_state *s, const struct aw_cfg *c, const struct aw_event *e,
+			int loss)
+{
+	aw_u32 since = (aw_u32)e->now_us - s->gave_up_us;
+	aw_u32 answer = aw_hop_hops(s) *
+			(c->param[AW_HOP_per_hop] + (c->param[AW_HOP_per_hop] >> 1));
+
+	if (loss)
+		s->patience -= s->patience >> 2;
+	else if ((s->flags & AW_HOP_TOLD) || since < answer)
+		s->patience += (s->patience >> 1) + 1;
+	else
+		s->guess = s->gave_up;
+	s->patience = aw_max(aw_min(s->patience, c->param[AW_HOP_longest]), c->param[AW_HOP_least]);
+	s->whole = 0;
+	s->gave_up = 0;
+}
+
+AW_FN void aw_hop_data(struct aw_hop_state *s, const struct aw_cfg *c, const struct aw_event *e)
+{
+	int loss = e->flags & (AW_D_OUT_OF_ORDER | AW_D_FILLS_GAP);
+
+	if (s->gave_up)
+		aw_hop_learn(s, c, e, loss);
+	/* A loss halves the window (RFC 5681 equation 4). */
+	if (loss && !(s->flags & AW_HOP_LOSS)) {
+		s->guess = aw_max(s->guess >> 1, 1);
+		s->whole = 0;
+	}
+	s->flags = (aw_hop_told(c, e) ? AW_HOP_TOLD : 0) | (loss ? AW_HOP_LOSS : 0) |
+		   (e->flags & AW_D_PSH ? AW_HOP_PUSH : 0);
+	s->hops = e->hops;
+	aw_arrivals_data(&s->arrivals, e);
+}
+
+/* How long for so many missing segments. */
+AW_FN aw_u32 aw_hop_wait(const struct aw_hop_state *s, const struct aw_cfg *c,
+			 const struct aw_event *e, aw_u32 missing)
+{
+	aw_u32 hops = aw_hop_hops(s);
+	aw_u64 us = (aw_u64)s->arrivals.gap_us * missing * s->patience >> 3;
+
+	if (!s->arrivals.gap_us)
+		us = (aw_u64)hops * c->param[AW_HOP_first];
+	if (us < (aw_u64)hops * c->param[AW_HOP_per_hop])
+		us = (aw_u64)hops * c->param[AW_HOP_per_hop];
+	return us > e->hold_us ? e->hold_us : aw_max((aw_u32)us, 1);
+}
+
+AW_FN struct aw_verdict aw_hop_step(struct aw_hop_state *s, const struct aw_cfg *c,
+				    const struct aw_event *e)
+{
+	aw_u32 held = s->pending, step, limit;
+
+	if (!s->patience) {
+		s->patience = c->param[AW_HOP_patience];
+		s->guess = 1;
+	}
+	if (e->kind == AW_EV_DATA) {
+		aw_hop_data(s, c, e);
+		return aw_send();
+	}
+	s->pending = 0;
+	if (e->kind != AW_EV_ACK) {
+		aw_arrivals_pause(&s->arrivals);
+		s->gave_up = aw_min(held, 0xffff);
+		s->gave_up_us = (aw_u32)e->now_us;
+		return aw_send();
+	}
+	step = e->segments > held ? e->segments - held : 0;
+	limit = s->flags & AW_HOP_TOLD ? aw_hop_told(c, e) : s->guess;
+	limit = aw_min(limit, c->param[AW_HOP_most]);
+	if (e->flags & AW_A_MUST_SEND || s->flags & AW_HOP_PUSH)
+		return aw_send();
+	if (e->segments >= limit || step > limit - e->segments) {
+		/* The next gap is a round trip, not the sender's pace. */
+		aw_arrivals_pause(&s->arrivals);
+		if (++s->whole >= c->param[AW_HOP_probe]) {
+			s->guess = aw_min(s->guess + 1, c->param[AW_HOP_most]);
+			s->whole = 0;
+		}
+		return aw_send();
+	}
+	s->pending = e->segments;
+	return aw_hold(aw_hop_wait(s, c, e, limit - e->segments));
+}
+
+#endif
+
+#ifdef AW_POLICY
+AW_POLICY(HOP, hop, "hop")
+#endif
