@@ -117,7 +117,8 @@ pub enum Heard {
 /// What happened so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that were taken into bundles, and their bytes.
+    /// Packets that were taken into bundles, and their bytes; without those that were given
+    /// back when the peer fell silent.
     pub packets_in: u64,
     /// See `packets_in`.
     pub bytes_in: u64,
@@ -600,9 +601,12 @@ impl Tunnel {
         self.unanswered = None;
         self.due = None;
         if let Some(session) = self.session.and_then(|id| self.sessions.get(id)) {
-            let before = actions.outside.len();
+            let before = (actions.outside.len(), actions.outside.bytes());
             session.codecs.encoder.take_back(&mut actions.outside);
-            self.counters.outside += (actions.outside.len() - before) as u64;
+            let back = (actions.outside.len() - before.0) as u64;
+            self.counters.outside += back;
+            self.counters.packets_in -= back;
+            self.counters.bytes_in -= (actions.outside.bytes() - before.1) as u64;
         }
     }
 

@@ -1,14 +1,19 @@
 //! Two sites with a tunnel between them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackwise_tunnel::{KeyPair, key_to_text};
 use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
+use nix::sys::socket::{setsockopt, sockopt};
 
 #[path = "../../../ackwise-gateway/tests/common/netns.rs"]
 mod netns;
@@ -189,4 +194,135 @@ pub fn transfer_and(from: &Netns, to: &Netns, address: &str, len: usize, meanwhi
 
 pub fn transfer(from: &Netns, to: &Netns, address: &str, len: usize) {
     transfer_and(from, to, address, len, || {});
+}
+
+/// Frames that pass an interface, from now until [`Capture::end`].
+pub struct Capture {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<Vec<Vec<u8>>>,
+}
+
+impl Capture {
+    pub fn start(at: &Netns, interface: &str) -> Self {
+        let socket = at.run(|| packet_socket(interface));
+        setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
+        let socket = File::from(socket);
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let (mut frames, mut room) = (Vec::new(), vec![0; 1 << 16]);
+            loop {
+                match (&socket).read(&mut room) {
+                    Ok(len) => frames.push(room[..len].to_vec()),
+                    Err(_) if seen.load(Ordering::Acquire) => return frames,
+                    Err(_) => {}
+                }
+            }
+        });
+        Self { stop, thread }
+    }
+
+    pub fn end(self) -> Vec<Vec<u8>> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().unwrap()
+    }
+}
+
+/// The IP packet of a frame if it is a pure ACK from `port`, as it is on every hop: without
+/// the time to live, and the header checksum that covers it.
+pub fn ack_from(port: u16, frame: &[u8]) -> Option<Vec<u8>> {
+    let (kind, rest) = frame.get(12..)?.split_at_checked(2)?;
+    let mut packet = rest.to_vec();
+    let (len, tcp) = match kind {
+        [0x08, 0x00] => {
+            packet[8] = 0;
+            packet[10..12].fill(0);
+            (usize::from(u16::from_be_bytes([packet[2], packet[3]])), 20)
+        }
+        [0x86, 0xdd] => {
+            packet[7] = 0;
+            (
+                40 + usize::from(u16::from_be_bytes([packet[4], packet[5]])),
+                40,
+            )
+        }
+        _ => return None,
+    };
+    packet.truncate(len);
+    let header = packet.get(tcp..tcp + 20)?;
+    let empty = len == tcp + usize::from(header[12] >> 4) * 4;
+    let fits = empty && header[13] & 0x17 == 0x10 && header[..2] == port.to_be_bytes();
+    fits.then_some(packet)
+}
+
+/// Pure ACKs of one flow each, from the host to the server, that no connection has.
+pub fn send_strange_acks(sites: &Sites, count: u16) {
+    sites.host.run(|| {
+        // SAFETY: no pointers; a fresh descriptor.
+        let socket = unsafe {
+            let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW);
+            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+            OwnedFd::from_raw_fd(fd)
+        };
+        // SAFETY: plain data.
+        let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+        to.sin_family = libc::AF_INET as u16;
+        to.sin_addr.s_addr = u32::from_ne_bytes([10, 9, 3, 2]);
+        for flow in 0..count {
+            let packet = strange_ack(flow);
+            // SAFETY: buffers that live as long as the call, with their sizes.
+            let sent = unsafe {
+                libc::sendto(
+                    socket.as_raw_fd(),
+                    packet.as_ptr().cast(),
+                    packet.len(),
+                    0,
+                    (&raw const to).cast(),
+                    size_of::<libc::sockaddr_in>() as u32,
+                )
+            };
+            assert_eq!(sent, 40, "{}", std::io::Error::last_os_error());
+            if flow % 100 == 99 {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+}
+
+fn strange_ack(flow: u16) -> Vec<u8> {
+    let mut packet = vec![
+        0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 9, 1, 1, 10, 9, 3, 2,
+    ];
+    packet.extend((10_000 + flow).to_be_bytes());
+    packet.extend(7_u16.to_be_bytes());
+    // Numbers that do not compress.
+    let word = u32::from(flow).wrapping_mul(0x9e37_79b9);
+    packet.extend(word.to_be_bytes());
+    packet.extend(word.rotate_left(13).to_be_bytes());
+    packet.extend([0x50, 0x10]);
+    packet.extend((word as u16).to_be_bytes());
+    packet.extend([0, 0, 0, 0]);
+    let mut sum = 6 + 20;
+    for word in packet[12..].chunks(2) {
+        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+    }
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    packet[36..38].copy_from_slice(&(!sum as u16).to_be_bytes());
+    packet
+}
+
+/// The counters of its one peer as soon as they are so.
+pub fn once(daemon: &Daemon, what: &str, so: impl Fn(&PeerStats) -> bool) -> PeerStats {
+    let mut last = PeerStats::default();
+    let end = Instant::now() + Duration::from_secs(8);
+    while Instant::now() < end {
+        last = peer(daemon);
+        if so(&last) {
+            return last;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("waited in vain for {what}: {last:#?}");
 }

@@ -1,0 +1,301 @@
+//! What is missing, wrong or slow: ACKs take the ordinary path, and come back when it is
+//! over. No transfer suffers.
+
+mod common;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use ackwise_tunneld::{Attach, Daemon, Ended, Error, control};
+use common::{
+    Sites, alone, ip, is_up, once, peer, send_strange_acks, transfer, transfer_and, until,
+};
+
+const BYTES: usize = 4_000_000;
+const DOWN: &str = "10.9.1.1:5001";
+
+/// A transfer whose ACKs pass the tunnel.
+fn used(sites: &Sites, near: &Daemon) {
+    until("the tunnel", || is_up(near).then_some(()));
+    let before = peer(near).packets_in.packets;
+    transfer(&sites.server, &sites.host, DOWN, BYTES);
+    once(near, "ACKs", |stats| {
+        stats.packets_in.packets > before + 100
+    });
+}
+
+#[test]
+fn a_peer_that_goes_and_comes_back() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("");
+    transfer_and(&sites.server, &sites.host, DOWN, 4 * BYTES, || drop(far));
+    once(&near, "silence", |stats| {
+        !stats.up && stats.failures.deaths > 0
+    });
+    let before = peer(&near).packets_in;
+    transfer(&sites.server, &sites.host, DOWN, BYTES);
+    assert_eq!(
+        peer(&near).packets_in,
+        before,
+        "taken for a peer that is gone"
+    );
+    let _far = sites.start(&sites.far, sites.far_config(""));
+    used(&sites, &near);
+}
+
+#[test]
+fn a_peer_that_hangs() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("");
+    transfer_and(&sites.server, &sites.host, DOWN, 4 * BYTES, || {
+        far.freeze(true)
+    });
+    once(&near, "silence", |stats| !stats.up);
+    far.freeze(false);
+    used(&sites, &near);
+}
+
+/// Nothing tells the program that the process hangs but the packets that it does not read.
+#[test]
+fn a_process_that_hangs() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [_far, near] = sites.tunnel("");
+    transfer_and(&sites.server, &sites.host, DOWN, 4 * BYTES, || {
+        near.freeze(true)
+    });
+    // Another while it still hangs.
+    transfer(&sites.server, &sites.host, DOWN, BYTES);
+    near.freeze(false);
+    let passed = until("the counters", || {
+        Some(near.stats().unattended).filter(|n| *n > 100)
+    });
+    used(&sites, &near);
+    let more = near.stats().unattended - passed;
+    assert!(
+        more < passed,
+        "{more} ACKs passed when it was awake, {passed} when it was not"
+    );
+}
+
+#[test]
+fn keys_that_are_not_each_other_s() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let stranger = common::write_key(sites.keys.path(), "stranger");
+    // The near side takes someone else for the far one; then the far one does.
+    for wrong in ["near", "far"] {
+        let (mut near, mut far) = (sites.near_config(""), sites.far_config(""));
+        let misled = if wrong == "near" { &mut near } else { &mut far };
+        misled.peers[0].public_key = Some(stranger.public);
+        let far = sites.start(&sites.far, far);
+        let near = sites.start(&sites.near, near);
+        until("a handshake in vain", || {
+            (far.stats().strangers >= 2).then_some(())
+        });
+        assert!(!is_up(&near) && !is_up(&far), "{wrong}");
+        transfer(&sites.server, &sites.host, DOWN, BYTES);
+        assert_eq!(peer(&near).packets_in.packets, 0);
+    }
+}
+
+#[test]
+fn datagrams_that_nobody_sent() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("");
+    let forger = sites.near.run(|| UdpSocket::bind("10.9.2.1:0").unwrap());
+    for len in 0..200_usize {
+        for kind in [0x00, 0x40, 0x80, 0xc0, 0xc1] {
+            let mut datagram = vec![0x5a; len];
+            if let Some(first) = datagram.first_mut() {
+                *first = kind;
+            }
+            forger.send_to(&datagram, "10.9.2.2:51830").unwrap();
+        }
+    }
+    until("all of them", || {
+        (far.stats().strangers >= 900).then_some(())
+    });
+    assert!(is_up(&far) && is_up(&near));
+    used(&sites, &near);
+}
+
+/// A path of 4000 bytes between the routers, and a tunnel that has found that out.
+fn wide(sites: &Sites) -> [Daemon; 2] {
+    sites.near.run(|| ip("link set wan0 mtu 4000"));
+    sites.far.run(|| ip("link set wan1 mtu 4000"));
+    let more = "period = \"50 ms\"\nfollow_rtt = false\nflows = 8\nmax_datagram = \"3900 B\"";
+    let ends = sites.tunnel(more);
+    once(&ends[1], "the path", |stats| stats.datagram_size == 3900);
+    ends
+}
+
+/// What is sent comes, though perhaps not at once.
+fn comes(sites: &Sites, far: &Daemon) {
+    let before = peer(far).packets_out.packets;
+    until("packets", || {
+        send_strange_acks(sites, 100);
+        (peer(far).packets_out.packets >= before + 300).then_some(())
+    });
+}
+
+/// The interface takes less than it did: what was made before leaves in fragments, and the
+/// next ones are shorter.
+#[test]
+fn an_interface_whose_mtu_shrinks() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = wide(&sites);
+    sites.near.run(|| ip("link set wan0 mtu 1500"));
+    until("a shorter size", || {
+        send_strange_acks(&sites, 200);
+        (peer(&near).datagram_size <= 1472).then_some(())
+    });
+    let stats = peer(&near);
+    assert!(stats.failures.fragmented > 0, "{stats:#?}");
+    assert_eq!(stats.failures.not_sent, 0);
+    // None was lost for it.
+    once(&far, "all", |came| {
+        came.packets_out == peer(&near).packets_in
+    });
+    // Shorter than any size that is tried.
+    sites.near.run(|| ip("link set wan0 mtu 600"));
+    comes(&sites, &far);
+    assert_eq!(peer(&near).failures.not_sent, 0);
+}
+
+/// A router on the way takes less, and says nothing: long datagrams are lost until that is
+/// understood.
+#[test]
+fn a_path_whose_mtu_shrinks() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = wide(&sites);
+    sites.far.run(|| ip("link set wan1 mtu 1500"));
+    until("a shorter size", || {
+        send_strange_acks(&sites, 200);
+        (peer(&near).datagram_size <= 1476).then_some(())
+    });
+    comes(&sites, &far);
+}
+
+#[test]
+fn the_interface_is_deleted() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("");
+    sites.near.run(|| ip("link del wan0"));
+    // The other end of the pair goes with it.
+    for (end, name) in [(near, "wan0"), (far, "wan1")] {
+        assert_eq!(until("the end", || end.ended()), Ended::InterfaceGone);
+        let error = end.stop().unwrap_err();
+        assert!(
+            matches!(&error, Error::InterfaceGone(gone) if gone == name),
+            "{error}"
+        );
+    }
+    sites.nothing_left();
+}
+
+#[test]
+fn a_device_is_deleted_or_taken_down() {
+    let _alone = alone();
+    for how in [
+        "link del awtun0",
+        "link set awtun0 down",
+        "link del awtunin0",
+    ] {
+        let sites = Sites::new();
+        let [_far, near] = sites.tunnel("");
+        sites.near.run(|| ip(how));
+        assert_eq!(
+            until("the end", || near.ended()),
+            Ended::DeviceGone,
+            "{how}"
+        );
+        assert!(matches!(near.stop(), Err(Error::DeviceGone(_))));
+        assert_eq!(
+            sites.near.leftovers(),
+            (Vec::new(), 1),
+            "the far one's program is left"
+        );
+        transfer(&sites.server, &sites.host, DOWN, BYTES);
+    }
+}
+
+#[test]
+fn what_is_there_already() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let near = sites.start(&sites.near, sites.near_config(""));
+    let start = |config| {
+        sites
+            .near
+            .run(|| Daemon::start(config, Attach::Auto))
+            .unwrap_err()
+    };
+    let error = start(sites.near_config(""));
+    let me = std::process::id();
+    assert!(
+        matches!(&error, Error::Held { pid, .. } if *pid == me),
+        "{error}"
+    );
+    let error = start(sites.near_config("device = \"awtun7\""));
+    assert!(matches!(&error, Error::Listen { .. }), "{error}");
+    let mut config = sites.near_config("device = \"lan1\"");
+    config.listen[0].set_port(40_000);
+    config.listen.truncate(1);
+    let error = start(config).to_string();
+    assert!(error.contains("make a TUN device"), "{error}");
+    sites.near.run(|| {
+        assert_eq!(control::list().unwrap(), ["awtun0"]);
+        assert_eq!(control::status("awtun0").unwrap().pid, me);
+        assert!(matches!(control::status("awtun1"), Err(Error::NotThere(_))));
+        assert_eq!(control::down("awtun0").unwrap().device, "awtun0");
+    });
+    assert_eq!(until("the end", || near.ended()), Ended::Asked);
+    near.stop().unwrap();
+    sites.nothing_left();
+}
+
+#[test]
+fn what_is_not_there() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let start = |config| {
+        let started = sites.near.run(|| Daemon::start(config, Attach::Auto));
+        started.map(|_| ()).unwrap_err().to_string()
+    };
+    let mut config = sites.near_config("");
+    config.interface = Some("nosuch0".into());
+    assert!(start(config.clone()).contains("no interface nosuch0"));
+    config = sites.near_config("");
+    config.key = Some("/nowhere/key".into());
+    assert!(start(config.clone()).starts_with("/nowhere/key: "));
+    std::fs::write(sites.keys.path().join("short"), "abc").unwrap();
+    config.key = Some(sites.keys.path().join("short"));
+    assert!(start(config.clone()).contains("64 hexadecimal digits"));
+    config = sites.near_config("");
+    config.peers[0].public_key = Some(sites.near_key.public);
+    assert!(start(config.clone()).contains("public key of this side"));
+    config = sites.near_config("");
+    config.peers[0].endpoint = Some("nosuch.invalid:51830".into());
+    assert!(start(config).contains("nosuch.invalid:51830 is not found"));
+    sites.nothing_left();
+}
+
+/// Before the far side is there, and for as long as it does not answer.
+#[test]
+fn nobody_there_yet() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let near = sites.start(&sites.near, sites.near_config(""));
+    transfer(&sites.server, &sites.host, DOWN, BYTES);
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(near.stats().taken, 0);
+    let _far = sites.start(&sites.far, sites.far_config(""));
+    used(&sites, &near);
+}
