@@ -196,13 +196,13 @@ const KEYS: [&str; 15] = [
 fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel> {
     let top = Section::open(tree, &(0..0), "a tunnel", &KEYS, errors);
     let device = match top.word("device") {
-        Some(word) => device_name(&top, &word)?,
-        None => "awtun0".to_owned(),
+        Some(word) => device_name(&top, &word),
+        None => Some("awtun0".to_owned()),
     };
     let interface = top.word("interface");
     if let Some(word) = &interface {
         device_name(&top, word);
-        if word.text == device {
+        if Some(&word.text) == device.as_ref() {
             top.error(&word.span, "this is the tunnel's own device");
         }
     }
@@ -214,8 +214,12 @@ fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel> {
         ("entropy", Encoding::Entropy),
     ];
     let others = [("outside", Others::Outside), ("carried", Others::Carried)];
+    let max_datagram = if top.has("max_datagram") {
+        top.size_within("max_datagram", DATAGRAMS[0], DATAGRAMS[1])
+    } else {
+        Some(1452)
+    };
     let tunnel = Tunnel {
-        device,
         key,
         interface: interface.map(|word| word.text),
         period: top
@@ -225,15 +229,12 @@ fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel> {
         encoding: top.choice("encoding", &encodings).unwrap_or_default(),
         others: top.choice("others", &others).unwrap_or_default(),
         respace: top.flag("respace").unwrap_or(false),
-        max_datagram: if top.has("max_datagram") {
-            top.size_within("max_datagram", DATAGRAMS[0], DATAGRAMS[1])?
-        } else {
-            1452
-        },
         flows: top.whole("flows", 1, 65_535).unwrap_or(1024) as u16,
         user: top.word("user").map(|word| word.text),
         mark: top.whole("mark", 1, u32::MAX).unwrap_or(0x6177),
         peers: peers(&top, encrypted, listen.as_deref()),
+        max_datagram: max_datagram?,
+        device: device?,
         listen: listen?,
     };
     Some(tunnel)
