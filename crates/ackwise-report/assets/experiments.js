@@ -54,10 +54,39 @@
         items[n].value.textContent = v === null || v === undefined ? "" : short(v);
       });
     };
+    // Error bars: a stroke from low to high with a cap at each end; the axis has room for them.
+    const barred = lines.map((line, i) => ({ line, i })).filter(({ line }) => line.bars);
+    const strokes = (u) => {
+      const c = u.ctx, px = devicePixelRatio;
+      c.save();
+      c.beginPath();
+      c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+      c.clip();
+      for (const { line, i } of barred) {
+        c.strokeStyle = colour[i];
+        c.lineWidth = 1.2 * px;
+        line.x.forEach((value, n) => {
+          const x = u.valToPos(value, "x", true);
+          const ends = line.bars.map((side) => u.valToPos(side[n], "y", true));
+          c.beginPath();
+          c.moveTo(x, ends[0]);
+          c.lineTo(x, ends[1]);
+          for (const y of ends) {
+            c.moveTo(x - 3 * px, y);
+            c.lineTo(x + 3 * px, y);
+          }
+          c.stroke();
+        });
+      }
+      c.restore();
+    };
+    const tops = barred.flatMap(({ line }) => line.bars.flat());
     const log = (a) => a.log ? { distr: 3, log: 10 } : {};
     const clean = (u, vs) => vs.map((v) => v === null ? "" : tick(v));
     const range = (u, low, high) => {
       if (low === null) return [0, 1];
+      low = Math.min(low, ...tops);
+      high = Math.max(high, ...tops);
       const pad = (high - low || Math.abs(high) || 1) * 0.06;
       return [low >= 0 ? 0 : low - pad, high <= 0 && low < 0 ? 0 : high + pad];
     };
@@ -71,7 +100,7 @@
         axis({ label: figure.x.label, labelSize: 18, size: 30, gap: 4, values: clean }),
         axis({ label: figure.y.label, labelSize: 18, size: 48, gap: 4, values: clean }),
       ],
-      series, bands, hooks: { setCursor: [(u) => show(u.cursor.idx)] },
+      series, bands, hooks: { setCursor: [(u) => show(u.cursor.idx)], draw: [strokes] },
     }, data, holder);
     watch.observe(holder);
   };

@@ -106,6 +106,9 @@ pub struct Line {
     /// Lower and upper edge of a band around it, as many as `x`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<(Vec<f64>, Vec<f64>)>,
+    /// Lower and upper end of an error bar at each point, as many as `x`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bars: Option<(Vec<f64>, Vec<f64>)>,
 }
 
 impl Line {
@@ -122,23 +125,34 @@ impl Line {
             x,
             y,
             band: None,
+            bars: None,
         }
     }
 
     /// With a band from low to high around it.
     pub fn band(mut self, edges: impl IntoIterator<Item = (f64, f64)>) -> Line {
-        let (low, high): (Vec<f64>, Vec<f64>) = edges.into_iter().unzip();
-        if low.len() == self.x.len() && low.iter().chain(&high).all(|v| v.is_finite()) {
-            self.band = Some((low, high));
-        }
+        self.band = self.edges(edges);
         self
+    }
+
+    /// With an error bar from low to high at each point.
+    pub fn bars(mut self, ends: impl IntoIterator<Item = (f64, f64)>) -> Line {
+        self.bars = self.edges(ends);
+        self
+    }
+
+    /// A pair for each point, all finite; else none.
+    fn edges(&self, pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<(Vec<f64>, Vec<f64>)> {
+        let (low, high): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        let fits = low.len() == self.x.len() && low.iter().chain(&high).all(|v| v.is_finite());
+        fits.then_some((low, high))
     }
 
     /// Thinned to about `most` points: each stretch keeps its least and its greatest value, in
     /// the order in which they came.
     pub fn thin(self, most: usize) -> Line {
         let per = self.x.len().div_ceil((most / 2).max(1));
-        if per <= 2 || self.band.is_some() {
+        if per <= 2 || self.band.is_some() || self.bars.is_some() {
             return self;
         }
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -186,6 +200,9 @@ mod tests {
         let line = Line::new("a", Style::Line, [(1.0, 2.0)]);
         assert_eq!(line.clone().band([]).band, None);
         assert_eq!(line.clone().band([(f64::NAN, 1.0)]).band, None);
-        assert_eq!(line.band([(0.0, 1.0)]).band, Some((vec![0.0], vec![1.0])));
+        assert_eq!(line.clone().bars([(0.0, 1.0), (0.0, 1.0)]).bars, None);
+        let both = line.band([(0.0, 1.0)]).bars([(1.5, 2.5)]);
+        assert_eq!(both.band, Some((vec![0.0], vec![1.0])));
+        assert_eq!(both.bars, Some((vec![1.5], vec![2.5])));
     }
 }

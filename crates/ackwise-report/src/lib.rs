@@ -3,7 +3,8 @@
 //! [`compare`] groups the runs of a [`Report`] and sets each arm against the
 //! baseline; [`table`] prints that for a terminal, [`html`] as a page with
 //! plots that opens without a network. [`expectations`] says whether what the
-//! scenario expects came true, [`agreements`] whether two engines agree. JSON
+//! scenario expects came true, [`agreements`] whether two engines agree.
+//! [`radio_table`] and [`radio_html`] do the same for runs of radio. JSON
 //! and CSV are [`Report::to_json`], [`Report::runs_csv`] and
 //! [`Report::series_csv`].
 
@@ -16,8 +17,11 @@ mod findings;
 mod format;
 mod frame;
 mod html;
+mod mean;
 mod nodes;
 mod page_data;
+mod radio;
+mod radio_html;
 mod table;
 
 pub use ackwise_scenario::record::Report;
@@ -33,5 +37,8 @@ pub use experiments_html::{experiments_html, papers_index_html};
 pub use figure::{Axis, Figure, Line, Style};
 pub use findings::{Finding, Tone, findings};
 pub use html::html;
+pub use mean::Mean;
 pub use nodes::nodes_table;
+pub use radio::radio_table;
+pub use radio_html::radio_html;
 pub use table::{TableOptions, table};

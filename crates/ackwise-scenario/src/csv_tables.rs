@@ -157,7 +157,7 @@ fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, RecordError> {
+pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, RecordError> {
     let bytes = writer
         .into_inner()
         .map_err(|error| csv::Error::from(std::io::Error::other(error.to_string())))?;

@@ -11,6 +11,7 @@ mod metrics;
 mod notify;
 mod options;
 mod policies;
+mod radio;
 mod reproduce;
 mod run;
 mod status;

@@ -1,5 +1,6 @@
 //! `ackwise run`, `report` and `scenario check`.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use ackwise_lab::live;
 use ackwise_report::{AgreementResult, TableOptions};
+use ackwise_scenario::radio::RadioReport;
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario, ScenarioError};
 use anyhow::{Context, bail};
@@ -17,10 +19,18 @@ use crate::cli::{Format, RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
 use crate::error::BadInput;
 use crate::policies;
+use crate::radio;
 use crate::text;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
+    // An hour of measurements is not to be lost to a mistyped path.
+    for file in args.output.iter().chain(&args.render.html) {
+        writable(file)?;
+    }
+    if radio::is_meant(&args.scenario) {
+        return radio::run(args, format);
+    }
     let mut scenario = load(&args.scenario)?;
     if let Some(duration) = args.duration {
         scenario = with_duration(&scenario, duration)?;
@@ -31,10 +41,6 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         seeds: args.seeds.clone(),
     };
     let runs = scenario.select(&filter)?;
-    // An hour of measurements is not to be lost to a mistyped path.
-    for file in args.output.iter().chain(&args.render.html) {
-        writable(file)?;
-    }
     if args.against.is_some() && scenario.agrees.is_empty() {
         return Err(BadInput::new(format!(
             "{}: nothing says how close two engines have to come",
@@ -159,10 +165,14 @@ fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scen
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     let path = &args.result;
     let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
-    let report = Report::from_json(&text).map_err(|e| {
+    let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
             .mend("it must be what `ackwise run --output` or `run --format json` wrote")
-    })?;
+    };
+    if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
+        return radio::show(&report, &args.render, format);
+    }
+    let report = Report::from_json(&text).map_err(|e| refused(&e))?;
     show(&report, &args.render, format)
 }
 
@@ -235,6 +245,14 @@ impl Checked {
             rendered: String::new(),
         };
         let errors = match Scenario::load(file) {
+            Err(_) if radio::is_meant(file) => match radio::load(file) {
+                Ok(scenario) => {
+                    let (arms, runs) = (scenario.arms.len(), scenario.runs().len());
+                    checked.summary = Some(format!("{}: {arms} arms, {runs} runs", scenario.name));
+                    Vec::new()
+                }
+                Err(e) => vec![e],
+            },
             Ok(scenario) => {
                 let errors = policy_mistakes(&scenario);
                 if errors.is_empty() {

@@ -10,6 +10,7 @@ mod aodv;
 mod energy;
 mod frame;
 mod mac;
+mod report;
 mod routes;
 mod run;
 #[cfg(test)]
@@ -22,5 +23,6 @@ mod world;
 pub use energy::{Meter, Power};
 pub use frame::NodeId;
 pub use routes::shortest;
-pub use run::{Point, run_point, run_points};
+pub use report::{RadioOptions, run};
+pub use run::{Point, check, run_point, run_points};
 pub use world::{FlowResult, FlowSetup, NodeCounts, RadioResult, World};

@@ -40,7 +40,7 @@ fn ends(
         window_scaling: Some(false),
         ..SocketOptions::default()
     };
-    let mtu = FRAME - scenario.radio.mac.header;
+    let mtu = FRAME - arm.radio.mac.header;
     let (sender, mut receiver) = tcp::configure("newreno", &arm.model, &socket, mtu)
         .map_err(|e| wrong(format!("'{}' cannot be modelled: {e}", arm.name)))?;
     if let Some(text) = &arm.policy {
@@ -76,21 +76,31 @@ fn setups(
     field.flows.iter().map(setup).collect()
 }
 
+/// Whether every arm has a policy and a model that there are.
+///
+/// # Errors
+/// Those of the first that has not, with its place in the file.
+pub fn check(scenario: &RadioScenario) -> Result<(), ScenarioError> {
+    let mut arms = scenario.arms.iter();
+    arms.try_for_each(|arm| ends(scenario, arm).map(|_| ()))
+}
+
 /// Runs one point.
 ///
 /// # Errors
 /// A policy or a model that does not exist, with its place in the file.
 pub fn run_point(scenario: &RadioScenario, point: Point) -> Result<RadioResult, ScenarioError> {
     let field = &scenario.fields[point.field];
-    let ends = ends(scenario, &scenario.arms[point.arm])?;
+    let arm = &scenario.arms[point.arm];
+    let ends = ends(scenario, arm)?;
     let flows = setups(scenario, field, &ends, point.seed);
-    let mut world = World::new(&field.places, &scenario.radio, &flows, point.seed);
+    let mut world = World::new(&field.places, &arm.radio, &flows, point.seed);
     let until = Nanos::try_from(scenario.duration.as_nanos()).unwrap_or(Nanos::MAX);
     Ok(world.run(until))
 }
 
-/// Runs all points, several at a time; the results are in their order. `done` is told
-/// how many there are so far, and says whether to go on.
+/// Runs all points, several at a time; a result for each, in their order. `done` is told
+/// how many there are so far, and says whether to go on: what was not begun then is `None`.
 ///
 /// # Errors
 /// As [`run_point`].
@@ -99,7 +109,7 @@ pub fn run_points(
     points: &[Point],
     jobs: usize,
     done: &(dyn Fn(usize) -> bool + Sync),
-) -> Result<Vec<RadioResult>, ScenarioError> {
+) -> Result<Vec<Option<RadioResult>>, ScenarioError> {
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(vec![None; points.len()]);
     let failed = Mutex::new(None);
@@ -130,7 +140,7 @@ pub fn run_points(
         return Err(error);
     }
     let results = std::mem::take(&mut *lock(&results));
-    Ok(results.into_iter().flatten().collect())
+    Ok(results)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

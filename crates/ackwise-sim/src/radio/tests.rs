@@ -203,7 +203,9 @@ fn points_run_in_order_whatever_the_threads() {
     let two = run_points(&s, &points, 2, &|_| true).unwrap();
     assert_eq!(one.len(), 6);
     assert_eq!(one, two);
-    assert!(run_points(&s, &points, 1, &|_| false).unwrap().len() == 1);
+    let stopped = run_points(&s, &points, 1, &|_| false).unwrap();
+    assert_eq!(stopped.len(), points.len());
+    assert_eq!(stopped.iter().flatten().count(), 1);
 }
 
 #[test]
