@@ -83,7 +83,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 install: build ## install the command and its systemd unit under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
-	for unit in ackwise@ ackwise-gateway@; do \
+	for unit in ackwise@ ackwise-gateway@ ackwise-tunnel@; do \
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/$$unit.service \
 			> $(DESTDIR)$(UNITDIR)/$$unit.service || exit; \
 	done
@@ -94,6 +94,7 @@ install: build ## install the command and its systemd unit under PREFIX
 uninstall: ## remove what install put there; /etc/ackwise stays
 	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(UNITDIR)/ackwise@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-gateway@.service \
+		$(DESTDIR)$(UNITDIR)/ackwise-tunnel@.service \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 
 clean: ## remove what was built and reported

@@ -117,6 +117,11 @@ impl Net {
         inside(&self.receiver, program)
     }
 
+    /// A program in the sender's namespace.
+    pub fn in_sender(&self, program: &str) -> Command {
+        inside(&self.sender, program)
+    }
+
     /// `ackwise` with these arguments, to its end, in the receiver's namespace.
     pub fn run(&self, args: &[&str]) -> (i32, String, String) {
         let out = self
