@@ -434,6 +434,7 @@ fn mux(direction: &Section<'_>, table: &Table, span: &Span, context: &Context<'_
         "compress",
         "what",
         "flows",
+        "by",
     ];
     let section = Section::open(table, span, "'mux'", &known, direction.errors);
     if !section.has("period") {
@@ -462,7 +463,18 @@ fn mux(direction: &Section<'_>, table: &Table, span: &Span, context: &Context<'_
         );
         section.error(&section.span_of("max_size"), message);
     }
+    let by = section.choice("by", &[("link", false), ("tunnel", true)]);
+    let by_tunnel = by.unwrap_or(false);
+    if by_tunnel {
+        for key in known.iter().filter(|key| !["period", "by"].contains(key)) {
+            if let Some(entry) = section.entry(key) {
+                let message = format!("a tunnel has no '{key}'; it has a period only");
+                section.error(&entry.key_span, message);
+            }
+        }
+    }
     Some(Mux {
+        by_tunnel,
         phase: ticks.then_some(phase),
         max_packets: section.whole("max_packets", 1, 1_000_000),
         max_size,

@@ -180,6 +180,8 @@ pub struct Mux {
     pub compress: bool,
     /// What waits.
     pub what: What,
+    /// Where packets are real, an ACK tunnel over the link does it, `ackwise tunnel`.
+    pub by_tunnel: bool,
 }
 
 /// A reconstructor of ACKs.

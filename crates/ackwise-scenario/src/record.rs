@@ -469,10 +469,12 @@ pub struct MuxRecord {
     pub native_bytes: u64,
     /// Bytes of the bundles.
     pub bundle_bytes: u64,
-    /// Mean time that a packet waited, µs.
-    pub wait_mean_us: f64,
+    /// Mean time that a packet waited, µs; of a tunnel it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_mean_us: Option<f64>,
     /// The longest, µs.
-    pub wait_max_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_max_us: Option<f64>,
 }
 
 /// A node and what it cost.

@@ -13,6 +13,7 @@ use ackwise_scenario::{App, RunSpec, Scenario};
 use super::Clock;
 use super::daemon::Served;
 use super::sampler::{Sample, Seen};
+use super::tunnels::Tunnelled;
 use crate::clock::seconds;
 use crate::count::{FlowCount, WireCounter};
 use crate::emulator::{EmulatorReport, WINDOW_NS};
@@ -128,6 +129,7 @@ pub(super) struct Measured<'a> {
     pub seen: Vec<Seen>,
     pub statistics: Vec<(String, Stats)>,
     pub served: Vec<Served>,
+    pub tunnelled: Vec<Tunnelled>,
     pub softirq_s: f64,
     pub start_ns: Nanos,
     pub interval_ns: Nanos,
@@ -582,6 +584,9 @@ fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = of_links(measured);
     for served in &measured.served {
         served.put_into(&mut queues, measured.start_ns);
+    }
+    for tunnelled in &measured.tunnelled {
+        tunnelled.put_into(&mut queues);
     }
     queues
 }

@@ -29,6 +29,7 @@ pub(super) fn without_daemons(scenario: &Scenario) -> Scenario {
             if direction.by == By::Gateway {
                 (direction.rate_bps, direction.queue) = (None, None);
             }
+            direction.mux.take_if(|mux| mux.by_tunnel);
         }
     }
     scenario

@@ -13,7 +13,10 @@ use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 
 use super::assemble::{self, FlowPaths, Measured, Wired};
 use super::sampler::{self, Subject};
-use super::{Clock, Event, Observer, Progress, RunOptions, daemon, datapath, preflight, stack};
+use super::tunnels::Tunnel;
+use super::{
+    Clock, Event, Observer, Progress, RunOptions, daemon, datapath, preflight, stack, tunnels,
+};
 use crate::clock::{nanos, now_ns};
 use crate::command::ip_batch;
 use crate::count::{FlowPort, WireCounter};
@@ -84,8 +87,9 @@ pub(super) fn run_one(
     let mut daemons = daemon::start(scenario, arm, spec.seed, &topology)?;
     let mut attached = datapath::attach(scenario, &arm.placements, &topology)?;
 
-    let start_ns = start_of(clock, now_ns());
+    let start_ns = start_of(clock, now_ns() + tunnels::lead_ns(scenario));
     let (wires, topology) = start_wires(links, spec, options, topology, &paths, start_ns, clock)?;
+    let mut tunnels = tunnels::start(scenario, &topology, start_ns - LEAD_NS)?;
     let stop_ns = start_ns + nanos(scenario.duration);
     let limits = Limits {
         cancel: Arc::clone(&options.cancel),
@@ -153,7 +157,7 @@ pub(super) fn run_one(
         while flows.iter().any(|flow| !flow.is_finished()) {
             thread::sleep(TICK);
             let now = now_ns();
-            incidents.due(now, &wires.emulators);
+            incidents.due(now, &wires.emulators, &mut tunnels);
             daemons.iter_mut().for_each(|daemon| daemon.look(now));
             if now >= next_news && !options.cancel.load(Ordering::Relaxed) {
                 next_news = now + NEWS_NS;
@@ -194,6 +198,13 @@ pub(super) fn run_one(
             Err(error) => errors.push(error),
         }
     }
+    let mut tunnelled = Vec::new();
+    for tunnel in tunnels {
+        match tunnel.finish() {
+            Ok(done) => tunnelled.push(done),
+            Err(error) => errors.push(error),
+        }
+    }
     errors.extend(lost_before_links(scenario, &topology, &dropped_before));
     let wired = finish_wires(wires)?;
     drop(topology);
@@ -208,6 +219,7 @@ pub(super) fn run_one(
         seen,
         statistics,
         served,
+        tunnelled,
         softirq_s,
         start_ns,
         interval_ns,
@@ -563,15 +575,20 @@ impl<'a> Incidents<'a> {
         }
     }
 
-    fn due(&mut self, now: u64, emulators: &[(usize, Emulator)]) {
+    fn due(&mut self, now: u64, emulators: &[(usize, Emulator)], tunnels: &mut [Tunnel]) {
         while let Some((_, what)) = self.waiting.pop_if(|(at, _)| *at <= now) {
-            if let Err(error) = self.happen(&what, emulators) {
+            if let Err(error) = self.happen(&what, emulators, tunnels) {
                 self.errors.push(error.to_string());
             }
         }
     }
 
-    fn happen(&self, what: &Event, emulators: &[(usize, Emulator)]) -> Result<(), LabError> {
+    fn happen(
+        &self,
+        what: &Event,
+        emulators: &[(usize, Emulator)],
+        tunnels: &mut [Tunnel],
+    ) -> Result<(), LabError> {
         let unknown = |what: &str, name: &str| {
             LabError::Scenario(format!("an incident speaks of an unknown {what} `{name}`"))
         };
@@ -583,6 +600,17 @@ impl<'a> Incidents<'a> {
                     .ok_or_else(|| unknown("emulated link", link))?;
                 emulator.lose_larger_than(*mtu);
                 Ok(())
+            }
+            Event::Tunnel { link, node, begins } => {
+                let nodes = &self.scenario.nodes;
+                let at = nodes.iter().position(|one| one.name == *node);
+                let at = at.ok_or_else(|| unknown("node", node))?;
+                for tunnel in tunnels {
+                    if tunnel.switch(link, at, *begins, self.topology)? {
+                        return Ok(());
+                    }
+                }
+                Err(unknown("tunnel over the link", link))
             }
             Event::DeleteInterface { link, node } => {
                 let index = self

@@ -20,6 +20,7 @@ mod signals;
 mod stack;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tunnels;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -94,6 +95,15 @@ pub enum Event {
         link: String,
         /// The node.
         node: String,
+    },
+    /// A daemon of a tunnel over a link ends, or begins again and knows nothing.
+    Tunnel {
+        /// The link.
+        link: String,
+        /// At which end of it.
+        node: String,
+        /// Whether it begins.
+        begins: bool,
     },
 }
 

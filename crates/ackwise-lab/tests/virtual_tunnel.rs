@@ -1,0 +1,118 @@
+//! Real tunnel daemons over a link, in virtual time.
+
+mod virtually;
+
+use std::time::Duration;
+
+use ackwise_lab::live::{Event, Incident};
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::{MuxRecord, Report, Run};
+use virtually::{BASELINE, options, run, run_with, turn, two_hosts};
+
+fn arm(period: &str) -> String {
+    format!(
+        "[[arm]]\nname = \"tunnel\"\nchange = {{ \"link.wan.reverse.mux\" = {{ period = \"{period}\", by = \"tunnel\" }} }}\n"
+    )
+}
+
+fn scenario(duration: &str, link: &str, flow: &str, more: &str) -> Scenario {
+    let arms = format!("{BASELINE}{}{more}", arm("10 ms"));
+    two_hosts(duration, link, flow, &arms)
+}
+
+fn of<'a>(report: &'a Report, arm: &str, cc: &str) -> &'a Run {
+    let found = report
+        .runs
+        .iter()
+        .find(|run| run.arm == arm && run.cc == cc);
+    found.unwrap_or_else(|| panic!("{arm} {cc}"))
+}
+
+fn mux(run: &Run) -> &MuxRecord {
+    let queue = run.queues.iter().find(|queue| queue.name == "wan.reverse");
+    queue
+        .and_then(|queue| queue.mux.as_ref())
+        .expect("a tunnel")
+}
+
+const LINK: &str = r#"
+forward = { rate = "20 Mbit/s", delay = "20 ms", queue = "70 packets" }
+reverse = { rate = "20 Mbit/s", delay = "20 ms", queue = "70 packets" }"#;
+
+/// Issue: goodput with PE ≤ 10 ms ≥ 0.98 of direct, cubic and bbr, one flow and eight.
+#[test]
+fn goodput_is_that_without_a_tunnel() {
+    let _turn = turn();
+    for connections in [1, 8] {
+        let flow = format!("app = \"bulk\"\nconnections = {connections}");
+        let sweep = "[sweep]\ncc = [\"cubic\", \"bbr\"]\n";
+        let report = run(&scenario("20 s", LINK, &flow, sweep));
+        for cc in ["cubic", "bbr"] {
+            let (direct, tunnel) = (of(&report, "baseline", cc), of(&report, "tunnel", cc));
+            let share = tunnel.totals.goodput_bps / direct.totals.goodput_bps;
+            let mux = mux(tunnel);
+            println!(
+                "{connections} {cc}: {share:.4} of {:.2} Mbit/s; {:.2} B an ACK, {:.1} ACKs a bundle",
+                direct.totals.goodput_bps / 1e6,
+                mux.bundle_bytes as f64 / mux.packets as f64,
+                mux.packets as f64 / mux.bundles as f64
+            );
+            assert!(tunnel.totals.content.as_ref().unwrap().ok);
+            assert!(share >= 0.98, "{connections} {cc}: {share}");
+        }
+    }
+}
+
+#[test]
+fn it_repeats_itself() {
+    let _turn = turn();
+    let scenario = scenario("3 s", LINK, "app = \"bulk\"\nconnections = 3", "");
+    let (once, again) = (run(&scenario), run(&scenario));
+    let mux = mux(of(&once, "tunnel", "cubic"));
+    assert!(mux.packets > 500 && mux.bundles > 100, "{mux:?}");
+    assert!(mux.bundle_bytes < mux.native_bytes / 2, "{mux:?}");
+    assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
+}
+
+/// Loss, duplicates, reordering, and daemons that end and begin again: ACKs get lost, but
+/// no connection gets wrong bytes, or stays where it is.
+#[test]
+fn chaos_costs_time_and_nothing_else() {
+    let _turn = turn();
+    let way = "{ rate = \"20 Mbit/s\", delay = \"15 ms\", queue = \"60 packets\", loss = \"2 %\", \
+               duplicate = \"1 %\", reorder = { probability = \"3 %\", delay = \"12 ms\" } }";
+    let link = format!("forward = {way}\nreverse = {way}");
+    let arms = arm("5 ms");
+    let scenario = two_hosts("5 s", &link, "app = \"bulk\"\nconnections = 8", &arms);
+    let at = |ms, node: &str, begins| Incident {
+        after: Duration::from_millis(ms),
+        what: Event::Tunnel {
+            link: "wan".to_owned(),
+            node: node.to_owned(),
+            begins,
+        },
+    };
+    let mut options = options();
+    options.run.incidents = vec![
+        // The exit is gone for a while, the entrance for a moment, both at once.
+        at(500, "sender", false),
+        at(900, "sender", true),
+        at(1500, "receiver", false),
+        at(1520, "receiver", true),
+        at(2000, "receiver", false),
+        at(2000, "sender", false),
+        at(2100, "sender", true),
+        at(2200, "receiver", true),
+        at(2600, "sender", false),
+        at(2620, "sender", true),
+    ];
+    let [once, again] = [(); 2].map(|()| run_with(&scenario, &options));
+    let run = of(&once, "tunnel", "cubic");
+    let content = run.totals.content.as_ref().unwrap();
+    assert!(content.ok, "{content:?}");
+    assert_eq!(content.bytes, run.totals.bytes);
+    assert!(run.totals.bytes > 2_000_000, "{:?}", run.totals);
+    let mux = mux(run);
+    assert!(mux.packets > 300, "{mux:?}");
+    assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
+}
