@@ -18,6 +18,9 @@ fn main() {
         "echo.bpf.c",
         "echo_shared.h",
         "ecn.h",
+        "connection.h",
+        "rtt.bpf.c",
+        "rtt_shared.h",
         "build.rs",
     ] {
         println!(
@@ -30,4 +33,6 @@ fn main() {
     bpf::bind(&root.join("bpf/gateway_shared.h"), &out.join("bindings.rs"));
     bpf::compile(&root.join("bpf/echo.bpf.c"), &out.join("echo.bpf.o"));
     bpf::bind(&root.join("bpf/echo_shared.h"), &out.join("echo.rs"));
+    bpf::compile(&root.join("bpf/rtt.bpf.c"), &out.join("rtt.bpf.o"));
+    bpf::bind(&root.join("bpf/rtt_shared.h"), &out.join("rtt.rs"));
 }

@@ -64,6 +64,11 @@ impl Core {
         }
     }
 
+    /// From the next frame on the link has another rate.
+    pub fn set_rate(&mut self, bps: u64) {
+        self.link.set_rate(bps);
+    }
+
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
     pub fn offer(&mut self, mut buffer: Parcel, len: usize, now: Nanos) {
         buffer.filled(len, self.kind, self.looks);

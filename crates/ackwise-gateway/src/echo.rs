@@ -1,34 +1,24 @@
 //! The programs that tell marks on ACKs to the data receiver: see `bpf/echo.bpf.c`.
 
+use ackwise_door::Interface;
 use aya::maps::PerCpuArray;
-use aya::programs::links::LinkOrder;
-use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions};
-use aya::programs::{ProgramError, SchedClassifier, TcAttachType, tc};
-use aya::{Ebpf, EbpfLoader};
 use serde::{Deserialize, Serialize};
 
+use crate::pair::{Pair, Source};
 use crate::{Attach, Error};
-use ackwise_door::Interface;
-use ackwise_policy::LinkKind;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/echo.bpf.o"));
-const PROGRAMS: [(&str, TcAttachType); 2] = [
-    ("ackwise_echo_acks", TcAttachType::Egress),
-    ("ackwise_echo_data", TcAttachType::Ingress),
-];
-/// Behind the gateway's own filter, which takes the priority that the kernel gives to
-/// the first one (0xc000).
-const CLSACT_PRIORITY: u16 = 0xc001;
-const ETHERNET: u32 = 14;
+const SOURCE: Source = Source {
+    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/echo.bpf.o")),
+    l3_off: "echo_options",
+    programs: ["ackwise_echo_acks", "ackwise_echo_data"],
+};
 
 #[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks)]
 mod sys {
     include!(concat!(env!("OUT_DIR"), "/echo.rs"));
 
-    // SAFETY: C structs of integers; every bit pattern is a value.
-    unsafe impl aya::Pod for aw_echo_options {}
-    // SAFETY: as above.
+    // SAFETY: a C struct of integers; every bit pattern is a value.
     unsafe impl aya::Pod for aw_echo_counters {}
 }
 
@@ -49,67 +39,19 @@ pub struct Acc {
     pub unknown: u64,
 }
 
-/// Programs that are hooked in, until this is dropped.
-pub(crate) struct Echo {
-    bpf: Ebpf,
-    links: Vec<(&'static str, SchedClassifierLinkId)>,
-}
-
-impl std::fmt::Debug for Echo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Echo").finish_non_exhaustive()
-    }
-}
+/// The programs at work.
+#[derive(Debug)]
+pub(crate) struct Echo(Pair);
 
 impl Echo {
-    /// `attach` is how the gateway's own program is hooked in, before this.
+    /// Behind the gateway's own program, which is hooked in as `attach` says.
     pub fn install(interface: &Interface, attach: Attach) -> Result<Self, Error> {
-        let mut echo = Self::load(interface)?;
-        let fail = |why: &dyn std::error::Error| program_error(interface, why);
-        for (name, direction) in PROGRAMS {
-            let program = program(&mut echo.bpf, name).map_err(|e| fail(&e))?;
-            let how = if attach == Attach::Clsact {
-                let _ = tc::qdisc_detach_program(&interface.name, direction, name);
-                TcAttachOptions::Netlink(NlOptions {
-                    priority: CLSACT_PRIORITY,
-                    ..NlOptions::default()
-                })
-            } else {
-                TcAttachOptions::TcxOrder(LinkOrder::default())
-            };
-            let link = program
-                .attach_with_options(&interface.name, direction, how)
-                .map_err(|e| fail(&e))?;
-            echo.links.push((name, link));
-        }
-        Ok(echo)
-    }
-
-    fn load(interface: &Interface) -> Result<Self, Error> {
-        let fail = |why: &dyn std::error::Error| program_error(interface, why);
-        let options = sys::aw_echo_options {
-            l3_off: if interface.kind == LinkKind::Ethernet {
-                ETHERNET
-            } else {
-                0
-            },
-        };
-        let mut bpf = EbpfLoader::new()
-            .override_global("echo_options", &options, true)
-            .load(OBJECT)
-            .map_err(|e| fail(&e))?;
-        for (name, _) in PROGRAMS {
-            program(&mut bpf, name)
-                .and_then(SchedClassifier::load)
-                .map_err(|e| fail(&e))?;
-        }
-        let links = Vec::new();
-        Ok(Self { bpf, links })
+        Pair::install(&SOURCE, interface, attach).map(Self)
     }
 
     pub fn counters(&self) -> Result<Acc, Error> {
         let unusable = || ackwise_door::Error::unusable("echo_counters");
-        let map = self.bpf.map("echo_counters").ok_or_else(unusable)?;
+        let map = self.0.bpf.map("echo_counters").ok_or_else(unusable)?;
         let map: PerCpuArray<_, sys::aw_echo_counters> =
             PerCpuArray::try_from(map).map_err(|_| unusable())?;
         let values = map.get(&0, 0).map_err(|_| unusable())?;
@@ -125,35 +67,13 @@ impl Echo {
 
     /// Unhooks them. Counters can still be read.
     pub fn remove(&mut self) {
-        for (name, link) in self.links.drain(..) {
-            if let Ok(program) = program(&mut self.bpf, name)
-                && let Err(error) = program.detach(link)
-            {
-                tracing::debug!("unhooking {name}: {error}");
-            }
-        }
+        self.0.remove();
     }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
-
-fn program_error(interface: &Interface, error: &dyn std::error::Error) -> Error {
-    ackwise_door::Error::program(&interface.name, error).into()
-}
-
-fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, ProgramError> {
-    bpf.program_mut(name)
-        .ok_or(ProgramError::NotLoaded)?
-        .try_into()
 }
 
 #[cfg(test)]
 mod tests {
-    use aya::programs::{TestRun, TestRunOptions};
+    use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 
     use super::*;
     use crate::testing::{checksum, tcp_v4, tcp_v6};
@@ -172,7 +92,7 @@ mod tests {
         // SAFETY: no arguments, cannot fail.
         let user = unsafe { libc::geteuid() };
         assert_eq!(user, 0, "this test loads BPF programs: run it as root");
-        Echo::load(&Interface::find("lo").unwrap()).unwrap()
+        Echo(Pair::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
     }
 
     /// Of a connection, by ports, a segment that leaves or comes in.
@@ -257,13 +177,13 @@ mod tests {
 
         /// What comes out, with sums that are right; its ECN bits and its flags.
         fn through(self, echo: &Echo) -> (u8, u16) {
-            let name = PROGRAMS[usize::from(!self.out)].0;
+            let name = SOURCE.programs[usize::from(!self.out)];
             let before = self.frame();
             let mut after = vec![0; before.len()];
             let mut options = TestRunOptions::new();
             options.data_in = Some(&before);
             options.data_out = Some(&mut after);
-            let program: &SchedClassifier = echo.bpf.program(name).unwrap().try_into().unwrap();
+            let program: &SchedClassifier = echo.0.bpf.program(name).unwrap().try_into().unwrap();
             let verdict = program.test_run(options).unwrap().return_value;
             assert_eq!(verdict as i32, -1, "TC_ACT_UNSPEC");
             let ip = &after[14..];

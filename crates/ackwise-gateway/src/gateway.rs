@@ -16,8 +16,10 @@ use crate::control::{self, Claim};
 use crate::core::Core;
 use crate::echo::Echo;
 use crate::hook::{Counters, Hook};
+use crate::meter::Meter;
+use crate::rtt::Rtt;
 use crate::stats::{Amount, Passed, Stats};
-use crate::worker::{Shared, Why, Worker};
+use crate::worker::{Measuring, Shared, Why, Worker};
 
 /// Why a gateway has ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +91,16 @@ impl Gateway {
             .acc
             .then(|| Echo::install(&interface, hook.attach()))
             .transpose()?;
+        let measuring = config
+            .least_bps
+            .map(|least| {
+                Ok::<_, Error>(Measuring {
+                    meter: Meter::new(least, config.rate_bps),
+                    rtt: Rtt::install(&interface, hook.attach())?,
+                    idle: true,
+                })
+            })
+            .transpose()?;
         let heart = hook.heart()?;
         let failed = |errno: nix::Error| Error::system("making an event descriptor")(errno.into());
         let wake =
@@ -96,7 +108,10 @@ impl Gateway {
         let woken: OwnedFd = std::os::fd::AsFd::as_fd(&wake)
             .try_clone_to_owned()
             .map_err(Error::system("duplicating a descriptor"))?;
-        let core = Core::new(&config, interface.kind, interface.mtu, seed);
+        let mut core = Core::new(&config, interface.kind, interface.mtu, seed);
+        if let Some(least) = config.least_bps {
+            core.set_rate(least);
+        }
         let inner = Arc::new(Inner {
             config,
             door: inlet.name.clone(),
@@ -112,6 +127,7 @@ impl Gateway {
             inlet,
             outlet,
             heart,
+            measuring,
             wake: woken,
             out: Vec::new(),
             read: 0,

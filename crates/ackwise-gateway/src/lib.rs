@@ -34,6 +34,9 @@ mod error;
 mod frame;
 mod gateway;
 mod hook;
+mod meter;
+mod pair;
+mod rtt;
 mod stats;
 #[cfg(test)]
 mod testing;
@@ -45,5 +48,6 @@ pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, Parcel};
 pub use crate::gateway::{Ended, Gateway};
-pub use crate::stats::{Amount, Dropped, Passed, Stats, Waiting};
+pub use crate::meter::{Look, Meter};
+pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
 pub use ackwise_door::Attach;

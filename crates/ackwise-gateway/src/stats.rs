@@ -65,6 +65,15 @@ pub struct Waiting {
     pub red_average: Option<f64>,
 }
 
+/// A rate that is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The rate now, bits a second.
+    pub rate_bps: u64,
+    /// Whether the link has shown its own yet.
+    pub known: bool,
+}
+
 /// The counters of a gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
@@ -76,6 +85,9 @@ pub struct Stats {
     pub rate_bps: u64,
     /// Bytes that count with each IP packet.
     pub header: u32,
+    /// What was measured, if that is how the rate is chosen; `rate_bps` is then the most.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub measured: Option<Measured>,
     /// The queue in words.
     pub discipline: String,
     /// How the hook is attached.

@@ -15,7 +15,9 @@ use nix::sys::time::TimeSpec;
 use crate::core::Core;
 use crate::frame::Parcel;
 use crate::hook::{Heart, Hook};
-use crate::stats::{Amount, Stats, reasons};
+use crate::meter::{Look, Meter};
+use crate::rtt::Rtt;
+use crate::stats::{Amount, Measured, Stats, reasons};
 
 /// Frames that are read before others are sent.
 const TAKE: usize = 256;
@@ -48,11 +50,21 @@ pub(crate) struct Worker {
     pub inlet: Inlet,
     pub outlet: Outlet,
     pub heart: Heart,
+    /// Where the rate is measured.
+    pub measuring: Option<Measuring>,
     /// Readable when the thread is to look at `stop`.
     pub wake: OwnedFd,
     pub out: Vec<Parcel>,
     pub read: u64,
     pub sent: Sent,
+}
+
+/// What it takes to measure the rate.
+pub(crate) struct Measuring {
+    pub meter: Meter,
+    pub rtt: Rtt,
+    /// Nothing waited at some moment since the last look.
+    pub idle: bool,
 }
 
 impl Worker {
@@ -126,10 +138,33 @@ impl Worker {
                 self.out.push(frame);
             }
             if self.out.is_empty() {
-                return;
+                break;
             }
             self.send();
         }
+        if self.core.wakeup().is_none()
+            && let Some(measuring) = &mut self.measuring
+        {
+            measuring.idle = true;
+        }
+    }
+
+    /// Another look at the delay behind the gateway.
+    fn measure(&mut self) {
+        let Some(measuring) = &mut self.measuring else {
+            return;
+        };
+        let timed = measuring.rtt.timed().unwrap_or_else(|error| {
+            tracing::warn!("timing round trips: {error}; the rate stays");
+            None
+        });
+        let rate = measuring.meter.look(Look {
+            at: monotonic_ns(),
+            sent: self.core.link().sent_bytes,
+            busy: !std::mem::take(&mut measuring.idle),
+            timed,
+        });
+        self.core.set_rate(rate);
     }
 
     fn send(&mut self) {
@@ -175,6 +210,7 @@ impl Worker {
         {
             tracing::warn!("sign of life: {error}; packets pass until it works again");
         }
+        self.measure();
         self.publish(shared);
         None
     }
@@ -186,6 +222,10 @@ impl Worker {
         let mut stats = shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.read = self.read;
+        stats.measured = self.measuring.as_ref().map(|measuring| Measured {
+            rate_bps: measuring.meter.rate_bps(),
+            known: measuring.meter.has_measured(),
+        });
         stats.sent = Amount {
             packets: self.sent.packets,
             bytes: self.sent.bytes,

@@ -201,6 +201,59 @@ fn datagrams_of_every_length_pass_unchanged() {
     account(&stats);
 }
 
+/// A modem with a rate of its own and much room stands behind the interface.
+#[test]
+fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
+    let _alone = alone();
+    let home = Home::new();
+    home.router.run(|| {
+        let modem = "rate 3mbit burst 3000 limit 2000000";
+        common::command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
+    });
+    let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nleast = \"300 kbit/s\"\n\
+                queue = \"40 packets\"\nheader = 14";
+    let config = Config::parse("test", text).unwrap();
+    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
+    let listener = home
+        .server
+        .run(|| TcpListener::bind("10.9.2.2:5001").unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        while stream.read(&mut buffer).is_ok_and(|got| got > 0) {}
+    });
+    let stream = home
+        .host
+        .run(|| TcpStream::connect("10.9.2.2:5001").unwrap());
+    stream
+        .set_write_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let feed = |span: Duration| {
+        let began = Instant::now();
+        while began.elapsed() < span {
+            // Full for a while: that is what makes the link busy.
+            let _ = (&stream).write(&[1; 1 << 14]);
+        }
+    };
+    let rate = |stats: &Stats| stats.measured.unwrap().rate_bps;
+    assert_eq!(rate(&gateway.stats().unwrap()), 300_000);
+    // Twofold twice a second: past 3 Mbit/s in two seconds.
+    feed(Duration::from_secs(5));
+    let mut found = Vec::new();
+    for _ in 0..10 {
+        feed(Duration::from_millis(300));
+        found.push(rate(&gateway.stats().unwrap()));
+    }
+    found.sort_unstable();
+    println!("{found:?}");
+    assert!(gateway.stats().unwrap().measured.unwrap().known);
+    assert!((1_200_000..4_000_000).contains(&found[5]), "{found:?}");
+    drop(stream);
+    account(&gateway.stop().unwrap());
+    gone(&home);
+}
+
 /// An uplink without link headers, as PPP or a tunnel has.
 fn bare_uplink(name: &str) -> File {
     let device = File::options()

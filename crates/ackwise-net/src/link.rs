@@ -280,6 +280,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         &self.config
     }
 
+    /// From the next packet on the wire has another rate.
+    pub fn set_rate(&mut self, bps: u64) {
+        self.config.rate_bps = Some(bps);
+        self.serialiser.set_rate(bps);
+    }
+
     /// What it has done.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {

@@ -45,6 +45,13 @@ impl Serialiser {
         self.rate_bps
     }
 
+    /// From the next packet on it is another rate; what is on the wire keeps its time.
+    pub fn set_rate(&mut self, bps: u64) {
+        self.rate_bps = Some(bps.max(1));
+        self.over_charged = 0;
+        self.last = (0, 0, 0);
+    }
+
     /// When the wire is free for the next packet.
     #[must_use]
     pub fn free_at(&self) -> Nanos {

@@ -32,6 +32,8 @@ pub struct Gateway {
     pub interface: String,
     /// Bits a second that it is shaped to.
     pub rate_bps: u64,
+    /// The rate is measured, between this and `rate_bps`.
+    pub least_bps: Option<u64>,
     /// Bytes that count against the rate with each IP packet, beyond itself.
     pub header: u32,
     /// What waits there.
@@ -71,7 +73,7 @@ impl Gateway {
 }
 
 fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
-    let known = ["interface", "rate", "header", "queue", "acc"];
+    let known = ["interface", "rate", "least", "header", "queue", "acc"];
     let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
     let interface = top.required_word("interface", "\"wan0\"");
     if let Some(word) = &interface {
@@ -94,6 +96,13 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         let message = "'rate' lies between 1 kbit/s and 100 Gbit/s";
         top.error(&top.span_of("rate"), message);
     }
+    let least_bps = top.rate("least");
+    if let (Some(least), Some(most)) = (least_bps, rate_bps)
+        && !(RATES[0]..most).contains(&least)
+    {
+        let message = "'least' lies between 1 kbit/s and 'rate': the rate is measured between them";
+        top.error(&top.span_of("least"), message);
+    }
     let queue = queue_keys::queue(&top, MTU);
     if queue.as_ref().is_some_and(|queue| queue.aqm.is_some()) {
         let span = discipline_span(&top);
@@ -115,6 +124,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     Some(Gateway {
         interface: interface?.text,
         rate_bps: rate_bps?,
+        least_bps,
         header: top.whole("header", 0, 256).unwrap_or(0),
         queue: queue?,
         acc,

@@ -204,13 +204,18 @@ pub struct GatewayUpArgs {
 
     /// Everything from a file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["interface", "rate", "header", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
+          conflicts_with_all = ["interface", "rate", "least", "header", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so
     /// that packets wait here
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
+
+    /// The link's rate is measured by the round trips of TCP, and what leaves is shaped to it:
+    /// between this and --rate
+    #[arg(long, value_name = "RATE")]
+    pub least: Option<String>,
 
     /// Bytes that each IP packet costs on the link beyond itself
     #[arg(long, value_name = "BYTES", default_value_t = 0)]

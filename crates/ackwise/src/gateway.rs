@@ -55,6 +55,7 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
         ("--rate", "rate", Some(quoted(rate))),
+        ("--least", "least", args.least.as_deref().map(quoted)),
         ("--header", "header", Some(args.header.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
         ("", "[queue]", None),
@@ -259,6 +260,11 @@ fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
 
 fn in_full(stats: &Stats) -> String {
     let n = |count: u64| count.to_string();
+    let shaped = match stats.measured {
+        None => rate(stats.rate_bps),
+        Some(measured) if measured.known => format!("{}, measured", rate(measured.rate_bps)),
+        Some(measured) => format!("{}, measuring", rate(measured.rate_bps)),
+    };
     let (dropped, passed, waiting) = (&stats.dropped, &stats.passed, &stats.waiting);
     let mut rows = vec![
         vec!["read".to_owned(), n(stats.read)],
@@ -294,7 +300,7 @@ fn in_full(stats: &Stats) -> String {
         "{} ({} at {}; process {}, {}, {})\n{}longest wait {}; {:.1} s up, {:.3} CPU s\n",
         stats.interface,
         stats.discipline,
-        rate(stats.rate_bps),
+        shaped,
         stats.pid,
         stats.door,
         crate::status::name(&stats.attach),
@@ -364,6 +370,12 @@ mod tests {
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
         assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--least", "2 Mbit/s"]);
+        let text = error.unwrap_err().to_string();
+        assert!(
+            text.starts_with("--least \"2 Mbit/s\": --least lies between"),
+            "{text}"
+        );
         let two = ["wan/0", "--rate", "1 bit/s", "--header", "300"];
         let text = parsed(&two).unwrap_err().to_string();
         let starts = [

@@ -115,6 +115,7 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
     Some(Config {
         interface: interface.to_owned(),
         rate_bps: direction.rate_bps?,
+        least_bps: None,
         header: link.header,
         queue,
         acc: marks && answers,
