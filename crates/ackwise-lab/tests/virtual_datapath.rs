@@ -4,7 +4,7 @@ mod virtually;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtually::{BASELINE, arm, of, pinned, run, turn, two_hosts};
+use virtually::{BASELINE, arm, of, run, run_pinned, turn, two_hosts};
 
 const CLEAN: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
@@ -52,8 +52,10 @@ fn thinned(link: &str, flow: &str, sweep: &str) -> Scenario {
 fn every_congestion_control_keeps_its_bytes() {
     let _turn = turn();
     let sweep = "[sweep]\ncc = [\"cubic\", \"reno\", \"bbr\", \"dctcp\"]";
-    let report = run(&thinned(CLEAN, "app = \"bulk\"", sweep));
-    pinned("congestion-controls", &report);
+    let report = run_pinned(
+        "congestion-controls",
+        &thinned(CLEAN, "app = \"bulk\"", sweep),
+    );
     for run in report.runs.iter().filter(|run| run.arm != "baseline") {
         assert_contract(run);
         let stock = report
@@ -85,8 +87,7 @@ fn the_contract_holds_under_loss_and_reordering() {
             r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets", reorder = { probability = "1 %", delay = "3 ms" } }"#,
         ),
     ] {
-        let report = run(&thinned(link, "app = \"bulk\"", ""));
-        pinned(name, &report);
+        let report = run_pinned(name, &thinned(link, "app = \"bulk\"", ""));
         for arm in ["every-n", "adaptive"] {
             assert_contract(of(&report, arm));
             // What tells the sender of holes is never withheld.
@@ -102,8 +103,7 @@ fn acks_with_ecn_and_without_sack_keep_the_contract() {
     for option in ["ecn", "sack", "timestamps"] {
         let on = option == "ecn";
         let flow = format!("app = \"bulk\"\nsocket = {{ {option} = {on} }}");
-        let report = run(&thinned(CLEAN, &flow, ""));
-        pinned(option, &report);
+        let report = run_pinned(option, &thinned(CLEAN, &flow, ""));
         for arm in ["every-n", "adaptive"] {
             assert_contract(of(&report, arm));
         }
@@ -120,8 +120,7 @@ forward = { rate = "20 Mbit/s", delay = "10 ms", queue = { limit = "200 packets"
 reverse = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
     let sweep = "[sweep]\ncc = [\"cubic\", \"dctcp\"]";
     let flow = "app = \"bulk\"\nsocket = { ecn = true }";
-    let report = run(&thinned(link, flow, sweep));
-    pinned("marks", &report);
+    let report = run_pinned("marks", &thinned(link, flow, sweep));
     for run in &report.runs {
         assert!(run.queues[0].marks > 0, "{}: no marks", run.id);
         assert_eq!(run.queues[0].drops, 0, "{}", run.id);
@@ -154,8 +153,10 @@ reverse = { rate = "200 kbit/s", delay = "20 ms", queue = "128 KiB" }"#;
         "[sweep]\ncc = [\"cubic\", \"bbr\"]\n{BASELINE}{}",
         arm("adaptive", "")
     );
-    let report = run(&two_hosts("5 s", link, "app = \"bulk\"", &arms));
-    pinned("thin-uplink", &report);
+    let report = run_pinned(
+        "thin-uplink",
+        &two_hosts("5 s", link, "app = \"bulk\"", &arms),
+    );
     for run in report.runs.iter().filter(|run| run.arm == "adaptive") {
         assert_contract(run);
         let stock = report

@@ -8,7 +8,7 @@ use ackwise_lab::topology::Shaper;
 use ackwise_lab::virt::{self, VirtualOptions};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Run};
-use virtually::{BASELINE, arm, of, options, pinned, run, run_with, turn, two_hosts};
+use virtually::{BASELINE, arm, of, options, run_pinned, run_with, turn, two_hosts};
 
 fn queue<'a>(run: &'a Run, name: &str) -> &'a QueueRecord {
     let found = run.queues.iter().find(|queue| queue.name == name);
@@ -79,8 +79,10 @@ reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "16 KiB" }"#;
 fn the_wire_loses_and_doubles_what_it_should() {
     let _turn = turn();
     let link = r#"both = { rate = "20 Mbit/s", delay = "1 ms", queue = "60 packets", loss = "1 %", duplicate = "2 %" }"#;
-    let report = run(&two_hosts("4 s", link, "app = \"bulk\"", BASELINE));
-    pinned("loss-of-the-wire", &report);
+    let report = run_pinned(
+        "loss-of-the-wire",
+        &two_hosts("4 s", link, "app = \"bulk\"", BASELINE),
+    );
     let run = &report.runs[0];
     let forward = queue(run, "wan.forward");
     let sent = forward.arrivals.unwrap() - forward.drops;
@@ -116,8 +118,10 @@ fn cake_filters_acks_on_a_thin_uplink() {
             &format!(r#"{cake}, ack_filter = "cake-aggressive""#),
         ),
     ];
-    let report = run(&two_hosts("5 s", THIN, "app = \"bulk\"", &arms.concat()));
-    pinned("cake", &report);
+    let report = run_pinned(
+        "cake",
+        &two_hosts("5 s", THIN, "app = \"bulk\"", &arms.concat()),
+    );
     let goodput = |arm: &str| of(&report, arm).totals.goodput_bps;
     let filtered = |arm: &str| queue(of(&report, arm), "wan.reverse").filtered;
     assert_eq!(filtered("baseline"), None);
@@ -163,8 +167,7 @@ fn queues_of_the_kernel_keep_delay_down() {
         ),
     ];
     let flow = "app = \"bulk\"\nsocket = { ecn = true }";
-    let report = run(&two_hosts("5 s", link, flow, &arms.concat()));
-    pinned("disciplines", &report);
+    let report = run_pinned("disciplines", &two_hosts("5 s", link, flow, &arms.concat()));
     let rtt = |arm: &str| of(&report, arm).totals.rtt_us.as_ref().unwrap().p50;
     for arm in ["fq_codel", "red", "marks"] {
         assert!(rtt(arm) < 0.5 * rtt("baseline"), "{arm}: {} µs", rtt(arm));
@@ -183,8 +186,10 @@ fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
     let _turn = turn();
     let stack = "[[arm]]\nname = \"stack\"\npolicy = \"adaptive\"\nat = \"receiver\"\nlink = \"wan\"\nhome = \"stack\"\n";
     let arms = [BASELINE.to_owned(), arm("adaptive", ""), stack.to_owned()];
-    let report = run(&two_hosts("5 s", THIN, "app = \"bulk\"", &arms.concat()));
-    pinned("stack", &report);
+    let report = run_pinned(
+        "stack",
+        &two_hosts("5 s", THIN, "app = \"bulk\"", &arms.concat()),
+    );
     let goodput = |arm: &str| of(&report, arm).totals.goodput_bps;
     let acks = |arm: &str| {
         let totals = &of(&report, arm).totals;

@@ -86,35 +86,42 @@ pub fn of<'a>(report: &'a Report, arm: &str) -> &'a Run {
         .unwrap_or_else(|| panic!("no run of the arm {arm}"))
 }
 
-/// Compares what runs gave with what is written down in `pins/NAME.txt`, where
-/// the kernel is the one that it was written down with: the mirror keeps none
-/// but the newest. `ACKWISE_BLESS=1` writes it down.
-pub fn pinned(name: &str, report: &Report) {
+/// Runs a scenario, and compares what it gave with `pins/NAME.txt`, where the
+/// kernel is the one that this was written down with: the mirror keeps none but
+/// the newest. On another one it runs again, and the two must be the same.
+/// `ACKWISE_BLESS=1` writes it down.
+pub fn run_pinned(name: &str, scenario: &Scenario) -> Report {
+    let report = run(scenario);
+    let text = pins(&report);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pins/{name}.txt"));
+    if std::env::var_os("ACKWISE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    let pinned = fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; ACKWISE_BLESS=1 makes it", path.display());
+    });
+    let kernel = |text: &str| text.lines().next().map(str::to_owned);
+    if kernel(&pinned) == kernel(&text) {
+        let path = path.display();
+        let mend = "if this was meant to change, ACKWISE_BLESS=1 writes it down";
+        assert_eq!(text, pinned, "{path}: {mend}");
+    } else {
+        let [it, here] = [&pinned, &text].map(|it| kernel(it).unwrap_or_default());
+        eprintln!("{name}: pinned with {it}; on {here} two runs are compared instead");
+        assert_eq!(text, pins(&run(scenario)), "{name}: a second run differs");
+    }
+    report
+}
+
+/// The kernel's version, and a line for each run.
+fn pins(report: &Report) -> String {
     let about = report.environment.kernel.as_deref().unwrap_or_default();
     let version = about
         .split(['(', ',', ' '])
         .find(|word| word.starts_with(|it: char| it.is_ascii_digit()) && word.contains('-'));
     let mut text = format!("kernel {}\n", version.unwrap_or("unknown"));
-    for run in &report.runs {
-        text.push_str(&line(run));
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/pins/{name}.txt"));
-    if std::env::var_os("ACKWISE_BLESS").is_some() {
-        fs::write(&path, &text).unwrap();
-    }
-    let pins = fs::read_to_string(&path).unwrap_or_else(|error| {
-        panic!("{}: {error}; ACKWISE_BLESS=1 makes it", path.display());
-    });
-    if pins.lines().next() == text.lines().next() {
-        assert_eq!(
-            text,
-            pins,
-            "{}: if this was meant to change, ACKWISE_BLESS=1 writes it down",
-            path.display()
-        );
-    } else {
-        eprintln!("{name}: pinned with another {pins:.20}; nothing to compare with");
-    }
+    report.runs.iter().for_each(|run| text.push_str(&line(run)));
+    text
 }
 
 /// What is pinned of a run: what a reader can compare, and a hash of it all.
