@@ -1,5 +1,5 @@
-//! The bridge on real packets: what the running kernel's TCP makes of policed ACKs,
-//! what the contract changes, and what it saves a router.
+//! The bridge on real packets, live or in virtual time: what Linux' TCP makes of policed
+//! ACKs, what the contract changes, and (live) what it saves a router.
 
 use ackwise_report::{Axis, Experiment, Figure, Line, Style};
 use ackwise_scenario::record::Run;
@@ -7,7 +7,7 @@ use ackwise_scenario::{RunSpec, Scenario};
 
 use super::CC;
 use crate::series::jain;
-use crate::{Error, Lab, Outcome, Reproduced};
+use crate::{Engine, Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/pavilanskas-2010/live.toml";
 const TEXT: &str = include_str!("../../../../scenarios/papers/pavilanskas-2010/live.toml");
@@ -82,7 +82,15 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         let rate = run.point.get(RATE).map(String::as_str);
         !lab.quick() || rate.is_some_and(|rate| QUICK_RATES.contains(&rate))
     };
-    load(lab, &runs(lab, LOAD_PATH, LOAD, quick)?, all)?;
+    // Where computing takes no time, a router costs none.
+    if lab.engine() == Engine::Live {
+        load(lab, &runs(lab, LOAD_PATH, LOAD, quick)?, all)?;
+    } else {
+        all.missing.push(
+            "CPU load of the routers (Figs. 6 and 7): virtual time has none; `--on live` has."
+                .to_owned(),
+        );
+    }
     let both = runs(lab, BOTH_PATH, BOTH, |_| true)?;
     let part = "Figs. 8, 9: 80 % of the ACKs of both";
     for (arm, what) in [
@@ -92,7 +100,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     ] {
         let published = (arm == "both-dropped").then_some([93.0, 0.997]);
         all.experiments
-            .extend(sessions(&both, arm, what, part, published)?);
+            .extend(sessions((lab, &both), arm, what, part, published)?);
     }
     let one = runs(lab, ONE_PATH, ONE, |_| true)?;
     let part = "Fig. 10: 80 % of the ACKs of the first";
@@ -103,15 +111,24 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         ("first-dropped-free", "dropped, windows that fill the queue"),
     ] {
         all.experiments
-            .extend(sessions(&one, arm, what, part, None)?);
+            .extend(sessions((lab, &one), arm, what, part, None)?);
     }
-    all.notes.extend(NOTES.map(str::to_owned));
+    let (notes, of_engine) = if lab.engine() == Engine::Live {
+        (&NOTES[..], LIVE_NOTE)
+    } else {
+        (&NOTES[..3], VIRTUAL_NOTE)
+    };
+    all.notes.push(of_engine.to_owned());
+    all.notes.extend(notes.iter().map(|note| (*note).to_owned()));
     Ok(())
 }
 
+const LIVE_NOTE: &str = "Real TCP of the running kernel, in real time: numbers vary with what else \
+                         the machine does.";
+const VIRTUAL_NOTE: &str = "Real TCP of Linux 6.12 in virtual time: the same numbers every time, and \
+                            on every machine. What is policed goes through the emulator.";
 const NOTES: [&str; 4] = [
-    "Real TCP of the running kernel, in real time: numbers vary with what else the machine does. \
-     A run is a transfer of 4 s, about 44 MB, not 400 MB of 36 s; `ackwise run --duration 36s` on \
+    "A run is a transfer of 4 s, about 44 MB, not 400 MB of 36 s; `ackwise run --duration 36s` on \
      the scenario does all of it.",
     "Dropped: a token bucket on the link from the bridge, without the contract, as in the paper. \
      Held: the policy police in the eBPF datapath on the same port of the bridge; what exceeds \
@@ -146,13 +163,16 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
         let part = format!("One transfer, send buffer {buffer}");
         all.experiments.push(
             Experiment::new(
-                format!("pavilanskas/live/{buffer}/rate"),
+                format!("pavilanskas/{}/{buffer}/rate", lab.engine()),
                 "all ACKs: goodput",
                 whole.totals.goodput_bps / 1e6,
             )
             .part(&part)
             .unit("Mbit/s")
-            .setup("live; 93 Mbit/s of frames, 89 of payload"),
+            .setup(format!(
+                "{}; 93 Mbit/s of frames, 89 of payload",
+                lab.engine()
+            )),
         );
         for (how, list) in [("dropped", &DROPPED[..]), ("held", &HELD[..])] {
             let mut points = vec![(0.0, whole.totals.goodput_bps / 1e6)];
@@ -160,7 +180,7 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
                 let run = at(&format!("{how}-{share}"))?;
                 points.push((f64::from(share), run.totals.goodput_bps / 1e6));
                 all.experiments
-                    .push(left(outcome, (how, share, buffer), run, whole, &part)?);
+                    .push(left((lab, outcome), (how, share, buffer), run, whole, &part)?);
             }
             let title = format!("{how}, send buffer {buffer}");
             figure = figure.line(Line::new(&title, Style::Line, points));
@@ -172,7 +192,7 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
 
 /// The share of the rate that is left.
 fn left(
-    outcome: &Outcome,
+    (lab, outcome): (&Lab<'_>, &Outcome),
     (how, share, buffer): (&str, u32, &str),
     run: &Run,
     whole: &Run,
@@ -180,14 +200,15 @@ fn left(
 ) -> Result<Experiment, Error> {
     let totals = &run.totals;
     let experiment = Experiment::new(
-        format!("pavilanskas/live/{buffer}/{how}-{share}"),
+        format!("pavilanskas/{}/{buffer}/{how}-{share}", lab.engine()),
         format!("{share} % {how}: rate left"),
         100.0 * totals.goodput_bps / whole.totals.goodput_bps,
     )
     .part(part)
     .unit("%")
     .setup(format!(
-        "live; {} ACKs to the server, {} dropped, {} timeouts",
+        "{}; {} ACKs to the server, {} dropped, {} timeouts",
+        lab.engine(),
         totals.acks_on_wire,
         policed(outcome, run)?,
         totals.timeouts.unwrap_or(0)
@@ -276,7 +297,7 @@ fn acks_through(run: &Run) -> f64 {
 }
 
 fn sessions(
-    outcome: &Outcome,
+    (lab, outcome): (&Lab<'_>, &Outcome),
     arm: &str,
     what: &str,
     part: &str,
@@ -287,10 +308,15 @@ fn sessions(
         .iter()
         .map(|name| Ok(outcome.flow(run, name)?.goodput_bps / 1e6))
         .collect::<Result<_, Error>>()?;
-    let id = |name: &str| format!("pavilanskas/live/{}/{arm}/{name}", outcome.scenario.name);
+    let id = |name: &str| {
+        let scenario = &outcome.scenario.name;
+        format!("pavilanskas/{}/{scenario}/{arm}/{name}", lab.engine())
+    };
     let setup = format!(
-        "live; {:.1} and {:.1} Mbit/s of payload",
-        rates[0], rates[1]
+        "{}; {:.1} and {:.1} Mbit/s of payload",
+        lab.engine(),
+        rates[0],
+        rates[1]
     );
     let total = Experiment::new(
         id("total"),

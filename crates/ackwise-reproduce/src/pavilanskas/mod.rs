@@ -44,12 +44,12 @@ impl Paper for Pavilanskas {
     }
 
     fn engines(&self) -> &'static [Engine] {
-        &[Engine::Sim, Engine::Live]
+        &[Engine::Sim, Engine::Live, Engine::Virtual]
     }
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
-        if lab.engine() == Engine::Live {
+        if lab.engine() != Engine::Sim {
             live::run(lab, &mut all)?;
             return Ok(all);
         }

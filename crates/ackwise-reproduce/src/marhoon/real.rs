@@ -1,0 +1,228 @@
+//! The same network with Linux at its ends and a real gateway between: `real.toml`, on the
+//! running kernel, in virtual time, and simulated for comparison.
+
+use ackwise_report::{Experiment, Spread};
+use ackwise_scenario::record::Run;
+
+use super::arms::first_five;
+use super::{ACK_QUEUE, DATA_QUEUE};
+use crate::{Engine, Error, Lab, Outcome, Reproduced};
+
+const PATH: &str = "scenarios/papers/marhoon/real.toml";
+const TEXT: &str = include_str!("../../../../scenarios/papers/marhoon/real.toml");
+const CC: &str = "reno";
+/// IP packet of a full segment.
+const PACKET: f64 = 1500.0;
+
+/// An arm, and what of it the paper has a number for.
+struct Arm {
+    name: &'static str,
+    title: &'static str,
+    quick: bool,
+    published_mean: Option<f64>,
+}
+
+const ARMS: [Arm; 5] = [
+    Arm {
+        name: "baseline",
+        title: "Reno, RED",
+        quick: true,
+        published_mean: Some(0.547),
+    },
+    Arm {
+        name: "af",
+        title: "AF as ns-2 has it",
+        quick: true,
+        published_mean: Some(0.324),
+    },
+    Arm {
+        name: "af-contract",
+        title: "AF that keeps what matters",
+        quick: true,
+        published_mean: None,
+    },
+    Arm {
+        name: "acc",
+        title: "ACC, the gateway echoes",
+        quick: false,
+        published_mean: None,
+    },
+    Arm {
+        name: "af-acc",
+        title: "AF and ACC",
+        quick: false,
+        published_mean: None,
+    },
+];
+
+/// Real time is dear, and virtual time is not cheap either.
+fn seeds(lab: &Lab<'_>) -> u64 {
+    match lab.engine() {
+        Engine::Live => 1,
+        _ if lab.quick() => 1,
+        Engine::Virtual => 2,
+        Engine::Sim => 3,
+    }
+}
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let arms = || ARMS.iter().filter(|arm| arm.quick || !lab.quick());
+    let outcome = lab.run_where(PATH, TEXT, |run| {
+        run.seed <= seeds(lab) && arms().any(|arm| arm.name == run.arm)
+    })?;
+    let engine = lab.engine();
+    for arm in arms() {
+        of_arm(&outcome, arm, engine, all)?;
+    }
+    ratios(&outcome, engine, all)?;
+    if engine != Engine::Sim {
+        all.notes.extend(NOTES.map(str::to_owned));
+    }
+    Ok(())
+}
+
+const NOTES: [&str; 3] = [
+    "Linux acknowledges every second segment of 1500 B with 66 B of frame, where ns-2 has 590 and \
+     40 B and an ACK for each. What is kept is that ACKs need 2.26 times what their link has: so it \
+     has 96.5 kbit/s, and RED's thresholds are in proportion.",
+    "The gateway is the daemon's own code, started at the router before the ACKs' link, on packets \
+     of the kernel's TCP. A run is 30 s, not 50.",
+    "`ackwise reproduce marhoon` runs the same scenario simulated, as `marhoon/sim/…`.",
+];
+
+/// A number of each run of an arm, in the order of seeds.
+fn each(
+    outcome: &Outcome,
+    arm: &str,
+    of: impl Fn(&Run) -> Result<f64, Error>,
+) -> Result<Vec<f64>, Error> {
+    let runs = outcome.runs(arm, CC, &[]);
+    if runs.is_empty() {
+        return Err(outcome.lacks(format_args!("runs of {arm}")));
+    }
+    runs.into_iter().map(of).collect()
+}
+
+/// Packets that reached the server, in Mbit/s.
+fn mbps(outcome: &Outcome, segments: u64) -> f64 {
+    let seconds = outcome.scenario.duration.as_secs_f64();
+    segments as f64 * PACKET * 8.0 / seconds / 1e6
+}
+
+fn five(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
+    let first = first_five(outcome, run)?;
+    let segments = first.iter().map(|flow| flow.segments).sum();
+    Ok(mbps(outcome, segments) / 5.0)
+}
+
+fn whole(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
+    Ok(mbps(outcome, run.totals.data_segments))
+}
+
+fn drops(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
+    Ok(outcome.queue(run, DATA_QUEUE)?.drops as f64)
+}
+
+fn removed(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
+    let queue = outcome.queue(run, ACK_QUEUE)?;
+    Ok((queue.drops + queue.filtered.unwrap_or(0)) as f64)
+}
+
+fn experiment(id: String, what: &str, part: &str, engine: Engine, values: Vec<f64>) -> Experiment {
+    let spread = Spread::of("seeds of the start times", values);
+    let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
+    Experiment::new(id, what, median)
+        .part(part)
+        .setup(format!("{engine}; real.toml"))
+        .spread(spread)
+}
+
+fn of_arm(outcome: &Outcome, arm: &Arm, engine: Engine, all: &mut Reproduced) -> Result<(), Error> {
+    type Of = fn(&Outcome, &Run) -> Result<f64, Error>;
+    let rows: [(&str, &str, &str, Of); 6] = [
+        ("throughput", "mean of the first five", "Mbit/s", five),
+        ("total", "all 20 together", "Mbit/s", whole),
+        ("data-drops", "packets dropped on the uplink", "", drops),
+        (
+            "acks-removed",
+            "ACKs that the downlink took out",
+            "",
+            removed,
+        ),
+        ("acks-marked", "ACKs that RED marked", "", |outcome, run| {
+            Ok(outcome.queue(run, ACK_QUEUE)?.marks as f64)
+        }),
+        (
+            "segments-per-ack",
+            "segments an ACK that left the server",
+            "",
+            |outcome, run| {
+                let stretch = run.totals.segments_per_ack();
+                stretch.ok_or_else(|| outcome.lacks(format_args!("ACKs in {}", run.id)))
+            },
+        ),
+    ];
+    for (id, what, unit, of) in rows {
+        let values = each(outcome, arm.name, |run| of(outcome, run))?;
+        let id_whole = format!("marhoon/{engine}/{}/{id}", arm.name);
+        let mut one = experiment(id_whole, what, arm.title, engine, values).unit(unit);
+        if let (Some(published), "throughput") = (arm.published_mean, id) {
+            one = one
+                .published(published)
+                .note("Published for packets of 590 and 600 B, an ACK for each; see the ratios.");
+        }
+        all.experiments.push(one);
+    }
+    Ok(())
+}
+
+/// What the paper concludes: its filtering against its NewReno.
+fn ratios(outcome: &Outcome, engine: Engine, all: &mut Reproduced) -> Result<(), Error> {
+    type Of = fn(&Outcome, &Run) -> Result<f64, Error>;
+    let rows: [(&str, &str, Of, Option<f64>); 4] = [
+        (
+            "throughput",
+            "throughput of the first five",
+            five,
+            Some(0.592),
+        ),
+        ("total", "throughput of all 20", whole, None),
+        ("data-drops", "drops on the uplink", drops, Some(2.08)),
+        (
+            "acks-removed",
+            "ACKs taken out on the downlink",
+            removed,
+            Some(0.636),
+        ),
+    ];
+    for (id, what, of, published) in rows {
+        let base = each(outcome, "baseline", |run| of(outcome, run))?;
+        let other = each(outcome, "af", |run| of(outcome, run))?;
+        let values = other.iter().zip(base).map(|(a, b)| a / b).collect();
+        let id = format!("marhoon/{engine}/ratio/{id}");
+        let one = experiment(id, what, "AF to Reno alone", engine, values);
+        all.experiments.push(match published {
+            Some(value) => one.published(value),
+            None => one,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ackwise_scenario::{By, Scenario};
+
+    use super::*;
+
+    #[test]
+    fn the_scenario_has_what_is_asked_of_it() {
+        let scenario = Scenario::parse(PATH, TEXT).unwrap();
+        for arm in &ARMS {
+            assert!(scenario.arms.iter().any(|one| one.name == arm.name));
+        }
+        let link = scenario.links.iter().find(|link| link.name == "shared");
+        assert_eq!(link.unwrap().reverse.by, By::Gateway);
+        assert_eq!(scenario.flows.len(), 20);
+    }
+}
