@@ -77,6 +77,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
 	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
 	scripts/bench-virtual $(ACKWISE)
+	scripts/bench-gateway $(ACKWISE)
 	scripts/bench-sim $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(ACKWISE)
 

@@ -119,7 +119,8 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         (&NOTES[..3], VIRTUAL_NOTE)
     };
     all.notes.push(of_engine.to_owned());
-    all.notes.extend(notes.iter().map(|note| (*note).to_owned()));
+    all.notes
+        .extend(notes.iter().map(|note| (*note).to_owned()));
     Ok(())
 }
 
@@ -179,8 +180,13 @@ fn transfer(lab: &Lab<'_>, outcome: &Outcome, all: &mut Reproduced) -> Result<()
             for share in shares(lab, list) {
                 let run = at(&format!("{how}-{share}"))?;
                 points.push((f64::from(share), run.totals.goodput_bps / 1e6));
-                all.experiments
-                    .push(left((lab, outcome), (how, share, buffer), run, whole, &part)?);
+                all.experiments.push(left(
+                    (lab, outcome),
+                    (how, share, buffer),
+                    run,
+                    whole,
+                    &part,
+                )?);
             }
             let title = format!("{how}, send buffer {buffer}");
             figure = figure.line(Line::new(&title, Style::Line, points));
