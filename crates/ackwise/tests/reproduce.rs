@@ -23,7 +23,7 @@ fn papers_are_listed_with_what_they_run_on() {
 fn what_cannot_be_is_bad_input() {
     for (arguments, said) in [
         (&["reproduce", "saldanha"][..], "saldana, marhoon"),
-        (&["reproduce", "saldana", "--on", "live"], "it runs on sim"),
+        (&["reproduce", "conclusions", "--on", "live"], "it runs on sim"),
         (&["reproduce", "--list", "saldana"], "--list"),
         (&["reproduce", "saldana", "--jobs", "0"], "--jobs"),
         (

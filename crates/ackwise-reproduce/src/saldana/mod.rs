@@ -6,6 +6,7 @@
 //! was found is in `docs/papers/saldana-2013.md`.
 
 mod figure2;
+mod real;
 mod sizes;
 mod table1;
 
@@ -39,15 +40,20 @@ impl Paper for Saldana {
          finds that this costs a lone flow some throughput, and a flow that competes with an \
          undelayed one more, the longer the period; up to 10 ms it calls the loss tolerable. \
          Here: the lone flow, Table I with the set-up that its numbers demand, and what remains \
-         of Table I when the details that it does not print are varied."
+         of Table I when the details that it does not print are varied. On the other engines: \
+         Linux at the ends and the daemons of a real tunnel."
     }
 
     fn engines(&self) -> &'static [Engine] {
-        &[Engine::Sim]
+        &[Engine::Sim, Engine::Live, Engine::Virtual]
     }
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
+        if lab.engine() != Engine::Sim {
+            real::run(lab, &mut all)?;
+            return Ok(all);
+        }
         figure2::run(lab, &mut all)?;
         table1::run(lab, &mut all)?;
         sizes::run(&mut all);
