@@ -170,7 +170,7 @@ fn loading() -> Vec<Value> {
 fn police() -> Option<u128> {
     const PACKETS: u32 = 20_000;
     let (here, there) = (Netns::new(), Netns::new());
-    here.veth("bench0", &there, "bench1");
+    here.wire("bench0", &there, "bench1");
     here.run(|| {
         let tc = |args: &str| {
             Command::new("tc")

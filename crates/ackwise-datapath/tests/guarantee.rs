@@ -23,8 +23,8 @@ struct Bed {
 /// that packets come spaced, as from a wire.
 fn bed(rate: &str) -> Bed {
     let (receiver, router, sender) = (Netns::new(), Netns::new(), Netns::new());
-    receiver.veth("awr", &router, "awi");
-    router.veth("awo", &sender, "aws");
+    receiver.wire("awr", &router, "awi");
+    router.wire("awo", &sender, "aws");
     receiver.run(|| {
         ip("addr add 10.77.1.1/24 dev awr");
         ip("route add default via 10.77.1.2");

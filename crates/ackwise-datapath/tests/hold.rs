@@ -466,7 +466,7 @@ fn a_tag_beside_the_frame_comes_back() {
     // Through a bridge: it takes the tag out of the frame, as hardware would.
     let pair = Pair::new();
     let third = common::Netns::new();
-    pair.near.veth("aw2", &third, "aw3");
+    pair.near.wire("aw2", &third, "aw3");
     let source = third.run(|| Wire::open("aw3"));
     pair.run(|near, far| {
         common::ip("link add awbr type bridge");
@@ -499,7 +499,7 @@ fn at_a_sender_the_ack_comes_back_in() {
         // near forwards to a third namespace, so that what came back is on a wire.
         let pair = Pair::new();
         let third = common::Netns::new();
-        pair.near.veth("aw2", &third, "aw3");
+        pair.near.wire("aw2", &third, "aw3");
         let out = third.run(|| Wire::open("aw3"));
         pair.run(|near, far| {
             std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");

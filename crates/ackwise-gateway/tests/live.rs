@@ -48,6 +48,16 @@ fn transfer(from: &Netns, to: &Netns, address: &str) {
     });
 }
 
+/// At the host, and at the server on port 6000, where nothing is waited for longer.
+fn datagrams(home: &Home, patience: Duration) -> (UdpSocket, UdpSocket) {
+    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let receiver = home
+        .server
+        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
+    receiver.set_read_timeout(Some(patience)).unwrap();
+    (sender, receiver)
+}
+
 /// Everything that was read has one fate.
 fn account(stats: &Stats) {
     let dropped = &stats.dropped;
@@ -133,13 +143,7 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     let _alone = alone();
     let home = Home::new();
     let gateway = home.gateway("4 Mbit/s", "\"20 packets\"");
-    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
-    let receiver = home
-        .server
-        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
-    receiver
-        .set_read_timeout(Some(Duration::from_millis(300)))
-        .unwrap();
+    let (sender, receiver) = datagrams(&home, Duration::from_millis(300));
     let receiving = thread::spawn(move || {
         // Not their order: a veth keeps none between CPUs.
         let mut arrived = HashSet::new();
@@ -181,13 +185,7 @@ fn datagrams_of_every_length_pass_unchanged() {
     let queue = "{ limit = \"2000 packets\", discipline = \"red\", min = \"900 packets\", \
                  max = \"1500 packets\" }";
     let gateway = home.gateway("1 Gbit/s", queue);
-    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
-    let receiver = home
-        .server
-        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
-    receiver
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    let (sender, receiver) = datagrams(&home, Duration::from_secs(2));
     let all = pattern(4000);
     let mut buffer = [0; 5000];
     // To 1472 whole, above it in fragments.
@@ -332,13 +330,7 @@ fn an_mtu_that_grows_is_noticed() {
         ip("link set wan0 mtu 4000");
     });
     thread::sleep(Duration::from_millis(150));
-    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
-    let receiver = home
-        .server
-        .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
-    receiver
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    let (sender, receiver) = datagrams(&home, Duration::from_secs(2));
     let all = pattern(3972);
     for len in [1500, 1600, 3972] {
         sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();

@@ -7,94 +7,14 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Two cores cannot time two tests at once. Also the place where root is asked for.
-pub fn alone() -> MutexGuard<'static, ()> {
-    // SAFETY: no arguments, cannot fail.
-    let user = unsafe { libc::geteuid() };
-    assert_eq!(user, 0, "these tests load BPF programs: run them as root");
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub struct Netns(File);
-
-impl Netns {
-    pub fn new() -> Self {
-        std::thread::spawn(|| {
-            // SAFETY: only this thread changes its namespace.
-            let r = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-            assert_eq!(r, 0, "{}", io::Error::last_os_error());
-            let ns = Self(File::open("/proc/thread-self/ns/net").expect("own namespace"));
-            ip("link set lo up");
-            ns
-        })
-        .join()
-        .expect("namespace")
-    }
-
-    /// Run something in a thread of this namespace.
-    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                // SAFETY: a valid descriptor of a namespace.
-                let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-                assert_eq!(r, 0, "{}", io::Error::last_os_error());
-                f()
-            })
-            .join()
-            .unwrap_or_else(|e| std::panic::resume_unwind(e))
-        })
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
-    }
-
-    /// A veth pair: `here` in this namespace, `there` in the other, both up.
-    pub fn veth(&self, here: &str, other: &Netns, there: &str) {
-        self.run(|| {
-            ip(&format!(
-                "link add {here} type veth peer name {there} netns {}",
-                other.path()
-            ));
-            quiet(here);
-        });
-        other.run(|| quiet(there));
-    }
-}
-
-/// Up, and silent: no router solicitations between the packets of a test.
-fn quiet(name: &str) {
-    let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0");
-    let _ = std::fs::write(
-        format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"),
-        "0",
-    );
-    ip(&format!("link set {name} up"));
-}
-
-pub fn ip(args: &str) {
-    command("ip", args);
-}
+#[path = "../../../ackwise-gateway/tests/common/netns.rs"]
+mod netns;
+pub use netns::*;
 
 pub fn tc(args: &str) {
     command("tc", args);
-}
-
-fn command(name: &str, args: &str) {
-    let out = Command::new(name)
-        .args(args.split_whitespace())
-        .output()
-        .unwrap_or_else(|e| panic!("{name}: {e}"));
-    assert!(
-        out.status.success(),
-        "{name} {args}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
 }
 
 pub fn output(name: &str, args: &str) -> String {
@@ -482,7 +402,7 @@ pub struct Pair {
 impl Pair {
     pub fn new() -> Self {
         let (near, far) = (Netns::new(), Netns::new());
-        near.veth("aw0", &far, "aw1");
+        near.wire("aw0", &far, "aw1");
         Self { near, far }
     }
 
@@ -579,7 +499,7 @@ pub fn tun(name: &str) -> File {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
     }
-    quiet(name);
+    up(name);
     file
 }
 

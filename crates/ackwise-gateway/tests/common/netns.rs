@@ -56,14 +56,21 @@ impl Netns {
     /// A veth pair: `here` in this namespace, `there` in the other, both up, with
     /// addresses .1 and .2, ::1 and ::2 of network `n`.
     pub fn veth(&self, here: &str, other: &Netns, there: &str, n: u8) {
+        self.wire(here, other, there);
+        self.run(|| address(here, n, 1));
+        other.run(|| address(there, n, 2));
+    }
+
+    /// The same without addresses.
+    pub fn wire(&self, here: &str, other: &Netns, there: &str) {
         self.run(|| {
             ip(&format!(
                 "link add {here} type veth peer name {there} netns {}",
                 other.path()
             ));
-            up(here, n, 1);
+            up(here);
         });
-        other.run(|| up(there, n, 2));
+        other.run(|| up(there));
     }
 
     /// Devices of gateways and tunnels that are there, and the programs at interfaces.
@@ -90,13 +97,17 @@ fn tcx_links() -> usize {
         .count()
 }
 
-fn up(name: &str, n: u8, host: u8) {
+/// Up, and silent: no router solicitations between the packets of a test.
+pub fn up(name: &str) {
     let sysctl = |key: &str, value: &str| {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
     };
     sysctl("accept_dad", "0");
     sysctl("router_solicitations", "0");
     ip(&format!("link set {name} up"));
+}
+
+fn address(name: &str, n: u8, host: u8) {
     ip(&format!("addr add 10.9.{n}.{host}/24 dev {name}"));
     ip(&format!("addr add fd09:{n}::{host}/64 dev {name} nodad"));
 }
