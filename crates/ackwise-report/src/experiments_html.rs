@@ -11,6 +11,9 @@ const TEMPLATE: &str = include_str!("../assets/experiments.html");
 const STYLE: &str = include_str!("../assets/experiments.css");
 const SCRIPT: &str = include_str!("../assets/experiments.js");
 
+/// A part of more rows is folded: nobody reads the points of a figure before the figure.
+const FOLDED: usize = 60;
+
 /// A paper as one page that loads nothing from anywhere. It links to `index.html` beside it.
 ///
 /// Text and tables are there without a script; figures need one.
@@ -120,7 +123,15 @@ fn tables(experiments: &[Experiment]) -> String {
     let mut html = String::new();
     for part in experiments.chunk_by(|a, b| a.part == b.part) {
         let title = &part[0].part;
-        if !title.is_empty() {
+        let long = part.len() > FOLDED;
+        if long {
+            let _ = write!(
+                html,
+                "<details class=\"part\"><summary>{} ({} experiments)</summary>",
+                escape(title),
+                part.len()
+            );
+        } else if !title.is_empty() {
             let _ = write!(html, "<h3 class=\"part\">{}</h3>", escape(title));
         }
         // A set-up of a whole part is said once, above it.
@@ -153,6 +164,9 @@ fn tables(experiments: &[Experiment]) -> String {
             ));
         }
         html.push_str("</tbody></table></div>");
+        if long {
+            html.push_str("</details>");
+        }
     }
     html
 }
@@ -321,6 +335,19 @@ mod tests {
         assert_eq!(page.matches("</script>").count(), 3);
         let index = papers_index_html(&[paper()]);
         assert!(index.contains("x.html") && index.contains("1 experiments, 1 of them"));
+    }
+
+    #[test]
+    fn long_parts_are_folded() {
+        let part = |title: &str, n: usize| {
+            let one = |_| Experiment::new("x/a", "b", 1.0).part(title);
+            (0..n).map(one).collect::<Vec<_>>()
+        };
+        let html = tables(&[part("Fig. 1", FOLDED), part("Fig. 2", FOLDED + 1)].concat());
+        assert!(html.contains("<h3 class=\"part\">Fig. 1</h3>"));
+        assert!(html.contains("<summary>Fig. 2 (61 experiments)</summary>"));
+        assert_eq!(html.matches("<details").count(), 1);
+        assert_eq!(html.matches("</details>").count(), 1);
     }
 
     #[test]

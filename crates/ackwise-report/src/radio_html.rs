@@ -21,7 +21,7 @@ pub fn radio_html(report: &RadioReport) -> String {
     let data = embed(&figures).unwrap_or_else(|_| "[]".to_owned());
     let mut main = String::new();
     if !figures.is_empty() {
-        main.push_str("<section><h2>Over the hops</h2>");
+        main.push_str("<section><h2>Over the hops</h2><div class=\"figures\">");
         for figure in &figures {
             let _ = write!(
                 main,
@@ -31,7 +31,7 @@ pub fn radio_html(report: &RadioReport) -> String {
                 escape(&figure.title)
             );
         }
-        main.push_str("</section>");
+        main.push_str("</div></section>");
     }
     main.push_str("<section><h2>All points</h2>");
     for group in &groups {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
 use ackwise_scenario::{RunSpec, Scenario};
 
@@ -46,6 +47,14 @@ pub trait RunScenario: Sync {
         only: &[String],
         done: &mut (dyn FnMut(usize) + Send),
     ) -> Result<Report, Error>;
+
+    /// Runs these runs of a scenario of radio, and tells how many are done.
+    fn run_radio(
+        &self,
+        scenario: &RadioScenario,
+        runs: &[RadioSpec],
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Result<RadioReport, Error>;
 }
 
 /// How far it is.
@@ -124,11 +133,7 @@ impl<'a> Lab<'a> {
         wanted: impl Fn(&RunSpec) -> bool,
     ) -> Result<Outcome, Error> {
         let scenario = Scenario::parse(path, text)?;
-        let mut ran = lock(&self.ran);
-        if !ran.iter().any(|(name, _)| name == path) {
-            ran.push((path.to_owned(), text.to_owned()));
-        }
-        drop(ran);
+        self.note(path, text);
         let runs = scenario.runs().into_iter().filter(|run| wanted(run));
         let only: Vec<String> = runs.map(|run| run.id).collect();
         self.tell(Progress::Scenario {
@@ -150,6 +155,33 @@ impl<'a> Lab<'a> {
                 why: run.errors.join("; "),
             }),
             None => Ok(outcome),
+        }
+    }
+
+    /// Runs those of the runs of a scenario of radio that are wanted.
+    pub fn run_radio(
+        &self,
+        path: &str,
+        text: &str,
+        wanted: impl Fn(&RadioSpec) -> bool,
+    ) -> Result<RadioReport, Error> {
+        let scenario = RadioScenario::parse(path, text)?;
+        self.note(path, text);
+        let mut runs = scenario.runs();
+        runs.retain(|run| wanted(run));
+        self.tell(Progress::Scenario {
+            name: scenario.name.clone(),
+            runs: runs.len(),
+        });
+        let done = |runs| self.tell(Progress::Done(runs));
+        self.runner.run_radio(&scenario, &runs, &done)
+    }
+
+    /// Remembers a scenario that is run.
+    fn note(&self, path: &str, text: &str) {
+        let mut ran = lock(&self.ran);
+        if !ran.iter().any(|(name, _)| name == path) {
+            ran.push((path.to_owned(), text.to_owned()));
         }
     }
 

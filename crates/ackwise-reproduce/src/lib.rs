@@ -9,6 +9,7 @@
 //! Measured numbers are never set by hand, and no model is tuned until it matches: where a
 //! paper leaves something open, it is varied and the spread is reported.
 
+mod ayadi;
 mod conclusions;
 mod error;
 mod lab;

@@ -51,6 +51,7 @@ pub fn papers() -> &'static [&'static dyn Paper] {
         &crate::pavilanskas::Pavilanskas,
         &crate::conclusions::Conclusions,
         &crate::statkus::Statkus,
+        &crate::ayadi::Ayadi,
     ]
 }
 

@@ -12,7 +12,9 @@ use ackwise_report::{
 };
 use ackwise_reproduce::{Engine, Error, Paper, Progress, RunScenario, by_name, papers};
 use ackwise_scenario::Scenario;
+use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::Report;
+use ackwise_sim::radio::RadioOptions;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -274,6 +276,23 @@ impl RunScenario for Engines {
             return Err(Error::Cancelled);
         }
         report
+    }
+
+    fn run_radio(
+        &self,
+        scenario: &RadioScenario,
+        runs: &[RadioSpec],
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Result<RadioReport, Error> {
+        let options = RadioOptions {
+            cancel: Arc::clone(&self.cancel),
+            jobs: self.jobs.unwrap_or(0),
+        };
+        let report = ackwise_sim::radio::run(scenario, runs, &options, done)?;
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        Ok(report)
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 fn papers_are_listed_with_what_they_run_on() {
     let (code, text, err) = outcome(&["reproduce", "--list"]);
     assert_eq!(code, 0, "{err}");
-    for name in ["saldana", "marhoon", "pavilanskas", "conclusions"] {
+    for name in ["saldana", "marhoon", "pavilanskas", "conclusions", "ayadi"] {
         assert!(text.contains(name), "{name} in {text}");
     }
     let (code, json, err) = outcome(&["--format", "json", "reproduce", "--list"]);
@@ -23,7 +23,10 @@ fn papers_are_listed_with_what_they_run_on() {
 fn what_cannot_be_is_bad_input() {
     for (arguments, said) in [
         (&["reproduce", "saldanha"][..], "saldana, marhoon"),
-        (&["reproduce", "conclusions", "--on", "live"], "it runs on sim"),
+        (
+            &["reproduce", "conclusions", "--on", "live"],
+            "it runs on sim",
+        ),
         (&["reproduce", "--list", "saldana"], "--list"),
         (&["reproduce", "saldana", "--jobs", "0"], "--jobs"),
         (

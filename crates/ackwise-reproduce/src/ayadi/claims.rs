@@ -1,0 +1,313 @@
+//! What the paper says in words, as numbers.
+
+use ackwise_report::Experiment;
+
+use super::points::{Metric, Place, Points, experiment};
+use super::{Arm, DELAYED, Fields, SETUP};
+use crate::{Error, Reproduced};
+
+pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    chain_throughput(&fields.chain, all)?;
+    chain_energy(&fields.chain, all)?;
+    chain_efficiency(&fields.chain, all)?;
+    others(fields, all)?;
+    surveyed(fields, all)?;
+    ours(fields, all)
+}
+
+/// An experiment of the claims.
+fn claim(part: &str, id: String, what: String, unit: &str, values: Vec<f64>) -> Experiment {
+    experiment(format!("ayadi/claim/{id}"), what, values)
+        .part(part)
+        .unit(unit)
+        .setup(SETUP)
+}
+
+fn chain_throughput(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
+    let part = "Fig. 1a, in words";
+    let metric = Metric::Throughput;
+    let places = chain.places();
+    for Arm { name, title } in &DELAYED {
+        for (base, called) in [("tcp", "TCP, d = 1"), ("tcp-d2", "TCP, d = 2")] {
+            let wins = chain.wins(name, base, &places, metric)?;
+            let id = format!("chain/{name}-above-{base}");
+            let what = format!("hop counts at which {title} is faster than {called}");
+            all.experiments
+                .push(claim(part, id, what, "of 9", wins).published(9.0));
+        }
+    }
+    let far: Vec<Place> = (6..=10).map(|hops| Place::new(hops, 1)).collect();
+    let wins = chain.wins("dca", "tda", &far, metric)?;
+    let what = "hop counts from 6 to 10 at which DCA is faster than TDA".to_owned();
+    all.experiments.push(
+        claim(
+            part,
+            "chain/dca-above-tda-far".to_owned(),
+            what,
+            "of 5",
+            wins,
+        )
+        .published(5.0)
+        .note(CROSSING),
+    );
+    for (id, what, said, hops) in [
+        (
+            "near",
+            "throughput of DCA against TDA, 2 to 5 hops",
+            "less",
+            2..=5,
+        ),
+        (
+            "far",
+            "throughput of DCA against TDA, 6 to 10 hops",
+            "more",
+            6..=10,
+        ),
+    ] {
+        let places: Vec<Place> = hops.map(|hops| Place::new(hops, 1)).collect();
+        let gains = chain.mean_gains("dca", "tda", &places, metric)?;
+        all.experiments.push(
+            claim(
+                part,
+                format!("chain/dca-to-tda-{id}"),
+                what.to_owned(),
+                "%",
+                gains,
+            )
+            .published(said)
+            .note(CROSSING),
+        );
+    }
+    Ok(())
+}
+
+const CROSSING: &str = "In both figures of 802.15.4 the ends of the intervals overlap: DCA and TDA \
+                        wait for the same window (what the sender tells) and differ by its cap and \
+                        by how long they wait for a segment that was lost.";
+
+fn chain_energy(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
+    let part = "Fig. 1b, in words";
+    for (hops, published) in [(2, -20.0), (10, -10.0)] {
+        let at = Place::new(hops, 1);
+        for (base, called) in [("tcp", "d = 1"), ("tcp-d2", "d = 2")] {
+            for Arm { name, title } in &DELAYED {
+                let gains = chain.gains(name, base, at, Metric::Energy)?;
+                let id = format!("chain/energy/{name}-to-{base}/{hops}-hops");
+                let what = format!("energy, {title} against TCP with {called}, {hops} hops");
+                all.experiments.push(
+                    claim(part, id, what, "%", gains)
+                        .published(published)
+                        .note(ENERGY),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+const ENERGY: &str = "\"About 20 percent\" at 2 hops and \"about 10\" at 10, of \"all delayed \
+                      variants\" against \"standard TCP\", whose d is not said. An ACK for every \
+                      segment takes 43 % of the airtime, an ACK for two 27 %: at two hops more \
+                      than 20 % can be saved against d = 1, and the printed numbers are near those \
+                      against d = 2.";
+
+fn chain_efficiency(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
+    let part = "Fig. 1c, in words";
+    let metric = Metric::Efficiency;
+    let places = chain.places();
+    let pairs = [
+        ("dca", "tda", "DCA is more efficient than TDA"),
+        ("tda", "tcp", "TDA is more efficient than TCP, d = 1"),
+        ("dca", "tcp", "DCA is more efficient than TCP, d = 1"),
+    ];
+    for (arm, base, called) in pairs {
+        let wins = chain.wins(arm, base, &places, metric)?;
+        let id = format!("chain/efficiency/{arm}-above-{base}");
+        let what = format!("hop counts at which {called}");
+        all.experiments
+            .push(claim(part, id, what, "of 9", wins).published(9.0));
+    }
+    let gains = chain.mean_gains("dca", "tda", &places, metric)?;
+    let what = "efficiency of DCA against TDA, mean of 2 to 10 hops".to_owned();
+    let id = "chain/efficiency/dca-to-tda".to_owned();
+    all.experiments
+        .push(claim(part, id, what, "%", gains).published("more"));
+    Ok(())
+}
+
+/// Figures 3, 5 and 7.
+fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    let metric = Metric::Efficiency;
+    for (points, id, part, unit) in [
+        (&fields.flows, "flows", "Fig. 3, in words", "of 9"),
+        (&fields.cross, "cross", "Fig. 5, in words", "of 8"),
+        (&fields.grid, "grid", "Fig. 7, in words", "of 1"),
+    ] {
+        let places = points.places();
+        for Arm { name, title } in &DELAYED {
+            let wins = points.wins(name, "tcp", &places, metric)?;
+            let id = format!("{id}/{name}-above-tcp");
+            let what = format!("scenarios in which {title} is more efficient than TCP, d = 1");
+            let count = places.len() as f64;
+            all.experiments
+                .push(claim(part, id, what, unit, wins).published(count));
+        }
+        let (what, said) = match id {
+            "flows" => ("efficiency of TDA against DCA, mean of 9 scenarios", "more"),
+            "grid" => ("efficiency of TDA against DCA", "less"),
+            _ => ("efficiency of TDA against DCA, mean of 8 scenarios", ""),
+        };
+        let gains = points.mean_gains("tda", "dca", &places, metric)?;
+        let experiment = claim(
+            part,
+            format!("{id}/tda-to-dca"),
+            what.to_owned(),
+            "%",
+            gains,
+        );
+        all.experiments.push(match said {
+            "" => experiment,
+            said => experiment.published(said),
+        });
+    }
+    let part = "Fig. 5, in words";
+    for Arm { name, title } in &DELAYED {
+        let of = |flows: usize| {
+            let places = [2, 4, 6, 8].map(|hops| Place::new(hops, flows));
+            fields.cross.mean_gains(name, "tcp", &places, metric)
+        };
+        for (flows, said) in [(2, "more"), (6, "more than with 2")] {
+            let id = format!("cross/{name}-to-tcp/{flows}-flows");
+            let what = format!("efficiency of {title} against TCP, d = 1, {flows} flows");
+            let mut experiment = claim(part, id, what, "%", of(flows)?).published(said);
+            if flows == 6 {
+                experiment = experiment.note(SIX);
+            }
+            all.experiments.push(experiment);
+        }
+    }
+    Ok(())
+}
+
+const SIX: &str = "The text has two flows and then speaks of \"the 6 flows scenario\": here three \
+                   along each bar; 6 hops are in the figure.";
+
+/// What the paper quotes of others' work, in other settings.
+fn surveyed(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    let part = "What it quotes of others, on 802.11";
+    let metric = Metric::Throughput;
+    let chain = &fields.chain;
+    let one = [Place::new(1, 1)];
+    let bound = fields.single.mean_gains("tcp-d100", "tcp", &one, metric)?;
+    let what = "throughput of an ACK for 100 segments against d = 1, one hop".to_owned();
+    all.experiments
+        .push(claim(part, "bound/one-hop".to_owned(), what, "%", bound).note(BOUND));
+    let tda = fields.single.mean_gains("tda", "tcp", &one, metric)?;
+    let what = "throughput of TDA against TCP, d = 1, one hop".to_owned();
+    all.experiments.push(
+        claim(part, "tda/one-hop".to_owned(), what, "%", tda)
+            .published("up to 205")
+            .note(BOUND),
+    );
+    let mut best: Vec<f64> = Vec::new();
+    for at in chain.places() {
+        let gains = chain.gains("tda", "tcp", at, metric)?;
+        let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
+        if best.is_empty() || mean(&gains) > mean(&best) {
+            best = gains;
+        }
+    }
+    let what = "the same, at the hop count of the chain where it is greatest".to_owned();
+    all.experiments.push(
+        claim(part, "tda/chain-best".to_owned(), what, "%", best)
+            .published("up to 205")
+            .note(CONTENTION),
+    );
+    let places = chain.places();
+    let gains = chain.mean_gains("tcp-d2", "tcp", &places, metric)?;
+    let what = "throughput of d = 2 against d = 1, mean of 2 to 10 hops".to_owned();
+    all.experiments.push(
+        claim(part, "delack/chain".to_owned(), what, "%", gains)
+            .published("15 … 32 (Xu and Saadawi)"),
+    );
+    for d in [3, 4] {
+        let gains = chain.mean_gains(&format!("tcp-d{d}"), "tcp-d2", &places, metric)?;
+        let what = format!("throughput of d = {d} against d = 2, mean of 2 to 10 hops");
+        all.experiments.push(
+            claim(part, format!("d{d}/chain"), what, "%", gains)
+                .published("about 50 (Altman and Jiménez)")
+                .note(
+                    "Theirs is 802.11, where a frame's preamble and waiting cost an ACK nearly as \
+                     much as a segment, and d = 2 has a timer of 100 ms.",
+                ),
+        );
+    }
+    Ok(())
+}
+
+const BOUND: &str = "A segment takes 5.98 ms of a hop, an ACK 4.45 ms: without any ACK one hop \
+                     carries 74 % more at most, if nothing collides. 205 % is TDA's own paper's, \
+                     on 802.11.";
+const CONTENTION: &str = "Above the 74 % of one hop only as far as ACKs also collide with data.";
+
+/// What the paper did not try.
+fn ours(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    let part = "Not in the paper: hop";
+    let metric = Metric::Efficiency;
+    let all_fields = [
+        (&fields.chain, "chain", "chain, 2 to 10 hops"),
+        (&fields.flows, "flows", "several flows over a chain"),
+        (&fields.cross, "cross", "cross"),
+        (&fields.grid, "grid", "grid"),
+    ];
+    for (points, id, called) in all_fields {
+        let places = points.places();
+        for Arm { name, title } in &DELAYED {
+            let gains = points.mean_gains("hop", name, &places, metric)?;
+            let what = format!("efficiency of hop against {title}: {called}");
+            all.experiments
+                .push(claim(part, format!("hop/{id}-to-{name}"), what, "%", gains));
+            let ahead = means_ahead(points, "hop", name, &places)?;
+            let what = format!("places where its mean is ahead of {title}'s: {called}");
+            let id = format!("ayadi/claim/hop/{id}-ahead-of-{name}");
+            all.experiments.push(
+                Experiment::new(id, what, ahead)
+                    .part(part)
+                    .unit(format!("of {}", places.len()))
+                    .setup(SETUP)
+                    .ci95(ahead, ahead),
+            );
+        }
+    }
+    let part = "Not in the paper: ABC";
+    let places = fields.chain.places();
+    for (with, without, title) in [
+        ("tcp-d2-abc", "tcp-d2", "TCP, d = 2"),
+        ("dca-abc", "dca", "DCA"),
+        ("tda-abc", "tda", "TDA"),
+        ("hop-abc", "hop", "hop"),
+    ] {
+        let gains = fields.chain.mean_gains(with, without, &places, metric)?;
+        let what = format!("efficiency with ABC against without: {title}, 2 to 10 hops");
+        all.experiments
+            .push(claim(part, format!("abc/{without}"), what, "%", gains).note(ABC));
+    }
+    Ok(())
+}
+
+/// At how many places an arm's mean efficiency is above another's.
+fn means_ahead(points: &Points, arm: &str, over: &str, places: &[Place]) -> Result<f64, Error> {
+    let mut ahead = 0;
+    for at in places {
+        let mean = |arm: &str| -> Result<f64, Error> {
+            let values = points.values(arm, *at, |run| Metric::Efficiency.of(run))?;
+            Ok(values.iter().sum::<f64>() / values.len().max(1) as f64)
+        };
+        ahead += u32::from(mean(arm)? > mean(over)?);
+    }
+    Ok(f64::from(ahead))
+}
+
+const ABC: &str = "The paper expects ABC to help, since fewer ACKs open the window more slowly. Here \
+                   a larger window is no gain: a chain carries a third of its hops at a time, and \
+                   what is beyond contends.";

@@ -1,0 +1,144 @@
+//! The paper's figures, with error bars.
+
+use ackwise_report::{Axis, Figure, Line, Mean, Style};
+
+use super::points::{Metric, Place, Points};
+use super::{Arm, CHAIN, Fields, OWN, PAPER};
+use crate::{Error, Reproduced};
+
+/// Beside what the paper compares: what it did not.
+const BESIDE: [&str; 8] = [
+    "tcp",
+    "dca",
+    "tda",
+    "tack",
+    "hop",
+    "hop-abc",
+    "hop-untold",
+    "tda-ask",
+];
+const BARS: &str = "Bars: 95 % confidence intervals of ten seeds.";
+
+pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    let of_paper: Vec<&Arm> = PAPER.iter().collect();
+    let known = || PAPER.iter().chain(&OWN).chain(&CHAIN);
+    let beside: Vec<&Arm> = BESIDE
+        .iter()
+        .filter_map(|name| known().find(|arm| arm.name == *name))
+        .collect();
+    let one = |hops: u64| Place::new(hops, 1);
+    for (metric, letter, said) in [
+        (
+            Metric::Throughput,
+            "a",
+            "DCA and TDA above TCP everywhere, DCA above TDA from 6 hops.",
+        ),
+        (
+            Metric::Energy,
+            "b",
+            "all below TCP, 20 % at 2 hops, 10 % at 10.",
+        ),
+        (Metric::Efficiency, "c", "DCA best, then TDA, then TCP."),
+    ] {
+        for (id, title, arms) in [
+            ("", "", &of_paper),
+            ("-beside", ", beside what the paper did not try", &beside),
+        ] {
+            let figure = Figure::new(
+                &format!("fig1{letter}{id}"),
+                &format!("Fig. 1{letter}: {} over a chain{title}", metric.name()),
+                Axis::new("hops"),
+                axis(metric),
+            );
+            let xs: Vec<(f64, Place)> = (2..=10).map(|hops| (hops as f64, one(hops))).collect();
+            let figure = figure.caption(format!("Published: {said} {BARS}"));
+            let lines = lines(&fields.chain, arms, metric, &xs)?;
+            all.figures.push(figure.lines(lines));
+        }
+    }
+    let mut wide: Vec<&Arm> = PAPER
+        .iter()
+        .filter(|arm| !arm.name.ends_with(['3', '4']))
+        .collect();
+    wide.extend(&OWN);
+    let efficiency = Metric::Efficiency;
+    for hops in [2, 6, 10] {
+        let xs = [2, 4, 6].map(|flows| (flows as f64, Place::new(hops, flows)));
+        all.figures.push(
+            Figure::new(
+                &format!("fig3-{hops}"),
+                &format!("Fig. 3: several flows over a chain of {hops} hops"),
+                Axis::new("flows"),
+                axis(efficiency),
+            )
+            .caption(format!("Published: all above TCP, TDA above DCA. {BARS}"))
+            .lines(lines(&fields.flows, &wide, efficiency, &xs)?),
+        );
+    }
+    for flows in [2, 6] {
+        let xs = [2, 4, 6, 8].map(|hops| (hops as f64, Place::new(hops, flows)));
+        all.figures.push(
+            Figure::new(
+                &format!("fig5-{flows}"),
+                &format!("Fig. 5: a cross with {flows} flows"),
+                Axis::new("hops"),
+                axis(efficiency),
+            )
+            .caption(format!(
+                "Published: all above TCP, more so with 6 flows. {BARS}"
+            ))
+            .lines(lines(&fields.cross, &wide, efficiency, &xs)?),
+        );
+    }
+    let mut grid = Figure::new(
+        "fig7",
+        "Fig. 7: a grid of 5 × 5, three flows across and one down",
+        Axis::new("scheme, in the order of the legend"),
+        axis(efficiency),
+    )
+    .caption(format!("Published: DCA best. {BARS}"));
+    for (at, arm) in wide.iter().enumerate() {
+        let xs = [(at as f64 + 1.0, Place::new(4, 4))];
+        for line in lines(&fields.grid, &[*arm], efficiency, &xs)? {
+            grid = grid.line(Line {
+                style: Style::Points,
+                ..line
+            });
+        }
+    }
+    all.figures.push(grid);
+    Ok(())
+}
+
+fn axis(metric: Metric) -> Axis {
+    let label = format!("{}, {}", metric.name(), metric.unit());
+    match metric {
+        Metric::Efficiency => Axis::log(&label),
+        _ => Axis::new(&label),
+    }
+}
+
+/// A line for each arm through these places.
+fn lines(
+    points: &Points,
+    arms: &[&Arm],
+    metric: Metric,
+    xs: &[(f64, Place)],
+) -> Result<Vec<Line>, Error> {
+    arms.iter()
+        .map(|arm| {
+            let mut means = Vec::new();
+            for (x, at) in xs {
+                let values = points.values(arm.name, *at, |run| metric.of(run))?;
+                means.extend(Mean::of(values).map(|mean| (*x, mean)));
+            }
+            let middle = means.iter().map(|(x, mean)| (*x, mean.mean));
+            let line = Line::new(arm.title, Style::Line, middle);
+            let ends: Vec<(f64, f64)> = means
+                .iter()
+                .filter_map(|(_, mean)| mean.ci95().map(|[low, high]| (low, high)))
+                .collect();
+            Ok(line.bars(ends))
+        })
+        .collect()
+}
