@@ -13,6 +13,8 @@ pub(super) const LIMIT: u32 = 250;
 pub(super) const SHORT: u32 = 100;
 /// 125 million instructions a second: 8 ns each.
 pub(super) const SHIFT: u8 = 3;
+/// `tcp_ack_hold_us` of a kernel of whom nothing is asked.
+pub(super) const HOLD_US: u32 = 25_000;
 /// Two full segments: the receiver can answer between two writes.
 const CHUNK: u32 = 2 * 1448;
 
@@ -83,6 +85,8 @@ pub(super) struct Case {
     /// Bytes of a write.
     pub chunk: u32,
     pub limit: u32,
+    /// Longest hold of an ACK, µs; 0: until the delayed-ACK timer.
+    pub hold_us: u32,
     pub trace: bool,
 }
 
@@ -97,16 +101,17 @@ impl Case {
             write_bps: None,
             chunk: CHUNK,
             limit: LIMIT,
+            // The paper's only bound.
+            hold_us: 0,
             trace: false,
         }
     }
 
     fn job(&self) -> Job {
         let sysctl = |name: &str, value: String| (format!("net.ipv4.{name}"), value);
-        // 0: what is held waits for the delayed-ACK timer, the paper's only bound.
         let receiver = [
             sysctl("tcp_ack_limit", self.limit.to_string()),
-            sysctl("tcp_ack_hold_us", "0".to_owned()),
+            sysctl("tcp_ack_hold_us", self.hold_us.to_string()),
             sysctl("tcp_ack_policy", self.arm.policy().to_owned()),
         ];
         Job {
