@@ -24,7 +24,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build demo test check lint fmt bench install uninstall clean
+.PHONY: help setup build demo demo-tunnel test check lint fmt bench install uninstall clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ demo: build ## run scenarios/asymmetric.toml on this kernel: the table, and a pa
 	$(ACKWISE) run scenarios/asymmetric.toml --on live \
 		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
 	@echo "The page: $(abspath $(REPORT))/asymmetric.html"
+
+demo-tunnel: build ## eight downloads over a thin uplink, with and without an ACK tunnel, on this kernel (root)
+	$(ACKWISE) tunnel demo
 
 test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }

@@ -17,6 +17,7 @@ use nix::sys::time::TimeSpec;
 use crate::exit::{Exit, destination};
 use crate::hook::{Hook, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
+use crate::privileges;
 use crate::stats::Stats;
 use crate::udp::Sockets;
 
@@ -82,6 +83,7 @@ impl Worker {
         // The default, 50 µs, is a tenth of the shortest period.
         // SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+        privileges::go_first();
         let why = self.work(shared);
         if let Some(detour) = &mut self.detour {
             detour.hook.remove();

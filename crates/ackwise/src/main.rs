@@ -18,6 +18,7 @@ mod status;
 mod summary;
 mod text;
 mod tunnel;
+mod tunnel_demo;
 mod tunnel_run;
 
 use std::process::ExitCode;

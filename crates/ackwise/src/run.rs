@@ -151,7 +151,7 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
 }
 
 /// The scenario with another duration: in its text, since every run reads that again.
-fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scenario> {
+pub fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scenario> {
     let mut text: toml_edit::DocumentMut = scenario
         .source
         .text

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::cli::{AttachMode, Format};
 use crate::error::BadInput;
-use crate::{text, tunnel_run};
+use crate::{text, tunnel_demo, tunnel_run};
 
 /// What `ackwise tunnel` does.
 #[derive(Debug, Subcommand)]
@@ -33,6 +33,8 @@ pub enum TunnelCommand {
     Status(StatusArgs),
     /// End a tunnel
     Down(DownArgs),
+    /// Run eight downloads over a thin uplink between namespaces, with and without a tunnel
+    Demo(DemoArgs),
     /// Check configurations without starting anything
     Check {
         /// Configurations (docs/tunnel.md)
@@ -102,6 +104,14 @@ pub struct DownArgs {
     pub device: Option<String>,
 }
 
+/// `ackwise tunnel demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How long each run takes, instead of 15s
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration)]
+    pub duration: Option<Duration>,
+}
+
 /// Runs `ackwise tunnel`.
 pub fn tunnel(command: &TunnelCommand, format: Format) -> anyhow::Result<()> {
     match command {
@@ -110,6 +120,7 @@ pub fn tunnel(command: &TunnelCommand, format: Format) -> anyhow::Result<()> {
         TunnelCommand::Up(args) => tunnel_run::up(args, format),
         TunnelCommand::Status(args) => tunnel_run::status(args, format),
         TunnelCommand::Down(args) => tunnel_run::down(args, format),
+        TunnelCommand::Demo(args) => tunnel_demo::demo(args, format),
         TunnelCommand::Check { files } => tunnel_run::check(files, format),
     }
 }

@@ -1,0 +1,168 @@
+//! Each end has a clock of its own: they disagree, stand still, and jump.
+
+use std::collections::VecDeque;
+
+use ackwise_tunnel::trace::{Recorded, Seen};
+use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const DELAY: u64 = 10 * MS;
+/// Sessions are forgotten after this; it is less than they have left.
+const FORGOTTEN: u64 = 200 * SECOND;
+
+/// Two ends, 10 ms apart, looked at every half a millisecond of true time.
+struct World {
+    ends: [Tunnel; 2],
+    /// What each clock is ahead of the true time.
+    ahead: [u64; 2],
+    now: u64,
+    under_way: VecDeque<(u64, usize, Vec<u8>)>,
+    restored: usize,
+    outside: usize,
+}
+
+impl World {
+    fn new() -> World {
+        let keys = [(); 2].map(|()| KeyPair::generate().expect("random numbers"));
+        let ends = [0, 1].map(|i: usize| {
+            Tunnel::new(TunnelConfig::new(Security::Noise {
+                secret: keys[i].secret,
+                public: keys[i].public,
+                peer: keys[1 - i].public,
+            }))
+        });
+        World {
+            ends,
+            // They were started at different times.
+            ahead: [0, 77_777 * SECOND],
+            now: 10 * SECOND,
+            under_way: VecDeque::new(),
+            restored: 0,
+            outside: 0,
+        }
+    }
+
+    fn time(&self, end: usize) -> u64 {
+        self.now + self.ahead[end]
+    }
+
+    fn act(&mut self, end: usize, actions: Actions) {
+        for datagram in actions.datagrams {
+            self.under_way
+                .push_back((self.now + DELAY, 1 - end, datagram));
+        }
+        self.restored += actions.packets.len();
+        self.outside += actions.outside.len();
+    }
+
+    fn pass(&mut self, span: u64) {
+        let until = self.now + span;
+        while self.now < until {
+            self.now += MS / 2;
+            while self
+                .under_way
+                .front()
+                .is_some_and(|first| first.0 <= self.now)
+            {
+                let Some((_, end, datagram)) = self.under_way.pop_front() else {
+                    break;
+                };
+                let (mut actions, time) = (Actions::default(), self.time(end));
+                let _ = self.ends[end].datagram(&datagram, time, &mut actions);
+                self.act(end, actions);
+            }
+            for end in 0..2 {
+                let time = self.time(end);
+                if self.ends[end].wake(time) <= time {
+                    let mut actions = Actions::default();
+                    self.ends[end].tick(time, &mut actions);
+                    self.act(end, actions);
+                }
+            }
+        }
+    }
+
+    /// How many arrive, by whichever way.
+    fn carry(&mut self, acks: &[Seen]) -> usize {
+        let before = self.restored + self.outside;
+        for ack in acks {
+            let (mut actions, time) = (Actions::default(), self.time(0));
+            self.ends[0].packet(&ack.packet, time, &mut actions);
+            self.act(0, actions);
+            self.pass(MS / 2);
+        }
+        self.pass(2 * SECOND);
+        self.restored + self.outside - before
+    }
+
+    /// Soon both hear each other again, and all ACKs travel in bundles.
+    fn is_well(&mut self, acks: &[Seen]) {
+        self.pass(3 * SECOND);
+        assert!(self.ends.iter().all(Tunnel::is_up));
+        let outside = self.outside;
+        assert_eq!(self.carry(acks), acks.len());
+        assert_eq!(self.outside, outside);
+    }
+
+    /// At once after a clock of one end jumped. When that end has forgotten the session for
+    /// it, what the other sends in it until it notices is lost, as with one that restarted.
+    fn copes(&mut self, acks: &[Seen], jump: u64) {
+        let arrived = self.carry(acks);
+        let least = if jump < FORGOTTEN {
+            acks.len()
+        } else {
+            acks.len() / 2
+        };
+        assert!(
+            (least..=acks.len()).contains(&arrived),
+            "{arrived} after {jump}"
+        );
+        self.is_well(acks);
+    }
+}
+
+#[test]
+fn clocks_that_jump_ahead() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let acks = &trace[..200];
+    let mut world = World::new();
+    world.is_well(acks);
+    // A second; longer than sessions are kept; longer than they are used; a month.
+    for jump in [1, 20, 200, 3600, 30 * 86_400].map(|seconds| seconds * SECOND) {
+        for end in 0..2 {
+            world.ahead[end] += jump;
+            world.copes(acks, jump);
+        }
+    }
+}
+
+/// The process was stopped, or the machine asleep: nothing happened at one end for a while.
+#[test]
+fn an_end_that_stood_still() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let acks = &trace[..200];
+    let mut world = World::new();
+    world.is_well(acks);
+    for still in [1, 20, 400].map(|seconds| seconds * SECOND) {
+        for end in 0..2 {
+            // The other one goes on; what was under way waited in the socket.
+            world.ahead[1 - end] += still;
+            world.copes(acks, still);
+        }
+    }
+}
+
+/// A monotonic clock does not do this. If one did, nothing would break.
+#[test]
+fn clocks_that_jump_back() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let acks = &trace[..200];
+    let mut world = World::new();
+    world.ahead = [10_000 * SECOND; 2];
+    world.is_well(acks);
+    for end in 0..2 {
+        world.ahead[end] -= SECOND;
+        world.copes(acks, 0);
+    }
+}
