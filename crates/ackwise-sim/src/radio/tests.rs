@@ -217,3 +217,58 @@ fn a_policy_that_does_not_exist_is_pointed_at() {
         "{error}"
     );
 }
+
+/// The paper's longest chain, with the MAC of its simulator: all of it arrives, hop by
+/// hop as far as TTLs tell, and each hop carries all of the data.
+#[test]
+fn ten_hops_carry_a_transfer() {
+    for routing in ["static", "aodv"] {
+        let radio = format!(
+            "topology = \"chain\"\nhops = 10\ncapture = 4\nmax_be = 8\nmax_backoffs = 5\n\
+             max_retries = 4\nrouting = \"{routing}\""
+        );
+        let result = run_point(&scenario(&radio, "", "ack_every = 2"), FIRST).unwrap();
+        let flow = &result.flows[0];
+        assert_eq!(flow.delivered, 48_000, "{routing}");
+        // A window of one would take ten exchanges of data and of ACKs a segment, 104 s;
+        // without any ACK nobody could do better than one segment in 18 ms.
+        let took = flow.took.unwrap();
+        assert!(
+            (18 * SECOND..104 * SECOND).contains(&took),
+            "{routing}: {took}"
+        );
+        for (node, counts) in result.nodes[..10].iter().enumerate() {
+            assert!(counts.frames >= 1_000, "{routing} {node}: {counts:?}");
+        }
+        assert!(result.nodes[10].acks >= 1_000, "{routing}");
+    }
+}
+
+/// Throughput per joule over three seeds: fewer ACKs pay on any path, and `hop` is no
+/// worse than either of those that it is made of.
+#[test]
+fn hop_is_ahead_of_dca_and_tda() {
+    let efficiency = |hops: u32, policy: &str| -> f64 {
+        let radio = format!(
+            "topology = \"chain\"\nhops = {hops}\ncapture = 4\nmax_be = 8\nmax_backoffs = 5\n\
+             max_retries = 4\nrouting = \"static\""
+        );
+        let s = scenario(
+            &radio,
+            &format!("policy = \"{policy}\""),
+            "tell_window = true",
+        );
+        let run = |seed| run_point(&s, Point { seed, ..FIRST }).unwrap().efficiency();
+        (1..=3).map(run).sum::<f64>() / 3.0
+    };
+    for hops in [1, 3, 10] {
+        let hop = efficiency(hops, "hop");
+        for other in ["every-n:n=2,warm=0", "dca", "tda"] {
+            let theirs = efficiency(hops, other);
+            assert!(
+                hop > theirs,
+                "{hops} hops: {hop} against {other}'s {theirs}"
+            );
+        }
+    }
+}
