@@ -83,11 +83,11 @@ impl Paper for Ayadi {
     }
 
     fn title(&self) -> &'static str {
-        "Energy-efficient delayed acknowledgment algorithms for low-power multi-hop wireless networks"
+        "TCP Delayed Acknowledgment Techniques for Low-power Multi-hop Wireless Networks"
     }
 
     fn source(&self) -> &'static str {
-        "A. Ayadi; Télécom Bretagne, 2013"
+        "A. Ayadi; 2013"
     }
 
     fn about(&self) -> &'static str {

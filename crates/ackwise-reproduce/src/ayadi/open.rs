@@ -67,18 +67,20 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
             }
         }
     }
-    let part = "Left open: throughput of DCA against TDA, 10 hops";
-    for (variant, words) in VARIANTS {
-        let [arm, to] = ["dca", "tda"].map(|arm| format!("{variant}/{arm}"));
-        let gains = points.gains(&arm, &to, Place::new(10, 1), Metric::Throughput)?;
-        let id = format!("ayadi/open/throughput/dca-to-tda/10-hops/{variant}");
-        all.experiments.push(
-            experiment(id, words.to_owned(), gains)
-                .part(part)
-                .published("more")
-                .unit("%")
-                .setup(setup),
-        );
+    for (hops, said) in [(2, "less"), (6, "more"), (10, "more")] {
+        let part = format!("Left open: throughput of DCA against TDA, {hops} hops");
+        for (variant, words) in VARIANTS {
+            let [arm, to] = ["dca", "tda"].map(|arm| format!("{variant}/{arm}"));
+            let gains = points.gains(&arm, &to, Place::new(hops, 1), Metric::Throughput)?;
+            let id = format!("ayadi/open/throughput/dca-to-tda/{hops}-hops/{variant}");
+            all.experiments.push(
+                experiment(id, words.to_owned(), gains)
+                    .part(part.as_str())
+                    .published(said)
+                    .unit("%")
+                    .setup(setup),
+            );
+        }
     }
     let part = "Left open: throughput of TCP, d = 1";
     for (variant, words) in VARIANTS {
