@@ -22,7 +22,7 @@ mod world;
 
 pub use energy::{Meter, Power};
 pub use frame::NodeId;
-pub use routes::shortest;
 pub use report::{RadioOptions, run};
+pub use routes::shortest;
 pub use run::{Point, check, run_point, run_points};
 pub use world::{FlowResult, FlowSetup, NodeCounts, RadioResult, World};
