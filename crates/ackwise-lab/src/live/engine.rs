@@ -38,8 +38,9 @@ const LEAD_NS: u64 = 100_000_000;
 /// In virtual time the first packet leaves at a multiple of this after boot:
 /// the first, unless building took longer.
 const VIRTUAL_START_NS: u64 = 10_000_000_000;
-/// How long flows may take to end after the scenario's duration. Full queues
-/// drain slowly, and retransmission timers back off.
+/// How long flows may take to end after the scenario's duration, at least; four
+/// times the duration if that is longer. Full queues drain slowly, and retransmission
+/// timers back off, the further the longer a flow was starved.
 const DRAIN_NS: u64 = 30_000_000_000;
 /// How often the world is looked at while flows run.
 const TICK: Duration = Duration::from_millis(20);
@@ -95,7 +96,7 @@ pub(super) fn run_one(
         cancel: Arc::clone(&options.cancel),
         abort: Arc::default(),
         failed: None,
-        deadline_ns: stop_ns + DRAIN_NS,
+        deadline_ns: stop_ns + DRAIN_NS.max(4 * nanos(scenario.duration)),
     };
     let prepared = scenario
         .flows

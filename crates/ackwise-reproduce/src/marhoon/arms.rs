@@ -290,7 +290,7 @@ fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
 /// One of the five flows that started first.
 pub(super) struct First {
     pub name: String,
-    pub segments: u64,
+    segments: u64,
     timeouts: u64,
 }
 

@@ -2,10 +2,11 @@
 //! running kernel, in virtual time, and simulated for comparison.
 
 use ackwise_report::{Experiment, Spread};
-use ackwise_scenario::record::Run;
+use ackwise_scenario::record::{Run, Traffic};
 
 use super::arms::first_five;
 use super::{ACK_QUEUE, DATA_QUEUE};
+use crate::series::mean;
 use crate::{Engine, Error, Lab, Outcome, Reproduced};
 
 const PATH: &str = "scenarios/papers/marhoon/real.toml";
@@ -103,20 +104,26 @@ fn each(
     runs.into_iter().map(of).collect()
 }
 
-/// Packets that reached the server, in Mbit/s.
-fn mbps(outcome: &Outcome, segments: u64) -> f64 {
-    let seconds = outcome.scenario.duration.as_secs_f64();
-    segments as f64 * PACKET * 8.0 / seconds / 1e6
+/// Packets that reached the server while the flows had something to send, in Mbit/s: what
+/// drains afterwards does not count.
+fn mbps(outcome: &Outcome, traffic: &Traffic, whose: &str) -> Result<f64, Error> {
+    let until = outcome.scenario.duration.as_secs_f64();
+    let series = traffic.series.as_ref();
+    let rate = series.and_then(|s| mean(&s.t_s, &s.data_rate_hz, 0.0, until));
+    let rate = rate.ok_or_else(|| outcome.lacks(format_args!("series of {whose}")))?;
+    Ok(rate * PACKET * 8.0 / 1e6)
 }
 
 fn five(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     let first = first_five(outcome, run)?;
-    let segments = first.iter().map(|flow| flow.segments).sum();
-    Ok(mbps(outcome, segments) / 5.0)
+    let rates = first
+        .iter()
+        .map(|flow| mbps(outcome, outcome.flow(run, &flow.name)?, &flow.name));
+    Ok(rates.sum::<Result<f64, Error>>()? / 5.0)
 }
 
 fn whole(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
-    Ok(mbps(outcome, run.totals.data_segments))
+    mbps(outcome, &run.totals, &run.id)
 }
 
 fn drops(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
