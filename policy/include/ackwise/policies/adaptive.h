@@ -10,7 +10,8 @@
  *   swollen:   a queue has doubled the RTT: T up to the hold bound, to drain it
  *   easy:      after a loss, for wary_rtts round trips: T is a quarter while no
  *              queue stands on the path, for then each wait lengthens the RTT and
- *              goodput goes with its inverse; over a queue, half for one RTT
+ *              goodput goes with its inverse; over a queue, half for one RTT. What
+ *              was lost over a queue was its overflow, and is forgotten after that
  *   idle:      after a pause longer than an RTO the flow starts anew
  *
  * So the number of ACKs follows the sender: a window of W segments keeps
@@ -53,6 +54,12 @@
 enum aw_adaptive_phase {
 	AW_ADAPTIVE_START = 0,
 	AW_ADAPTIVE_STEADY = 1
+};
+
+enum aw_adaptive_loss {
+	AW_ADAPTIVE_NO_LOSS = 0,
+	AW_ADAPTIVE_LOSS = 1,
+	AW_ADAPTIVE_OVERFLOW = 2 /* a queue stood */
 };
 
 struct aw_adaptive_state {
@@ -128,6 +135,22 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 		s->phase = AW_ADAPTIVE_STEADY;
 }
 
+/* A loss, and how long it is remembered. */
+AW_FN void aw_adaptive_loss(struct aw_adaptive_state *s, const struct aw_cfg *c,
+			    const struct aw_event *e, aw_u32 now, aw_u32 rtt)
+{
+	if (e->flags & AW_A_RECOVERY) {
+		/* Another one without a queue is the path's; what the first drained is not. */
+		if (!s->repaired ||
+		    (s->repaired == AW_ADAPTIVE_OVERFLOW && now - s->repair_us > rtt))
+			s->repaired = aw_adaptive_queue(e) ? AW_ADAPTIVE_OVERFLOW
+							   : AW_ADAPTIVE_LOSS;
+		s->repair_us = now;
+	} else if (s->repaired && now - s->repair_us > c->param[6] * rtt) {
+		s->repaired = AW_ADAPTIVE_NO_LOSS;
+	}
+}
+
 AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
 {
 	s->phase = AW_ADAPTIVE_START;
@@ -152,15 +175,10 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	s->seen_us = now;
 	if (s->phase == AW_ADAPTIVE_START)
 		aw_adaptive_round(s, c, e, now);
-	if (e->flags & AW_A_RECOVERY) {
-		s->repaired = 1;
-		s->repair_us = now;
-	} else if (s->repaired && now - s->repair_us > c->param[6] * rtt) {
-		s->repaired = 0;
-	}
+	aw_adaptive_loss(s, c, e, now, rtt);
 	if ((e->flags & AW_A_MUST_SEND) || s->phase == AW_ADAPTIVE_START)
 		return aw_send();
-	if (s->repaired && !aw_adaptive_queue(e)) {
+	if (s->repaired == AW_ADAPTIVE_LOSS && !aw_adaptive_queue(e)) {
 		interval >>= 2;
 		hold = 2 * interval;
 	} else if (s->repaired && now - s->repair_us <= rtt) {
