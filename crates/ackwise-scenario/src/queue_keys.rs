@@ -435,6 +435,7 @@ fn mux(direction: &Section<'_>, table: &Table, span: &Span, context: &Context<'_
         "what",
         "flows",
         "by",
+        "respace",
     ];
     let section = Section::open(table, span, "'mux'", &known, direction.errors);
     if !section.has("period") {
@@ -466,15 +467,20 @@ fn mux(direction: &Section<'_>, table: &Table, span: &Span, context: &Context<'_
     let by = section.choice("by", &[("link", false), ("tunnel", true)]);
     let by_tunnel = by.unwrap_or(false);
     if by_tunnel {
-        for key in known.iter().filter(|key| !["period", "by"].contains(key)) {
+        let has = ["period", "by", "respace"];
+        for key in known.iter().filter(|key| !has.contains(key)) {
             if let Some(entry) = section.entry(key) {
-                let message = format!("a tunnel has no '{key}'; it has a period only");
+                let message = format!("a tunnel has no '{key}'; it has 'period' and 'respace'");
                 section.error(&entry.key_span, message);
             }
         }
+    } else if let Some(entry) = section.entry("respace") {
+        let message = "'respace' belongs to by = \"tunnel\"";
+        section.error(&entry.key_span, message);
     }
     Some(Mux {
         by_tunnel,
+        respace: section.flag("respace").unwrap_or(false),
         phase: ticks.then_some(phase),
         max_packets: section.whole("max_packets", 1, 1_000_000),
         max_size,

@@ -182,6 +182,8 @@ pub struct Mux {
     pub what: What,
     /// Where packets are real, an ACK tunnel over the link does it, `ackwise tunnel`.
     pub by_tunnel: bool,
+    /// Whether a tunnel puts ACKs out evenly, not all of a bundle at once.
+    pub respace: bool,
 }
 
 /// A reconstructor of ACKs.

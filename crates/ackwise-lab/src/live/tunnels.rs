@@ -5,9 +5,10 @@ use std::net::Ipv4Addr;
 use std::thread;
 use std::time::Duration;
 
+use ackwise_scenario::Scenario;
+use ackwise_scenario::queues::Mux;
 use ackwise_scenario::record::{MuxRecord, QueueRecord};
 use ackwise_scenario::tunnel::{Encoding, Others, Peer, Prefix};
-use ackwise_scenario::{Direction, Scenario};
 use ackwise_tunnel::{KeyPair, key_to_text};
 use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
 
@@ -51,11 +52,12 @@ struct End {
 }
 
 /// The directions that have one: link, direction, what is asked of it.
-fn places(scenario: &Scenario) -> impl Iterator<Item = (usize, usize, &Direction)> {
+fn places(scenario: &Scenario) -> impl Iterator<Item = (usize, usize, &Mux)> {
     let links = scenario.links.iter().enumerate();
     links
         .flat_map(|(link, it)| [(link, 0, &it.forward), (link, 1, &it.reverse)])
-        .filter(|(_, _, direction)| direction.mux.as_ref().is_some_and(|mux| mux.by_tunnel))
+        .filter_map(|(link, way, direction)| Some((link, way, direction.mux.as_ref()?)))
+        .filter(|(_, _, mux)| mux.by_tunnel)
 }
 
 /// How much earlier than the traffic tunnels begin.
@@ -73,14 +75,13 @@ pub(super) fn start(
     until_ns: u64,
 ) -> Result<Vec<Tunnel>, LabError> {
     let mut tunnels = Vec::new();
-    for (link, way, direction) in places(scenario) {
+    for (link, way, mux) in places(scenario) {
         let name = &scenario.links[link].name;
-        let period = direction.mux.as_ref().map_or(LOOK, |mux| mux.period);
         let ends = [way, 1 - way].map(|end| topology.plan.interface(link, end));
         let mut tunnel = Tunnel {
             name: format!("{name}.{}", WAYS[way]),
             link: name.clone(),
-            ends: tunnel(name, ends, period)?,
+            ends: tunnel(name, ends, mux)?,
             mux: MuxRecord::default(),
         };
         for end in tunnel.ends.iter_mut().rev() {
@@ -104,7 +105,7 @@ pub(super) fn start(
 
 /// Both ends before they are started: what goes in is taken where it would leave, what
 /// comes out is routed on.
-fn tunnel(name: &str, interfaces: [&Interface; 2], period: Duration) -> Result<[End; 2], LabError> {
+fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2], LabError> {
     let bridged = || LabError::Scenario(format!("the tunnel over {name} ends at a bridge"));
     let addresses = interfaces.map(|interface| interface.v4);
     let [Some(near), Some(far)] = addresses else {
@@ -124,12 +125,12 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], period: Duration) -> Result<[
             listen: vec![(listen, PORT).into()],
             key: None,
             interface: leads_to.map(|_| interfaces[at].name.clone()),
-            period,
+            period: mux.period,
             // The scenario's period is the one that is meant.
             follow_rtt: false,
             encoding: Encoding::Entropy,
             others: Others::Outside,
-            respace: false,
+            respace: mux.respace,
             max_datagram: 1452,
             flows: 1024,
             user: None,
