@@ -14,7 +14,7 @@ use ackwise_door::{Inlet, Role};
 use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::Prefix;
 use ackwise_tunnel::key_to_text;
-use ackwise_tunneld::{Config, Daemon, Failures};
+use ackwise_tunneld::{Attach, Config, Daemon, Failures};
 use common::{
     Capture, Sites, ack_from, alone, command, ip, is_up, once, peer, send_strange_acks, transfer,
     transfer_and, until,
@@ -79,6 +79,24 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
     }
     sites.nothing_left();
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+}
+
+#[test]
+fn by_a_filter_where_the_kernel_is_older() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let far = sites.start(&sites.far, sites.far_config(""));
+    let config = sites.near_config("");
+    let near = sites
+        .near
+        .run(|| Daemon::start(config, Attach::Clsact))
+        .unwrap();
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+    once(&near, "ACKs", |stats| stats.packets_in.packets > 100);
+    assert_eq!(near.stats().attach, Some(Attach::Clsact));
+    drop((near, far));
+    sites.nothing_left();
 }
 
 /// What arrives is what was sent, in every bit but those that each hop changes.
