@@ -151,6 +151,24 @@ struct Outcome {
     /// At the receiver's interface, and at the sender's.
     receiver: Seen,
     sender: Seen,
+    /// Segments with ECE that came to the host's own TCP.
+    told_the_stack: u64,
+}
+
+/// Counts segments with ECE behind the hooks, where the host's stack sees them.
+fn count_ece(host: &Netns) {
+    host.run(|| {
+        common::command("nft", "add table ip acc");
+        let input = "{ type filter hook input priority 0 ; }";
+        common::command("nft", &format!("add chain ip acc in {input}"));
+        common::command("nft", "add rule ip acc in tcp flags & ecn == ecn counter");
+    });
+}
+
+fn counted(host: &Netns) -> u64 {
+    let rules = host.run(|| common::command("nft", "list chain ip acc in"));
+    let (_, rest) = rules.split_once("counter packets ").unwrap();
+    rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// Three seconds of a download with 20 Mbit/s of data.
@@ -159,6 +177,7 @@ fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outc
     let up = gateway(home, rate, more);
     let attached = attach(home, policy, dry_run);
     let stop = AtomicBool::new(false);
+    count_ece(&home.host);
     let (receiver, sender) = thread::scope(|scope| {
         let receiver = watch(scope, &home.router, "lan1", &stop);
         let sender = watch(scope, &home.server, "wan1", &stop);
@@ -176,6 +195,7 @@ fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outc
         acc: up.stop().unwrap().acc,
         receiver,
         sender,
+        told_the_stack: counted(&home.host),
     }
 }
 
@@ -190,6 +210,7 @@ fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
     assert!(thin.withheld > 100, "{}", thin.withheld);
     assert!(thin.receiver.capable_acks > 100, "{:?}", thin.receiver);
     assert!(thin.receiver.data_with_ece > 5, "{:?}", thin.receiver);
+    assert_eq!(thin.told_the_stack, 0, "the receiver's TCP sees no ECE");
     // Past the gateway nobody would echo: there they are as without ACC.
     assert_eq!(thin.sender.capable_acks, 0, "{:?}", thin.sender);
     assert_eq!(thin.sender.data_with_ece, 0, "{:?}", thin.sender);
