@@ -79,6 +79,7 @@ impl Transfer {
             .run(|| TcpStream::connect("198.18.7.1:80").expect("connect"));
         let (from, _) = server.accept().expect("accept");
         from.set_nodelay(true).expect("nodelay");
+        to.set_read_timeout(Some(ms(30_000))).expect("a timeout");
         Transfer {
             from,
             to,
@@ -176,6 +177,27 @@ fn a_coarse_scale_tells_less() {
         assert!(told == cwnd || told + 1 == cwnd, "{told} for {cwnd}");
     }
     assert!(seen.iter().any(|(told, cwnd)| told < cwnd));
+}
+
+/// A sender whose own window is smaller than its congestion window says the former.
+#[test]
+fn the_true_window_is_never_raised() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let teller = teller(true);
+        let mut transfer = Transfer::new(&pair, 7);
+        for _ in 0..12 {
+            transfer.send(20);
+        }
+        fields(far);
+        let (cwnd, _, mss, scale) = info(&transfer.from);
+        let before = teller.stats().expect("stats").told;
+        transfer.send(1);
+        let own = fields(far)[0] << scale;
+        assert!(own > 30_000 && own < cwnd * mss, "{own} and {cwnd}");
+        assert_eq!(teller.detach().expect("detach").told, before);
+    });
 }
 
 /// What crosses is what the stack made: no field is touched.
