@@ -4,7 +4,7 @@ mod virtually;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtually::{BASELINE, of, pinned, run, turn};
+use virtually::{BASELINE, of, run, run_pinned, turn};
 
 const RATE: u64 = 250_000;
 
@@ -69,8 +69,7 @@ const BULK: &str = "app = \"bulk\"\nbytes = \"44 kB\"";
 #[test]
 fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
     let _turn = turn();
-    let report = run(&slow("half", BULK, &arms()));
-    pinned("hint", &report);
+    let report = run_pinned("hint", &slow("half", BULK, &arms()));
     for run in &report.runs {
         let content = run.totals.content.as_ref().expect("bytes are compared");
         assert!(content.ok, "{}", run.id);
