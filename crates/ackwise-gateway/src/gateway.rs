@@ -133,6 +133,8 @@ impl Gateway {
             read: 0,
             sent: Sent::default(),
         };
+        // Whoever asks at once is told what there is.
+        worker.publish(&inner.shared);
         let thread = {
             let inner = Arc::clone(&inner);
             std::thread::Builder::new()

@@ -215,7 +215,8 @@ impl Worker {
         None
     }
 
-    fn publish(&self, shared: &Shared) {
+    /// Tells its counters.
+    pub fn publish(&self, shared: &Shared) {
         let (link, queue) = (self.core.link(), self.core.queue());
         let (packets, bytes) = self.core.waiting();
         let overrun = self.inlet.overruns();

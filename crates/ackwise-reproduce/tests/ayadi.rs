@@ -67,7 +67,18 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
         assert!(end(0) <= measured && measured <= end(1), "{experiment}");
     }
     let arms = [
-        "tcp", "tcp-d2", "tcp-d3", "tcp-d4", "dda", "daa", "dca", "tda", "tack", "hop",
+        "tcp",
+        "tcp-d2",
+        "tcp-d3",
+        "tcp-d4",
+        "dda",
+        "daa",
+        "dca",
+        "tda",
+        "tack",
+        "hop",
+        "hop-patient",
+        "tda-patient",
     ];
     for arm in arms {
         for metric in ["throughput", "energy", "efficiency"] {
@@ -120,7 +131,17 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
 fn a_point_of_figure_1_is_exact() {
     let text = include_str!("../../../scenarios/papers/ayadi-2013/chain.toml");
     let scenario = RadioScenario::parse("chain.toml", text).unwrap_or_else(|e| panic!("{e}"));
-    let arms = ["tcp", "tcp-d2", "dda", "daa", "dca", "tda", "tack", "hop"];
+    let arms = [
+        "tcp",
+        "tcp-d2",
+        "dda",
+        "daa",
+        "dca",
+        "tda",
+        "tack",
+        "hop",
+        "hop-patient",
+    ];
     let filter = Filter {
         arms: arms.map(str::to_owned).to_vec(),
         seeds: vec!["1".to_owned()],
@@ -149,6 +170,7 @@ fn a_point_of_figure_1_is_exact() {
         ("tda", [1016, 291, 1, 8151], 5_273_003),
         ("tack", [1026, 586, 1, 10_179], 6_109_178),
         ("hop", [1014, 290, 0, 8134], 5_244_883),
+        ("hop-patient", [1017, 305, 0, 8207], 5_268_858),
     ];
     assert_eq!(counts, exact);
 }

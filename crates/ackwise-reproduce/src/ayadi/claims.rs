@@ -265,23 +265,26 @@ fn ours(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
         (&fields.cross, "cross", "cross"),
         (&fields.grid, "grid", "grid"),
     ];
-    for (points, id, called) in all_fields {
-        let places = points.places();
-        for Arm { name, title } in &DELAYED {
-            let gains = points.mean_gains("hop", name, &places, metric)?;
-            let what = format!("efficiency of hop against {title}: {called}");
-            all.experiments
-                .push(claim(part, format!("hop/{id}-to-{name}"), what, "%", gains));
-            let ahead = means_ahead(points, "hop", name, &places)?;
-            let what = format!("places where its mean is ahead of {title}'s: {called}");
-            let id = format!("ayadi/claim/hop/{id}-ahead-of-{name}");
-            all.experiments.push(
-                Experiment::new(id, what, ahead)
-                    .part(part)
-                    .unit(format!("of {}", places.len()))
-                    .setup(SETUP)
-                    .ci95(ahead, ahead),
-            );
+    for (arm, ours) in [("hop", "hop"), ("hop-patient", "hop and a patient sender")] {
+        for (points, id, called) in all_fields {
+            let places = points.places();
+            for Arm { name, title } in &DELAYED {
+                let gains = points.mean_gains(arm, name, &places, metric)?;
+                let what = format!("efficiency of {ours} against {title}: {called}");
+                let to = format!("{arm}/{id}-to-{name}");
+                all.experiments.push(claim(part, to, what, "%", gains));
+                let ahead = means_ahead(points, arm, name, &places)?;
+                let what =
+                    format!("places where the mean of {ours} is ahead of {title}'s: {called}");
+                let id = format!("ayadi/claim/{arm}/{id}-ahead-of-{name}");
+                all.experiments.push(
+                    Experiment::new(id, what, ahead)
+                        .part(part)
+                        .unit(format!("of {}", places.len()))
+                        .setup(SETUP)
+                        .ci95(ahead, ahead),
+                );
+            }
         }
     }
     let part = "Not in the paper: ABC";

@@ -7,18 +7,19 @@ use super::{Arm, CHAIN, Fields, OWN, PAPER};
 use crate::{Error, Reproduced};
 
 /// Beside what the paper compares: what it did not.
-const BESIDE: [&str; 8] = [
+const BESIDE: [&str; 9] = [
     "tcp",
     "dca",
     "tda",
     "tack",
     "hop",
+    "hop-patient",
     "hop-abc",
     "hop-untold",
     "tda-ask",
 ];
 /// Against TCP with d = 1.
-const RELATIVE: [&str; 6] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop"];
+const RELATIVE: [&str; 7] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop", "hop-patient"];
 const BARS: &str = "Bars: 95 % confidence intervals of ten seeds.";
 
 pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {

@@ -36,7 +36,12 @@ const PAPER: [Arm; 8] = [
     arm("tda", "TDA"),
 ];
 /// What it did not try, on all fields.
-const OWN: [Arm; 2] = [arm("tack", "TACK"), arm("hop", "hop (ours)")];
+const OWN: [Arm; 4] = [
+    arm("tack", "TACK"),
+    arm("hop", "hop (ours)"),
+    arm("hop-patient", "hop, patient sender"),
+    arm("tda-patient", "TDA, patient sender"),
+];
 /// And on the chain alone.
 const CHAIN: [Arm; 7] = [
     arm("tcp-d2-abc", "TCP, d = 2, ABC"),
@@ -212,7 +217,7 @@ fn point(points: &Points, part: &Part, arm: &Arm, at: Place) -> Result<Experimen
         .setup(SETUP))
 }
 
-const NOTES: [&str; 5] = [
+const NOTES: [&str; 6] = [
     "The paper prints its figures without numbers: a point has no published value; what its text \
      says of the figures is compared above them.",
     "Intervals are 95 % confidence intervals of the mean over ten seeds (Student's t); gains are \
@@ -222,5 +227,7 @@ const NOTES: [&str; 5] = [
     "DDA and DAA have the windows of four segments that their authors give them, DAA five times \
      the timeout and two duplicate ACKs. DCA, TDA and hop are told the sender's window in its data; \
      all others have INET's window of 14 segments.",
+    "A patient sender takes four times the timeout and two duplicate ACKs, where DAA's takes five \
+     times and two.",
     "ABC counts bytes where the senders of the paper count ACKs (RFC 3465, L = 1).",
 ];
