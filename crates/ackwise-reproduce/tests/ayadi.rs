@@ -78,7 +78,6 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
         "tack",
         "hop",
         "hop-patient",
-        "tda-patient",
     ];
     for arm in arms {
         for metric in ["throughput", "energy", "efficiency"] {
@@ -113,7 +112,7 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
     );
     assert_eq!(published("ayadi/claim/chain/dca-above-tda-far"), 5.0);
     assert_eq!(published("ayadi/claim/tda/one-hop"), "up to 205");
-    assert_eq!(report.scenarios.len(), 6);
+    assert_eq!(report.scenarios.len(), 10);
     assert!(
         report
             .figures

@@ -11,12 +11,17 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     chain_energy(&fields.chain, all)?;
     chain_efficiency(&fields.chain, all)?;
     others(fields, all)?;
-    surveyed(fields, all)?;
-    ours(fields, all)
+    surveyed(fields, all)
 }
 
 /// An experiment of the claims.
-fn claim(part: &str, id: String, what: String, unit: &str, values: Vec<f64>) -> Experiment {
+pub(super) fn claim(
+    part: &str,
+    id: String,
+    what: String,
+    unit: &str,
+    values: Vec<f64>,
+) -> Experiment {
     experiment(format!("ayadi/claim/{id}"), what, values)
         .part(part)
         .unit(unit)
@@ -172,7 +177,7 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             said => experiment.published(said),
         });
     }
-    let part = "Fig. 5, in words";
+    let part = "Fig. 5, two flows and six";
     for Arm { name, title } in &DELAYED {
         let of = |flows: usize| {
             let places = [2, 4, 6, 8].map(|hops| Place::new(hops, flows));
@@ -255,38 +260,9 @@ const BOUND: &str = "A segment takes 5.98 ms of a hop, an ACK 4.45 ms: by airtim
 const CONTENTION: &str = "Beyond the first hop ACKs and data contend as well, but a lost segment \
                           costs more.";
 
-/// What the paper did not try.
-fn ours(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
-    let part = "Not in the paper: hop";
+/// What it expects of ABC.
+pub(super) fn abc(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     let metric = Metric::Efficiency;
-    let all_fields = [
-        (&fields.chain, "chain", "chain, 2 to 10 hops"),
-        (&fields.flows, "flows", "several flows over a chain"),
-        (&fields.cross, "cross", "cross"),
-        (&fields.grid, "grid", "grid"),
-    ];
-    for (arm, ours) in [("hop", "hop"), ("hop-patient", "hop and a patient sender")] {
-        for (points, id, called) in all_fields {
-            let places = points.places();
-            for Arm { name, title } in &DELAYED {
-                let gains = points.mean_gains(arm, name, &places, metric)?;
-                let what = format!("efficiency of {ours} against {title}: {called}");
-                let to = format!("{arm}/{id}-to-{name}");
-                all.experiments.push(claim(part, to, what, "%", gains));
-                let ahead = means_ahead(points, arm, name, &places)?;
-                let what =
-                    format!("places where the mean of {ours} is ahead of {title}'s: {called}");
-                let id = format!("ayadi/claim/{arm}/{id}-ahead-of-{name}");
-                all.experiments.push(
-                    Experiment::new(id, what, ahead)
-                        .part(part)
-                        .unit(format!("of {}", places.len()))
-                        .setup(SETUP)
-                        .ci95(ahead, ahead),
-                );
-            }
-        }
-    }
     let part = "Not in the paper: ABC";
     let places = fields.chain.places();
     for (with, without, title) in [
@@ -301,19 +277,6 @@ fn ours(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             .push(claim(part, format!("abc/{without}"), what, "%", gains).note(ABC));
     }
     Ok(())
-}
-
-/// At how many places an arm's mean efficiency is above another's.
-fn means_ahead(points: &Points, arm: &str, over: &str, places: &[Place]) -> Result<f64, Error> {
-    let mut ahead = 0;
-    for at in places {
-        let mean = |arm: &str| -> Result<f64, Error> {
-            let values = points.values(arm, *at, |run| Metric::Efficiency.of(run))?;
-            Ok(values.iter().sum::<f64>() / values.len().max(1) as f64)
-        };
-        ahead += u32::from(mean(arm)? > mean(over)?);
-    }
-    Ok(f64::from(ahead))
 }
 
 const ABC: &str = "The paper expects ABC to help, since fewer ACKs open the window more slowly. Here \

@@ -147,7 +147,7 @@ impl Points {
 }
 
 /// One value a seed from a value a seed and place.
-fn fold(each: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+pub(super) fn fold(each: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let seeds = each.iter().map(Vec::len).min().unwrap_or(0);
     let at = |seed: usize| each.iter().map(|place| place[seed]).collect::<Vec<f64>>();
     (0..seeds).map(|seed| of(&at(seed))).collect()
