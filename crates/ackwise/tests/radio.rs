@@ -183,5 +183,5 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
     }
     let (code, out, _) = outcome(&["scenario", "check", CHAIN]);
     assert_eq!(code, 0);
-    assert!(out.ends_with("chain: 17 arms, 1530 runs\n"), "{out}");
+    assert!(out.ends_with("chain: 18 arms, 1620 runs\n"), "{out}");
 }
