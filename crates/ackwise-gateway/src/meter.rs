@@ -231,8 +231,9 @@ impl Meter {
         let bits = 8 * u128::from(to_sent - from_sent) * 1_000_000_000;
         let measured = u64::try_from(bits / u128::from(span)).unwrap_or(u64::MAX);
         let before = self.rate_bps;
-        // So little fills no queue behind this gateway.
-        if measured < before / 5 * 2 {
+        // So little fills no queue behind this gateway: ACKs of a full way back. More
+        // may be a link that fell, and whether it drains tells.
+        if measured < before / 8 {
             return;
         }
         let to = measured.min(before) / 20 * 19;
@@ -383,6 +384,17 @@ mod tests {
         assert!(slow.last().unwrap().0 < 2.1e6, "{:?}", slow.last());
         let fast = modem.run(6e6, 25.0);
         assert!(fast.last().unwrap().0 > 4.8e6, "{:?}", fast.last());
+    }
+
+    /// A mobile one may fall far, and one that goes up twofold may go up once too often.
+    #[test]
+    fn it_follows_a_link_that_falls_to_a_fifth() {
+        let mut modem = Modem::new();
+        modem.window = Some(200_000.0);
+        modem.run(10e6, 20.0);
+        let seen = modem.run(2e6, 40.0);
+        let rate = mean(seen[400..].iter().map(|(rate, _)| *rate));
+        assert!((0.8 * 2e6..1.05 * 2e6).contains(&rate), "{rate}");
     }
 
     /// A window that fits into the modem: nothing waits in the gateway once the rate is
