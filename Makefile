@@ -48,7 +48,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise
-	$(NICE) $(CARGO) test --workspace --locked
+	$(NICE) $(CARGO) test --workspace --locked --no-fail-fast
 	$(NICE) kernel/tests/run kunit wire selftests
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
