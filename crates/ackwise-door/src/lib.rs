@@ -6,6 +6,7 @@
 //! is gone with the process, however that ends.
 
 pub mod clock;
+pub mod control;
 mod error;
 mod frame;
 mod hook;

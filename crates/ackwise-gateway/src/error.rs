@@ -6,29 +6,9 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process lacks rights.
-    #[error(
-        "not permitted to {what}: run as root, or with CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and \
-         CAP_PERFMON"
-    )]
-    Permission {
-        /// What was refused.
-        what: &'static str,
-    },
-    /// There is no such interface in this network namespace.
-    #[error("no interface {0} in this network namespace: `ip link` lists those there are")]
-    NoInterface(String),
-    /// The link type is neither Ethernet nor bare IP.
-    #[error(
-        "{interface} has link type {arphrd}, which ackwise cannot read: it knows Ethernet (1) and \
-         bare IP (tun 65534, ppp 512, and none)"
-    )]
-    LinkType {
-        /// The interface.
-        interface: String,
-        /// `ARPHRD_*` of the kernel.
-        arphrd: u16,
-    },
+    /// A device, an interface or a program.
+    #[error(transparent)]
+    Door(ackwise_door::Error),
     /// Another gateway has the interface.
     #[error(
         "{interface} has a gateway already, process {pid}: end it with `ackwise gateway down \
@@ -63,22 +43,6 @@ pub enum Error {
          somebody else; packets take the ordinary way again"
     )]
     DoorGone(String),
-    /// The kernel would not take the program.
-    #[error("the program for {interface}: {why}")]
-    Program {
-        /// The interface.
-        interface: String,
-        /// What the kernel and the loader said.
-        why: String,
-    },
-    /// A system call failed in a way that has no better name.
-    #[error("{what}: {source}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// The cause.
-        source: io::Error,
-    },
 }
 
 impl Error {
@@ -90,18 +54,9 @@ impl Error {
 
 impl From<ackwise_door::Error> for Error {
     fn from(error: ackwise_door::Error) -> Error {
-        use ackwise_door::Error as Door;
         match error {
-            Door::Permission { what } => Error::Permission { what },
-            Door::NoInterface(name) => Error::NoInterface(name),
-            Door::LinkType { interface, arphrd } => Error::LinkType { interface, arphrd },
-            Door::DeviceGone(name) => Error::DoorGone(name),
-            Door::Program { interface, why } => Error::Program { interface, why },
-            Door::System { what, source } => Error::System { what, source },
-            other => Error::System {
-                what: "opening the way in and out",
-                source: io::Error::other(other),
-            },
+            ackwise_door::Error::DeviceGone(name) => Error::DoorGone(name),
+            other => Error::Door(other),
         }
     }
 }

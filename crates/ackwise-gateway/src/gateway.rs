@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::Error;
 use crate::config::{Config, describe};
-use crate::control::{self, Claim};
+use crate::control;
 use crate::core::Core;
 use crate::echo::Echo;
 use crate::hook::{Counters, Hook};
@@ -81,7 +81,7 @@ impl Gateway {
     /// As for [`start`](Self::start).
     pub fn start_seeded(config: Config, attach: Attach, seed: u64) -> Result<Self, Error> {
         let interface = Interface::find(&config.interface)?;
-        let claim = Claim::take(&interface.name)?;
+        let claim = control::claim(&interface.name)?;
         // Not 0, which is no mark at all.
         let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
         let inlet = inlet(&interface)?;
