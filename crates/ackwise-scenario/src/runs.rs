@@ -17,6 +17,41 @@ pub struct Filter {
     pub seeds: Vec<String>,
 }
 
+impl Filter {
+    /// Whether every pattern matches something of what there is: one that does not is a
+    /// slip of the hand.
+    pub(crate) fn check(
+        &self,
+        arms: &[String],
+        cc: &[String],
+        seeds: &[String],
+    ) -> Result<(), ScenarioError> {
+        for (what, patterns, known) in [
+            ("arm", &self.arms, arms),
+            ("cc", &self.cc, cc),
+            ("seed", &self.seeds, seeds),
+        ] {
+            for pattern in patterns {
+                if !known.iter().any(|name| glob::matches(pattern, name)) {
+                    return Err(ScenarioError::NothingSelected {
+                        what,
+                        pattern: pattern.clone(),
+                        known: known.join(", "),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wants(&self, arm: &str, cc: &str, seed: u64) -> bool {
+        let wanted = |patterns: &[String], name: &str| {
+            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
+        };
+        wanted(&self.arms, arm) && wanted(&self.cc, cc) && wanted(&self.seeds, &seed.to_string())
+    }
+}
+
 impl Sweep {
     /// Every combination of the values in [`Sweep::vary`], the last path
     /// varying fastest; one empty combination if nothing is varied.
@@ -71,30 +106,9 @@ impl Scenario {
     pub fn select(&self, filter: &Filter) -> Result<Vec<RunSpec>, ScenarioError> {
         let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
-        for (what, patterns, known) in [
-            ("arm", &filter.arms, &arms),
-            ("cc", &filter.cc, &self.sweep.cc),
-            ("seed", &filter.seeds, &seeds),
-        ] {
-            for pattern in patterns {
-                if !known.iter().any(|name| glob::matches(pattern, name)) {
-                    return Err(ScenarioError::NothingSelected {
-                        what,
-                        pattern: pattern.clone(),
-                        known: known.join(", "),
-                    });
-                }
-            }
-        }
-        let wanted = |patterns: &[String], name: &str| {
-            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
-        };
+        filter.check(&arms, &self.sweep.cc, &seeds)?;
         let mut runs = self.runs();
-        runs.retain(|run| {
-            wanted(&filter.arms, &run.arm)
-                && wanted(&filter.cc, &run.cc)
-                && wanted(&filter.seeds, &run.seed.to_string())
-        });
+        runs.retain(|run| filter.wants(&run.arm, &run.cc, run.seed));
         Ok(runs)
     }
 }

@@ -2,8 +2,10 @@
 
 use super::RadioScenario;
 use crate::diagnostic::ScenarioError;
-use crate::glob;
 use crate::runs::Filter;
+
+/// What every sender on a radio has.
+const NEWRENO: &str = "newreno";
 
 /// One run: an arm on a field, with a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,30 +51,9 @@ impl RadioScenario {
     pub fn select(&self, filter: &Filter) -> Result<Vec<RadioSpec>, ScenarioError> {
         let seeds: Vec<String> = (1..=self.seeds).map(|seed| seed.to_string()).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
-        let cc = vec!["newreno".to_owned()];
-        for (what, patterns, known) in [
-            ("arm", &filter.arms, &arms),
-            ("cc", &filter.cc, &cc),
-            ("seed", &filter.seeds, &seeds),
-        ] {
-            for pattern in patterns {
-                if !known.iter().any(|name| glob::matches(pattern, name)) {
-                    return Err(ScenarioError::NothingSelected {
-                        what,
-                        pattern: pattern.clone(),
-                        known: known.join(", "),
-                    });
-                }
-            }
-        }
-        let wanted = |patterns: &[String], name: &str| {
-            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
-        };
+        filter.check(&arms, &[NEWRENO.to_owned()], &seeds)?;
         let mut runs = self.runs();
-        runs.retain(|run| {
-            wanted(&filter.arms, &self.arms[run.arm].name)
-                && wanted(&filter.seeds, &run.seed.to_string())
-        });
+        runs.retain(|run| filter.wants(&self.arms[run.arm].name, NEWRENO, run.seed));
         Ok(runs)
     }
 }
