@@ -208,9 +208,11 @@ impl Server {
                     if seen.load(Ordering::Acquire) {
                         return;
                     }
-                    let Ok(stream) = stream else { continue };
-                    if let Err(e) = serve(&stream, target.as_ref()) {
+                    let served = stream.and_then(|stream| serve(&stream, target.as_ref()));
+                    if let Err(e) = served {
                         tracing::debug!("control connection: {e}");
+                        // An error of accept() may stay for a while.
+                        std::thread::sleep(Duration::from_millis(10));
                     }
                 }
             })
