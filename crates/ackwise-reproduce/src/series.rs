@@ -38,6 +38,17 @@ pub(crate) fn resets(t_s: &[f64], window: &[Option<f64>], floor: f64) -> Vec<f64
     times
 }
 
+/// Times at which a value was another than the one before it, seconds.
+pub(crate) fn changes(t_s: &[f64], values: &[Option<f64>]) -> Vec<f64> {
+    let known: Vec<(f64, f64)> = t_s
+        .iter()
+        .zip(values)
+        .filter_map(|(t, v)| Some((*t, (*v)?)))
+        .collect();
+    let pairs = known.windows(2).filter(|pair| pair[0].1 != pair[1].1);
+    pairs.map(|pair| pair[1].0).collect()
+}
+
 /// Mean of the differences of ascending times; `None` for fewer than two.
 pub(crate) fn mean_interval(times: &[f64]) -> Option<f64> {
     let (first, last) = (times.first()?, times.last()?);
@@ -92,6 +103,13 @@ mod tests {
         assert_eq!(resets(&t, &w, 2.0), [3.0, 6.0]);
         assert_eq!(mean_interval(&[3.0, 6.0, 10.0]), Some(3.5));
         assert_eq!(mean_interval(&[3.0]), None);
+    }
+
+    #[test]
+    fn a_change_is_between_known_values() {
+        let t: Vec<f64> = (0..6).map(f64::from).collect();
+        let v = [None, Some(4.0), Some(4.0), None, Some(3.0), Some(4.0)];
+        assert_eq!(changes(&t, &v), [4.0, 5.0]);
     }
 
     #[test]

@@ -280,7 +280,7 @@ const SIGN_NOTE: &str = "The flows that start first lose with AF, as published; 
                          gain in most runs, which the paper does not look at.";
 
 /// Mean and deviation of the uplink queue once all flows run.
-fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
+pub(super) fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
     let queue = outcome.queue(run, DATA_QUEUE)?;
     let lengths = queue.t_s.iter().zip(&queue.length_packets);
     let late = lengths.filter(|(t, _)| **t > 5.0).map(|(_, v)| *v);
@@ -291,7 +291,7 @@ fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
 pub(super) struct First {
     pub name: String,
     segments: u64,
-    timeouts: u64,
+    pub timeouts: u64,
 }
 
 impl First {
