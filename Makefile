@@ -49,7 +49,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise
 	$(NICE) $(CARGO) test --workspace --locked --no-fail-fast
-	$(NICE) kernel/tests/run kunit wire selftests
+	$(NICE) kernel/tests/run kunit wire storm selftests
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
 	$(NICE) crates/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))

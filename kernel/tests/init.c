@@ -5,13 +5,15 @@
  *
  *	init=…/init -- PROGRAM [ARGUMENTS]
  *
- * The last line on the console is "exit N".
+ * The last line on the console is "exit N"; before it, what the kernel complained
+ * of, each line after "kernel: ".
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -23,6 +25,27 @@ static void setup(const char *what, int failed)
 {
 	if (failed && errno != EBUSY)
 		printf("init: %s: %s\n", what, strerror(errno));
+}
+
+/* Warnings stay off a console that is quiet. */
+static void complaints(void)
+{
+	static const char *const words[] = {
+		"WARNING:", "BUG:",  "BUG ",  "Oops", "KASAN", "refcount_t", "unregister_netdevice",
+		"leaked",   "UBSAN", "INFO: "
+	};
+	static char log[1 << 20];
+	char *line, *save;
+	unsigned int i;
+
+	if (klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, sizeof(log) - 1) < 0)
+		printf("kernel: its log cannot be read: %s\n", strerror(errno));
+	for (line = strtok_r(log, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			if (strstr(line, words[i])) {
+				printf("kernel: %s\n", line);
+				break;
+			}
 }
 
 int main(int argc, char **argv)
@@ -43,6 +66,7 @@ int main(int argc, char **argv)
 	}
 	while (child > 0 && wait(&status) != child)
 		;
+	complaints();
 	printf("exit %d\n", child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 126);
 	fflush(stdout);
 	sync();

@@ -52,6 +52,39 @@ void sleep_us(uint64_t us)
 		;
 }
 
+void sysctl_set(const char *name, const char *value)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/%s", name);
+	fd = open(path, O_WRONLY);
+	if (fd < 0 || write(fd, value, strlen(value)) < 0)
+		die(path);
+	close(fd);
+}
+
+long counter(const char *wanted)
+{
+	static char names[8192], values[8192];
+	char *n, *v, *save_n, *save_v;
+	FILE *f = fopen("/proc/net/netstat", "r");
+	long found = -1;
+
+	if (!f)
+		die("/proc/net/netstat");
+	while (found < 0 && fgets(names, sizeof(names), f) && fgets(values, sizeof(values), f)) {
+		n = strtok_r(names, " \n", &save_n);
+		v = strtok_r(values, " \n", &save_v);
+		for (; n && v;
+		     n = strtok_r(NULL, " \n", &save_n), v = strtok_r(NULL, " \n", &save_v))
+			if (!strcmp(n, wanted))
+				found = atol(v);
+	}
+	fclose(f);
+	return found;
+}
+
 static void set_address(int s, const char *name, unsigned long what, uint32_t address)
 {
 	struct ifreq r = {};

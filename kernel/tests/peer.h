@@ -51,6 +51,10 @@ uint64_t now_us(void);
 void sleep_us(uint64_t us);
 /* Ends the process with a message, and errno if there is one. */
 void die(const char *what) __attribute__((noreturn));
+/* Of net.ipv4, in the namespace of the caller. */
+void sysctl_set(const char *name, const char *value);
+/* One of /proc/net/netstat; -1: there is none of this name. */
+long counter(const char *wanted);
 
 /* The device, 10.9.0.1/24 here; the peer is 10.9.0.2. */
 void peer_open(const char *tun);

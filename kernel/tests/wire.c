@@ -35,39 +35,6 @@ static int failures;
 		} \
 	} while (0)
 
-static void sysctl_set(const char *name, const char *value)
-{
-	char path[128];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/%s", name);
-	fd = open(path, O_WRONLY);
-	if (fd < 0 || write(fd, value, strlen(value)) < 0)
-		die(path);
-	close(fd);
-}
-
-static long counter(const char *wanted)
-{
-	static char names[8192], values[8192];
-	char *n, *v, *save_n, *save_v;
-	FILE *f = fopen("/proc/net/netstat", "r");
-	long found = -1;
-
-	if (!f)
-		die("/proc/net/netstat");
-	while (found < 0 && fgets(names, sizeof(names), f) && fgets(values, sizeof(values), f)) {
-		n = strtok_r(names, " \n", &save_n);
-		v = strtok_r(values, " \n", &save_v);
-		for (; n && v;
-		     n = strtok_r(NULL, " \n", &save_n), v = strtok_r(NULL, " \n", &save_v))
-			if (!strcmp(n, wanted))
-				found = atol(v);
-	}
-	fclose(f);
-	return found;
-}
-
 static struct conn open_with(const char *policy)
 {
 	struct conn c;
@@ -470,6 +437,65 @@ static void socket_option(void)
 	conn_close(&c);
 }
 
+/* How long the ACK of three segments is held. */
+static uint64_t held_for(struct conn *c)
+{
+	struct segment s;
+	uint64_t first = now_us();
+
+	CHECK(send_full(c, 3, &s) == 0, "not held");
+	if (!receive(c, &s, 600000) || s.ack != c->snd)
+		return 0;
+	return s.at_us - first;
+}
+
+/*
+ * A connection has what its namespace asked for when it began. What is changed then
+ * is for later ones, and for those that choose anew.
+ */
+static void settings_changed_in_flight(void)
+{
+	/* Without timestamps the RTT is the handshake's. */
+	struct conn_options o = { .rtt_us = RTT_US, .no_ts = true };
+	struct conn old, new;
+	struct segment s;
+	uint64_t us;
+	int n;
+
+	sysctl_set("tcp_ack_policy", "every-n:n=8,warm=0");
+	conn_open(&old, &o);
+	hold_some(&old);
+	sysctl_set("tcp_ack_policy", "every-n:n=4,warm=0");
+	sysctl_set("tcp_ack_hold_us", "3000");
+	CHECK(receive_all(&old, &s, 0) == 0, "what was held left");
+	receive_all(&old, &s, 600000);
+	conn_open(&new, &o);
+	send_full(&new, 40, &s);
+	receive_all(&new, &s, 600000);
+	n = send_full(&old, 80, &s);
+	CHECK(n == 10, "%d ACKs of 80 segments, the old policy", n);
+	n = send_full(&new, 80, &s);
+	CHECK(n == 20, "%d ACKs of 80 segments, the new policy", n);
+	us = held_for(&old);
+	CHECK(us >= HOLD_US - 500 && us <= HOLD_US + 500, "%llu us", (unsigned long long)us);
+	us = held_for(&new);
+	CHECK(us >= 2500 && us <= 3500, "%llu us", (unsigned long long)us);
+	n = set_policy(&old, "every-n:n=16,warm=0");
+	CHECK(n == 0, "errno %d", n);
+	send_full(&old, 40, &s);
+	receive_all(&old, &s, 600000);
+	us = held_for(&old);
+	CHECK(us >= 2500 && us <= 3500, "%llu us", (unsigned long long)us);
+	sysctl_set("tcp_ack_policy", "none");
+	sysctl_set("tcp_ack_hold_us", "25000");
+	expect_policy(&old, "every-n:n=16,warm=0");
+	expect_policy(&new, "every-n:n=4,warm=0");
+	n = send_full(&new, 80, &s);
+	CHECK(n == 20, "%d ACKs of 80 segments with none elsewhere", n);
+	conn_close(&old);
+	conn_close(&new);
+}
+
 /* Each ACK is counted once, under why it left. */
 static void counters(void)
 {
@@ -537,6 +563,7 @@ static const struct {
 	TEST(quickack_option),
 	TEST(lowat),
 	TEST(socket_option),
+	TEST(settings_changed_in_flight),
 	TEST(counters),
 	TEST(literal_start),
 };
