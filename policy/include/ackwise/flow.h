@@ -379,11 +379,14 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 		return;
 	if (s->opts & AW_OPT_TS)
 		aw_rtt_on_data(f, s, now_us);
-	/* A full segment: the largest of late, so that a smaller path MTU shows. */
+	/*
+	 * A full segment: the largest of late, so that a smaller path MTU shows. A byte
+	 * at least, or it would never come nearer than 127.
+	 */
 	if (segments > 1)
 		each = aw_div32(s->payload + segments - 1, segments);
 	if (AW_UNLIKELY(each != mss))
-		d->mss = each > mss ? each : mss - ((mss - each) >> 7);
+		d->mss = each > mss ? each : mss - ((mss - each + 127) >> 7);
 	flags = aw_flow_data_order(f, s);
 	if (aw_flow_data_alone(c))
 		return;
