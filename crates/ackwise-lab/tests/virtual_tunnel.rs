@@ -4,7 +4,7 @@ mod virtually;
 
 use std::time::Duration;
 
-use ackwise_lab::live::{Event, Incident};
+use ackwise_lab::live::{Event, Incident, Turn};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, Report, Run};
 use virtually::{BASELINE, options, run, run_with, turn, two_hosts};
@@ -90,37 +90,48 @@ fn it_repeats_itself() {
     assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
 }
 
-/// Loss, duplicates, reordering, and daemons that end and begin again: ACKs get lost, but
-/// no connection gets wrong bytes, or stays where it is.
+/// Loss, duplicates, reordering, and daemons that end, in order or by SIGKILL, and begin
+/// again: ACKs get lost, but no connection gets wrong bytes, or stays where it is.
 #[test]
 fn chaos_costs_time_and_nothing_else() {
+    use Turn::{Begins, BeginsApart, Ends, Killed};
     let _turn = turn();
     let way = "{ rate = \"20 Mbit/s\", delay = \"15 ms\", queue = \"60 packets\", loss = \"2 %\", \
                duplicate = \"1 %\", reorder = { probability = \"3 %\", delay = \"12 ms\" } }";
     let link = format!("forward = {way}\nreverse = {way}");
     let arms = arm("5 ms", "");
     let scenario = two_hosts("5 s", &link, "app = \"bulk\"\nconnections = 8", &arms);
-    let at = |ms, node: &str, begins| Incident {
+    let at = |ms, node: &str, turn| Incident {
         after: Duration::from_millis(ms),
         what: Event::Tunnel {
             link: "wan".to_owned(),
             node: node.to_owned(),
-            begins,
+            turn,
         },
     };
     let mut options = options();
     options.run.incidents = vec![
         // The exit is gone for a while, the entrance for a moment, both at once.
-        at(500, "sender", false),
-        at(900, "sender", true),
-        at(1500, "receiver", false),
-        at(1520, "receiver", true),
-        at(2000, "receiver", false),
-        at(2000, "sender", false),
-        at(2100, "sender", true),
-        at(2200, "receiver", true),
-        at(2600, "sender", false),
-        at(2620, "sender", true),
+        at(500, "sender", Ends),
+        at(900, "sender", BeginsApart),
+        at(1500, "receiver", Ends),
+        at(1520, "receiver", BeginsApart),
+        at(2000, "receiver", Ends),
+        at(2000, "sender", Killed),
+        at(2100, "sender", Begins),
+        at(2200, "receiver", BeginsApart),
+        at(2600, "sender", Ends),
+        at(2620, "sender", BeginsApart),
+        // The entrance is killed with ACKs in its hands, then the exit with a bundle on
+        // its way, then both.
+        at(3203, "receiver", Killed),
+        at(3300, "receiver", BeginsApart),
+        at(3707, "sender", Killed),
+        at(3720, "sender", BeginsApart),
+        at(4201, "receiver", Killed),
+        at(4201, "sender", Killed),
+        at(4300, "sender", Begins),
+        at(4320, "receiver", Begins),
     ];
     let [once, again] = [(); 2].map(|()| run_with(&scenario, &options));
     let run = of(&once, "tunnel", "cubic");

@@ -32,7 +32,7 @@ use crate::traffic::socket::Limits;
 use crate::traffic::{self, Job, Live, Outcome, Prepared};
 
 /// Port of the first flow's listening side.
-const FIRST_PORT: u16 = 5001;
+pub(super) const FIRST_PORT: u16 = 5001;
 /// Between the last preparation and the first packet.
 const LEAD_NS: u64 = 100_000_000;
 /// In virtual time the first packet leaves at a multiple of this after boot:
@@ -201,7 +201,7 @@ pub(super) fn run_one(
     }
     let mut tunnelled = Vec::new();
     for tunnel in tunnels {
-        match tunnel.finish() {
+        match tunnel.finish(&topology) {
             Ok(done) => tunnelled.push(done),
             Err(error) => errors.push(error),
         }
@@ -602,12 +602,12 @@ impl<'a> Incidents<'a> {
                 emulator.lose_larger_than(*mtu);
                 Ok(())
             }
-            Event::Tunnel { link, node, begins } => {
+            Event::Tunnel { link, node, turn } => {
                 let nodes = &self.scenario.nodes;
                 let at = nodes.iter().position(|one| one.name == *node);
                 let at = at.ok_or_else(|| unknown("node", node))?;
                 for tunnel in tunnels {
-                    if tunnel.switch(link, at, *begins, self.topology)? {
+                    if tunnel.turn(link, at, *turn, self.topology)? {
                         return Ok(());
                     }
                 }

@@ -10,6 +10,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod apart;
 mod assemble;
 mod daemon;
 mod datapath;
@@ -96,15 +97,29 @@ pub enum Event {
         /// The node.
         node: String,
     },
-    /// A daemon of a tunnel over a link ends, or begins again and knows nothing.
+    /// Something happens to a daemon of a tunnel over a link.
     Tunnel {
         /// The link.
         link: String,
         /// At which end of it.
         node: String,
-        /// Whether it begins.
-        begins: bool,
+        /// What.
+        turn: Turn,
     },
+}
+
+/// What can happen to a daemon of a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Turn {
+    /// It ends in order.
+    Ends,
+    /// It begins, and knows nothing of what was before.
+    Begins,
+    /// It begins as a process of its own. The running program must be one that calls
+    /// [`run_if_guest`](crate::virt::run_if_guest) first thing.
+    BeginsApart,
+    /// Its process gets SIGKILL.
+    Killed,
 }
 
 /// What an observer is told.

@@ -12,6 +12,8 @@ use ackwise_scenario::tunnel::{Encoding, Others, Peer, Prefix};
 use ackwise_tunnel::{KeyPair, key_to_text};
 use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
 
+use super::Turn;
+use super::apart::Process;
 use crate::clock::now_ns;
 use crate::error::LabError;
 use crate::plan::Interface;
@@ -48,7 +50,14 @@ struct End {
     node: usize,
     config: Config,
     keys: KeyPair,
-    daemon: Option<Daemon>,
+    daemon: Option<AtWork>,
+}
+
+/// Where a daemon is.
+#[derive(Debug)]
+enum AtWork {
+    Here(Daemon),
+    Apart(Process),
 }
 
 /// The directions that have one: link, direction, what is asked of it.
@@ -161,22 +170,43 @@ impl End {
         let started = topology.namespaces[self.node].inside(|| {
             Daemon::start(config, Attach::Auto).map_err(|error| LabError::Run(error.to_string()))
         });
-        self.daemon = Some(started?);
+        self.daemon = Some(AtWork::Here(started?));
+        Ok(())
+    }
+
+    fn start_apart(&mut self, topology: &Topology) -> Result<(), LabError> {
+        let namespace = &topology.namespaces[self.node];
+        let process = Process::start(&self.config, &self.keys, namespace)?;
+        self.daemon = Some(AtWork::Apart(process));
         Ok(())
     }
 
     /// Ends it, if it is at work; what it did.
-    fn stop(&mut self) -> Result<Option<PeerStats>, String> {
-        let Some(daemon) = self.daemon.take() else {
-            return Ok(None);
-        };
-        let stats = daemon.stop().map_err(|error| error.to_string())?;
-        Ok(stats.peers.into_iter().next())
+    fn stop(&mut self, topology: &Topology) -> Result<Option<PeerStats>, String> {
+        match self.daemon.take() {
+            None => Ok(None),
+            Some(AtWork::Here(daemon)) => {
+                let stats = daemon.stop().map_err(|error| error.to_string())?;
+                Ok(stats.peers.into_iter().next())
+            }
+            Some(AtWork::Apart(process)) => process.stop(&topology.namespaces[self.node]),
+        }
     }
 
+    /// Kills it; what it did.
+    fn kill(&mut self, topology: &Topology) -> Result<Option<PeerStats>, String> {
+        match self.daemon.take() {
+            Some(AtWork::Apart(process)) => process.kill(&topology.namespaces[self.node]),
+            _ => Err("there is no process to kill".to_owned()),
+        }
+    }
+
+    /// Whether it hears the other; of a process that is not asked.
     fn is_up(&self) -> bool {
-        let daemon = self.daemon.as_ref();
-        daemon.is_some_and(|daemon| daemon.stats().peers.iter().all(|peer| peer.up))
+        match &self.daemon {
+            Some(AtWork::Here(daemon)) => daemon.stats().peers.iter().all(|peer| peer.up),
+            Some(AtWork::Apart(_)) | None => false,
+        }
     }
 }
 
@@ -189,32 +219,36 @@ impl Tunnel {
         self.ends.iter().all(End::is_up)
     }
 
-    /// Ends or begins the daemon at a node of the link, if it is this one's.
+    /// Does that to the daemon at a node of the link, if it is this one's.
     ///
     /// # Errors
-    /// It does not start, or something went wrong that must not.
-    pub fn switch(
+    /// It does not start, is not there, or something went wrong that must not.
+    pub fn turn(
         &mut self,
         link: &str,
         node: usize,
-        on: bool,
+        turn: Turn,
         topology: &Topology,
     ) -> Result<bool, LabError> {
         let at = self.ends.iter().position(|end| end.node == node);
         let Some(at) = at.filter(|_| self.link == link) else {
             return Ok(false);
         };
-        if on {
-            self.ends[at].start(topology)?;
-        } else {
-            self.stop(at).map_err(LabError::Run)?;
-        }
+        let end = &mut self.ends[at];
+        let ended = match turn {
+            Turn::Begins => return end.start(topology).map(|()| true),
+            Turn::BeginsApart => return end.start_apart(topology).map(|()| true),
+            Turn::Ends => end.stop(topology),
+            Turn::Killed => end.kill(topology),
+        };
+        self.count(ended).map_err(LabError::Run)?;
         Ok(true)
     }
 
-    fn stop(&mut self, at: usize) -> Result<(), String> {
+    /// Adds what an end did.
+    fn count(&mut self, ended: Result<Option<PeerStats>, String>) -> Result<(), String> {
         let failed = |why| format!("the tunnel over {}: {why}", self.name);
-        let Some(stats) = self.ends[at].stop().map_err(failed)? else {
+        let Some(stats) = ended.map_err(failed)? else {
             return Ok(());
         };
         let fails = &stats.failures;
@@ -233,9 +267,11 @@ impl Tunnel {
     ///
     /// # Errors
     /// An end had ended before, or something went wrong that must not.
-    pub fn finish(mut self) -> Result<Tunnelled, String> {
-        self.stop(0)?;
-        self.stop(1)?;
+    pub fn finish(mut self, topology: &Topology) -> Result<Tunnelled, String> {
+        for at in 0..self.ends.len() {
+            let ended = self.ends[at].stop(topology);
+            self.count(ended)?;
+        }
         Ok(Tunnelled {
             name: self.name,
             mux: self.mux,

@@ -21,8 +21,10 @@ pub(super) const ARGUMENT: &str = "ackwise-guest";
 const DIRECTORY: &str = "/run/ackwise-job";
 
 /// To be called first thing in `main`: where this process is the first one of
-/// a virtual machine, runs its job and powers off. Elsewhere it does nothing.
+/// a virtual machine, runs its job and powers off; where it was started by such
+/// a job to be a part of it, is that. Elsewhere it does nothing.
 pub fn run_if_guest() {
+    live::apart::run_if_asked();
     let asked = std::env::args_os()
         .nth(1)
         .is_some_and(|arg| arg == ARGUMENT);
