@@ -165,8 +165,8 @@ const RATE_NOTE: &str = "Published for ns-2's Tahoe, an ACK a packet, over 500 s
 const INTERVAL_NOTE: &str = "Published: from reset to reset of Tahoe, read off a figure. Ours: \
                              from one new slow-start threshold to the next, over the whole run; \
                              Linux does not begin again from one segment.";
-const LOSS_NOTE: &str = "Published for ns-2's Tahoe with an ACK a packet: a bundle lets twice as \
-                         much go at once into a queue of 50 as here, where it has half the ACKs.";
+const LOSS_NOTE: &str = "Published for ns-2's Tahoe with an ACK a packet. A bundle of 50 ms lets \
+                         some 40 segments go at once there and here, before a queue of 50.";
 const BYTES_NOTE: &str = "Published without the headers of the bundle, by assumption. Ours are \
                           bundles with IP, UDP, authentication and all, of one flow: few ACKs \
                           share them. `ackwise tunnel bench` has those of eight.";
@@ -184,8 +184,8 @@ fn between_losses(outcome: &Outcome, run: &Run) -> Result<Option<f64>, Error> {
 
 const PAIR_NOTE: &str = "Published for ns-2's Reno, whose cells are set by phase: other details \
                          that the paper does not print move them by tens of points and change \
-                         their sign (`ackwise reproduce saldana`, table1-open). Linux' HyStart, \
-                         its ACK for two segments and the tunnel's hurry break that phase.";
+                         their sign (`ackwise reproduce saldana`, table1-open). Linux has other \
+                         phases: HyStart, an ACK for two segments, the tunnel's hurry.";
 const CUBIC_NOTE: &str = "Not in the paper.";
 
 /// Table I: a flow through the tunnel beside one that is not.
