@@ -63,6 +63,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
+    use ackwise_door::Error as Door;
     use ackwise_reproduce::Error as Reproduce;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
@@ -78,11 +79,10 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
         use ackwise_gateway::Error as Gateway;
         return matches!(
             e,
-            Gateway::NoInterface(_) | Gateway::LinkType { .. } | Gateway::NotThere(_)
+            Gateway::NotThere(_) | Gateway::Door(Door::NoInterface(_) | Door::LinkType { .. })
         );
     }
     if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
-        use ackwise_door::Error as Door;
         use ackwise_tunneld::Error as Tunnel;
         return matches!(
             e,
