@@ -143,16 +143,22 @@ impl<'a> Lab<'a> {
         let mut done = |runs| self.tell(Progress::Done(runs));
         let report = self.runner.run(self.engine, &scenario, &only, &mut done)?;
         let outcome = Outcome { scenario, report };
-        match outcome
-            .report
-            .runs
-            .iter()
-            .find(|run| !run.errors.is_empty())
-        {
-            Some(run) => Err(Error::Run {
+        let mut bad = outcome.report.runs.iter().filter_map(|run| {
+            let why = match &run.errors[..] {
+                // A connection that a busy machine did not get going says nothing of ACKs.
+                [] if self.engine != Engine::Sim && run.totals.bytes == 0 => {
+                    "nothing arrived; if the machine is busy, try again".to_owned()
+                }
+                [] => return None,
+                errors => errors.join("; "),
+            };
+            Some((run.id.clone(), why))
+        });
+        match bad.next() {
+            Some((run, why)) => Err(Error::Run {
                 scenario: outcome.scenario.name.clone(),
-                run: run.id.clone(),
-                why: run.errors.join("; "),
+                run,
+                why,
             }),
             None => Ok(outcome),
         }
@@ -254,4 +260,59 @@ impl Outcome {
 fn at(run: &Run, point: &[(&str, &str)]) -> bool {
     let is = |(path, value): &(&str, &str)| run.point.get(*path).is_some_and(|v| v == value);
     point.iter().all(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each run carries as much.
+    struct Carries(u64);
+
+    impl RunScenario for Carries {
+        fn run(
+            &self,
+            _: Engine,
+            _: &Scenario,
+            only: &[String],
+            _: &mut (dyn FnMut(usize) + Send),
+        ) -> Result<Report, Error> {
+            let mut report = Report::default();
+            report.runs = only
+                .iter()
+                .map(|id| {
+                    let mut run = Run {
+                        id: id.clone(),
+                        ..Run::default()
+                    };
+                    run.totals.bytes = self.0;
+                    run
+                })
+                .collect();
+            Ok(report)
+        }
+
+        fn run_radio(
+            &self,
+            _: &RadioScenario,
+            _: &[RadioSpec],
+            _: &(dyn Fn(usize) + Sync),
+        ) -> Result<RadioReport, Error> {
+            unreachable!("no radio here")
+        }
+    }
+
+    #[test]
+    fn a_run_that_carries_nothing_is_no_measurement() {
+        const PATH: &str = "scenarios/papers/saldana-2013/single-real.toml";
+        const TEXT: &str = include_str!("../../../scenarios/papers/saldana-2013/single-real.toml");
+        let run = |bytes| {
+            let runner = Carries(bytes);
+            let lab = Lab::new(Engine::Live, false, &runner, |_| {});
+            lab.run(PATH, TEXT).map(|outcome| outcome.report.runs.len())
+        };
+        assert_eq!(run(1).unwrap(), 14);
+        let error = run(0).unwrap_err().to_string();
+        assert!(error.contains("nothing arrived"), "{error}");
+    }
 }

@@ -85,8 +85,15 @@ pub fn reproduce(
         why,
     })?;
     let lab = Lab::new(engine, quick, runner, progress);
+    let before = load();
     let reproduced = paper.reproduce(&lab)?;
     let mut notes = reproduced.notes;
+    if let (Engine::Live, Some(before), Some(after)) = (engine, before, load()) {
+        notes.push(format!(
+            "The machine's load was {before} before the runs, {after} after them; each is in real \
+             time, once."
+        ));
+    }
     if quick {
         notes.push("A short version: spreads are over fewer runs.".to_owned());
     }
@@ -106,6 +113,12 @@ pub fn reproduce(
         missing: reproduced.missing,
         scenarios: lab.into_scenarios(),
     })
+}
+
+/// Processes that want to run, over the last five minutes.
+fn load() -> Option<String> {
+    let all = std::fs::read_to_string("/proc/loadavg").ok()?;
+    all.split(' ').nth(1).map(str::to_owned)
 }
 
 fn names(names: impl Iterator<Item = &'static str>) -> String {
