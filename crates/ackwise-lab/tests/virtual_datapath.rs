@@ -185,3 +185,22 @@ fn what_is_counted_is_what_crosses_the_wire() {
         assert!(differ <= 1, "{arm}: {differ}");
     }
 }
+
+/// Two flows that leave by one interface, and a policy that is for the second.
+#[test]
+fn one_of_two_flows_is_thinned() {
+    let _turn = turn();
+    let arms = format!(
+        "\n[[flow]]\nname = \"second\"\nfrom = \"sender\"\nto = \"receiver\"\napp = \"bulk\"\n{BASELINE}{}",
+        arm("every-n", "set = { n = 8, warm = 0 }\nflows = [\"second\"]")
+    );
+    let report = run(&two_hosts("2 s", CLEAN, "app = \"bulk\"", &arms));
+    let thinned = report.runs.iter().find(|run| run.arm == "every-n").unwrap();
+    let per_ack = |name: &str| {
+        let flow = thinned.flows.iter().find(|flow| flow.flow == name).unwrap();
+        flow.traffic.data_segments as f64 / flow.traffic.acks_on_wire as f64
+    };
+    let first = &thinned.flows[0].flow;
+    assert!(per_ack(first) < 2.2, "{first}: {}", per_ack(first));
+    assert!(per_ack("second") > 4.0, "{}", per_ack("second"));
+}

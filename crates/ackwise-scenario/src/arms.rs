@@ -6,6 +6,7 @@ use crate::build::{MAX_HOLD, NANOSECOND, WEEK};
 use crate::diagnostic::suggest;
 use crate::links::{check_node, path, unique};
 use crate::model::{Arm, Flow, Home, Link, Node, Placement, Position, Setting, SettingValue, Span};
+use crate::queue_keys;
 use crate::section::{Section, Word};
 use crate::tree::{Entry, Kind, Table, Value};
 
@@ -15,7 +16,7 @@ pub(crate) const BASELINE: &str = "baseline";
 /// More arms than this are a slip of the hand.
 const MOST_ARMS: usize = 1000;
 
-const PLACE_KEYS: [&str; 9] = [
+const PLACE_KEYS: [&str; 10] = [
     "policy",
     "at",
     "link",
@@ -25,6 +26,7 @@ const PLACE_KEYS: [&str; 9] = [
     "hold",
     "hold_min",
     "tell_window",
+    "flows",
 ];
 
 const HOMES: [(&str, Home); 2] = [("datapath", Home::Datapath), ("stack", Home::Stack)];
@@ -253,6 +255,7 @@ fn placement(
              from, with position = \"sender\"",
         );
     }
+    let flows = flows(section, home, link.as_ref(), network);
     let set = match section.table("set") {
         Some((table, _)) => settings(section, table, listed),
         None => Vec::new(),
@@ -272,7 +275,42 @@ fn placement(
         hold,
         hold_min,
         tell_window,
+        flows,
     })
+}
+
+/// The flows that a policy is for: each crosses its link.
+fn flows(
+    section: &Section<'_>,
+    home: Home,
+    link: Option<&Word>,
+    network: &Network<'_>,
+) -> Vec<String> {
+    let known: Vec<&str> = network
+        .flows
+        .iter()
+        .map(|flow| flow.name.as_str())
+        .collect();
+    let words = queue_keys::flows(section, &known);
+    if home == Home::Stack && section.has("flows") {
+        section.error(
+            &section.span_of("flows"),
+            "'flows' is for the datapath: a receiver's stack has one rule for all",
+        );
+    }
+    for word in &words {
+        let flow = network.flows.iter().find(|flow| flow.name == word.text);
+        let (Some(flow), Some(link)) = (flow, link) else {
+            continue;
+        };
+        let crosses = path(&flow.from, &flow.to, network.nodes, network.links)
+            .is_none_or(|path| path.iter().any(|crossed| crossed.name == link.text));
+        if !crosses {
+            let message = format!("flow '{}' does not cross link '{}'", word.text, link.text);
+            section.error(&word.span, message);
+        }
+    }
+    words.into_iter().map(|word| word.text).collect()
 }
 
 fn hold_min(section: &Section<'_>, home: Home, hold: Option<Duration>) -> Option<Duration> {

@@ -342,6 +342,8 @@ pub struct Placement {
     /// Whether data that leave there tell their sender's congestion window in
     /// their window field.
     pub tell_window: bool,
+    /// Names of the flows that it is for; all if empty.
+    pub flows: Vec<String>,
 }
 
 /// What a policy is at its place.

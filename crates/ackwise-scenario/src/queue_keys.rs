@@ -9,7 +9,7 @@ use crate::queues::{
     AckFilter, Aqm, Bucket, Length, Mux, Police, PoliceHow, Queue, Reconstruct, Red, RedPreset,
     Shape, What,
 };
-use crate::section::Section;
+use crate::section::{Section, Word};
 use crate::tree::{Kind, Table};
 
 /// Keys of a direction that are read here.
@@ -314,17 +314,25 @@ fn acks_first(section: &Section<'_>) -> Option<u32> {
 fn what(section: &Section<'_>, context: &Context<'_>) -> What {
     let kinds = [("pure-acks", true), ("everything", false)];
     let pure_acks = section.choice("what", &kinds).unwrap_or(true);
-    let mut flows = Vec::new();
-    for word in section.words("flows").unwrap_or_default() {
-        if !context.flows.contains(&word.text) {
-            let known: Vec<&str> = context.flows.iter().map(String::as_str).collect();
-            let hint = suggest(&word.text, &known);
+    let known: Vec<&str> = context.flows.iter().map(String::as_str).collect();
+    let flows = flows(section, &known).into_iter();
+    What {
+        pure_acks,
+        flows: flows.map(|word| word.text).collect(),
+    }
+}
+
+/// What 'flows' names, of the flows that there are.
+pub(crate) fn flows(section: &Section<'_>, known: &[&str]) -> Vec<Word> {
+    let words = section.words("flows").unwrap_or_default();
+    for word in &words {
+        if !known.contains(&word.text.as_str()) {
+            let hint = suggest(&word.text, known);
             let message = format!("there is no flow '{}'{hint}", word.text);
             section.error(&word.span, message);
         }
-        flows.push(word.text);
     }
-    What { pure_acks, flows }
+    words
 }
 
 fn bucket(section: &Section<'_>) -> Option<Bucket> {

@@ -169,6 +169,8 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
 #[derive(Debug)]
 pub struct Hook {
     config: FlowConfig,
+    /// Numbers of the flows that it is for; all if empty.
+    flows: Vec<u32>,
     /// Names the place, for the record.
     pub place: String,
     entries: Vec<Entry>,
@@ -181,6 +183,7 @@ impl Hook {
     pub fn new(place: String, policy: &str, config: FlowConfig) -> Hook {
         Hook {
             config,
+            flows: Vec::new(),
             place,
             entries: Vec::new(),
             reasons: vec![0; ackwise_policy::Reason::all().len()],
@@ -189,6 +192,17 @@ impl Hook {
                 ..HookStats::default()
             },
         }
+    }
+
+    /// For these flows alone, if there are any.
+    pub fn only(mut self, flows: Vec<u32>) -> Hook {
+        self.flows = flows;
+        self
+    }
+
+    /// Whether it is for this flow.
+    pub fn is_for(&self, flow: u32) -> bool {
+        self.flows.is_empty() || self.flows.contains(&flow)
     }
 
     /// What was counted so far.

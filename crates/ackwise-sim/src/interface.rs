@@ -15,15 +15,19 @@ impl<S: Source, R: Sink> Network<S, R> {
     pub(crate) fn hooked(&mut self, hook: u16, side: Side, parcel: Parcel) -> Option<Parcel> {
         let number = parcel.flow.0 as usize;
         let shift = self.connections[number].shift;
+        let carried = (side, parcel.way) == (Side::Acks, Way::Data)
+            && parcel.flags.contains(Flags::CARRIES_ACK);
+        let whose = if carried { self.peer(number) } else { number };
         let policy = &mut self.hooks[usize::from(hook)];
+        if !policy.is_for(self.connections[whose].flow) {
+            return Some(parcel);
+        }
         match (side, parcel.way) {
             (Side::Data, Way::Data) => policy.on_data(number, &parcel, shift, self.now),
             (Side::Acks, Way::Ack) => return self.thinned(hook, parcel, shift),
-            (Side::Acks, Way::Data) if parcel.flags.contains(Flags::CARRIES_ACK) => {
-                let peer = self.peer(number);
-                let shift = self.connections[peer].shift;
-                let policy = &mut self.hooks[usize::from(hook)];
-                if let Some(gone) = policy.on_carried(peer, &parcel, shift, self.now) {
+            (Side::Acks, Way::Data) if carried => {
+                let shift = self.connections[whose].shift;
+                if let Some(gone) = policy.on_carried(whose, &parcel, shift, self.now) {
                     self.retire(gone);
                 }
             }

@@ -395,3 +395,44 @@ fn a_cancelled_run_leaves_those_that_are_finished() {
         report.notes
     );
 }
+
+/// Two flows leave by one interface; a policy that is for the second.
+#[test]
+fn a_policy_for_one_flow_leaves_the_other_alone() {
+    let second = BULK.replace("\"bulk\"\nfrom", "\"second\"\nfrom");
+    let arms = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "second"
+policy = "every-n"
+at = "receiver"
+link = "wan"
+flows = ["second"]
+set = { n = 8, warm = 0 }
+"#;
+    // No loss, so that ACKs depend on nothing but their own flow's data.
+    let network = NETWORK.replace("50 packets", "5000 packets");
+    let report = run(
+        &scenario(&[&network, BULK, &second, arms]),
+        &RunOptions::default(),
+        &mut |_| {},
+    )
+    .unwrap();
+    let per_ack = |arm: &str, flow: &str| {
+        let run = report.runs.iter().find(|run| run.arm == arm).unwrap();
+        let traffic = &run.flows.iter().find(|f| f.flow == flow).unwrap().traffic;
+        traffic.data_segments as f64 / traffic.acks_on_wire as f64
+    };
+    assert!(per_ack("baseline", "second") < 2.1);
+    assert!(
+        per_ack("second", "bulk") < 2.1,
+        "{}",
+        per_ack("second", "bulk")
+    );
+    assert!(
+        per_ack("second", "second") > 6.0,
+        "{}",
+        per_ack("second", "second")
+    );
+}

@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ackwise_datapath::{Attachment, Options, Stats};
+use ackwise_datapath::{Attachment, Matches, Options, Stats};
 use ackwise_policy::{Capabilities, Config, ConfigError};
-use ackwise_scenario::{Home, Placement, Position, Scenario};
+use ackwise_scenario::{App, Flow, Home, Placement, Position, Scenario};
 
+use super::engine::FIRST_PORT;
 use crate::error::LabError;
 use crate::topology::Topology;
 
@@ -19,7 +20,47 @@ use crate::topology::Topology;
 /// # Errors
 /// It does not.
 pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), LabError> {
-    config(scenario, placement).map(drop)
+    config(scenario, placement)?;
+    matches(scenario, placement).map(drop)
+}
+
+/// The datapath knows flows by a range of ports at one side: by that at which they
+/// listen, [`FIRST_PORT`] and up in the order of the file.
+fn matches(scenario: &Scenario, placement: &Placement) -> Result<Matches, LabError> {
+    let invalid = |why: String| LabError::Invalid(scenario.error_at(&placement.policy_span, why));
+    let wanted = |flow: &Flow| placement.flows.contains(&flow.name);
+    let listens_at_data = |flow: &Flow| matches!(flow.app, App::RequestResponse { .. });
+    let Some(first) = scenario.flows.iter().position(wanted) else {
+        return Ok(Matches::default());
+    };
+    let last = scenario.flows.iter().rposition(wanted).unwrap_or(first);
+    let at_data = listens_at_data(&scenario.flows[first]);
+    for flow in &scenario.flows[first..=last] {
+        if !wanted(flow) && listens_at_data(flow) == at_data {
+            return Err(invalid(format!(
+                "'flows' has to be flows that follow one another in the file, and '{}' stands \
+                 between them: the datapath knows them by a range of ports; move it, or give the \
+                 arm two places",
+                flow.name
+            )));
+        }
+        if wanted(flow) && listens_at_data(flow) != at_data {
+            return Err(invalid(format!(
+                "'flows' has '{}' and '{}', of which one is asked and the other is sent to: the \
+                 datapath knows flows by the ports of one side; name one kind",
+                scenario.flows[first].name, flow.name
+            )));
+        }
+    }
+    let port = |flow: usize| FIRST_PORT.saturating_add(u16::try_from(flow).unwrap_or(u16::MAX));
+    let ports = Some(port(first)..=port(last));
+    // The near side has the data at the sender, and the ACKs elsewhere.
+    let near = (placement.position == Position::Sender) == at_data;
+    Ok(Matches {
+        local_ports: ports.clone().filter(|_| near),
+        remote_ports: ports.filter(|_| !near),
+        ..Matches::default()
+    })
 }
 
 fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError> {
@@ -109,6 +150,7 @@ fn attach_one(
         options.hold_min = least;
     }
     options.tell_window = placement.tell_window;
+    options.matches = matches(scenario, placement)?;
     let entrance = topology.entrance(node)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -174,5 +216,59 @@ impl Drop for Attached {
         {
             tracing::warn!("the datapath on {}: {error}", self.place);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three flows from `a`, the last a request; a policy at `at` for `flows`.
+    fn matched(at: &str, flows: &str) -> Result<Matches, LabError> {
+        let flow = |name: &str, rest: &str| {
+            format!("[[flow]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\n{rest}\n")
+        };
+        let text = [
+            "[scenario]\nname = \"x\"\nduration = \"1 s\"\n\
+             [[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n"
+                .to_owned(),
+            flow("one", "app = \"bulk\""),
+            flow("two", "app = \"bulk\""),
+            flow(
+                "three",
+                "app = \"request-response\"\nrequest = \"1 kB\"\nresponse = \"1 kB\"\ncount = 1000",
+            ),
+            flow("four", "app = \"bulk\""),
+            format!(
+                "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"thin\"\npolicy = \"every-n\"\n\
+                 at = \"{at}\"\nlink = \"l\"\nflows = {flows}\n"
+            ),
+        ];
+        let scenario = Scenario::parse("x", &text.concat()).unwrap();
+        matches(&scenario, &scenario.arms[1].placements[0])
+    }
+
+    #[test]
+    fn flows_are_told_by_where_they_listen() {
+        let ports = |at, flows| {
+            let found = matched(at, flows).unwrap();
+            (found.local_ports, found.remote_ports)
+        };
+        assert_eq!(ports("b", "[\"one\", \"two\"]"), (Some(5001..=5002), None));
+        assert_eq!(ports("a", "[\"two\"]"), (None, Some(5002..=5002)));
+        assert_eq!(ports("b", "[\"three\"]"), (None, Some(5003..=5003)));
+        assert_eq!(ports("a", "[\"three\"]"), (Some(5003..=5003), None));
+        // The port of the one between is at the other side.
+        assert_eq!(ports("b", "[\"two\", \"four\"]"), (Some(5002..=5004), None));
+    }
+
+    #[test]
+    fn flows_that_ports_cannot_tell_apart_are_refused() {
+        let why = |flows| matched("b", flows).unwrap_err().to_string();
+        let between = why("[\"one\", \"four\"]");
+        assert!(between.contains("'two' stands between them"), "{between}");
+        let kinds = why("[\"two\", \"three\"]");
+        assert!(kinds.contains("'two' and 'three'"), "{kinds}");
     }
 }

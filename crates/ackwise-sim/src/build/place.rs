@@ -110,7 +110,10 @@ pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Ve
             return Err(scenario.error_at(&placement.policy_span, message).into());
         }
         let place = format!("{}/{}", placement.node, placement.link);
-        hooks.push(Hook::new(place, &placement.policy, flow_config));
+        let named = |flow: &Flow| placement.flows.contains(&flow.name);
+        let flows = (0..).zip(&scenario.flows).filter(|(_, flow)| named(flow));
+        let only = flows.map(|(number, _)| number).collect();
+        hooks.push(Hook::new(place, &placement.policy, flow_config).only(only));
     }
     Ok(hooks)
 }
