@@ -171,6 +171,8 @@ pub struct Tunnel {
     /// When the last bundle left, and when the next is to.
     released: u64,
     due: Option<u64>,
+    /// Whether the last bundle left at once, because there had been none for a period.
+    after_pause: bool,
     /// Bytes of a bundle for each packet in it, in sixteenths.
     mean: usize,
     /// When feedback is to leave.
@@ -204,6 +206,7 @@ impl Tunnel {
             pmtu: Pmtu::new(config.max_datagram.max(800)),
             released: 0,
             due: None,
+            after_pause: false,
             mean: 16 * 4,
             owe: None,
             sent_at: 0,
@@ -238,6 +241,13 @@ impl Tunnel {
         }
     }
 
+    /// Packets that wait for the next bundle, and when it leaves at the latest.
+    pub fn waiting(&mut self) -> Option<(usize, u64)> {
+        let due = self.due?;
+        let session = self.sessions.current()?;
+        Some((session.codecs.encoder.len(), due))
+    }
+
     /// The longest datagram, as far as it is known.
     pub fn datagram_size(&self) -> usize {
         self.pmtu.size()
@@ -269,17 +279,27 @@ impl Tunnel {
         }
         self.counters.packets_in += 1;
         self.counters.bytes_in += packet.len() as u64;
-        let period = self.period();
-        let wait = if kind == Kind::News && self.config.news {
-            self.counters.news += 1;
-            period / NEWS
-        } else {
-            period
-        };
-        let due = (self.released + wait).max(now);
+        let news = kind == Kind::News && self.config.news;
+        self.counters.news += u64::from(news);
+        let due = (self.released + self.wait(news, now)).max(now);
+        let pause = self.due.is_none() && now >= self.released + self.period();
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if self.is_full() || self.due <= Some(now) {
             self.release(now, actions);
+            self.after_pause = pause;
+        }
+    }
+
+    /// How long after the last bundle the next may leave.
+    fn wait(&self, news: bool, now: u64) -> u64 {
+        let period = self.period();
+        if news {
+            period / NEWS
+        } else if self.after_pause && now < self.released + period / 2 {
+            // The rest of a burst, of which the first went ahead.
+            period / 2
+        } else {
+            period
         }
     }
 
@@ -315,6 +335,7 @@ impl Tunnel {
     fn release(&mut self, now: u64, actions: &mut Actions) {
         self.due = None;
         self.released = now;
+        self.after_pause = false;
         let room = self.room();
         while let Some(session) = self.sessions.current() {
             if session.codecs.encoder.is_empty() {

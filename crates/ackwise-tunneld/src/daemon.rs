@@ -119,6 +119,8 @@ impl Prepared {
             room: Worker::new_room(),
             last: None,
             strangers: 0,
+            beats: 0,
+            overrun: 0,
         };
         Ok(Self {
             worker,
@@ -198,12 +200,13 @@ fn detour(
     };
     let behind = config.peers.iter().zip(0..);
     let behind = behind.flat_map(|(peer, at)| peer.behind.iter().map(move |prefix| (at, prefix)));
-    let (hook, memory) = Hook::install(&interface, &options, behind, attach)?;
+    let (hook, memory, ring) = Hook::install(&interface, &options, behind, attach)?;
     Ok(Detour {
         interface,
         inlet,
         hook,
         memory,
+        ring,
     })
 }
 

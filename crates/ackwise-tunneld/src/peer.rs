@@ -17,6 +17,12 @@ use crate::udp::{Sent, Sockets};
 const V4: u64 = 28;
 const V6: u64 = 48;
 
+/// Once so many packets wait, it is known that they come quickly: to be woken by each of
+/// those that follow costs more than all else that is done for it.
+const NAP_FROM: usize = 8;
+/// Naps in a period: half of the time after which news may leave.
+const NAPS: u64 = 8;
+
 /// Where packets and datagrams of peers go.
 pub(crate) struct Ways<'a> {
     pub sockets: &'a Sockets,
@@ -111,6 +117,13 @@ impl Peer {
 
     pub fn wake(&self, now: u64) -> u64 {
         self.tunnel.wake(now)
+    }
+
+    /// Until when packets for it need not be read: they leave with those that wait. Which
+    /// of them are news shall be seen in time.
+    pub fn nap(&mut self, now: u64) -> Option<u64> {
+        let (packets, due) = self.tunnel.waiting()?;
+        (packets >= NAP_FROM).then(|| due.min(now + self.tunnel.period() / NAPS))
     }
 
     /// A packet for it.

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use ackwise_door::clock::{monotonic_ns, thread_cpu_ns};
 use ackwise_door::{Inlet, Interface, find_ip};
-use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::Tunnel as Config;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::checksum;
 use crate::exit::{Exit, destination};
-use crate::hook::{Hook, Shared as Memory};
+use crate::hook::{Hook, Ring, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
 use crate::privileges;
 use crate::stats::Stats;
@@ -25,6 +25,8 @@ use crate::udp::Sockets;
 const TAKE: usize = 256;
 /// How often it looks whether its devices are there, and publishes its counters.
 const BEAT: u64 = 50_000_000;
+/// Beats between two looks at what a device has dropped, which reads a table of all devices.
+const OVERRUNS: u32 = 20;
 /// Longer than any packet.
 const ROOM: usize = 1 << 16;
 
@@ -53,6 +55,29 @@ pub(crate) struct Detour {
     pub inlet: Inlet,
     pub hook: Hook,
     pub memory: Memory,
+    pub ring: Ring,
+}
+
+impl Detour {
+    /// The next frame that was taken, and where its IP header begins.
+    fn take(&mut self, room: &mut [u8]) -> io::Result<Option<(usize, usize)>> {
+        loop {
+            let kind = self.interface.kind;
+            if let Some(len) = self.ring.take(room) {
+                if let Some(at) = find_ip(&room[..len], kind) {
+                    checksum::complete(&mut room[at..len]);
+                    return Ok(Some((at, len)));
+                }
+                continue;
+            }
+            let Some(len) = self.inlet.take(room)? else {
+                return Ok(None);
+            };
+            if let Some(at) = find_ip(&room[..len], kind) {
+                return Ok(Some((at, len)));
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -71,6 +96,8 @@ pub(crate) struct Worker {
     /// What the program and the devices were told of who is up.
     pub told: Vec<bool>,
     pub strangers: u64,
+    pub beats: u32,
+    pub overrun: u64,
 }
 
 impl Worker {
@@ -90,6 +117,7 @@ impl Worker {
         }
         // What came before that takes the ordinary path.
         self.send_outside();
+        self.beats = 0;
         self.publish(shared);
         // Before anyone hears of the end: nothing is left then.
         drop(self);
@@ -139,8 +167,8 @@ impl Worker {
     /// Whether there may be more.
     fn take_packets(&mut self) -> io::Result<bool> {
         let mut busy = false;
-        if let Some(detour) = self.detour.take() {
-            let taken = self.take_from(&detour.inlet, detour.interface.kind);
+        if let Some(mut detour) = self.detour.take() {
+            let taken = self.take_from(&mut detour);
             if matches!(taken, Ok(false)) {
                 detour.memory.all_read();
             }
@@ -156,14 +184,12 @@ impl Worker {
         Ok(true)
     }
 
-    fn take_from(&mut self, inlet: &Inlet, kind: LinkKind) -> io::Result<bool> {
+    fn take_from(&mut self, detour: &mut Detour) -> io::Result<bool> {
         for _ in 0..TAKE {
-            let Some(len) = inlet.take(&mut self.room)? else {
+            let Some((at, len)) = detour.take(&mut self.room)? else {
                 return Ok(false);
             };
-            if let Some(at) = find_ip(&self.room[..len], kind) {
-                self.offer(at, len);
-            }
+            self.offer(at, len);
         }
         Ok(true)
     }
@@ -292,11 +318,8 @@ impl Worker {
         for peer in &mut self.peers {
             peer.end(&mut ways);
         }
-        if let Some(detour) = self.detour.take() {
-            while let Ok(Some(len)) = detour.inlet.take(&mut self.room) {
-                let Some(at) = find_ip(&self.room[..len], detour.interface.kind) else {
-                    continue;
-                };
+        if let Some(mut detour) = self.detour.take() {
+            while let Ok(Some((at, len))) = detour.take(&mut self.room) {
                 let (header, packet) = self.room[..len].split_at(at);
                 if let Some(to) = destination(packet) {
                     self.exit.headers.learn(to, header);
@@ -312,41 +335,45 @@ impl Worker {
         let now = monotonic_ns();
         let program = self.detour.as_ref().map(|detour| detour.memory.counters());
         let program = program.unwrap_or_default();
-        let inlet = self
-            .detour
-            .as_ref()
-            .map_or(&self.link, |detour| &detour.inlet);
-        let overrun = inlet.overruns();
+        if self.beats.is_multiple_of(OVERRUNS) {
+            let detour = self.detour.as_ref();
+            let inlet = detour.map_or(&self.link, |detour| &detour.inlet);
+            self.overrun = inlet.overruns();
+        }
+        self.beats = self.beats.wrapping_add(1);
         let peers = self.peers.iter_mut().map(|peer| peer.stats(now)).collect();
         let mut stats = lock(&shared.stats);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.taken = program.taken;
         stats.unattended = program.unattended;
-        stats.overrun = overrun;
+        stats.overrun = self.overrun;
         stats.outside = self.exit.sent;
         stats.outside_failed = self.exit.failed;
         stats.strangers = self.strangers;
         stats.peers = peers;
     }
 
-    /// Sleeps until something comes or is due.
-    fn wait(&self, next_beat: u64) {
+    /// Sleeps until something comes or is due; while packets come quickly, until it is worth
+    /// while to read them.
+    fn wait(&mut self, next_beat: u64) {
         let now = monotonic_ns();
+        let naps = self.peers.iter_mut().filter_map(|peer| peer.nap(now));
+        let nap = naps.min();
         let due = self
             .peers
             .iter()
             .map(|peer| peer.wake(now))
-            .fold(next_beat, u64::min);
+            .fold(nap.unwrap_or(u64::MAX).min(next_beat), u64::min);
         let span = due.saturating_sub(now);
         if span == 0 {
             return;
         }
-        let inlet = self.detour.as_ref().map(|detour| detour.inlet.as_fd());
-        let descriptors = [self.link.as_fd(), self.wake.as_fd()];
-        let descriptors = descriptors
-            .into_iter()
-            .chain(inlet)
-            .chain(self.sockets.descriptors());
+        let detour = self.detour.iter();
+        let detour = detour.flat_map(|detour| [detour.inlet.as_fd(), detour.ring.as_fd()]);
+        let inlets = std::iter::once(self.link.as_fd()).chain(detour);
+        let descriptors = std::iter::once(self.wake.as_fd())
+            .chain(self.sockets.descriptors())
+            .chain(inlets.filter(|_| nap.is_none()));
         let mut waiting: Vec<PollFd<'_>> = descriptors
             .map(|fd: BorrowedFd<'_>| PollFd::new(fd, PollFlags::POLLIN))
             .collect();

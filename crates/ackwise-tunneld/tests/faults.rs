@@ -39,9 +39,11 @@ fn a_peer_that_goes_and_comes_back() {
     once(&near, "silence", |stats| {
         !stats.up && stats.failures.deaths > 0
     });
+    // The counters are some times a second those of now.
+    std::thread::sleep(Duration::from_millis(500));
     let before = near.stats().taken;
     transfer(&sites.server, &sites.host, DOWN, BYTES);
-    std::thread::sleep(Duration::from_millis(120));
+    std::thread::sleep(Duration::from_millis(500));
     let after = near.stats().taken;
     assert_eq!(after, before, "taken for a peer that is gone");
     let _far = sites.start(&sites.far, sites.far_config(""));
@@ -118,6 +120,8 @@ fn what_comes_from_elsewhere_is_dropped() {
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     let arrived = Capture::start(&sites.server, "net1");
     send_strange_acks(&sites, 200);
+    // Until both have told what came after their last counters.
+    std::thread::sleep(Duration::from_millis(500));
     let stats = once(&far, "all of them", |stats| {
         stats.packets_out == peer(&near).packets_in && stats.packets_out.packets > 50
     });
