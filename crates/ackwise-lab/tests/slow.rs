@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use ackwise_lab::LabError;
-use ackwise_lab::slow::{self, First, Job, Machine, Record};
+use ackwise_lab::slow::{self, Between, First, Job, Machine, Record};
 
 /// 125 million instructions a second.
 const SHIFT: u8 = 3;
@@ -52,6 +52,7 @@ fn job(policy: Option<&str>) -> Job {
         sample_ms: 50,
         sender_sysctls: Vec::new(),
         receiver_sysctls: policy.into_iter().chain([hold]).collect(),
+        between: Between::Wire,
     }
 }
 
@@ -100,4 +101,46 @@ fn what_fails_inside_is_told_outside() {
     let nowhere = Machine::new("/nowhere/bzImage", "/nowhere/init", SHIFT);
     let error = slow::run(&nowhere, &job(None), &false.into()).unwrap_err();
     assert!(error.to_string().contains("kernel/build x86_64"), "{error}");
+}
+
+/// A machine on which every host has time to spare: 500 million instructions a second.
+const FORWARDING_SHIFT: u8 = 1;
+const SEGMENT: u64 = 1448;
+
+/// 20 Mbit/s through a router and a bridge.
+fn forwarded(acks_bps: Option<u64>) -> Record {
+    let machine = Machine::new(
+        kernel(),
+        env!("CARGO_BIN_EXE_ackwise-slow-guest"),
+        FORWARDING_SHIFT,
+    );
+    let job = Job {
+        duration_ms: 500,
+        between: Between::Router {
+            shape_bps: 20_000_000,
+            acks_bps,
+        },
+        cc: "cubic".to_owned(),
+        ..job(None)
+    };
+    slow::run(&machine, &job, &false.into()).unwrap()
+}
+
+#[test]
+fn what_a_router_pays_for_acks_is_told_apart_and_exact() {
+    let [all, few, again] = [None, Some(87_000), Some(87_000)].map(forwarded);
+    assert_eq!(few, again);
+    // Of ACKs and of router's instructions, for each segment that arrived.
+    let [(acks, cost), (few_acks, few_cost)] = [all, few].map(|record| {
+        let span = record.span(200_000_000, 500_000_000).unwrap();
+        let segments = span.bytes / SEGMENT;
+        assert!(segments > 450, "{span:?}");
+        let acks = (span.forwarded - segments) as f64 / segments as f64;
+        (acks, span.router_ns as f64 / 2.0 / segments as f64)
+    });
+    assert!((0.45..0.55).contains(&acks), "{acks}");
+    assert!((0.08..0.13).contains(&few_acks), "{few_acks}");
+    // An ACK costs nearly what a segment does: 26.7 % if it were the same.
+    let saved = 1.0 - few_cost / cost;
+    assert!((0.24..0.29).contains(&saved), "{cost}, {few_cost}: {saved}");
 }

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::record::{Between, Job};
 use crate::command;
 use crate::error::LabError;
 
 /// Programs that the guest runs, besides itself.
 const TOOLS: [&str; 2] = ["ip", "ethtool"];
+/// What it runs besides where something lies between the hosts.
+const SHAPING: &str = "tc";
 /// Where they go, and so the guest's `PATH`.
 pub const TOOL_DIRECTORY: &str = "/bin";
 /// Where the guest finds its job.
@@ -21,9 +24,12 @@ const MOUNT_POINTS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 ///
 /// # Errors
 /// A file cannot be read, or a tool is not installed.
-pub fn build(init: &Path, job: &str) -> Result<Vec<u8>, LabError> {
+pub fn build(init: &Path, job: &Job) -> Result<Vec<u8>, LabError> {
+    let text = serde_json::to_string(job)
+        .map_err(|error| LabError::Scenario(format!("the job cannot be written: {error}")))?;
+    let shaping = (job.between != Between::Wire).then_some(SHAPING);
     let mut files: Vec<(PathBuf, PathBuf)> = vec![("/init".into(), init.to_owned())];
-    for tool in TOOLS {
+    for tool in TOOLS.into_iter().chain(shaping) {
         files.push((Path::new(TOOL_DIRECTORY).join(tool), find(tool)?));
     }
     let mut libraries = BTreeSet::new();
@@ -41,7 +47,7 @@ pub fn build(init: &Path, job: &str) -> Result<Vec<u8>, LabError> {
             fs::read(source).map_err(LabError::os(format!("cannot read {}", source.display())))?;
         archive.file(target, 0o755, &content);
     }
-    archive.file(Path::new(JOB_PATH), 0o644, job.as_bytes());
+    archive.file(Path::new(JOB_PATH), 0o644, text.as_bytes());
     Ok(archive.finish())
 }
 

@@ -18,7 +18,8 @@
 //!
 //! Both hosts share that CPU. What each of them spends is told apart by where
 //! the kernel does the work: the application's thread, and the NAPI thread of
-//! its interface.
+//! its interface. A job may ask for a router and a bridge on the way
+//! ([`Between::Router`]); what the router spends is the time of its interfaces' threads.
 
 mod guest;
 mod image;
@@ -27,4 +28,4 @@ mod record;
 
 pub use guest::run_if_guest;
 pub use qemu::{KERNEL_VARIABLE, Machine, kernel_image, qemu_version, run};
-pub use record::{First, Job, Record, Sample, Span};
+pub use record::{Between, First, Job, Record, Sample, Span};

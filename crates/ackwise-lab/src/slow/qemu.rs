@@ -115,10 +115,8 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
     let directory =
         tempfile::tempdir().map_err(LabError::os("cannot make a temporary directory"))?;
     let directory = directory.path();
-    let job = serde_json::to_string(job)
-        .map_err(|error| LabError::Scenario(format!("the job cannot be written: {error}")))?;
     let initramfs = directory.join("initramfs");
-    fs::write(&initramfs, image::build(&machine.init, &job)?).map_err(LabError::os(format!(
+    fs::write(&initramfs, image::build(&machine.init, job)?).map_err(LabError::os(format!(
         "cannot write {}",
         initramfs.display()
     )))?;
@@ -126,7 +124,7 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
     let log_file =
         File::create(&log).map_err(LabError::os(format!("cannot write {}", log.display())))?;
     let child = Command::new(QEMU)
-        .args(arguments(machine, directory))
+        .args(arguments(machine, job.between.wires(), directory))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log_file)
@@ -175,7 +173,7 @@ fn not_started(error: io::Error) -> LabError {
 /// The command line. Everything that could let the host's time or chance in is
 /// fixed: the clock counts instructions, the calendar runs on it, and the
 /// random numbers of devices and CPU come from one seed.
-fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
+fn arguments(machine: &Machine, wires: usize, directory: &Path) -> Vec<String> {
     let file = |name: &str| format!("file:{}", directory.join(name).display());
     let append = "console=ttyS0 quiet panic=-1 reboot=k tsc=reliable rdinit=/init".to_owned();
     let mut arguments: Vec<String> = [
@@ -212,12 +210,12 @@ fn arguments(machine: &Machine, directory: &Path) -> Vec<String> {
     for (option, value) in pairs {
         arguments.extend([option.to_owned(), value]);
     }
-    for end in 0..2 {
+    for end in 0..2 * wires {
         // Without `mitigation` each packet is an interrupt, as on a device that
         // cannot gather them.
         arguments.extend([
             "-netdev".to_owned(),
-            format!("hubport,id=port{end},hubid=0"),
+            format!("hubport,id=port{end},hubid={}", end / 2),
             "-device".to_owned(),
             format!("e1000,netdev=port{end},mac=02:00:00:00:00:0{end},mitigation=off,romfile="),
         ]);

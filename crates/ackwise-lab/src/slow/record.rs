@@ -24,6 +24,36 @@ pub struct Job {
     pub sender_sysctls: Vec<(String, String)>,
     /// Kernel parameters of the receiver's namespace, the policy among them.
     pub receiver_sysctls: Vec<(String, String)>,
+    /// What lies between them.
+    pub between: Between,
+}
+
+/// What lies between the two hosts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Between {
+    /// A wire.
+    #[default]
+    Wire,
+    /// A router, and behind it, towards the receiver, a bridge that may police ACKs:
+    /// half of Fig. 2 of Pavilanskas 2010.
+    Router {
+        /// What leaves the sender is shaped to this, packet by packet, bit/s.
+        shape_bps: u64,
+        /// Pure ACKs that the bridge lets pass, in bits of Ethernet frames a second; all
+        /// if `None`.
+        acks_bps: Option<u64>,
+    },
+}
+
+impl Between {
+    /// Wires in a row; each is a pair of interfaces.
+    pub(super) fn wires(self) -> usize {
+        match self {
+            Self::Wire => 1,
+            Self::Router { .. } => 3,
+        }
+    }
 }
 
 /// Which host the CPU serves first.
@@ -65,6 +95,10 @@ pub struct Sample {
     pub sender_ns: u64,
     /// The same of the receiving host.
     pub receiver_ns: u64,
+    /// CPU time of the router: its two interfaces. 0 without one.
+    pub router_ns: u64,
+    /// Packets that the router forwarded, in either direction.
+    pub forwarded: u64,
     /// The sender's smoothed round-trip time, µs.
     pub rtt_us: u32,
     /// The sender's congestion window, segments.
@@ -96,6 +130,10 @@ pub struct Span {
     pub sender_ns: u64,
     /// CPU time of the receiving host, ns.
     pub receiver_ns: u64,
+    /// CPU time of the router, ns.
+    pub router_ns: u64,
+    /// Packets that the router forwarded.
+    pub forwarded: u64,
 }
 
 impl Record {
@@ -117,6 +155,8 @@ impl Record {
             busy_ns: ns.saturating_sub(b.idle_ns.saturating_sub(a.idle_ns)),
             sender_ns: b.sender_ns.saturating_sub(a.sender_ns),
             receiver_ns: b.receiver_ns.saturating_sub(a.receiver_ns),
+            router_ns: b.router_ns.saturating_sub(a.router_ns),
+            forwarded: b.forwarded.saturating_sub(a.forwarded),
         })
     }
 }

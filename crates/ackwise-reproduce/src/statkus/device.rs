@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use ackwise_lab::slow::{self, First, Job, Machine, Record, Span};
+use ackwise_lab::slow::{self, Between, First, Job, Machine, Record, Span};
 
 use crate::{Error, Lab};
 
@@ -124,6 +124,7 @@ impl Case {
             sample_ms: (self.seconds * 10).max(100),
             sender_sysctls: Vec::new(),
             receiver_sysctls: receiver.into(),
+            between: Between::Wire,
         }
     }
 }

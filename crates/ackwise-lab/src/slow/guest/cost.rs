@@ -234,27 +234,30 @@ impl Counters {
     /// # Errors
     /// The file cannot be read.
     pub fn read(&self) -> Result<Segments, LabError> {
-        parse_snmp(&self.0.read()?).ok_or_else(|| self.0.malformed())
+        let text = self.0.read()?;
+        let field = |name| snmp(&text, "Tcp:", name).ok_or_else(|| self.0.malformed());
+        Ok(Segments {
+            out: field("OutSegs")?,
+            retransmitted: field("RetransSegs")?,
+        })
+    }
+
+    /// IPv4 packets forwarded.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn forwarded(&self) -> Result<u64, LabError> {
+        snmp(&self.0.read()?, "Ip:", "ForwDatagrams").ok_or_else(|| self.0.malformed())
     }
 }
 
-/// A line "Tcp: NAME…" and a line "Tcp: VALUE…".
-fn parse_snmp(text: &str) -> Option<Segments> {
-    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+/// Of a line "Tcp: NAME…" and a line "Tcp: VALUE…", a value.
+fn snmp(text: &str, group: &str, wanted: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(group));
     let names = lines.next()?.split_whitespace();
-    let values: Vec<&str> = lines.next()?.split_whitespace().collect();
-    let mut segments = Segments {
-        out: u64::MAX,
-        retransmitted: u64::MAX,
-    };
-    for (name, value) in names.zip(values) {
-        match name {
-            "OutSegs" => segments.out = value.parse().ok()?,
-            "RetransSegs" => segments.retransmitted = value.parse().ok()?,
-            _ => {}
-        }
-    }
-    (segments.out != u64::MAX && segments.retransmitted != u64::MAX).then_some(segments)
+    let mut values = names.zip(lines.next()?.split_whitespace());
+    let (_, value) = values.find(|(name, _)| *name == wanted)?;
+    value.parse().ok()
 }
 
 #[cfg(test)]
@@ -265,17 +268,20 @@ mod tests {
     fn proc_files_are_read() {
         assert_eq!(parse_idle("12.34 5.67\n"), Some(5_670_000_000));
         assert_eq!(parse_idle("12.34\n"), None);
-        let snmp = "Udp: InDatagrams\nUdp: 1\n\
+        let text = "Ip: Forwarding ForwDatagrams\nIp: 1 6\n\
             Tcp: MaxConn InSegs OutSegs RetransSegs\n\
             Tcp: -1 7 8 9\n";
-        let segments = parse_snmp(snmp).unwrap();
-        assert_eq!((segments.out, segments.retransmitted), (8, 9));
-        assert_eq!(parse_snmp("Tcp: OutSegs\nTcp: 1\n"), None);
+        assert_eq!(snmp(text, "Tcp:", "OutSegs"), Some(8));
+        assert_eq!(snmp(text, "Tcp:", "RetransSegs"), Some(9));
+        assert_eq!(snmp(text, "Ip:", "ForwDatagrams"), Some(6));
+        assert_eq!(snmp(text, "Ip:", "OutSegs"), None);
+        assert_eq!(snmp("Tcp: OutSegs\nTcp: x\n", "Tcp:", "OutSegs"), None);
     }
 
     #[test]
     fn this_kernel_has_what_is_read() {
         assert!(Idle::open().unwrap().ns().is_ok());
-        assert!(Counters::open().unwrap().read().is_ok());
+        let counters = Counters::open().unwrap();
+        assert!(counters.read().is_ok() && counters.forwarded().is_ok());
     }
 }

@@ -1,6 +1,7 @@
 //! One flow from the sender to the receiver, and someone who takes notes.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,8 +11,9 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::super::record::{First, Job, Sample};
+use super::between::{Middle, RouterCost};
 use super::cost::{self, Busy, Counters, Idle, Worker};
-use super::hosts::{Hosts, SERVER};
+use super::hosts::Hosts;
 use super::trace::Trace;
 use crate::clock::now_ns;
 use crate::error::LabError;
@@ -43,7 +45,10 @@ struct Shared {
 pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
     let shared = Shared::default();
     let patience = Duration::from_millis(job.duration_ms) + CONNECT_WITHIN;
-    let listener = hosts.receiver.namespace.inside(|| listen(patience))?;
+    let listener = hosts
+        .receiver
+        .namespace
+        .inside(|| listen(hosts.server, patience))?;
     let (from, to) = (
         hosts.sender.namespace.entrance()?,
         hosts.receiver.namespace.entrance()?,
@@ -57,7 +62,9 @@ pub fn run(job: &Job, hosts: &Hosts) -> Result<Vec<Sample>, LabError> {
             done
         });
         let sender = scope.spawn(|| {
-            let done = shared.sender.account(|| send(job, &from, &shared));
+            let done = shared
+                .sender
+                .account(|| send(job, hosts.server, &from, &shared));
             if done.is_err() {
                 shared.over.store(true, Ordering::Relaxed);
             }
@@ -80,16 +87,16 @@ fn tcp_socket() -> io::Result<Socket> {
     Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
 }
 
-fn listen(patience: Duration) -> Result<Socket, LabError> {
+fn listen(server: SocketAddr, patience: Duration) -> Result<Socket, LabError> {
     let open = || {
         let socket = tcp_socket()?;
         // `accept` obeys it: a sender that never comes must not hang the guest.
         socket.set_read_timeout(Some(patience))?;
-        socket.bind(&SockAddr::from(SERVER))?;
+        socket.bind(&SockAddr::from(server))?;
         socket.listen(1)?;
         Ok(socket)
     };
-    open().map_err(LabError::os(format!("cannot listen on {SERVER}")))
+    open().map_err(LabError::os(format!("cannot listen on {server}")))
 }
 
 /// Reads to the end.
@@ -115,7 +122,7 @@ fn receive(job: &Job, to: &Entrance, listener: &Socket, shared: &Shared) -> Resu
 }
 
 /// Writes for as long as the job says.
-fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
+fn send(job: &Job, server: SocketAddr, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
     from.enter()?;
     let failed = || LabError::os("the sender cannot send");
     let mut socket = tcp_socket().map_err(failed())?;
@@ -123,8 +130,8 @@ fn send(job: &Job, from: &Entrance, shared: &Shared) -> Result<(), LabError> {
         .set_tcp_congestion(job.cc.as_bytes())
         .map_err(LabError::os(format!("no congestion control `{}`", job.cc)))?;
     socket
-        .connect(&SockAddr::from(SERVER))
-        .map_err(LabError::os(format!("cannot connect to {SERVER}")))?;
+        .connect(&SockAddr::from(server))
+        .map_err(LabError::os(format!("cannot connect to {server}")))?;
     let copy = socket.as_fd().try_clone_to_owned().map_err(failed())?;
     let _ = shared.socket.set(copy);
     let chunk = vec![0_u8; job.chunk_bytes as usize];
@@ -157,26 +164,18 @@ fn due(rate_bps: u64, elapsed_ns: u64, written: u64) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX)
 }
 
-/// Counters of both hosts.
-struct Counts {
-    sender: Counters,
-    receiver: Counters,
-}
-
 /// Takes samples until the flow is over, and one at its end.
 fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabError> {
-    let counts = Counts {
-        sender: hosts.sender.namespace.inside(Counters::open)?,
-        receiver: hosts.receiver.namespace.inside(Counters::open)?,
-    };
-    let idle = Idle::open()?;
     if job.first == First::Receiver {
-        for host in [&hosts.sender, &hosts.receiver] {
-            cost::serve_first(host.napi.tid(), NAPI_PRIORITY)?;
+        let middle = hosts.middle.iter().flat_map(Middle::threads);
+        for napi in [&hosts.sender.napi, &hosts.receiver.napi]
+            .into_iter()
+            .chain(middle)
+        {
+            cost::serve_first(napi.tid(), NAPI_PRIORITY)?;
         }
     }
-    let napi = [hosts.sender.napi.busy()?, hosts.receiver.napi.busy()?];
-    let trace = job.trace.then(Trace::start).transpose()?;
+    let gauges = Gauges::open(job, hosts)?;
     while shared.socket.get().is_none() && !shared.over.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(1));
     }
@@ -185,14 +184,7 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
     let mut next = start;
     loop {
         let over = shared.over.load(Ordering::Relaxed);
-        samples.push(sample(
-            start,
-            shared,
-            &counts,
-            &idle,
-            &napi,
-            trace.as_ref(),
-        )?);
+        samples.push(gauges.sample(start, shared)?);
         if over {
             return Ok(samples);
         }
@@ -202,34 +194,54 @@ fn watch(job: &Job, hosts: &Hosts, shared: &Shared) -> Result<Vec<Sample>, LabEr
     }
 }
 
-fn sample(
-    start: u64,
-    shared: &Shared,
-    counts: &Counts,
-    idle: &Idle,
-    napi: &[Busy; 2],
-    trace: Option<&Trace>,
-) -> Result<Sample, LabError> {
-    let (data, acks) = (counts.sender.read()?, counts.receiver.read()?);
-    let info = shared
-        .socket
-        .get()
-        .and_then(|socket| tcpinfo::of_socket(socket.as_fd()).ok())
-        .unwrap_or_default();
-    let rates = trace.map(Trace::last).transpose()?.flatten();
-    Ok(Sample {
-        at_ns: now_ns() - start,
-        bytes: shared.read.load(Ordering::Relaxed),
-        data_segments: data.out + data.retransmitted,
-        acks: acks.out,
-        retransmits: data.retransmitted,
-        idle_ns: idle.ns()?,
-        sender_ns: shared.sender.ns()? + napi[0].ns()?,
-        receiver_ns: shared.receiver.ns()? + napi[1].ns()?,
-        rtt_us: info.rtt_us,
-        cwnd: info.cwnd,
-        ssthresh: info.ssthresh.unwrap_or(0),
-        ack_rate: rates.map(|rates| rates.value),
-        ack_rate_max: rates.map(|rates| rates.max),
-    })
+/// What samples are read from.
+struct Gauges {
+    sender: Counters,
+    receiver: Counters,
+    idle: Idle,
+    napi: [Busy; 2],
+    router: Option<RouterCost>,
+    trace: Option<Trace>,
+}
+
+impl Gauges {
+    fn open(job: &Job, hosts: &Hosts) -> Result<Self, LabError> {
+        Ok(Self {
+            sender: hosts.sender.namespace.inside(Counters::open)?,
+            receiver: hosts.receiver.namespace.inside(Counters::open)?,
+            idle: Idle::open()?,
+            napi: [hosts.sender.napi.busy()?, hosts.receiver.napi.busy()?],
+            router: hosts.middle.as_ref().map(Middle::router).transpose()?,
+            trace: job.trace.then(Trace::start).transpose()?,
+        })
+    }
+
+    fn sample(&self, start: u64, shared: &Shared) -> Result<Sample, LabError> {
+        let (data, acks) = (self.sender.read()?, self.receiver.read()?);
+        let info = shared
+            .socket
+            .get()
+            .and_then(|socket| tcpinfo::of_socket(socket.as_fd()).ok())
+            .unwrap_or_default();
+        let rates = self.trace.as_ref().map(Trace::last).transpose()?.flatten();
+        let router = self.router.as_ref().map(RouterCost::read).transpose()?;
+        let (router_ns, forwarded) = router.unwrap_or_default();
+        Ok(Sample {
+            at_ns: now_ns() - start,
+            bytes: shared.read.load(Ordering::Relaxed),
+            data_segments: data.out + data.retransmitted,
+            acks: acks.out,
+            retransmits: data.retransmitted,
+            idle_ns: self.idle.ns()?,
+            sender_ns: shared.sender.ns()? + self.napi[0].ns()?,
+            receiver_ns: shared.receiver.ns()? + self.napi[1].ns()?,
+            router_ns,
+            forwarded,
+            rtt_us: info.rtt_us,
+            cwnd: info.cwnd,
+            ssthresh: info.ssthresh.unwrap_or(0),
+            ack_rate: rates.map(|rates| rates.value),
+            ack_rate_max: rates.map(|rates| rates.max),
+        })
+    }
 }

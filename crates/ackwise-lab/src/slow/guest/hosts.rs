@@ -1,22 +1,25 @@
-//! Two hosts in one machine: a namespace and an interface each.
+//! The hosts in one machine: a namespace and an interface each.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use super::super::record::Job;
+use super::super::record::{Between, Job};
+use super::between::Middle;
 use super::cost::NapiThread;
 use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 
 /// Where the receiver listens.
-pub const SERVER: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 5001);
+const PORT: u16 = 5001;
 /// What the paper switches off on every interface, and what would do the same
 /// in software.
 const OFFLOADS: [&str; 5] = ["rx", "tx", "tso", "gso", "gro"];
 /// The name of each host's interface.
-const INTERFACE: &str = "lan";
+pub const INTERFACE: &str = "lan";
+/// In this all of six interfaces have come to carry traffic. To sleep costs no
+/// instructions, to look does.
+const SETTLE: Duration = Duration::from_secs(4);
 /// A link that is set up comes to carry traffic within this.
 const CARRIER_TRIES: u32 = 500;
 
@@ -28,12 +31,16 @@ pub struct Host {
     pub napi: NapiThread,
 }
 
-/// Both.
+/// Both, and what lies between them.
 pub struct Hosts {
     /// Where data come from.
     pub sender: Host,
     /// Where they go.
     pub receiver: Host,
+    /// A router and a bridge, if the job has them.
+    pub middle: Option<Middle>,
+    /// Where the receiver listens.
+    pub server: SocketAddr,
 }
 
 impl Hosts {
@@ -42,56 +49,120 @@ impl Hosts {
     /// # Errors
     /// The kernel lacks what is needed, or refuses a parameter.
     pub fn build(job: &Job) -> Result<Self, LabError> {
-        let mut sender = Host::new("sender", "eth0", "10.0.0.1/24")?;
-        let mut receiver = Host::new("receiver", "eth1", "10.0.0.2/24")?;
+        let (left, right) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let far = Ipv4Addr::new(10, 0, 1, 2);
+        let (mut sender, mut receiver, middle, server) = match job.between {
+            Between::Wire => (
+                Host::new("sender", "eth0", left, None)?,
+                Host::new("receiver", "eth1", right, None)?,
+                None,
+                right,
+            ),
+            Between::Router {
+                shape_bps,
+                acks_bps,
+            } => {
+                let middle = Middle::build(acks_bps)?;
+                let sender = Host::new("sender", "eth0", left, Some(Middle::NEAR))?;
+                sender.shape(shape_bps)?;
+                let receiver = Host::new("receiver", "eth5", far, Some(Middle::FAR))?;
+                std::thread::sleep(SETTLE);
+                middle.wait()?;
+                (sender, receiver, Some(middle), far)
+            }
+        };
         sender.finish(&job.sender_sysctls)?;
         receiver.finish(&job.receiver_sysctls)?;
-        Ok(Self { sender, receiver })
+        Ok(Self {
+            sender,
+            receiver,
+            middle,
+            server: SocketAddr::new(IpAddr::V4(server), PORT),
+        })
     }
 }
 
 impl Host {
-    fn new(name: &str, interface: &str, address: &str) -> Result<Self, LabError> {
+    fn new(
+        name: &str,
+        interface: &str,
+        address: Ipv4Addr,
+        router: Option<Ipv4Addr>,
+    ) -> Result<Self, LabError> {
         let napi = NapiThread::of(interface)?;
         let namespace = Namespace::create(name)?;
-        command::run(
-            "ip",
-            &["link", "set", interface, "netns", name, "name", INTERFACE],
-        )?;
-        let lines = [
-            format!("addr add {address} dev {INTERFACE}"),
+        take(interface, name, INTERFACE)?;
+        let mut lines = vec![
+            format!("addr add {address}/24 dev {INTERFACE}"),
             "link set lo up".to_owned(),
             format!("link set {INTERFACE} up"),
         ];
+        lines.extend(router.map(|router| format!("route add default via {router}")));
         command::ip_batch(Some(name), &lines)?;
         Ok(Self { namespace, napi })
     }
 
+    /// One packet at a time, as a slower wire would take them.
+    fn shape(&self, bps: u64) -> Result<(), LabError> {
+        let line =
+            format!("qdisc add dev {INTERFACE} root tbf rate {bps}bit burst 1600 limit 1000000");
+        self.namespace.inside(|| tc(&line))
+    }
+
     fn finish(&mut self, sysctls: &[(String, String)]) -> Result<(), LabError> {
         self.namespace.inside(|| {
-            let mut arguments = vec!["-K", INTERFACE];
-            arguments.extend(OFFLOADS.iter().flat_map(|&offload| [offload, "off"]));
-            command::run("ethtool", &arguments)?;
+            plain(INTERFACE)?;
             netns::set_sysctls(
                 sysctls
                     .iter()
                     .map(|(name, value)| (name.as_str(), value.as_str())),
             )?;
-            wait_for_carrier()
+            wait_for_carrier(INTERFACE)
         })
     }
 }
 
+/// Moves an interface into a namespace, under another name.
+///
+/// # Errors
+/// There is none of that name.
+pub fn take(interface: &str, namespace: &str, name: &str) -> Result<(), LabError> {
+    let arguments = ["link", "set", interface, "netns", namespace, "name", name];
+    command::run("ip", &arguments).map(drop)
+}
+
+/// Runs `tc` with the words of a line.
+///
+/// # Errors
+/// It refuses.
+pub fn tc(line: &str) -> Result<(), LabError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    command::run("tc", &words).map(drop)
+}
+
+/// Switches off what an interface does for the kernel.
+///
+/// # Errors
+/// It refuses.
+pub fn plain(interface: &str) -> Result<(), LabError> {
+    let mut arguments = vec!["-K", interface];
+    arguments.extend(OFFLOADS.iter().flat_map(|&offload| [offload, "off"]));
+    command::run("ethtool", &arguments).map(drop)
+}
+
 /// An e1000 negotiates for a moment after it was set up.
-fn wait_for_carrier() -> Result<(), LabError> {
+///
+/// # Errors
+/// It does so for too long.
+pub fn wait_for_carrier(interface: &str) -> Result<(), LabError> {
     for _ in 0..CARRIER_TRIES {
-        let shown = command::run("ip", &["link", "show", INTERFACE])?;
+        let shown = command::run("ip", &["link", "show", interface])?;
         if shown.contains("LOWER_UP") {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Err(LabError::Scenario(format!(
-        "{INTERFACE} has no carrier after ten seconds"
+        "{interface} has no carrier after ten seconds"
     )))
 }

@@ -1,5 +1,6 @@
 //! The program inside the emulated machine: its first and only process.
 
+mod between;
 mod cost;
 mod flow;
 mod hosts;
