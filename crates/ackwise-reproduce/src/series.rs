@@ -38,15 +38,25 @@ pub(crate) fn resets(t_s: &[f64], window: &[Option<f64>], floor: f64) -> Vec<f64
     times
 }
 
-/// Times at which a value was another than the one before it, seconds.
-pub(crate) fn changes(t_s: &[f64], values: &[Option<f64>]) -> Vec<f64> {
-    let known: Vec<(f64, f64)> = t_s
-        .iter()
-        .zip(values)
-        .filter_map(|(t, v)| Some((*t, (*v)?)))
-        .collect();
-    let pairs = known.windows(2).filter(|pair| pair[0].1 != pair[1].1);
-    pairs.map(|pair| pair[1].0).collect()
+/// Times at which a window had fallen to at most `share` of its largest since the fall before,
+/// seconds. One that goes on falling, falls once.
+pub(crate) fn falls(t_s: &[f64], window: &[Option<f64>], share: f64) -> Vec<f64> {
+    let mut times = Vec::new();
+    let (mut largest, mut last) = (0.0_f64, 0.0);
+    let mut falling = false;
+    for (t, w) in t_s.iter().zip(window) {
+        let Some(w) = *w else { continue };
+        falling &= w <= last;
+        if falling {
+            largest = w;
+        } else if w <= share * largest {
+            times.push(*t);
+            (falling, largest) = (true, w);
+        }
+        largest = largest.max(w);
+        last = w;
+    }
+    times
 }
 
 /// Mean of the differences of ascending times; `None` for fewer than two.
@@ -106,10 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_between_known_values() {
-        let t: Vec<f64> = (0..6).map(f64::from).collect();
-        let v = [None, Some(4.0), Some(4.0), None, Some(3.0), Some(4.0)];
-        assert_eq!(changes(&t, &v), [4.0, 5.0]);
+    fn a_window_that_goes_on_falling_falls_once() {
+        let t: Vec<f64> = (0..10).map(f64::from).collect();
+        let w = [4.0, 10.0, 8.0, 7.0, 5.0, 5.0, 6.0, 10.0, 5.0, 4.9].map(Some);
+        assert_eq!(falls(&t, &w, 0.75), [3.0, 8.0]);
+        assert_eq!(falls(&t[..3], &[None, Some(9.0), None], 0.75), [0.0; 0]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
 use ackwise_scenario::record::{MuxRecord, Run};
 
 use super::{BOTTLENECK_BPS, PACKET_BYTES};
-use crate::series::{changes, mean_interval, wire_rate_bps};
+use crate::series::{falls, mean_interval, wire_rate_bps};
 use crate::{Engine, Error, Lab, Outcome, Reproduced};
 
 const SINGLE_PATH: &str = "scenarios/papers/saldana-2013/single-real.toml";
@@ -24,6 +24,9 @@ const RENO: [f64; 5] = [5.95, 17.78, 48.62, 24.29, 61.92];
 const TAHOE_LOSS: f64 = 12.0;
 /// Fig. 2, without and with PE = 50 ms: Mbit/s, and seconds from reset to reset.
 const FIGURE_2: [(f64, f64); 2] = [(9.24, 7.0), (8.039, 9.5)];
+/// To what share of itself a window falls at a loss, with room for what it gains until it is
+/// sampled.
+const FALLEN: f64 = 0.75;
 /// What a short version has of the periods.
 const QUICK_MS: [u32; 3] = [5, 10, 50];
 
@@ -163,22 +166,20 @@ const RATE_NOTE: &str = "Published for ns-2's Tahoe, an ACK a packet, over 500 s
                          from one segment after each loss; Linux halves its window (Reno) or \
                          takes 0.7 of it (CUBIC), and with 50 packets in the queue little idles.";
 const INTERVAL_NOTE: &str = "Published: from reset to reset of Tahoe, read off a figure. Ours: \
-                             from one new slow-start threshold to the next, over the whole run; \
-                             Linux does not begin again from one segment.";
+                             from one fall of the window to the next, over the whole run; Linux \
+                             halves it or takes 0.7, and does not begin again from one segment.";
 const LOSS_NOTE: &str = "Published for ns-2's Tahoe with an ACK a packet. A bundle of 50 ms lets \
                          some 40 segments go at once there and here, before a queue of 50.";
 const BYTES_NOTE: &str = "Published without the headers of the bundle, by assumption. Ours are \
                           bundles with IP, UDP, authentication and all, of one flow: few ACKs \
                           share them. `ackwise tunnel bench` has those of eight.";
 
-/// Mean seconds between losses: each sets the threshold anew; `None` for fewer than two.
+/// Mean seconds between losses, each of which takes a window to 0.7 or half of it; `None` for
+/// fewer than two.
 fn between_losses(outcome: &Outcome, run: &Run) -> Result<Option<f64>, Error> {
     let series = outcome.flow(run, "b")?.series.as_ref();
-    let lacks = || outcome.lacks(format_args!("thresholds in {}", run.id));
-    let series = series
-        .filter(|series| series.ssthresh_segments.len() == series.t_s.len())
-        .ok_or_else(lacks)?;
-    let losses = changes(&series.t_s, &series.ssthresh_segments);
+    let series = series.ok_or_else(|| outcome.lacks(format_args!("series of {}", run.id)))?;
+    let losses = falls(&series.t_s, &series.cwnd_segments, FALLEN);
     Ok(mean_interval(&losses))
 }
 
