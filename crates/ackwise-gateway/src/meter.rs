@@ -19,7 +19,8 @@
 //! When the delay grows, c is computed and the rate is 95 % of it, after a pause at
 //! 70 % in which what waits drains. If it does not drain, it waits elsewhere, on the
 //! way that the gateway does not own: the rate is what it was, and the delay is the
-//! new normal. Without load, or without round trips that were timed, nothing changes.
+//! new normal. If it is gone sooner than a queue can be, something stood still for a
+//! moment, and the rate is what it was as well. Without load, or without round trips that were timed, nothing changes.
 //! Always the rate lies between the two bounds that it was given.
 //!
 //! Time and samples come in as arguments; see `tests` for a modem in a dozen lines.
@@ -66,12 +67,39 @@ pub struct Look {
     pub timed: Option<(u64, u32)>,
 }
 
+/// What was concluded when the delay had grown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    at: Nanos,
+    /// Bytes sent so far.
+    sent: u64,
+    /// The delay, and the rate of the link.
+    delay_ns: Nanos,
+    measured_bps: u64,
+}
+
+impl Cut {
+    /// Whether half of that delay and more than `low_us` would be left now, had it been a
+    /// queue of such a link: what was sent since came to it.
+    fn would_wait(&self, look: &Look, low_us: u32) -> bool {
+        let bits = 8 * u128::from(look.sent - self.sent);
+        let came = bits * 1_000_000_000 / u128::from(self.measured_bps.max(1));
+        let gone = look.at - self.at + u64::from(low_us) * 1000;
+        u128::from(gone) < u128::from(self.delay_ns / 2) + came
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Goes up: twofold until the first cut.
     Up,
     /// At 70 % of `to`, until so late, from what it was `before`.
-    Drains { to: u64, before: u64, until: Nanos },
+    Drains {
+        to: u64,
+        before: u64,
+        cut: Cut,
+        until: Nanos,
+    },
     /// Stays until then.
     Rests { until: Nanos },
 }
@@ -174,6 +202,9 @@ impl Meter {
         self.kept.push_back((look.at, look.sent, delay));
         self.high = if delay > high { self.high + 1 } else { 0 };
         match self.phase {
+            Phase::Drains { before, cut, .. } if delay < low && cut.would_wait(&look, low) => {
+                self.was_none(before);
+            }
             Phase::Drains { .. } if delay < low => self.drained(look.at),
             Phase::Drains { until, .. } if look.at >= until => self.is_elsewhere(look.at, excess),
             Phase::Drains { .. } => {}
@@ -237,16 +268,33 @@ impl Meter {
             return;
         }
         let to = measured.min(before) / 20 * 19;
-        self.fresh = false;
         // What waits drains at the 30 % that are left.
-        let until = at + u64::from(delay) * 1000 * 10 / 3 + GRACE;
-        self.phase = Phase::Drains { to, before, until };
+        let delay_ns = u64::from(delay) * 1000;
+        self.phase = Phase::Drains {
+            to,
+            before,
+            cut: Cut {
+                at,
+                sent: to_sent,
+                delay_ns,
+                measured_bps: measured,
+            },
+            until: at + delay_ns * 10 / 3 + GRACE,
+        };
         self.set(to / 10 * 7);
         self.high = 0;
     }
 
+    /// A machine on the way was busy with something else: nothing was learnt.
+    fn was_none(&mut self, before: u64) {
+        self.set(before);
+        self.phase = Phase::Up;
+        self.kept.clear();
+    }
+
     fn drained(&mut self, at: Nanos) {
         if let Phase::Drains { to, .. } = self.phase {
+            self.fresh = false;
             self.set(to);
             self.rest(at);
         }
@@ -255,6 +303,7 @@ impl Meter {
     /// It was not the gateway that made it wait.
     fn is_elsewhere(&mut self, at: Nanos, excess: u32) {
         if let Phase::Drains { before, .. } = self.phase {
+            self.fresh = false;
             self.set(before);
             self.normal = [None, Some(excess)];
             self.half_began = at;
@@ -294,7 +343,15 @@ mod tests {
         timed: bool,
         /// Bytes that may wait behind the gateway.
         window: Option<f64>,
+        /// Everybody else stands still for so many looks of a hundred.
+        still: u64,
+        /// Looks come late now and then, by up to a second.
+        late: bool,
+        looks: u64,
     }
+
+    /// What the gateway can have to send when it comes late.
+    const WAITS: f64 = 40.0 * 1514.0;
 
     const LOOK: Nanos = 50 * MS;
 
@@ -309,19 +366,28 @@ mod tests {
                 busy: true,
                 timed: true,
                 window: None,
+                still: 0,
+                late: false,
+                looks: 0,
             }
         }
 
         /// Some seconds at a rate of the link; the rates and the delays of the looks.
         fn run(&mut self, link_bps: f64, seconds: f64) -> Vec<(f64, f64)> {
-            let looks = (seconds * 1e9 / LOOK as f64) as usize;
+            let end = self.now + (seconds * 1e9) as Nanos;
             let mut seen = Vec::new();
-            for _ in 0..looks {
-                self.now += LOOK;
-                let (span, before) = (LOOK as f64 / 1e9, self.sent);
+            while self.now < end {
+                self.looks += 1;
+                let late = [1, 2, 1, 1, 4, 1, 1, 1, 20, 1, 1, 7][self.looks as usize % 12];
+                let step = LOOK * if self.late { late } else { 1 };
+                self.now += step;
+                let (span, before) = (step as f64 / 1e9, self.sent);
                 let mut limited = false;
                 if self.busy {
                     let mut bytes = self.meter.rate_bps() as f64 / 8.0 * span;
+                    if self.late {
+                        bytes = bytes.min(WAITS);
+                    }
                     if let Some(window) = self.window {
                         let room = (window - self.queue + link_bps / 8.0 * span).max(0.0);
                         limited = room < bytes;
@@ -337,12 +403,17 @@ mod tests {
                 let noise = (self.now / LOOK * 7919) % (packet_us + 1500);
                 let packets = |bytes: f64| (bytes * 8.0) as u64 / PACKET_BITS;
                 let count = packets(self.sent) - packets(before);
+                // What they answer when they go on was long under way.
+                let still = self.looks % 100;
+                let still_us = if still < self.still { 400_000 } else { 0 };
                 self.meter.look(Look {
                     at: self.now,
                     sent: self.sent as u64,
                     busy: self.busy && !limited,
-                    timed: (self.timed && count > 0)
-                        .then(|| (count, delay_us as u32 + noise as u32 + self.elsewhere_us)),
+                    timed: (self.timed && count > 0).then(|| {
+                        let us = delay_us as u32 + noise as u32 + self.elsewhere_us;
+                        (count, us + still_us)
+                    }),
                 });
                 seen.push((self.meter.rate_bps() as f64, delay_us));
             }
@@ -407,6 +478,56 @@ mod tests {
         let seen = modem.run(3e6, 30.0);
         let rate = mean(seen.iter().map(|(rate, _)| *rate));
         assert!((0.8 * 3e6..1.05 * 3e6).contains(&rate), "{rate}");
+    }
+
+    /// Each time a cut to a fraction, otherwise, and a quarter of a minute of twentieths.
+    #[test]
+    fn a_machine_that_stands_still_for_a_moment_is_no_queue() {
+        for link in [1e6, 3e6, 9e6] {
+            let mut modem = Modem::new();
+            modem.still = 3;
+            modem.run(link, 20.0);
+            let seen = modem.run(link, 60.0);
+            let rate = mean(seen.iter().map(|(rate, _)| *rate));
+            assert!((0.7 * link..1.05 * link).contains(&rate), "{link}: {rate}");
+        }
+    }
+
+    #[test]
+    fn looks_that_come_late_tell_as_much() {
+        for link in [1e6, 3e6] {
+            let mut modem = Modem::new();
+            modem.late = true;
+            modem.run(link, 20.0);
+            assert!(modem.meter.has_measured(), "{link}");
+            let seen = modem.run(link, 60.0);
+            let rate = mean(seen.iter().map(|(rate, _)| *rate));
+            assert!((0.6 * link..1.1 * link).contains(&rate), "{link}: {rate}");
+        }
+    }
+
+    /// A sender that waits for its timeout and begins again with a few segments.
+    #[test]
+    fn a_sender_that_stops_and_starts_shows_the_rate_too() {
+        let link = 3e6;
+        let mut modem = Modem::new();
+        let round = |modem: &mut Modem| {
+            modem.busy = false;
+            modem.run(link, 1.0);
+            (modem.busy, modem.window) = (true, Some(10_000.0));
+            modem.run(link, 1.0);
+            modem.window = None;
+            modem.run(link, 2.0)
+        };
+        for _ in 0..5 {
+            round(&mut modem);
+        }
+        assert!(modem.meter.has_measured());
+        for _ in 0..10 {
+            let seen = round(&mut modem);
+            let rate = mean(seen.iter().map(|(rate, _)| *rate));
+            assert!((0.6 * link..1.2 * link).contains(&rate), "{rate}");
+        }
     }
 
     #[test]

@@ -125,10 +125,13 @@ impl Download {
         Self { stream, at: 0 }
     }
 
-    fn receive(&mut self, span: Duration) {
+    /// For so long, and longer where the machine is too busy for so many bytes.
+    fn receive(&mut self, span: Duration, least: u64) {
         let began = Instant::now();
+        let least = self.at + least;
         let mut buffer = vec![0; 1 << 16];
-        while began.elapsed() < span {
+        while began.elapsed() < span || self.at < least {
+            assert!(began.elapsed() < Duration::from_secs(60), "at {}", self.at);
             let got = self.stream.read(&mut buffer).unwrap();
             assert!(got > 0);
             for byte in &buffer[..got] {
@@ -171,7 +174,7 @@ fn counted(host: &Netns) -> u64 {
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Three seconds of a download with 20 Mbit/s of data.
+/// At least three seconds of a download with 20 Mbit/s of data.
 fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outcome {
     let down = down(home);
     let up = gateway(home, rate, more);
@@ -182,7 +185,7 @@ fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outc
         let receiver = watch(scope, &home.router, "lan1", &stop);
         let sender = watch(scope, &home.server, "wan1", &stop);
         let mut download = Download::begin(home);
-        download.receive(Duration::from_secs(3));
+        download.receive(Duration::from_secs(3), 3_000_000);
         stop.store(true, Ordering::Relaxed);
         (receiver.join().unwrap(), sender.join().unwrap())
     });
@@ -229,13 +232,13 @@ fn when_marks_end_acks_come_back() {
     let up = gateway(&home, THIN, "acc = true");
     let attached = attach(&home, "acc", false);
     let mut download = Download::begin(&home);
-    download.receive(Duration::from_secs(2));
+    download.receive(Duration::from_secs(2), 2_000_000);
     up.stop().unwrap();
     let (congested, _) = thinned(&attached);
     // Time for d to come down, and then ACKs are as many as the stack makes.
-    download.receive(Duration::from_millis(700));
+    download.receive(Duration::from_millis(700), 1_000_000);
     let (before, segments) = thinned(&attached);
-    download.receive(Duration::from_secs(1));
+    download.receive(Duration::from_secs(1), 1_500_000);
     let (after, more) = thinned(&attached);
     println!("withheld {congested}, then {}", after - before);
     assert!(congested > 100, "{congested}");

@@ -1,8 +1,6 @@
 //! A home with a gateway.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::time::Duration;
-
 use ackwise_gateway::{Attach, Config, Gateway};
 
 mod netns;
@@ -52,8 +50,18 @@ impl Home {
             .router
             .run(|| Gateway::start(config, attach))
             .unwrap_or_else(|e| panic!("{e}"));
-        // Its first sign of life.
-        std::thread::sleep(Duration::from_millis(20));
+        looked(&gateway);
         gateway
+    }
+}
+
+/// Waits until a gateway has given a sign of life and looked at its devices. It says so
+/// by its thread's CPU time, twice: the first may be of a look that was under way.
+pub fn looked(gateway: &Gateway) {
+    for _ in 0..2 {
+        let before = gateway.stats().unwrap().cpu_s;
+        until("a sign of life", || {
+            (gateway.stats().unwrap().cpu_s != before).then_some(())
+        });
     }
 }

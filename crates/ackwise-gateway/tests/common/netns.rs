@@ -167,7 +167,7 @@ pub fn packet_socket(interface: &str) -> OwnedFd {
 
 /// Waits until something is there.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(8);
+    let end = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(found) = look() {
             return found;

@@ -316,7 +316,7 @@ fn strange_ack(flow: u16) -> Vec<u8> {
 /// The counters of its one peer as soon as they are so.
 pub fn once(daemon: &Daemon, what: &str, so: impl Fn(&PeerStats) -> bool) -> PeerStats {
     let mut last = PeerStats::default();
-    let end = Instant::now() + Duration::from_secs(8);
+    let end = Instant::now() + Duration::from_secs(30);
     while Instant::now() < end {
         last = peer(daemon);
         if so(&last) {
