@@ -2,11 +2,12 @@
 //! that its sender stands, on routers whose CPU is the bottleneck.
 //!
 //! Two engines answer two questions. What limiting does to a *flow* is asked of the real stack
-//! in virtual time (`link.rs`, scenarios in `scenarios/papers/statkus-2021/`), where CPU costs
-//! nothing. What it does to a *CPU* is asked of the same kernel in an emulated machine that
+//! in virtual time (`link.rs`, `drop.rs`, scenarios in `scenarios/papers/statkus-2021/`), where CPU
+//! costs nothing. What it does to a *CPU* is asked of the same kernel in an emulated machine that
 //! counts instructions (`device.rs`, `slow.rs`). `docs/papers/statkus-2021.md` has the set-ups.
 
 mod device;
+mod drop;
 mod link;
 mod slow;
 
@@ -47,7 +48,11 @@ impl Paper for Statkus {
         let mut all = Reproduced::default();
         // One half needs QEMU and a bzImage, the other User Mode Linux: a machine that lacks
         // one still has the other.
-        let halves: [(&str, Half); 2] = [("slow device", slow::run), ("virtual time", link::run)];
+        let halves: [(&str, Half); 3] = [
+            ("slow device", slow::run),
+            ("virtual time", link::run),
+            ("virtual time, a drop", drop::run),
+        ];
         for (name, half) in halves {
             match half(lab, &mut all) {
                 Err(Error::Cancelled) => return Err(Error::Cancelled),
