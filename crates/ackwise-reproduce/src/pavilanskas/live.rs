@@ -5,7 +5,7 @@ use ackwise_report::{Axis, Experiment, Figure, Line, Style};
 use ackwise_scenario::record::Run;
 use ackwise_scenario::{RunSpec, Scenario};
 
-use super::CC;
+use super::{CC, router};
 use crate::series::jain;
 use crate::{Engine, Error, Lab, Outcome, Reproduced};
 
@@ -84,14 +84,11 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         let rate = run.point.get(RATE).map(String::as_str);
         !lab.quick() || rate.is_some_and(|rate| QUICK_RATES.contains(&rate))
     };
-    // Where computing takes no time, a router costs none.
+    // Where computing takes no time, a router costs none: an emulated CPU does.
     if lab.engine() == Engine::Live {
         load(lab, &runs(lab, LOAD_PATH, LOAD, quick)?, all)?;
     } else {
-        all.missing.push(
-            "CPU load of the routers (Figs. 6 and 7): virtual time has none; `--on live` has."
-                .to_owned(),
-        );
+        router::run(lab, all)?;
     }
     let both = runs(lab, BOTH_PATH, BOTH, |_| true)?;
     let part = "Figs. 8, 9: 80 % of the ACKs of both";
@@ -109,8 +106,10 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     for (arm, what) in [
         ("baseline", "all ACKs"),
         ("first-dropped", "dropped"),
+        ("first-held", "held"),
         ("free", "all ACKs, windows that fill the queue"),
         ("first-dropped-free", "dropped, windows that fill the queue"),
+        ("first-held-free", "held, windows that fill the queue"),
     ] {
         all.experiments
             .extend(sessions((lab, &one), arm, what, part, None)?);

@@ -2,12 +2,13 @@
 //! not notice, and what of two sessions?
 //!
 //! What a simulator can show of it: Figs. 4, 5, 8, 9, 10 and the limit of 85 %. The load of the
-//! routers (Figs. 6, 7) needs routers: the live engine has them. The scenarios are in
+//! routers (Figs. 6, 7) needs routers: the slow device and the live engine have them. The scenarios are in
 //! `scenarios/papers/pavilanskas-2010/`, the reading of the limit in
 //! `docs/papers/pavilanskas-2010.md`.
 
 mod limit;
 mod live;
+mod router;
 mod sessions;
 
 use crate::{Engine, Error, Lab, Paper, Reproduced};
@@ -57,7 +58,9 @@ impl Paper for Pavilanskas {
         sessions::run(lab, &mut all)?;
         all.notes.extend(NOTES.map(str::to_owned));
         all.missing.push(
-            "CPU load of the routers (Figs. 6 and 7): a simulated router has none; `--on live` has.".to_owned(),
+            "CPU load of the routers (Figs. 6 and 7): a simulated router has none; `--on virtual` \
+             counts its instructions, `--on live` its time."
+                .to_owned(),
         );
         Ok(all)
     }
