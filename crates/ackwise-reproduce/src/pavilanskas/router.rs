@@ -26,7 +26,7 @@ enum Arm {
     All,
     /// The bridge lets a fifth of the ACKs pass.
     Dropped,
-    /// The receiver sends a fifth of them.
+    /// The receiver sends one for ten segments, where the contract lets it wait so long.
     Held,
 }
 
@@ -43,7 +43,7 @@ impl Arm {
         match self {
             Arm::All => "all ACKs",
             Arm::Dropped => "80 % dropped",
-            Arm::Held => "one ACK in ten segments, under the contract",
+            Arm::Held => "every-n (10) in the receiver's kernel",
         }
     }
 }
