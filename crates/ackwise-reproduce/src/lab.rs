@@ -277,19 +277,17 @@ mod tests {
             only: &[String],
             _: &mut (dyn FnMut(usize) + Send),
         ) -> Result<Report, Error> {
-            let mut report = Report::default();
-            report.runs = only
-                .iter()
-                .map(|id| {
-                    let mut run = Run {
-                        id: id.clone(),
-                        ..Run::default()
-                    };
-                    run.totals.bytes = self.0;
-                    run
-                })
-                .collect();
-            Ok(report)
+            let run = |id: &String| {
+                let mut run = Run::default();
+                run.id.clone_from(id);
+                run.totals.bytes = self.0;
+                run
+            };
+            let runs = only.iter().map(run).collect();
+            Ok(Report {
+                runs,
+                ..Report::default()
+            })
         }
 
         fn run_radio(

@@ -27,6 +27,8 @@ const FIGURE_2: [(f64, f64); 2] = [(9.24, 7.0), (8.039, 9.5)];
 /// To what share of itself a window falls at a loss, with room for what it gains until it is
 /// sampled.
 const FALLEN: f64 = 0.75;
+/// By then slow start and its losses are over.
+const SETTLED_S: f64 = 5.0;
 /// What a short version has of the periods.
 const QUICK_MS: [u32; 3] = [5, 10, 50];
 
@@ -166,7 +168,7 @@ const RATE_NOTE: &str = "Published for ns-2's Tahoe, an ACK a packet, over 500 s
                          from one segment after each loss; Linux halves its window (Reno) or \
                          takes 0.7 of it (CUBIC), and with 50 packets in the queue little idles.";
 const INTERVAL_NOTE: &str = "Published: from reset to reset of Tahoe, read off a figure. Ours: \
-                             from one fall of the window to the next, over the whole run; Linux \
+                             from one fall of the window to the next after the first 5 s; Linux \
                              halves it or takes 0.7, and does not begin again from one segment.";
 const LOSS_NOTE: &str = "Published for ns-2's Tahoe with an ACK a packet. A bundle of 50 ms lets \
                          some 40 segments go at once there and here, before a queue of 50.";
@@ -179,7 +181,8 @@ const BYTES_NOTE: &str = "Published without the headers of the bundle, by assump
 fn between_losses(outcome: &Outcome, run: &Run) -> Result<Option<f64>, Error> {
     let series = outcome.flow(run, "b")?.series.as_ref();
     let series = series.ok_or_else(|| outcome.lacks(format_args!("series of {}", run.id)))?;
-    let losses = falls(&series.t_s, &series.cwnd_segments, FALLEN);
+    let mut losses = falls(&series.t_s, &series.cwnd_segments, FALLEN);
+    losses.retain(|t| *t > SETTLED_S);
     Ok(mean_interval(&losses))
 }
 
