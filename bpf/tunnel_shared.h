@@ -26,12 +26,6 @@ struct aw_tunnel_prefix {
 	__u8 address[16];
 };
 
-/* A copy of an ACK that was taken, with its link header, as it would have left. */
-struct aw_tunnel_ack {
-	__u16 len;
-	__u8 bytes[142]; /* the longest: two tags, and IPv4 and TCP with all options */
-};
-
 /* One of them, mapped by the tunnel. */
 struct aw_tunnel_state {
 	__u64 waiting_since; /* CLOCK_MONOTONIC: since then nothing was read; 0: all is read */

@@ -74,9 +74,9 @@ impl Arrivals {
 }
 
 /// Added latencies in thousandths of a period, sorted; and ACKs in a bundle.
-fn added(arrivals: Arrivals, period: u64, acks: &[Seen]) -> (Vec<u64>, f64) {
+fn added(arrivals: Arrivals, period: u64, acks: &[Seen], space: bool) -> (Vec<u64>, f64) {
     let trace = arrivals.at(period, acks);
-    let configs = pair(|c| (c.period, c.follow_rtt) = (period, false));
+    let configs = pair(|c| (c.period, c.follow_rtt, c.space) = (period, false, space));
     let mut world = World::new(configs, CLEAN);
     world.run(200 * MS);
     assert!(world.ends.iter().all(Tunnel::is_up));
@@ -98,7 +98,7 @@ fn six_tenths_of_a_period_in_the_mean_and_never_more_than_one() {
     let recorded = &trace[100..100 + ACKS];
     for arrivals in ALL {
         for period in [5, 10, 25, 50] {
-            let (added, acks) = added(arrivals, period * MS, recorded);
+            let (added, acks) = added(arrivals, period * MS, recorded, false);
             let mean = added.iter().sum::<u64>() / added.len() as u64;
             let p99 = added[added.len() * 99 / 100];
             let most = added[added.len() - 1];
@@ -108,5 +108,20 @@ fn six_tenths_of_a_period_in_the_mean_and_never_more_than_one() {
             assert!(mean <= 600, "{arrivals:?}, {period} ms: {mean}");
             assert!(most <= 1000, "{arrivals:?}, {period} ms: {most}");
         }
+    }
+}
+
+#[test]
+fn spacing_takes_half_a_period_more_in_the_mean_and_one_at_most() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let recorded = &trace[100..100 + ACKS];
+    for arrivals in ALL {
+        let (at_once, _) = added(arrivals, 10 * MS, recorded, false);
+        let (spaced, _) = added(arrivals, 10 * MS, recorded, true);
+        let sum = |added: &[u64]| added.iter().sum::<u64>();
+        let more = (sum(&spaced) - sum(&at_once)) / ACKS as u64;
+        assert!(more <= 500, "{arrivals:?}: {more}");
+        let most = spaced[ACKS - 1];
+        assert!(most <= 2000, "{arrivals:?}: {most}");
     }
 }

@@ -200,13 +200,12 @@ fn detour(
     };
     let behind = config.peers.iter().zip(0..);
     let behind = behind.flat_map(|(peer, at)| peer.behind.iter().map(move |prefix| (at, prefix)));
-    let (hook, memory, ring) = Hook::install(&interface, &options, behind, attach)?;
+    let (hook, memory) = Hook::install(&interface, &options, behind, attach)?;
     Ok(Detour {
         interface,
         inlet,
         hook,
         memory,
-        ring,
     })
 }
 

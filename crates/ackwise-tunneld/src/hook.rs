@@ -10,7 +10,7 @@ use std::time::Duration;
 use ackwise_door::{Attach, Attached, Interface, attach};
 use ackwise_scenario::tunnel::Prefix;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Map, MapData, RingBuf};
+use aya::maps::{Map, MapData};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
@@ -68,7 +68,7 @@ impl Hook {
         options: &Options,
         behind: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: Attach,
-    ) -> Result<(Self, Shared, Ring), Error> {
+    ) -> Result<(Self, Shared), Error> {
         let fail = |why: &dyn std::error::Error| ackwise_door::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
@@ -87,13 +87,11 @@ impl Hook {
             .map_err(|e| fail(&e))?;
         fill(&mut bpf, behind)?;
         let shared = Shared::of(&mut bpf)?;
-        let acks = bpf.take_map("acks").ok_or_else(|| unusable("acks"))?;
-        let ring = Ring(RingBuf::try_from(acks).map_err(|e| fail(&e))?);
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok((Self { bpf, attached }, shared, ring))
+        Ok((Self { bpf, attached }, shared))
     }
 
     pub fn attach(&self) -> Attach {
@@ -103,33 +101,6 @@ impl Hook {
     /// Unhooks the program: from now on packets pass.
     pub fn remove(&mut self) {
         self.attached.remove(&mut self.bpf);
-    }
-}
-
-/// Copies of the ACKs that were taken.
-pub(crate) struct Ring(RingBuf<MapData>);
-
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ring")
-    }
-}
-
-impl Ring {
-    /// The next frame, if one is there.
-    pub fn take(&mut self, room: &mut [u8]) -> Option<usize> {
-        let record = self.0.next()?;
-        let (len, bytes) = record.split_first_chunk().unwrap_or((&[0; 2], &[]));
-        let frame = bytes.get(..u16::from_ne_bytes(*len).into()).unwrap_or(&[]);
-        let room = room.get_mut(..frame.len())?;
-        room.copy_from_slice(frame);
-        Some(frame.len())
-    }
-}
-
-impl AsFd for Ring {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.0.as_fd()
     }
 }
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use ackwise_door::clock::{monotonic_ns, thread_cpu_ns};
 use ackwise_door::{Inlet, Interface, find_ip};
+use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::Tunnel as Config;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::checksum;
 use crate::exit::{Exit, destination};
-use crate::hook::{Hook, Ring, Shared as Memory};
+use crate::hook::{Hook, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
 use crate::privileges;
 use crate::stats::Stats;
@@ -55,29 +55,6 @@ pub(crate) struct Detour {
     pub inlet: Inlet,
     pub hook: Hook,
     pub memory: Memory,
-    pub ring: Ring,
-}
-
-impl Detour {
-    /// The next frame that was taken, and where its IP header begins.
-    fn take(&mut self, room: &mut [u8]) -> io::Result<Option<(usize, usize)>> {
-        loop {
-            let kind = self.interface.kind;
-            if let Some(len) = self.ring.take(room) {
-                if let Some(at) = find_ip(&room[..len], kind) {
-                    checksum::complete(&mut room[at..len]);
-                    return Ok(Some((at, len)));
-                }
-                continue;
-            }
-            let Some(len) = self.inlet.take(room)? else {
-                return Ok(None);
-            };
-            if let Some(at) = find_ip(&room[..len], kind) {
-                return Ok(Some((at, len)));
-            }
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -167,8 +144,8 @@ impl Worker {
     /// Whether there may be more.
     fn take_packets(&mut self) -> io::Result<bool> {
         let mut busy = false;
-        if let Some(mut detour) = self.detour.take() {
-            let taken = self.take_from(&mut detour);
+        if let Some(detour) = self.detour.take() {
+            let taken = self.take_from(&detour.inlet, detour.interface.kind);
             if matches!(taken, Ok(false)) {
                 detour.memory.all_read();
             }
@@ -184,12 +161,14 @@ impl Worker {
         Ok(true)
     }
 
-    fn take_from(&mut self, detour: &mut Detour) -> io::Result<bool> {
+    fn take_from(&mut self, inlet: &Inlet, kind: LinkKind) -> io::Result<bool> {
         for _ in 0..TAKE {
-            let Some((at, len)) = detour.take(&mut self.room)? else {
+            let Some(len) = inlet.take(&mut self.room)? else {
                 return Ok(false);
             };
-            self.offer(at, len);
+            if let Some(at) = find_ip(&self.room[..len], kind) {
+                self.offer(at, len);
+            }
         }
         Ok(true)
     }
@@ -318,8 +297,11 @@ impl Worker {
         for peer in &mut self.peers {
             peer.end(&mut ways);
         }
-        if let Some(mut detour) = self.detour.take() {
-            while let Ok(Some((at, len))) = detour.take(&mut self.room) {
+        if let Some(detour) = self.detour.take() {
+            while let Ok(Some(len)) = detour.inlet.take(&mut self.room) {
+                let Some(at) = find_ip(&self.room[..len], detour.interface.kind) else {
+                    continue;
+                };
                 let (header, packet) = self.room[..len].split_at(at);
                 if let Some(to) = destination(packet) {
                     self.exit.headers.learn(to, header);
@@ -368,9 +350,8 @@ impl Worker {
         if span == 0 {
             return;
         }
-        let detour = self.detour.iter();
-        let detour = detour.flat_map(|detour| [detour.inlet.as_fd(), detour.ring.as_fd()]);
-        let inlets = std::iter::once(self.link.as_fd()).chain(detour);
+        let detour = self.detour.as_ref().map(|detour| detour.inlet.as_fd());
+        let inlets = [Some(self.link.as_fd()), detour].into_iter().flatten();
         let descriptors = std::iter::once(self.wake.as_fd())
             .chain(self.sockets.descriptors())
             .chain(inlets.filter(|_| nap.is_none()));
