@@ -200,7 +200,8 @@ static void late(struct flow *f, uint64_t at, uint64_t longest_us)
 		complain(f, f->due, f->why, 0, 1);
 		f->due = 0;
 	}
-	if (f->since && at - f->since > longest_us) {
+	/* Both stamps were cut to a microsecond. */
+	if (f->since && at - f->since > longest_us + 1) {
 		complain(f, f->since, "waits, us", at - f->since, longest_us);
 		f->since = at;
 	}
