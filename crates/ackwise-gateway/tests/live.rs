@@ -179,13 +179,15 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     ended.store(true, Ordering::Release);
     let arrived: u64 = receiving.join().unwrap();
     account(&stats);
-    // The router itself reports its multicast groups now and then.
-    let others = stats.sent.packets - arrived;
-    assert!(others <= 8, "{others}: {stats:#?}");
+    // A busy machine may keep the gateway from its sign of life: then packets pass. The
+    // router itself reports its multicast groups now and then.
+    let passed = stats.passed.unattended;
+    let others = (stats.sent.packets + passed) as i64 - arrived as i64;
+    assert!((0..=8).contains(&others), "{others}: {stats:#?}");
     assert!(stats.dropped.full > 100, "{stats:#?}");
     assert!(stats.waiting.max_packets <= 20, "{stats:#?}");
     // 1000-byte IP packets; at the end the rest goes at once.
-    let allowed = 4e6 / 8.0 * stats.uptime_s + 21.0 * 1000.0;
+    let allowed = 4e6 / 8.0 * stats.uptime_s + (21 + passed) as f64 * 1000.0;
     assert!(((arrived * 1000) as f64) <= allowed, "{stats:#?}");
     gone(&home);
 }
@@ -372,7 +374,8 @@ fn on_clsact_as_well() {
     assert_eq!(gateway.stats().unwrap().attach, Attach::Clsact);
     assert_eq!(home.router.leftovers().1, 1, "the test sees no programs");
     let stats = gateway.stop().unwrap();
-    assert!(stats.sent.packets as usize > BYTES / 1448);
+    let through = stats.sent.packets + stats.passed.unattended;
+    assert!(through as usize > BYTES / 1448, "{stats:#?}");
     gone(&home);
     transfer(&home.host, &home.server, "10.9.2.2:5002");
 }
