@@ -10,7 +10,7 @@ use crate::model::Span;
 #[non_exhaustive]
 pub enum ScenarioError {
     /// The file could not be read.
-    #[error("{}: cannot read this scenario: {source}", path.display())]
+    #[error("{}: cannot read this file: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
