@@ -21,6 +21,7 @@ mod glob;
 mod links;
 mod load;
 pub mod model;
+mod progress;
 mod queue_keys;
 pub mod queues;
 pub mod radio;
@@ -40,6 +41,7 @@ pub use model::{
     Placement, Position, QueueLimit, RecordOptions, Reorder, RunSpec, Scenario, Setting,
     SettingValue, SocketOptions, Source, Span, Sweep, Vary,
 };
+pub use progress::Progress;
 pub use queues::Queue;
 pub use runs::Filter;
 pub use tcp_model::TcpModel;

@@ -31,5 +31,6 @@ pub mod schedule;
 pub mod tcp;
 
 pub use ackwise_net::Nanos;
+pub use ackwise_scenario::Progress;
 pub use error::SimError;
-pub use run::{Observer, Progress, RunOptions, run};
+pub use run::{Observer, RunOptions, run};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ackwise_scenario::record::{Environment, Report, Run};
-use ackwise_scenario::{App, RunSpec, Scenario};
+use ackwise_scenario::{App, Progress, RunSpec, Scenario};
 use rayon::prelude::*;
 
 use crate::build::{self, nanos};
@@ -48,39 +48,6 @@ impl Default for RunOptions {
             max_memory: Self::MAX_MEMORY,
         }
     }
-}
-
-/// What an observer is told; of several runs at a time, in any order.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Progress<'a> {
-    /// A run begins.
-    Started {
-        /// The run.
-        run: &'a RunSpec,
-        /// Its place among all, from 0.
-        index: usize,
-        /// How many there are.
-        total: usize,
-    },
-    /// Simulated time has passed.
-    Running {
-        /// The run's place among all, from 0.
-        index: usize,
-        /// Simulated so far.
-        elapsed: Duration,
-        /// The scenario's duration.
-        duration: Duration,
-    },
-    /// A run has ended.
-    Finished {
-        /// What it gave.
-        run: &'a Run,
-        /// Its place among all, from 0.
-        index: usize,
-        /// How many there are.
-        total: usize,
-    },
 }
 
 /// Called with news, on any thread, by one at a time.

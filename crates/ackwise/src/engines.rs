@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ackwise_lab::live;
 use ackwise_lab::virt::{self, VirtualOptions};
-use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::{Progress, Scenario};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Engine, RunArgs};
@@ -32,7 +32,7 @@ pub fn run(
                 only,
                 ..live::RunOptions::default()
             };
-            live::run(scenario, &options, &mut |p| bar.lab(&p))?
+            live::run(scenario, &options, &mut |p| bar.tell(&p))?
         }
         Engine::Virtual => {
             let options = VirtualOptions {
@@ -45,7 +45,7 @@ pub fn run(
                 kernel: args.kernel.clone(),
                 ..VirtualOptions::default()
             };
-            virt::run(scenario, &options, &mut |p| bar.lab(&p))?
+            virt::run(scenario, &options, &mut |p| bar.tell(&p))?
         }
         Engine::Sim => {
             let options = ackwise_sim::RunOptions {
@@ -55,7 +55,7 @@ pub fn run(
                 max_events: args.max_events,
                 max_memory: args.max_memory,
             };
-            ackwise_sim::run(scenario, &options, &mut |p| bar.sim(&p))?
+            ackwise_sim::run(scenario, &options, &mut |p| bar.tell(&p))?
         }
     };
     Ok(report)
@@ -78,22 +78,7 @@ impl Bar {
         }
     }
 
-    fn lab(&mut self, progress: &live::Progress<'_>) {
-        use live::Progress;
-        match *progress {
-            Progress::Started { run, index, .. } => self.started(&run.id, index),
-            Progress::Running {
-                index,
-                elapsed,
-                duration,
-            } => self.running(index, elapsed, duration),
-            Progress::Finished { run, index, .. } => self.finished(run, index),
-            _ => {}
-        }
-    }
-
-    fn sim(&mut self, progress: &ackwise_sim::Progress<'_>) {
-        use ackwise_sim::Progress;
+    fn tell(&mut self, progress: &Progress<'_>) {
         match *progress {
             Progress::Started { run, index, .. } => self.started(&run.id, index),
             Progress::Running {

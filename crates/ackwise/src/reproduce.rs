@@ -204,14 +204,7 @@ impl Engines {
             jobs: self.jobs.unwrap_or(0),
             ..ackwise_sim::RunOptions::default()
         };
-        let mut finished = 0;
-        let mut observe = |progress: ackwise_sim::Progress<'_>| {
-            if let ackwise_sim::Progress::Finished { .. } = progress {
-                finished += 1;
-                done(finished);
-            }
-        };
-        ackwise_sim::run(scenario, &options, &mut observe).map_err(|e| failed(scenario, e))
+        ackwise_sim::run(scenario, &options, &mut count(done)).map_err(|e| failed(scenario, e))
     }
 
     fn virt(
@@ -229,14 +222,7 @@ impl Engines {
             jobs: self.jobs,
             ..virt::VirtualOptions::default()
         };
-        let mut finished = 0;
-        let mut observe = |progress: live::Progress<'_>| {
-            if let live::Progress::Finished { .. } = progress {
-                finished += 1;
-                done(finished);
-            }
-        };
-        virt::run(scenario, &options, &mut observe).map_err(|e| failed(scenario, e))
+        virt::run(scenario, &options, &mut count(done)).map_err(|e| failed(scenario, e))
     }
 
     fn live(
@@ -250,12 +236,20 @@ impl Engines {
             only: only.to_vec(),
             ..live::RunOptions::default()
         };
-        let mut observe = |progress: live::Progress<'_>| {
-            if let live::Progress::Finished { index, .. } = progress {
-                done(index + 1);
-            }
-        };
-        live::run(scenario, &options, &mut observe).map_err(|e| failed(scenario, e))
+        live::run(scenario, &options, &mut count(done)).map_err(|e| failed(scenario, e))
+    }
+}
+
+/// Counts the runs that have ended.
+fn count(
+    done: &mut (dyn FnMut(usize) + Send),
+) -> impl FnMut(ackwise_scenario::Progress<'_>) + Send {
+    let mut finished = 0;
+    move |progress| {
+        if let ackwise_scenario::Progress::Finished { .. } = progress {
+            finished += 1;
+            done(finished);
+        }
     }
 }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::record::Report;
 use ackwise_scenario::{RunSpec, Scenario};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,7 @@ use crate::netns;
 use crate::topology::Shaper;
 use crate::traffic::Behaviour;
 
+pub use ackwise_scenario::Progress;
 pub(crate) use assemble::{Done, failed};
 pub use preflight::check;
 pub(crate) use preflight::{check_means, check_placements};
@@ -120,39 +121,6 @@ pub enum Turn {
     BeginsApart,
     /// Its process gets SIGKILL.
     Killed,
-}
-
-/// What an observer is told.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Progress<'a> {
-    /// A run begins.
-    Started {
-        /// The run.
-        run: &'a RunSpec,
-        /// Its place among all, from 0.
-        index: usize,
-        /// How many there are.
-        total: usize,
-    },
-    /// Time has passed.
-    Running {
-        /// Its place among all, from 0.
-        index: usize,
-        /// Since traffic began.
-        elapsed: Duration,
-        /// The scenario's duration.
-        duration: Duration,
-    },
-    /// A run has ended.
-    Finished {
-        /// What it gave.
-        run: &'a Run,
-        /// Its place among all, from 0.
-        index: usize,
-        /// How many there are.
-        total: usize,
-    },
 }
 
 /// Called with news; on the thread that called [`run`].
