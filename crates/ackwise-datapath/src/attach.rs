@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ackwise_door::lacks_tcx;
+use ackwise_door::socket::Server;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue, RingBuf};
 use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions};
-use aya::programs::{ProgramError, SchedClassifier, TcAttachType, TestRun, TestRunOptions, tc};
+use aya::programs::{SchedClassifier, TcAttachType, TestRun, TestRunOptions, tc};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::control::{Claim, Holder, Server, Status, Target};
+use crate::control::{self, Claim, Holder, Status, Target};
 use crate::emit::{Door, Emitter, Shared};
 use crate::error::{load_error, missing_capabilities, program_error};
 use crate::{Attach, Error, FlowStats, Options, Position, Stats, net, stats, sys};
@@ -390,7 +392,7 @@ impl Attachment {
             hooked: Mutex::new(None),
             last: Mutex::new(None),
         });
-        let server = Server::start(&claim, Arc::clone(&inner) as Arc<dyn Target>);
+        let server = control::serve(&claim, Arc::clone(&inner) as Arc<dyn Target>);
         *lock(&inner.hooked) = Some(Hooked {
             programs,
             links,
@@ -613,12 +615,7 @@ fn hook(options: &Options, ifindex: u32, link: u32) -> Result<(Hooks, Option<Str
 }
 
 fn no_tcx(e: &Error) -> bool {
-    let Error::Attach { cause, .. } = e else {
-        return false;
-    };
-    matches!(cause.as_ref(), ProgramError::SyscallError(e)
-        if e.call == "bpf_mprog_attach"
-            && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
+    matches!(e, Error::Attach { cause, .. } if lacks_tcx(cause))
 }
 
 fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Hooks, Error> {

@@ -6,16 +6,15 @@
 //! JSON with a line of JSON. A lock that nobody holds is a leftover.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ackwise_door::socket::{self, Server};
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, FlowStats, Stats, net};
@@ -185,86 +184,34 @@ fn read_holder(path: &Path) -> Option<Holder> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-/// Answers on the socket until it is dropped.
-pub(crate) struct Server {
-    stop: Arc<AtomicBool>,
-    listener: UnixListener,
-    thread: Option<JoinHandle<()>>,
+/// Answers on the claim's socket until it is dropped. The socket's name goes with the
+/// claim; it may be somebody else's when the server ends.
+pub(crate) fn serve(claim: &Claim, target: Arc<dyn Target>) -> Result<Server, Error> {
+    let path = claim.socket();
+    let _ = fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).map_err(registry(&path))?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(registry(&path))?;
+    Server::open(listener, move |line| {
+        let answer = answer(line, target.as_ref());
+        serde_json::to_string(&answer).unwrap_or_default()
+    })
+    .map_err(Error::system("starting the control thread"))
 }
 
-impl Server {
-    pub(crate) fn start(claim: &Claim, target: Arc<dyn Target>) -> Result<Self, Error> {
-        let path = claim.socket();
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).map_err(registry(&path))?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(registry(&path))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        let accepting = listener.try_clone().map_err(registry(&path))?;
-        let thread = std::thread::Builder::new()
-            .name("ackwise-control".into())
-            .spawn(move || {
-                for stream in accepting.incoming() {
-                    if seen.load(Ordering::Acquire) {
-                        return;
-                    }
-                    let served = stream.and_then(|stream| serve(&stream, target.as_ref()));
-                    if let Err(e) = served {
-                        tracing::debug!("control connection: {e}");
-                        // An error of accept() may stay for a while.
-                        std::thread::sleep(Duration::from_millis(10));
-                    }
-                }
-            })
-            .map_err(Error::system("starting the control thread"))?;
-        Ok(Self {
-            stop,
-            listener,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        // The thread sits in accept(), which this makes fail.
-        // SAFETY: a valid descriptor.
-        unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) };
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+fn answer(line: &str, target: &dyn Target) -> Answer {
+    let answer = match serde_json::from_str(line) {
+        Ok(Request::Status { flows }) => target
+            .status(flows)
+            .map(|status| Answer::Status(Box::new(status))),
+        Ok(Request::Detach) => target.detach().map(|stats| Answer::Detached {
+            stats: Box::new(stats),
+        }),
+        Err(e) => {
+            let why = format!("not understood: {e}");
+            return Answer::Error { why };
         }
-        // The socket's name went with the claim; it may be somebody else's by now.
-    }
-}
-
-fn serve(stream: &UnixStream, target: &dyn Target) -> io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(2)))?;
-    let mut line = String::new();
-    BufReader::new(io::Read::take(stream, 4096)).read_line(&mut line)?;
-    if line.is_empty() {
-        return Ok(());
-    }
-    let answer = match serde_json::from_str(&line) {
-        Ok(Request::Status { flows }) => match target.status(flows) {
-            Ok(status) => Answer::Status(Box::new(status)),
-            Err(e) => Answer::Error { why: e.to_string() },
-        },
-        Ok(Request::Detach) => match target.detach() {
-            Ok(stats) => Answer::Detached {
-                stats: Box::new(stats),
-            },
-            Err(e) => Answer::Error { why: e.to_string() },
-        },
-        Err(e) => Answer::Error {
-            why: format!("not understood: {e}"),
-        },
     };
-    let mut text = serde_json::to_string(&answer).map_err(io::Error::other)?;
-    text.push('\n');
-    let mut stream = stream;
-    stream.write_all(text.as_bytes())
+    answer.unwrap_or_else(|e| Answer::Error { why: e.to_string() })
 }
 
 /// Everybody who is attached now, in any network namespace.
@@ -312,14 +259,9 @@ pub fn holder(ifname: &str) -> Result<Holder, Error> {
 fn ask(holder: &Holder, request: &Request) -> Result<Answer, Error> {
     let path = run_dir().join(format!("{}-{}.sock", holder.netns, holder.ifindex));
     let talk = || -> io::Result<Answer> {
-        let mut stream = UnixStream::connect(&path)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut text = serde_json::to_string(request).map_err(io::Error::other)?;
-        text.push('\n');
-        stream.write_all(text.as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        serde_json::from_str(&line).map_err(io::Error::other)
+        let line = serde_json::to_string(request).map_err(io::Error::other)?;
+        let answer = socket::ask_over(UnixStream::connect(&path)?, &line)?;
+        serde_json::from_str(&answer).map_err(io::Error::other)
     };
     match talk() {
         Ok(Answer::Error { why }) => Err(Error::Control {

@@ -27,7 +27,8 @@ mod options;
 mod stats;
 pub mod sys;
 
+pub use ackwise_door::Attach;
 pub use attach::{Attachment, Ended, Programs};
 pub use error::Error;
-pub use options::{Attach, Matches, Options, Position, Prefix};
+pub use options::{Matches, Options, Position, Prefix};
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

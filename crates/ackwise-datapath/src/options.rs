@@ -7,8 +7,8 @@ use std::time::Duration;
 use ackwise_policy::{Capabilities, Config};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::sys;
+use crate::{Attach, Error};
 
 /// Where the interface lies on the path of the ACKs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -21,19 +21,6 @@ pub enum Position {
     Router,
     /// At the data sender: ACKs come in by this interface.
     Sender,
-}
-
-/// How the programs are hooked in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attach {
-    /// tcx where the kernel has it (6.6), else clsact.
-    #[default]
-    Auto,
-    /// A tcx link: gone with the process.
-    Tcx,
-    /// A filter on a clsact qdisc.
-    Clsact,
 }
 
 /// An ACK may be as old as Linux's longest delayed ACK, 200 ms, when it comes here, and

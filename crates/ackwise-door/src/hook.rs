@@ -131,7 +131,9 @@ impl Error {
     }
 }
 
-fn lacks_tcx(error: &ProgramError) -> bool {
+/// Whether the kernel is too old for a tcx link.
+#[must_use]
+pub fn lacks_tcx(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
         if e.call == "bpf_mprog_attach"
             && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))

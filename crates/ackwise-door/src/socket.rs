@@ -50,7 +50,29 @@ impl Server {
         refusal: String,
         answer: impl Fn(&str) -> String + Send + 'static,
     ) -> io::Result<Self> {
-        let (listener, stop) = (Arc::new(claim.0), Arc::new(AtomicBool::new(false)));
+        Self::serve(claim.0, move |stream| match may_ask(stream)? {
+            true => talk(stream, &answer),
+            // Without waiting for what a stranger may never say.
+            false => say(stream, &refusal),
+        })
+    }
+
+    /// Answers whoever may connect, one after another.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn open(
+        listener: UnixListener,
+        answer: impl Fn(&str) -> String + Send + 'static,
+    ) -> io::Result<Self> {
+        Self::serve(listener, move |stream| talk(stream, &answer))
+    }
+
+    fn serve(
+        listener: UnixListener,
+        serve: impl Fn(&UnixStream) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (listener, stop) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
         let (accepting, seen) = (Arc::clone(&listener), Arc::clone(&stop));
         let thread = std::thread::Builder::new()
             .name("ackwise-control".into())
@@ -59,8 +81,7 @@ impl Server {
                     if seen.load(Ordering::Acquire) {
                         return;
                     }
-                    let served = stream.and_then(|stream| serve(&stream, &refusal, &answer));
-                    if let Err(error) = served {
+                    if let Err(error) = stream.and_then(|stream| serve(&stream)) {
                         tracing::debug!("control connection: {error}");
                         // An error of accept() may stay for a while.
                         std::thread::sleep(Duration::from_millis(10));
@@ -111,22 +132,20 @@ fn may_ask(stream: &UnixStream) -> io::Result<bool> {
     Ok(peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
 }
 
-fn serve(
-    mut stream: &UnixStream,
-    refusal: &str,
-    answer: &impl Fn(&str) -> String,
-) -> io::Result<()> {
+/// A line is answered by a line; one who says nothing gets nothing.
+fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(Read::take(stream, 4096)).read_line(&mut line)?;
+    if line.is_empty() {
+        return Ok(());
+    }
+    say(stream, &answer(&line))
+}
+
+fn say(mut stream: &UnixStream, line: &str) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let mut text = if may_ask(stream)? {
-        let mut line = String::new();
-        BufReader::new(Read::take(stream, 4096)).read_line(&mut line)?;
-        answer(&line)
-    } else {
-        refusal.to_owned()
-    };
-    text.push('\n');
-    stream.write_all(text.as_bytes())
+    stream.write_all(format!("{line}\n").as_bytes())
 }
 
 /// Sends a line to whoever has a name; the answer.
@@ -135,7 +154,14 @@ fn serve(
 /// `ConnectionRefused`: nobody has it. Or the answer did not come.
 pub fn ask(name: &str, line: &str) -> io::Result<String> {
     let address = SocketAddr::from_abstract_name(name)?;
-    let mut stream = UnixStream::connect_addr(&address)?;
+    ask_over(UnixStream::connect_addr(&address)?, line)
+}
+
+/// Sends a line; the answer.
+///
+/// # Errors
+/// It did not come.
+pub fn ask_over(mut stream: UnixStream, line: &str) -> io::Result<String> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();

@@ -5,6 +5,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackwise_door::Attach;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
@@ -177,6 +178,16 @@ pub enum AttachMode {
     Tcx,
     /// A cls_bpf filter on a clsact queue
     Clsact,
+}
+
+impl From<AttachMode> for Attach {
+    fn from(mode: AttachMode) -> Self {
+        match mode {
+            AttachMode::Auto => Attach::Auto,
+            AttachMode::Tcx => Attach::Tcx,
+            AttachMode::Clsact => Attach::Clsact,
+        }
+    }
 }
 
 /// `ackwise gateway`.

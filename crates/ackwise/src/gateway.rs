@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ackwise_gateway::{Attach, Config, Ended, Error, Gateway, Stats, control, describe};
+use ackwise_gateway::{Config, Ended, Error, Gateway, Stats, control, describe};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::attach::Signals;
-use crate::cli::{
-    AttachMode, Format, GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
-};
+use crate::cli::{Format, GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
 use crate::error::BadInput;
 use crate::notify::Notifier;
 use crate::{summary, text};
@@ -99,13 +97,8 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
     // Before any thread is started, so that all of them leave signals to this one.
     let signals = Signals::block()?;
-    let attach = match args.attach_mode {
-        AttachMode::Auto => Attach::Auto,
-        AttachMode::Tcx => Attach::Tcx,
-        AttachMode::Clsact => Attach::Clsact,
-    };
     let started = Instant::now();
-    let gateway = Gateway::start(config.clone(), attach)?;
+    let gateway = Gateway::start(config.clone(), args.attach_mode.into())?;
     let stats = gateway.stats()?;
     let notifier = Notifier::from_env();
     let what = format!(

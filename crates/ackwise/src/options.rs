@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use ackwise_datapath::{Attach, Matches, Options, Position, Prefix};
+use ackwise_datapath::{Matches, Options, Position, Prefix};
 
 use crate::cli::{self, AttachArgs};
 use crate::error::BadInput;
@@ -18,11 +18,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
         cli::Position::Router => Position::Router,
         cli::Position::Sender => Position::Sender,
     };
-    options.attach = match args.attach_mode {
-        cli::AttachMode::Auto => Attach::Auto,
-        cli::AttachMode::Tcx => Attach::Tcx,
-        cli::AttachMode::Clsact => Attach::Clsact,
-    };
+    options.attach = args.attach_mode.into();
     if let Some(hold) = args.hold_ms {
         options.hold_max = hold;
     }

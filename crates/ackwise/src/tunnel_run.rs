@@ -3,14 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ackwise_tunneld::{
-    Amount, Attach, Config, Daemon, Ended, Error, PeerStats, Prepared, Stats, control,
-};
+use ackwise_tunneld::{Amount, Config, Daemon, Ended, Error, PeerStats, Prepared, Stats, control};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::attach::Signals;
-use crate::cli::{AttachMode, Format};
+use crate::cli::Format;
 use crate::error::BadInput;
 use crate::notify::Notifier;
 use crate::tunnel::{DownArgs, StatusArgs, UpArgs};
@@ -28,15 +26,10 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let signals = Signals::block()?;
     // Its socket may be out of reach once rights are gone.
     let notifier = Notifier::from_env();
-    let attach = match args.attach_mode {
-        AttachMode::Auto => Attach::Auto,
-        AttachMode::Tcx => Attach::Tcx,
-        AttachMode::Clsact => Attach::Clsact,
-    };
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
-    let prepared = Prepared::new(config, attach)?;
+    let prepared = Prepared::new(config, args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges()?;
     let tunnel = prepared.start()?;
