@@ -26,6 +26,12 @@ struct aw_tunnel_prefix {
 	__u8 address[16];
 };
 
+/* A copy of an ACK that was taken, with its link header, as it would have left. */
+struct aw_tunnel_ack {
+	__u16 len;
+	__u8 bytes[128]; /* a power of two; what is longer, IPv4 with options, goes by the device */
+};
+
 /* One of them, mapped by the tunnel. */
 struct aw_tunnel_state {
 	__u64 waiting_since; /* CLOCK_MONOTONIC: since then nothing was read; 0: all is read */

@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::hook::{Hook, Options};
 use crate::peer::Peer;
 use crate::udp::Sockets;
+use crate::waits::{Waits, What};
 use crate::worker::{Detour, Shared, Why, Worker, lock};
 use crate::{Error, Stats, control, privileges};
 
@@ -107,7 +108,9 @@ impl Prepared {
             ..Stats::default()
         };
         let user = config.user.clone();
+        let waits = waits(woken, &link, detour.as_ref(), &sockets);
         let worker = Worker {
+            waits,
             told: vec![false; peers.len()],
             config,
             peers,
@@ -115,7 +118,6 @@ impl Prepared {
             link,
             detour,
             exit,
-            wake: woken,
             room: Worker::new_room(),
             last: None,
             strangers: 0,
@@ -171,6 +173,19 @@ impl Prepared {
     }
 }
 
+fn waits(wake: OwnedFd, link: &Inlet, detour: Option<&Detour>, sockets: &Sockets) -> Waits {
+    let link = std::iter::once((What::Link, link.as_fd()));
+    let detour = detour.into_iter().flat_map(|detour| {
+        [
+            (What::Inlet, detour.inlet.as_fd()),
+            (What::Ring, detour.ring.as_fd()),
+        ]
+    });
+    let sockets = sockets.descriptors().enumerate();
+    let sockets = sockets.map(|(n, socket)| (What::Socket(n), socket));
+    Waits::new(wake, link.chain(detour).chain(sockets))
+}
+
 /// Not 0, which is no mark at all.
 fn cookie() -> u32 {
     let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
@@ -200,12 +215,13 @@ fn detour(
     };
     let behind = config.peers.iter().zip(0..);
     let behind = behind.flat_map(|(peer, at)| peer.behind.iter().map(move |prefix| (at, prefix)));
-    let (hook, memory) = Hook::install(&interface, &options, behind, attach)?;
+    let (hook, memory, ring) = Hook::install(&interface, &options, behind, attach)?;
     Ok(Detour {
         interface,
         inlet,
         hook,
         memory,
+        ring,
     })
 }
 

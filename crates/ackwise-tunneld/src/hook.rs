@@ -1,6 +1,7 @@
 //! The program at the interface's egress: see `bpf/tunnel.bpf.c`.
 
 use std::io;
+use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use ackwise_door::{Attach, Attached, Interface, attach};
 use ackwise_scenario::tunnel::Prefix;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Map, MapData};
+use aya::maps::{Map, MapData, RingBuf};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
@@ -68,7 +69,7 @@ impl Hook {
         options: &Options,
         behind: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: Attach,
-    ) -> Result<(Self, Shared), Error> {
+    ) -> Result<(Self, Shared, Ring), Error> {
         let fail = |why: &dyn std::error::Error| ackwise_door::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
@@ -87,11 +88,13 @@ impl Hook {
             .map_err(|e| fail(&e))?;
         fill(&mut bpf, behind)?;
         let shared = Shared::of(&mut bpf)?;
+        let acks = bpf.take_map("acks").ok_or_else(|| unusable("acks"))?;
+        let ring = Ring(RingBuf::try_from(acks).map_err(|e| fail(&e))?);
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok((Self { bpf, attached }, shared))
+        Ok((Self { bpf, attached }, shared, ring))
     }
 
     pub fn attach(&self) -> Attach {
@@ -101,6 +104,39 @@ impl Hook {
     /// Unhooks the program: from now on packets pass.
     pub fn remove(&mut self) {
         self.attached.remove(&mut self.bpf);
+    }
+}
+
+/// Copies of the ACKs that were taken.
+pub(crate) struct Ring(RingBuf<MapData>);
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ring")
+    }
+}
+
+impl Ring {
+    /// The next frame, if one is there.
+    pub fn take(&mut self, room: &mut [u8]) -> Option<usize> {
+        let record = self.0.next()?;
+        let frame = frame_of(&record).unwrap_or_default();
+        let room = room.get_mut(..frame.len())?;
+        room.copy_from_slice(frame);
+        Some(frame.len())
+    }
+}
+
+fn frame_of(record: &[u8]) -> Option<&[u8]> {
+    let at = offset_of!(sys::aw_tunnel_ack, len);
+    let len = record.get(at..)?.first_chunk().copied()?;
+    let bytes = record.get(offset_of!(sys::aw_tunnel_ack, bytes)..)?;
+    bytes.get(..u16::from_ne_bytes(len).into())
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod checksum;
 pub mod control;
 mod daemon;
 mod error;
@@ -35,6 +36,7 @@ mod peer;
 mod privileges;
 mod stats;
 mod udp;
+mod waits;
 mod worker;
 
 pub use crate::daemon::{Daemon, Ended, Prepared};

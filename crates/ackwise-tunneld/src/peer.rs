@@ -44,6 +44,8 @@ pub(crate) struct Peer {
     headers: [u64; 3],
     bundles: u64,
     failures: Failures,
+    /// What was known of the peer when this side ended: that is not the peer's end.
+    at_end: Option<PeerStats>,
 }
 
 /// Whether a peer took a datagram.
@@ -99,6 +101,7 @@ impl Peer {
             headers: [0; 3],
             bundles: 0,
             failures: Failures::default(),
+            at_end: None,
         })
     }
 
@@ -198,12 +201,29 @@ impl Peer {
     }
 
     /// What still waits goes its way: ACKs by the ordinary path, restored ones at once.
-    pub fn end(&mut self, ways: &mut Ways<'_>) {
+    pub fn end(&mut self, now: u64, ways: &mut Ways<'_>) {
+        self.at_end = Some(self.stats(now));
         self.tunnel.end(&mut self.actions);
         self.act(None, ways);
     }
 
     pub fn stats(&mut self, now: u64) -> PeerStats {
+        let stats = self.counted(now);
+        let Some(before) = &self.at_end else {
+            return stats;
+        };
+        PeerStats {
+            up: before.up,
+            session_age_s: before.session_age_s,
+            failures: Failures {
+                deaths: before.failures.deaths,
+                ..stats.failures
+            },
+            ..stats
+        }
+    }
+
+    fn counted(&mut self, now: u64) -> PeerStats {
         let ms = |ns: u64| ns as f64 / 1e6;
         let counters = *self.tunnel.counters();
         let bundles = counters.bundle_bytes_out + self.headers[1];

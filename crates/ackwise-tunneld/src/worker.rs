@@ -2,24 +2,22 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ackwise_door::clock::{monotonic_ns, thread_cpu_ns};
 use ackwise_door::{Inlet, Interface, find_ip};
-use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::Tunnel as Config;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 
+use crate::checksum;
 use crate::exit::{Exit, destination};
-use crate::hook::{Hook, Shared as Memory};
+use crate::hook::{Hook, Ring, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
 use crate::privileges;
 use crate::stats::Stats;
 use crate::udp::Sockets;
+use crate::waits::{Waits, What};
 
 /// Packets that are read of one kind before others are.
 const TAKE: usize = 256;
@@ -55,6 +53,30 @@ pub(crate) struct Detour {
     pub inlet: Inlet,
     pub hook: Hook,
     pub memory: Memory,
+    pub ring: Ring,
+}
+
+impl Detour {
+    /// The next frame that was taken, and where its IP header begins. To look at the device
+    /// costs a system call.
+    fn take(&mut self, room: &mut [u8], at_device: bool) -> io::Result<Option<(usize, usize)>> {
+        let kind = self.interface.kind;
+        while let Some(len) = self.ring.take(room) {
+            if let Some(at) = find_ip(&room[..len], kind) {
+                checksum::complete(&mut room[at..len]);
+                return Ok(Some((at, len)));
+            }
+        }
+        if !at_device {
+            return Ok(None);
+        }
+        while let Some(len) = self.inlet.take(room)? {
+            if let Some(at) = find_ip(&room[..len], kind) {
+                return Ok(Some((at, len)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 #[derive(Debug)]
@@ -65,11 +87,10 @@ pub(crate) struct Worker {
     pub link: Inlet,
     pub detour: Option<Detour>,
     pub exit: Exit,
-    /// Readable when the thread is to look at `stop`.
-    pub wake: OwnedFd,
     pub room: Vec<u8>,
     /// The last destination, and who it is behind.
     pub last: Option<(IpAddr, Option<usize>)>,
+    pub waits: Waits,
     /// What the program and the devices were told of who is up.
     pub told: Vec<bool>,
     pub strangers: u64,
@@ -128,7 +149,9 @@ impl Worker {
                 }
                 self.publish(shared);
             }
-            if !busy {
+            if busy {
+                self.waits.unknown();
+            } else {
                 self.wait(next_beat);
             }
         }
@@ -144,37 +167,40 @@ impl Worker {
     /// Whether there may be more.
     fn take_packets(&mut self) -> io::Result<bool> {
         let mut busy = false;
-        if let Some(detour) = self.detour.take() {
-            let taken = self.take_from(&detour.inlet, detour.interface.kind);
+        let now = monotonic_ns();
+        if let Some(mut detour) = self.detour.take() {
+            let taken = self.take_from(&mut detour, now);
             if matches!(taken, Ok(false)) {
                 detour.memory.all_read();
             }
             self.detour = Some(detour);
             busy |= taken?;
         }
+        if !self.waits.may_have(What::Link) {
+            return Ok(busy);
+        }
         for _ in 0..TAKE {
             let Some(len) = self.link.take(&mut self.room)? else {
                 return Ok(busy);
             };
-            self.offer(0, len);
+            self.offer(0, len, now);
         }
         Ok(true)
     }
 
-    fn take_from(&mut self, inlet: &Inlet, kind: LinkKind) -> io::Result<bool> {
+    fn take_from(&mut self, detour: &mut Detour, now: u64) -> io::Result<bool> {
+        let at_device = self.waits.may_have(What::Inlet);
         for _ in 0..TAKE {
-            let Some(len) = inlet.take(&mut self.room)? else {
+            let Some((at, len)) = detour.take(&mut self.room, at_device)? else {
                 return Ok(false);
             };
-            if let Some(at) = find_ip(&self.room[..len], kind) {
-                self.offer(at, len);
-            }
+            self.offer(at, len, now);
         }
         Ok(true)
     }
 
     /// A packet in the room, behind a link header of `at` bytes if it was redirected.
-    fn offer(&mut self, at: usize, len: usize) {
+    fn offer(&mut self, at: usize, len: usize, now: u64) {
         let (header, packet) = self.room[..len].split_at(at);
         let Some(to) = destination(packet) else {
             return;
@@ -199,13 +225,16 @@ impl Worker {
             link: &self.link,
             exit: &mut self.exit,
         };
-        peer.packet(packet, monotonic_ns(), &mut ways);
+        peer.packet(packet, now, &mut ways);
     }
 
     /// Whether there may be more.
     fn take_datagrams(&mut self) -> bool {
         let mut busy = false;
         for socket in 0..self.sockets.len() {
+            if !self.waits.may_have(What::Socket(socket)) {
+                continue;
+            }
             for n in 0..TAKE {
                 let Some((len, from)) = self.sockets.receive(socket, &mut self.room) else {
                     break;
@@ -294,14 +323,12 @@ impl Worker {
             link: &self.link,
             exit: &mut self.exit,
         };
+        let now = monotonic_ns();
         for peer in &mut self.peers {
-            peer.end(&mut ways);
+            peer.end(now, &mut ways);
         }
-        if let Some(detour) = self.detour.take() {
-            while let Ok(Some(len)) = detour.inlet.take(&mut self.room) {
-                let Some(at) = find_ip(&self.room[..len], detour.interface.kind) else {
-                    continue;
-                };
+        if let Some(mut detour) = self.detour.take() {
+            while let Ok(Some((at, len))) = detour.take(&mut self.room, true) {
                 let (header, packet) = self.room[..len].split_at(at);
                 if let Some(to) = destination(packet) {
                     self.exit.headers.learn(to, header);
@@ -348,19 +375,10 @@ impl Worker {
             .fold(nap.unwrap_or(u64::MAX).min(next_beat), u64::min);
         let span = due.saturating_sub(now);
         if span == 0 {
+            self.waits.unknown();
             return;
         }
-        let detour = self.detour.as_ref().map(|detour| detour.inlet.as_fd());
-        let inlets = [Some(self.link.as_fd()), detour].into_iter().flatten();
-        let descriptors = std::iter::once(self.wake.as_fd())
-            .chain(self.sockets.descriptors())
-            .chain(inlets.filter(|_| nap.is_none()));
-        let mut waiting: Vec<PollFd<'_>> = descriptors
-            .map(|fd: BorrowedFd<'_>| PollFd::new(fd, PollFlags::POLLIN))
-            .collect();
-        let timeout = TimeSpec::from_duration(Duration::from_nanos(span));
-        // Woken by a signal or not at all: the loop looks at everything anyway.
-        let _ = ppoll(&mut waiting, Some(timeout), None);
+        self.waits.sleep(Duration::from_nanos(span), nap.is_some());
     }
 }
 

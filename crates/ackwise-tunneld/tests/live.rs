@@ -75,7 +75,13 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
     all_came(&near, &far);
     all_came(&far, &near);
     for end in [far, near] {
-        assert!(end.stop().unwrap().taken > 300);
+        let before = once(&end, "an answer", |stats| stats.up);
+        let last = end.stop().unwrap();
+        assert!(last.taken > 300);
+        // Its own end is not that of the other side.
+        let peer = &last.peers[0];
+        assert!(peer.up && peer.session_age_s >= before.session_age_s);
+        assert_eq!(peer.failures.deaths, before.failures.deaths);
     }
     sites.nothing_left();
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);

@@ -139,6 +139,13 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
                 .mend("name another file, or remove it first")
                 .into());
         }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let directory = file.parent().unwrap_or(file).display();
+            let what = format!("{}: there is no directory {directory}", file.display());
+            return Err(BadInput::new(what)
+                .mend(format!("mkdir -p {directory}"))
+                .into());
+        }
         written => written.with_context(|| format!("cannot write {}", file.display()))?,
     }
     let public = key_to_text(&keys.public);

@@ -70,3 +70,18 @@ fn a_key_is_made_once_and_for_its_owner() {
     assert_eq!(keygen().status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&path).expect("there"), secret);
 }
+
+#[test]
+fn a_key_in_a_directory_that_is_not_there() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = directory.path().join("etc");
+    let run = ackwise()
+        .args(["tunnel", "keygen"])
+        .arg(missing.join("key"))
+        .output()
+        .expect("runs");
+    assert_eq!(run.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&run.stderr);
+    let mend = format!("mkdir -p {}", missing.display());
+    assert!(said.contains(&mend), "{said}");
+}
