@@ -13,27 +13,12 @@ ok() {
 	printf '%s %d %s\n' "$([ "$1" -eq 0 ] && echo ok || echo 'not ok')" $number "$2"
 }
 
-sysctl -qw net.ipv4.tcp_mem='5000 7000 10000'
+# shellcheck source=kernel/tests/ground.sh
+. "$here/ground.sh"
+lay_ground
 for n in s r d; do
-	ip netns add $n
-	ip -n $n link set lo up
-	ip netns exec $n sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv4.tcp_no_metrics_save=1 \
-		net.ipv4.tcp_ecn=1 net.ipv4.tcp_comp_sack_nr=0
+	ip netns exec $n sysctl -qw net.ipv4.tcp_ecn=1 net.ipv4.tcp_comp_sack_nr=0
 done
-ip -n s link add sr type veth peer name rs netns r
-ip -n d link add dr type veth peer name rd netns r
-i=1
-for x in s:sr:10.0.1.1 r:rs:10.0.1.2 r:rd:10.0.2.2 d:dr:10.0.2.1; do
-	IFS=: read -r n link address <<<"$x"
-	ip -n "$n" link set "$link" address 02:00:00:00:00:0$i
-	ip netns exec "$n" ethtool -K "$link" tso off gso off gro off >/dev/null
-	ip -n "$n" addr add "$address/24" dev "$link"
-	ip -n "$n" link set "$link" up
-	i=$((i + 1))
-done
-ip netns exec r sysctl -qw net.ipv4.ip_forward=1
-ip -n s route add default via 10.0.1.2
-ip -n d route add default via 10.0.2.2
 tc -n s qdisc add dev sr root netem delay 10ms reorder 2% 25% gap 3 loss 1% duplicate 2% limit 100000
 tc -n r qdisc add dev rd root netem rate 50mbit loss 2% ecn limit 600
 tc -n r qdisc add dev rs root netem delay 10ms reorder 2% loss 1% duplicate 2% limit 100000

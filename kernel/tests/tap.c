@@ -12,9 +12,6 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +21,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+
+#include "sniff.h"
 
 struct way {
 	bool seen, ts;
@@ -113,41 +112,23 @@ static void packet(const uint8_t *ip, int n, uint16_t port, unsigned long long s
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
-	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
-	int s, size = 64 << 20, one = 1;
 	uint64_t start = 0, at;
-	uint8_t b[2048], control[256];
-	struct iovec iov = { b, sizeof(b) };
+	uint8_t b[2048];
 	ssize_t n;
+	int s;
 
 	if (argc < 3) {
 		fprintf(stderr, "usage: tap INTERFACE PORT [SKIP]\n");
 		return 2;
 	}
-	s = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL));
-	ll.sll_ifindex = if_nametoindex(argv[1]);
-	setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-	setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
-	if (s < 0 || bind(s, (struct sockaddr *)&ll, sizeof(ll))) {
-		fprintf(stderr, "tap: %s: %s\n", argv[1], strerror(errno));
+	s = sniff_open("tap", argv[1]);
+	if (s < 0)
 		return 1;
-	}
 	sigaction(SIGTERM, &sa, NULL);
 	while (!stop) {
-		struct msghdr m = { .msg_iov = &iov,
-				    .msg_iovlen = 1,
-				    .msg_control = control,
-				    .msg_controllen = sizeof(control) };
-		struct cmsghdr *c;
-		struct timespec t = {};
-
-		n = recvmsg(s, &m, 0);
+		n = sniff(s, b, sizeof(b), &at);
 		if (n <= 0)
 			continue;
-		c = CMSG_FIRSTHDR(&m);
-		if (c && c->cmsg_type == SO_TIMESTAMPNS)
-			memcpy(&t, CMSG_DATA(c), sizeof(t));
-		at = t.tv_sec * 1000000000ULL + t.tv_nsec;
 		start = start ? start : at;
 		packet(b, n, atoi(argv[2]), argc > 3 ? atoll(argv[3]) : 0, at - start);
 	}

@@ -16,9 +16,6 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +24,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "sniff.h"
 
 enum {
 	FIN = 1,
@@ -235,16 +234,6 @@ static void packet(const uint8_t *ip, int n, uint64_t at)
 	}
 }
 
-static uint64_t stamp(struct msghdr *m)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(m);
-	struct timespec t = {};
-
-	if (c && c->cmsg_type == SO_TIMESTAMPNS)
-		memcpy(&t, CMSG_DATA(c), sizeof(t));
-	return t.tv_sec * 1000000ULL + t.tv_nsec / 1000;
-}
-
 static int report(int s, uint64_t at, uint64_t longest_us)
 {
 	struct tpacket_stats lost = {};
@@ -267,35 +256,24 @@ static int report(int s, uint64_t at, uint64_t longest_us)
 int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
-	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL) };
-	int i, s, size = 64 << 20, one = 1;
+	int i, s;
 	uint64_t start = 0, at = 0, longest_us = argc == 3 ? atoll(argv[2]) : 0;
-	uint8_t b[128], control[256];
-	struct iovec iov = { b, sizeof(b) };
+	uint8_t b[128];
 
 	if (argc != 3) {
 		fprintf(stderr, "usage: watch INTERFACE LONGEST_US\n");
 		return 2;
 	}
-	s = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_ALL));
-	ll.sll_ifindex = if_nametoindex(argv[1]);
-	setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
-	setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof(one));
-	if (s < 0 || bind(s, (struct sockaddr *)&ll, sizeof(ll))) {
-		fprintf(stderr, "watch: %s: %s\n", argv[1], strerror(errno));
+	s = sniff_open("watch", argv[1]);
+	if (s < 0)
 		return 1;
-	}
 	sigaction(SIGTERM, &sa, NULL);
 	while (!stop) {
-		struct msghdr m = { .msg_iov = &iov,
-				    .msg_iovlen = 1,
-				    .msg_control = control,
-				    .msg_controllen = sizeof(control) };
-		ssize_t n = recvmsg(s, &m, 0);
+		ssize_t n = sniff(s, b, sizeof(b), &at);
 
 		if (n <= 0)
 			continue;
-		at = stamp(&m);
+		at /= 1000;
 		start = start ? start : at;
 		at -= start;
 		at++; /* 0 stands for never */
