@@ -15,6 +15,7 @@
 
 mod discipline;
 mod netlink;
+mod police;
 mod ring;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ackwise_net::{Probability, Rng};
+use ackwise_scenario::queues::Police;
 use ackwise_scenario::{Direction, Link};
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -43,10 +45,13 @@ use crate::plan::Interface;
 
 pub(crate) use discipline::{DEFAULT_QUEUE_PACKETS, refused};
 use netlink::{Netem, Netlink};
+pub(crate) use police::can as can_police;
 use ring::{Frame, RETIRE_MS, Ring};
 
 /// The ends, in the link's namespace.
 const ENDS: [&str; 2] = ["end0", "end1"];
+/// The policer of each direction, in the link's namespace.
+const POLICERS: [u32; 2] = [1, 2];
 /// Before and behind the queue of the direction from end 0 and from end 1.
 const QUEUES: [[&str; 2]; 2] = [["forward0", "forward1"], ["reverse0", "reverse1"]];
 /// On their way along a wire; nothing that a scenario can ask for needs more.
@@ -156,8 +161,9 @@ fn redirections(queued: [bool; 2]) -> Vec<String> {
     let mut redirect = |from: &str, to: &str| {
         commands.push(format!("qdisc add dev {from} clsact"));
         commands.push(format!(
-            "filter add dev {from} ingress protocol all prio 1 matchall \
-             action mirred egress redirect dev {to}"
+            "filter add dev {from} ingress protocol all prio {} matchall \
+             action mirred egress redirect dev {to}",
+            police::PASSES
         ));
     };
     for (from, queued) in queued.into_iter().enumerate() {
@@ -252,6 +258,8 @@ pub struct Watching {
     pub counter: WireCounter,
     /// Captures at its two ends.
     pub captures: [Option<Pcap>; 2],
+    /// What each direction polices, and the ports of the flows that it is for.
+    pub police: [Option<(Police, Vec<u16>)>; 2],
     /// Queue lengths are noted this often from `start_ns` on; 0: never.
     pub sample_ns: u64,
     /// Start of the samples.
@@ -261,8 +269,10 @@ pub struct Watching {
 /// What one direction did.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Way {
-    /// Packets that came.
+    /// Packets that came, without those that were policed away.
     pub arrivals: u64,
+    /// Packets that its policer dropped, if it has one.
+    pub policed: Option<u64>,
     /// Packets that the queue dropped, the next three apart.
     pub drops: u64,
     /// Packets that RED dropped early, among `drops`.
@@ -312,6 +322,12 @@ impl KernelLink {
         let name = watching.name.clone();
         let entrance = space.namespace.entrance()?;
         let queued = space.queued;
+        space.namespace.inside(|| {
+            let each = watching.police.iter().zip(ENDS).zip(POLICERS);
+            each.filter_map(|((it, end), index)| Some((it.as_ref()?, end, index)))
+                .try_for_each(|((it, ports), end, index)| police::install(end, index, it, ports))
+        })?;
+        let policed = watching.police.each_ref().map(Option::is_some);
         let (ready, opened) = std::sync::mpsc::sync_channel(1);
         let thread = thread::Builder::new()
             .name(format!("link {name}"))
@@ -326,6 +342,7 @@ impl KernelLink {
                         let watch = Watch {
                             ring,
                             netlink,
+                            policed,
                             seen: Seen {
                                 taps,
                                 counter,
@@ -495,6 +512,8 @@ impl Seen {
 struct Watch {
     ring: Ring,
     netlink: Netlink,
+    /// Which directions have a policer.
+    policed: [bool; 2],
     seen: Seen,
     next_look_ns: u64,
     next_note_ns: u64,
@@ -599,6 +618,11 @@ impl Watch {
                 source: error.into(),
             })?;
         for (from, way) in self.seen.ways.iter_mut().enumerate() {
+            if self.policed[from] {
+                let dropped = police::dropped(POLICERS[from])?;
+                way.policed = Some(dropped);
+                way.arrivals = way.arrivals.saturating_sub(dropped);
+            }
             for one in &all {
                 let number = |name: &str| one[name].as_u64().unwrap_or(0);
                 let device = one["dev"].as_str().unwrap_or_default();

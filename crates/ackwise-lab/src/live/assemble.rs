@@ -638,6 +638,7 @@ fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &Way) -> QueueRec
         drops: way.drops,
         early_drops: way.early,
         marks: way.marks,
+        policed: way.policed,
         filtered: way.filtered,
         losses: Some(way.lost),
         t_s: way

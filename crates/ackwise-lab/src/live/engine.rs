@@ -398,6 +398,13 @@ fn start_wires(
                         capture(scenario, spec, options, &topology, index, 0)?,
                         capture(scenario, spec, options, &topology, index, 1)?,
                     ],
+                    police: [&link.forward, &link.reverse].map(|direction| {
+                        let police = direction.police.clone()?;
+                        let flows = police.what.flows.iter();
+                        let ports = flows.filter_map(|name| port_of(scenario, paths, name));
+                        let ports = ports.collect();
+                        Some((police, ports))
+                    }),
                     sample_ns,
                     start_ns,
                 };

@@ -143,8 +143,8 @@ pub fn run(
     for name in netns::remove_leftovers()? {
         tracing::info!("removed {name}, left by a process that is no more");
     }
-    let shaper = preflight::choose_shaper(&daemon::without_daemons(scenario), options.shaper)?;
     let runs = chosen(scenario, &options.only);
+    let shaper = preflight::choose_for_all(scenario, &runs, options.shaper)?;
     let mut report = Report::new("live", scenario);
     report.environment = preflight::environment();
     let mut lateness = Histogram::default();

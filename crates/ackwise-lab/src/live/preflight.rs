@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ackwise_scenario::record::Environment;
-use ackwise_scenario::{App, Duplex, Home, Link, Scenario};
+use ackwise_scenario::{App, Duplex, Home, RunSpec, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -103,7 +103,7 @@ pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
 }
 
 /// What only an engine can do that owns the queues; in virtual time those are
-/// the kernel's, or, where something is policed, the emulator's as well.
+/// the kernel's, or, where the kernel cannot police so, the emulator's as well.
 pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
     let scenario = &daemon::without_daemons(scenario);
     // The emulator drops like a policer, and queues like a wire.
@@ -154,15 +154,13 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
 
 /// What of a scenario only the emulator has: a key of a link.
 fn emulated(scenario: &Scenario) -> Option<&'static str> {
-    let ways = |link: &Link| [&link.forward, &link.reverse].map(|way| way.police.is_some());
-    scenario
-        .links
-        .iter()
-        .find_map(|link| match (ways(link), link.duplex) {
-            ([false, false], Duplex::Full) => None,
-            ([false, false], Duplex::Half) => Some("duplex"),
-            _ => Some("police"),
-        })
+    scenario.links.iter().find_map(|link| {
+        let ways = [&link.forward, &link.reverse];
+        if !ways.into_iter().all(kernel_link::can_police) {
+            return Some("police");
+        }
+        (link.duplex == Duplex::Half).then_some("duplex")
+    })
 }
 
 /// Whether the kernel's TCP has rules of its own where an arm asks for one.
@@ -203,7 +201,24 @@ fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Decides how links are made, so that it is the same for every run.
+/// Decides how links are made, so that it is the same for every run: an arm may ask for what
+/// only the emulator has.
+pub(super) fn choose_for_all(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    wanted: Shaper,
+) -> Result<Shaper, LabError> {
+    let mut chosen = choose_shaper(&daemon::without_daemons(scenario), wanted)?;
+    for spec in runs {
+        let changed = daemon::without_daemons(&scenario.at(spec)?);
+        if chosen == Shaper::Netem && wanted == Shaper::Auto && emulated(&changed).is_some() {
+            chosen = Shaper::Emulator;
+        }
+    }
+    Ok(chosen)
+}
+
+/// Decides how the links of a run are made.
 pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shaper, LabError> {
     if !scenario.links.iter().any(needs_shaping) {
         return Ok(Shaper::Emulator);
@@ -212,7 +227,7 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
     match wanted {
         Shaper::Emulator => Ok(Shaper::Emulator),
         Shaper::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
-            "`{}` is a thing of the emulator; use that, or leave it out",
+            "`{}` as this scenario has it is a thing of the emulator; use that, or leave it out",
             emulated.unwrap_or_default()
         ))),
         Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
@@ -333,18 +348,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_policed_is_emulated() {
+    fn what_the_kernel_cannot_police_is_emulated() {
+        use ackwise_scenario::queues::{Bucket, Length, Police, PoliceHow, What};
         let mut scenario = scenario(
             vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
             vec![link("ab", "a", "b")],
         );
-        scenario.links[0].reverse.police = Some(ackwise_scenario::queues::Police {
-            what: ackwise_scenario::queues::What {
+        let police = |how| Police {
+            what: What {
                 pure_acks: true,
                 flows: Vec::new(),
             },
-            how: ackwise_scenario::queues::PoliceHow::Even(0.5),
-        });
+            how,
+        };
+        scenario.links[0].reverse.police = Some(police(PoliceHow::Even(0.5)));
         for clock in [Clock::Real, Clock::Virtual] {
             assert!(check_means(&scenario, clock).is_ok());
         }
@@ -356,6 +373,16 @@ mod tests {
         });
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
         assert!(both.to_string().contains("`police`"), "{both}");
+        // A bucket before a queue is something that `tc` has.
+        scenario.links[0].reverse.police = Some(police(PoliceHow::Bucket(Bucket {
+            rate_bps: 1,
+            burst: 1,
+            length: Length::Ip,
+        })));
+        scenario.links[0].reverse.rate_bps = None;
+        assert!(check_means(&scenario, Clock::Virtual).is_err());
+        scenario.links[0].reverse.rate_bps = Some(1);
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
         scenario.links[0].reverse.police = None;
         assert!(check_means(&scenario, Clock::Virtual).is_ok());
         scenario.links[0].duplex = Duplex::Half;
