@@ -80,7 +80,8 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
 	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
 	$(ACKWISE) tunnel bench
-	$(NICE) $(CARGO) bench --locked -p ackwise-tunneld --bench end_to_end
+	if dir=$$(scripts/peers/simplemux); then PATH="$$dir:$$PATH"; fi; \
+		$(NICE) $(CARGO) bench --locked -p ackwise-tunneld --bench end_to_end
 	scripts/bench-virtual $(ACKWISE)
 	scripts/bench-gateway $(ACKWISE)
 	scripts/bench-sim $(ACKWISE)

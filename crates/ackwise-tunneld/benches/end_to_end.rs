@@ -2,7 +2,7 @@
 //! time that they take; beside Simplemux with ROHC, if it is on the path.
 //!
 //! ```sh
-//! sudo -E cargo bench -p ackwise-tunneld --bench end_to_end
+//! PATH="$(scripts/peers/simplemux):$PATH" cargo bench -p ackwise-tunneld --bench end_to_end
 //! ```
 //!
 //! Recorded ACKs of eight downloads, each ten times with other addresses, come at their
@@ -365,6 +365,6 @@ fn main() {
         let ratio = median(&theirs, |r| r.cpu_us) / median(&ours, |r| r.cpu_us);
         println!("ACKs for a CPU second: {ratio:.2} times Simplemux with ROHC (≥ 5)");
     } else {
-        println!("{PEER} is not on the path: not compared");
+        println!("not compared: {PEER} is not on the path (scripts/peers/simplemux builds it)");
     }
 }
