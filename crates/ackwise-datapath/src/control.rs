@@ -311,7 +311,7 @@ pub fn detach(ifname: &str) -> Result<Option<Stats>, Error> {
             };
             let claim = Claim::take(ifname, index)?;
             let made = claim.leftover.as_ref().is_some_and(|h| h.made_clsact);
-            if crate::attach::sweep(ifname, index, made) {
+            if crate::hooks::sweep(ifname, index, made) {
                 Ok(None)
             } else {
                 Err(e)

@@ -18,17 +18,19 @@
 //! another that is attached.
 
 mod attach;
-
 pub mod control;
 mod emit;
 mod error;
+mod hooks;
 mod net;
 mod options;
+mod programs;
 mod stats;
 pub mod sys;
 
 pub use ackwise_door::Attach;
-pub use attach::{Attachment, Ended, Programs};
+pub use attach::{Attachment, Ended};
 pub use error::Error;
 pub use options::{Matches, Options, Position, Prefix};
+pub use programs::Programs;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

@@ -1,0 +1,272 @@
+//! The programs and their maps.
+
+use std::collections::{BTreeMap, HashSet};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+
+use crate::error::{load_error, missing_capabilities, program_error};
+use crate::{Error, FlowStats, Options, net, stats, sys};
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ackwise.bpf.o"));
+
+pub(crate) const ACKS: &str = "ackwise_acks";
+pub(crate) const DATA: &str = "ackwise_data";
+pub(crate) const BACK: &str = "ackwise_back";
+const SETUP: &str = "ackwise_setup";
+const PROGRAMS: [&str; 6] = [ACKS, DATA, BACK, SETUP, "ackwise_empty", "ackwise_replay"];
+
+/// The programs and their maps, in the kernel but not hooked in.
+pub struct Programs {
+    pub(crate) bpf: Ebpf,
+    memory: BTreeMap<String, u64>,
+}
+
+impl Programs {
+    /// Load for an interface; `link` is an `enum aw_link`.
+    pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
+        options.check()?;
+        Self::load_raw(options, &options.to_bpf(ifindex, link, clsact))
+    }
+
+    /// Load for [`Programs::run`] only, where every ACK acknowledges `step` bytes
+    /// more than the one before, and data is always in order.
+    pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
+        options.check()?;
+        let mut raw = options.to_bpf(1, sys::AW_LINK_ETHERNET, false);
+        raw.bench_step = step;
+        Self::load_raw(options, &raw)
+    }
+
+    /// Load for [`Programs::replay`] only: any policy, whatever it needs of a home.
+    pub fn for_replay(policy: ackwise_policy::Config) -> Result<Self, Error> {
+        let mut options = Options::new("", policy);
+        (options.max_flows, options.slots) = (64, 1);
+        Self::load_raw(&options, &options.to_bpf(1, sys::AW_LINK_ETHERNET, false))
+    }
+
+    fn load_raw(options: &Options, raw: &sys::aw_options) -> Result<Self, Error> {
+        let missing = missing_capabilities();
+        if !missing.is_empty() {
+            return Err(Error::Permission {
+                what: "load BPF programs and attach them",
+                missing,
+            });
+        }
+        let deadlines = (2 * options.slots).max(1024);
+        // Four tries to read each before it is overwritten: 1 MB or more.
+        let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
+        let queues: Vec<String> = (0..=sys::AW_CLASSES)
+            .map(|n| format!("queue_{n}"))
+            .collect();
+        let mut loader = EbpfLoader::new();
+        loader
+            .verifier_log_level(VerifierLogLevel::STATS)
+            .override_global("options", raw, true)
+            .map_max_entries("flows", options.max_flows)
+            .map_max_entries("slots", options.slots)
+            .map_max_entries("free_slots", options.slots)
+            .map_max_entries("emissions", ring);
+        for name in &queues {
+            loader.map_max_entries(name, deadlines);
+        }
+        // What is held by other names is small beside these two.
+        let bytes = u64::from(options.max_flows) * (size_of::<sys::aw_entry>() as u64 + 112)
+            + u64::from(options.slots) * 1024;
+        let mut bpf = loader.load(OBJECT).map_err(|e| load_error(e, bytes))?;
+        for name in PROGRAMS {
+            program(&mut bpf, name)?
+                .load()
+                .map_err(|e| program_error(name, e))?;
+        }
+        let memory = bpf
+            .maps()
+            .filter_map(|(name, map)| Some((name.to_owned(), map_memory(map)?)))
+            .collect();
+        let mut programs = Self { bpf, memory };
+        programs.fill_free_slots(options.slots)?;
+        programs.start_timer()?;
+        Ok(programs)
+    }
+
+    fn fill_free_slots(&mut self, slots: u32) -> Result<(), Error> {
+        let mut free: Queue<_, u32> = Queue::try_from(map(&mut self.bpf, "free_slots")?)?;
+        for slot in 0..slots {
+            free.push(slot, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Allocating a timer may fail for a moment when memory is short.
+    fn start_timer(&mut self) -> Result<(), Error> {
+        for round in 0..50 {
+            let (code, _) = self.run(SETUP, &[0; 64], 1)?;
+            if code == 0 {
+                return Ok(());
+            }
+            tracing::debug!("timer set-up, round {round}: {code}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(Error::System {
+            what: "setting up the BPF timer (50 tries)",
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        })
+    }
+
+    /// Run a program on a packet; what it returned, and the mean time of a run.
+    pub fn run(&self, name: &str, packet: &[u8], repeat: u32) -> Result<(u32, Duration), Error> {
+        let program: &SchedClassifier = self
+            .bpf
+            .program(name)
+            .and_then(|p| p.try_into().ok())
+            .ok_or_else(|| Error::Object(format!("program {name}")))?;
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(packet);
+        options.repeat = repeat;
+        let r = program
+            .test_run(options)
+            .map_err(|e| program_error("test run", e))?;
+        Ok((r.return_value, r.duration))
+    }
+
+    /// One step of the policy alone, from the state that earlier steps left.
+    pub fn replay(
+        &mut self,
+        event: &ackwise_policy::Event,
+    ) -> Result<ackwise_policy::Verdict, Error> {
+        let raw = event.raw();
+        // SAFETY: aw_event is plain data without padding (its size is asserted in
+        // types.h), so all its bytes are initialised.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
+        };
+        self.run("ackwise_replay", bytes, 1)?;
+        let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
+        let verdict = map.get(&0, 0)?.verdict;
+        Ok(ackwise_policy::Verdict::from_raw(
+            verdict.kind,
+            verdict.hold_us,
+        ))
+    }
+
+    /// Forget what [`Programs::replay`] has built up.
+    pub fn replay_reset(&mut self) -> Result<(), Error> {
+        let mut map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
+        Ok(map.set(0, sys::aw_replay::default(), 0)?)
+    }
+
+    /// Say that user space lives, so that ACKs are held: for test runs.
+    pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
+        let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
+        let alive_until_ns =
+            net::monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
+        Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
+    }
+
+    /// Counters of all CPUs.
+    pub fn counters(&self) -> Result<sys::aw_counters, Error> {
+        let map = self
+            .bpf
+            .map("counters")
+            .ok_or_else(|| Error::Object("map counters".into()))?;
+        let map: PerCpuArray<_, sys::aw_percpu> = PerCpuArray::try_from(map)?;
+        Ok(stats::total(&map.get(&0, 0)?))
+    }
+
+    /// Flows that are kept now, in no order.
+    pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
+        let map = self
+            .bpf
+            .map("flows")
+            .ok_or_else(|| Error::Object("map flows".into()))?;
+        let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
+        let now = net::monotonic_ns();
+        let mut flows = Vec::new();
+        let mut seen = HashSet::new();
+        // A flow may be evicted under the iterator: then it is over, or begins anew
+        // with keys that were there before.
+        for key in map.keys().take(4 * limit.max(64)) {
+            if flows.len() >= limit {
+                break;
+            }
+            match key {
+                Ok(key) => {
+                    let Ok(entry) = map.get(&key, 0) else {
+                        continue;
+                    };
+                    let flow = FlowStats::new(&key, &entry, now);
+                    if seen.insert((flow.ack_sender.clone(), flow.data_sender.clone())) {
+                        flows.push(flow);
+                    }
+                }
+                Err(MapError::KeyNotFound) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(flows)
+    }
+
+    /// In a dry run: ACKs that would have been held, would have left at their
+    /// deadline, and were not counted yet because their flow said nothing since.
+    pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
+        let map = self
+            .bpf
+            .map("flows")
+            .ok_or_else(|| Error::Object("map flows".into()))?;
+        let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
+        let now = net::monotonic_ns();
+        let late = map.iter().flatten().filter(|(_, e)| e.is_overdue(now));
+        Ok(late.fold((0, 0), |(n, bytes), (_, e)| {
+            (n + 1, bytes + u64::from(e.dry_len))
+        }))
+    }
+
+    /// Instructions that the verifier went through, by program.
+    #[must_use]
+    pub fn verified(&self) -> BTreeMap<&'static str, u32> {
+        PROGRAMS
+            .into_iter()
+            .filter_map(|name| {
+                let p: &SchedClassifier = self.bpf.program(name)?.try_into().ok()?;
+                Some((name, p.info().ok()?.verified_instruction_count()?))
+            })
+            .collect()
+    }
+
+    /// Kernel memory by map.
+    #[must_use]
+    pub fn memory(&self) -> &BTreeMap<String, u64> {
+        &self.memory
+    }
+}
+
+pub(crate) fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Error> {
+    bpf.program_mut(name)
+        .and_then(|p| p.try_into().ok())
+        .ok_or_else(|| Error::Object(format!("program {name}")))
+}
+
+pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map, Error> {
+    bpf.map_mut(name)
+        .ok_or_else(|| Error::Object(format!("map {name}")))
+}
+
+/// What the kernel says that a map takes.
+fn map_memory(map: &Map) -> Option<u64> {
+    let data: &MapData = match map {
+        Map::Array(d)
+        | Map::PerCpuArray(d)
+        | Map::LruHashMap(d)
+        | Map::Queue(d)
+        | Map::RingBuf(d) => d,
+        _ => return None,
+    };
+    let fd = data.fd().as_fd().as_raw_fd();
+    let info = std::fs::read_to_string(format!("/proc/thread-self/fdinfo/{fd}")).ok()?;
+    info.lines()
+        .find_map(|l| l.strip_prefix("memlock:"))
+        .and_then(|v| v.trim().parse().ok())
+}
