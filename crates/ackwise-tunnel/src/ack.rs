@@ -1,24 +1,19 @@
 //! A TCP segment without payload, taken apart, and put together again.
 
 use crate::checksum;
-use crate::shape::Shape;
+use crate::key::Key;
+use crate::shape::{MAX_OPTIONS, Shape};
 
 /// Longest packet that [`Ack::parse`] takes: IPv6 and a full TCP header.
-pub(crate) const MAX_PACKET: usize = 40 + 60;
+pub(crate) const MAX_PACKET: usize = IPV6 + TCP_HEADER + MAX_OPTIONS;
+
+const IPV4: usize = 20;
+const IPV6: usize = 40;
+const TCP_HEADER: usize = 20;
 
 const TCP: u8 = 6;
 /// "Don't fragment" and the reserved bit of the IPv4 header; the others say fragment.
 const FRAG_KEPT: u16 = 0xc000;
-
-/// What tells flows apart: a direction of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Key {
-    pub v6: bool,
-    pub src: [u8; 16],
-    pub dst: [u8; 16],
-    pub sport: u16,
-    pub dport: u16,
-}
 
 /// Values of TCP options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,24 +75,18 @@ impl Ack {
     }
 
     fn parse_v4(packet: &[u8]) -> Option<Ack> {
-        let (ip, tcp) = packet.split_at_checked(20)?;
+        let (ip, tcp) = packet.split_first_chunk::<IPV4>()?;
         let frag = be16(ip, 6);
+        let given = [ip[10], ip[11]];
         let fits = ip[0] == 0x45
             && usize::from(be16(ip, 2)) == packet.len()
             && frag & !FRAG_KEPT == 0
             && ip[9] == TCP
-            && checksum::finish(checksum::sum(ip) - u64::from(be16(ip, 10))) == be16(ip, 10);
+            && checksum::finish(checksum::sum(ip) - checksum::word(given)) == given;
         fits.then_some(())?;
-        let mut key = Key {
-            v6: false,
-            src: [0; 16],
-            dst: [0; 16],
-            sport: 0,
-            dport: 0,
-        };
-        key.src[..4].copy_from_slice(&ip[12..16]);
-        key.dst[..4].copy_from_slice(&ip[16..20]);
-        let mut ack = Self::parse_tcp(key, checksum::sum(&ip[12..20]), tcp)?;
+        let addresses = ip.last_chunk::<8>()?;
+        let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
+        ack.key = Key::v4(*tcp.first_chunk()?, *addresses);
         ack.tos = ip[1];
         ack.ip_id = be16(ip, 4);
         ack.frag = frag;
@@ -106,49 +95,44 @@ impl Ack {
     }
 
     fn parse_v6(packet: &[u8]) -> Option<Ack> {
-        let (ip, tcp) = packet.split_at_checked(40)?;
+        let (ip, tcp) = packet.split_first_chunk::<IPV6>()?;
         let fits = usize::from(be16(ip, 4)) == tcp.len() && ip[6] == TCP;
         fits.then_some(())?;
-        let mut key = Key {
-            v6: true,
-            src: [0; 16],
-            dst: [0; 16],
-            sport: 0,
-            dport: 0,
-        };
-        key.src.copy_from_slice(&ip[8..24]);
-        key.dst.copy_from_slice(&ip[24..40]);
+        let addresses = ip.last_chunk::<32>()?;
         let first = be32(ip, 0);
-        let mut ack = Self::parse_tcp(key, checksum::sum(&ip[8..40]), tcp)?;
+        let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
+        ack.key = Key::v6(*tcp.first_chunk()?, *addresses);
         ack.tos = (first >> 20) as u8;
         ack.label = first & 0xf_ffff;
         ack.ttl = ip[7];
         Some(ack)
     }
 
-    fn parse_tcp(mut key: Key, addresses: u64, tcp: &[u8]) -> Option<Ack> {
-        if tcp.len() < 20 || usize::from(tcp[12] >> 4) * 4 != tcp.len() {
+    /// All but what the IP header tells.
+    #[inline]
+    fn parse_tcp(addresses: u64, tcp: &[u8]) -> Option<Ack> {
+        let (header, options) = tcp.split_first_chunk::<TCP_HEADER>()?;
+        if usize::from(header[12] >> 4) * 4 != tcp.len() {
             return None;
         }
-        key.sport = be16(tcp, 0);
-        key.dport = be16(tcp, 2);
         let mut values = Values::default();
-        let shape = Shape::read(&tcp[20..], &mut values)?;
-        let given = be16(tcp, 16);
-        let all = addresses + pseudo(tcp.len()) + checksum::sum(tcp) - u64::from(given);
+        let shape = Shape::read(options, &mut values)?;
+        let given = [header[16], header[17]];
+        let all = addresses + pseudo(tcp.len()) + checksum::sum(tcp) - checksum::word(given);
+        let wrong = checksum::finish(all) != given;
         Some(Ack {
-            key,
+            key: Key::NONE,
             tos: 0,
             ttl: 0,
             frag: 0,
             ip_id: 0,
             label: 0,
-            seq: be32(tcp, 4),
-            ack: be32(tcp, 8),
-            flags: be16(tcp, 12) & 0xfff,
-            window: be16(tcp, 14),
-            urgent: be16(tcp, 18),
-            wrong: (checksum::finish(all) != given).then_some(given),
+            seq: be32(header, 4),
+            ack: be32(header, 8),
+            flags: be16(header, 12) & 0xfff,
+            window: be16(header, 14),
+            urgent: be16(header, 18),
+            wrong: wrong.then_some(u16::from_be_bytes(given)),
             shape,
             values,
         })
@@ -157,70 +141,71 @@ impl Ack {
     /// Puts the packet together at the end of `out`. `None`, and `out` as it was, if the
     /// parts are not those of any packet.
     pub fn write(&self, out: &mut Vec<u8>) -> Option<()> {
-        let start = out.len();
-        let written = self.write_headers(out);
-        if written.is_none() {
-            out.truncate(start);
-        }
-        written
+        let mut packet = [0; MAX_PACKET];
+        let len = if self.key.v6 {
+            let (ip, tcp) = packet.split_first_chunk_mut::<IPV6>()?;
+            let addresses = self.key.addresses_v6();
+            let len = self.write_tcp(checksum::sum(&addresses), tcp.first_chunk_mut()?)?;
+            let first = 0x6000_0000 | u32::from(self.tos) << 20 | self.label & 0xf_ffff;
+            put(ip, 0, first.to_be_bytes());
+            put(ip, 4, (len as u16).to_be_bytes());
+            put(ip, 6, [TCP, self.ttl]);
+            put(ip, 8, addresses);
+            IPV6 + len
+        } else {
+            let (ip, tcp) = packet.split_first_chunk_mut::<IPV4>()?;
+            let addresses = self.key.addresses_v4();
+            let sum = checksum::sum(&addresses);
+            let len = IPV4 + self.write_tcp(sum, tcp.first_chunk_mut()?)?;
+            put(ip, 0, [0x45, self.tos]);
+            put(ip, 2, (len as u16).to_be_bytes());
+            put(ip, 4, self.ip_id.to_be_bytes());
+            put(ip, 6, (self.frag & FRAG_KEPT).to_be_bytes());
+            put(ip, 8, [self.ttl, TCP]);
+            let sum = checksum::finish(checksum::sum(&ip[..12]) + sum);
+            put(ip, 10, sum);
+            put(ip, 12, addresses);
+            len
+        };
+        out.extend_from_slice(packet.get(..len)?);
+        Some(())
     }
 
-    fn write_headers(&self, out: &mut Vec<u8>) -> Option<()> {
-        let start = out.len();
-        let (ip_len, addresses) = if self.key.v6 {
-            let first = 0x6000_0000 | u32::from(self.tos) << 20 | self.label & 0xf_ffff;
-            out.extend(first.to_be_bytes());
-            out.extend([0, 0, TCP, self.ttl]);
-            out.extend(self.key.src);
-            out.extend(self.key.dst);
-            (40, 8..40)
-        } else {
-            let [id_high, id_low] = self.ip_id.to_be_bytes();
-            let [frag_high, frag_low] = (self.frag & FRAG_KEPT).to_be_bytes();
-            out.extend([0x45, self.tos, 0, 0, id_high, id_low, frag_high, frag_low]);
-            out.extend([self.ttl, TCP, 0, 0]);
-            out.extend(&self.key.src[..4]);
-            out.extend(&self.key.dst[..4]);
-            (20, 12..20)
-        };
-        let tcp_at = start + ip_len;
-        out.extend(self.key.sport.to_be_bytes());
-        out.extend(self.key.dport.to_be_bytes());
-        out.extend(self.seq.to_be_bytes());
-        out.extend(self.ack.to_be_bytes());
-        out.extend((self.flags & 0xfff).to_be_bytes());
-        out.extend(self.window.to_be_bytes());
-        out.extend([0, 0]);
-        out.extend(self.urgent.to_be_bytes());
-        self.shape.write(&self.values, out)?;
-
-        let packet = &mut out[start..];
-        let tcp_len = packet.len() - ip_len;
-        let total = if self.key.v6 { tcp_len } else { packet.len() } as u16;
-        let len_at = if self.key.v6 { 4 } else { 2 };
-        packet[len_at..len_at + 2].copy_from_slice(&total.to_be_bytes());
-        if !self.key.v6 {
-            let sum = checksum::finish(checksum::sum(&packet[..20]));
-            packet[10..12].copy_from_slice(&sum.to_be_bytes());
-        }
-        let offset = (tcp_len / 4) as u8;
-        packet[ip_len + 12] |= offset << 4;
+    /// Writes the TCP header, its length is returned. `addresses`: their sum.
+    #[inline]
+    fn write_tcp(&self, addresses: u64, tcp: &mut [u8; TCP_HEADER + MAX_OPTIONS]) -> Option<usize> {
+        let (header, options) = tcp.split_first_chunk_mut::<TCP_HEADER>()?;
+        let options = self.shape.write(&self.values, options.first_chunk_mut()?)?;
+        let len = TCP_HEADER + options;
+        put(header, 0, self.key.ports());
+        put(header, 4, self.seq.to_be_bytes());
+        put(header, 8, self.ack.to_be_bytes());
+        let offset = (len / 4) as u16;
+        put(
+            header,
+            12,
+            (offset << 12 | self.flags & 0xfff).to_be_bytes(),
+        );
+        put(header, 14, self.window.to_be_bytes());
+        put(header, 18, self.urgent.to_be_bytes());
         let sum = match self.wrong {
-            Some(wrong) => wrong,
-            None => checksum::finish(
-                checksum::sum(&packet[addresses])
-                    + pseudo(tcp_len)
-                    + checksum::sum(&packet[ip_len..]),
-            ),
+            Some(wrong) => wrong.to_be_bytes(),
+            None => checksum::finish(addresses + pseudo(len) + checksum::sum(tcp.get(..len)?)),
         };
-        out[tcp_at + 16..tcp_at + 18].copy_from_slice(&sum.to_be_bytes());
-        Some(())
+        put(tcp, 16, sum);
+        Some(len)
     }
 }
 
 /// What the pseudo-header adds beside the addresses (RFC 9293 §3.1, RFC 8200 §8.1).
 fn pseudo(tcp_len: usize) -> u64 {
-    u64::from(TCP) + tcp_len as u64
+    checksum::word((u16::from(TCP) + tcp_len as u16).to_be_bytes())
+}
+
+/// Writes bytes at a place that a constant names.
+#[inline(always)]
+fn put<const N: usize, const M: usize>(to: &mut [u8; M], at: usize, bytes: [u8; N]) {
+    to[at..at + N].copy_from_slice(&bytes);
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -246,10 +231,10 @@ mod tests {
     fn with_checksums(packet: &mut [u8]) {
         packet[10..12].fill(0);
         let sum = checksum::finish(checksum::sum(&packet[..20]));
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet[10..12].copy_from_slice(&sum);
         packet[36..38].fill(0);
-        let sum = checksum::sum(&packet[12..20]) + 6 + 32 + checksum::sum(&packet[20..]);
-        packet[36..38].copy_from_slice(&checksum::finish(sum).to_be_bytes());
+        let sum = checksum::sum(&packet[12..20]) + pseudo(32) + checksum::sum(&packet[20..]);
+        packet[36..38].copy_from_slice(&checksum::finish(sum));
     }
 
     #[test]

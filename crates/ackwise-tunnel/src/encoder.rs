@@ -1,13 +1,16 @@
 //! The side that collects ACKs and makes bundles of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::ack::{Ack, Key};
+use hashbrown::HashTable;
+
+use crate::ack::Ack;
 use crate::aligned::{self, varint};
 use crate::bundle::{Check, Feedback, Head, MAX_ACKS, RAW, ROOM, VERSIONS, Variant, nearest};
 use crate::decoder::Packets;
 use crate::delta::{Delta, State};
 use crate::entropy::Models;
+use crate::key::{Hasher, Key};
 use crate::range::{Coder, Writer};
 
 /// The smallest bundle that can be asked for, in bytes.
@@ -56,7 +59,8 @@ pub struct Encoder {
     /// Number 0 is not used.
     flows: Vec<Flow>,
     max_flows: u16,
-    by_key: HashMap<Key, u16>,
+    by_key: HashTable<u16>,
+    hasher: Hasher,
     /// Where the search for the next flow to give up goes on.
     hand: u16,
     /// Flows that have ACKs waiting.
@@ -94,7 +98,8 @@ impl Encoder {
             variant,
             flows: Vec::new(),
             max_flows: max_flows.max(1),
-            by_key: HashMap::new(),
+            by_key: HashTable::new(),
+            hasher: Hasher::new(),
             hand: 0,
             waiting: Vec::new(),
             raw: VecDeque::new(),
@@ -148,7 +153,9 @@ impl Encoder {
     /// The number of a flow; a new one takes the place of one that was not used for
     /// long. `None` if ACKs of every flow wait.
     fn flow(&mut self, key: &Key) -> Option<u16> {
-        if let Some(number) = self.by_key.get(key) {
+        let (hash, flows) = (self.hasher.of(key), &self.flows);
+        let same = |number: &u16| flows[usize::from(*number) - 1].key == *key;
+        if let Some(number) = self.by_key.find(hash, same) {
             return Some(*number);
         }
         let number = if self.flows.len() < usize::from(self.max_flows) {
@@ -161,14 +168,20 @@ impl Encoder {
             });
             self.flows.len() as u16
         } else {
-            self.give_up()?
+            let number = self.give_up()?;
+            let before = self.hasher.of(&self.flows[usize::from(number) - 1].key);
+            if let Ok(entry) = self.by_key.find_entry(before, |n| *n == number) {
+                entry.remove();
+            }
+            number
         };
         let flow = &mut self.flows[usize::from(number) - 1];
-        self.by_key.remove(&flow.key);
-        self.by_key.insert(*key, number);
         flow.key = *key;
         flow.versions.clear();
         flow.acknowledged = false;
+        let (flows, hasher) = (&self.flows, &self.hasher);
+        let again = |number: &u16| hasher.of(&flows[usize::from(*number) - 1].key);
+        self.by_key.insert_unique(hash, number, again);
         Some(number)
     }
 

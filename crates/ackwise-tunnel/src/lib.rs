@@ -17,6 +17,7 @@ mod decoder;
 mod delta;
 mod encoder;
 mod entropy;
+mod key;
 mod news;
 mod pmtu;
 mod range;

@@ -1,11 +1,11 @@
 //! Which packets may be bundled, and which ACKs should not wait: by the ACK contract.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
-
 use ackwise_policy::{
     Config, Flow, FlowConfig, LinkKind, Policy, Reason, Segment, TcpFlags, Verdict, parse,
 };
+use hashbrown::HashTable;
+
+use crate::key::{Hasher, Key};
 
 /// Reasons that begin an episode in which the first ACK is news; those after it say more of
 /// the same, and travel with others.
@@ -37,8 +37,40 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Classifier {
     config: Option<FlowConfig>,
-    flows: HashMap<(SocketAddr, SocketAddr), (Flow, Option<Reason>)>,
+    /// By the reason's number.
+    weights: Vec<Weight>,
+    flows: Vec<Known>,
+    /// Their places.
+    by_key: HashTable<u16>,
+    hasher: Hasher,
     max_flows: usize,
+}
+
+/// What a reason makes of an ACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Nothing,
+    /// News, if the last ACK had another reason.
+    Episode,
+    Always,
+}
+
+impl Weight {
+    fn of(reason: Reason) -> Weight {
+        match reason.name() {
+            name if ALWAYS.contains(&name) => Weight::Always,
+            name if EPISODES.contains(&name) => Weight::Episode,
+            _ => Weight::Nothing,
+        }
+    }
+}
+
+/// A flow that was seen.
+#[derive(Debug)]
+struct Known {
+    key: Key,
+    flow: Flow,
+    last: Option<Reason>,
 }
 
 impl Classifier {
@@ -50,8 +82,11 @@ impl Classifier {
             .map(|policy| FlowConfig::new(&Config::new(policy)));
         Classifier {
             config,
-            flows: HashMap::new(),
-            max_flows: max_flows.into(),
+            weights: Reason::all().map(Weight::of).collect(),
+            flows: Vec::new(),
+            by_key: HashTable::new(),
+            hasher: Hasher::new(),
+            max_flows: max_flows.max(1).into(),
         }
     }
 
@@ -60,31 +95,47 @@ impl Classifier {
         let Some(segment) = parse(packet, LinkKind::Ip).ok().filter(is_pure_ack) else {
             return Kind::Other;
         };
+        let at = self.place(&Key::of(&segment), now_us);
         let Some(config) = &self.config else {
             return Kind::Ack;
         };
-        let key = (segment.src(), segment.dst());
-        if self.flows.len() >= self.max_flows && !self.flows.contains_key(&key) {
-            // The next ACK of each is the first again: it only leaves sooner.
-            self.flows.clear();
-        }
-        let (flow, last) = self
-            .flows
-            .entry(key)
-            .or_insert_with(|| (Flow::new(None, now_us), None));
+        let Known { flow, last, .. } = &mut self.flows[at];
         let decision = flow.on_ack(config, &segment, now_us);
         if decision.verdict != Verdict::Send {
             // Nothing is withheld for long here: to the contract, it left.
             flow.left(config, &segment, now_us);
         }
         let before = last.replace(decision.reason);
-        let name = decision.reason.name();
-        let begins = EPISODES.contains(&name) && before != Some(decision.reason);
-        if begins || ALWAYS.contains(&name) {
-            Kind::News
-        } else {
-            Kind::Ack
+        let weight = self.weights.get(decision.reason.id() as usize);
+        match weight {
+            Some(Weight::Always) => Kind::News,
+            Some(Weight::Episode) if before != Some(decision.reason) => Kind::News,
+            _ => Kind::Ack,
         }
+    }
+
+    /// Where a flow is, which may be new.
+    fn place(&mut self, key: &Key, now_us: u64) -> usize {
+        let hash = self.hasher.of(key);
+        let same = |at: &u16| self.flows[usize::from(*at)].key == *key;
+        if let Some(at) = self.by_key.find(hash, same) {
+            return usize::from(*at);
+        }
+        if self.flows.len() >= self.max_flows {
+            // The next ACK of each is the first again: it only leaves sooner.
+            self.flows.clear();
+            self.by_key.clear();
+        }
+        let at = self.flows.len();
+        self.flows.push(Known {
+            key: *key,
+            flow: Flow::new(None, now_us),
+            last: None,
+        });
+        let (flows, hasher) = (&self.flows, &self.hasher);
+        let again = |at: &u16| hasher.of(&flows[usize::from(*at)].key);
+        self.by_key.insert_unique(hash, at as u16, again);
+        at
     }
 }
 

@@ -4,13 +4,16 @@
 const SCALE: u32 = 12;
 /// Below this the range is widened by a byte.
 const LEAST: u32 = 1 << 24;
-/// Slowest adaptation: by 1/32 of the error.
-const SLOWEST: u16 = 5;
+/// Adaptations of a probability until it moves by the least: 1/32 of the error.
+const YOUNG: u16 = 4;
 /// How far a decoder may read beyond the end, as if zeros followed.
 const BEYOND: usize = 8;
 
 /// The probability of a zero in the upper 12 bits, and below them how often it was
-/// adapted: it learns fast at first.
+/// adapted, to 4: it learns fast at first.
+///
+/// It stays within 31 to 4065 by itself, as an error below 32 moves nothing by then:
+/// neither bit is ever certain, and one bit makes the range smaller by a byte at most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prob(u16);
 
@@ -18,21 +21,19 @@ impl Prob {
     /// Knows nothing.
     pub const EVEN: Prob = Prob(0x8000);
 
+    #[inline(always)]
     fn zero(self) -> u32 {
         u32::from(self.0 >> 4)
     }
 
+    #[inline(always)]
     fn adapt(&mut self, bit: bool) {
-        let seen = self.0 & 15;
-        let rate = (seen + 1).min(SLOWEST);
-        let mut zero = self.0 >> 4;
-        if bit {
-            zero -= zero >> rate;
-        } else {
-            zero += ((1 << SCALE) - zero) >> rate;
-        }
-        // Neither certain nor impossible.
-        self.0 = zero.clamp(16, (1 << SCALE) - 16) << 4 | (seen + 1).min(15);
+        let (zero, seen) = (self.0 >> 4, self.0 & 15);
+        // Without a branch: what is unlikely cannot be foretold here either.
+        let error = if bit { zero } else { (1 << SCALE) - zero };
+        let step = error >> (seen + 1);
+        let zero = if bit { zero - step } else { zero + step };
+        self.0 = zero << 4 | (seen + u16::from(seen < YOUNG));
     }
 }
 
@@ -49,11 +50,9 @@ pub(crate) trait Coder {
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
+    /// Bit 32: a carry into what was written.
     low: u64,
     range: u32,
-    /// The last byte, which a carry may still change, and how many `ff` follow it.
-    last: u8,
-    pending: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -63,33 +62,37 @@ impl<'a> Writer<'a> {
             out,
             low: 0,
             range: u32::MAX,
-            last: 0,
-            pending: 0,
         }
     }
 
     /// How many bytes there would be, to within a few.
     pub fn len(&self) -> usize {
-        self.out.len() - self.start + self.pending + 5
+        self.out.len() - self.start + 5
     }
 
+    #[inline]
     fn shift(&mut self) {
-        if self.low < 0xff00_0000 || self.low > u64::from(u32::MAX) {
-            let carry = (self.low >> 32) as u8;
-            self.out.push(self.last.wrapping_add(carry));
-            for _ in 0..self.pending {
-                self.out.push(0xff_u8.wrapping_add(carry));
-            }
-            self.pending = 0;
-            self.last = (self.low >> 24) as u8;
-        } else {
-            self.pending += 1;
+        if self.low > u64::from(u32::MAX) {
+            self.carry();
         }
+        self.out.push((self.low >> 24) as u8);
         self.low = (self.low & 0x00ff_ffff) << 8;
     }
 
+    /// Never beyond the first byte: the low end stays below 1.
+    #[cold]
+    fn carry(&mut self) {
+        for byte in self.out[self.start..].iter_mut().rev() {
+            *byte = byte.wrapping_add(1);
+            if *byte != 0 {
+                break;
+            }
+        }
+    }
+
+    #[inline(always)]
     fn widen(&mut self) {
-        while self.range < LEAST {
+        if self.range < LEAST {
             self.range <<= 8;
             self.shift();
         }
@@ -101,11 +104,9 @@ impl<'a> Writer<'a> {
         let mask = u64::from(LEAST) - 1;
         // The range is at least this mask wide, so it holds such a number.
         self.low = (self.low + mask) & !mask;
-        for _ in 0..5 {
+        for _ in 0..4 {
             self.shift();
         }
-        // The first byte is that before the first: always 0.
-        self.out.remove(self.start);
         // A reader that looks for more than these would never end.
         for _ in 0..BEYOND {
             if self.out.len() > self.start {
@@ -116,14 +117,11 @@ impl<'a> Writer<'a> {
 }
 
 impl Coder for Writer<'_> {
+    #[inline(always)]
     fn bit(&mut self, prob: &mut Prob, bit: bool) -> bool {
         let bound = (self.range >> SCALE) * prob.zero();
-        if bit {
-            self.low += u64::from(bound);
-            self.range -= bound;
-        } else {
-            self.range = bound;
-        }
+        self.low += u64::from(if bit { bound } else { 0 });
+        self.range = if bit { self.range - bound } else { bound };
         prob.adapt(bit);
         self.widen();
         bit
@@ -132,9 +130,8 @@ impl Coder for Writer<'_> {
     fn bits(&mut self, count: u32, value: u32) -> u32 {
         for i in (0..count).rev() {
             self.range >>= 1;
-            if value >> i & 1 == 1 {
-                self.low += u64::from(self.range);
-            }
+            let bit = value >> i & 1 == 1;
+            self.low += u64::from(if bit { self.range } else { 0 });
             self.widen();
         }
         value
@@ -174,8 +171,9 @@ impl<'a> Reader<'a> {
         u32::from(byte)
     }
 
+    #[inline(always)]
     fn widen(&mut self) {
-        while self.range < LEAST {
+        if self.range < LEAST {
             self.range <<= 8;
             self.code = self.code << 8 | self.next();
         }
@@ -183,15 +181,12 @@ impl<'a> Reader<'a> {
 }
 
 impl Coder for Reader<'_> {
+    #[inline(always)]
     fn bit(&mut self, prob: &mut Prob, _: bool) -> bool {
         let bound = (self.range >> SCALE) * prob.zero();
         let bit = self.code >= bound;
-        if bit {
-            self.code -= bound;
-            self.range -= bound;
-        } else {
-            self.range = bound;
-        }
+        self.code -= if bit { bound } else { 0 };
+        self.range = if bit { self.range - bound } else { bound };
         prob.adapt(bit);
         self.widen();
         bit
@@ -202,9 +197,7 @@ impl Coder for Reader<'_> {
         for _ in 0..count {
             self.range >>= 1;
             let bit = self.code >= self.range;
-            if bit {
-                self.code -= self.range;
-            }
+            self.code -= if bit { self.range } else { 0 };
             value = value << 1 | u32::from(bit);
             self.widen();
         }
@@ -220,10 +213,13 @@ impl<const BITS: u32, const N: usize> Tree<BITS, N> {
     pub const NEW: Self = Tree([Prob::EVEN; N]);
 
     /// Codes a symbol.
+    #[inline(always)]
     pub fn code(&mut self, coder: &mut impl Coder, symbol: u32) -> u32 {
         let mut node = 1;
         for i in (0..BITS).rev() {
-            let bit = coder.bit(&mut self.0[node as usize], symbol >> i & 1 == 1);
+            // Below N anyway; said so that nothing need be checked.
+            let prob = &mut self.0[node as usize & (N - 1)];
+            let bit = coder.bit(prob, symbol >> i & 1 == 1);
             node = node << 1 | u32::from(bit);
         }
         node - (1 << BITS)
@@ -273,6 +269,22 @@ impl Number {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn no_bit_is_ever_certain() {
+        let (mut todo, mut seen) = (vec![Prob::EVEN], std::collections::HashSet::new());
+        while let Some(prob) = todo.pop() {
+            if seen.insert(prob.0) {
+                assert!((31..=4065).contains(&prob.zero()), "{prob:?}");
+                todo.extend([false, true].map(|bit| {
+                    let mut next = prob;
+                    next.adapt(bit);
+                    next
+                }));
+            }
+        }
+        assert!(seen.len() > 1000);
+    }
 
     proptest! {
         #[test]

@@ -170,59 +170,84 @@ impl Shape {
         Some(holds)
     }
 
-    /// Writes the options to the end of `out`. `None` if they are no list of tokens, or
-    /// do not fill whole words of the header; `out` may then have grown.
-    pub fn write(&self, values: &Values, out: &mut Vec<u8>) -> Option<()> {
-        let start = out.len();
+    /// Writes the options; their length is returned. `None` if they are no list of tokens,
+    /// or do not fill whole words of the header.
+    pub fn write(&self, values: &Values, to: &mut [u8; MAX_OPTIONS]) -> Option<usize> {
+        let mut out = Output { to, len: 0 };
+        if *self == KNOWN[1] {
+            out.put(&[NOP, NOP])?;
+            write_ts(values, &mut out)?;
+            return Some(out.len);
+        }
         let mut seen = Holds::default();
         let mut tokens = self.tokens();
         while let [kind, rest @ ..] = tokens {
             tokens = match *kind {
                 END => {
-                    out.extend(tokens);
+                    out.put(tokens)?;
                     break;
                 }
                 NOP => {
-                    out.push(NOP);
+                    out.put(&[NOP])?;
                     rest
                 }
                 TS if !seen.ts => {
                     seen.ts = true;
-                    out.extend([TS, 10]);
-                    out.extend(values.tsval.to_be_bytes());
-                    out.extend(values.tsecr.to_be_bytes());
+                    write_ts(values, &mut out)?;
                     rest
                 }
                 SACK if !seen.sack => {
                     seen.sack = true;
                     let blocks = values.blocks();
-                    out.extend([SACK, 2 + 8 * blocks.len() as u8]);
+                    out.put(&[SACK, 2 + 8 * blocks.len() as u8])?;
                     for (left, right) in blocks {
-                        out.extend(left.to_be_bytes());
-                        out.extend(right.to_be_bytes());
+                        out.put(&left.to_be_bytes())?;
+                        out.put(&right.to_be_bytes())?;
                     }
                     rest
                 }
                 kind if ACCECN.contains(&kind) && seen.ecn == 0 => {
                     let (len, rest) = rest.split_first()?;
                     seen.ecn = len.checked_sub(2)? / 3;
-                    out.extend([kind, *len]);
+                    out.put(&[kind, *len])?;
                     for counter in values.ecn.get(..usize::from(seen.ecn))? {
-                        out.extend(&counter.to_be_bytes()[1..]);
+                        out.put(&counter.to_be_bytes()[1..])?;
                     }
                     rest
                 }
                 _ => {
                     let len = usize::from(*rest.first()?);
                     (len >= 2).then_some(())?;
-                    out.extend(tokens.get(..len)?);
+                    out.put(tokens.get(..len)?)?;
                     &tokens[len..]
                 }
             };
         }
-        let len = out.len() - start;
-        (len <= MAX_OPTIONS && len.is_multiple_of(4)).then_some(())
+        out.len.is_multiple_of(4).then_some(out.len)
     }
+}
+
+/// Options that are being written.
+struct Output<'a> {
+    to: &'a mut [u8; MAX_OPTIONS],
+    len: usize,
+}
+
+impl Output<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.len + bytes.len();
+        self.to.get_mut(self.len..end)?.copy_from_slice(bytes);
+        self.len = end;
+        Some(())
+    }
+}
+
+#[inline]
+fn write_ts(values: &Values, out: &mut Output<'_>) -> Option<()> {
+    out.put(&[TS, 10])?;
+    out.put(&values.tsval.to_be_bytes())?;
+    out.put(&values.tsecr.to_be_bytes())
 }
 
 fn read_ts(body: &[u8], values: &mut Values) {
@@ -243,9 +268,9 @@ mod tests {
     fn again(options: &[u8]) -> (Shape, Values) {
         let mut values = Values::default();
         let shape = Shape::read(options, &mut values).expect("well-formed");
-        let mut out = Vec::new();
-        shape.write(&values, &mut out).expect("writable");
-        assert_eq!(out, options);
+        let mut out = [0; MAX_OPTIONS];
+        let len = shape.write(&values, &mut out).expect("writable");
+        assert_eq!(out[..len], *options);
         (shape, values)
     }
 

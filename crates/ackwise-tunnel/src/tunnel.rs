@@ -248,6 +248,11 @@ impl Tunnel {
         Some((session.codecs.encoder.len(), due))
     }
 
+    /// What comes before this time leaves after it, unless a bundle is full: news, too.
+    pub fn soonest(&self) -> u64 {
+        self.released + self.period() / NEWS
+    }
+
     /// The longest datagram, as far as it is known.
     pub fn datagram_size(&self) -> usize {
         self.pmtu.size()
