@@ -171,7 +171,9 @@ pub struct Tunnel {
     /// When the last bundle left, and when the next is to.
     released: u64,
     due: Option<u64>,
-    /// Whether the last bundle left at once, because there had been none for a period.
+    /// Whether the next bundle leaves at once, because there was none for a period; and
+    /// whether the last one did.
+    pause: bool,
     after_pause: bool,
     /// Bytes of a bundle for each packet in it, in sixteenths.
     mean: usize,
@@ -206,6 +208,7 @@ impl Tunnel {
             pmtu: Pmtu::new(config.max_datagram.max(800)),
             released: 0,
             due: None,
+            pause: false,
             after_pause: false,
             mean: 16 * 4,
             owe: None,
@@ -273,7 +276,8 @@ impl Tunnel {
         self.pmtu.too_long(len);
     }
 
-    /// A packet for the other side.
+    /// A packet for the other side. What is due leaves with the next [`Tunnel::tick`], so that
+    /// packets which are read together leave together.
     pub fn packet(&mut self, packet: &[u8], now: u64, actions: &mut Actions) {
         let kind = self.classifier.look(packet, now / 1000);
         let fits = kind != Kind::Other || self.config.others == Others::Carried;
@@ -287,11 +291,10 @@ impl Tunnel {
         let news = kind == Kind::News && self.config.news;
         self.counters.news += u64::from(news);
         let due = (self.released + self.wait(news, now)).max(now);
-        let pause = self.due.is_none() && now >= self.released + self.period();
+        self.pause |= self.due.is_none() && now >= self.released + self.period();
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
-        if self.is_full() || self.due <= Some(now) {
+        if self.is_full() {
             self.release(now, actions);
-            self.after_pause = pause;
         }
     }
 
@@ -340,7 +343,7 @@ impl Tunnel {
     fn release(&mut self, now: u64, actions: &mut Actions) {
         self.due = None;
         self.released = now;
-        self.after_pause = false;
+        self.after_pause = std::mem::take(&mut self.pause);
         let room = self.room();
         while let Some(session) = self.sessions.current() {
             if session.codecs.encoder.is_empty() {
@@ -626,6 +629,7 @@ impl Tunnel {
         self.sessions.give_up_current();
         self.unanswered = None;
         self.due = None;
+        self.pause = false;
         if let Some(session) = self.session.and_then(|id| self.sessions.get(id)) {
             let before = (actions.outside.len(), actions.outside.bytes());
             session.codecs.encoder.take_back(&mut actions.outside);

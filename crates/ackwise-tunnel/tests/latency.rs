@@ -125,3 +125,28 @@ fn spacing_takes_half_a_period_more_in_the_mean_and_one_at_most() {
         assert!(most <= 2000, "{arrivals:?}: {most}");
     }
 }
+
+#[test]
+fn what_is_read_late_leaves_in_one_bundle() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut world = World::new(pair(|c| c.follow_rtt = false), CLEAN);
+    world.run(200 * MS);
+    world.packet(&trace[100].packet);
+    world.run(world.now + MS);
+    // After a pause one leaves at once; then nothing does for a quarter of the period.
+    assert_eq!(world.ends[0].soonest(), world.now - MS + 10 * MS / 4);
+    // Its period is over when a busy machine reads them; and after a pause it is the same.
+    for pause in [12 * MS, 100 * MS] {
+        let before = *world.ends[0].counters();
+        world.packet(&trace[101].packet);
+        world.now += pause;
+        for seen in &trace[200..210] {
+            world.packet(&seen.packet);
+        }
+        assert_eq!(world.ends[0].counters().bundles_out, before.bundles_out);
+        world.run(world.now);
+        let after = *world.ends[0].counters();
+        assert_eq!(after.bundles_out, before.bundles_out + 1);
+        assert_eq!(after.packets_in, before.packets_in + 11);
+    }
+}

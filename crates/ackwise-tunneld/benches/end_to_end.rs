@@ -7,10 +7,14 @@
 //!
 //! Recorded ACKs of eight downloads, each ten times with other addresses, come at their
 //! own pace (40,000 a second) out of a TUN device, are taken where they would leave by a
-//! veth (Simplemux: are routed to its device), cross it, and are read from a TUN device behind the other end, where each is compared.
+//! veth (Simplemux: are routed to its device), cross it, and are read from a TUN device
+//! behind the other end, where each is compared.
+//!
 //! CPU time is that of the two threads that move packets, or of the two processes, with
-//! the kernel's work on their behalf, for each ACK that arrived. Programs alternate; the median of the rounds counts.
-//! The copies are alike, which flatters the bytes: `ackwise tunnel bench` has those.
+//! the kernel's work on their behalf, for each ACK that came by the tunnel: those that it
+//! did not take in time cost it nothing, and do not count. Programs alternate; the median
+//! of the rounds counts. The copies are alike, which flatters the bytes: `ackwise tunnel
+//! bench` has those.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -48,6 +52,10 @@ struct Bed {
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     cpu_us: f64,
+    /// Of it, where ACKs go in.
+    in_us: f64,
+    /// Percent of the ACKs that did not come by the tunnel.
+    outside: f64,
     bytes: f64,
     lost: f64,
     wrong: f64,
@@ -126,7 +134,7 @@ impl Bed {
     }
 
     /// Plays all packets, and reads what comes.
-    fn play(&self, cpu_s: &dyn Fn() -> f64) -> Round {
+    fn play(&self, cpu_s: &dyn Fn() -> [f64; 2]) -> Round {
         // What came too late for the last round is none of this one's.
         let mut room = vec![0; 2048];
         while self.wait_for_packet() {
@@ -161,9 +169,15 @@ impl Bed {
         }
         waits.sort_by(f64::total_cmp);
         let p99 = waits.len() * 99 / 100;
+        let [taken, restored] = {
+            let after = cpu_s();
+            [0, 1].map(|end| (after[end] - cpu[end]) * 1e6 / waits.len() as f64)
+        };
         Round {
             // What got lost was for nothing.
-            cpu_us: (cpu_s() - cpu) * 1e6 / waits.len() as f64,
+            cpu_us: taken + restored,
+            in_us: taken,
+            outside: 0.0,
             bytes: (self.sent() - bytes) as f64 / count,
             lost: count - waits.len() as f64,
             wrong,
@@ -224,15 +238,23 @@ impl Bed {
         let far = start(&self.far, 1, "");
         let near = start(&self.near, 0, "endpoint = \"10.9.2.2:51830\"");
         self.near.run(|| ip("route add 10.77.1.1/32 via 10.9.2.2"));
-        let ends = [near, far];
+        let ends = [far, near];
         let up = |end: &Daemon| end.stats().peers.iter().all(|peer| peer.up);
         netns::until("the tunnel", || ends.iter().all(up).then_some(()));
         // The path's MTU is looked for in the first second.
         thread::sleep(Duration::from_secs(1));
         let round = self.play(&|| {
             thread::sleep(Duration::from_millis(120));
-            ends.iter().map(|end| end.stats().cpu_s).sum()
+            [1, 0].map(|end: usize| ends[end].stats().cpu_s)
         });
+        let came = ends[0].stats().peers[0].packets_out.packets as f64;
+        let all = self.packets.len() as f64 - round.lost;
+        let round = Round {
+            cpu_us: round.cpu_us * all / came,
+            in_us: round.in_us * all / came,
+            outside: (all - came) * 100.0 / all,
+            ..round
+        };
         self.near.run(|| ip("route delete 10.77.1.1/32"));
         for end in ends {
             end.stop().expect("still there");
@@ -264,7 +286,7 @@ impl Bed {
         self.near.run(|| ip("route add 10.77.1.1/32 dev smux0"));
         thread::sleep(Duration::from_millis(500));
         let pids = ends.each_ref().map(Child::id);
-        let round = self.play(&|| pids.iter().map(|pid| cpu_s(*pid)).sum());
+        let round = self.play(&|| pids.map(cpu_s));
         for end in &mut ends {
             // It may have ended by itself, which the lost packets tell.
             let _ = end.kill();
@@ -321,17 +343,30 @@ fn median(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
 fn print(name: &str, rounds: &[Round]) {
     let of = |of: fn(&Round) -> f64| median(rounds, of);
     println!(
-        "{name:<22} {:>6.2} µs of CPU, {:>6.2} B an ACK; {:>5.2} ms mean, {:>6.2} ms p99; {} lost, {} wrong",
+        "{name:<20} {:>6.2} µs of CPU, {:.2} of it to take; {:>5.2} B an ACK; {:>5.2} ms mean, \
+         {:>5.2} ms p99; {} lost, {} wrong, {:.1} % outside",
         of(|r| r.cpu_us),
+        of(|r| r.in_us),
         of(|r| r.bytes),
         of(|r| r.mean_ms),
         of(|r| r.p99_ms),
         of(|r| r.lost),
         of(|r| r.wrong),
+        of(|r| r.outside),
     );
 }
 
+/// Other work on this machine shall not count: where the kernel groups what runs by
+/// session, nice is of a session.
+fn go_first() {
+    // SAFETY: no pointers. One that leads a group stays where it is.
+    if unsafe { libc::setsid() } > 0 {
+        let _ = std::fs::write("/proc/self/autogroup", "-20");
+    }
+}
+
 fn main() {
+    go_first();
     let bed = Bed::new();
     let mut asked = Command::new(PEER);
     asked.arg("-h").stdout(Stdio::null()).stderr(Stdio::null());
@@ -351,9 +386,10 @@ fn main() {
     );
     print("ackwise tunnel", &ours);
     let period = PERIOD.as_secs_f64() * 1e3;
-    let lost = median(&ours, |r| r.lost);
-    if lost > 0.0 {
-        println!("{lost} ACKs were lost: this machine has no time for this; latencies say nothing");
+    if median(&ours, |r| r.lost + r.outside) > 0.0 {
+        println!(
+            "ACKs were lost or outside: this machine has no time for this; latencies say nothing"
+        );
     }
     println!(
         "added latency: {:.2} PE mean (≤ 0.6), {:.2} PE at p99 (≤ 1.2)",

@@ -20,8 +20,8 @@ const V6: u64 = 48;
 /// Once so many packets wait, it is known that they come quickly: to be woken by each of
 /// those that follow costs more than all else that is done for it.
 const NAP_FROM: usize = 8;
-/// Naps in a period: half of the time after which news may leave.
-const NAPS: u64 = 8;
+/// Naps in a period: each is as long as news waits in any case.
+const NAPS: u64 = 4;
 
 /// Where packets and datagrams of peers go.
 pub(crate) struct Ways<'a> {
@@ -122,17 +122,30 @@ impl Peer {
         self.tunnel.wake(now)
     }
 
-    /// Until when packets for it need not be read: they leave with those that wait. Which
-    /// of them are news shall be seen in time.
+    /// Until when packets for it need not be read, if that is so: they leave with those that
+    /// wait. Which of them are news shall be seen in time.
     pub fn nap(&mut self, now: u64) -> Option<u64> {
+        let soonest = self.tunnel.soonest();
+        if now < soonest {
+            return Some(soonest);
+        }
         let (packets, due) = self.tunnel.waiting()?;
-        (packets >= NAP_FROM).then(|| due.min(now + self.tunnel.period() / NAPS))
+        (packets >= NAP_FROM).then(|| due.min(self.next_nap(now)))
+    }
+
+    /// Until when packets for it may wait where others' do.
+    pub fn next_nap(&self, now: u64) -> u64 {
+        now + self.tunnel.period() / NAPS
     }
 
     /// A packet for it.
     pub fn packet(&mut self, packet: &[u8], now: u64, ways: &mut Ways<'_>) {
         self.tunnel.packet(packet, now, &mut self.actions);
-        self.act(None, ways);
+        let actions = &self.actions;
+        // Most wait, and nothing is to be done.
+        if !actions.datagrams.is_empty() || !actions.outside.is_empty() {
+            self.act(None, ways);
+        }
     }
 
     /// A datagram that may be of it.

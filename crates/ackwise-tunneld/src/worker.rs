@@ -21,6 +21,8 @@ use crate::waits::{Waits, What};
 
 /// Packets that are read of one kind before others are.
 const TAKE: usize = 256;
+/// The same of copies of ACKs, which cost no system calls: more than come during a nap.
+const TAKE_COPIES: usize = 2048;
 /// How often it looks whether its devices are there, and publishes its counters.
 const BEAT: u64 = 50_000_000;
 /// Beats between two looks at what a device has dropped, which reads a table of all devices.
@@ -190,7 +192,7 @@ impl Worker {
 
     fn take_from(&mut self, detour: &mut Detour, now: u64) -> io::Result<bool> {
         let at_device = self.waits.may_have(What::Inlet);
-        for _ in 0..TAKE {
+        for _ in 0..TAKE_COPIES {
             let Some((at, len)) = detour.take(&mut self.room, at_device)? else {
                 return Ok(false);
             };
@@ -362,12 +364,22 @@ impl Worker {
         stats.peers = peers;
     }
 
+    /// Until when no packet needs to be read, if that is so for any peer: others bound it.
+    fn nap(&mut self, now: u64) -> Option<u64> {
+        let (mut any, mut until) = (false, u64::MAX);
+        for peer in self.peers.iter_mut().filter(|peer| peer.is_up()) {
+            let nap = peer.nap(now);
+            any |= nap.is_some();
+            until = until.min(nap.unwrap_or_else(|| peer.next_nap(now)));
+        }
+        any.then_some(until)
+    }
+
     /// Sleeps until something comes or is due; while packets come quickly, until it is worth
     /// while to read them.
     fn wait(&mut self, next_beat: u64) {
         let now = monotonic_ns();
-        let naps = self.peers.iter_mut().filter_map(|peer| peer.nap(now));
-        let nap = naps.min();
+        let nap = self.nap(now);
         let due = self
             .peers
             .iter()
