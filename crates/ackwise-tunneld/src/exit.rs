@@ -15,6 +15,9 @@ const LINK_HEADER: usize = 22;
 /// Destinations of which the link header is remembered: more than bundles hold packets.
 const REMEMBERED: usize = 4096;
 
+/// Of the last destinations, a power of two.
+const RECENT: usize = 32;
+
 /// A link header.
 #[derive(Debug, Clone, Copy)]
 struct Header {
@@ -46,24 +49,29 @@ fn address(packet: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
     }
 }
 
+fn last_byte(address: IpAddr) -> usize {
+    match address {
+        IpAddr::V4(v4) => v4.octets()[3].into(),
+        IpAddr::V6(v6) => v6.octets()[15].into(),
+    }
+}
+
 /// Which link header goes before packets to a destination. It was routed, and its
 /// neighbour found, before the packet was redirected; that is not done again.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
     now: HashMap<IpAddr, Header>,
     before: HashMap<IpAddr, Header>,
-    last: Option<(IpAddr, Header)>,
+    /// The last ones, by the last bits of the destination: of most packets nothing is learnt.
+    last: [Option<(IpAddr, Header)>; RECENT],
 }
 
 impl Headers {
     /// A packet to `to` came with this header.
     pub fn learn(&mut self, to: IpAddr, header: &[u8]) {
         let same = |known: &Header| known.bytes.get(..usize::from(known.len)) == Some(header);
-        if self
-            .last
-            .as_ref()
-            .is_some_and(|(last, known)| *last == to && same(known))
-        {
+        let recent = &self.last[last_byte(to) % RECENT];
+        if matches!(recent, Some((last, known)) if *last == to && same(known)) {
             return;
         }
         let mut bytes = [0; LINK_HEADER];
@@ -75,10 +83,11 @@ impl Headers {
             len: header.len() as u8,
             bytes,
         };
-        self.last = Some((to, header));
         if self.now.len() >= REMEMBERED {
             self.before = std::mem::take(&mut self.now);
+            self.last = Default::default();
         }
+        self.last[last_byte(to) % RECENT] = Some((to, header));
         self.now.insert(to, header);
     }
 
@@ -226,13 +235,16 @@ mod tests {
     fn headers_are_remembered_as_long_as_packets_wait_and_bounded() {
         let mut headers = Headers::default();
         let to = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
-        for n in 0..20_000_u32 {
+        for n in (0..20_000_u32).filter(|n| n % RECENT as u32 != 31) {
             headers.learn(to(n), &n.to_be_bytes());
             // Another way to the same destination.
             headers.learn(to(n), &[1; 14]);
             headers.learn(to(n), &[2; 14]);
+            // One of which nothing new is ever learnt is not forgotten either.
+            headers.learn(to(u32::MAX), &[4; 14]);
         }
-        for n in 20_000 - REMEMBERED as u32..20_000 {
+        assert_eq!(headers.get(to(u32::MAX)), Some(&[4; 14][..]));
+        for n in (20_000 - REMEMBERED as u32..20_000).filter(|n| n % 32 != 31) {
             assert_eq!(headers.get(to(n)), Some(&[2; 14][..]), "{n}");
         }
         assert!(headers.now.len() + headers.before.len() <= 2 * REMEMBERED);
