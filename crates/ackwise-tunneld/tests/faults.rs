@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::time::Duration;
 
@@ -81,6 +82,37 @@ fn a_process_that_hangs() {
         (near.stats().unattended > 100).then_some(())
     });
     used(&sites, &near);
+}
+
+/// Longer than it would take to fill the memory that the program copies ACKs to.
+#[test]
+fn a_process_that_hangs_for_more_acks_than_have_room() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("period = \"1 s\"");
+    let arrived = Capture::start(&sites.server, "net1");
+    near.freeze(true);
+    send_strange_acks(&sites, 9000);
+    near.freeze(false);
+    let stats = until("the counters", || {
+        let stats = near.stats();
+        (stats.taken + stats.unattended == 9000).then_some(stats)
+    });
+    assert!((1000..=7281).contains(&stats.taken), "{stats:#?}");
+    let came = || peer(&far).packets_out.packets + near.stats().outside + stats.unattended;
+    until("all of them", || (came() >= 9000).then_some(()));
+    std::thread::sleep(Duration::from_millis(200));
+    let arrived = arrived.end();
+    let ports: HashSet<u16> = arrived
+        .iter()
+        .filter_map(|frame| Some((u16::from_be_bytes(*frame.get(34..)?.first_chunk()?), frame)))
+        .filter(|(port, frame)| ack_from(*port, frame).is_some())
+        .map(|(port, _)| port)
+        .collect();
+    let missing = (10_000..19_000)
+        .filter(|port| !ports.contains(port))
+        .count();
+    assert_eq!(missing, 0);
 }
 
 #[test]
