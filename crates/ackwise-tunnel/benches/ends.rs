@@ -8,8 +8,8 @@
 //!
 //! Recorded ACKs of eight downloads, each ten times from other addresses, 40,000 a second,
 //! a period of 10 ms, with encryption; feedback comes after 40 ms. The best pass counts.
-//! With arguments: that coding, so many passes, that trace only. The copies are alike, which
-//! flatters the bytes: `ackwise tunnel bench` has those.
+//! With arguments: that coding, so many passes, that trace only, so many copies. The copies
+//! are alike, which flatters the bytes: `ackwise tunnel bench` has those.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -30,6 +30,9 @@ const TARGETS: [f64; 2] = [800e3, 600e3];
 struct Pass {
     mux: Duration,
     demux: Duration,
+    /// Bundles, and their bytes without IP and UDP.
+    bundles: u64,
+    bytes: u64,
 }
 
 /// A packet from another address, with its checksums right again (RFC 1624).
@@ -49,13 +52,13 @@ fn other_address(packet: &[u8], copy: u8) -> Vec<u8> {
 }
 
 /// The packets of each millisecond.
-fn packets(which: Recorded) -> Vec<Vec<Vec<u8>>> {
+fn packets(which: Recorded, copies: u8) -> Vec<Vec<Vec<u8>>> {
     let trace = which.read().expect("recorded");
     let last = trace.last().map_or(0, |seen| seen.at_ns / MS) as usize;
     let mut slots = vec![Vec::new(); last + 1];
     for seen in trace {
         let slot = &mut slots[(seen.at_ns / MS) as usize];
-        slot.extend((0..COPIES).map(|copy| other_address(&seen.packet, copy)));
+        slot.extend((0..copies).map(|copy| other_address(&seen.packet, copy)));
     }
     slots
 }
@@ -126,6 +129,8 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
     let mut took = Pass {
         mux: Duration::ZERO,
         demux: Duration::ZERO,
+        bundles: 0,
+        bytes: 0,
     };
     let mut came = Vec::new();
     // A second in which they find each other, and how long datagrams may be.
@@ -154,6 +159,8 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
     sent.sort_unstable();
     came.sort_unstable();
     assert!(sent == came, "all that went in came out, and nothing else");
+    took.bundles = near.counters().bundles_out;
+    took.bytes = near.counters().bundle_bytes_out;
     took
 }
 
@@ -165,11 +172,14 @@ fn main() {
     let passes = arguments
         .get(1)
         .map_or(PASSES, |n| n.parse().expect("a number of passes"));
+    let copies = arguments
+        .get(3)
+        .map_or(COPIES, |n| n.parse().expect("a number of copies"));
     for (which, name) in [(Recorded::Plain, "plain"), (Recorded::Sack, "sack")] {
         if arguments.get(2).is_some_and(|only| *only != name) {
             continue;
         }
-        let slots = packets(which);
+        let slots = packets(which, copies);
         let acks: usize = slots.iter().map(Vec::len).sum();
         for (variant, coding) in [(Variant::Entropy, "entropy"), (Variant::Aligned, "aligned")] {
             if arguments.first().is_some_and(|only| *only != coding) {
@@ -179,11 +189,13 @@ fn main() {
             let best = |of: fn(&Pass) -> Duration| all.iter().map(of).min().unwrap_or_default();
             let per_s = [best(|p| p.mux), best(|p| p.demux)].map(|t| acks as f64 / t.as_secs_f64());
             println!(
-                "{name:<6}{coding:<8} into datagrams {:>5.0} ns an ACK, {:>5.2} times the target; out of them {:>5.0} ns, {:>5.2} times",
+                "{name:<6}{coding:<8} into datagrams {:>5.0} ns an ACK, {:>5.2} times the target; out of them {:>5.0} ns, {:>5.2} times; {:.2} B, {:.0} ACKs a bundle",
                 1e9 / per_s[0],
                 per_s[0] / TARGETS[0],
                 1e9 / per_s[1],
                 per_s[1] / TARGETS[1],
+                all[0].bytes as f64 / acks as f64,
+                acks as f64 / all[0].bundles as f64,
             );
         }
     }

@@ -74,6 +74,7 @@ impl Ack {
         }
     }
 
+    #[inline(always)]
     fn parse_v4(packet: &[u8]) -> Option<Ack> {
         let (ip, tcp) = packet.split_first_chunk::<IPV4>()?;
         let frag = be16(ip, 6);
@@ -109,7 +110,7 @@ impl Ack {
     }
 
     /// All but what the IP header tells.
-    #[inline]
+    #[inline(always)]
     fn parse_tcp(addresses: u64, tcp: &[u8]) -> Option<Ack> {
         let (header, options) = tcp.split_first_chunk::<TCP_HEADER>()?;
         if usize::from(header[12] >> 4) * 4 != tcp.len() {
@@ -172,7 +173,7 @@ impl Ack {
     }
 
     /// Writes the TCP header, its length is returned. `addresses`: their sum.
-    #[inline]
+    #[inline(always)]
     fn write_tcp(&self, addresses: u64, tcp: &mut [u8; TCP_HEADER + MAX_OPTIONS]) -> Option<usize> {
         let (header, options) = tcp.split_first_chunk_mut::<TCP_HEADER>()?;
         let options = self.shape.write(&self.values, options.first_chunk_mut()?)?;

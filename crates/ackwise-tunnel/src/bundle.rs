@@ -20,8 +20,9 @@ pub(crate) const VERSIONS: usize = 64;
 pub(crate) const KEPT: usize = VERSIONS + 32;
 /// Most ACKs in a bundle.
 pub(crate) const MAX_ACKS: usize = 1024;
-/// Most bytes that an ACK takes, and its flow's head: so much must be left for one more.
-pub(crate) const ROOM: usize = 384;
+/// More than anything takes that is put into a bundle at once: an ACK and its flow's head,
+/// or the longest packet that is carried. Where less is left, it has to be looked.
+pub(crate) const ROOM: usize = 448;
 /// Number of the flow of packets that are carried as they are.
 pub(crate) const RAW: u16 = 0;
 

@@ -6,9 +6,9 @@ use crate::ack::Ack;
 use crate::aligned::{self, Input};
 use crate::bundle::{Check, Feedback, Head, KEPT, MAX_ACKS, RAW, Variant};
 use crate::delta::{Delta, State};
-use crate::encoder::{FULL, distance};
 use crate::entropy::Models;
 use crate::range::{Coder, Reader};
+use crate::write::{FULL, distance};
 
 /// Packets, one after the other in one buffer.
 #[derive(Debug, Default)]
@@ -31,6 +31,12 @@ impl Packets {
     /// Bytes of all of them.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// All bytes, and where each packet ends: the first begins at 0, others where the one
+    /// before them ends.
+    pub fn bytes_and_ends(&self) -> (&[u8], &[usize]) {
+        (&self.bytes, &self.ends)
     }
 
     /// Forgets all, but keeps the memory.

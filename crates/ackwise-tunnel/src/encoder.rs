@@ -5,30 +5,20 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 
 use crate::ack::Ack;
-use crate::aligned::{self, varint};
-use crate::bundle::{Check, Feedback, Head, MAX_ACKS, RAW, ROOM, VERSIONS, Variant, nearest};
+use crate::bundle::{Check, Feedback, Head, MAX_ACKS, VERSIONS, Variant, nearest};
 use crate::decoder::Packets;
-use crate::delta::{Delta, State};
+use crate::delta::State;
 use crate::entropy::Models;
 use crate::key::{Hasher, Key};
-use crate::range::{Coder, Writer};
+use crate::write::Room;
 
 /// The smallest bundle that can be asked for, in bytes.
-pub const MIN_BUNDLE: usize = 2 * ROOM;
+pub const MIN_BUNDLE: usize = 768;
 /// The longest packet that is carried.
-pub const LONGEST_CARRIED: usize = MIN_BUNDLE - ROOM;
-
-/// Three bits of the head of a flow: how many numbers before the reference its version is.
-pub(crate) mod distance {
-    /// It is this bundle: the flow goes on.
-    pub const HERE: u8 = 6;
-    /// It follows.
-    pub const FOLLOWS: u8 = 7;
-}
-/// In the head of a flow: its first packet stands there whole.
-pub(crate) const FULL: u8 = 0x80;
-/// Most ACKs under one head, aligned.
-pub(crate) const MAX_RUN: usize = 16;
+pub const LONGEST_CARRIED: usize = 384;
+/// Bundles of which it is known which flows are in them: more than may be under way when
+/// every ACK stands there whole, or those of many flows would never be known.
+const SENT: usize = 512;
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,26 +47,29 @@ pub struct Made {
 pub struct Encoder {
     variant: Variant,
     /// Number 0 is not used.
-    flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     max_flows: u16,
     by_key: HashTable<u16>,
     hasher: Hasher,
     /// Where the search for the next flow to give up goes on.
     hand: u16,
     /// Flows that have ACKs waiting.
-    waiting: Vec<u16>,
-    raw: VecDeque<(Box<[u8]>, u32)>,
+    pub(crate) waiting: Vec<u16>,
+    pub(crate) raw: VecDeque<(Box<[u8]>, u32)>,
     count: usize,
     sent: VecDeque<Sent>,
+    /// After the last bundles, by number.
+    models: VecDeque<(u64, Box<Models>)>,
     /// Models to use again.
     spare: Vec<Box<Models>>,
     acknowledged: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Flow {
+pub(crate) struct Flow {
     key: Key,
-    waiting: VecDeque<(Ack, u32)>,
+    /// With what each adds to the check.
+    pub waiting: Vec<(Ack, u32)>,
     /// After the bundles of these numbers. The first may be acknowledged; none before it
     /// is kept then.
     versions: VecDeque<(u64, State)>,
@@ -88,7 +81,6 @@ struct Flow {
 struct Sent {
     number: u64,
     flows: Vec<u16>,
-    models: Option<Box<Models>>,
 }
 
 impl Encoder {
@@ -105,6 +97,7 @@ impl Encoder {
             raw: VecDeque::new(),
             count: 0,
             sent: VecDeque::new(),
+            models: VecDeque::new(),
             spare: Vec::new(),
             acknowledged: None,
         }
@@ -126,8 +119,10 @@ impl Encoder {
         if self.count >= MAX_ACKS {
             return Pushed::Refused;
         }
-        let flow = Ack::parse(packet).and_then(|ack| Some((ack, self.flow(&ack.key)?)));
-        let Some((ack, number)) = flow else {
+        let Some(ack) = Ack::parse(packet) else {
+            return self.push_raw(packet);
+        };
+        let Some(number) = self.flow(&ack.key) else {
             return self.push_raw(packet);
         };
         let flow = &mut self.flows[usize::from(number) - 1];
@@ -135,7 +130,7 @@ impl Encoder {
             self.waiting.push(number);
         }
         flow.touched = true;
-        flow.waiting.push_back((ack, Check::of(packet)));
+        flow.waiting.push((ack, Check::of(packet)));
         self.count += 1;
         Pushed::Flow
     }
@@ -161,7 +156,7 @@ impl Encoder {
         let number = if self.flows.len() < usize::from(self.max_flows) {
             self.flows.push(Flow {
                 key: *key,
-                waiting: VecDeque::new(),
+                waiting: Vec::new(),
                 versions: VecDeque::new(),
                 acknowledged: false,
                 touched: false,
@@ -249,7 +244,7 @@ impl Encoder {
         let reference = self.reference();
         Head {
             variant: self.variant,
-            reference: reference.map(|(r, _)| number - r),
+            reference: reference.map(|r| number - r),
             feedback,
             body: self.count > 0,
             asks: false,
@@ -261,34 +256,34 @@ impl Encoder {
         let check_at = out.len();
         out.extend([0, 0]);
         let room = Room {
-            end: start + max.max(MIN_BUNDLE) - ROOM,
-            base: reference.map_or(number, |(r, _)| r),
+            end: start + max.max(MIN_BUNDLE),
+            base: reference.unwrap_or(number),
             number,
         };
-        // Those that had no place last time are first.
         self.waiting.sort_unstable();
-        let (made, check, flows, models) = match self.variant {
-            Variant::Aligned => {
-                let (made, check, flows) = self.write_aligned(&room, out);
-                (made, check, flows, None)
-            }
+        let (made, check, flows) = match self.variant {
+            Variant::Aligned => self.write_aligned(&room, out),
             Variant::Entropy => {
                 let mut models = self.spare.pop().unwrap_or_else(|| Box::new(Models::NEW));
-                match reference.and_then(|(_, at)| self.sent[at].models.as_deref()) {
+                match reference.and_then(|reference| self.models_after(reference)) {
                     Some(learnt) => (*models).clone_from(learnt),
                     None => *models = Models::NEW,
                 }
-                let (made, check, flows) = self.write_entropy(&room, &mut models, out);
-                (made, check, flows, Some(models))
+                let written = self.write_entropy(&room, &mut models, out);
+                if self.models.len() == VERSIONS {
+                    let oldest = self.models.pop_front();
+                    self.spare.extend(oldest.map(|oldest| oldest.1));
+                }
+                self.models.push_back((number, models));
+                written
             }
         };
         out[check_at..check_at + 2].copy_from_slice(&check.value().to_be_bytes());
         self.count -= made.packets;
-        self.remember(Sent {
-            number,
-            flows,
-            models,
-        });
+        if self.sent.len() == SENT {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(Sent { number, flows });
         Made {
             left: self.count,
             ..made
@@ -309,207 +304,36 @@ impl Encoder {
         self.count = 0;
     }
 
-    fn remember(&mut self, sent: Sent) {
-        if self.sent.len() == VERSIONS {
-            let oldest = self.sent.pop_front();
-            self.spare.extend(oldest.and_then(|sent| sent.models));
-        }
-        self.sent.push_back(sent);
-    }
-
-    /// The newest bundle that the other side surely has and remembers, and its place.
-    fn reference(&self) -> Option<(u64, usize)> {
+    /// The newest bundle that the other side surely has; with models, if it remembers them.
+    fn reference(&self) -> Option<u64> {
         let number = self.acknowledged?;
-        let at = self.sent.binary_search_by_key(&number, |sent| sent.number);
-        at.ok().map(|at| (number, at))
+        let known = match self.variant {
+            Variant::Aligned => true,
+            Variant::Entropy => self.models_after(number).is_some(),
+        };
+        known.then_some(number)
     }
 
-    fn write_aligned(&mut self, room: &Room, out: &mut Vec<u8>) -> (Made, Check, Vec<u16>) {
-        let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
-        while out.len() <= room.end {
-            let Some((packet, crc)) = self.raw.pop_front() else {
-                break;
-            };
-            out.extend([RAW as u8, FULL]);
-            varint(out, packet.len() as u64);
-            out.extend(&*packet);
-            check.add(crc);
-            made.packets += 1;
-            made.whole += 1;
-        }
-        let waiting = std::mem::take(&mut self.waiting);
-        for &number in &waiting {
-            let flow = &mut self.flows[usize::from(number) - 1];
-            let mut state = None;
-            while !flow.waiting.is_empty() && out.len() <= room.end {
-                varint(out, number.into());
-                let head_at = out.len();
-                out.push(0);
-                let mut head = match (&state, flow.base()) {
-                    (Some(_), _) => distance::HERE << 4,
-                    (None, Some((version, base))) => {
-                        state = Some(*base);
-                        match room.base - version {
-                            near if near < distance::HERE.into() => (near as u8) << 4,
-                            far => {
-                                varint(out, far);
-                                distance::FOLLOWS << 4
-                            }
-                        }
-                    }
-                    (None, None) => FULL,
-                };
-                let mut run = 0;
-                // The head has made sure of a first.
-                while run < MAX_RUN && (run == 0 || out.len() <= room.end) {
-                    let Some((ack, crc)) = flow.waiting.pop_front() else {
-                        break;
-                    };
-                    check.add(crc);
-                    match &mut state {
-                        Some(state) => {
-                            let holds = flow_holds(state, &ack);
-                            let delta = Delta::between(state, &ack, holds);
-                            aligned::write(out, state, &delta);
-                            state.advance(&ack, holds);
-                        }
-                        None => {
-                            let len_at = out.len();
-                            out.push(0);
-                            // What was parsed can be written.
-                            let _ = ack.write(out);
-                            out[len_at] = (out.len() - len_at - 1) as u8;
-                            state = State::new(ack);
-                            made.whole += 1;
-                        }
-                    }
-                    run += 1;
-                }
-                head |= (run - 1) as u8;
-                out[head_at] = head;
-                made.packets += run;
-            }
-            self.keep(number, state, room.number, &mut flows);
-        }
-        (made, check, flows)
+    fn models_after(&self, number: u64) -> Option<&Models> {
+        let at = self.models.binary_search_by_key(&number, |models| models.0);
+        at.ok().map(|at| &*self.models[at].1)
     }
 
-    fn write_entropy(
-        &mut self,
-        room: &Room,
-        models: &mut Models,
-        out: &mut Vec<u8>,
-    ) -> (Made, Check, Vec<u16>) {
-        let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
-        let limit = room.end - out.len();
-        let mut coder = Writer::new(out);
-        while coder.len() <= limit {
-            let Some((packet, crc)) = self.raw.pop_front() else {
-                break;
-            };
-            coder.bit(&mut models.another_flow, true);
-            models.flow.code(&mut coder, RAW.into());
-            coder.bits(16, packet.len() as u32);
-            for byte in &packet {
-                coder.bits(8, u32::from(*byte));
-            }
-            check.add(crc);
-            made.packets += 1;
-            made.whole += 1;
-        }
-        let waiting = std::mem::take(&mut self.waiting);
-        let mut last = 0;
-        for &number in &waiting {
-            if coder.len() > limit {
-                self.waiting.push(number);
-                continue;
-            }
-            let flow = &mut self.flows[usize::from(number) - 1];
-            coder.bit(&mut models.another_flow, true);
-            models.flow.code(&mut coder, u32::from(number - last));
-            last = number;
-            let base = flow.base();
-            coder.bit(&mut models.full, base.is_none());
-            let mut state = base.map(|(version, state)| {
-                // Versions are as old as the window at most, if not: two in one.
-                let far = (room.base - version).min(u32::MAX.into()) as u32;
-                models.distance.code(&mut coder, far);
-                *state
-            });
-            let mut run = 0;
-            while let Some((ack, crc)) = flow.waiting.pop_front() {
-                check.add(crc);
-                match &mut state {
-                    Some(state) => {
-                        let holds = flow_holds(state, &ack);
-                        let mut delta = Delta::between(state, &ack, holds);
-                        // Writing leads where the ACK says.
-                        let _ = models.code(&mut coder, state, run == 0, &mut delta);
-                        state.advance(&ack, holds);
-                    }
-                    None => {
-                        let mut packet = Vec::with_capacity(128);
-                        let _ = ack.write(&mut packet);
-                        coder.bits(8, packet.len() as u32);
-                        for byte in packet {
-                            coder.bits(8, byte.into());
-                        }
-                        state = State::new(ack);
-                        made.whole += 1;
-                    }
-                }
-                run += 1;
-                let more = !flow.waiting.is_empty() && coder.len() <= limit;
-                coder.bit(&mut models.another_ack[run.min(15)], more);
-                if !more {
-                    break;
-                }
-            }
-            made.packets += run;
-            self.keep(number, state, room.number, &mut flows);
-        }
-        coder.bit(&mut models.another_flow, false);
-        coder.finish();
-        (made, check, flows)
-    }
-
-    /// Notes the state after a bundle, and whether the flow still waits.
-    fn keep(&mut self, number: u16, state: Option<State>, bundle: u64, flows: &mut Vec<u16>) {
+    /// Notes the state of a flow after a bundle.
+    pub(crate) fn keep(&mut self, number: u16, state: State, bundle: u64) {
         let flow = &mut self.flows[usize::from(number) - 1];
-        if !flow.waiting.is_empty() {
-            self.waiting.push(number);
-        }
-        let Some(state) = state else { return };
         flow.versions.push_back((bundle, state));
         if flow.versions.len() > VERSIONS {
             flow.versions.pop_front();
             flow.acknowledged = false;
         }
-        flows.push(number);
     }
-}
-
-/// Where a bundle ends, and from where distances count.
-struct Room {
-    end: usize,
-    base: u64,
-    number: u64,
 }
 
 impl Flow {
     /// The version that the other side surely has.
-    fn base(&self) -> Option<(u64, &State)> {
+    pub fn base(&self) -> Option<(u64, &State)> {
         let (number, state) = self.versions.front().filter(|_| self.acknowledged)?;
         Some((*number, state))
-    }
-}
-
-/// What the options of an ACK hold, that of its flow's last one at hand.
-fn flow_holds(state: &State, ack: &Ack) -> crate::shape::Holds {
-    if ack.shape == state.ack.shape {
-        state.holds
-    } else {
-        // What was parsed is a list of tokens.
-        ack.shape.holds().unwrap_or_default()
     }
 }

@@ -30,6 +30,7 @@ mod shape;
 pub mod trace;
 mod tunnel;
 mod window;
+mod write;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder, Packets};

@@ -149,13 +149,25 @@ pub fn replay(trace: &[Seen], replay: &Replay) -> Outcome {
 
 impl Run<'_> {
     fn bundle(&mut self, acks: &[Seen], now: u64) {
-        let started = Instant::now();
-        let mut taken = 0;
+        let mut started = Instant::now();
         for ack in acks {
-            taken += usize::from(self.encoder.push(&ack.packet) != crate::Pushed::Refused);
+            if self.encoder.push(&ack.packet) == crate::Pushed::Refused {
+                // Too many wait, unless it can never be taken.
+                self.outcome.mux += started.elapsed();
+                self.release(now);
+                started = Instant::now();
+                if self.encoder.push(&ack.packet) == crate::Pushed::Refused {
+                    continue;
+                }
+            }
+            self.outcome.acks += 1;
         }
         self.outcome.mux += started.elapsed();
-        self.outcome.acks += taken;
+        self.release(now);
+    }
+
+    /// Sends what waits.
+    fn release(&mut self, now: u64) {
         while !self.encoder.is_empty() {
             self.number += 1;
             let mut bytes = Vec::with_capacity(self.replay.room);

@@ -188,6 +188,8 @@ pub struct Tunnel {
     arrived: u64,
     spaced: VecDeque<(u64, Box<[u8]>)>,
     plain: Vec<u8>,
+    /// For what is opened.
+    opened: Vec<u8>,
     restored: Packets,
     counters: Counters,
 }
@@ -219,6 +221,7 @@ impl Tunnel {
             arrived: 0,
             spaced: VecDeque::new(),
             plain: Vec::new(),
+            opened: Vec::new(),
             restored: Packets::default(),
             counters: Counters::default(),
             config,
@@ -294,7 +297,7 @@ impl Tunnel {
         self.pause |= self.due.is_none() && now >= self.released + self.period();
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         if self.is_full() {
-            self.release(now, actions);
+            self.release_one(now, actions);
         }
     }
 
@@ -313,8 +316,7 @@ impl Tunnel {
 
     /// Whether what waits will fill a datagram.
     fn is_full(&mut self) -> bool {
-        let room = self.room().saturating_sub(bundle::ROOM);
-        let mean = self.mean;
+        let (room, mean) = (self.room(), self.mean);
         let session = self.sessions.current();
         session.is_some_and(|s| s.codecs.encoder.len() * mean / 16 >= room)
     }
@@ -344,23 +346,39 @@ impl Tunnel {
         self.due = None;
         self.released = now;
         self.after_pause = std::mem::take(&mut self.pause);
-        let room = self.room();
-        while let Some(session) = self.sessions.current() {
-            if session.codecs.encoder.is_empty() {
-                return;
-            }
-            self.plain.clear();
-            let feedback = session.codecs.decoder.feedback();
-            let number = session.next_number();
-            let encoder = &mut session.codecs.encoder;
-            let made = encoder.finish(number, feedback, room, &mut self.plain);
-            self.mean = (7 * self.mean + 16 * self.plain.len() / made.packets.max(1)) / 8;
-            self.counters.bundles_out += 1;
-            self.owe = None;
-            let before = self.counters.bytes_out;
-            self.send(true, now, actions);
-            self.counters.bundle_bytes_out += self.counters.bytes_out - before;
+        while self.send_bundle(now, actions) > 0 {}
+    }
+
+    /// Sends a full bundle. What had no place in it leaves when it is due, or with the next.
+    fn release_one(&mut self, now: u64, actions: &mut Actions) {
+        self.released = now;
+        self.after_pause = std::mem::take(&mut self.pause);
+        if self.send_bundle(now, actions) == 0 {
+            self.due = None;
         }
+    }
+
+    /// Sends as much of what waits as fits; so much is left.
+    fn send_bundle(&mut self, now: u64, actions: &mut Actions) -> usize {
+        let room = self.room();
+        let Some(session) = self.sessions.current() else {
+            return 0;
+        };
+        if session.codecs.encoder.is_empty() {
+            return 0;
+        }
+        self.plain.clear();
+        let feedback = session.codecs.decoder.feedback();
+        let number = session.next_number();
+        let encoder = &mut session.codecs.encoder;
+        let made = encoder.finish(number, feedback, room, &mut self.plain);
+        self.mean = (7 * self.mean + 16 * self.plain.len() / made.packets.max(1)) / 8;
+        self.counters.bundles_out += 1;
+        self.owe = None;
+        let before = self.counters.bytes_out;
+        self.send(true, now, actions);
+        self.counters.bundle_bytes_out += self.counters.bytes_out - before;
+        made.left
     }
 
     /// Seals and sends what is in `plain`.
@@ -406,7 +424,8 @@ impl Tunnel {
         now: u64,
         actions: &mut Actions,
     ) -> Result<Heard, DatagramError> {
-        let mut plain = Vec::new();
+        let mut plain = std::mem::take(&mut self.opened);
+        plain.clear();
         let opened = self.sessions.open(datagram, now, &mut plain);
         let opened = opened.inspect_err(|error| {
             *match error {
@@ -433,7 +452,9 @@ impl Tunnel {
                 self.counters.bytes_from += datagram.len() as u64;
                 self.heard();
                 self.follow_session(actions);
-                self.take(session, number, &plain, now, actions)?;
+                let taken = self.take(session, number, &plain, now, actions);
+                self.opened = plain;
+                taken?;
                 Ok(Heard::Peer)
             }
         }
@@ -491,8 +512,14 @@ impl Tunnel {
             return Ok(());
         };
         self.restored.clear();
-        let decoder = &mut session.codecs.decoder;
-        let decoded = decoder.decode(number, plain, &mut self.restored);
+        let restored = if self.config.space {
+            &mut self.restored
+        } else {
+            &mut actions.packets
+        };
+        let before = restored.bytes();
+        let decoded = session.codecs.decoder.decode(number, plain, restored);
+        let restored_bytes = (restored.bytes() - before) as u64;
         let decoded = decoded.inspect_err(|_| self.counters.undecodable += 1)?;
         if let Some(feedback) = decoded.feedback {
             session.codecs.encoder.acknowledge(&feedback);
@@ -519,13 +546,13 @@ impl Tunnel {
         }
         self.counters.packets_out += decoded.packets as u64;
         self.counters.bundles_in += u64::from(decoded.packets > 0);
-        self.counters.restored_bytes += self.restored.bytes() as u64;
-        self.put_out(now, actions);
+        self.counters.restored_bytes += restored_bytes;
+        self.space_out(now, actions);
         Ok(())
     }
 
-    /// Restored packets leave: now, or evenly until the next bundle is expected.
-    fn put_out(&mut self, now: u64, actions: &mut Actions) {
+    /// Packets that are spaced leave evenly until the next bundle is expected.
+    fn space_out(&mut self, now: u64, actions: &mut Actions) {
         let gap = now.saturating_sub(std::mem::replace(&mut self.arrived, now));
         let count = self.restored.len() as u64;
         let span = gap.min(self.config.period);
@@ -533,7 +560,7 @@ impl Tunnel {
         // What is still waiting from the last bundle is not overtaken, nor put off again.
         let late = start.saturating_sub(now);
         for (i, packet) in (0..).zip(self.restored.iter()) {
-            if !self.config.space || self.spaced.len() >= MAX_SPACED || late > span {
+            if self.spaced.len() >= MAX_SPACED || late > span {
                 while let Some((_, before)) = self.spaced.pop_front() {
                     actions.packets.push(&before);
                 }

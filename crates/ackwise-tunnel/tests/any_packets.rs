@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ackwise_tunnel::{Decoder, Encoder, Packets, Pushed, Variant};
+use ackwise_tunnel::{Decoder, Encoder, LONGEST_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
 use proptest::prelude::*;
 
 /// A change to the flow's next packet.
@@ -214,7 +214,7 @@ fn checksum(bytes: &[u8]) -> u16 {
 enum Step {
     Packet(u8, Change),
     Other(Vec<u8>),
-    Bundle { fate: u8, late: u8 },
+    Bundle { fate: u8, late: u8, room: usize },
     Feedback { lost: bool },
     Restart,
 }
@@ -223,7 +223,9 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0..6_u8, change()).prop_map(|(flow, change)| Step::Packet(flow, change)),
         1 => prop::collection::vec(any::<u8>(), 0..80).prop_map(Step::Other),
-        4 => (any::<u8>(), 0..6_u8).prop_map(|(fate, late)| Step::Bundle { fate, late }),
+        1 => (0..=LONGEST_CARRIED).prop_map(|len| Step::Other(vec![len as u8; len])),
+        4 => (any::<u8>(), 0..6_u8, MIN_BUNDLE..1500)
+            .prop_map(|(fate, late, room)| Step::Bundle { fate, late, room }),
         3 => any::<bool>().prop_map(|lost| Step::Feedback { lost }),
         1 => Just(Step::Restart),
     ]
@@ -255,17 +257,17 @@ impl World {
         }
     }
 
-    fn bundle(&mut self, fate: u8, late: u8) {
+    fn bundle(&mut self, fate: u8, late: u8, room: usize) {
         while !self.encoder.is_empty() {
             self.number += 1;
             let mut bytes = Vec::new();
-            let made = self.encoder.finish(self.number, None, 1200, &mut bytes);
-            assert!(bytes.len() <= 1200 && made.packets > 0);
+            let made = self.encoder.finish(self.number, None, room, &mut bytes);
+            assert!(bytes.len() <= room && made.packets > 0);
             let inside = if made.left == 0 {
                 std::mem::take(&mut self.waiting)
             } else {
                 // Which stayed is the encoder's to know: compare when they are through.
-                return self.split(bytes);
+                return self.split(bytes, room);
             };
             match fate % 8 {
                 0 => {}
@@ -281,14 +283,15 @@ impl World {
     }
 
     /// Several bundles for what waits: all arrive, at once.
-    fn split(&mut self, first: Vec<u8>) {
+    fn split(&mut self, first: Vec<u8>, room: usize) {
         let mut packets = Packets::default();
         let decoded = self.decoder.decode(self.number, &first, &mut packets);
         decoded.expect("nothing is missing");
         while !self.encoder.is_empty() {
             self.number += 1;
             let mut bytes = Vec::new();
-            self.encoder.finish(self.number, None, 1200, &mut bytes);
+            let made = self.encoder.finish(self.number, None, room, &mut bytes);
+            assert!(bytes.len() <= room && made.packets > 0);
             let decoded = self.decoder.decode(self.number, &bytes, &mut packets);
             decoded.expect("nothing is missing");
         }
@@ -362,8 +365,8 @@ fn play(variant: Variant, max_flows: u16, steps: &[Step]) {
             Step::Other(packet) => {
                 world.push(packet.clone());
             }
-            Step::Bundle { fate, late } => {
-                world.bundle(*fate, *late);
+            Step::Bundle { fate, late, room } => {
+                world.bundle(*fate, *late, *room);
                 world.deliver();
             }
             Step::Feedback { lost } => {
