@@ -1,4 +1,4 @@
-//! Compiles the tunnel's program in `bpf/`, and makes its structs known to Rust.
+//! Compiles the tunnel's programs in `bpf/`, and makes their structs known to Rust.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,13 +12,21 @@ fn main() {
         .canonicalize()
         .expect("the workspace");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
-    for file in ["tunnel.bpf.c", "tunnel_shared.h", "build.rs"] {
+    let changed = |file: &str| {
         println!(
             "cargo::rerun-if-changed={}",
             root.join("bpf").join(file).display()
-        );
-    }
+        )
+    };
+    changed("build.rs");
     println!("cargo::rerun-if-env-changed=ACKWISE_CLANG");
-    bpf::compile(&root.join("bpf/tunnel.bpf.c"), &out.join("tunnel.bpf.o"));
-    bpf::bind(&root.join("bpf/tunnel_shared.h"), &out.join("bindings.rs"));
+    for name in ["tunnel", "inject"] {
+        let (program, header) = (format!("{name}.bpf.c"), format!("{name}_shared.h"));
+        changed(&program);
+        changed(&header);
+        let object = out.join(format!("{name}.bpf.o"));
+        bpf::compile(&root.join("bpf").join(program), &object);
+        let bindings = out.join(format!("{name}.rs"));
+        bpf::bind(&root.join("bpf").join(header), &bindings);
+    }
 }

@@ -26,6 +26,8 @@ pub enum Role {
     Detour,
     /// Packets are routed to it, and what is written to it is received.
     Link,
+    /// Nothing passes, as it stays down: a program hangs on it.
+    Anchor,
 }
 
 /// The way in: a device that hands what is sent through it to this process. It is
@@ -77,7 +79,9 @@ impl Inlet {
             name,
         };
         inlet.configure(role);
-        inlet.set_up(mtu).map_err(Error::system(made))?;
+        if role != Role::Anchor {
+            inlet.set_up(mtu).map_err(Error::system(made))?;
+        }
         Ok(inlet)
     }
 
@@ -89,7 +93,7 @@ impl Inlet {
         };
         match role {
             // It is a way in, not a link: no addresses, no router solicitations.
-            Role::Detour => set("ipv6", "disable_ipv6", "1"),
+            Role::Detour | Role::Anchor => set("ipv6", "disable_ipv6", "1"),
             Role::Link => {
                 set("ipv6", "addr_gen_mode", "1");
                 // The way back to a source is another interface. The higher of this and that

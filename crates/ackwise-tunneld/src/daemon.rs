@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use ackwise_door::socket::{Claim, Server};
 use ackwise_door::{Attach, Inlet, Interface, Outlet, Role, clock};
-use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::{Others, Tunnel as Config};
 use ackwise_tunnel::{KeyPair, LONGEST_CARRIED, key_from_text, key_to_text};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::entrance::Entrance;
 use crate::exit::Exit;
 use crate::hook::{Hook, Options};
 use crate::peer::Peer;
@@ -86,7 +86,7 @@ impl Prepared {
             .map(Interface::find)
             .transpose()?;
         let sockets = Sockets::open(&config.listen)?;
-        let link = Inlet::open(&config.device, LinkKind::Ip, MTU, Role::Link)?;
+        let link = Entrance::open(&config.device, MTU)?;
         let cookie = cookie();
         let outlet = interface.clone().map(|found| Outlet::open(found, cookie));
         let exit = Exit::open(outlet.transpose()?, config.mark)?;

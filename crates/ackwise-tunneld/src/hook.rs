@@ -24,7 +24,7 @@ const PROGRAM: &str = "ackwise_tunnel";
 #[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks)]
 mod sys {
-    include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
+    include!(concat!(env!("OUT_DIR"), "/tunnel.rs"));
 
     // SAFETY: C structs of integers; every bit pattern is a value.
     unsafe impl aya::Pod for aw_tunnel_options {}

@@ -2,13 +2,13 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use ackwise_door::Inlet;
 use ackwise_scenario::tunnel::{Encoding, Others, Peer as Described, Prefix, Tunnel as Config};
 use ackwise_tunnel::{
     Actions, DatagramError, Heard, KeyPair, OpenError, Security, Tunnel, TunnelConfig, Variant,
 };
 
 use crate::Error;
+use crate::entrance::Entrance;
 use crate::exit::{Exit, source};
 use crate::stats::{Amount, Failures, PeerStats};
 use crate::udp::{Sent, Sockets};
@@ -26,7 +26,7 @@ const NAPS: u64 = 4;
 /// Where packets and datagrams of peers go.
 pub(crate) struct Ways<'a> {
     pub sockets: &'a Sockets,
-    pub link: &'a Inlet,
+    pub link: &'a Entrance,
     pub exit: &'a mut Exit,
 }
 
@@ -201,12 +201,13 @@ impl Peer {
         for packet in self.actions.packets.iter() {
             let allowed = source(packet)
                 .is_some_and(|from| self.behind.iter().any(|prefix| prefix.contains(from)));
-            if !allowed {
+            if allowed {
+                ways.link.put(packet);
+            } else {
                 self.failures.not_behind += 1;
-            } else if !ways.link.put(packet).unwrap_or(false) {
-                self.failures.not_put += 1;
             }
         }
+        self.failures.not_put += ways.link.flush();
         for packet in self.actions.outside.iter() {
             ways.exit.put(packet);
         }

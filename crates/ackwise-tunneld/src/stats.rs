@@ -79,6 +79,32 @@ pub struct PeerStats {
     pub failures: Failures,
 }
 
+/// How restored packets are given to the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Each is written to the device.
+    #[default]
+    OneByOne,
+    /// Those of a bundle by one system call, if they are not few.
+    Together,
+}
+
+/// Packets that were restored, on their way into the kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// How they are given to it.
+    pub arrivals: Arrivals,
+    /// Why not together.
+    pub why: Option<String>,
+    /// Those that were given to it together.
+    pub together: u64,
+    /// System calls for these.
+    pub calls: u64,
+    /// Of these, those that the kernel ended early; the others were written one by one.
+    pub interrupted: u64,
+}
+
 /// The counters of a tunnel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
@@ -110,6 +136,8 @@ pub struct Stats {
     pub outside_failed: u64,
     /// Datagrams that no peer sent.
     pub strangers: u64,
+    /// How restored packets come in.
+    pub restored: Restored,
     /// The peers, as configured.
     pub peers: Vec<PeerStats>,
 }

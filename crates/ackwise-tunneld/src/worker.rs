@@ -11,6 +11,7 @@ use ackwise_door::{Inlet, Interface, find_ip};
 use ackwise_scenario::tunnel::Tunnel as Config;
 
 use crate::checksum;
+use crate::entrance::Entrance;
 use crate::exit::{Exit, destination};
 use crate::hook::{Hook, Ring, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
@@ -86,7 +87,7 @@ pub(crate) struct Worker {
     pub config: Config,
     pub peers: Vec<Peer>,
     pub sockets: Sockets,
-    pub link: Inlet,
+    pub link: Entrance,
     pub detour: Option<Detour>,
     pub exit: Exit,
     pub room: Vec<u8>,
@@ -111,6 +112,7 @@ impl Worker {
         // SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
         privileges::go_first();
+        self.link.begin();
         let why = self.work(shared);
         if let Some(detour) = &mut self.detour {
             detour.hook.remove();
@@ -348,7 +350,7 @@ impl Worker {
         let program = program.unwrap_or_default();
         if self.beats.is_multiple_of(OVERRUNS) {
             let detour = self.detour.as_ref();
-            let inlet = detour.map_or(&self.link, |detour| &detour.inlet);
+            let inlet = detour.map_or(&*self.link, |detour| &detour.inlet);
             self.overrun = inlet.overruns();
         }
         self.beats = self.beats.wrapping_add(1);
@@ -361,6 +363,7 @@ impl Worker {
         stats.outside = self.exit.sent;
         stats.outside_failed = self.exit.failed;
         stats.strangers = self.strangers;
+        stats.restored = self.link.stats();
         stats.peers = peers;
     }
 

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ackwise_tunneld::{Amount, Config, Daemon, Ended, Error, PeerStats, Prepared, Stats, control};
+use ackwise_tunneld::{
+    Amount, Config, Daemon, Ended, Error, PeerStats, Prepared, Restored, Stats, control,
+};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -221,8 +223,27 @@ fn in_full(stats: &Stats) -> String {
         ("datagrams of strangers", stats.strangers),
     ];
     text.push_str(&counts(&others));
+    if stats.peers.iter().any(|peer| peer.packets_out.packets > 0) {
+        text.push_str(&restored(&stats.restored));
+    }
     text.extend(stats.peers.iter().map(peer_in_full));
     text
+}
+
+/// How restored packets come in.
+fn restored(how: &Restored) -> String {
+    let Some(why) = &how.why else {
+        let mean = how.together as f64 / how.calls.max(1) as f64;
+        let ended = match how.interrupted {
+            0 => String::new(),
+            calls => format!(", {calls} ended early"),
+        };
+        return format!(
+            "  restored: {} packets together, {} calls of {mean:.0}{ended}\n",
+            how.together, how.calls
+        );
+    };
+    format!("  restored packets are written one by one: {why}\n")
 }
 
 /// Those that are not 0.
