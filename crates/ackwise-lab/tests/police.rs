@@ -1,12 +1,15 @@
 //! A policer on an emulated link, and the policy that holds instead.
 
+use std::sync::{Mutex, PoisonError};
+
 use ackwise_lab::live::{self, RunOptions};
 use ackwise_scenario::Scenario;
+use ackwise_scenario::record::{Report, Run};
 
 const TEXT: &str = r#"
 [scenario]
 name = "police"
-duration = "2 s"
+duration = "5 s"
 
 [[node]]
 name = "server"
@@ -52,22 +55,36 @@ link = "near"
 set = { cir = 5000, cbs = 5000 }
 "#;
 
-#[test]
-fn a_bridge_drops_acks_or_holds_them() {
+/// Both tests have the machine to themselves.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn report(text: &str) -> Report {
     // SAFETY: no arguments, cannot fail.
     let user = unsafe { libc::geteuid() };
     assert_eq!(
         user, 0,
         "this test makes network namespaces: run it as root"
     );
-    let scenario = Scenario::parse("police.toml", TEXT).unwrap();
-    let report = live::run(&scenario, &RunOptions::default(), &mut |_| {}).unwrap();
-    let run = |arm: &str| report.runs.iter().find(|run| run.arm == arm).unwrap();
-    let policed = |arm: &str| {
-        let queues = &run(arm).queues;
-        let queue = queues.iter().find(|queue| queue.name == "near.reverse");
-        queue.unwrap().policed
-    };
+    let scenario = Scenario::parse("police.toml", text).unwrap();
+    live::run(&scenario, &RunOptions::default(), &mut |_| {}).unwrap()
+}
+
+fn run<'a>(report: &'a Report, arm: &str) -> &'a Run {
+    report.runs.iter().find(|run| run.arm == arm).unwrap()
+}
+
+fn policed(run: &Run) -> Option<u64> {
+    let mut queues = run.queues.iter();
+    let queue = queues.find(|queue| queue.name == "near.reverse");
+    queue.unwrap().policed
+}
+
+#[test]
+fn a_bridge_drops_acks_or_holds_them() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = report(TEXT);
+    let run = |arm: &str| run(&report, arm);
+    let policed = |arm: &str| policed(run(arm));
     for arm in ["baseline", "dropped", "held"] {
         assert!(
             run(arm).totals.bytes > 100_000,
@@ -90,4 +107,44 @@ fn a_bridge_drops_acks_or_holds_them() {
         per_ack >= 3,
         "the contract let {per_ack} segments an ACK pass"
     );
+}
+
+/// Two sessions, of which the policer and the policy are for the first.
+fn of_the_first() -> String {
+    let flow = "[[flow]]\nname = \"down\"\nfrom = \"server\"\nto = \"client\"\napp = \"bulk\"\n";
+    let first = "flows = [\"down\"]";
+    TEXT.replace(flow, &format!("{flow}\n{}", flow.replace("down", "other")))
+        .replace("mode = \"even\"", &format!("mode = \"even\", {first}"))
+        .replace(
+            "policy = \"police\"",
+            &format!("policy = \"police\"\n{first}"),
+        )
+}
+
+#[test]
+fn of_two_sessions_the_other_keeps_its_acks() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let report = report(&of_the_first());
+    let traffic = |arm: &str, name: &str| {
+        let mut flows = run(&report, arm).flows.iter();
+        flows
+            .find(|flow| flow.flow == name)
+            .unwrap()
+            .traffic
+            .clone()
+    };
+    let dropped = policed(run(&report, "dropped")).unwrap();
+    let left = traffic("dropped", "down").acks_on_wire;
+    assert!(
+        dropped.abs_diff(4 * left) <= 20,
+        "{dropped} dropped, {left} left"
+    );
+    for arm in ["dropped", "held"] {
+        let per_ack = ["down", "other"].map(|name| {
+            let traffic = traffic(arm, name);
+            assert!(traffic.bytes > 100_000, "{arm}, {name}: {traffic:?}");
+            traffic.data_segments as f64 / traffic.acks_on_wire as f64
+        });
+        assert!(per_ack[0] > 1.5 * per_ack[1], "{arm}: {per_ack:?}");
+    }
 }

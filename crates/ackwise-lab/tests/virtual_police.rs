@@ -3,7 +3,11 @@
 
 mod virtually;
 
+use std::fs;
+use std::path::Path;
+
 use ackwise_lab::topology::Shaper;
+use ackwise_lab::virt;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run, Traffic};
 use virtually::{BASELINE, options, run, run_with, turn, two_hosts};
@@ -129,5 +133,68 @@ fn of_two_sessions_one_is_policed() {
         assert!((0.95..=1.01).contains(&used), "{version}: {used}");
         assert!(traffic(policed, "other").acks_on_wire > before.acks_on_wire / 2);
         assert!(policed.totals.content.as_ref().unwrap().ok);
+    }
+}
+
+/// A scenario of Pavilanskas 2010, a second of it.
+fn pavilanskas(name: &str) -> Scenario {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers/pavilanskas-2010");
+    let text = fs::read_to_string(root.join(name)).unwrap();
+    let old = text.lines().find(|line| line.starts_with("duration = "));
+    let text = text.replace(old.unwrap(), "duration = \"1 s\"");
+    Scenario::parse(name, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Those of its runs that are wanted, twice: they must be the same.
+fn twice(scenario: &Scenario, wanted: impl Fn(&str) -> bool) -> Report {
+    let mut options = options();
+    let runs = scenario.runs().into_iter().map(|run| run.id);
+    options.run.only = runs.filter(|id| wanted(id)).collect();
+    let [once, again] = [(), ()].map(|()| virt::run(scenario, &options, &mut |_| {}).unwrap());
+    assert_eq!(once.to_json().unwrap(), again.to_json().unwrap());
+    assert_eq!(once.runs.len(), options.run.only.len());
+    once
+}
+
+#[test]
+fn the_paper_s_bridge_repeats_itself() {
+    let _turn = turn();
+    let report = twice(&pavilanskas("live.toml"), |id| {
+        ["baseline", "dropped-80", "held-80"].contains(&id.split('/').next().unwrap())
+    });
+    let rate = |arm: &str, buffer: &str| {
+        let mut runs = report.runs.iter();
+        let run = runs.find(|run| run.arm == arm && run.id.contains(buffer));
+        run.unwrap().totals.goodput_bps
+    };
+    for buffer in ["16 KiB", "64 KiB"] {
+        let whole = rate("baseline", buffer);
+        assert!(rate("held-80", buffer) > 0.85 * whole, "{buffer}");
+    }
+    // A window of some 20 segments starves, one of 80 does not.
+    assert!(rate("dropped-80", "16 KiB") < 0.3 * rate("baseline", "16 KiB"));
+    assert!(rate("dropped-80", "64 KiB") > 0.95 * rate("baseline", "64 KiB"));
+}
+
+#[test]
+fn of_the_paper_s_two_sessions_one_is_dropped_or_held() {
+    let _turn = turn();
+    let report = twice(&pavilanskas("live-one.toml"), |id| {
+        !id.contains("free") && !id.starts_with("baseline")
+    });
+    for run in &report.runs {
+        let [first, second] = ["tcp1", "tcp2"].map(|name| {
+            let found = run.flows.iter().find(|flow| flow.flow == name);
+            let traffic = &found.unwrap().traffic;
+            (traffic.goodput_bps, traffic.segments_per_ack.unwrap())
+        });
+        assert!(
+            first.1 > 4.0 && second.1 < 2.2,
+            "{}: {first:?} {second:?}",
+            run.id
+        );
+        let share = first.0 / (first.0 + second.0);
+        assert!((0.4..0.6).contains(&share), "{}: {share}", run.id);
     }
 }

@@ -1,7 +1,9 @@
 //! Where experiments are run.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
@@ -55,12 +57,19 @@ pub trait RunScenario: Sync {
         runs: &[RadioSpec],
         done: &(dyn Fn(usize) + Sync),
     ) -> Result<RadioReport, Error>;
+
+    /// Set when somebody wants it to end.
+    fn cancel(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
 }
 
 /// How far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
+    /// So many runs there will be in all.
+    Expected(usize),
     /// A scenario starts.
     Scenario {
         /// Its name.
@@ -109,6 +118,55 @@ impl<'a> Lab<'a> {
     /// is run in full all the same.
     pub fn quick(&self) -> bool {
         self.quick
+    }
+
+    /// Tells how many runs there will be, so that it shows what remains.
+    pub fn expect(&self, runs: usize) {
+        self.tell(Progress::Expected(runs));
+    }
+
+    /// Set when somebody wants it to end.
+    pub fn cancel(&self) -> Arc<AtomicBool> {
+        self.runner.cancel()
+    }
+
+    /// Does the same for each, as many at a time as there are cores, and tells how many are done.
+    /// The results are in the order of what they are of.
+    pub fn each<T: Sync, R: Send>(
+        &self,
+        name: &str,
+        all: &[T],
+        work: impl Fn(&T) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        self.tell(Progress::Scenario {
+            name: name.to_owned(),
+            runs: all.len(),
+        });
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        let worker = || {
+            while let Some((index, one)) = {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                all.get(index).map(|one| (index, one))
+            } {
+                let result = work(one);
+                if result.is_err() {
+                    next.store(all.len(), Ordering::Relaxed);
+                }
+                let mut results = lock(&results);
+                results.push((index, result));
+                self.tell(Progress::Done(results.len()));
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, |count| count.get());
+        thread::scope(|scope| {
+            for _ in 0..cores.min(all.len()) {
+                scope.spawn(worker);
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
     /// Tells what is done now.
@@ -298,6 +356,26 @@ mod tests {
         ) -> Result<RadioReport, Error> {
             unreachable!("no radio here")
         }
+    }
+
+    #[test]
+    fn what_is_done_at_once_keeps_its_order_and_ends_at_an_error() {
+        let runner = Carries(1);
+        let mut told = Vec::new();
+        let lab = Lab::new(Engine::Virtual, false, &runner, |progress| {
+            told.push(progress);
+        });
+        let all: Vec<u64> = (0..20).collect();
+        let squares = lab.each("squares", &all, |n| Ok(n * n)).unwrap();
+        assert!(squares.iter().zip(&all).all(|(square, n)| *square == n * n));
+        let failing = lab.each("failing", &all, |n| match n {
+            0 => Err(Error::Cancelled),
+            _ => Ok(*n),
+        });
+        assert!(matches!(failing, Err(Error::Cancelled)));
+        drop(lab);
+        assert_eq!(told[20], Progress::Done(20));
+        assert!(told.len() < 21 + 21, "{}", told.len());
     }
 
     #[test]

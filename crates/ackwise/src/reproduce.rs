@@ -254,6 +254,10 @@ fn count(
 }
 
 impl RunScenario for Engines {
+    fn cancel(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.cancel)
+    }
+
     fn run(
         &self,
         engine: Engine,
@@ -304,7 +308,9 @@ fn failed(
 struct Bar {
     bar: ProgressBar,
     paper: &'static str,
+    /// Runs of the scenarios before this one, and of those and this one.
     before: AtomicU64,
+    known: AtomicU64,
 }
 
 impl Bar {
@@ -315,15 +321,22 @@ impl Bar {
             bar: ProgressBar::new(0).with_style(style),
             paper,
             before: AtomicU64::new(0),
+            known: AtomicU64::new(0),
         }
     }
 
     fn tell(&self, progress: Progress) {
         match progress {
+            Progress::Expected(runs) => {
+                let known = self.known.load(Ordering::Relaxed);
+                self.bar.set_length(known + runs as u64);
+            }
             Progress::Scenario { name, runs } => {
-                let before = self.bar.length().unwrap_or(0);
+                let before = self.known.fetch_add(runs as u64, Ordering::Relaxed);
                 self.before.store(before, Ordering::Relaxed);
-                self.bar.set_length(before + runs as u64);
+                let known = before + runs as u64;
+                self.bar
+                    .set_length(known.max(self.bar.length().unwrap_or(0)));
                 self.bar.set_message(format!("{}: {name}", self.paper));
                 self.bar.set_position(before);
             }

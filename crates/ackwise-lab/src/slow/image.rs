@@ -43,12 +43,30 @@ pub fn build(init: &Path, job: &Job) -> Result<Vec<u8>, LabError> {
         archive.directory(Path::new(directory));
     }
     for (target, source) in &files {
-        let content =
+        let mut content =
             fs::read(source).map_err(LabError::os(format!("cannot read {}", source.display())))?;
+        content.truncate(loaded(&content).unwrap_or(content.len()));
         archive.file(target, 0o755, &content);
     }
     archive.file(Path::new(JOB_PATH), 0o644, text.as_bytes());
     Ok(archive.finish())
+}
+
+/// How much of a 64-bit ELF file its program headers name: the kernel and the dynamic linker
+/// read no more, and a slow machine has to unpack what it is given. Nothing if it is none.
+fn loaded(elf: &[u8]) -> Option<usize> {
+    let word = |at: usize| Some(u64::from_le_bytes(elf.get(at..at + 8)?.try_into().ok()?));
+    let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let (table, size, count) = (word(32)?, half(54)?, half(56)?);
+    let mut end = table + u64::from(size) * u64::from(count);
+    for index in 0..u64::from(count) {
+        let entry = usize::try_from(table + index * u64::from(size)).ok()?;
+        end = end.max(word(entry + 8)?.checked_add(word(entry + 32)?)?);
+    }
+    usize::try_from(end).ok().filter(|&end| end <= elf.len())
 }
 
 fn find(tool: &str) -> Result<PathBuf, LabError> {
@@ -167,6 +185,25 @@ mod tests {
             ]
         );
         assert_eq!(parse_ldd("\tstatically linked\n"), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn of_a_program_what_is_loaded_is_kept_and_runs() {
+        let own = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let kept = loaded(&own).unwrap();
+        // A test has debug information, most of it.
+        assert!(kept < own.len() / 2, "{kept} of {}", own.len());
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        fs::write(&program, &own[..kept]).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&program, mode).unwrap();
+        let listed = command::run(&program.to_string_lossy(), &["--list"]).unwrap();
+        assert!(listed.contains("an_archive_has"), "{listed}");
+
+        assert_eq!(loaded(&own[..kept - 1]), None);
+        assert_eq!(loaded(&own[..40]), None);
+        assert_eq!(loaded(b"#!/bin/sh\n"), None);
     }
 
     #[test]

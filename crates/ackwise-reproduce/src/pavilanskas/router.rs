@@ -1,7 +1,6 @@
 //! Figs. 6 and 7 on the slow device: what forwarding costs a router, in instructions.
 
-use std::sync::atomic::AtomicBool;
-
+use ackwise_lab::LabError;
 use ackwise_lab::slow::{self, Between, First, Job, Machine, Span};
 use ackwise_report::{Axis, Experiment, Figure, Line, Style};
 
@@ -46,6 +45,17 @@ impl Arm {
             Arm::Held => "every-n (10) in the receiver's kernel",
         }
     }
+}
+
+const ARMS: [Arm; 3] = [Arm::All, Arm::Dropped, Arm::Held];
+
+fn rates(lab: &Lab<'_>) -> &'static [u32] {
+    if lab.quick() { &QUICK } else { &MBPS }
+}
+
+/// How many machines are run.
+pub(super) fn machines(lab: &Lab<'_>) -> usize {
+    ARMS.len() * rates(lab).len()
 }
 
 /// Time that so many segments take at a rate, ms.
@@ -114,24 +124,22 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
             return Ok(());
         }
     };
-    let rates: &[u32] = if lab.quick() { &QUICK } else { &MBPS };
-    let mut lines = Vec::new();
-    let mut whole = Vec::new();
-    for arm in [Arm::All, Arm::Dropped, Arm::Held] {
-        let mut costs = Vec::new();
-        for &mbps in rates {
-            costs.push(measure(lab, &machine, arm, mbps)?);
-        }
-        let points = costs.iter().map(|cost| (cost.rate, 100.0 * cost.load));
-        lines.push(Line::new(arm.title(), Style::Line, points));
-        if arm == Arm::All {
-            whole = costs;
-            continue;
-        }
-        for ((mbps, few), all_acks) in rates.iter().zip(costs).zip(&whole) {
-            all.experiments.push(saved(arm, *mbps, *all_acks, few));
-            if arm == Arm::Dropped && *mbps == QUICK[0] {
-                all.experiments.push(price(*all_acks, few));
+    let rates = rates(lab);
+    let cases: Vec<(Arm, u32)> = ARMS
+        .into_iter()
+        .flat_map(|arm| rates.iter().map(move |&mbps| (arm, mbps)))
+        .collect();
+    let costs = lab.each("router", &cases, |&(arm, mbps)| {
+        measure(lab, &machine, arm, mbps)
+    })?;
+    let [whole, others @ ..] = &costs.chunks(rates.len()).collect::<Vec<_>>()[..] else {
+        return Ok(());
+    };
+    for (&arm, costs) in ARMS[1..].iter().zip(others) {
+        for ((&mbps, few), all_acks) in rates.iter().zip(*costs).zip(*whole) {
+            all.experiments.push(saved(arm, mbps, *all_acks, *few));
+            if arm == Arm::Dropped && mbps == QUICK[0] {
+                all.experiments.push(price(*all_acks, *few));
             }
         }
     }
@@ -139,11 +147,15 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         "slow-load",
         "Fig. 6: load of the router over the rate",
         Axis::new("data packets a second"),
-        Axis::new("CPU, % of 500 million instructions a second"),
+        Axis::new("CPU load, %"),
     )
-    .caption("Published: lines through the origin, the lower one with 80 % of the ACKs dropped.");
-    for line in lines {
-        figure = figure.line(line);
+    .caption(
+        "Published: lines through the origin, the lower one with 80 % of the ACKs dropped. The CPU \
+         does 500 million instructions a second.",
+    );
+    for (arm, costs) in ARMS.iter().zip(costs.chunks(rates.len())) {
+        let points = costs.iter().map(|cost| (cost.rate, 100.0 * cost.load));
+        figure = figure.line(Line::new(arm.title(), Style::Line, points));
     }
     all.figures.push(figure);
     all.notes.push(NOTE.to_owned());
@@ -166,12 +178,13 @@ fn machine() -> Result<Machine, String> {
 }
 
 fn measure(lab: &Lab<'_>, machine: &Machine, arm: Arm, mbps: u32) -> Result<Cost, Error> {
-    lab.step(&format!("a router at {mbps} Mbit/s, {}", arm.title()));
     let job = job(arm, mbps);
-    let record = slow::run(machine, &job, &AtomicBool::new(false));
-    let record = record.map_err(|error| Error::Engine {
-        scenario: "router".to_owned(),
-        source: Box::new(error),
+    let record = slow::run(machine, &job, &lab.cancel()).map_err(|error| match error {
+        LabError::Cancelled => Error::Cancelled,
+        error => Error::Engine {
+            scenario: "router".to_owned(),
+            source: Box::new(error),
+        },
     })?;
     let span = record.span(millis(WARM, mbps) * 1_000_000, job.duration_ms * 1_000_000);
     let span = span.filter(|span| span.bytes > 0 && span.forwarded > 0);

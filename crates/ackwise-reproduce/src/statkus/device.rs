@@ -1,11 +1,12 @@
 //! The slow device: which machine, which jobs, and what is read off them.
 
-use std::sync::atomic::AtomicBool;
-
+use ackwise_lab::LabError;
 use ackwise_lab::slow::{self, Between, First, Job, Machine, Record, Span};
 
 use crate::{Error, Lab};
 
+/// What errors call it.
+const NAME: &str = "slow device";
 /// `tcp_ack_limit`: segments before limiting starts, and of a measurement. The paper has 2000
 /// in runs of 100 s; an eighth of it makes the search end within 2 s.
 pub(super) const LIMIT: u32 = 250;
@@ -183,7 +184,10 @@ impl Device {
     pub(super) fn find() -> Result<Device, Error> {
         slow::qemu_version().map_err(failed)?;
         let kernel = slow::kernel_image().map_err(failed)?;
-        let program = std::env::current_exe().map_err(failed)?;
+        let program = std::env::current_exe().map_err(|error| Error::Engine {
+            scenario: NAME.to_owned(),
+            source: Box::new(error),
+        })?;
         Ok(Device {
             machine: Machine::new(kernel, program, SHIFT),
         })
@@ -200,21 +204,24 @@ impl Device {
             machine.mips(),
             case.arm.name()
         ));
-        let record = slow::run(&machine, &case.job(), &AtomicBool::new(false)).map_err(failed)?;
+        let record = slow::run(&machine, &case.job(), &lab.cancel()).map_err(failed)?;
         Ok(Ran { case, record })
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::Engine {
-        scenario: "slow device".to_owned(),
-        source: Box::new(error),
+fn failed(error: LabError) -> Error {
+    match error {
+        LabError::Cancelled => Error::Cancelled,
+        error => Error::Engine {
+            scenario: NAME.to_owned(),
+            source: Box::new(error),
+        },
     }
 }
 
 fn lacks(what: &str) -> Error {
     Error::Record {
-        scenario: "slow device".to_owned(),
+        scenario: NAME.to_owned(),
         what: format!("the record has no {what}"),
     }
 }
