@@ -56,7 +56,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* 7281 ACKs */
+	__uint(max_entries, AW_TUNNEL_RING);
 } acks SEC(".maps");
 
 struct look {

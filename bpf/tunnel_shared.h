@@ -6,6 +6,7 @@
 #include <linux/types.h>
 
 #define AW_TUNNEL_PEERS 32
+#define AW_TUNNEL_RING (1 << 20) /* bytes: 7281 ACKs */
 
 /* Written before the program is loaded. */
 struct aw_tunnel_options {

@@ -178,7 +178,7 @@ fn waits(wake: OwnedFd, link: &Inlet, detour: Option<&Detour>, sockets: &Sockets
     let detour = detour.into_iter().flat_map(|detour| {
         [
             (What::Inlet, detour.inlet.as_fd()),
-            (What::Ring, detour.ring.as_fd()),
+            (What::Ring, detour.acks.as_fd()),
         ]
     });
     let sockets = sockets.descriptors().enumerate();
@@ -215,13 +215,13 @@ fn detour(
     };
     let behind = config.peers.iter().zip(0..);
     let behind = behind.flat_map(|(peer, at)| peer.behind.iter().map(move |prefix| (at, prefix)));
-    let (hook, memory, ring) = Hook::install(&interface, &options, behind, attach)?;
+    let (hook, memory, acks) = Hook::install(&interface, &options, behind, attach)?;
     Ok(Detour {
         interface,
         inlet,
         hook,
         memory,
-        ring,
+        acks,
     })
 }
 

@@ -11,11 +11,12 @@ use std::time::Duration;
 use ackwise_door::{Attach, Attached, Interface, attach};
 use ackwise_scenario::tunnel::Prefix;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Map, MapData, RingBuf};
+use aya::maps::{Map, MapData};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
+use crate::ring::Ring;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
 const PROGRAM: &str = "ackwise_tunnel";
@@ -75,7 +76,7 @@ impl Hook {
         options: &Options,
         behind: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: Attach,
-    ) -> Result<(Self, Shared, Ring), Error> {
+    ) -> Result<(Self, Shared, Acks), Error> {
         let fail = |why: &dyn std::error::Error| ackwise_door::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
@@ -94,13 +95,12 @@ impl Hook {
             .map_err(|e| fail(&e))?;
         fill(&mut bpf, behind)?;
         let shared = Shared::of(&mut bpf)?;
-        let acks = bpf.take_map("acks").ok_or_else(|| unusable("acks"))?;
-        let ring = Ring(RingBuf::try_from(acks).map_err(|e| fail(&e))?);
+        let acks = Acks::of(&mut bpf)?;
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok((Self { bpf, attached }, shared, ring))
+        Ok((Self { bpf, attached }, shared, acks))
     }
 
     pub fn attach(&self) -> Attach {
@@ -114,20 +114,24 @@ impl Hook {
 }
 
 /// Copies of the ACKs that were taken.
-pub(crate) struct Ring(RingBuf<MapData>);
+#[derive(Debug)]
+pub(crate) struct Acks(Ring);
 
-impl std::fmt::Debug for Ring {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ring")
+impl Acks {
+    fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
+        let Some(Map::RingBuf(map)) = bpf.take_map("acks") else {
+            return Err(unusable("acks"));
+        };
+        let ring = Ring::map(map, sys::AW_TUNNEL_RING as usize);
+        ring.map(Self)
+            .map_err(Error::system("mapping the program's memory"))
     }
-}
 
-impl Ring {
     /// The next frame, if one is there.
     pub fn take(&mut self, room: &mut [u8]) -> Option<usize> {
         let record = self.0.next()?;
-        fetch_ahead(&record);
-        let frame = frame_of(&record).unwrap_or_default();
+        fetch_ahead(record);
+        let frame = frame_of(record).unwrap_or_default();
         let room = room.get_mut(..frame.len())?;
         room.copy_from_slice(frame);
         Some(frame.len())
@@ -155,7 +159,7 @@ fn frame_of(record: &[u8]) -> Option<&[u8]> {
     bytes.get(..u16::from_ne_bytes(len).into())
 }
 
-impl AsFd for Ring {
+impl AsFd for Acks {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }

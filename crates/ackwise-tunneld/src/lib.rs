@@ -36,6 +36,7 @@ mod hook;
 mod inject;
 mod peer;
 mod privileges;
+mod ring;
 mod stats;
 mod udp;
 mod waits;

@@ -13,7 +13,7 @@ use ackwise_scenario::tunnel::Tunnel as Config;
 use crate::checksum;
 use crate::entrance::Entrance;
 use crate::exit::{Exit, destination};
-use crate::hook::{Hook, Ring, Shared as Memory};
+use crate::hook::{Acks, Hook, Shared as Memory};
 use crate::peer::{Peer, Taken, Ways};
 use crate::privileges;
 use crate::stats::Stats;
@@ -56,7 +56,7 @@ pub(crate) struct Detour {
     pub inlet: Inlet,
     pub hook: Hook,
     pub memory: Memory,
-    pub ring: Ring,
+    pub acks: Acks,
 }
 
 impl Detour {
@@ -64,7 +64,7 @@ impl Detour {
     /// costs a system call.
     fn take(&mut self, room: &mut [u8], at_device: bool) -> io::Result<Option<(usize, usize)>> {
         let kind = self.interface.kind;
-        while let Some(len) = self.ring.take(room) {
+        while let Some(len) = self.acks.take(room) {
             if let Some(at) = find_ip(&room[..len], kind) {
                 checksum::complete(&mut room[at..len]);
                 return Ok(Some((at, len)));
