@@ -100,17 +100,38 @@ impl Head {
     }
 }
 
+/// 2⁶⁴ by the golden ratio (Knuth, vol. 3, §6.4).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// The check over all packets of a bundle, in the order in which they are in it.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Check(u32);
 
 impl Check {
+    /// The hash of a packet. A CRC takes thrice as many instructions, and what is in a bundle
+    /// was not damaged on its way: only what both ends know of a flow may differ.
     pub fn of(packet: &[u8]) -> u32 {
-        crc32fast::hash(packet)
+        let mix = |hash: u64, word: [u8; 8]| {
+            let mixed = u128::from(hash ^ u64::from_le_bytes(word)) * u128::from(GOLDEN);
+            (mixed >> 64) as u64 ^ mixed as u64
+        };
+        let (words, rest) = packet.as_chunks::<8>();
+        let hash = words
+            .iter()
+            .fold(packet.len() as u64, |hash, word| mix(hash, *word));
+        match (rest, packet.last_chunk::<8>()) {
+            ([], _) => hash as u32,
+            (_, Some(last)) => mix(hash, *last) as u32,
+            (short, None) => {
+                let mut word = [0; 8];
+                word[..short.len()].copy_from_slice(short);
+                mix(hash, word) as u32
+            }
+        }
     }
 
-    pub fn add(&mut self, crc: u32) {
-        self.0 = self.0.rotate_left(7).wrapping_add(crc);
+    pub fn add(&mut self, hash: u32) {
+        self.0 = self.0.rotate_left(7).wrapping_add(hash);
     }
 
     pub fn value(self) -> u16 {
@@ -135,4 +156,59 @@ pub(crate) fn empty(feedback: Option<Feedback>, asks: bool, out: &mut Vec<u8>) {
         asks,
     }
     .write(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_bit_of_a_packet_counts_and_its_length() {
+        for len in [0, 1, 3, 8, 40, 52, 60, 71, 100] {
+            let packet: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_mul(37)).collect();
+            let mut checks = HashSet::from([Check::of(&packet)]);
+            for bit in 0..8 * len {
+                let mut other = packet.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(checks.insert(Check::of(&other)), "bit {bit} of {len} bytes");
+            }
+            let longer = [&packet[..], &[0]].concat();
+            assert!(checks.insert(Check::of(&longer)), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn two_bits_do_not_make_up_for_each_other() {
+        let packet: Vec<u8> = (0..52_u8).map(|i| i.wrapping_mul(37)).collect();
+        let hash = Check::of(&packet);
+        let mut other = packet.clone();
+        for first in 0..8 * packet.len() {
+            other[first / 8] ^= 1 << (first % 8);
+            for second in 0..first {
+                other[second / 8] ^= 1 << (second % 8);
+                assert_ne!(Check::of(&other), hash, "bits {first} and {second}");
+                other[second / 8] ^= 1 << (second % 8);
+            }
+            other[first / 8] ^= 1 << (first % 8);
+        }
+    }
+
+    /// As `docs/tunnel-format.md` says it.
+    #[test]
+    fn the_hash_is_as_documented() {
+        assert_eq!(Check::of(&[]), 0);
+        let of = |start: u64, words: &[u64]| {
+            let hash = words.iter().fold(start, |hash, word| {
+                let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
+                (product ^ product >> 64) as u64
+            });
+            hash as u32
+        };
+        assert_eq!(Check::of(&[7]), of(1, &[7]));
+        // Bytes 0 to 7, and the last eight, of which four are the same.
+        let packet = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+        let words = [0x0807_0605_0403_0201, 0x0c0b_0a09_0807_0605];
+        assert_eq!(Check::of(&packet), of(12, &words));
+    }
 }

@@ -29,10 +29,11 @@ impl Prob {
     #[inline(always)]
     fn adapt(&mut self, bit: bool) {
         let (zero, seen) = (self.0 >> 4, self.0 & 15);
-        // Without a branch: what is unlikely cannot be foretold here either.
-        let error = if bit { zero } else { (1 << SCALE) - zero };
-        let step = error >> (seen + 1);
-        let zero = if bit { zero - step } else { zero + step };
+        let zero = if bit {
+            zero - (zero >> (seen + 1))
+        } else {
+            zero + (((1 << SCALE) - zero) >> (seen + 1))
+        };
         self.0 = zero << 4 | (seen + u16::from(seen < YOUNG));
     }
 }

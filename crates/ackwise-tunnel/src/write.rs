@@ -53,7 +53,7 @@ fn whole(ack: &Ack) -> Vec<u8> {
 impl Encoder {
     pub(crate) fn write_aligned(&mut self, room: &Room, out: &mut Vec<u8>) -> Written {
         let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
-        while let Some((packet, crc)) = self.raw.front() {
+        while let Some((packet, hash)) = self.raw.front() {
             let before = out.len();
             out.extend([RAW as u8, FULL]);
             varint(out, packet.len() as u64);
@@ -62,7 +62,7 @@ impl Encoder {
                 out.truncate(before);
                 break;
             }
-            check.add(*crc);
+            check.add(*hash);
             made.packets += 1;
             made.whole += 1;
             self.raw.pop_front();
@@ -81,8 +81,8 @@ impl Encoder {
                 whole: 0,
             };
             while run.taken < flow.waiting.len() && run.write(&flow.waiting, room.end, out) {}
-            for (_, crc) in flow.waiting.drain(..run.taken) {
-                check.add(crc);
+            for (_, hash) in flow.waiting.drain(..run.taken) {
+                check.add(hash);
             }
             let full = !flow.waiting.is_empty();
             made.packets += run.taken;
@@ -108,13 +108,13 @@ impl Encoder {
         let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
         let limit = room.end - out.len();
         let mut coder = Writer::new(out);
-        while let Some((packet, crc)) = self.raw.front() {
+        while let Some((packet, hash)) = self.raw.front() {
             let fits = fits(&coder, limit, |most| carry(most, models, packet));
             if !fits {
                 break;
             }
             carry(&mut coder, models, packet);
-            check.add(*crc);
+            check.add(*hash);
             made.packets += 1;
             made.whole += 1;
             self.raw.pop_front();
@@ -144,7 +144,7 @@ impl Encoder {
             head.code(&mut coder, models);
             last = number;
             let mut taken = 0;
-            while let Some((ack, crc)) = flow.waiting.get(taken) {
+            while let Some((ack, hash)) = flow.waiting.get(taken) {
                 let holds = code(&mut coder, models, state.as_ref(), taken == 0, ack);
                 match &mut state {
                     Some(state) => state.advance(ack, holds),
@@ -153,7 +153,7 @@ impl Encoder {
                         made.whole += 1;
                     }
                 }
-                check.add(*crc);
+                check.add(*hash);
                 taken += 1;
                 let more = flow.waiting.get(taken).is_some_and(|(next, _)| {
                     fits(&coder, limit, |most| {
