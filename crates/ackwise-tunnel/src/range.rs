@@ -303,14 +303,14 @@ impl<const N: usize> Tree<N> {
 /// A model of numbers: small ones by a symbol each, others by their order of magnitude.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Number {
-    small: Tree<16>,
+    small: Tree<8>,
     width: Tree<32>,
     /// The bit below the highest, for each width.
     second: [Prob; 32],
 }
 
 /// The first number that is not small.
-const LARGE: u32 = 15;
+const LARGE: u32 = 7;
 
 impl Number {
     pub const NEW: Number = Number {
