@@ -9,9 +9,12 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     for word in words {
         total += u64::from(u32::from_ne_bytes(*word));
     }
-    let mut tail = [0; 4];
-    tail[..rest.len()].copy_from_slice(rest);
-    total + u64::from(u32::from_ne_bytes(tail))
+    if !rest.is_empty() {
+        let mut tail = [0; 4];
+        tail[..rest.len()].copy_from_slice(rest);
+        total += u64::from(u32::from_ne_bytes(tail));
+    }
+    total
 }
 
 /// Folds a sum, below 2⁴⁸, into 16 bits and complements it: the bytes as on the wire.

@@ -44,19 +44,26 @@ impl State {
     /// Goes on to the next ACK; both sides call it with the same.
     pub fn advance(&mut self, next: &Ack, holds: Holds) {
         let moved = next.ack.wrapping_sub(self.ack.ack);
-        self.learn(moved);
+        let (unit, mut step) = (self.unit, Step::forward(moved, self.unit));
+        if let Step::Bytes(_) = step {
+            self.learn(moved);
+        }
         if let ([last, ..], [block, ..]) = (self.ack.values.blocks(), next.values.blocks())
             && last.0 == block.0
         {
             self.learn(block.1.wrapping_sub(last.1));
         }
+        // Divisions are dear: only where there is another divisor.
+        if self.unit != unit {
+            step = Step::forward(moved, self.unit);
+        }
+        if let Step::Units(units) = step {
+            self.pace = units.min(3) as u8;
+        }
         let step = next.ip_id.wrapping_sub(self.ack.ip_id);
         // By one, never, or by one in the other byte order.
         if matches!(step, 0 | 1 | 256) {
             self.id_step = step;
-        }
-        if let Step::Units(units) = Step::forward(moved, self.unit) {
-            self.pace = units.min(3) as u8;
         }
         self.restless = next.window != self.ack.window;
         self.holds = holds;
