@@ -185,6 +185,13 @@ impl Inlet {
         Ok(())
     }
 
+    /// Whether it is there, up or down.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        let mut device = request(&self.name);
+        ask(&self.socket, libc::SIOCGIFFLAGS, &mut device).is_ok()
+    }
+
     /// Whether it is up: what is sent to one that is down, or gone, is lost.
     #[must_use]
     pub fn is_up(&self) -> bool {

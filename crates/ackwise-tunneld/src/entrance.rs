@@ -63,6 +63,14 @@ impl Entrance {
         }
     }
 
+    /// To be called some times a second.
+    pub fn look_around(&self) {
+        let found = self.injector.borrow().as_ref().map(Injector::look_around);
+        if let Some(Err(error)) = found {
+            self.one_by_one(&error);
+        }
+    }
+
     /// From now on, and why.
     fn one_by_one(&self, why: &dyn std::fmt::Display) {
         *self.injector.borrow_mut() = None;

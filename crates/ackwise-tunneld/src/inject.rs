@@ -45,7 +45,7 @@ pub(crate) struct Injector {
     bpf: Ebpf,
     /// What the program hangs on, so that the kernel keeps it in its table of XDP programs:
     /// else each run entered and removed it, and waited for all CPUs. Nothing comes in here.
-    _anchor: Inlet,
+    anchor: Inlet,
     shared: Memory,
     filled: Cell<usize>,
     frame: [u8; FRAME],
@@ -92,7 +92,7 @@ impl Injector {
         context[12..16].copy_from_slice(&device.index.to_ne_bytes());
         Ok(Self {
             bpf,
-            _anchor: anchor,
+            anchor,
             shared,
             filled: Cell::new(0),
             frame: [0; FRAME],
@@ -107,6 +107,17 @@ impl Injector {
     pub fn probe(&self) -> io::Result<()> {
         self.shared.set(0, 0);
         self.call(2)
+    }
+
+    /// Whether the program still hangs where it was put; else each call takes long.
+    ///
+    /// # Errors
+    /// Somebody deleted that device.
+    pub fn look_around(&self) -> Result<(), Error> {
+        if self.anchor.exists() {
+            return Ok(());
+        }
+        Err(ackwise_door::Error::DeviceGone(self.anchor.name.clone()).into())
     }
 
     /// How many packets wait.

@@ -309,6 +309,7 @@ impl Worker {
 
     /// Why to end, if there is a reason.
     fn look_around(&self) -> Option<Why> {
+        self.link.look_around();
         if let Some(detour) = &self.detour {
             if !detour.interface.exists() {
                 return Some(Why::InterfaceGone);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_tunneld::{Arrivals, Attach, Config, Daemon, Prepared, Stats};
-use common::{Capture, Sites, ack_from, alone, is_up, peer, transfer, until};
+use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
 
 /// Of each family.
 const FLOWS: u16 = 4;
@@ -192,6 +192,13 @@ fn hundreds_arrive_as_they_were_without_any_right() {
     });
     let whole = (0..10).filter(|n| round(&sites, &ends, *n)).count();
     assert!(whole > 0, "{:#?}", ends[1].stats());
+    // As they come in, nothing before and behind them.
+    let capture = Capture::start(&sites.far, "awtun0");
+    round(&sites, &ends, 10);
+    let mut lens: Vec<usize> = capture.end().iter().map(Vec::len).collect();
+    lens.sort_unstable();
+    lens.dedup();
+    assert_eq!(lens, [40, 60]);
     let restored = ends[0].stats().restored;
     assert_eq!(
         (restored.arrivals, &restored.why),
@@ -219,6 +226,27 @@ fn a_kernel_that_refuses_gets_them_one_by_one() {
     let why = restored.why.unwrap();
     assert!(why.contains("not permitted"), "{why}");
     transfer(&sites.server, &sites.host, "10.9.1.1:5001", 4_000_000);
+}
+
+/// Without the device that the program hangs on each call would take long.
+#[test]
+fn the_device_of_the_program_is_deleted() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let ends = tunnel(&sites, |config| {
+        Daemon::start(config, Attach::Auto).unwrap()
+    });
+    round(&sites, &ends, 0);
+    assert_eq!(ends[0].stats().restored.arrivals, Arrivals::Together);
+    sites.far.run(|| ip("link delete awtunput0"));
+    let restored = until("another way", || {
+        let restored = ends[0].stats().restored;
+        (restored.arrivals == Arrivals::OneByOne).then_some(restored)
+    });
+    assert!(restored.why.unwrap().contains("awtunput0"));
+    let whole = (1..10).filter(|n| round(&sites, &ends, *n)).count();
+    assert!(whole > 0, "{:#?}", ends[1].stats());
+    assert_eq!(ends[0].stats().restored.together, restored.together);
 }
 
 /// For this thread, and those that it starts.

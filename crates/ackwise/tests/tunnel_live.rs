@@ -174,6 +174,8 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     let expected: BTreeSet<String> = SHAPE.lines().map(str::to_owned).collect();
     assert_eq!(found, expected, "{stats:#}");
     assert_eq!(stats["pid"], receiver.0.id());
+    // Without any right.
+    assert_eq!(stats["restored"]["arrivals"], "together");
     assert_eq!(pair.net.programs(), 1);
     let peer = &stats["peers"][0];
     assert!(peer["bytes_per_ack"].as_f64().unwrap() < 40.0, "{peer:#}");
