@@ -6,6 +6,8 @@ const SCALE: u32 = 12;
 const LEAST: u32 = 1 << 24;
 /// Adaptations of a probability until it moves by the least: 1/32 of the error.
 const YOUNG: u16 = 4;
+/// Bits without a model that are coded at once.
+const GROUP: u32 = 8;
 /// How far a decoder may read beyond the end, as if zeros followed.
 const BEYOND: usize = 8;
 
@@ -132,10 +134,13 @@ impl Coder for Writer<'_> {
     }
 
     fn bits(&mut self, count: u32, value: u32) -> u32 {
-        for i in (0..count).rev() {
-            self.range >>= 1;
-            let bit = value >> i & 1 == 1;
-            self.low += u64::from(if bit { self.range } else { 0 });
+        let mut left = count;
+        while left > 0 {
+            let group = left.min(GROUP);
+            left -= group;
+            self.range >>= group;
+            let number = value >> left & ((1 << group) - 1);
+            self.low += u64::from(number) * u64::from(self.range);
             self.widen();
         }
         value
@@ -253,12 +258,15 @@ impl Coder for Reader<'_> {
     }
 
     fn bits(&mut self, count: u32, _: u32) -> u32 {
-        let mut value = 0;
-        for _ in 0..count {
-            self.range >>= 1;
-            let bit = self.code >= self.range;
-            self.code -= if bit { self.range } else { 0 };
-            value = value << 1 | u32::from(bit);
+        let (mut value, mut left) = (0, count);
+        while left > 0 {
+            let group = left.min(GROUP);
+            left -= group;
+            self.range >>= group;
+            // No writer leads above the highest.
+            let number = (self.code / self.range).min((1 << group) - 1);
+            self.code -= number * self.range;
+            value = value << group | number;
             self.widen();
         }
         value
