@@ -79,6 +79,7 @@ fmt: ## format Rust and C in place
 bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
 	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
+	$(NICE) $(CARGO) bench --locked -p ackwise-tunnel
 	$(ACKWISE) tunnel bench
 	if dir=$$(scripts/peers/simplemux); then PATH="$$dir:$$PATH"; fi; \
 		$(NICE) $(CARGO) bench --locked -p ackwise-tunneld --bench end_to_end
