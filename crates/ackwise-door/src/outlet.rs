@@ -1,7 +1,7 @@
 //! A packet socket that sends.
 
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ackwise_policy::LinkKind;
@@ -52,44 +52,82 @@ impl Outlet {
         if set(&socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
             let _ = set(&socket, libc::SO_SNDBUF, SEND_BUFFER);
         }
-        Ok(Self { socket, interface })
+        let outlet = Self { socket, interface };
+        if outlet.is_bound() {
+            outlet
+                .bind()
+                .map_err(Error::system("bind a packet socket"))?;
+        }
+        Ok(outlet)
+    }
+
+    /// Whether the socket is bound, and the kernel spared an address with each frame: it finds the
+    /// protocol in Ethernet's header; other links may not tell.
+    fn is_bound(&self) -> bool {
+        self.interface.kind == LinkKind::Ethernet
+    }
+
+    fn address(&self, protocol: u16) -> libc::sockaddr_ll {
+        // SAFETY: a plain C struct, for which zero is a value.
+        let mut to = unsafe { zeroed::<libc::sockaddr_ll>() };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = self.interface.index as i32;
+        to.sll_protocol = protocol;
+        to
+    }
+
+    /// To the interface, without a protocol: nothing is received.
+    fn bind(&self) -> io::Result<()> {
+        let to = self.address(0);
+        // SAFETY: the address outlives the call and has the size that is said.
+        let answer = unsafe {
+            libc::bind(
+                self.socket.as_raw_fd(),
+                (&raw const to).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     /// Sends up to [`BATCH`] frames, in order. What is refused is counted and gone,
     /// as it would be with a wire.
     pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> Sent {
-        // SAFETY: plain C structs, for which zero is a value.
-        let (mut to, mut parts, mut messages) = unsafe {
-            (
-                [zeroed::<libc::sockaddr_ll>(); BATCH],
-                [zeroed::<libc::iovec>(); BATCH],
-                [zeroed::<libc::mmsghdr>(); BATCH],
-            )
-        };
         let frames = &frames[..frames.len().min(BATCH)];
+        // As many as there are frames are written to, and read.
+        let mut to = [const { MaybeUninit::<libc::sockaddr_ll>::uninit() }; BATCH];
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let named = !self.is_bound();
         for (n, frame) in frames.iter().enumerate() {
             let bytes = frame.as_ref();
-            to[n].sll_family = libc::AF_PACKET as u16;
-            to[n].sll_ifindex = self.interface.index as i32;
-            to[n].sll_protocol = protocol(bytes, self.interface.kind);
-            parts[n].iov_base = bytes.as_ptr().cast_mut().cast();
-            parts[n].iov_len = bytes.len();
-            let header = &mut messages[n].msg_hdr;
-            header.msg_name = (&raw mut to[n]).cast();
-            header.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
-            header.msg_iov = &raw mut parts[n];
-            header.msg_iovlen = 1;
+            let part = parts[n].write(libc::iovec {
+                iov_base: bytes.as_ptr().cast_mut().cast(),
+                iov_len: bytes.len(),
+            });
+            // SAFETY: a plain C struct, for which zero is a value.
+            let message = messages[n].write(unsafe { zeroed::<libc::mmsghdr>() });
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            if named {
+                let address = self.address(protocol(bytes, self.interface.kind));
+                message.msg_hdr.msg_name = (&raw mut *to[n].write(address)).cast();
+                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+            }
         }
         let mut sent = Sent::default();
         let mut next = 0;
         while next < frames.len() {
             let left = &mut messages[next..frames.len()];
-            // SAFETY: each message points to an address, a part and a frame that
-            // outlive the call.
+            // SAFETY: each of these messages was written, and points to a part, a frame and,
+            // if any, an address that outlive the call.
             let done = unsafe {
                 libc::sendmmsg(
                     self.socket.as_raw_fd(),
-                    left.as_mut_ptr(),
+                    left.as_mut_ptr().cast(),
                     left.len() as u32,
                     libc::MSG_DONTWAIT,
                 )
