@@ -122,6 +122,7 @@ fn alone(
     };
     let (direct, rows) = shown("baseline", "direct", "ACKs direct", FIGURE_2[0])?;
     all.experiments.extend(rows);
+    let mut bundles = Vec::new();
     for &ms in periods {
         let run = outcome.one(&name(ms), cc, &[])?;
         let lost = (direct - rate(outcome, run, "b")?) / (BOTTLENECK_BPS / 1e6) * 100.0;
@@ -140,7 +141,7 @@ fn alone(
             let mux = mux(outcome, run)?;
             let bytes = mux.bundle_bytes as f64 / mux.packets as f64;
             let acks = mux.packets as f64 / mux.bundles as f64;
-            all.experiments.extend([
+            bundles.extend([
                 experiment(
                     "bytes-per-ack-10ms",
                     "bytes for each ACK, PE = 10 ms".to_owned(),
@@ -161,6 +162,7 @@ fn alone(
             ]);
         }
     }
+    all.experiments.extend(bundles);
     Ok(())
 }
 
