@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Interface};
 
+/// Lines that a verifier's log ends with, after the reason: time, depth and count.
+const SUMMARY: usize = 3;
+
 /// How a program hangs on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -97,9 +100,16 @@ fn find<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, Pr
 }
 
 impl Error {
-    /// What a loader said, with its causes; a missing right by its name.
+    /// What a loader said, with its causes; a missing right by its name, a verifier's refusal
+    /// by its last words.
     #[must_use]
     pub fn program(interface: &str, error: &dyn std::error::Error) -> Error {
+        if let Some(why) = last_words(&error.to_string()) {
+            return Error::Program {
+                interface: interface.to_owned(),
+                why,
+            };
+        }
         let mut causes = vec![error.to_string()];
         let mut cause = error.source();
         while let Some(one) = cause {
@@ -131,10 +141,52 @@ impl Error {
     }
 }
 
+/// The end of a verifier's log. It refuses as if a right were missing, but then there is no log.
+fn last_words(error: &str) -> Option<String> {
+    let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
+    let first = lines.len().checked_sub(SUMMARY + 1).filter(|at| *at > 0)?;
+    Some(format!(
+        "the kernel's verifier refused it: {}",
+        lines[first..].join("; ")
+    ))
+}
+
 /// Whether the kernel is too old for a tcx link.
 #[must_use]
 pub fn lacks_tcx(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
         if e.call == "bpf_mprog_attach"
             && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the BPF_PROG_LOAD syscall returned {io}. Verifier output: {log}")]
+    struct Refused {
+        #[source]
+        io: std::io::Error,
+        log: &'static str,
+    }
+
+    fn said(number: i32, log: &'static str) -> String {
+        let io = std::io::Error::from_raw_os_error(number);
+        Error::program("wan0", &Refused { io, log }).to_string()
+    }
+
+    #[test]
+    fn a_verifier_that_refuses_is_not_a_missing_right() {
+        let log = "0: R1=ctx()\n1: (85) call bpf_skb_load_bytes#26\nR4 invalid zero-sized read\n\
+            verification time 9 usec\nstack depth 120\nprocessed 204 insns\n\n";
+        let refused = said(libc::EACCES, log);
+        assert!(refused.contains("R4 invalid zero-sized read"), "{refused}");
+        assert!(!refused.contains("R1=ctx"), "{refused}");
+        for number in [libc::EPERM, libc::EACCES] {
+            let missing = said(number, "");
+            assert!(missing.contains("load a BPF program"), "{missing}");
+        }
+        assert!(said(libc::EINVAL, "").contains("wan0"));
+    }
 }
