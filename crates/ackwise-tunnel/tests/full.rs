@@ -6,6 +6,10 @@ use ackwise_tunnel::replay::{Replay, replay};
 use ackwise_tunnel::trace::{Recorded, Seen};
 use ackwise_tunnel::{Decoder, Encoder, LONGEST_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
 
+mod world;
+
+use world::{CLEAN, MS, World, pair};
+
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 
 /// The same of other ports, which leaves the checksum as it is.
@@ -117,4 +121,53 @@ fn the_longest_things_fit_the_smallest_bundles() {
             assert_eq!(came, sent);
         }
     }
+}
+
+#[test]
+fn what_has_no_place_leaves_in_time_and_not_in_a_bundle_of_its_own() {
+    let configs = pair(|config| {
+        config.variant = Variant::Aligned;
+        config.follow_rtt = false;
+        config.news = false;
+    });
+    let mut world = World::new(configs, CLEAN);
+    world.run(2000 * MS);
+    // 240 ACKs a millisecond, of 480 flows: a datagram is full after 3 ms.
+    let trace = many(Recorded::Plain, 600, 60);
+    let sent = world.play(&trace);
+    assert_eq!(world.restored.len(), trace.len());
+    for (at, packet) in &world.restored {
+        let waited = at - sent[packet] - CLEAN.delay;
+        assert!(waited <= 10 * MS, "{waited} ns");
+    }
+    let counters = world.ends[0].counters();
+    let mean = counters.bundle_bytes_out / counters.bundles_out;
+    assert!(mean > 1150, "{mean} B a bundle");
+}
+
+#[test]
+fn what_has_no_place_leaves_though_nothing_follows() {
+    let configs = pair(|config| {
+        config.variant = Variant::Aligned;
+        config.follow_rtt = false;
+    });
+    let mut world = World::new(configs, CLEAN);
+    world.run(2000 * MS);
+    let trace = many(Recorded::Plain, 1500, 60);
+    let mut rest = trace.iter();
+    let (mut left, mut sent) = (0, 0);
+    while rest.len() > 2000 {
+        let before = world.ends[0].counters().bundles_out;
+        while world.ends[0].counters().bundles_out == before {
+            let seen = rest.next().expect("a bundle is full before");
+            world.packet(&seen.packet);
+            sent += 1;
+        }
+        let waiting = world.ends[0].waiting();
+        left += usize::from(waiting.is_some_and(|(count, _)| count > 0));
+        world.run(world.now + 10 * MS + CLEAN.delay);
+        assert_eq!(world.restored.len(), sent);
+        world.run(world.now + 60 * MS);
+    }
+    assert!(left > 5, "{left}");
 }
