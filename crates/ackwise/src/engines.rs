@@ -62,14 +62,15 @@ pub fn run(
 }
 
 /// How far all runs are together, several of them at a time.
-struct Bar {
+pub struct Bar {
     bar: ProgressBar,
     /// Of each run, how far it is.
     done: Vec<u64>,
 }
 
 impl Bar {
-    fn new(runs: usize) -> Bar {
+    /// For so many runs.
+    pub fn new(runs: usize) -> Bar {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
             .expect("a constant template");
         Bar {
@@ -78,7 +79,8 @@ impl Bar {
         }
     }
 
-    fn tell(&mut self, progress: &Progress<'_>) {
+    /// Shows what an engine says.
+    pub fn tell(&mut self, progress: &Progress<'_>) {
         match *progress {
             Progress::Started { run, index, .. } => self.started(&run.id, index),
             Progress::Running {

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::cli::Format;
+use crate::engines::Bar;
 use crate::run::with_duration;
 use crate::text;
 use crate::tunnel::DemoArgs;
@@ -68,7 +69,9 @@ pub fn demo(args: &DemoArgs, format: Format) -> anyhow::Result<()> {
     if format == Format::Text {
         text::print(&format!("{}\n", scenario.about))?;
     }
-    let report = live::run(&scenario, &options, &mut |_| {})?;
+    let mut bar = Bar::new(scenario.runs().len());
+    let report = live::run(&scenario, &options, &mut |p| bar.tell(&p))?;
+    drop(bar);
     if cancel.load(Ordering::Relaxed) {
         bail!("stopped by a signal before it was over");
     }

@@ -247,28 +247,41 @@ fn search(runs: &[Ran], all: &mut Reproduced) {
 }
 
 /// When r moves in Fig. 10, whose virtual machines run for 100 s.
+/// What a rate of ACKs did: when it first rose above where it began, when it was first at its
+/// highest, and how often it fell.
+fn course(rates: &[(f64, u32)]) -> (Option<f64>, Option<f64>, usize) {
+    let highest = rates.iter().map(|(_, r)| *r).max();
+    let begin = rates.first().map_or(0, |(_, r)| *r);
+    let first = |is: &dyn Fn(u32) -> bool| rates.iter().find(|(_, r)| is(*r)).map(|(t, _)| *t);
+    (
+        first(&|r| r > begin),
+        first(&|r| Some(r) == highest),
+        rates
+            .windows(2)
+            .filter(|pair| pair[1].1 < pair[0].1)
+            .count(),
+    )
+}
+
 fn milestones(ran: &Ran, all: &mut Reproduced) {
     let known = ran.record.samples.iter();
-    let r: Vec<(f64, u32)> = known
+    let rates: Vec<(f64, u32)> = known
         .filter_map(|s| Some((s.at_ns as f64 / 1e9, s.ack_rate?)))
         .collect();
-    let highest = r.iter().map(|(_, r)| *r).max();
-    let time =
-        |at: Option<&(f64, u32)>, word: &str| at.map_or(word.into(), |(t, _)| Value::from(*t));
-    let begin = r.first().map_or(0, |(_, r)| *r);
-    let falls = r.windows(2).filter(|pair| pair[1].1 < pair[0].1).count();
+    let (rises, highest, falls) = course(&rates);
+    let time = |at: Option<f64>| at.map_or("never".into(), Value::from);
     let marks = [
         (
             "rises",
             "r rises for the first time",
-            time(r.iter().find(|(_, r)| *r > begin), "never"),
+            time(rises),
             Value::from(10.0),
             "s",
         ),
         (
             "highest",
             "r is highest for the first time",
-            time(r.iter().find(|(_, r)| Some(*r) == highest), "never"),
+            time(highest),
             "20 to 25".into(),
             "s",
         ),
@@ -479,4 +492,17 @@ fn two_slow_hosts(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_rises_is_highest_and_falls() {
+        let rates = [(1.0, 5), (2.0, 4), (3.0, 7), (4.0, 9), (5.0, 9), (6.0, 8)];
+        assert_eq!(course(&rates), (Some(3.0), Some(4.0), 2));
+        assert_eq!(course(&rates[..2]), (None, Some(1.0), 1));
+        assert_eq!(course(&[]), (None, None, 0));
+    }
 }
