@@ -1,7 +1,9 @@
 //! Checksums that a device was to complete.
 
 /// The stack leaves the sum over the pseudo-header in a segment that it made, and the device
-/// completes it. Anything else in that place was right or wrong before, and stays.
+/// completes it. Anything else in that place was right or wrong before, and stays. A program
+/// is not told which of both it is: of 65,536 segments that were damaged before, one looks
+/// like that and is completed, too.
 pub(crate) fn complete(ip: &mut [u8]) {
     let (addresses, at) = match ip.first().map(|first| (first >> 4, first & 15)) {
         Some((4, words)) => (12..20, usize::from(words) * 4),

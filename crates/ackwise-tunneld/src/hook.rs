@@ -1,21 +1,20 @@
 //! The program at the interface's egress: see `bpf/tunnel.bpf.c`.
 
-use std::io;
 use std::mem::offset_of;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ackwise_door::{Attach, Attached, Interface, attach};
 use ackwise_scenario::tunnel::Prefix;
 use aya::maps::lpm_trie::{Key, LpmTrie};
-use aya::maps::{Map, MapData};
+use aya::maps::Map;
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
+use crate::mapped::Mapped;
 use crate::ring::Ring;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
@@ -210,26 +209,26 @@ pub(crate) struct Counters {
 /// Memory that the program and this process both see: no system call, and no right, is
 /// needed to say something.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    state: NonNull<sys::aw_tunnel_state>,
-}
-
-// SAFETY: the memory is only accessed as atomics, and lives as long as this does.
-unsafe impl Send for Shared {}
-
-const SIZE: usize = size_of::<sys::aw_tunnel_state>();
+pub(crate) struct Shared(Mapped);
 
 impl Shared {
     fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
         let Some(Map::Array(map)) = bpf.map_mut("state") else {
             return Err(unusable("state"));
         };
-        map_memory(map).map_err(Error::system("mapping the program's memory"))
+        let memory = Mapped::whole::<sys::aw_tunnel_state>(map.fd().as_fd());
+        memory
+            .map(Self)
+            .map_err(Error::system("mapping the program's memory"))
+    }
+
+    fn state(&self) -> *mut sys::aw_tunnel_state {
+        self.0.start().as_ptr().cast()
     }
 
     fn word(&self, of: impl Fn(*mut sys::aw_tunnel_state) -> *mut u64) -> &AtomicU64 {
         // SAFETY: `of` picks a field of the mapped struct, aligned by the compiler of C.
-        unsafe { AtomicU64::from_ptr(of(self.state.as_ptr())) }
+        unsafe { AtomicU64::from_ptr(of(self.state())) }
     }
 
     /// Everything that was redirected so far is read.
@@ -247,7 +246,7 @@ impl Shared {
         debug_assert!(peer < sys::AW_TUNNEL_PEERS as usize);
         // SAFETY: the configuration has no more peers than the array has places.
         let word = unsafe {
-            let first = (&raw mut (*self.state.as_ptr()).up).cast::<u32>();
+            let first = (&raw mut (*self.state()).up).cast::<u32>();
             AtomicU32::from_ptr(first.add(peer))
         };
         word.store(u32::from(up), Ordering::Release);
@@ -266,31 +265,5 @@ impl Shared {
             // SAFETY: as above.
             unattended: read(|state| unsafe { &raw mut (*state).unattended }),
         }
-    }
-}
-
-fn map_memory(map: &MapData) -> io::Result<Shared> {
-    // SAFETY: a new mapping, of a map that has room for the struct; the result is checked.
-    let memory = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            SIZE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            map.fd().as_fd().as_raw_fd(),
-            0,
-        )
-    };
-    if memory == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let state = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-    Ok(Shared { state })
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and nothing refers to it any more.
-        unsafe { libc::munmap(self.state.as_ptr().cast(), SIZE) };
     }
 }

@@ -2,8 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 
 use ackwise_door::{Inlet, Role};
 use ackwise_policy::LinkKind;
@@ -12,6 +11,7 @@ use aya::programs::{ProgramError, TestRun, Xdp, XdpMode};
 use aya::{Ebpf, TestRunAttrs, TestRunOptions};
 
 use crate::Error;
+use crate::mapped::Mapped;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/inject.bpf.o"));
 const PROGRAM: &str = "ackwise_inject";
@@ -192,35 +192,19 @@ fn version(text: &str) -> Option<(u32, u32)> {
 
 /// Memory that the program and this process both see, in turns: it only runs while this
 /// thread waits for its call.
-struct Memory(NonNull<sys::aw_inject>);
-
-// SAFETY: whoever has it has it alone.
-unsafe impl Send for Memory {}
-
-const SIZE: usize = size_of::<sys::aw_inject>();
+struct Memory(Mapped);
 
 impl Memory {
     fn of(map: &MapData) -> io::Result<Self> {
-        // SAFETY: a new mapping, of a map that has room for the struct; the result is checked.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                SIZE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.fd().as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(memory.cast());
-        memory.map(Self).ok_or(io::ErrorKind::OutOfMemory.into())
+        Mapped::whole::<sys::aw_inject>(map.fd().as_fd()).map(Self)
+    }
+
+    fn shared(&self) -> *mut sys::aw_inject {
+        self.0.start().as_ptr().cast()
     }
 
     fn set(&self, next: u32, count: u32) {
-        let shared = self.0.as_ptr();
+        let shared = self.shared();
         // SAFETY: fields of the mapped struct.
         unsafe {
             (&raw mut (*shared).next).write_volatile(next);
@@ -230,13 +214,13 @@ impl Memory {
 
     fn next(&self) -> usize {
         // SAFETY: a field of the mapped struct.
-        unsafe { (&raw const (*self.0.as_ptr()).next).read_volatile() as usize }
+        unsafe { (&raw const (*self.shared()).next).read_volatile() as usize }
     }
 
     /// Where a packet's length is, and its bytes.
     fn slot(&self, at: usize) -> (*mut u16, *mut u8) {
         assert!(at < SLOTS, "slot {at} of {SLOTS}");
-        let shared = self.0.as_ptr();
+        let shared = self.shared();
         // SAFETY: elements of arrays of the mapped struct, which are so many.
         unsafe {
             let len = (&raw mut (*shared).len).cast::<u16>().add(at);
@@ -263,13 +247,6 @@ impl Memory {
             len.read_volatile()
         };
         &room[..usize::from(len).min(LONGEST)]
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and nothing refers to it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), SIZE) };
     }
 }
 

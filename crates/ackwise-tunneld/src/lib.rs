@@ -34,6 +34,7 @@ mod error;
 mod exit;
 mod hook;
 mod inject;
+mod mapped;
 mod peer;
 mod privileges;
 mod ring;

@@ -4,11 +4,12 @@
 //! was read: to do so for each record costs as much as to look at it.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use aya::maps::MapData;
+
+use crate::mapped::Mapped;
 
 /// `linux/bpf.h`: it is being written; it is of no use; the header's bytes.
 const BUSY: u32 = 1 << 31;
@@ -20,48 +21,16 @@ const HEADER: usize = 8;
 pub(crate) struct Ring {
     map: MapData,
     /// A page that this side writes.
-    consumer: Pages,
+    consumer: Mapped,
     /// A page that the kernel writes, and its records, mapped twice, so that each is in one
     /// piece.
-    producer: Pages,
+    producer: Mapped,
     page: usize,
     size: usize,
     /// Bytes read so far, given back, and written.
     read: usize,
     given: usize,
     written: usize,
-}
-
-#[derive(Debug)]
-struct Pages {
-    at: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the mapping is this value's own; it moves to another thread with it.
-unsafe impl Send for Pages {}
-
-impl Pages {
-    fn map(fd: BorrowedFd<'_>, len: usize, may: libc::c_int, at: usize) -> io::Result<Self> {
-        let flags = libc::MAP_SHARED;
-        // SAFETY: a new mapping; the result is checked.
-        let memory = unsafe {
-            let null = std::ptr::null_mut();
-            libc::mmap(null, len, may, flags, fd.as_raw_fd(), at as libc::off_t)
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let at = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { at, len })
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.len) };
-    }
 }
 
 impl Ring {
@@ -71,8 +40,8 @@ impl Ring {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let read = libc::PROT_READ;
-        let consumer = Pages::map(map.fd().as_fd(), page, read | libc::PROT_WRITE, 0)?;
-        let producer = Pages::map(map.fd().as_fd(), page + 2 * size, read, page)?;
+        let consumer = Mapped::part(map.fd().as_fd(), 0, page, read | libc::PROT_WRITE)?;
+        let producer = Mapped::part(map.fd().as_fd(), page, page + 2 * size, read)?;
         Ok(Self {
             map,
             consumer,
@@ -90,7 +59,8 @@ impl Ring {
         loop {
             if self.read == self.written {
                 // SAFETY: the kernel keeps a counter at the start of this page.
-                let written = unsafe { AtomicUsize::from_ptr(self.producer.at.as_ptr().cast()) };
+                let written =
+                    unsafe { AtomicUsize::from_ptr(self.producer.start().as_ptr().cast()) };
                 self.written = written.load(Ordering::Acquire);
             }
             if self.read == self.written {
@@ -100,7 +70,7 @@ impl Ring {
             let at = self.page + (self.read & (self.size - 1));
             // SAFETY: within the mapping, as the counter is taken modulo the ring's size; the
             // header is aligned to 8 bytes.
-            let record = unsafe { self.producer.at.add(at) };
+            let record = unsafe { self.producer.start().add(at) };
             // SAFETY: as above; the kernel changes it with one store.
             let head = unsafe { AtomicU32::from_ptr(record.as_ptr().cast()) };
             let head = head.load(Ordering::Acquire);
@@ -135,7 +105,7 @@ impl Ring {
         }
         self.given = until;
         // SAFETY: the kernel expects a counter at the start of this page.
-        let given = unsafe { AtomicUsize::from_ptr(self.consumer.at.as_ptr().cast()) };
+        let given = unsafe { AtomicUsize::from_ptr(self.consumer.start().as_ptr().cast()) };
         given.store(until, Ordering::Release);
         // Whoever writes after this looks at the counter, and wakes; what was written before
         // is seen by who sleeps.
