@@ -419,9 +419,8 @@ fn acks_through(run: &Run) -> f64 {
     run.totals.acks_on_wire as f64 / run.totals.data_segments.max(1) as f64
 }
 
-const FREE_NOTE: &str = "Not in the paper: where windows fill the queue, the one that is longer in \
-                         the queue's drops falls behind, and few ACKs let it recover slower. Held, \
-                         it is where it is unfiltered.";
+const FREE_NOTE: &str = "Not in the paper: where windows fill the queue the policed session falls \
+                         behind. Held, it is where it is unfiltered.";
 
 fn sessions(
     (lab, outcome): (&Lab<'_>, &Outcome),
