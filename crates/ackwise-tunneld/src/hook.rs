@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ackwise_door::{Attach, Attached, Interface, attach};
 use ackwise_scenario::tunnel::Prefix;
-use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::Map;
+use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
