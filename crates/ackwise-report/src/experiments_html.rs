@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::experiments::{Experiment, PaperReport, Spread, Value};
-use crate::format::escape;
+use crate::format::{escape, prose};
 use crate::frame::{Page, Plots, fill};
 use crate::page_data::embed;
 
@@ -115,7 +115,7 @@ fn missing_html(missing: &[String]) -> String {
 fn items(texts: &[String]) -> String {
     texts
         .iter()
-        .map(|text| format!("<li>{}</li>", escape(text)))
+        .map(|text| format!("<li>{}</li>", prose(text)))
         .collect()
 }
 
@@ -219,7 +219,7 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
         escape(setup),
         published.map_or("–".to_owned(), show),
         show(&experiment.measured),
-        escape(note),
+        prose(note),
     )
 }
 

@@ -81,6 +81,20 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
+/// For HTML text, where what is typed stands between backticks, as in a terminal.
+pub(crate) fn prose(text: &str) -> String {
+    let mut html = String::new();
+    let mut rest = text;
+    while let Some((before, (typed, after))) = rest
+        .split_once('`')
+        .and_then(|(before, from)| Some((before, from.split_once('`')?)))
+    {
+        html += &format!("{}<code>{}</code>", escape(before), escape(typed));
+        rest = after;
+    }
+    html + &escape(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +120,16 @@ mod tests {
             escape("<a href='x'>&\""),
             "&lt;a href=&#39;x&#39;&gt;&amp;&quot;"
         );
+    }
+
+    #[test]
+    fn what_is_typed_is_code() {
+        assert_eq!(
+            prose("`a <b>` & `c`: d"),
+            "<code>a &lt;b&gt;</code> &amp; <code>c</code>: d"
+        );
+        assert_eq!(prose("one ` alone"), "one ` alone");
+        assert_eq!(prose("``"), "<code></code>");
+        assert_eq!(prose(""), "");
     }
 }
