@@ -23,6 +23,10 @@ struct {
 	__type(value, struct aw_inject);
 } inject SEC(".maps");
 
+/* The tunnel's own device. Whoever runs this names a device, and needs no right for it: a
+ * process that was taken over must not speak by another. */
+const volatile __u32 inject_device;
+
 /* A frame is as long as the longest. What it holds may be left of one that has been sent, as
  * pages are used again: all of it is written. The device's address is zero. */
 SEC("xdp")
@@ -35,6 +39,8 @@ int ackwise_inject(struct xdp_md *ctx)
 	__u32 zero = 0, at, len;
 	const __u64 *from;
 
+	if (ctx->ingress_ifindex != inject_device)
+		return XDP_DROP;
 	shared = bpf_map_lookup_elem(&inject, &zero);
 	if (!shared || (void *)(to + WORDS) > end)
 		return XDP_DROP;

@@ -8,7 +8,7 @@ use ackwise_door::{Inlet, Role};
 use ackwise_policy::LinkKind;
 use aya::maps::{Map, MapData};
 use aya::programs::{ProgramError, TestRun, Xdp, XdpMode};
-use aya::{Ebpf, TestRunAttrs, TestRunOptions};
+use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
 
 use crate::Error;
 use crate::mapped::Mapped;
@@ -73,7 +73,10 @@ impl Injector {
             let interface = device.name.clone();
             return Err(ackwise_door::Error::Program { interface, why }.into());
         }
-        let mut bpf = Ebpf::load(OBJECT).map_err(|e| fail(&e))?;
+        let mut bpf = EbpfLoader::new()
+            .override_global("inject_device", &device.index, true)
+            .load(OBJECT)
+            .map_err(|e| fail(&e))?;
         let Some(Map::Array(map)) = bpf.map(MAP) else {
             return Err(ackwise_door::Error::unusable(MAP).into());
         };

@@ -4,12 +4,15 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use ackwise_door::Interface;
 use ackwise_tunneld::{Arrivals, Attach, Config, Daemon, Prepared, Stats};
+use aya::maps::MapInfo;
+use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
 
 /// Of each family.
@@ -355,4 +358,99 @@ fn workers() -> Vec<libc::pid_t> {
         })
         .map(|task| task.file_name().to_str().unwrap().parse().unwrap())
         .collect()
+}
+
+/// `union bpf_attr` for this command.
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
+#[repr(C)]
+#[derive(Default)]
+struct TestRun {
+    program: u32,
+    said: u32,
+    size_in: u32,
+    size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    context_size_in: u32,
+    context_size_out: u32,
+    context_in: u64,
+    context_out: u64,
+    flags: u32,
+    cpu: u32,
+    batch: u32,
+    pad: u32,
+}
+
+/// The program that receives packets, which one of them waits for, run as if by a device of
+/// this namespace: what it says, and how many it took.
+fn run_as_if_by(info: ProgramInfo, device: &str) -> (u32, u32) {
+    const LONGEST: usize = 128;
+    const XDP_MD: usize = 24;
+    let maps = info.map_ids().unwrap().unwrap_or_default();
+    let maps = maps.into_iter().map(|id| MapInfo::from_id(id).unwrap());
+    let named = |map: &MapInfo| map.name_as_str() == Some("inject");
+    let fd = maps.into_iter().find(named).unwrap().fd().unwrap();
+    // `next`, `count`, lengths, packets: `bpf/inject_shared.h`.
+    let size = 8 + 512 * 2 + 512 * LONGEST;
+    // SAFETY: a new mapping of a map of this size, which nobody else uses now.
+    let shared = unsafe {
+        let (fd, may) = (fd.as_fd().as_raw_fd(), libc::PROT_READ | libc::PROT_WRITE);
+        let at = libc::mmap(std::ptr::null_mut(), size, may, libc::MAP_SHARED, fd, 0);
+        assert_ne!(at, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+        std::slice::from_raw_parts_mut(at.cast::<u8>(), size)
+    };
+    shared[..10].copy_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 40, 0]);
+    shared[8 + 512 * 2] = 0x45;
+    let mut context = [0; XDP_MD];
+    context[4..8].copy_from_slice(&(14 + LONGEST as u32).to_ne_bytes());
+    let index = Interface::find(device).unwrap().index;
+    context[12..16].copy_from_slice(&index.to_ne_bytes());
+    let (program, frame) = (info.fd().unwrap(), [0; 14 + LONGEST]);
+    let mut run = TestRun {
+        program: program.as_fd().as_raw_fd() as u32,
+        size_in: frame.len() as u32,
+        data_in: frame.as_ptr() as u64,
+        repeat: 1,
+        context_size_in: XDP_MD as u32,
+        context_in: context.as_ptr() as u64,
+        ..TestRun::default()
+    };
+    // SAFETY: an attribute of the size that is said; what it points to outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_PROG_TEST_RUN,
+            &raw mut run,
+            size_of::<TestRun>(),
+        )
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    let said = run.said;
+    let taken = u32::from_ne_bytes(shared[..4].try_into().unwrap());
+    // SAFETY: as it was mapped; nothing refers to it any more.
+    unsafe { libc::munmap(shared.as_mut_ptr().cast(), size) };
+    (said, taken)
+}
+
+/// Whoever has the program needs no right to run it, and says by which device.
+#[test]
+fn packets_come_in_by_the_tunnel_s_own_device_only() {
+    const XDP_DROP: u32 = 1;
+    const XDP_PASS: u32 = 2;
+    let _alone = alone();
+    let sites = Sites::new();
+    let far = sites.start(&sites.far, sites.far_config(PERIOD));
+    until("the way in", || {
+        (far.stats().restored.arrivals == Arrivals::Together).then_some(())
+    });
+    let run = |device: &str| {
+        let programs = loaded_programs().flatten();
+        let named = |info: &ProgramInfo| info.name_as_str() == Some("ackwise_inject");
+        let info = programs.into_iter().find(named).unwrap();
+        sites.far.run(|| run_as_if_by(info, device))
+    };
+    assert_eq!(run("awtun0"), (XDP_PASS, 1));
+    assert_eq!(run("net0"), (XDP_DROP, 0));
 }
