@@ -176,13 +176,15 @@ impl Programs {
         Ok(stats::total(&map.get(&0, 0)?))
     }
 
+    fn flow_map(&self) -> Result<HashMap<&MapData, sys::aw_key, sys::aw_entry>, Error> {
+        let map = self.bpf.map("flows");
+        let map = map.ok_or_else(|| Error::Object("map flows".into()))?;
+        Ok(HashMap::try_from(map)?)
+    }
+
     /// Flows that are kept now, in no order.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
-        let map = self
-            .bpf
-            .map("flows")
-            .ok_or_else(|| Error::Object("map flows".into()))?;
-        let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
+        let map = self.flow_map()?;
         let now = net::monotonic_ns();
         let mut flows = Vec::new();
         let mut seen = HashSet::new();
@@ -212,11 +214,7 @@ impl Programs {
     /// In a dry run: ACKs that would have been held, would have left at their
     /// deadline, and were not counted yet because their flow said nothing since.
     pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
-        let map = self
-            .bpf
-            .map("flows")
-            .ok_or_else(|| Error::Object("map flows".into()))?;
-        let map: HashMap<_, sys::aw_key, sys::aw_entry> = HashMap::try_from(map)?;
+        let map = self.flow_map()?;
         let now = net::monotonic_ns();
         let late = map.iter().flatten().filter(|(_, e)| e.is_overdue(now));
         Ok(late.fold((0, 0), |(n, bytes), (_, e)| {
