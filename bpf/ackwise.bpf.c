@@ -110,6 +110,82 @@ enum returned {
 	STALE
 };
 
+/* What a held frame had beside its bytes, and what is counted of its hold. */
+struct comeback {
+	__u64 deadline, since;
+	__u32 mark, priority;
+	__u16 vlan_tci, vlan_proto;
+	__u8 vlan;
+};
+
+static __always_inline void comeback_read(struct comeback *b, const struct aw_slot *s)
+{
+	b->deadline = s->deadline_ns;
+	b->since = s->since_ns;
+	b->mark = s->mark;
+	b->priority = s->priority;
+	b->vlan = s->vlan_present;
+	b->vlan_tci = s->vlan_tci;
+	b->vlan_proto = s->vlan_proto;
+}
+
+static __always_inline int slot_awaits(const struct aw_slot *s, const struct aw_key *key, __u32 ack)
+{
+	return (s->state == SLOT_EMITTED || s->state == SLOT_STALE) && s->ack == ack &&
+	       key_equal(&s->key, key);
+}
+
+/*
+ * Somebody has the lock for longer than one may wait. While a slot is EMITTED nothing
+ * else in it changes, and the exchange finds whether it still is, in the same
+ * generation: then what was read before it is right. The timer frees the slot.
+ */
+static __noinline int return_past_lock(struct aw_slot *s, const struct aw_key *key, __u32 ack,
+				       struct comeback *b)
+{
+	union aw_slot_word was, gone;
+
+	if (!s || !key || !b)
+		return NOT_OURS;
+	was.both = *(volatile __u64 *)&s->word.both;
+	if (!slot_awaits(s, key, ack))
+		return NOT_OURS;
+	if (was.state == SLOT_STALE)
+		return STALE;
+	if (was.state != SLOT_EMITTED)
+		return NOT_OURS;
+	comeback_read(b, s);
+	gone = was;
+	gone.state = SLOT_GONE;
+	if (__sync_val_compare_and_swap(&s->word.both, was.both, gone.both) == was.both)
+		return FRESH;
+	/* A newer ACK has just left, or it came back twice. */
+	return STALE;
+}
+
+/* Whether the slot agrees that this frame is what it waits for. Then it waits no more. */
+static __always_inline int claim_return(struct aw_slot *s, __u32 slot, const struct aw_key *key,
+					__u32 ack, struct comeback *b, int *past_lock)
+{
+	__u32 lock = s->lock;
+	struct aw_lock *l = lock_at(lock);
+	int what = NOT_OURS;
+
+	if (!l)
+		return NOT_OURS;
+	if (AW_UNLIKELY(!lock_take(l, lock))) {
+		*past_lock = 1;
+		return return_past_lock(s, key, ack, b);
+	}
+	if (slot_awaits(s, key, ack) && *(volatile __u32 *)&s->lock == lock) {
+		what = s->state == SLOT_EMITTED ? FRESH : STALE;
+		comeback_read(b, s);
+		slot_free(s, slot);
+	}
+	lock_drop(l);
+	return what;
+}
+
 /*
  * A frame with our cookie. Ours only if the slot agrees; it may leave only if no
  * newer ACK of its flow has left since.
@@ -119,38 +195,21 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	__u32 slot = skb->mark & AW_COOKIE_SLOT;
 	struct aw_counters *c = counters_here();
 	struct aw_slot *s = slot_at(slot);
+	struct comeback b = {};
 	struct aw_entry *f;
 	struct aw_lock *l;
-	__u64 deadline = 0, since = 0, now = bpf_ktime_get_ns();
-	__u32 mark = 0, priority = 0, lock;
-	__u16 vlan_tci = 0, vlan_proto = 0;
-	int what = NOT_OURS, vlan = 0;
+	int what, past_lock = 0;
+	__u64 now = bpf_ktime_get_ns();
 
 	if (!c || !s)
 		return NOT_OURS;
-	lock = s->lock;
-	l = lock_at(lock);
-	if (!l || !lock_take(l, lock))
-		return NOT_OURS;
-	if ((s->state == SLOT_EMITTED || s->state == SLOT_STALE) && s->ack == seg->ack &&
-	    key_equal(&s->key, key) && *(volatile __u32 *)&s->lock == lock) {
-		what = s->state == SLOT_EMITTED ? FRESH : STALE;
-		deadline = s->deadline_ns;
-		since = s->since_ns;
-		mark = s->mark;
-		priority = s->priority;
-		vlan = s->vlan_present;
-		vlan_tci = s->vlan_tci;
-		vlan_proto = s->vlan_proto;
-		slot_free(s, slot);
-	}
-	lock_drop(l);
+	what = claim_return(s, slot, key, seg->ack, &b, &past_lock);
 	if (what == NOT_OURS)
 		return NOT_OURS;
 
 	f = bpf_map_lookup_elem(&flows, key);
 	l = f ? lock_at(f->lock) : 0;
-	if (f && l && lock_take(l, f->lock)) {
+	if (f && l && !past_lock && lock_take(l, f->lock)) {
 		if (what == FRESH && !aw_after(seg->ack, f->flow.acks.left_ack))
 			what = STALE;
 		if (what == FRESH) {
@@ -159,6 +218,12 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 			f->count.reemitted_bytes += seg->len;
 		}
 		lock_drop(l);
+	} else if (f && what == FRESH) {
+		/* The flow cannot be told. Its count may miss one for the same reason. */
+		f->missed = 1;
+		f->count.reemitted++;
+		f->count.reemitted_bytes += seg->len;
+		c->unlocked++;
 	}
 	if (what == STALE) {
 		c->reemit_stale++;
@@ -166,14 +231,14 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	}
 	c->reemitted++;
 	c->reemitted_bytes += seg->len;
-	note_late(c, now > deadline ? now - deadline : 0);
-	note_hold(c, since, now);
-	skb->mark = mark;
-	skb->priority = priority;
+	note_late(c, now > b.deadline ? now - b.deadline : 0);
+	note_hold(c, b.since, now);
+	skb->mark = b.mark;
+	skb->priority = b.priority;
 	if (f && echo_wanted(&f->flow))
 		echo_capable(skb, seg);
-	if (vlan)
-		bpf_skb_vlan_push(skb, vlan_proto, vlan_tci);
+	if (b.vlan)
+		bpf_skb_vlan_push(skb, b.vlan_proto, b.vlan_tci);
 	return FRESH;
 }
 

@@ -144,6 +144,7 @@ struct aw_counters {
 	aw_u64 open_busy; /* not even noted: the flow's lock was taken */
 	/* the way out */
 	aw_u64 ticks, ring_full, retried, lost;
+	aw_u64 unlocked; /* re-emissions that left while the flow's lock was taken */
 	aw_u64 reason[AW_REASON_COUNT];
 	aw_u64 late_max_us;
 	aw_u64 late[AW_LATE_BUCKETS];

@@ -15,9 +15,10 @@
  * - Who takes it from the free list: nobody else touches a free slot.
  * - A flow that was evicted and is kept anew: its handle is new, the old slot's
  *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
- * - Who does not get the lock: an ACK passes, and the next one is taken for the
- *   first of its flow, because something left that nobody noted; the timer comes
- *   again soon.
+ * - Who does not get the lock (on a virtual machine its holder may be off the CPU
+ *   for milliseconds): an ACK passes, and the next one is taken for the first of its
+ *   flow, because something left that nobody noted; the timer comes again soon; a
+ *   re-emission leaves, too, and says so by one exchange of the slot's state.
  */
 #ifndef ACKWISE_HOLD_H
 #define ACKWISE_HOLD_H
@@ -220,9 +221,7 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 		return;
 	if (s->state == SLOT_HELD)
 		s->state = SLOT_SUPERSEDED;
-	else if (s->state == SLOT_EMITTED)
-		s->state = SLOT_STALE;
-	else
+	else if (__sync_val_compare_and_swap(&s->state, SLOT_EMITTED, SLOT_STALE) != SLOT_EMITTED)
 		return;
 	c->superseded++;
 	note_hold(c, s->since_ns, clock(now));

@@ -32,17 +32,30 @@ enum aw_slot_state {
 	SLOT_SUPERSEDED, /* a newer ACK left; the flow may take the slot again */
 	SLOT_EMITTED,	 /* handed to user space, not seen at the hook yet */
 	SLOT_STALE,	 /* handed to user space, but a newer ACK left meanwhile */
+	SLOT_GONE,	 /* left past a lock that somebody else had; freed by the timer */
+};
+
+union aw_slot_word {
+	struct {
+		aw_u32 generation, state;
+	};
+	aw_u64 both;
 };
 
 /*
  * Everything in a slot is written under the lock of the flow that has it, and the
- * lock's number is written before the generation that goes with it: see hold.h.
+ * lock's number is written before the generation that goes with it: see hold.h. The
+ * one exception is EMITTED to GONE, hence the one word for state and generation.
  */
 struct aw_slot {
 	aw_u32 lock; /* which of the flow locks */
-	aw_u32 generation;
-	aw_u32 state;
 	aw_u32 ack;
+	union {
+		struct {
+			aw_u32 generation, state;
+		};
+		union aw_slot_word word;
+	};
 	aw_u64 deadline_ns;
 	aw_u64 since_ns;       /* when the first ACK of this hold was withheld */
 	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
@@ -84,6 +97,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, AW_LOCKS);
+	__uint(map_flags, BPF_F_MMAPABLE); /* for tests that take them as a CPU would */
 	__type(key, __u32);
 	__type(value, struct aw_lock);
 } locks SEC(".maps");

@@ -168,7 +168,8 @@ static long tick_one(__u32 i, struct tick *k)
 		k->again = 1;
 		return 1;
 	}
-	s->state = SLOT_EMITTED;
+	if (s->state == SLOT_HELD) /* else it may be gone by now: see return_past_lock() */
+		s->state = SLOT_EMITTED;
 	c->retried += s->tries > 0;
 	s->tries++;
 	emit_fill(e, s, d.slot);

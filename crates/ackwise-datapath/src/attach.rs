@@ -12,6 +12,7 @@ use crate::control::{self, Claim, Holder, Status, Target};
 use crate::emit::Shared;
 use crate::error::missing_capabilities;
 use crate::hooks::{Hooks, hook, sweep};
+use crate::jam::Jam;
 use crate::programs::{Programs, program};
 use crate::{Attach, Error, FlowStats, Options, Stats, net, sys};
 
@@ -192,6 +193,16 @@ impl Attachment {
     #[doc(hidden)]
     pub fn hold_breath(&self, stop: bool) {
         self.inner.shared.hold_breath.store(stop, Ordering::Release);
+    }
+
+    /// Take the flows' locks as another CPU would, until the result is dropped. For
+    /// tests of failing open.
+    #[doc(hidden)]
+    pub fn jam(&self) -> Result<Jam, Error> {
+        let hooked = lock(&self.inner.hooked);
+        let hooked = hooked.as_ref();
+        let hooked = hooked.ok_or_else(|| Error::Object("programs: detached".into()))?;
+        Jam::start(hooked.programs.locks()?).map_err(Error::system("mapping the flows' locks"))
     }
 }
 

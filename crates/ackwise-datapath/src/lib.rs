@@ -22,6 +22,7 @@ pub mod control;
 mod emit;
 mod error;
 mod hooks;
+mod jam;
 mod net;
 mod options;
 mod programs;
@@ -31,6 +32,8 @@ pub mod sys;
 pub use ackwise_door::Attach;
 pub use attach::{Attachment, Ended};
 pub use error::Error;
+#[doc(hidden)]
+pub use jam::Jam;
 pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

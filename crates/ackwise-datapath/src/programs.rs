@@ -1,7 +1,7 @@
 //! The programs and their maps.
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
@@ -164,6 +164,14 @@ impl Programs {
         let alive_until_ns =
             net::monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
         Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
+    }
+
+    /// The flows' locks, to be mapped.
+    pub(crate) fn locks(&self) -> Result<BorrowedFd<'_>, Error> {
+        match self.bpf.map("locks") {
+            Some(Map::Array(data)) => Ok(data.fd().as_fd()),
+            _ => Err(Error::Object("map locks".into())),
+        }
     }
 
     /// Counters of all CPUs.

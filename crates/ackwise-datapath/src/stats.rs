@@ -82,7 +82,8 @@ pub struct Stats {
     pub flows_created: u64,
     /// Flows that could not be kept.
     pub flows_failed: u64,
-    /// ACKs that passed because holding failed, by cause.
+    /// ACKs that passed because holding failed, by cause. `busy` passed before anything
+    /// was decided, and is in no other number: another CPU had the flow's lock.
     pub fail_open: BTreeMap<String, u64>,
     /// The way out.
     pub release: Release,
@@ -111,6 +112,9 @@ pub struct Release {
     pub retried: u64,
     /// ACKs given up after the last try.
     pub lost: u64,
+    /// Re-emissions that left although another CPU had their flow's lock for too
+    /// long: the next ACK of the flow is taken for its first.
+    pub unlocked: u64,
     /// Frames sent by user space.
     pub sent: u64,
     /// Frames that the kernel did not take.
@@ -345,6 +349,7 @@ impl Stats {
         self.release.ring_full = c.ring_full;
         self.release.retried = c.retried;
         self.release.lost = c.lost;
+        self.release.unlocked = c.unlocked;
         self.reasons = sys::REASONS
             .iter()
             .zip(c.reason)

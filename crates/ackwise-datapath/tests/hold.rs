@@ -367,6 +367,46 @@ fn a_silent_user_space_fails_open() {
     });
 }
 
+/// On a virtual machine whoever has a flow's lock may be off the CPU for long. What
+/// waited for its deadline leaves all the same, and once.
+#[test]
+fn a_lock_that_somebody_keeps_loses_nothing() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(Attach::Tcx));
+        let mut flow = started(near, far, Seg::ack(0));
+        let before = stats(&a);
+        let jam = a.jam().unwrap_or_else(|e| panic!("{e}"));
+        // Until both have happened a few times: an ACK that passes unseen, and one
+        // that comes back unseen.
+        common::eventually("locks are in the way", || {
+            flow.data(far);
+            let frame = flow.ack().frame();
+            near.send(&frame);
+            assert_eq!(far.expect(1)[0].bytes, frame, "the newest leaves");
+            let now = stats(&a);
+            now.release.unlocked >= 5 && now.fail_open["busy"] >= 5
+        });
+        drop(jam);
+        assert_eq!(
+            far.tcp(ms(250)).len(),
+            0,
+            "each once, whatever was tried again"
+        );
+        let now = stats(&a);
+        assert_eq!(now.release.lost, 0, "{now:#?}");
+        let runs = now.withheld - now.replaced - (before.withheld - before.replaced);
+        let ended = now.reemitted + now.superseded - before.reemitted - before.superseded;
+        assert_eq!(runs, ended, "{now:#?}");
+        assert_eq!(now.reemit_stale, 0, "{now:#?}");
+        // And the flow is thinned as ever; its next ACK may be taken for the first.
+        flow.step(near, far);
+        let last = flow.step(near, far);
+        far.expect_up_to(&last);
+        assert!(stats(&a).withheld > now.withheld);
+    });
+}
+
 #[test]
 fn more_flows_than_the_map_holds() {
     let _alone = alone();

@@ -14,7 +14,7 @@ use ackwise_lab::traffic::content::{CHUNK, Producer, Tally};
 use ackwise_net::Rng;
 use ackwise_scenario::IpVersion;
 use support::bed::{PORT, Tune};
-use support::{Bed, Case, Need, POLICIES, alone, check, consistent, matrix, options, shared};
+use support::{Bed, Case, Need, POLICIES, alone, check, consistent, matrix, one, options, shared};
 
 const FAST: &str = r#"both = { rate = "50 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
@@ -45,6 +45,24 @@ fn more_flows_than_the_map_keeps() {
         assert!((17..=64).contains(&kept), "{kept} flows are kept");
         let flows = stats.memory["flows"];
         assert!(flows < 64 * 2048, "room for 64 flows takes {flows} bytes");
+    }
+}
+
+/// As on a virtual machine whose CPUs are taken away in the middle of a program: those
+/// that wait for a lock give up, and what they had in hand leaves.
+#[test]
+fn locks_that_somebody_keeps() {
+    let _alone = alone();
+    let mut case = Case::new("locks taken a third of the time");
+    case.jam = true;
+    for policy in POLICIES {
+        let (ran, stats) = one(&case, policy);
+        check(&case, policy, Need::Some, &ran, &stats);
+        assert!(stats.fail_open["busy"] > 0, "{policy}: {stats:#?}");
+        if policy != POLICIES[0] {
+            assert!(stats.release.unlocked > 0, "{policy}: {stats:#?}");
+        }
+        assert_eq!(stats.release.lost, 0, "{policy}: {stats:#?}");
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Case {
     pub timeouts: u32,
     /// What the case itself keeps the receiver waiting for.
     pub pause: Duration,
+    /// Somebody else has the datapath's locks, a third of the time.
+    pub jam: bool,
 }
 
 fn nothing_to_tune(_: &mut Options) {}
@@ -87,6 +89,7 @@ impl Case {
             need: [Need::Some, Need::Some],
             timeouts: 1,
             pause: Duration::ZERO,
+            jam: false,
         }
     }
 
