@@ -30,7 +30,13 @@ fn assert_contract(run: &Run) {
     );
     assert_eq!(count(run, "unparsable"), 0, "{id}");
     let release = &counters(run)["release"];
-    for never in ["ring_full", "lost", "send_errors", "checksums_wrong"] {
+    for never in [
+        "ring_full",
+        "lost",
+        "unlocked",
+        "send_errors",
+        "checksums_wrong",
+    ] {
         assert_eq!(release[never].as_u64(), Some(0), "{id}: {never}");
     }
     // Time stands still while the daemon works; what wakes it is an irq_work,
