@@ -74,6 +74,33 @@ fn goodput_is_that_without_a_tunnel() {
     }
 }
 
+/// This kernel takes what comes out of a large bundle by one call, for a daemon that has no
+/// rights any more; a small one is cheaper packet by packet.
+#[test]
+fn large_bundles_come_out_at_once() {
+    let _turn = turn();
+    let arms = format!(
+        "{}{}",
+        arm("50 ms", ""),
+        arm("2 ms", "").replace("\"tunnel\"\nchange", "\"small\"\nchange")
+    );
+    let report = run(&scenario(
+        "3 s",
+        &arms,
+        "app = \"bulk\"\nconnections = 3",
+        "",
+    ));
+    let of = |arm| mux(of(&report, arm, "cubic"));
+    let (large, small) = (of("tunnel"), of("small"));
+    assert!(large.packets > 20 * large.bundles, "{large:?}");
+    assert!(
+        large.together.unwrap() * 10 >= large.packets * 9,
+        "{large:?}"
+    );
+    assert!(small.packets > 500, "{small:?}");
+    assert!(small.together.unwrap() * 2 < small.packets, "{small:?}");
+}
+
 #[test]
 fn it_repeats_itself() {
     let _turn = turn();

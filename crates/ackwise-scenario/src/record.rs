@@ -469,6 +469,9 @@ pub struct MuxRecord {
     pub native_bytes: u64,
     /// Bytes of the bundles.
     pub bundle_bytes: u64,
+    /// Packets that the kernel took many at a time where they came out, of a tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<u64>,
     /// Mean time that a packet waited, µs; of a tunnel it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_mean_us: Option<f64>,

@@ -313,6 +313,7 @@ fn mux_record(mux: &MuxStats) -> MuxRecord {
         packets: mux.packets,
         native_bytes: mux.native_bytes,
         bundle_bytes: mux.bundle_bytes,
+        together: None,
         wait_mean_us: Some(us(mux.wait_ns as f64 / mux.packets.max(1) as f64)),
         wait_max_us: Some(us(mux.wait_max_ns as f64)),
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_tunnel::{KeyPair, key_to_text};
-use ackwise_tunneld::{Attach, Config, Daemon, PeerStats, control};
+use ackwise_tunneld::{Attach, Config, Daemon, Stats, control};
 
 use crate::error::LabError;
 use crate::netns::Namespace;
@@ -88,7 +88,7 @@ impl Process {
     }
 
     /// Tells it to end; what it did.
-    pub fn stop(mut self, at: &Namespace) -> Result<Option<PeerStats>, String> {
+    pub fn stop(mut self, at: &Namespace) -> Result<Stats, String> {
         let last = self.ask(at, control::down)?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
         if !status.success() {
@@ -98,7 +98,7 @@ impl Process {
     }
 
     /// `kill -9`, and it is gone. What it had done by then.
-    pub fn kill(mut self, at: &Namespace) -> Result<Option<PeerStats>, String> {
+    pub fn kill(mut self, at: &Namespace) -> Result<Stats, String> {
         let last = self.ask(at, control::status)?;
         self.child.kill().map_err(|error| error.to_string())?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
@@ -111,12 +111,11 @@ impl Process {
     fn ask(
         &self,
         at: &Namespace,
-        what: fn(&str) -> Result<ackwise_tunneld::Stats, ackwise_tunneld::Error>,
-    ) -> Result<Option<PeerStats>, String> {
+        what: fn(&str) -> Result<Stats, ackwise_tunneld::Error>,
+    ) -> Result<Stats, String> {
         let asked =
             at.inside(|| what(&self.device).map_err(|error| LabError::Run(error.to_string())));
-        let stats = asked.map_err(|error| error.to_string())?;
-        Ok(stats.peers.into_iter().next())
+        asked.map_err(|error| error.to_string())
     }
 }
 

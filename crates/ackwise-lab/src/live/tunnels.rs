@@ -10,7 +10,7 @@ use ackwise_scenario::queues::Mux;
 use ackwise_scenario::record::{MuxRecord, QueueRecord};
 use ackwise_scenario::tunnel::{Encoding, Others, Peer, Prefix};
 use ackwise_tunnel::{KeyPair, key_to_text};
-use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
+use ackwise_tunneld::{Attach, Config, Daemon, Stats};
 
 use super::Turn;
 use super::apart::Process;
@@ -182,21 +182,20 @@ impl End {
     }
 
     /// Ends it, if it is at work; what it did.
-    fn stop(&mut self, topology: &Topology) -> Result<Option<PeerStats>, String> {
+    fn stop(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
             None => Ok(None),
             Some(AtWork::Here(daemon)) => {
-                let stats = daemon.stop().map_err(|error| error.to_string())?;
-                Ok(stats.peers.into_iter().next())
+                daemon.stop().map(Some).map_err(|error| error.to_string())
             }
-            Some(AtWork::Apart(process)) => process.stop(&topology.namespaces[self.node]),
+            Some(AtWork::Apart(process)) => process.stop(&topology.namespaces[self.node]).map(Some),
         }
     }
 
     /// Kills it; what it did.
-    fn kill(&mut self, topology: &Topology) -> Result<Option<PeerStats>, String> {
+    fn kill(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
-            Some(AtWork::Apart(process)) => process.kill(&topology.namespaces[self.node]),
+            Some(AtWork::Apart(process)) => process.kill(&topology.namespaces[self.node]).map(Some),
             _ => Err("there is no process to kill".to_owned()),
         }
     }
@@ -246,20 +245,24 @@ impl Tunnel {
     }
 
     /// Adds what an end did.
-    fn count(&mut self, ended: Result<Option<PeerStats>, String>) -> Result<(), String> {
+    fn count(&mut self, ended: Result<Option<Stats>, String>) -> Result<(), String> {
         let failed = |why| format!("the tunnel over {}: {why}", self.name);
         let Some(stats) = ended.map_err(failed)? else {
             return Ok(());
         };
-        let fails = &stats.failures;
-        if fails.forged + fails.undecodable + fails.not_behind + fails.not_put > 0 {
-            return Err(failed(format!("{fails:?}")));
-        }
         let mux = &mut self.mux;
-        mux.bundles += stats.bundles_out.packets;
-        mux.packets += stats.packets_in.packets;
-        mux.native_bytes += stats.packets_in.bytes;
-        mux.bundle_bytes += stats.bundles_out.bytes;
+        // An end has one peer.
+        for peer in stats.peers {
+            let fails = &peer.failures;
+            if fails.forged + fails.undecodable + fails.not_behind + fails.not_put > 0 {
+                return Err(failed(format!("{fails:?}")));
+            }
+            mux.bundles += peer.bundles_out.packets;
+            mux.packets += peer.packets_in.packets;
+            mux.native_bytes += peer.packets_in.bytes;
+            mux.bundle_bytes += peer.bundles_out.bytes;
+        }
+        *mux.together.get_or_insert_default() += stats.restored.together;
         Ok(())
     }
 
