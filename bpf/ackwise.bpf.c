@@ -159,8 +159,8 @@ static __noinline int return_past_lock(struct aw_slot *s, const struct aw_key *k
 	gone.state = SLOT_GONE;
 	if (__sync_val_compare_and_swap(&s->word.both, was.both, gone.both) == was.both)
 		return FRESH;
-	/* A newer ACK has just left, or it came back twice. */
-	return STALE;
+	gone.state = SLOT_STALE; /* a newer ACK has just left, or the slot was given up */
+	return *(volatile __u64 *)&s->word.both == gone.both ? STALE : NOT_OURS;
 }
 
 /* Whether the slot agrees that this frame is what it waits for. Then it waits no more. */
