@@ -129,9 +129,16 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_lock *l;
 	struct aw_emit *e;
 	__u32 lock;
+	long err;
 
-	if (!c || queue_peek(k->class, &d))
+	if (!c)
 		return 1;
+	err = queue_peek(k->class, &d);
+	if (err) {
+		if (err != -2 /* ENOENT: empty; else somebody has the queue's lock for too long */)
+			k->again = 1;
+		return 1;
+	}
 	if (d.deadline_ns > k->now) {
 		if (d.deadline_ns < k->next)
 			k->next = d.deadline_ns;
