@@ -577,6 +577,46 @@ AW_SEC("empty") int ackwise_empty(struct __sk_buff *skb)
 	return PASS;
 }
 
+static long jam_take(__u32 i, void *none)
+{
+	struct aw_lock *l = lock_at(i);
+
+	if (l && !__sync_lock_test_and_set(&l->busy, 1))
+		l->jammed = 1;
+	return 0;
+}
+
+static long jam_wait(__u32 i, const __u64 *until)
+{
+	return bpf_ktime_get_ns() >= *until;
+}
+
+static long jam_drop(__u32 i, void *none)
+{
+	struct aw_lock *l = lock_at(i);
+
+	if (l && l->jammed) {
+		l->jammed = 0;
+		lock_drop(l);
+	}
+	return 0;
+}
+
+/*
+ * For tests, one at a time: has the locks of all flows for longer than anybody waits,
+ * like a program whose virtual CPU is taken away.
+ */
+AW_SEC("jam") int ackwise_jam(struct __sk_buff *skb)
+{
+	__u64 until;
+
+	bpf_loop(AW_LOCKS, jam_take, 0, 0);
+	until = bpf_ktime_get_ns() + AW_JAM_NS;
+	bpf_loop(1 << 20, jam_wait, &until, 0);
+	bpf_loop(AW_LOCKS, jam_drop, 0, 0);
+	return 0;
+}
+
 /* One step of the policy alone: the packet is a struct aw_event. */
 AW_SEC("replay") int ackwise_replay(struct __sk_buff *skb)
 {

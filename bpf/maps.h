@@ -21,7 +21,8 @@ const volatile struct aw_options options = {};
  */
 struct aw_lock {
 	aw_u32 busy;
-	aw_u32 reserved[15]; /* a cache line of its own */
+	aw_u32 jammed;	     /* by ackwise_jam() */
+	aw_u32 reserved[14]; /* a cache line of its own */
 };
 
 #define LOCK_TRIES 4096
@@ -97,7 +98,6 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, AW_LOCKS);
-	__uint(map_flags, BPF_F_MMAPABLE); /* for tests that take them as a CPU would */
 	__type(key, __u32);
 	__type(value, struct aw_lock);
 } locks SEC(".maps");

@@ -199,10 +199,14 @@ impl Attachment {
     /// tests of failing open.
     #[doc(hidden)]
     pub fn jam(&self) -> Result<Jam, Error> {
-        let hooked = lock(&self.inner.hooked);
-        let hooked = hooked.as_ref();
-        let hooked = hooked.ok_or_else(|| Error::Object("programs: detached".into()))?;
-        Jam::start(hooked.programs.locks()?).map_err(Error::system("mapping the flows' locks"))
+        if let Some(hooked) = lock(&self.inner.hooked).as_mut() {
+            hooked.programs.load_jam()?;
+        }
+        let inner = Arc::clone(&self.inner);
+        Ok(Jam::start(move || {
+            let hooked = lock(&inner.hooked);
+            hooked.as_ref().is_some_and(|it| it.programs.jam().is_ok())
+        }))
     }
 }
 

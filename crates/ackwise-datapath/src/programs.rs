@@ -1,7 +1,7 @@
 //! The programs and their maps.
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
@@ -17,6 +17,8 @@ pub(crate) const ACKS: &str = "ackwise_acks";
 pub(crate) const DATA: &str = "ackwise_data";
 pub(crate) const BACK: &str = "ackwise_back";
 const SETUP: &str = "ackwise_setup";
+/// Loaded by tests only.
+const JAM: &str = "ackwise_jam";
 const PROGRAMS: [&str; 6] = [ACKS, DATA, BACK, SETUP, "ackwise_empty", "ackwise_replay"];
 
 /// The programs and their maps, in the kernel but not hooked in.
@@ -166,12 +168,15 @@ impl Programs {
         Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
     }
 
-    /// The flows' locks, to be mapped.
-    pub(crate) fn locks(&self) -> Result<BorrowedFd<'_>, Error> {
-        match self.bpf.map("locks") {
-            Some(Map::Array(data)) => Ok(data.fd().as_fd()),
-            _ => Err(Error::Object("map locks".into())),
-        }
+    /// To be called before [`Programs::jam`].
+    pub(crate) fn load_jam(&mut self) -> Result<(), Error> {
+        let jam = program(&mut self.bpf, JAM)?;
+        jam.load().map_err(|e| program_error(JAM, e))
+    }
+
+    /// Have the locks of all flows for a moment.
+    pub(crate) fn jam(&self) -> Result<(), Error> {
+        self.run(JAM, &[0; 64], 1).map(|_| ())
     }
 
     /// Counters of all CPUs.
