@@ -138,7 +138,8 @@ static __always_inline int slot_awaits(const struct aw_slot *s, const struct aw_
 /*
  * Somebody has the lock for longer than one may wait. While a slot is EMITTED nothing
  * else in it changes, and the exchange finds whether it still is, in the same
- * generation: then what was read before it is right. The timer frees the slot.
+ * generation: then what was read before it is right. The timer frees the slot. See
+ * docs/decisions/0021-past-a-lock.md.
  */
 static __noinline int return_past_lock(struct aw_slot *s, const struct aw_key *key, __u32 ack,
 				       struct comeback *b)
