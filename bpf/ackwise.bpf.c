@@ -578,6 +578,8 @@ AW_SEC("empty") int ackwise_empty(struct __sk_buff *skb)
 	return PASS;
 }
 
+#define JAM_NS 150000 /* three times as long as one waits for a lock */
+
 static long jam_take(__u32 i, void *none)
 {
 	struct aw_lock *l = lock_at(i);
@@ -612,7 +614,7 @@ AW_SEC("jam") int ackwise_jam(struct __sk_buff *skb)
 	__u64 until;
 
 	bpf_loop(AW_LOCKS, jam_take, 0, 0);
-	until = bpf_ktime_get_ns() + AW_JAM_NS;
+	until = bpf_ktime_get_ns() + JAM_NS;
 	bpf_loop(1 << 20, jam_wait, &until, 0);
 	bpf_loop(AW_LOCKS, jam_drop, 0, 0);
 	return 0;

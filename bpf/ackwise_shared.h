@@ -18,8 +18,7 @@
 #define AW_RETRY_NS 20000000ULL
 #define AW_RETRIES 6
 
-#define AW_JAM_NS 150000 /* three times as long as one waits for a lock */
-#define AW_LOCKS 1024	 /* flow locks; a flow draws one when it is created */
+#define AW_LOCKS 1024 /* flow locks; a flow draws one when it is created */
 
 /* SO_MARK of a re-emission: the magic above, the slot below. */
 #define AW_COOKIE_MAGIC 0xac500000U

@@ -106,7 +106,7 @@ pub struct AttachArgs {
     /// The interface through which the ACKs leave
     pub interface: String,
 
-    /// Which policy; `ackwise policies` lists them
+    /// Which policy; `ackwise policies` lists them; also as one is shown: every-n:n=4,warm=0
     #[arg(long, default_value = "adaptive", value_name = "NAME")]
     pub policy: String,
 

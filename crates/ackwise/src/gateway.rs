@@ -85,7 +85,11 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
                 .split_once(" = ")
                 .map(|(_, value)| value);
             match value {
-                Some(value) if !flag.is_empty() => format!("{flag} {value}: {message}"),
+                Some(value) if !flag.is_empty() => {
+                    let own = format!("{flag}: ");
+                    let message = message.strip_prefix(&own).unwrap_or(&message);
+                    format!("{flag} {value}: {message}")
+                }
                 _ => message,
             }
         });
@@ -359,6 +363,7 @@ mod tests {
         let error = parsed(&["wan0", "--rate", "1 MBit/s"]).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("--rate \"1 MBit/s\": "), "{text}");
+        assert_eq!(text.matches("--rate").count(), 1, "{text}");
         let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--ack-filter", "rfc3448"]);
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");

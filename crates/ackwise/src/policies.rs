@@ -144,20 +144,28 @@ pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     })
 }
 
-/// `--policy NAME --set KEY=VALUE …`
-pub fn configure(name: &str, settings: &[String]) -> Result<Config, BadInput> {
-    let policy = by_name(name)?;
-    let mut config = Config::new(policy);
-    for setting in settings {
+/// `--policy NAME --set KEY=VALUE …`, or `--policy NAME:KEY=VALUE,…` as a policy is shown.
+pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> {
+    let (name, inline) = policy.split_once(':').unwrap_or((policy, ""));
+    let known = by_name(name)?;
+    let mut config = Config::new(known);
+    let inline = inline.split(',').filter(|part| !part.trim().is_empty());
+    let inline = inline.map(|part| (format!("--policy {policy}"), part));
+    let settings = settings
+        .iter()
+        .map(|setting| (format!("--set {setting}"), setting.as_str()));
+    for (argument, setting) in inline.chain(settings) {
         let Some((key, value)) = setting.split_once('=') else {
-            return Err(BadInput::new(format!("--set {setting}: not KEY=VALUE"))
-                .mend(format!("`ackwise policies {name}` lists the parameters")));
+            let why = format!("{argument}: {setting:?} is not KEY=VALUE");
+            return Err(
+                BadInput::new(why).mend(format!("`ackwise policies {name}` lists the parameters"))
+            );
         };
         let key = key.trim();
         config.set(key, value).map_err(|e| {
-            let error = BadInput::new(format!("--set {setting}: {e}"));
-            let known = policy.params().iter().map(|p| p.name);
-            match nearest(key, known).filter(|near| *near != key) {
+            let error = BadInput::new(format!("{argument}: {e}"));
+            let params = known.params().iter().map(|p| p.name);
+            match nearest(key, params).filter(|near| *near != key) {
                 Some(near) => error.mend(format!("did you mean {near}?")),
                 None => error.mend(format!("`ackwise policies {name}` lists names and bounds")),
             }
@@ -196,6 +204,25 @@ mod tests {
             ("wram=1", "did you mean warm?"),
         ] {
             let e = set(&[bad]).unwrap_err().to_string();
+            assert!(e.contains(says), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_taken_as_it_is_shown() {
+        let shown = configure("every-n:n=4,warm=0", &["n=5".to_owned()]).unwrap();
+        assert_eq!((shown.get("n"), shown.get("warm")), (Ok(5), Ok(0)));
+        let again = configure(&shown.to_string(), &[]).unwrap();
+        assert_eq!(again.to_string(), shown.to_string());
+        for (bad, says) in [
+            (
+                "every-n:n=0",
+                "--policy every-n:n=0: every-n: n must be from 1 to 256",
+            ),
+            ("every-n:n", "\"n\" is not KEY=VALUE"),
+            ("every_n:n=4", "did you mean every-n?"),
+        ] {
+            let e = configure(bad, &[]).unwrap_err().to_string();
             assert!(e.contains(says), "{bad}: {e}");
         }
     }

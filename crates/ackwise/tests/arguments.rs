@@ -37,7 +37,7 @@ fn policies_that_are_not_there() {
 #[test]
 fn parameters_that_are_not_there_or_out_of_range() {
     let every_n = |set: &'static str| ["attach", "lo", "--policy", "every-n", "--set", set];
-    refused(&every_n("n"), &["--set n: not KEY=VALUE"]);
+    refused(&every_n("n"), &["--set n: \"n\" is not KEY=VALUE"]);
     refused(&every_n("m=8"), &["no parameter", "n, warm"]);
     refused(&every_n("n=0"), &["n must be from 1 to 256", "not 0"]);
     refused(&every_n("n=257"), &["257"]);

@@ -246,7 +246,6 @@ fn search(runs: &[Ran], all: &mut Reproduced) {
     all.figures.push(state);
 }
 
-/// When r moves in Fig. 10, whose virtual machines run for 100 s.
 /// What a rate of ACKs did: when it first rose above where it began, when it was first at its
 /// highest, and how often it fell.
 fn course(rates: &[(f64, u32)]) -> (Option<f64>, Option<f64>, usize) {
@@ -263,6 +262,7 @@ fn course(rates: &[(f64, u32)]) -> (Option<f64>, Option<f64>, usize) {
     )
 }
 
+/// When r moves in Fig. 10, whose virtual machines run for 100 s.
 fn milestones(ran: &Ran, all: &mut Reproduced) {
     let known = ran.record.samples.iter();
     let rates: Vec<(f64, u32)> = known
