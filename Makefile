@@ -52,10 +52,10 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) kernel/tests/run kunit wire storm selftests
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
-	$(NICE) crates/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
+	$(NICE) crates/core/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
 
 # Packages whose integration tests need no root.
-ROOTLESS := ackwise-policy ackwise-net ackwise-scenario ackwise-report ackwise-tunnel
+ROOTLESS := ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins

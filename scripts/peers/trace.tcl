@@ -1,4 +1,4 @@
-# What a sender of ns-2 sends, and when: the golden traces of crates/ackwise-sim/tests/ns2/.
+# What a sender of ns-2 sends, and when: the golden traces of crates/lab/ackwise-sim/tests/ns2/.
 #
 #   ns scripts/peers/trace.tcl tahoe|reno|newreno|asym ACK_KBIT/S MODULUS {LOST...} >NAME.txt
 #

@@ -1,8 +1,0 @@
-//! The first program of a virtual machine, for tests of the lab; the command
-//! `ackwise` is its own.
-
-fn main() {
-    ackwise_lab::virt::run_if_guest();
-    eprintln!("ackwise-guest: runs only as the first program of a virtual machine");
-    std::process::exit(2);
-}

@@ -1,0 +1,257 @@
+//! What is wrong with a configuration file, where, and how to mend it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::tree::{Span, Table};
+
+/// Why a configuration file gives no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("{}: cannot read this file: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file was read and has mistakes.
+    #[error("{0}")]
+    Invalid(Diagnostics),
+}
+
+impl ConfigError {
+    /// The mistakes in the file, if that is what it is about.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        match self {
+            ConfigError::Invalid(diagnostics) => &diagnostics.list,
+            _ => &[],
+        }
+    }
+}
+
+/// All mistakes that were found in one file, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// The file.
+    pub path: PathBuf,
+    /// The mistakes; at least one.
+    pub list: Vec<Diagnostic>,
+}
+
+/// A mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and how to mend it.
+    pub message: String,
+    /// The line of the file.
+    pub source_line: String,
+    /// How many characters of that line it is about; at least 1.
+    pub width: usize,
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.list.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n\n")?;
+            }
+            item.render(&self.path, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Diagnostic {
+    fn render(&self, path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.line.to_string();
+        // The caret line repeats tabs, so that it lines up whatever their width.
+        let lead: String = self
+            .source_line
+            .chars()
+            .take(self.column - 1)
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
+        write!(
+            f,
+            "{}:{}:{}: {}\n {number} | {}\n {:blank$} | {lead}{}",
+            path.display(),
+            self.line,
+            self.column,
+            self.message,
+            self.source_line,
+            "",
+            "^".repeat(self.width),
+            blank = number.len(),
+        )
+    }
+}
+
+/// Line and column (both from 1, column in characters) of a byte of a text.
+fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
+    let before = &text[..floor_char(text, byte)];
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+fn floor_char(text: &str, byte: usize) -> usize {
+    let mut at = byte.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Collects mistakes while a file is read.
+#[derive(Debug, Default)]
+pub struct Collector {
+    found: Vec<(Span, String)>,
+}
+
+impl Collector {
+    /// Notes a mistake; the same one at the same place only once.
+    pub fn error(&mut self, span: &Span, message: impl Into<String>) {
+        let entry = (span.clone(), message.into());
+        if !self.found.contains(&entry) {
+            self.found.push(entry);
+        }
+    }
+
+    /// Whether no mistake was noted.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Everything that was noted, against the text that the spans refer to.
+    pub fn finish(mut self, path: &Path, text: &str) -> Diagnostics {
+        self.found.sort_by_key(|(span, _)| (span.start, span.end));
+        let list = self
+            .found
+            .into_iter()
+            .map(|(span, message)| {
+                let (line, column) = line_and_column(text, span.start);
+                let source_line = text
+                    .split('\n')
+                    .nth(line - 1)
+                    .unwrap_or("")
+                    .trim_end_matches('\r')
+                    .to_owned();
+                let marked = &text[floor_char(text, span.start)
+                    ..floor_char(text, span.end).max(floor_char(text, span.start))];
+                let rest = source_line.chars().count().saturating_sub(column - 1);
+                let width = marked
+                    .split('\n')
+                    .next()
+                    .unwrap_or("")
+                    .chars()
+                    .count()
+                    .clamp(1, rest.max(1));
+                Diagnostic {
+                    line,
+                    column,
+                    message,
+                    source_line,
+                    width,
+                }
+            })
+            .collect();
+        Diagnostics {
+            path: path.to_owned(),
+            list,
+        }
+    }
+}
+
+/// "; did you mean 'x'?" if something known is close to what was written,
+/// else what is known.
+pub fn suggest(written: &str, known: &[&str]) -> String {
+    match closest(written, known) {
+        Some(best) => format!("; did you mean '{best}'?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; known: {}", known.join(", ")),
+    }
+}
+
+fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+    let lower = written.to_lowercase();
+    known
+        .iter()
+        .map(|candidate| {
+            let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
+            (distance, *candidate)
+        })
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.chars().count() / 4)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// The text of a configuration file and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The path as given, or a made-up name for text that is not in a file.
+    pub path: PathBuf,
+    /// The text itself.
+    pub text: String,
+}
+
+impl Source {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(path: &Path) -> Result<Source, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Source {
+                path: path.to_owned(),
+                text,
+            }),
+            Err(source) => Err(ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Parses the text and hands its tree to `build`.
+    ///
+    /// # Errors
+    /// Every mistake that was noted, with line and column.
+    pub fn check<T>(
+        &self,
+        build: impl FnOnce(&Table, &RefCell<Collector>) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let errors = RefCell::new(Collector::default());
+        let tree = Table::parse(&self.text, &mut errors.borrow_mut());
+        let built = tree.and_then(|tree| build(&tree, &errors));
+        let mut errors = errors.into_inner();
+        match built {
+            Some(built) if errors.is_empty() => Ok(built),
+            _ => {
+                if errors.is_empty() {
+                    errors.error(&(0..0), "nothing can be made of this");
+                }
+                Err(ConfigError::Invalid(errors.finish(&self.path, &self.text)))
+            }
+        }
+    }
+
+    /// An error about one place in the text.
+    pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ConfigError {
+        let mut errors = Collector::default();
+        errors.error(span, message);
+        ConfigError::Invalid(errors.finish(&self.path, &self.text))
+    }
+
+    /// Line and column, both from 1, where `span` begins.
+    pub fn locate(&self, span: &Span) -> (usize, usize) {
+        line_and_column(&self.text, span.start)
+    }
+}

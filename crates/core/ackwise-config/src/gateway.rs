@@ -1,0 +1,131 @@
+//! The configuration of a gateway: a small TOML file with the queue of a link.
+//!
+//! ```toml
+//! interface = "wan0"
+//! rate = "1 Mbit/s"
+//! header = 14
+//! queue = { limit = "50 packets", ack_filter = "rfc3449", acks_first = true }
+//! ```
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use crate::diagnostic::Source;
+use crate::diagnostic::{Collector, ConfigError};
+use crate::queue_keys;
+use crate::queues::Queue;
+use crate::section::Section;
+use crate::tree::Span;
+use crate::tree::Table;
+
+/// Largest packet that a queue must hold.
+const MTU: u32 = 1500;
+/// An interface's name has at most so many bytes.
+const LONGEST_NAME: usize = 15;
+/// Slower than any modem, and as fast as one core can be asked for.
+const RATES: [u64; 2] = [1_000, 100_000_000_000];
+
+/// What a gateway is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gateway {
+    /// The interface whose outgoing direction is slow.
+    pub interface: String,
+    /// Bits a second that it is shaped to.
+    pub rate_bps: u64,
+    /// The rate is measured, between this and `rate_bps`.
+    pub least_bps: Option<u64>,
+    /// Bytes that count against the rate with each IP packet, beyond itself.
+    pub header: u32,
+    /// What waits there.
+    pub queue: Queue,
+    /// Marks on ACKs are told to the data receivers (ACC, RFC 3449 §4.3).
+    pub acc: bool,
+}
+
+impl Gateway {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or has mistakes, each with line and column.
+    pub fn load(path: impl AsRef<Path>) -> Result<Gateway, ConfigError> {
+        let source = Source::read(path.as_ref())?;
+        source.check(gateway)
+    }
+
+    /// Checks a text; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// It has mistakes, each with line and column.
+    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Gateway, ConfigError> {
+        let source = Source {
+            path: name.as_ref().to_owned(),
+            text: text.to_owned(),
+        };
+        source.check(gateway)
+    }
+}
+
+fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
+    let known = ["interface", "rate", "least", "header", "queue", "acc"];
+    let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
+    let interface = top.required_word("interface", "\"wan0\"");
+    if let Some(word) = &interface {
+        let fine = (1..=LONGEST_NAME).contains(&word.text.len())
+            && !matches!(word.text.as_str(), "." | "..")
+            && !word.text.contains(|c: char| c == '/' || c.is_whitespace());
+        if !fine {
+            let message = format!("'{}' is no name of an interface", word.text);
+            top.error(&word.span, message);
+        }
+    }
+    for (key, example) in [("rate", "\"1 Mbit/s\""), ("queue", "\"100 packets\"")] {
+        if !top.has(key) {
+            let message = format!("a gateway has no '{key}'; add {key} = {example}");
+            top.error(&top.span, message);
+        }
+    }
+    let rate_bps = top.rate("rate");
+    if rate_bps.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
+        let message = "'rate' lies between 1 kbit/s and 100 Gbit/s";
+        top.error(&top.span_of("rate"), message);
+    }
+    let least_bps = top.rate("least");
+    if let (Some(least), Some(most)) = (least_bps, rate_bps)
+        && !(RATES[0]..most).contains(&least)
+    {
+        let message = "'least' lies between 1 kbit/s and 'rate': the rate is measured between them";
+        top.error(&top.span_of("least"), message);
+    }
+    let queue = queue_keys::queue(&top, MTU);
+    if queue.as_ref().is_some_and(|queue| queue.aqm.is_some()) {
+        let span = discipline_span(&top);
+        top.error(
+            &span,
+            "this discipline is the kernel's own: set it with `tc qdisc`, and no gateway; \
+             here there are \"drop-tail\" and \"red\"",
+        );
+    }
+    let acc = top.flag("acc").unwrap_or(false);
+    let marks = |queue: &Queue| queue.red.as_ref().is_some_and(|red| red.ecn);
+    if acc && queue.as_ref().is_some_and(|queue| !marks(queue)) {
+        top.error(
+            &top.span_of("acc"),
+            "'acc' tells receivers of marked ACKs, and this queue marks none; give it \
+             discipline = \"red\", ecn = true",
+        );
+    }
+    Some(Gateway {
+        interface: interface?.text,
+        rate_bps: rate_bps?,
+        least_bps,
+        header: top.whole("header", 0, 256).unwrap_or(0),
+        queue: queue?,
+        acc,
+    })
+}
+
+fn discipline_span(top: &Section<'_>) -> Span {
+    top.table("queue")
+        .and_then(|(table, _)| table.get("discipline"))
+        .map_or(0..0, |value| value.span.clone())
+}

@@ -1,0 +1,22 @@
+//! Configuration files: their text, what is wrong with it, and the values that
+//! daemons and scenarios share.
+//!
+//! A file is TOML. [`Source::check`] parses it to a [`tree::Table`] in which
+//! every key and value knows its place, hands that to a reader, and reports
+//! *all* mistakes with line and column. A [`section::Section`] reads typed
+//! values with [`units`]. [`gateway::Gateway`] and [`tunnel::Tunnel`] are the
+//! files of two daemons; [`queues`] is what a gateway and a simulated link have
+//! in common.
+#![forbid(unsafe_code)]
+
+pub mod diagnostic;
+pub mod gateway;
+pub mod queue_keys;
+pub mod queues;
+pub mod section;
+pub mod tree;
+pub mod tunnel;
+pub mod units;
+
+pub use diagnostic::{ConfigError, Diagnostic, Diagnostics, Source};
+pub use tree::Span;

@@ -1,0 +1,185 @@
+//! A TOML document as a tree in which everything knows where it stands, and in
+//! which values can be replaced: that is how `[sweep]` and `change` work.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::diagnostic::Collector;
+
+/// Byte range in the text of a file.
+pub type Span = std::ops::Range<usize>;
+
+/// A value and its place in the file.
+#[derive(Debug, Clone)]
+pub struct Value {
+    /// Its place in the file.
+    pub span: Span,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a value can be.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// A text in quotes.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A date or time; no key takes one.
+    Datetime,
+    /// A list.
+    Array(Vec<Value>),
+    /// A table.
+    Table(Table),
+}
+
+impl Value {
+    /// What it is, for messages.
+    pub fn what(&self) -> &'static str {
+        match self.kind {
+            Kind::Text(_) => "text",
+            Kind::Integer(_) => "a whole number",
+            Kind::Float(_) => "a number",
+            Kind::Bool(_) => "true or false",
+            Kind::Datetime => "a date",
+            Kind::Array(_) => "a list",
+            Kind::Table(_) => "a table",
+        }
+    }
+
+    /// A single value as it would be written on a command line.
+    pub fn plain(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Text(text) => Some(text.clone()),
+            Kind::Integer(value) => Some(value.to_string()),
+            Kind::Float(value) => Some(value.to_string()),
+            Kind::Bool(value) => Some(value.to_string()),
+            Kind::Datetime | Kind::Array(_) | Kind::Table(_) => None,
+        }
+    }
+}
+
+/// A table; entries in the order of the file.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// Keys and values.
+    pub entries: Vec<Entry>,
+}
+
+/// A key with its value.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The key as written.
+    pub key: String,
+    /// Where the key stands.
+    pub key_span: Span,
+    /// The value.
+    pub value: Value,
+}
+
+impl Table {
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.entry(key).map(|entry| &entry.value)
+    }
+
+    /// The entry of a key.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// Reads a document. Syntax errors are noted; there is no tree then.
+    pub fn parse(text: &str, errors: &mut Collector) -> Option<Table> {
+        let (document, mistakes) = DeTable::parse_recoverable(text);
+        for mistake in &mistakes {
+            let span = mistake.span().unwrap_or(0..0);
+            errors.error(&span, format!("not TOML: {}", mistake.message()));
+        }
+        if !mistakes.is_empty() {
+            return None;
+        }
+        Some(table(document.get_ref(), errors))
+    }
+
+    /// Replaces the value at `path`, making tables as needed.
+    pub fn set(&mut self, path: &[&str], span: &Span, value: &Value) {
+        set(self, path, span, value);
+    }
+}
+
+fn set(table: &mut Table, path: &[&str], span: &Span, value: &Value) {
+    let [key, rest @ ..] = path else { return };
+    // A key that is written with its dots, as those of `sysctl` are.
+    let dotted = path.join(".");
+    if let Some(entry) = table.entries.iter_mut().find(|entry| entry.key == dotted) {
+        entry.value = value.clone();
+        return;
+    }
+    let index = match table.entries.iter().position(|entry| entry.key == *key) {
+        Some(index) => index,
+        None => {
+            table.entries.push(Entry {
+                key: (*key).to_owned(),
+                key_span: span.clone(),
+                value: Value {
+                    span: span.clone(),
+                    kind: Kind::Table(Table::default()),
+                },
+            });
+            table.entries.len() - 1
+        }
+    };
+    let entry = &mut table.entries[index];
+    if rest.is_empty() {
+        entry.value = value.clone();
+        return;
+    }
+    if !matches!(entry.value.kind, Kind::Table(_)) {
+        entry.value = Value {
+            span: span.clone(),
+            kind: Kind::Table(Table::default()),
+        };
+    }
+    if let Kind::Table(inner) = &mut entry.value.kind {
+        set(inner, rest, span, value);
+    }
+}
+
+fn table(source: &DeTable<'_>, errors: &mut Collector) -> Table {
+    let mut entries: Vec<Entry> = source
+        .iter()
+        .map(|(key, value)| Entry {
+            key: key.get_ref().to_string(),
+            key_span: key.span(),
+            value: convert(value, errors),
+        })
+        .collect();
+    entries.sort_by_key(|entry| entry.key_span.start);
+    Table { entries }
+}
+
+fn convert(source: &Spanned<DeValue<'_>>, errors: &mut Collector) -> Value {
+    let span = source.span();
+    let kind = match source.get_ref() {
+        DeValue::String(text) => Kind::Text(text.to_string()),
+        DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
+            Ok(value) => Kind::Integer(value),
+            Err(_) => {
+                errors.error(&span, "this number is too large");
+                Kind::Integer(0)
+            }
+        },
+        DeValue::Float(float) => Kind::Float(float.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(value) => Kind::Bool(*value),
+        DeValue::Datetime(_) => Kind::Datetime,
+        DeValue::Array(items) => {
+            Kind::Array(items.iter().map(|item| convert(item, errors)).collect())
+        }
+        DeValue::Table(inner) => Kind::Table(table(inner, errors)),
+    };
+    Value { span, kind }
+}

@@ -1,0 +1,75 @@
+//! The configuration of a tunnel: what it says, and what is wrong with one.
+//!
+//! `tunnel/*.toml` hold mistakes; the file of the same name with `.txt` holds the report.
+//! `ACKWISE_BLESS=1 cargo test` writes the reports anew, to be looked at in the diff.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use ackwise_config::tunnel::{Encoding, Others, Tunnel};
+
+#[test]
+fn mistakes_are_reported_as_written_down() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tunnel");
+    let bless = std::env::var_os("ACKWISE_BLESS").is_some();
+    for name in ["mistakes", "bare", "empty"] {
+        let path = folder.join(name).with_extension("toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let error = Tunnel::parse(format!("{name}.toml"), &text).expect_err(name);
+        let found = format!("{error}\n");
+        let written = path.with_extension("txt");
+        if bless {
+            std::fs::write(&written, &found).unwrap();
+        }
+        assert_eq!(found, std::fs::read_to_string(&written).unwrap(), "{name}");
+    }
+}
+
+const LEAST: &str = "listen = 51830\nkey = \"k\"\n[[peer]]\nname = \"a\"\npublic_key = \
+                     \"00000000000000000000000000000000000000000000000000000000000000ff\"\n\
+                     behind = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
+
+#[test]
+fn what_is_not_said_has_a_default() {
+    let tunnel = Tunnel::parse("x", LEAST).unwrap();
+    assert_eq!(tunnel.device, "awtun0");
+    assert_eq!(tunnel.listen.len(), 2, "both families");
+    assert_eq!(tunnel.interface, None);
+    assert_eq!(tunnel.period, Duration::from_millis(10));
+    assert!(tunnel.follow_rtt && !tunnel.respace);
+    assert_eq!(
+        (tunnel.encoding, tunnel.others),
+        (Encoding::Entropy, Others::Outside)
+    );
+    assert_eq!((tunnel.max_datagram, tunnel.flows), (1452, 1024));
+    let peer = &tunnel.peers[0];
+    assert_eq!(peer.endpoint, None);
+    assert_eq!(peer.public_key.map(|key| key[31]), Some(0xff));
+}
+
+#[test]
+fn the_longest_prefix_says_who_is_behind_whom() {
+    let second = "[[peer]]\nname = \"b\"\npublic_key = \
+                  \"000000000000000000000000000000000000000000000000000000000000000e\"\n\
+                  behind = [\"10.1.0.0/16\", \"0.0.0.0/0\"]\n";
+    let tunnel = Tunnel::parse("x", &format!("{LEAST}{second}")).unwrap();
+    let of = |address: &str| tunnel.peer_of(address.parse::<IpAddr>().unwrap());
+    assert_eq!(of("10.2.0.1"), Some(0));
+    assert_eq!(of("10.1.0.1"), Some(1));
+    assert_eq!(of("192.0.2.1"), Some(1));
+    assert_eq!(of("2001:db8::1"), Some(0));
+    // 0.0.0.0/0 is all of IPv4, and nothing else.
+    assert_eq!(of("2001:db9::1"), None);
+}
+
+#[test]
+fn the_key_is_beside_its_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.toml");
+    std::fs::write(&path, LEAST).unwrap();
+    let tunnel = Tunnel::load(&path).unwrap();
+    assert_eq!(tunnel.key, Some(folder.path().join("k")));
+    std::fs::write(&path, LEAST.replace("\"k\"", "\"/etc/k\"")).unwrap();
+    assert_eq!(Tunnel::load(&path).unwrap().key, Some("/etc/k".into()));
+}

@@ -1,0 +1,92 @@
+//! Queues as a configuration file describes them.
+
+use std::num::NonZeroU32;
+
+use ackwise_config::queues::QueueLimit as Limit;
+use ackwise_config::queues::{AckFilter, Queue, Red, RedPreset};
+
+use crate::{
+    FilterConfig, FilterRule, LinkConfig, Place, QueueConfig, QueueLimit, RedConfig, RedUnit,
+};
+
+/// The queue before a link. ns-2's RED looks at the delay of the link.
+#[must_use]
+pub fn described_queue(queue: &Queue, link: &LinkConfig) -> QueueConfig {
+    let limit = match queue.limit {
+        Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
+        Limit::Bytes(bytes) => QueueLimit::Bytes(bytes),
+    };
+    QueueConfig {
+        limit: if queue.counts_sending {
+            limit.with_one_in_service()
+        } else {
+            limit
+        },
+        red: queue.red.as_ref().map(|config| red(config, link)),
+        ack_filter: queue.ack_filter.map(|filter| FilterConfig {
+            newest_sack: matches!(
+                filter,
+                AckFilter::Rfc3449 {
+                    newest_sack: true,
+                    ..
+                }
+            ),
+            ..FilterConfig::new(rule(filter))
+        }),
+        acks_first: queue.acks_first.and_then(NonZeroU32::new),
+        seed: link.seed,
+    }
+}
+
+fn rule(filter: AckFilter) -> FilterRule {
+    match filter {
+        AckFilter::Rfc3449 {
+            keep,
+            replace,
+            max_stretch,
+            newest_sack: _,
+        } => FilterRule::Rfc3449 {
+            keep,
+            place: if replace {
+                Place::Replace
+            } else {
+                Place::Append
+            },
+            max_stretch,
+        },
+        AckFilter::Ns2Append => FilterRule::Ns2Append,
+        AckFilter::Cake { aggressive } => FilterRule::Cake { aggressive },
+    }
+}
+
+/// A preset with what differs from it.
+fn red(red: &Red, link: &LinkConfig) -> RedConfig {
+    let rate = link.rate_bps.unwrap_or(u64::MAX);
+    let mean_packet = red.mean_packet.unwrap_or(500);
+    let mut config = match red.preset {
+        RedPreset::Floyd => RedConfig {
+            mean_packet,
+            ..RedConfig::floyd(rate)
+        },
+        RedPreset::Ns2 => RedConfig::ns2(rate, mean_packet, link.delay_ns),
+    };
+    match red.thresholds {
+        Some([Limit::Packets(min), Limit::Packets(max)]) => {
+            config.unit = RedUnit::Packets;
+            (config.min, config.max) = (f64::from(min), f64::from(max));
+        }
+        Some([Limit::Bytes(min), Limit::Bytes(max)]) => {
+            config.unit = RedUnit::Bytes;
+            (config.min, config.max) = (min as f64, max as f64);
+        }
+        // Units that differ are refused when the file is read.
+        _ => {}
+    }
+    config.max_p = red.max_probability.unwrap_or(config.max_p);
+    config.weight = red.weight.unwrap_or(config.weight);
+    config.gentle = red.gentle.unwrap_or(config.gentle);
+    config.wait = red.wait.unwrap_or(config.wait);
+    config.ecn = red.ecn;
+    config.mark_limit = red.mark_limit.or(config.mark_limit);
+    config
+}

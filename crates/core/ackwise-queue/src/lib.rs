@@ -1,0 +1,63 @@
+//! Network elements without I/O and without a clock.
+//!
+//! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that
+//! sends at a rate, and a delay line that may jitter, lose, duplicate or
+//! overtake. A [`Channel`] is a link with the boxes on its way: a policer, a
+//! shaper, a multiplexer before its queue, a reconstructor of ACKs behind it.
+//! Two links can share a medium: [`HalfDuplex`].
+//! Disciplines and boxes that look into packets do so through [`Packet`], and ask
+//! the contract in `policy/` what may be taken out.
+//!
+//! Time comes in as an argument, in integer nanoseconds from any
+//! origin; packets come in as an opaque value (a buffer, or an index into a
+//! pool) with a length. The same element therefore serves the discrete-event
+//! simulator and the emulator that stands between two live network namespaces.
+//!
+//! ```
+//! use ackwise_queue::{Departure, Link, LinkConfig, Verdict};
+//!
+//! // 8 Mbit/s is one byte a microsecond.
+//! let mut link = Link::drop_tail(LinkConfig {
+//!     rate_bps: Some(8_000_000),
+//!     delay_ns: 5_000_000,
+//!     ..LinkConfig::default()
+//! });
+//! assert!(matches!(link.enqueue("hello", 1000, 0), Verdict::Queued));
+//! let due = link.next_wakeup().unwrap();
+//! assert_eq!(due, 6_000_000);
+//! assert!(link.pop_due(due - 1).is_none());
+//! assert!(matches!(
+//!     link.pop_due(due),
+//!     Some(Departure::Delivered { packet: "hello", copies: 1, due_ns: 6_000_000 })
+//! ));
+//! ```
+#![forbid(unsafe_code)]
+
+mod channel;
+mod described;
+mod discipline;
+mod half;
+mod link;
+mod middlebox;
+mod packet;
+mod queue;
+mod serialiser;
+
+pub use channel::{BoxStats, Channel, ChannelConfig};
+pub use described::described_queue;
+pub use discipline::{
+    Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
+    RedUnit,
+};
+pub use half::HalfDuplex;
+pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
+pub use middlebox::{
+    BundleSizes, LengthMode, MuxConfig, MuxStats, Police, PoliceConfig, PoliceStats,
+    ReconstructConfig, ReconstructStats, Release, ShapeConfig, ShapeStats, Spacing, TokenBucket,
+};
+pub use packet::{Ecn, Packet, Select};
+pub use queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+pub use serialiser::Serialiser;
+
+/// A point in time or a span, in nanoseconds. The origin is the caller's.
+pub type Nanos = u64;

@@ -1,0 +1,617 @@
+//! One direction of a wire.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crate::Nanos;
+use crate::queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+use crate::serialiser::Serialiser;
+use ackwise_rng::{Probability, Rng};
+
+/// Packets that overtake others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reorder {
+    /// How often a packet is held back.
+    pub probability: Probability,
+    /// How much longer than the others it then takes.
+    pub extra_delay_ns: Nanos,
+}
+
+/// What a link does to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits a second; `None` sends at once.
+    pub rate_bps: Option<u64>,
+    /// What waits in front of the wire, for the drop-tail queue.
+    pub queue: QueueLimit,
+    /// From the last bit sent to the packet's arrival.
+    pub delay_ns: Nanos,
+    /// Each packet's delay varies uniformly by ± this much, but is never
+    /// negative. Order is kept: a packet that draws a short delay waits for the
+    /// one before it.
+    pub jitter_ns: Nanos,
+    /// Packets that the wire loses. A lost packet has used its time on the wire.
+    pub loss: Probability,
+    /// Packets that arrive twice.
+    pub duplicate: Probability,
+    /// Packets that are overtaken.
+    pub reorder: Option<Reorder>,
+    /// Of every random draw.
+    pub seed: u64,
+}
+
+impl Default for LinkConfig {
+    /// A wire that does nothing: no rate, no delay, no limit, no loss.
+    fn default() -> Self {
+        Self {
+            rate_bps: None,
+            queue: QueueLimit::Unlimited,
+            delay_ns: 0,
+            jitter_ns: 0,
+            loss: Probability::ZERO,
+            duplicate: Probability::ZERO,
+            reorder: None,
+            seed: 0,
+        }
+    }
+}
+
+/// What became of an offered packet.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict<P> {
+    /// It waits, or is on the wire.
+    Queued,
+    /// It was turned away, and is handed back.
+    Rejected(P, DropCause),
+}
+
+/// A packet that leaves the link.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Departure<P> {
+    /// It arrived.
+    Delivered {
+        /// The packet.
+        packet: P,
+        /// How many times: 2 if the wire duplicated it.
+        copies: u32,
+        /// When it was due; at most the time that was asked for.
+        due_ns: Nanos,
+    },
+    /// It did not; handed back so that its buffer can be used again.
+    Dropped {
+        /// The packet.
+        packet: P,
+        /// Why.
+        cause: DropCause,
+    },
+}
+
+/// What a link has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Packets offered.
+    pub offered_packets: u64,
+    /// Bytes offered.
+    pub offered_bytes: u64,
+    /// Packets put on the wire, lost ones among them.
+    pub sent_packets: u64,
+    /// Bytes put on the wire.
+    pub sent_bytes: u64,
+    /// Packets that arrived, a duplicated one once.
+    pub delivered_packets: u64,
+    /// Bytes that arrived, of a duplicated packet once.
+    pub delivered_bytes: u64,
+    /// Packets turned away by a full queue.
+    pub dropped_queue: u64,
+    /// Packets dropped by the discipline's choice.
+    pub dropped_discipline: u64,
+    /// ACKs that a filter took out because a newer one stands for them.
+    pub filtered: u64,
+    /// Packets lost by the wire.
+    pub dropped_wire: u64,
+    /// Packets that arrived twice.
+    pub duplicated: u64,
+    /// Packets held back so that others overtook them.
+    pub reordered: u64,
+    /// The longest queue, in packets.
+    pub queue_max_packets: usize,
+    /// The longest queue, in bytes.
+    pub queue_max_bytes: u64,
+    /// Packets waiting × nanoseconds; divide by a time for the mean.
+    pub queue_packet_ns: u128,
+    /// Bytes waiting × nanoseconds.
+    pub queue_byte_ns: u128,
+    /// The longest time that a packet waited for the wire.
+    pub wait_max_ns: Nanos,
+}
+
+impl LinkStats {
+    /// Packets discarded for any cause but an ACK filter.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_queue + self.dropped_discipline + self.dropped_wire
+    }
+
+    /// Mean queue in packets over `span_ns`.
+    #[must_use]
+    pub fn queue_mean_packets(&self, span_ns: Nanos) -> f64 {
+        self.queue_packet_ns as f64 / span_ns.max(1) as f64
+    }
+
+    /// Mean queue in bytes over `span_ns`.
+    #[must_use]
+    pub fn queue_mean_bytes(&self, span_ns: Nanos) -> f64 {
+        self.queue_byte_ns as f64 / span_ns.max(1) as f64
+    }
+}
+
+/// On its way along the wire.
+#[derive(Debug)]
+struct InFlight<P> {
+    due: Nanos,
+    packet: P,
+    len: u32,
+    /// How often it arrives; 0 if it is lost.
+    copies: u8,
+}
+
+/// Held back, so that others overtake it.
+#[derive(Debug)]
+struct Late<P> {
+    flying: InFlight<P>,
+    /// How many were put on the wire before it: held back, and not.
+    before: (u64, u64),
+}
+
+impl<P> Late<P> {
+    fn key(&self) -> (Nanos, u64) {
+        (self.flying.due, self.before.0)
+    }
+}
+
+impl<P> PartialEq for Late<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl<P> Eq for Late<P> {}
+impl<P> PartialOrd for Late<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<P> Ord for Late<P> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// One direction of a wire: queue → serialiser → delay line.
+///
+/// Call [`enqueue`](Self::enqueue) when a packet arrives, and
+/// [`pop_due`](Self::pop_due) until it returns `None` whenever
+/// [`next_wakeup`](Self::next_wakeup) has passed. Time must not go back; if it
+/// does, the link takes the latest time that it has seen.
+///
+/// In steady state nothing is allocated: the rings keep their capacity.
+#[derive(Debug)]
+pub struct Link<P, Q = DropTail<P>> {
+    config: LinkConfig,
+    queue: Q,
+    /// Packets in it: asked for at every step.
+    waiting: usize,
+    serialiser: Serialiser,
+    /// [`HalfDuplex`](crate::HalfDuplex) says when it sends what waits.
+    takes_turns: bool,
+    /// In order of arrival, which is order of due time.
+    ring: VecDeque<InFlight<P>>,
+    /// Those held back by [`Reorder`].
+    late: BinaryHeap<Reverse<Late<P>>>,
+    evicted: VecDeque<Evicted<P>>,
+    last_due: Nanos,
+    /// How many were held back so far.
+    held_back: u64,
+    now: Nanos,
+    /// `None` if nothing ever happens to a packet.
+    accidents: Option<Box<Accidents>>,
+    stats: LinkStats,
+}
+
+/// The draws of what may happen to a packet on the wire.
+#[derive(Debug)]
+struct Accidents {
+    loss: Rng,
+    duplicate: Rng,
+    reorder: Rng,
+    jitter: Rng,
+}
+
+impl Accidents {
+    fn of(config: &LinkConfig) -> Option<Box<Self>> {
+        let quiet = config.loss.is_zero()
+            && config.duplicate.is_zero()
+            && config.reorder.is_none()
+            && config.jitter_ns == 0;
+        (!quiet).then(|| {
+            Box::new(Self {
+                loss: Rng::stream(config.seed, 1),
+                duplicate: Rng::stream(config.seed, 2),
+                reorder: Rng::stream(config.seed, 3),
+                jitter: Rng::stream(config.seed, 4),
+            })
+        })
+    }
+}
+
+impl<P> Link<P> {
+    /// A link with a drop-tail queue of the configured limit.
+    #[must_use]
+    pub fn drop_tail(config: LinkConfig) -> Self {
+        Self::with_queue(config, DropTail::new(config.queue))
+    }
+}
+
+impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
+    /// A link with a queue of any discipline; `config.queue` is not looked at.
+    #[must_use]
+    pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
+        Self {
+            accidents: Accidents::of(&config),
+            config,
+            waiting: queue.packets(),
+            queue,
+            serialiser: Serialiser::new(config.rate_bps),
+            takes_turns: false,
+            ring: VecDeque::new(),
+            late: BinaryHeap::new(),
+            evicted: VecDeque::new(),
+            last_due: 0,
+            held_back: 0,
+            now: 0,
+            stats: LinkStats::default(),
+        }
+    }
+
+    /// What the link does.
+    #[must_use]
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// From the next packet on the wire has another rate.
+    pub fn set_rate(&mut self, bps: u64) {
+        self.config.rate_bps = Some(bps);
+        self.serialiser.set_rate(bps);
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// Packets that wait in the queue.
+    #[must_use]
+    pub fn queue_packets(&self) -> usize {
+        self.queue.packets()
+    }
+
+    /// Bytes that wait in the queue.
+    #[must_use]
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue.bytes()
+    }
+
+    /// Packets that wait or are on the wire.
+    #[must_use]
+    pub fn backlog(&self) -> usize {
+        self.queue.packets() + self.ring.len() + self.late.len()
+    }
+
+    /// The queue discipline.
+    #[must_use]
+    pub fn queue(&self) -> &Q {
+        &self.queue
+    }
+
+    /// Offers a packet of `len` bytes at `now`.
+    #[inline]
+    pub fn enqueue(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
+        self.advance(now);
+        self.stats.offered_packets += 1;
+        self.stats.offered_bytes += u64::from(len);
+        let queued = Queued {
+            packet,
+            len,
+            arrived_ns: self.now,
+        };
+        if self.waiting == 0 && self.serialiser.free_at() <= self.now {
+            return self.pass(queued);
+        }
+        let taken = self.queue.enqueue(queued, &mut self.evicted);
+        self.waiting = self.queue.packets();
+        if let Err(rejected) = taken {
+            self.count_drop(rejected.cause);
+            return Verdict::Rejected(rejected.queued.packet, rejected.cause);
+        }
+        self.transmit();
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.waiting);
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
+        Verdict::Queued
+    }
+
+    /// A packet that finds the queue empty and the wire free never waits.
+    #[inline]
+    fn pass(&mut self, queued: Queued<P>) -> Verdict<P> {
+        let passed = self.queue.pass(queued, self.now, &mut self.evicted);
+        self.waiting = self.queue.packets();
+        match passed {
+            Ok(Some(queued)) => self.launch(queued),
+            Ok(None) => {}
+            Err(rejected) => {
+                self.count_drop(rejected.cause);
+                return Verdict::Rejected(rejected.queued.packet, rejected.cause);
+            }
+        }
+        // A wire without a rate is still free, and a discipline may have kept some.
+        if self.waiting > 0 {
+            self.transmit();
+        }
+        Verdict::Queued
+    }
+
+    /// When to call [`pop_due`](Self::pop_due) next, or `None` if the link is
+    /// empty.
+    #[inline]
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        let front = self.ring.front().map(|flying| flying.due);
+        if self.evicted.is_empty() && self.late.is_empty() {
+            return match front {
+                None if self.waiting > 0 => Some(self.wire_free()),
+                front => front,
+            };
+        }
+        if !self.evicted.is_empty() {
+            return Some(self.now);
+        }
+        let late = self.late.peek().map(|late| late.0.flying.due);
+        // One that waits can arrive before one that is held back, so the wire's
+        // next free moment matters only when nothing ordered is in flight.
+        let free = (front.is_none() && self.waiting > 0).then(|| self.wire_free());
+        [front, late, free].into_iter().flatten().min()
+    }
+
+    /// How many were put on the wire and not held back.
+    fn sent_in_order(&self) -> u64 {
+        self.stats.sent_packets - self.held_back
+    }
+
+    fn wire_free(&self) -> Nanos {
+        self.serialiser.free_at().max(self.now)
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival.
+    #[inline]
+    pub fn pop_due(&mut self, now: Nanos) -> Option<Departure<P>> {
+        self.advance(now);
+        if !self.evicted.is_empty() || !self.late.is_empty() {
+            return self.pop_rare();
+        }
+        if self.ring.front()?.due > self.now {
+            return None;
+        }
+        let flying = self.ring.pop_front()?;
+        Some(self.depart(flying))
+    }
+
+    /// When there is something that was evicted, or held back.
+    #[cold]
+    fn pop_rare(&mut self) -> Option<Departure<P>> {
+        if let Some(evicted) = self.evicted.pop_front() {
+            self.count_drop(evicted.cause);
+            return Some(Departure::Dropped {
+                packet: evicted.queued.packet,
+                cause: evicted.cause,
+            });
+        }
+        // The number of the one at the front, of those that were not held back.
+        let front = self.sent_in_order() - self.ring.len() as u64;
+        let from_ring = match (self.ring.front(), self.late.peek()) {
+            (Some(ring), Some(Reverse(late))) => {
+                (ring.due, front) < (late.flying.due, late.before.1)
+            }
+            (ring, _) => ring.is_some(),
+        };
+        let next_due = if from_ring {
+            self.ring.front().map(|flying| flying.due)
+        } else {
+            self.late.peek().map(|late| late.0.flying.due)
+        };
+        if next_due? > self.now {
+            return None;
+        }
+        let flying = if from_ring {
+            self.ring.pop_front()?
+        } else {
+            self.late.pop()?.0.flying
+        };
+        Some(self.depart(flying))
+    }
+
+    #[inline]
+    fn depart(&mut self, flying: InFlight<P>) -> Departure<P> {
+        if flying.copies == 0 {
+            self.count_drop(DropCause::Wire);
+            return Departure::Dropped {
+                packet: flying.packet,
+                cause: DropCause::Wire,
+            };
+        }
+        self.stats.delivered_packets += 1;
+        self.stats.delivered_bytes += u64::from(flying.len);
+        Departure::Delivered {
+            packet: flying.packet,
+            copies: u32::from(flying.copies),
+            due_ns: flying.due,
+        }
+    }
+
+    fn count_drop(&mut self, cause: DropCause) {
+        match cause {
+            DropCause::QueueFull => self.stats.dropped_queue += 1,
+            DropCause::Discipline | DropCause::Policed => self.stats.dropped_discipline += 1,
+            DropCause::Filtered => self.stats.filtered += 1,
+            DropCause::Wire => self.stats.dropped_wire += 1,
+        }
+    }
+
+    /// Lets everything happen that happens until `now`.
+    #[inline]
+    pub fn advance(&mut self, now: Nanos) {
+        if self.waiting == 0 {
+            self.now = self.now.max(now);
+        } else {
+            self.catch_up(now);
+        }
+    }
+
+    fn catch_up(&mut self, now: Nanos) {
+        let target = now.max(self.now);
+        while self.waiting > 0 && !self.takes_turns && self.serialiser.free_at() <= target {
+            self.tick(self.serialiser.free_at().max(self.now));
+            self.transmit();
+        }
+        self.tick(target);
+    }
+
+    /// Moves the clock, and charges the queue for the time.
+    #[inline]
+    fn tick(&mut self, now: Nanos) {
+        let span = now - self.now;
+        // One multiplication each: the factors fit a word.
+        self.stats.queue_packet_ns += u128::from(span) * self.waiting as u128;
+        self.stats.queue_byte_ns += u128::from(span) * u128::from(self.queue.bytes());
+        self.now = now;
+    }
+
+    /// Starts to send if the wire is free and something waits.
+    fn transmit(&mut self) {
+        while self.serialiser.free_at() <= self.now {
+            let next = self.queue.dequeue(self.now, &mut self.evicted);
+            self.waiting = self.queue.packets();
+            let Some(queued) = next else {
+                return;
+            };
+            self.launch(queued);
+        }
+    }
+
+    /// From now on [`launch_next`](Self::launch_next) sends what waits.
+    pub(crate) fn take_turns(&mut self) {
+        self.takes_turns = true;
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// When the medium is free.
+    pub(crate) fn free_at(&self) -> Nanos {
+        self.serialiser.free_at()
+    }
+
+    /// The other direction has the medium until then.
+    pub(crate) fn occupy(&mut self, until: Nanos) {
+        self.serialiser.occupy(until);
+    }
+
+    /// Sends one packet of those that wait, at `at`. The discipline may keep or
+    /// drop them all.
+    pub(crate) fn launch_next(&mut self, at: Nanos) {
+        self.tick(at.max(self.now));
+        let next = self.queue.dequeue(self.now, &mut self.evicted);
+        let before = std::mem::replace(&mut self.waiting, self.queue.packets());
+        match next {
+            Some(queued) => self.launch(queued),
+            // A discipline that has packets and gives none would be asked for ever.
+            None if self.waiting == before => self.serialiser.occupy(self.now + 1),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn launch(&mut self, queued: Queued<P>) {
+        let left = self.serialiser.send(queued.len, self.now);
+        self.stats.sent_packets += 1;
+        self.stats.sent_bytes += u64::from(queued.len);
+        self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);
+        let due = left.saturating_add(self.config.delay_ns);
+        let flying = InFlight {
+            due,
+            packet: queued.packet,
+            len: queued.len,
+            copies: 1,
+        };
+        if self.accidents.is_some() {
+            self.launch_with_accidents(flying);
+        } else {
+            // In order: a wire without a rate, or with one, ends none early.
+            self.last_due = due;
+            self.ring.push_back(flying);
+        }
+    }
+
+    fn launch_with_accidents(&mut self, mut flying: InFlight<P>) {
+        let Some(draws) = &mut self.accidents else {
+            return;
+        };
+        // Every packet draws from every stream that is on, lost or not, so that
+        // the fate of one does not change the draws of the next.
+        let lost = draws.loss.happens(self.config.loss);
+        let twice = draws.duplicate.happens(self.config.duplicate);
+        let held_back = self
+            .config
+            .reorder
+            .filter(|reorder| draws.reorder.happens(reorder.probability));
+        if self.config.jitter_ns > 0 {
+            // Uniform in ± jitter, and not before the last bit has left.
+            let most = self.config.jitter_ns;
+            let drawn = draws.jitter.below(most.saturating_mul(2).saturating_add(1));
+            let left = flying.due - self.config.delay_ns.min(flying.due);
+            flying.due = flying
+                .due
+                .saturating_add(drawn)
+                .saturating_sub(most)
+                .max(left);
+        }
+        if lost {
+            flying.copies = 0;
+        } else if twice {
+            flying.copies = 2;
+            self.stats.duplicated += 1;
+        }
+        match held_back {
+            Some(reorder) => {
+                if !lost {
+                    self.stats.reordered += 1;
+                }
+                flying.due = flying.due.saturating_add(reorder.extra_delay_ns);
+                // This one is counted as sent already.
+                let in_order = self.sent_in_order() - 1;
+                self.late.push(Reverse(Late {
+                    flying,
+                    before: (self.held_back, in_order),
+                }));
+                self.held_back += 1;
+            }
+            None => {
+                flying.due = flying.due.max(self.last_due);
+                self.last_due = flying.due;
+                self.ring.push_back(flying);
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The first program of a virtual machine, for tests of the lab; the command
+//! `ackwise` is its own.
+
+fn main() {
+    ackwise_engines::virt::run_if_guest();
+    eprintln!("ackwise-guest: runs only as the first program of a virtual machine");
+    std::process::exit(2);
+}

@@ -1,0 +1,10 @@
+//! The first process of an emulated machine, for tests; the command has the
+//! same within it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ackwise_engines::slow::run_if_guest();
+    eprintln!("this program is the first process of an emulated machine, and nothing else");
+    ExitCode::from(2)
+}

@@ -1,0 +1,213 @@
+//! A scenario's queue as the kernel's queue disciplines.
+
+use ackwise_config::queues::QueueLimit;
+use ackwise_config::queues::{AckFilter, Aqm, Queue, Red, RedPreset};
+use ackwise_scenario::Direction;
+
+/// The queue of a link with a rate, if the scenario sets none: what Linux gives
+/// a device (`txqueuelen`).
+pub(crate) const DEFAULT_QUEUE_PACKETS: usize = 1000;
+/// How long a shaper may be late without its rate falling short. Beyond that
+/// nothing is saved up: a link sends one packet after another.
+const CREDIT_NS: u64 = 5_000;
+/// What RED takes for a packet where the scenario names none, bytes.
+const MEAN_PACKET: u32 = 500;
+/// Floyd 1997: thresholds in packets, and the probability at the upper one.
+const FLOYD: ([u32; 2], f64) = ([5, 15], 0.1);
+
+/// What a direction asks for that the kernel has not, or has otherwise.
+pub(crate) fn refused(direction: &Direction) -> Option<String> {
+    let more = direction
+        .own_queue_keys()
+        .into_iter()
+        .find(|key| !matches!(*key, "queue.discipline" | "queue.ack_filter"));
+    if let Some(key) = more {
+        return Some(format!("`{key}` is nothing that the kernel has"));
+    }
+    let queue = direction.queue.as_ref()?;
+    let is = |aqm| queue.aqm == Some(aqm);
+    match (queue.ack_filter, queue.limit) {
+        (Some(AckFilter::Cake { .. }), _) if is(Aqm::Cake) => {}
+        (Some(AckFilter::Cake { .. }), _) => {
+            return Some(
+                "the kernel has this `queue.ack_filter` in cake alone; add discipline = \"cake\""
+                    .to_owned(),
+            );
+        }
+        (Some(_), _) => {
+            return Some("`queue.ack_filter` is nothing that the kernel has".to_owned());
+        }
+        (None, _) => {}
+    }
+    if is(Aqm::Cake) && matches!(queue.limit, QueueLimit::Packets(_)) {
+        return Some("cake's `queue.limit` is in bytes (of memory)".to_owned());
+    }
+    queue.red.as_ref().and_then(red_refused)
+}
+
+fn red_refused(red: &Red) -> Option<String> {
+    let key = [
+        (red.preset != RedPreset::Floyd, "queue.preset"),
+        (red.weight.is_some(), "queue.weight"),
+        (red.gentle == Some(true), "queue.gentle"),
+        (red.wait == Some(true), "queue.wait"),
+        (
+            red.mark_limit.is_some_and(|limit| limit < 1.0),
+            "queue.mark_limit",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(there, key)| there.then_some(key))?;
+    Some(format!("`{key}` is nothing that the kernel's RED has"))
+}
+
+/// The arguments of `tc` that make a device send at a rate from such a queue.
+///
+/// HTB with (almost) no burst: a packet leaves when the time of those before it
+/// is over, and its own time is added later, by the wire. cake has the same
+/// virtual clock of its own.
+pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Vec<String> {
+    if let Some(queue) = queue.filter(|queue| queue.aqm == Some(Aqm::Cake)) {
+        let filter = match queue.ack_filter {
+            Some(AckFilter::Cake { aggressive: true }) => "ack-filter-aggressive",
+            Some(_) => "ack-filter",
+            None => "no-ack-filter",
+        };
+        let memory = match queue.limit {
+            QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Packets(packets) => u64::from(packets) * u64::from(MEAN_PACKET),
+        };
+        return vec![format!(
+            "qdisc add dev {device} root handle 1: cake bandwidth {rate_bps}bit {filter} memlimit {memory}b"
+        )];
+    }
+    let burst = (rate_bps * CREDIT_NS / 8_000_000_000).max(1);
+    vec![
+        format!("qdisc add dev {device} root handle 1: htb default 1"),
+        format!(
+            "class add dev {device} parent 1: classid 1:1 htb rate {rate_bps}bit burst {burst}b \
+             cburst {burst}b quantum 60000"
+        ),
+        format!(
+            "qdisc add dev {device} parent 1:1 handle 2: {}",
+            waiting(rate_bps, queue)
+        ),
+    ]
+}
+
+fn waiting(rate_bps: u64, queue: Option<&Queue>) -> String {
+    let Some(queue) = queue else {
+        return format!("pfifo limit {DEFAULT_QUEUE_PACKETS}");
+    };
+    if let Some(red) = &queue.red {
+        return self::red(rate_bps, queue.limit, red);
+    }
+    match (queue.aqm, queue.limit) {
+        (Some(_), QueueLimit::Packets(packets)) => format!("fq_codel limit {packets}"),
+        (Some(_), QueueLimit::Bytes(bytes)) => format!("fq_codel memory_limit {bytes}b"),
+        (None, QueueLimit::Packets(packets)) => format!("pfifo limit {packets}"),
+        (None, QueueLimit::Bytes(bytes)) => format!("bfifo limit {bytes}b"),
+    }
+}
+
+/// The kernel's RED counts in bytes; its weight is `tc`'s choice for the burst
+/// that Floyd recommends, (2 min + max) / 3.
+fn red(rate_bps: u64, limit: QueueLimit, red: &Red) -> String {
+    let mean = red.mean_packet.unwrap_or(MEAN_PACKET);
+    let bytes = |limit| match limit {
+        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(mean),
+        QueueLimit::Bytes(bytes) => bytes,
+    };
+    let [min, max] = red
+        .thresholds
+        .unwrap_or_else(|| FLOYD.0.map(QueueLimit::Packets))
+        .map(bytes);
+    let burst = ((2 * min + max) / (3 * u64::from(mean))).max(1);
+    format!(
+        "red limit {}b min {min}b max {max}b avpkt {mean}b burst {burst} probability {} \
+         bandwidth {rate_bps}bit{}",
+        bytes(limit),
+        red.max_probability.unwrap_or(FLOYD.1),
+        if red.ecn { " ecn" } else { "" },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(limit: QueueLimit) -> Queue {
+        Queue::drop_tail(limit)
+    }
+
+    #[test]
+    fn a_drop_tail_queue_waits_behind_a_shaper_without_burst() {
+        let queue = queue(QueueLimit::Packets(100));
+        assert_eq!(
+            commands("q", 50_000_000, Some(&queue)),
+            [
+                "qdisc add dev q root handle 1: htb default 1",
+                "class add dev q parent 1: classid 1:1 htb rate 50000000bit burst 31b cburst 31b \
+                 quantum 60000",
+                "qdisc add dev q parent 1:1 handle 2: pfifo limit 100",
+            ]
+        );
+        // Less than a byte is saved up in 5 µs.
+        assert!(commands("q", 200_000, None)[1].contains("burst 1b"));
+        assert!(commands("q", 200_000, None)[2].ends_with("pfifo limit 1000"));
+    }
+
+    #[test]
+    fn cake_shapes_by_itself() {
+        for (ack_filter, word) in [
+            (None, "no-ack-filter"),
+            (Some(AckFilter::Cake { aggressive: false }), "ack-filter"),
+            (
+                Some(AckFilter::Cake { aggressive: true }),
+                "ack-filter-aggressive",
+            ),
+        ] {
+            let queue = Queue {
+                aqm: Some(Aqm::Cake),
+                ack_filter,
+                ..queue(QueueLimit::Bytes(131_072))
+            };
+            assert_eq!(
+                commands("q", 200_000, Some(&queue)),
+                [format!(
+                    "qdisc add dev q root handle 1: cake bandwidth 200000bit {word} memlimit 131072b"
+                )]
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_has_not_is_refused() {
+        let with = |queue| Direction {
+            rate_bps: Some(1),
+            queue: Some(queue),
+            ..Direction::default()
+        };
+        let cake = Queue {
+            aqm: Some(Aqm::Cake),
+            ..queue(QueueLimit::Packets(9))
+        };
+        let filter = Queue {
+            ack_filter: Some(AckFilter::Cake { aggressive: false }),
+            ..queue(QueueLimit::Bytes(9000))
+        };
+        let first = Queue {
+            acks_first: Some(1),
+            ..queue(QueueLimit::Packets(9))
+        };
+        for (queue, why) in [
+            (cake, "in bytes"),
+            (filter, "in cake alone"),
+            (first, "queue.acks_first"),
+        ] {
+            assert!(refused(&with(queue)).unwrap().contains(why));
+        }
+        assert_eq!(refused(&with(queue(QueueLimit::Packets(9)))), None);
+        assert_eq!(refused(&Direction::default()), None);
+    }
+}

@@ -1,0 +1,682 @@
+//! A link made of the kernel's own parts, in a namespace of its own:
+//!
+//! ```text
+//! node ─► end0 ─redirect─► forward0│forward1 ─redirect─► end1 ─► node
+//!                         rate, queue                   wire: delay, loss
+//! ```
+//!
+//! and the same back. No packet visits user space; in virtual time that is most
+//! of what a run costs. A node's device gives packets off its sockets' account
+//! at once, as when a network card has sent them: what waits before a link
+//! waits in another box.
+//!
+//! Frames are seen as they enter, as they leave the queue, and as they arrive,
+//! by a packet socket with shared memory.
+
+mod discipline;
+mod netlink;
+mod police;
+mod ring;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ackwise_config::queues::Police;
+use ackwise_rng::{Probability, Rng};
+use ackwise_scenario::{Direction, Link};
+use nix::net::if_::if_nametoindex;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::clock::{nanos, now_ns};
+use crate::command;
+use crate::count::WireCounter;
+use crate::error::LabError;
+use crate::frame;
+use crate::netns::{Namespace, set_sysctls};
+use crate::pcap::Pcap;
+use crate::plan::Interface;
+
+pub(crate) use discipline::{DEFAULT_QUEUE_PACKETS, refused};
+use netlink::{Netem, Netlink};
+pub(crate) use police::can as can_police;
+use ring::{Frame, RETIRE_MS, Ring};
+
+/// The ends, in the link's namespace.
+const ENDS: [&str; 2] = ["end0", "end1"];
+/// The policer of each direction, in the link's namespace.
+const POLICERS: [u32; 2] = [1, 2];
+/// Before and behind the queue of the direction from end 0 and from end 1.
+const QUEUES: [[&str; 2]; 2] = [["forward0", "forward1"], ["reverse0", "reverse1"]];
+/// On their way along a wire; nothing that a scenario can ask for needs more.
+const IN_FLIGHT: u32 = 10_000_000;
+/// A rate at which no packet takes a nanosecond, bytes a second.
+const NO_TIME: u64 = 1 << 50;
+/// Switches checksums by the device; without them it cuts no segments either.
+const ETHTOOL_STXCSUM: u32 = 0x17;
+/// Queues are looked at this often.
+const LOOK_NS: u64 = 10_000_000;
+
+/// A link's namespace, built.
+#[derive(Debug)]
+pub struct LinkSpace {
+    namespace: Namespace,
+    /// Which directions have a queue.
+    queued: [bool; 2],
+}
+
+/// Whether netem does what both directions ask for: it reorders by sending
+/// early, and its jitter does not keep order.
+#[must_use]
+pub(crate) fn can(link: &Link) -> bool {
+    [&link.forward, &link.reverse]
+        .iter()
+        .all(|direction| direction.reorder.is_none() && direction.jitter.is_zero())
+}
+
+impl LinkSpace {
+    /// Builds a link between two interfaces, which it makes too.
+    ///
+    /// # Errors
+    /// The kernel has no netem or another discipline, or a name is taken.
+    pub fn build(
+        namespace: Namespace,
+        link: &Link,
+        ends: [(&Interface, &Namespace); 2],
+        seeds: [u64; 2],
+    ) -> Result<Self, LabError> {
+        let directions = [&link.forward, &link.reverse];
+        let queued = directions.map(|direction| direction.rate_bps.is_some());
+        namespace.inside(|| {
+            set_sysctls([
+                ("net.ipv6.conf.all.disable_ipv6", "1"),
+                ("net.ipv6.conf.default.disable_ipv6", "1"),
+            ])
+        })?;
+        let mut lines: Vec<String> = Vec::new();
+        for (end, (interface, node)) in ENDS.iter().zip(&ends) {
+            lines.push(format!(
+                "link add name {end} netns {} type veth peer name {} netns {}",
+                namespace.name(),
+                interface.name,
+                node.name(),
+            ));
+        }
+        command::ip_batch(None, &lines)?;
+        command::ip_batch(Some(namespace.name()), &inner_devices(link.mtu, queued))?;
+        for (interface, node) in ends {
+            node.inside(|| leave_alone(&interface.name))?;
+        }
+        namespace.inside(|| {
+            for arguments in redirections(queued) {
+                tc(&arguments)?;
+            }
+            let mut netlink = Netlink::open().map_err(LabError::os("cannot open rtnetlink"))?;
+            for (from, direction) in directions.into_iter().enumerate() {
+                if let Some(rate) = direction.rate_bps {
+                    let queue = direction.queue.as_ref();
+                    for arguments in discipline::commands(QUEUES[from][0], rate, queue) {
+                        tc(&arguments)?;
+                    }
+                }
+                netlink
+                    .add_netem(ENDS[1 - from], &wire(direction, seeds[from]))
+                    .map_err(LabError::os("cannot make a wire of netem"))?;
+            }
+            Ok(())
+        })?;
+        Ok(Self { namespace, queued })
+    }
+}
+
+fn tc(arguments: &str) -> Result<(), LabError> {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    command::run("tc", &words).map(drop)
+}
+
+fn inner_devices(mtu: u32, queued: [bool; 2]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut devices = ENDS.to_vec();
+    for ([before, behind], _) in QUEUES.iter().zip(queued).filter(|(_, queued)| *queued) {
+        lines.push(format!(
+            "link add name {before} type veth peer name {behind}"
+        ));
+        devices.extend([before, behind]);
+    }
+    for device in devices {
+        lines.push(format!("link set {device} mtu {mtu}"));
+        lines.push(format!("link set {device} up"));
+    }
+    lines
+}
+
+fn redirections(queued: [bool; 2]) -> Vec<String> {
+    let mut commands = Vec::new();
+    let mut redirect = |from: &str, to: &str| {
+        commands.push(format!("qdisc add dev {from} clsact"));
+        commands.push(format!(
+            "filter add dev {from} ingress protocol all prio {} matchall \
+             action mirred egress redirect dev {to}",
+            police::PASSES
+        ));
+    };
+    for (from, queued) in queued.into_iter().enumerate() {
+        let end = ENDS[1 - from];
+        if queued {
+            let [before, behind] = QUEUES[from];
+            redirect(ENDS[from], before);
+            redirect(behind, end);
+        } else {
+            redirect(ENDS[from], end);
+        }
+    }
+    commands
+}
+
+/// What a wire does with what the queue gives it: packets come one after
+/// another, so that `rate` adds each its own time, and no more.
+fn wire(direction: &Direction, seed: u64) -> Netem {
+    let of_all = |share: f64| {
+        let share = Probability::from_fraction(share).as_fraction();
+        (share * f64::from(u32::MAX)).round() as u32
+    };
+    Netem {
+        delay_ns: nanos(direction.delay),
+        rate: direction.rate_bps.map_or(0, |bps| bps.div_ceil(8)),
+        loss: of_all(direction.loss),
+        duplicate: of_all(direction.duplicate),
+        limit: IN_FLIGHT,
+        // A seed of its own; 0 is one as well.
+        seed: Rng::new(seed).next_u64(),
+    }
+}
+
+/// Makes of a node's device one that sends every packet by itself, with its
+/// checksum, and takes it off the socket's account.
+fn leave_alone(name: &str) -> Result<(), LabError> {
+    ethtool(name, ETHTOOL_STXCSUM).map_err(LabError::os(format!(
+        "cannot switch off the offloads of {name}"
+    )))?;
+    let immediate = Netem {
+        rate: NO_TIME,
+        limit: IN_FLIGHT,
+        ..Netem::default()
+    };
+    Netlink::open()
+        .and_then(|mut netlink| netlink.add_netem(name, &immediate))
+        .map_err(LabError::os(format!("cannot give {name} a netem")))
+}
+
+/// Switches something off.
+fn ethtool(name: &str, command: u32) -> io::Result<()> {
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just opened and is owned by nobody else.
+    let socket = unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    let mut value = Value { command, data: 0 };
+    // SAFETY: `ifreq` is plain old data for which all zeroes is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().take(15).zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: both structures live until the call returns.
+    let answer = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&socket),
+            libc::SIOCETHTOOL,
+            &raw mut request,
+        )
+    };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// What to see of a link.
+#[derive(Debug)]
+pub struct Watching {
+    /// Name of the link, for messages.
+    pub name: String,
+    /// Counts what crosses.
+    pub counter: WireCounter,
+    /// Captures at its two ends.
+    pub captures: [Option<Pcap>; 2],
+    /// What each direction polices, and the ports of the flows that it is for.
+    pub police: [Option<(Police, Vec<u16>)>; 2],
+    /// Queue lengths are noted this often from `start_ns` on; 0: never.
+    pub sample_ns: u64,
+    /// Start of the samples.
+    pub start_ns: u64,
+}
+
+/// What one direction did.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Way {
+    /// Packets that came, without those that were policed away.
+    pub arrivals: u64,
+    /// Packets that its policer dropped, if it has one.
+    pub policed: Option<u64>,
+    /// Packets that the queue dropped, the next three apart.
+    pub drops: u64,
+    /// Packets that RED dropped early, among `drops`.
+    pub early: u64,
+    /// Packets marked.
+    pub marks: u64,
+    /// ACKs that cake's filter removed.
+    pub filtered: Option<u64>,
+    /// Packets that the wire lost.
+    pub lost: u64,
+    /// Longest queue of those looked at.
+    pub max_packets: u32,
+    /// Sum of the lengths looked at, and how many.
+    pub looked: (u64, u64),
+    /// Noted lengths: (time, packets).
+    pub lengths: Vec<(u64, u32)>,
+}
+
+/// What a link told at its end.
+#[derive(Debug)]
+pub struct KernelReport {
+    /// What crossed.
+    pub counter: WireCounter,
+    /// Of the two directions.
+    pub ways: [Way; 2],
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+/// A link at work.
+#[derive(Debug)]
+pub struct KernelLink {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<KernelReport>>,
+    /// Goes last.
+    _space: LinkSpace,
+}
+
+impl KernelLink {
+    /// Begins to watch.
+    ///
+    /// # Errors
+    /// The caller may not, or there is no memory.
+    pub fn start(space: LinkSpace, watching: Watching) -> Result<Self, LabError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let name = watching.name.clone();
+        let entrance = space.namespace.entrance()?;
+        let queued = space.queued;
+        space.namespace.inside(|| {
+            let each = watching.police.iter().zip(ENDS).zip(POLICERS);
+            each.filter_map(|((it, end), index)| Some((it.as_ref()?, end, index)))
+                .try_for_each(|((it, ports), end, index)| police::install(end, index, it, ports))
+        })?;
+        let policed = watching.police.each_ref().map(Option::is_some);
+        let (ready, opened) = std::sync::mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name(format!("link {name}"))
+            .spawn(move || {
+                let counter = watching.counter;
+                let opened = entrance.enter().and_then(|()| {
+                    Taps::open(queued).map_err(LabError::os(format!("cannot watch link {name}")))
+                });
+                match opened {
+                    Ok((ring, netlink, taps)) => {
+                        let _ = ready.send(Ok(()));
+                        let watch = Watch {
+                            ring,
+                            netlink,
+                            policed,
+                            seen: Seen {
+                                taps,
+                                counter,
+                                captures: watching.captures,
+                                offset_ns: realtime_offset_ns(),
+                                ways: Default::default(),
+                                errors: Vec::new(),
+                            },
+                            next_look_ns: watching.start_ns,
+                            next_note_ns: watching.start_ns,
+                            note_ns: watching.sample_ns,
+                        };
+                        watch.run(&stopped)
+                    }
+                    Err(error) => {
+                        let _ = ready.send(Err(error));
+                        KernelReport {
+                            counter,
+                            ways: Default::default(),
+                            errors: Vec::new(),
+                        }
+                    }
+                }
+            })
+            .map_err(LabError::os("cannot start a thread for a link"))?;
+        let link = Self {
+            stop,
+            thread: Some(thread),
+            _space: space,
+        };
+        opened.recv().map_err(|_| LabError::Panicked("a link"))??;
+        Ok(link)
+    }
+
+    /// Ends the link and returns what it did.
+    ///
+    /// # Errors
+    /// Its thread panicked.
+    pub fn finish(mut self) -> Result<KernelReport, LabError> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(report)) => Ok(report),
+            _ => Err(LabError::Panicked("a link")),
+        }
+    }
+}
+
+impl Drop for KernelLink {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic has been printed already, and this must not add another.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a frame does where it is seen; the number is the end that sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Enters(usize),
+    LeavesQueue(usize),
+    Arrives(usize),
+}
+
+/// Interfaces, and what it means to be seen there.
+#[derive(Debug, Default)]
+struct Taps {
+    queued: [bool; 2],
+    stages: HashMap<(i32, bool), Stage>,
+    /// By direction: of the queue, and of the wire.
+    interfaces: [(Option<i32>, i32); 2],
+}
+
+impl Taps {
+    fn open(queued: [bool; 2]) -> io::Result<(Ring, Netlink, Self)> {
+        let index = |name: &str| if_nametoindex(name).map(|index| index as i32);
+        let ends = [index(ENDS[0])?, index(ENDS[1])?];
+        let mut taps = Self {
+            queued,
+            ..Self::default()
+        };
+        let mut skip = Vec::new();
+        for from in 0..2 {
+            let (enters, arrives) = (Stage::Enters(from), Stage::Arrives(from));
+            taps.stages.insert((ends[from], false), enters);
+            taps.stages.insert((ends[1 - from], true), arrives);
+            taps.interfaces[from].1 = ends[1 - from];
+            if queued[from] {
+                let before = index(QUEUES[from][0])?;
+                let leaves = Stage::LeavesQueue(from);
+                taps.stages.insert((before, true), leaves);
+                taps.interfaces[from].0 = Some(before);
+                skip.push(index(QUEUES[from][1])?);
+            }
+        }
+        Ok((Ring::open(&skip)?, Netlink::open()?, taps))
+    }
+}
+
+/// To be taken off the time of day for the clock that runs are measured by.
+fn realtime_offset_ns() -> u64 {
+    let real = clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |time| {
+        u64::try_from(Duration::from(time).as_nanos()).unwrap_or(u64::MAX)
+    });
+    real.saturating_sub(now_ns())
+}
+
+struct Seen {
+    taps: Taps,
+    counter: WireCounter,
+    captures: [Option<Pcap>; 2],
+    offset_ns: u64,
+    ways: [Way; 2],
+    errors: Vec<String>,
+}
+
+impl Seen {
+    fn frame(&mut self, frame: Frame<'_>) {
+        let Some(&stage) = self.taps.stages.get(&(frame.interface, frame.outgoing)) else {
+            return;
+        };
+        let at_ns = frame.realtime_ns.saturating_sub(self.offset_ns);
+        let segment = frame::parse(frame.bytes, frame.length);
+        match stage {
+            Stage::Enters(from) => {
+                self.ways[from].arrivals += 1;
+                self.capture(from, &frame, at_ns);
+                let queued = self.taps.queued[from];
+                self.count(segment, frame.length, at_ns, |is_data| is_data || !queued);
+            }
+            // What acknowledges counts when the queue has let it through.
+            Stage::LeavesQueue(_) => {
+                self.count(segment, frame.length, at_ns, |is_data| !is_data);
+            }
+            Stage::Arrives(from) => {
+                self.capture(1 - from, &frame, at_ns);
+                if let Some(segment) = segment {
+                    self.counter.delivered(&segment, at_ns);
+                }
+            }
+        }
+    }
+
+    fn count(
+        &mut self,
+        segment: Option<frame::Segment>,
+        length: usize,
+        at_ns: u64,
+        here: impl Fn(bool) -> bool,
+    ) {
+        if let Some(segment) = segment.filter(|it| here(self.counter.is_data(it))) {
+            let _ = self.counter.entered(&segment, length as u32, true, at_ns);
+        }
+    }
+
+    fn capture(&mut self, end: usize, frame: &Frame<'_>, at_ns: u64) {
+        if let Some(capture) = &mut self.captures[end]
+            && let Err(error) = capture.write(frame.bytes, frame.length, at_ns)
+        {
+            self.errors.push(format!("a capture ended early: {error}"));
+            self.captures[end] = None;
+        }
+    }
+}
+
+struct Watch {
+    ring: Ring,
+    netlink: Netlink,
+    /// Which directions have a policer.
+    policed: [bool; 2],
+    seen: Seen,
+    next_look_ns: u64,
+    next_note_ns: u64,
+    note_ns: u64,
+}
+
+impl Watch {
+    fn run(mut self, stop: &AtomicBool) -> KernelReport {
+        loop {
+            // What was sent before the request to stop is still counted: the
+            // kernel hands it over within a few of these.
+            let last = stop.load(Ordering::Relaxed);
+            let now = now_ns();
+            if now >= self.next_look_ns && !last {
+                self.look(now);
+            }
+            let wait = if last {
+                u64::from(RETIRE_MS) * 4_000_000
+            } else {
+                self.next_look_ns.saturating_sub(now).min(4 * LOOK_NS)
+            };
+            self.wait(wait);
+            let seen = &mut self.seen;
+            let any = self.ring.drain(|frame| seen.frame(frame));
+            if last && !any {
+                break;
+            }
+        }
+        self.finish()
+    }
+
+    fn wait(&self, ns: u64) {
+        let mut waiting = [PollFd::new(self.ring.fd(), PollFlags::POLLIN)];
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(ns));
+        // Woken by a signal or not at all: the loop looks at everything anyway.
+        let _ = ppoll(&mut waiting, Some(timeout), None);
+    }
+
+    fn look(&mut self, now: u64) {
+        self.next_look_ns = now - (now - self.next_look_ns) % LOOK_NS + LOOK_NS;
+        let note = self.note_ns > 0 && now >= self.next_note_ns;
+        let queues = match self.netlink.queues() {
+            Ok(queues) => queues,
+            Err(error) => {
+                self.seen
+                    .errors
+                    .push(format!("cannot look at queues: {error}"));
+                self.next_look_ns = u64::MAX;
+                return;
+            }
+        };
+        for (way, (interface, _)) in self.seen.ways.iter_mut().zip(self.seen.taps.interfaces) {
+            let packets = queues
+                .iter()
+                .find(|queue| Some(queue.interface) == interface && queue.parent.is_none())
+                .map_or(0, |queue| queue.packets);
+            way.max_packets = way.max_packets.max(packets);
+            way.looked.0 += u64::from(packets);
+            way.looked.1 += 1;
+            if note {
+                way.lengths.push((now, packets));
+            }
+        }
+        if note {
+            self.next_note_ns = now - (now - self.next_note_ns) % self.note_ns + self.note_ns;
+        }
+    }
+
+    fn finish(mut self) -> KernelReport {
+        match self.ring.missed() {
+            0 => {}
+            missed => self.seen.errors.push(format!(
+                "{missed} frames were not seen; the counts are too low by these"
+            )),
+        }
+        if let Err(error) = self.totals() {
+            self.seen.errors.push(error.to_string());
+        }
+        for capture in std::mem::take(&mut self.seen.captures)
+            .into_iter()
+            .flatten()
+        {
+            if let Err(error) = capture.finish() {
+                self.seen
+                    .errors
+                    .push(format!("a capture is incomplete: {error}"));
+            }
+        }
+        KernelReport {
+            counter: self.seen.counter,
+            ways: self.seen.ways,
+            errors: self.seen.errors,
+        }
+    }
+
+    /// What disciplines have counted in all.
+    fn totals(&mut self) -> Result<(), LabError> {
+        let text = command::run("tc", &["-s", "-j", "qdisc", "show"])?;
+        let all: Vec<serde_json::Value> =
+            serde_json::from_str(&text).map_err(|error| LabError::Os {
+                what: "cannot understand what tc says of queues".to_owned(),
+                source: error.into(),
+            })?;
+        for (from, way) in self.seen.ways.iter_mut().enumerate() {
+            if self.policed[from] {
+                let dropped = police::dropped(POLICERS[from])?;
+                way.policed = Some(dropped);
+                way.arrivals = way.arrivals.saturating_sub(dropped);
+            }
+            for one in &all {
+                let number = |name: &str| one[name].as_u64().unwrap_or(0);
+                let device = one["dev"].as_str().unwrap_or_default();
+                let kind = one["kind"].as_str().unwrap_or_default();
+                if device == ENDS[1 - from] && kind == "netem" {
+                    way.lost += number("drops");
+                }
+                // HTB counts its leaf's drops again.
+                if device == QUEUES[from][0] && kind != "htb" {
+                    let tins = one["tins"].as_array().map_or(&[][..], Vec::as_slice);
+                    let sum = |name: &str| {
+                        tins.iter()
+                            .filter_map(|tin| tin[name].as_u64())
+                            .sum::<u64>()
+                    };
+                    let filtered = sum("ack_drops");
+                    way.filtered = (kind == "cake").then_some(filtered);
+                    way.drops += number("drops").saturating_sub(filtered);
+                    way.early += number("early");
+                    way.marks += number("marked") + number("ecn_mark") + sum("ecn_mark");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tries whether the kernel has what a link is made of, in a namespace of its
+/// own.
+///
+/// # Errors
+/// No namespace can be made.
+pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
+    probe.inside(|| {
+        let netem = Netlink::open().and_then(|mut netlink| {
+            netlink.add_netem(
+                "lo",
+                &Netem {
+                    delay_ns: 1,
+                    limit: 1,
+                    ..Netem::default()
+                },
+            )
+        });
+        let others = [
+            "qdisc replace dev lo root handle 1: htb default 1",
+            "qdisc add dev lo clsact",
+        ];
+        Ok(netem.is_ok() && others.iter().all(|arguments| tc(arguments).is_ok()))
+    })
+}
+
+/// Bursts of a sender must not be lost between the devices of a link: a machine
+/// of our own may be told so for all namespaces.
+pub(crate) fn make_room() -> io::Result<()> {
+    fs::write("/proc/sys/net/core/netdev_max_backlog", "1000000")
+}

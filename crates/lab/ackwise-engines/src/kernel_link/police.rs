@@ -1,0 +1,260 @@
+//! A policer of the kernel's: a token bucket of `tc`, where a direction enters its link.
+//!
+//! The same bucket as [`crate::police`], which has other ways to choose as well. Filters are
+//! u32's, which look at fixed places: a pure ACK is TCP of whose flags ACK is set and none of
+//! SYN, FIN and RST, in an IP packet that is as long as its headers.
+
+use ackwise_config::queues::{Length, Police, PoliceHow};
+use ackwise_scenario::Direction;
+use serde_json::Value;
+
+use super::tc;
+use crate::command;
+use crate::error::LabError;
+
+/// Priority of the filter behind those of a policer, and of whatever passes it.
+pub(super) const PASSES: u32 = 9;
+/// TCP's header, 32-bit words.
+const HEADERS: std::ops::RangeInclusive<u32> = 5..=15;
+/// ACK, and the flags that it is told by.
+const ACK: &str = "0x10 0x17";
+
+/// Whether the kernel polices as a direction asks for. Without a rate of its own a link has no
+/// queue, and ACKs are counted where they enter, those that are dropped among them.
+#[must_use]
+pub(crate) fn can(direction: &Direction) -> bool {
+    direction.police.as_ref().is_none_or(|police| {
+        matches!(police.how, PoliceHow::Bucket(_)) && direction.rate_bps.is_some()
+    })
+}
+
+/// Where a version of IP has what a filter asks for, bytes from the IP header on.
+struct Places {
+    protocol: &'static str,
+    priority: u32,
+    /// That the next header is TCP's, and where that begins.
+    is_tcp: &'static str,
+    tcp: u32,
+    /// The length, and what it counts of IP's header.
+    length: u32,
+    counted: u32,
+}
+
+const PLACES: [Places; 2] = [
+    Places {
+        protocol: "ip",
+        priority: 1,
+        is_tcp: "match u8 0x45 0xff at 0 match u8 6 0xff at 9",
+        tcp: 20,
+        length: 2,
+        counted: 20,
+    },
+    Places {
+        protocol: "ipv6",
+        priority: 2,
+        is_tcp: "match u8 6 0xff at 6",
+        tcp: 40,
+        length: 4,
+        counted: 0,
+    },
+];
+
+/// Makes the policer `index` of this namespace, for what comes in by `device`, of the flows with
+/// these ports if there are any.
+pub(super) fn install(
+    device: &str,
+    index: u32,
+    police: &Police,
+    ports: &[u16],
+) -> Result<(), LabError> {
+    if !matches!(police.how, PoliceHow::Bucket(_)) {
+        return Err(LabError::Scenario(
+            "the kernel's policer is a token bucket; for `drop` use the emulator".to_owned(),
+        ));
+    }
+    commands(device, index, police, ports)
+        .iter()
+        .try_for_each(|arguments| tc(arguments))
+}
+
+fn commands(device: &str, index: u32, police: &Police, ports: &[u16]) -> Vec<String> {
+    let PoliceHow::Bucket(bucket) = police.how else {
+        return Vec::new();
+    };
+    // At ingress a packet's length is IP's.
+    let (overhead, least) = match bucket.length {
+        Length::Ip => (0, 0),
+        Length::EthernetPayload => (0, 46),
+        Length::EthernetFrame => (18, 64),
+    };
+    let mut commands = vec![format!(
+        "actions add action police rate {}bit burst {}b overhead {overhead} mpu {least} \
+         mtu 65535 conform-exceed drop/continue index {index}",
+        bucket.rate_bps, bucket.burst,
+    )];
+    let mut filter = |priority: u32, protocol: &str, what: &str| {
+        commands.push(format!(
+            "filter add dev {device} ingress protocol {protocol} prio {priority} {what} \
+             action police index {index}"
+        ));
+    };
+    if !police.what.pure_acks && ports.is_empty() {
+        filter(1, "all", "matchall");
+        return commands;
+    }
+    for places in &PLACES {
+        for size in sizes(places, police.what.pure_acks) {
+            for port in sides(places, ports) {
+                let what = format!("u32 {}{size}{port}", places.is_tcp);
+                filter(places.priority, places.protocol, &what);
+            }
+        }
+    }
+    commands
+}
+
+/// Matches for a pure ACK, one for each length of its header; or one for whatever it is.
+fn sizes(places: &Places, pure_acks: bool) -> Vec<String> {
+    if !pure_acks {
+        return vec![String::new()];
+    }
+    let of = |words: u32| {
+        format!(
+            " match u16 {} 0xffff at {} match u8 {} 0xf0 at {} match u8 {ACK} at {}",
+            places.counted + 4 * words,
+            places.length,
+            words << 4,
+            places.tcp + 12,
+            places.tcp + 13,
+        )
+    };
+    HEADERS.map(of).collect()
+}
+
+/// Matches for either end of these flows; or one for all.
+fn sides(places: &Places, ports: &[u16]) -> Vec<String> {
+    if ports.is_empty() {
+        return vec![String::new()];
+    }
+    let at = |port: &u16| {
+        [0, 2].map(|side| format!(" match u16 {port} 0xffff at {}", places.tcp + side))
+    };
+    ports.iter().flat_map(at).collect()
+}
+
+/// What the policers of this namespace have dropped, by their index.
+pub(super) fn dropped(index: u32) -> Result<u64, LabError> {
+    let text = command::run("tc", &["-s", "-j", "actions", "show", "action", "police"])?;
+    let said: Value = serde_json::from_str(&text).map_err(|error| LabError::Os {
+        what: "cannot understand what tc says of policers".to_owned(),
+        source: error.into(),
+    })?;
+    find(&said, index).ok_or_else(|| LabError::Os {
+        what: "tc says nothing of a policer".to_owned(),
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}
+
+fn find(said: &Value, index: u32) -> Option<u64> {
+    let groups = said.as_array()?.iter();
+    let actions = groups
+        .filter_map(|group| group["actions"].as_array())
+        .flatten();
+    let mut own = actions.filter(|action| action["index"].as_u64() == Some(index.into()));
+    own.next()?["stats"]["drops"].as_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ackwise_config::queues::{Bucket, What};
+
+    fn bucket(pure_acks: bool) -> Police {
+        Police {
+            how: PoliceHow::Bucket(Bucket {
+                rate_bps: 430_000,
+                burst: 5000,
+                length: Length::EthernetFrame,
+            }),
+            what: What {
+                pure_acks,
+                flows: Vec::new(),
+            },
+        }
+    }
+
+    #[test]
+    fn a_pure_ack_is_told_by_its_lengths() {
+        let all = commands("end1", 2, &bucket(true), &[]);
+        assert_eq!(all.len(), 1 + 2 * 11);
+        assert_eq!(
+            all[0],
+            "actions add action police rate 430000bit burst 5000b overhead 18 mpu 64 mtu 65535 \
+             conform-exceed drop/continue index 2"
+        );
+        // With time stamps: 32 bytes of TCP.
+        assert_eq!(
+            all[1 + 3],
+            "filter add dev end1 ingress protocol ip prio 1 u32 match u8 0x45 0xff at 0 \
+             match u8 6 0xff at 9 match u16 52 0xffff at 2 match u8 128 0xf0 at 32 \
+             match u8 0x10 0x17 at 33 action police index 2"
+        );
+        assert_eq!(
+            all[12 + 3],
+            "filter add dev end1 ingress protocol ipv6 prio 2 u32 match u8 6 0xff at 6 \
+             match u16 32 0xffff at 4 match u8 128 0xf0 at 52 match u8 0x10 0x17 at 53 \
+             action police index 2"
+        );
+    }
+
+    #[test]
+    fn a_flow_is_told_by_its_port_at_either_end() {
+        let all = commands("end0", 1, &bucket(false), &[5001]);
+        let ports: Vec<_> = all[1..]
+            .iter()
+            .map(|it| it.contains("match u16 5001"))
+            .collect();
+        assert_eq!(ports, [true; 4]);
+        assert!(
+            all[1].contains("at 20") && all[2].contains("at 22"),
+            "{all:?}"
+        );
+        assert!(
+            all[3].contains("at 40") && all[4].contains("at 42"),
+            "{all:?}"
+        );
+        assert_eq!(
+            commands("end0", 1, &bucket(true), &[5001, 5002]).len(),
+            1 + 2 * 11 * 4
+        );
+        assert!(commands("end0", 1, &bucket(false), &[])[1].contains("matchall"));
+    }
+
+    #[test]
+    fn what_chooses_without_a_bucket_is_not_the_kernel_s() {
+        let mut direction = Direction {
+            rate_bps: Some(1),
+            police: Some(bucket(true)),
+            ..Direction::default()
+        };
+        assert!(can(&direction));
+        direction.rate_bps = None;
+        assert!(!can(&direction));
+        direction.rate_bps = Some(1);
+        direction.police = Some(Police {
+            how: PoliceHow::Even(0.5),
+            ..bucket(true)
+        });
+        assert!(!can(&direction));
+        assert!(can(&Direction::default()));
+    }
+
+    #[test]
+    fn drops_are_read_by_index() {
+        let text = r#"[{"total acts":2},{"actions":[
+            {"order":0,"kind":"police","index":1,"stats":{"packets":9,"drops":4}},
+            {"order":1,"kind":"police","index":2,"stats":{"packets":8,"drops":7}}]}]"#;
+        let said: Value = serde_json::from_str(text).unwrap();
+        assert_eq!((find(&said, 2), find(&said, 3)), (Some(7), None));
+    }
+}

@@ -1,0 +1,196 @@
+//! An end of a tunnel in a process of its own, so that it can be killed.
+
+use std::env;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_tunnel::{KeyPair, key_to_text};
+use ackwise_tunneld::{Attach, Config, Daemon, Stats, control};
+
+use crate::error::LabError;
+use crate::netns::Namespace;
+
+/// The argument that makes this program such a process; the configuration follows.
+const ARGUMENT: &str = "ackwise-tunnel-end";
+/// How often such a process looks whether it was told to end.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// To be called first thing in `main`: where this process is to be an end of a tunnel, is
+/// that until it is told to end. Elsewhere it does nothing.
+pub(crate) fn run_if_asked() {
+    let mut args = env::args_os().skip(1);
+    if args.next().is_none_or(|arg| arg != ARGUMENT) {
+        return;
+    }
+    let code = match args.next().map(|config| serve(Path::new(&config))) {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => {
+            eprintln!("{ARGUMENT}: {error}");
+            1
+        }
+        None => 2,
+    };
+    std::process::exit(code);
+}
+
+fn serve(config: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let daemon = Daemon::start(Config::load(config)?, Attach::Auto)?;
+    // It does not outlive who started it.
+    thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(1);
+    });
+    while daemon.ended().is_none() {
+        thread::sleep(LOOK);
+    }
+    daemon.stop()?;
+    Ok(())
+}
+
+/// That process, seen from the other side; killed on drop.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    /// Waiting for a child would close it, and so end it out of order.
+    _stdin: Option<ChildStdin>,
+    device: String,
+    /// Its configuration and key.
+    _files: tempfile::TempDir,
+}
+
+impl Process {
+    /// Starts one in a namespace; it is at work a little later.
+    pub fn start(config: &Config, keys: &KeyPair, at: &Namespace) -> Result<Self, LabError> {
+        let files = tempfile::tempdir().map_err(LabError::os("a tunnel's files"))?;
+        let path = files.path().join("tunnel.toml");
+        fs::write(files.path().join("key"), key_to_text(&keys.secret))
+            .and_then(|()| fs::write(&path, text(config)))
+            .map_err(LabError::os("a tunnel's files"))?;
+        let mut child = at.inside(|| {
+            Command::new("/proc/self/exe")
+                .arg(ARGUMENT)
+                .arg(&path)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .map_err(LabError::os("cannot start a tunnel's process"))
+        })?;
+        Ok(Self {
+            _stdin: child.stdin.take(),
+            child,
+            device: config.device.clone(),
+            _files: files,
+        })
+    }
+
+    /// Tells it to end; what it did.
+    pub fn stop(mut self, at: &Namespace) -> Result<Stats, String> {
+        let last = self.ask(at, control::down)?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err(format!("its process ended with {status}"));
+        }
+        Ok(last)
+    }
+
+    /// `kill -9`, and it is gone. What it had done by then.
+    pub fn kill(mut self, at: &Namespace) -> Result<Stats, String> {
+        let last = self.ask(at, control::status)?;
+        self.child.kill().map_err(|error| error.to_string())?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        if status.code().is_some() {
+            return Err(format!("its process ended by itself, {status}"));
+        }
+        Ok(last)
+    }
+
+    fn ask(
+        &self,
+        at: &Namespace,
+        what: fn(&str) -> Result<Stats, ackwise_tunneld::Error>,
+    ) -> Result<Stats, String> {
+        let asked =
+            at.inside(|| what(&self.device).map_err(|error| LabError::Run(error.to_string())));
+        asked.map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The configuration of an end as a file has it.
+fn text(config: &Config) -> String {
+    let listen = config.listen.iter().map(|at| format!("\"{at}\""));
+    let mut text = format!(
+        "device = \"{}\"\nlisten = [{}]\nkey = \"key\"\nperiod = \"{} us\"\nfollow_rtt = {}\n\
+         respace = {}\nmax_datagram = \"{} B\"\nflows = {}\nmark = {}\n",
+        config.device,
+        listen.collect::<Vec<_>>().join(", "),
+        config.period.as_micros(),
+        config.follow_rtt,
+        config.respace,
+        config.max_datagram,
+        config.flows,
+        config.mark,
+    );
+    if let Some(interface) = &config.interface {
+        text += &format!("interface = \"{interface}\"\n");
+    }
+    for peer in &config.peers {
+        text += &format!("[[peer]]\nname = \"{}\"\n", peer.name);
+        if let Some(key) = &peer.public_key {
+            text += &format!("public_key = \"{}\"\n", key_to_text(key));
+        }
+        if let Some(endpoint) = &peer.endpoint {
+            text += &format!("endpoint = \"{endpoint}\"\n");
+        }
+        let behind = peer.behind.iter().map(|prefix| format!("\"{prefix}\""));
+        text += &format!("behind = [{}]\n", behind.collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ackwise_config::tunnel::{Encoding, Others, Peer, Prefix};
+
+    #[test]
+    fn a_configuration_survives_its_file() {
+        let mut config = Config {
+            device: "aw1e0".to_owned(),
+            listen: vec!["10.0.0.1:51830".parse().unwrap()],
+            key: Some("key".into()),
+            interface: Some("wan0".to_owned()),
+            period: Duration::from_micros(7500),
+            follow_rtt: false,
+            encoding: Encoding::Entropy,
+            others: Others::Outside,
+            respace: true,
+            max_datagram: 1400,
+            flows: 512,
+            user: None,
+            mark: 0x6177,
+            peers: vec![Peer {
+                name: "other".to_owned(),
+                public_key: Some([0xa5; 32]),
+                endpoint: Some("10.0.0.2:51830".to_owned()),
+                behind: vec![Prefix {
+                    address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+                    len: 0,
+                }],
+            }],
+        };
+        assert_eq!(Config::parse("x", &text(&config)).unwrap(), config);
+        (config.interface, config.peers[0].endpoint) = (None, None);
+        assert_eq!(Config::parse("x", &text(&config)).unwrap(), config);
+    }
+}

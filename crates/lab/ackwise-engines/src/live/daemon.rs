@@ -1,0 +1,202 @@
+//! Daemons at the ends of links, where a scenario says `by`.
+
+use std::time::Duration;
+
+use ackwise_gateway::{Attach, Config, Gateway, Stats};
+use ackwise_rng::Rng;
+use ackwise_scenario::record::QueueRecord;
+use ackwise_scenario::{Arm, By, Direction, Home, Link, Scenario};
+
+use crate::clock::seconds;
+use crate::error::LabError;
+use crate::topology::Topology;
+
+/// Streams of the gateways' draws begin here.
+const STREAM: u64 = 3000;
+/// A gateway publishes its queue so often, and is at work after the first time.
+const BEAT: Duration = Duration::from_millis(60);
+const WAYS: [&str; 2] = ["forward", "reverse"];
+
+fn ways(link: &Link) -> [&Direction; 2] {
+    [&link.forward, &link.reverse]
+}
+
+/// What is left for the links to do.
+pub(super) fn without_daemons(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    for link in &mut scenario.links {
+        for direction in [&mut link.forward, &mut link.reverse] {
+            if direction.by == By::Gateway {
+                (direction.rate_bps, direction.queue) = (None, None);
+            }
+            direction.mux.take_if(|mux| mux.by_tunnel);
+        }
+    }
+    scenario
+}
+
+/// A gateway at work; ended on drop.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    /// `link.way`, as the record has it.
+    name: String,
+    node: String,
+    gateway: Gateway,
+    /// When, and how many packets waited.
+    lengths: Vec<(u64, u64)>,
+    next_ns: u64,
+    interval_ns: u64,
+}
+
+/// What a gateway did.
+#[derive(Debug)]
+pub(super) struct Served {
+    name: String,
+    stats: Stats,
+    lengths: Vec<(u64, u64)>,
+}
+
+/// Starts the gateways of a scenario.
+///
+/// # Errors
+/// One could not be started; those before it are gone again.
+pub(super) fn start(
+    scenario: &Scenario,
+    arm: &Arm,
+    seed: u64,
+    topology: &Topology,
+) -> Result<Vec<Daemon>, LabError> {
+    let mut daemons = Vec::new();
+    for (index, link) in scenario.links.iter().enumerate() {
+        for (way, direction) in ways(link).into_iter().enumerate() {
+            if direction.by != By::Gateway {
+                continue;
+            }
+            let interface = topology.plan.interface(index, way);
+            let Some(config) = config(&interface.name, link, direction, arm) else {
+                let place = format!("{} of link `{}`", WAYS[way], link.name);
+                let what = "the gateway has no rate or no queue";
+                return Err(LabError::Scenario(format!("{place}: {what}")));
+            };
+            let node = scenario.nodes[interface.node].name.clone();
+            let failed = |error| {
+                LabError::Run(format!(
+                    "the gateway on {} of {node}: {error}",
+                    interface.name
+                ))
+            };
+            let draws = Rng::stream(seed, STREAM + 2 * index as u64 + way as u64).next_u64();
+            let gateway = topology.namespaces[interface.node]
+                .inside(|| Gateway::start_seeded(config, Attach::Auto, draws).map_err(failed))?;
+            daemons.push(Daemon {
+                name: format!("{}.{}", link.name, WAYS[way]),
+                node,
+                gateway,
+                lengths: Vec::new(),
+                next_ns: 0,
+                interval_ns: 0,
+            });
+        }
+    }
+    if !daemons.is_empty() {
+        std::thread::sleep(BEAT);
+    }
+    Ok(daemons)
+}
+
+/// With an arm whose receivers answer marks, the gateway tells them.
+fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Option<Config> {
+    let queue = direction.queue.clone()?;
+    let marks = queue.red.as_ref().is_some_and(|red| red.ecn);
+    let answers = arm
+        .placements
+        .iter()
+        .any(|place| place.policy == "acc" && place.home == Home::Datapath);
+    Some(Config {
+        interface: interface.to_owned(),
+        rate_bps: direction.rate_bps?,
+        least_bps: None,
+        header: link.header,
+        queue,
+        acc: marks && answers,
+    })
+}
+
+impl Daemon {
+    /// From `start_ns` on the queue's length is noted, every so often.
+    pub fn note_from(&mut self, start_ns: u64, interval_ns: u64) {
+        (self.next_ns, self.interval_ns) = (start_ns, interval_ns);
+    }
+
+    /// Notes it, if it is time.
+    pub fn look(&mut self, now: u64) {
+        if self.interval_ns == 0 || now < self.next_ns {
+            return;
+        }
+        self.next_ns += self.interval_ns * (1 + (now - self.next_ns) / self.interval_ns);
+        if let Ok(stats) = self.gateway.stats() {
+            self.lengths.push((now, stats.waiting.packets));
+        }
+    }
+
+    /// Ends it; what it did.
+    ///
+    /// # Errors
+    /// It had ended before, and why.
+    pub fn finish(self) -> Result<Served, String> {
+        let Daemon {
+            name,
+            node,
+            gateway,
+            lengths,
+            ..
+        } = self;
+        let stats = gateway
+            .stop()
+            .map_err(|error| format!("the gateway of {node}: {error}"))?;
+        Ok(Served {
+            name,
+            stats,
+            lengths,
+        })
+    }
+}
+
+impl Served {
+    /// Its queue is the link's; what the wire behind it lost stays.
+    pub fn put_into(&self, queues: &mut Vec<QueueRecord>, start_ns: u64) {
+        let stats = &self.stats;
+        let since = |at: u64| seconds(at.saturating_sub(start_ns));
+        let found = queues.iter().position(|queue| queue.name == self.name);
+        let losses = found.and_then(|at| queues[at].losses);
+        let dropped = &stats.dropped;
+        let lengths = self.lengths.iter();
+        let record = QueueRecord {
+            name: self.name.clone(),
+            arrivals: Some(stats.read + dropped.overrun),
+            max_packets: Some(stats.waiting.max_packets),
+            mean_packets: (!self.lengths.is_empty()).then(|| {
+                let sum: u64 = lengths.clone().map(|(_, packets)| packets).sum();
+                sum as f64 / self.lengths.len() as f64
+            }),
+            drops: dropped.full
+                + dropped.early
+                + dropped.forced
+                + dropped.overrun
+                + dropped.no_room
+                + dropped.down
+                + dropped.refused,
+            early_drops: dropped.early,
+            marks: stats.marked,
+            filtered: Some(stats.filtered.packets),
+            losses,
+            t_s: lengths.clone().map(|(at, _)| since(*at)).collect(),
+            length_packets: lengths.map(|(_, packets)| *packets as f64).collect(),
+            ..QueueRecord::default()
+        };
+        match found {
+            Some(at) => queues[at] = record,
+            None => queues.push(record),
+        }
+    }
+}

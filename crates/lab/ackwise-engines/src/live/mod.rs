@@ -1,0 +1,237 @@
+//! The live engine: the running kernel, in real time.
+//!
+//! ```no_run
+//! use ackwise_engines::live::{self, RunOptions};
+//! use ackwise_scenario::Scenario;
+//!
+//! let scenario = Scenario::load("scenarios/asymmetric.toml")?;
+//! let report = live::run(&scenario, &RunOptions::default(), &mut |_| {})?;
+//! println!("{}", report.to_json()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub(crate) mod apart;
+mod assemble;
+mod daemon;
+mod datapath;
+mod engine;
+mod preflight;
+mod sampler;
+mod signals;
+mod stack;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tunnels;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{RunSpec, Scenario};
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::histogram::Histogram;
+use crate::netns;
+use crate::topology::Shaper;
+use crate::traffic::Behaviour;
+
+pub use ackwise_scenario::Progress;
+pub(crate) use assemble::{Done, failed};
+pub use preflight::check;
+pub(crate) use preflight::{check_means, check_placements};
+pub use signals::cancel_on_signals;
+
+/// How to run a scenario.
+#[derive(Debug, Clone, Default)]
+pub struct RunOptions {
+    /// Set it and the runs end soon, leaving those that are finished in the
+    /// report; see [`cancel_on_signals`].
+    pub cancel: Arc<AtomicBool>,
+    /// How links are made.
+    pub shaper: Shaper,
+    /// Where captures go if the scenario asks for them; the current directory
+    /// if `None`.
+    pub capture_dir: Option<PathBuf>,
+    /// Only these runs (by `RunSpec::id`); all if empty.
+    pub only: Vec<String>,
+    /// What applications are made to do wrong, by name of the flow.
+    pub behaviour: Vec<(String, Behaviour)>,
+    /// What happens to the network in the course of each run.
+    pub incidents: Vec<Incident>,
+}
+
+/// What time is in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// That of the world.
+    Real,
+    /// It stands still while anything computes.
+    Virtual,
+}
+
+/// Something that happens to the network while traffic flows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incident {
+    /// When, after the start of the run.
+    pub after: Duration,
+    /// What.
+    pub what: Event,
+}
+
+/// What can happen to a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// An emulated link silently loses IP packets larger than this from now on.
+    PathMtu {
+        /// The link.
+        link: String,
+        /// Largest packet that still passes.
+        mtu: u32,
+    },
+    /// A node's interface is deleted.
+    DeleteInterface {
+        /// The link that it belongs to.
+        link: String,
+        /// The node.
+        node: String,
+    },
+    /// Something happens to a daemon of a tunnel over a link.
+    Tunnel {
+        /// The link.
+        link: String,
+        /// At which end of it.
+        node: String,
+        /// What.
+        turn: Turn,
+    },
+}
+
+/// What can happen to a daemon of a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Turn {
+    /// It ends in order.
+    Ends,
+    /// It begins, and knows nothing of what was before.
+    Begins,
+    /// It begins as a process of its own. The running program must be one that calls
+    /// [`run_if_guest`](crate::virt::run_if_guest) first thing.
+    BeginsApart,
+    /// Its process gets SIGKILL.
+    Killed,
+}
+
+/// Called with news; on the thread that called [`run`].
+pub type Observer<'a> = &'a mut dyn FnMut(Progress<'_>);
+
+/// Runs all runs of a scenario, one after another, in the order of
+/// [`Scenario::runs`]: the arms that are compared stand next to each other.
+///
+/// What goes wrong within a run becomes an error of that run. A cancelled run
+/// is left out of the report, which then says so in its notes.
+///
+/// # Errors
+/// A precondition is not met ([`check`]), or the scenario cannot be built.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Report, LabError> {
+    check(scenario)?;
+    for name in netns::remove_leftovers()? {
+        tracing::info!("removed {name}, left by a process that is no more");
+    }
+    let runs = chosen(scenario, &options.only);
+    let shaper = preflight::choose_for_all(scenario, &runs, options.shaper)?;
+    let mut report = Report::new("live", scenario);
+    report.environment = preflight::environment();
+    let mut lateness = Histogram::default();
+    let total = runs.len();
+    for (index, spec) in runs.iter().enumerate() {
+        if options.cancel.load(Ordering::Relaxed) {
+            break;
+        }
+        observe(Progress::Started {
+            run: spec,
+            index,
+            total,
+        });
+        let clock = Clock::Real;
+        match engine::run_one(scenario, spec, (shaper, clock, index), options, observe) {
+            Ok(done) => {
+                lateness.merge(&done.lateness);
+                for note in done.notes {
+                    if !report.notes.contains(&note) {
+                        report.notes.push(note);
+                    }
+                }
+                report.environment.link_emulator = done
+                    .link_emulator
+                    .or(report.environment.link_emulator.take());
+                report.environment.datapath = done.datapath.or(report.environment.datapath.take());
+                observe(Progress::Finished {
+                    run: &done.run,
+                    index,
+                    total,
+                });
+                report.runs.push(done.run);
+            }
+            Err(LabError::Cancelled) => break,
+            // What one run cannot build, the next cannot either.
+            Err(error) if error.is_of_scenario() => return Err(error),
+            Err(error) => {
+                let run = assemble::failed(spec, &error);
+                observe(Progress::Finished {
+                    run: &run,
+                    index,
+                    total,
+                });
+                report.runs.push(run);
+            }
+        }
+    }
+    if report.runs.len() < total {
+        report.notes.push(format!(
+            "Cancelled: {} of {total} runs were finished.",
+            report.runs.len()
+        ));
+    }
+    report.environment.link_lateness_us = lateness.quantiles(1000.0);
+    Ok(report)
+}
+
+/// The runs of those ids, all if none is named, in the scenario's order.
+pub(crate) fn chosen(scenario: &Scenario, only: &[String]) -> Vec<RunSpec> {
+    let mut runs = scenario.runs();
+    runs.retain(|run| only.is_empty() || only.contains(&run.id));
+    runs
+}
+
+/// One run inside a machine whose time is virtual.
+///
+/// # Errors
+/// A precondition is not met, or the run could not be made.
+pub(crate) fn run_virtual(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Done, LabError> {
+    let changed = scenario.at(spec)?;
+    preflight::check_with(&changed, Clock::Virtual)?;
+    // Only the emulator can be told of a path that shrinks.
+    let shrinks = |incident: &Incident| matches!(incident.what, Event::PathMtu { .. });
+    let shaper = match options.shaper {
+        Shaper::Auto if options.incidents.iter().any(shrinks) => Shaper::Emulator,
+        wanted => preflight::choose_shaper(&daemon::without_daemons(&changed), wanted)?,
+    };
+    engine::run_one(
+        scenario,
+        spec,
+        (shaper, Clock::Virtual, 0),
+        options,
+        observe,
+    )
+}

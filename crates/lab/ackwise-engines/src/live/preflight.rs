@@ -1,0 +1,408 @@
+//! What must be there before anything is built.
+
+use std::fs;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ackwise_scenario::record::Environment;
+use ackwise_scenario::{App, Duplex, Home, RunSpec, Scenario};
+use nix::sys::utsname::uname;
+use nix::unistd::geteuid;
+
+use super::{Clock, daemon, datapath, stack};
+use crate::command;
+use crate::error::LabError;
+use crate::kernel_link;
+use crate::netns::get_sysctl;
+use crate::tap;
+use crate::topology::{self, Shaper, needs_shaping};
+
+fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
+    LabError::Missing {
+        what: what.into(),
+        mend: mend.into(),
+    }
+}
+
+/// Checks everything that the live engine needs for a scenario, and says what
+/// to do about what is missing.
+///
+/// # Errors
+/// Something is missing.
+pub fn check(scenario: &Scenario) -> Result<(), LabError> {
+    check_with(scenario, Clock::Real)
+}
+
+pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
+    if !geteuid().is_root() {
+        return Err(missing(
+            "the live engine makes network namespaces, and only root may",
+            "run it with sudo, or use `--on virtual` or `--on sim`",
+        ));
+    }
+    let mut programs = vec![("ip", "iproute2"), ("tc", "iproute2")];
+    if scenario
+        .links
+        .iter()
+        .any(|link| !link.offload && !needs_shaping(link))
+    {
+        programs.push(("ethtool", "ethtool"));
+    }
+    if scenario
+        .flows
+        .iter()
+        .any(|flow| matches!(flow.app, App::Iperf3 { .. }))
+    {
+        programs.push(("iperf3", "iperf3"));
+    }
+    for (program, package) in programs {
+        if !command::exists(program) {
+            return Err(missing(
+                format!("the program `{program}` is not installed"),
+                format!("apt-get install {package}"),
+            ));
+        }
+    }
+    if scenario.links.iter().any(needs_shaping) && !Path::new(tap::CONTROL).exists() {
+        return Err(missing(
+            format!(
+                "there is no {}, from which emulated links are made",
+                tap::CONTROL
+            ),
+            "modprobe tun, or run in a container that has the device",
+        ));
+    }
+    if let Some(link) = scenario.links.iter().find(|link| link.header != 14) {
+        return Err(LabError::Scenario(format!(
+            "link `{}` has header = {}, and a real interface has the 14 bytes of Ethernet; \
+             leave it out, or use `--on sim`",
+            link.name, link.header
+        )));
+    }
+    check_means(scenario, clock)?;
+    check_congestion_control(scenario)?;
+    if scenario.flows.iter().any(|flow| flow.socket.mptcp)
+        && !Path::new("/proc/sys/net/mptcp/enabled").exists()
+    {
+        return Err(missing(
+            "a flow asks for Multipath TCP, which this kernel does not have",
+            "use a kernel with CONFIG_MPTCP",
+        ));
+    }
+    check_stack(scenario)?;
+    check_placements(scenario)
+}
+
+/// Whether the datapath has the policies of all arms.
+pub(crate) fn check_placements(scenario: &Scenario) -> Result<(), LabError> {
+    scenario
+        .arms
+        .iter()
+        .flat_map(|arm| &arm.placements)
+        .try_for_each(|placement| datapath::check(scenario, placement))
+}
+
+/// What only an engine can do that owns the queues; in virtual time those are
+/// the kernel's, or, where the kernel cannot police so, the emulator's as well.
+pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabError> {
+    let scenario = &daemon::without_daemons(scenario);
+    // The emulator drops like a policer, and queues like a wire.
+    let emulated = emulated(scenario);
+    for link in &scenario.links {
+        for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            let at = format!("{way} of link `{}`", link.name);
+            let able = |key: &&str| *key == "police";
+            let Some(key) = direction
+                .own_queue_keys()
+                .into_iter()
+                .find(|key| !able(key))
+            else {
+                continue;
+            };
+            match (clock, kernel_link::refused(direction)) {
+                (Clock::Virtual, None) if emulated.is_some() => {
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} needs the kernel's queues, and `{}` of this scenario \
+                         the emulator; leave one out, or use `--on sim`",
+                        emulated.unwrap_or_default()
+                    )));
+                }
+                (Clock::Virtual, None) if kernel_link::can(link) => {}
+                (Clock::Virtual, None) => {
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} needs the kernel's queues, and `jitter` or `reorder` \
+                         of this link the emulator; leave one out, or use `--on sim`"
+                    )));
+                }
+                (Clock::Virtual, Some(why)) => {
+                    return Err(LabError::Scenario(format!(
+                        "in {at}: {why}; or use `--on sim`"
+                    )));
+                }
+                (Clock::Real, refused) => {
+                    let others = if refused.is_none() { "virtual" } else { "sim" };
+                    return Err(LabError::Scenario(format!(
+                        "`{key}` in {at} is more than the drop-tail queues of this engine can \
+                         do; use `--on {others}`"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What of a scenario only the emulator has: a key of a link.
+fn emulated(scenario: &Scenario) -> Option<&'static str> {
+    scenario.links.iter().find_map(|link| {
+        let ways = [&link.forward, &link.reverse];
+        if !ways.into_iter().all(kernel_link::can_police) {
+            return Some("police");
+        }
+        (link.duplex == Duplex::Half).then_some("duplex")
+    })
+}
+
+/// Whether the kernel's TCP has rules of its own where an arm asks for one.
+fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
+    let mut places = scenario.arms.iter().flat_map(|arm| &arm.placements);
+    match places.find(|place| place.home == Home::Stack) {
+        Some(place) if get_sysctl(stack::POLICY).is_err() => Err(missing(
+            format!(
+                "policy `{}` at `{}` has home = \"stack\", and this kernel's TCP has no such \
+                 rule: there is no {}",
+                place.policy,
+                place.node,
+                stack::POLICY
+            ),
+            "leave `home` out, use `--on virtual` or `--on sim`, or run a kernel with the series \
+             of kernel/patches",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
+    let available = get_sysctl("net.ipv4.tcp_available_congestion_control").map_err(
+        LabError::os("cannot read which congestion controls there are"),
+    )?;
+    let fixed = scenario
+        .flows
+        .iter()
+        .filter_map(|flow| flow.fixed_cc.as_ref());
+    for wanted in scenario.sweep.cc.iter().chain(fixed) {
+        if !available.split_whitespace().any(|known| known == wanted) {
+            return Err(missing(
+                format!("the kernel has no congestion control `{wanted}` (it has: {available})"),
+                format!("modprobe tcp_{wanted}, or choose another `cc`"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Decides how links are made, so that it is the same for every run: an arm may ask for what
+/// only the emulator has.
+pub(super) fn choose_for_all(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    wanted: Shaper,
+) -> Result<Shaper, LabError> {
+    let mut chosen = choose_shaper(&daemon::without_daemons(scenario), wanted)?;
+    for spec in runs {
+        let changed = daemon::without_daemons(&scenario.at(spec)?);
+        if chosen == Shaper::Netem && wanted == Shaper::Auto && emulated(&changed).is_some() {
+            chosen = Shaper::Emulator;
+        }
+    }
+    Ok(chosen)
+}
+
+/// Decides how the links of a run are made.
+pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shaper, LabError> {
+    if !scenario.links.iter().any(needs_shaping) {
+        return Ok(Shaper::Emulator);
+    }
+    let emulated = emulated(scenario);
+    match wanted {
+        Shaper::Emulator => Ok(Shaper::Emulator),
+        Shaper::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
+            "`{}` as this scenario has it is a thing of the emulator; use that, or leave it out",
+            emulated.unwrap_or_default()
+        ))),
+        Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
+            "netem neither keeps order under jitter, nor reorders by extra delay; use the \
+             emulator"
+                .to_owned(),
+        )),
+        Shaper::Netem if !topology::kernel_has_netem()? => Err(missing(
+            "this kernel has no netem",
+            "modprobe sch_netem, or use the emulator",
+        )),
+        Shaper::Netem => Ok(Shaper::Netem),
+        Shaper::Auto => {
+            let netem = emulated.is_none()
+                && topology::netem_can(scenario)
+                && topology::kernel_has_netem()?;
+            Ok(if netem {
+                Shaper::Netem
+            } else {
+                Shaper::Emulator
+            })
+        }
+    }
+}
+
+/// Where the runs take place.
+pub(super) fn environment() -> Environment {
+    let names = uname().ok();
+    let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
+    Environment {
+        started: Some(rfc3339(SystemTime::now())),
+        kernel: names
+            .as_ref()
+            .map(|names| format!("{} {}", text(names.sysname()), text(names.release()))),
+        machine: names.as_ref().map(|names| text(names.machine())),
+        cpu: fs::read_to_string("/proc/cpuinfo").ok().and_then(|info| {
+            let line = info.lines().find(|line| line.starts_with("model name"))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        }),
+        cpus: std::thread::available_parallelism()
+            .ok()
+            .and_then(|count| u32::try_from(count.get()).ok()),
+        ..Environment::default()
+    }
+}
+
+/// A moment in UTC. The days are counted from 1 March of the year 0, so that
+/// the leap day comes last (Hinnant, "chrono-compatible low-level date
+/// algorithms").
+fn rfc3339(time: SystemTime) -> String {
+    let seconds = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::testing::{link, node, scenario};
+    use ackwise_config::queues::{Queue, QueueLimit};
+    use ackwise_scenario::NodeKind;
+    use std::time::Duration;
+
+    #[test]
+    fn what_only_the_simulator_can_do_is_refused() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        assert!(check_means(&scenario, Clock::Real).is_ok());
+        scenario.links[0].reverse.queue = Some(Queue {
+            acks_first: Some(1),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        for clock in [Clock::Real, Clock::Virtual] {
+            let refused = check_means(&scenario, clock).unwrap_err().to_string();
+            assert!(refused.contains("`queue.acks_first`"), "{refused}");
+            assert!(refused.contains("reverse of link `ab`"), "{refused}");
+            assert!(refused.contains("use `--on sim`"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_s_queues_are_for_virtual_time() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        scenario.links[0].forward.queue = Some(Queue {
+            aqm: Some(ackwise_config::queues::Aqm::FqCodel),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        let live = check_means(&scenario, Clock::Real).unwrap_err().to_string();
+        assert!(live.contains("use `--on virtual`"), "{live}");
+        scenario.links[0].reverse.jitter = Duration::from_millis(1);
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`jitter`"), "{both}");
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_police_is_emulated() {
+        use ackwise_config::queues::{Bucket, Length, Police, PoliceHow, What};
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        let police = |how| Police {
+            what: What {
+                pure_acks: true,
+                flows: Vec::new(),
+            },
+            how,
+        };
+        scenario.links[0].reverse.police = Some(police(PoliceHow::Even(0.5)));
+        for clock in [Clock::Real, Clock::Virtual] {
+            assert!(check_means(&scenario, clock).is_ok());
+        }
+        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
+        assert_eq!(shaper, Shaper::Emulator);
+        scenario.links[0].forward.queue = Some(Queue {
+            aqm: Some(ackwise_config::queues::Aqm::FqCodel),
+            ..Queue::drop_tail(QueueLimit::Packets(9))
+        });
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`police`"), "{both}");
+        // A bucket before a queue is something that `tc` has.
+        scenario.links[0].reverse.police = Some(police(PoliceHow::Bucket(Bucket {
+            rate_bps: 1,
+            burst: 1,
+            length: Length::Ip,
+        })));
+        scenario.links[0].reverse.rate_bps = None;
+        assert!(check_means(&scenario, Clock::Virtual).is_err());
+        scenario.links[0].reverse.rate_bps = Some(1);
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        scenario.links[0].reverse.police = None;
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        scenario.links[0].duplex = Duplex::Half;
+        let both = check_means(&scenario, Clock::Virtual).unwrap_err();
+        assert!(both.to_string().contains("`duplex`"), "{both}");
+        scenario.links[0].forward.queue = None;
+        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
+        assert_eq!(shaper, Shaper::Emulator);
+    }
+
+    #[test]
+    fn moments_are_written_as_rfc_3339_has_it() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (4_102_444_800, "2100-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The applications of a run.
+//!
+//! A flow's applications are threads (or `iperf3`) whose sockets live in the
+//! namespaces of its two nodes. Every wait has an end: see [`socket::Limits`].
+
+pub mod content;
+mod exchange;
+mod iperf;
+mod short;
+pub mod socket;
+
+mod bulk;
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_rng::Rng;
+use ackwise_scenario::record::Content;
+use ackwise_scenario::{App, SocketOptions};
+use serde::{Deserialize, Serialize};
+use socket2::Socket;
+
+use crate::clock::{nanos, now_ns, thread_cpu_ns};
+use crate::error::LabError;
+use crate::netns::Entrance;
+use crate::tcpinfo::{self, TcpInfo};
+
+use socket::{CANCELLED, Connection, Limits};
+
+/// A flow, ready to be run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Name of the flow.
+    pub name: String,
+    /// What it does.
+    pub app: App,
+    /// Congestion control of its sender.
+    pub cc: String,
+    /// Options of its sockets.
+    pub options: SocketOptions,
+    /// Where the listening side listens.
+    pub server: SocketAddr,
+    /// Way into the node that sends the data.
+    pub from: Arc<Entrance>,
+    /// Way into the node that receives them.
+    pub to: Arc<Entrance>,
+    /// Connections at a time.
+    pub connections: u32,
+    /// Of its contents and its order.
+    pub seed: u64,
+    /// When to start.
+    pub start_ns: u64,
+    /// When to begin nothing new.
+    pub stop_ns: u64,
+    /// What its applications are made to do wrong.
+    pub behaviour: Vec<Behaviour>,
+}
+
+/// Something that an application does now and then, and that TCP must bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Behaviour {
+    /// The receiver stops to read for a while: the window closes.
+    ReceiverPause {
+        /// When, after the flow's start.
+        after: Duration,
+        /// For how long.
+        lasting: Duration,
+    },
+    /// The sender stops to write for a while: the flow idles.
+    SenderPause {
+        /// When, after the flow's start.
+        after: Duration,
+        /// For how long.
+        lasting: Duration,
+    },
+    /// The receiver reads no faster than this.
+    SlowReader {
+        /// Bytes a second.
+        bytes_per_s: u64,
+    },
+    /// The program that sends is killed (only `iperf3` is a program of its own).
+    KillSender {
+        /// When, after the flow's start.
+        after: Duration,
+    },
+}
+
+/// A transfer or an exchange that was completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Bytes of it.
+    pub bytes: u64,
+    /// How long it took.
+    pub time_ns: u64,
+}
+
+/// What came of a flow.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Bytes that the receiving application read.
+    pub bytes: u64,
+    /// When the first byte was sent.
+    pub first_ns: Option<u64>,
+    /// When the last byte was received.
+    pub last_ns: Option<u64>,
+    /// Whether the bytes were right, where that was checked.
+    pub content: Option<Content>,
+    /// Completed transfers or exchanges, for applications that have them.
+    pub transfers: Vec<Transfer>,
+    /// Begun and not completed.
+    pub unfinished: u64,
+    /// CPU time of the sending application.
+    pub cpu_from_ns: u64,
+    /// CPU time of the receiving application.
+    pub cpu_to_ns: u64,
+    /// What the kernel said of each connection at its end.
+    pub finals: Vec<TcpInfo>,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl Outcome {
+    fn failed(error: impl std::fmt::Display) -> Self {
+        Self {
+            errors: vec![error.to_string()],
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what came of another part of the flow.
+    fn merge(&mut self, part: Self) {
+        self.bytes += part.bytes;
+        self.first_ns = [self.first_ns, part.first_ns].into_iter().flatten().min();
+        self.last_ns = self.last_ns.max(part.last_ns);
+        self.content = match (self.content.take(), part.content) {
+            (Some(mine), Some(theirs)) => Some(Content {
+                ok: mine.ok && theirs.ok,
+                // Several streams have no single hash.
+                sha256: None,
+                bytes: mine.bytes + theirs.bytes,
+            }),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.transfers.extend(part.transfers);
+        self.unfinished += part.unfinished;
+        self.cpu_from_ns += part.cpu_from_ns;
+        self.cpu_to_ns += part.cpu_to_ns;
+        self.finals.extend(part.finals);
+        self.errors.extend(part.errors);
+    }
+}
+
+/// What others may look at while a flow runs.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Bytes that the receiver has read.
+    pub bytes: AtomicU64,
+    probes: Mutex<Vec<(u64, OwnedFd)>>,
+    next: AtomicU64,
+}
+
+impl Live {
+    /// Lets the sampler look at a sender's socket until the guard is dropped.
+    fn watch<'a>(&'a self, socket: &Socket) -> Option<Watch<'a>> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let copy = socket.as_fd().try_clone_to_owned().ok()?;
+        self.probes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((id, copy));
+        Some(Watch { live: self, id })
+    }
+
+    /// What the kernel says of each watched connection now.
+    pub fn look(&self) -> Vec<TcpInfo> {
+        self.probes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .filter_map(|(_, socket)| tcpinfo::of_socket(socket.as_fd()).ok())
+            .collect()
+    }
+
+    fn received(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// While this lives, a socket is watched.
+#[derive(Debug)]
+struct Watch<'a> {
+    live: &'a Live,
+    id: u64,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.live
+            .probes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// A flow whose listening side listens.
+#[derive(Debug)]
+pub struct Prepared {
+    job: Job,
+    /// None for `iperf3`, which listens for itself.
+    listener: Option<Socket>,
+}
+
+/// Makes the listening side listen, so that nobody connects in vain.
+///
+/// # Errors
+/// The address is taken, or the kernel lacks what the flow asks for.
+pub fn prepare(job: Job) -> Result<Prepared, LabError> {
+    let (node, sends) = match job.app {
+        App::Iperf3 { .. } => {
+            return Ok(Prepared {
+                job,
+                listener: None,
+            });
+        }
+        App::RequestResponse { .. } => (&job.from, true),
+        App::Bulk { .. } | App::ShortFlows { .. } => (&job.to, false),
+    };
+    let listener = inside(node, || {
+        socket::listen(job.server, &job.cc, &job.options, sends).map_err(LabError::os(format!(
+            "flow `{}` cannot listen on {}",
+            job.name, job.server
+        )))
+    })?;
+    Ok(Prepared {
+        listener: Some(listener),
+        job,
+    })
+}
+
+impl Prepared {
+    /// Runs the flow to its end.
+    pub fn run(self, live: &Live, limits: &Limits) -> Outcome {
+        let job = &self.job;
+        // One side that fails ends the other, and no other flow.
+        let failed = Arc::new(AtomicBool::new(false));
+        let limits = &Limits {
+            failed: Some(Arc::clone(&failed)),
+            ..limits.clone()
+        };
+        let mut outcome = match (&job.app, &self.listener) {
+            (App::Bulk { bytes }, Some(listener)) => bulk::run(job, *bytes, listener, live, limits),
+            (
+                App::RequestResponse {
+                    request,
+                    response,
+                    count,
+                },
+                Some(listener),
+            ) => exchange::run(job, (*request, *response, *count), listener, live, limits),
+            (App::ShortFlows { sizes, count }, Some(listener)) => {
+                short::run(job, sizes, *count, listener, live, limits)
+            }
+            (App::Iperf3 { bytes }, _) => iperf::run(job, *bytes, limits),
+            (_, None) => Outcome::failed("nobody listens"),
+        };
+        if outcome
+            .errors
+            .iter()
+            .any(|error| !error.ends_with(CANCELLED))
+        {
+            outcome.errors.retain(|error| !error.ends_with(CANCELLED));
+        }
+        for error in &mut outcome.errors {
+            *error = format!("flow `{}`: {error}", job.name);
+        }
+        outcome
+    }
+}
+
+/// Runs a closure on a thread of its own in a namespace.
+fn inside<T: Send>(
+    entrance: &Entrance,
+    work: impl FnOnce() -> Result<T, LabError> + Send,
+) -> Result<T, LabError> {
+    thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                entrance.enter()?;
+                work()
+            })
+            .join()
+            .map_err(|_| LabError::Panicked("a thread in a namespace"))?
+    })
+}
+
+/// Joins workers; a panic becomes an error of the flow.
+fn gather<'scope>(
+    workers: impl IntoIterator<Item = thread::ScopedJoinHandle<'scope, Outcome>>,
+) -> Outcome {
+    let mut all = Outcome::default();
+    for worker in workers {
+        match worker.join() {
+            Ok(part) => all.merge(part),
+            Err(_) => all.merge(Outcome::failed(
+                "a worker panicked; this is a bug in ackwise",
+            )),
+        }
+    }
+    all
+}
+
+/// A seed of its own for each connection and purpose.
+fn seed_of(job: &Job, index: u64) -> u64 {
+    Rng::stream(job.seed, index).next_u64()
+}
+
+/// CPU time that the calling thread used since `before`, without the lab's own
+/// share.
+fn cpu_since(before: u64, own: u64) -> u64 {
+    thread_cpu_ns().saturating_sub(before).saturating_sub(own)
+}
+
+/// Does what the receiver was told to do wrong, after it has read so much.
+fn misbehave_reading(
+    job: &Job,
+    done: &mut Vec<Behaviour>,
+    read: u64,
+    limits: &Limits,
+) -> std::io::Result<()> {
+    for &behaviour in &job.behaviour {
+        match behaviour {
+            Behaviour::ReceiverPause { after, lasting } => {
+                pause(job, done, behaviour, after, lasting, limits)?;
+            }
+            Behaviour::SlowReader { bytes_per_s } => {
+                let due = u128::from(read) * 1_000_000_000 / u128::from(bytes_per_s.max(1));
+                let due = job
+                    .start_ns
+                    .saturating_add(u64::try_from(due).unwrap_or(u64::MAX));
+                limits.sleep_until(due)?;
+            }
+            Behaviour::SenderPause { .. } | Behaviour::KillSender { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// Does what the sender was told to do wrong.
+fn misbehave_writing(job: &Job, done: &mut Vec<Behaviour>, limits: &Limits) -> std::io::Result<()> {
+    for &behaviour in &job.behaviour {
+        if let Behaviour::SenderPause { after, lasting } = behaviour {
+            pause(job, done, behaviour, after, lasting, limits)?;
+        }
+    }
+    Ok(())
+}
+
+fn pause(
+    job: &Job,
+    done: &mut Vec<Behaviour>,
+    behaviour: Behaviour,
+    after: Duration,
+    lasting: Duration,
+    limits: &Limits,
+) -> std::io::Result<()> {
+    if now_ns() < job.start_ns + nanos(after) || done.contains(&behaviour) {
+        return Ok(());
+    }
+    done.push(behaviour);
+    limits.sleep_until(now_ns() + nanos(lasting))
+}
+
+/// Opens a connection from one of the flow's nodes.
+fn connect(job: &Job, node: &Entrance, sends: bool, limits: &Limits) -> Result<Connection, String> {
+    node.enter().map_err(|error| error.to_string())?;
+    Connection::open(job.server, &job.cc, &job.options, sends, limits)
+        .map_err(|error| format!("cannot connect to {}: {error}", job.server))
+}

@@ -1,0 +1,295 @@
+//! The virtual engine: a Linux kernel of its own for each run, in virtual time.
+//!
+//! The kernel is User Mode Linux, a program: it runs without privileges, and
+//! with `time-travel=inf-cpu` its clock stands still while anything computes
+//! and jumps when all wait. What happens inside depends on the scenario, the
+//! seed and the kernel, and on nothing of the host: the same run gives the
+//! same record, to the bit. Inside, the guest's first process runs the
+//! [`live`](crate::live) engine's code. See
+//! `docs/decisions/0014-virtual-time.md`.
+
+mod guest;
+mod job;
+mod kernel;
+mod machine;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_rng::Rng;
+use ackwise_scenario::record::{Environment, Report, Run};
+use ackwise_scenario::{RunSpec, Scenario};
+
+use crate::error::LabError;
+use crate::live::{self, Clock, Observer, Progress, RunOptions};
+
+pub use guest::run_if_guest;
+pub use kernel::{Kernel, VARIABLE};
+
+use job::{Answer, Job, Told};
+use machine::{End, Machine};
+
+/// Stream of a run's seed from which the guest's random numbers come.
+const STREAM: u64 = 3000;
+
+/// How to run a scenario in virtual time.
+#[derive(Debug, Clone, Default)]
+pub struct VirtualOptions {
+    /// What the live engine would be told.
+    pub run: RunOptions,
+    /// How many machines at a time; one for each core if `None`.
+    pub jobs: Option<usize>,
+    /// The kernel; see [`Kernel::find`].
+    pub kernel: Option<PathBuf>,
+    /// The guest's first program, which calls [`run_if_guest`] first thing;
+    /// this program if `None`.
+    pub init: Option<PathBuf>,
+    /// So often the clock is asked and random bytes are drawn before a run is
+    /// prepared: what another release of `ip` or of libc might do. It must not
+    /// show in the record; for tests.
+    pub disturbance: u32,
+}
+
+/// What a worker tells the thread that called [`run`].
+enum News {
+    Started(usize),
+    Running(usize, Duration),
+    Finished(usize, Box<Result<Told, LabError>>),
+}
+
+/// Runs all runs of a scenario, several at a time, each in a machine of its
+/// own; the report has them in the order of [`Scenario::runs`].
+///
+/// # Errors
+/// There is no kernel, or the scenario cannot be built.
+pub fn run(
+    scenario: &Scenario,
+    options: &VirtualOptions,
+    observe: Observer<'_>,
+) -> Result<Report, LabError> {
+    live::check_placements(scenario)?;
+    let kernel = Kernel::find(options.kernel.as_deref())?;
+    machine::remove_leftovers();
+    let init = match &options.init {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
+    };
+    let specs = live::chosen(scenario, &options.run.only);
+    for spec in &specs {
+        live::check_means(&scenario.at(spec)?, Clock::Virtual)?;
+    }
+    let cores = thread::available_parallelism().map_or(1, |count| count.get());
+    let workers = options.jobs.unwrap_or(cores).clamp(1, specs.len().max(1));
+
+    let next = AtomicUsize::new(0);
+    let give_up = AtomicBool::new(false);
+    let (sender, news) = mpsc::channel();
+    let mut told = BTreeMap::new();
+    let mut fatal = None;
+    thread::scope(|scope| {
+        // If the observer panics, the machines must end all the same.
+        let _end = SetOnDrop(&give_up);
+        for _ in 0..workers {
+            let sender = sender.clone();
+            let (specs, kernel, init, next, give_up) = (&specs, &kernel, &init, &next, &give_up);
+            scope.spawn(move || {
+                let cancelled = || {
+                    give_up.load(Ordering::Relaxed) || options.run.cancel.load(Ordering::Relaxed)
+                };
+                while !cancelled() {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(spec) = specs.get(index) else { return };
+                    let worker = Worker {
+                        scenario,
+                        options: &options.run,
+                        kernel,
+                        init,
+                        sender: &sender,
+                        disturbance: options.disturbance,
+                    };
+                    worker.one(index, spec, &cancelled);
+                }
+            });
+        }
+        drop(sender);
+        for item in news {
+            match item {
+                News::Started(index) => observe(Progress::Started {
+                    run: &specs[index],
+                    index,
+                    total: specs.len(),
+                }),
+                News::Running(index, elapsed) => observe(Progress::Running {
+                    index,
+                    elapsed,
+                    duration: scenario.duration,
+                }),
+                News::Finished(index, result) => match *result {
+                    Err(LabError::Cancelled) => {}
+                    Err(error) if error.is_of_scenario() => {
+                        give_up.store(true, Ordering::Relaxed);
+                        fatal.get_or_insert(error);
+                    }
+                    Err(error) => {
+                        let run = live::failed(&specs[index], &error);
+                        finished(observe, &run, index, specs.len());
+                        told.insert(
+                            index,
+                            Told {
+                                run,
+                                ..Told::default()
+                            },
+                        );
+                    }
+                    Ok(done) => {
+                        finished(observe, &done.run, index, specs.len());
+                        told.insert(index, done);
+                    }
+                },
+            }
+        }
+    });
+    match fatal {
+        Some(error) => Err(error),
+        None => Ok(report(scenario, &kernel, told, specs.len())),
+    }
+}
+
+fn finished(observe: &mut dyn FnMut(Progress<'_>), run: &Run, index: usize, total: usize) {
+    observe(Progress::Finished { run, index, total });
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a run needs to know.
+struct Worker<'a> {
+    scenario: &'a Scenario,
+    options: &'a RunOptions,
+    kernel: &'a Kernel,
+    init: &'a Path,
+    sender: &'a Sender<News>,
+    disturbance: u32,
+}
+
+impl Worker<'_> {
+    fn one(&self, index: usize, spec: &RunSpec, cancelled: &dyn Fn() -> bool) {
+        // Nobody listens only when the caller is gone already.
+        let _ = self.sender.send(News::Started(index));
+        let result = self.machine(index, spec, cancelled);
+        let _ = self.sender.send(News::Finished(index, Box::new(result)));
+    }
+
+    fn machine(
+        &self,
+        index: usize,
+        spec: &RunSpec,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Told, LabError> {
+        let source = &self.scenario.source;
+        let job = Job {
+            path: source.path.clone(),
+            text: source.text.clone(),
+            run: spec.id.clone(),
+            shaper: self.options.shaper,
+            behaviour: self.options.behaviour.clone(),
+            incidents: self.options.incidents.clone(),
+            disturbance: self.disturbance,
+        };
+        let seed = Rng::stream(spec.seed, STREAM).next_u64();
+        let machine = Machine::boot(self.kernel, self.init, &job, seed)?;
+        let captures = self
+            .options
+            .capture_dir
+            .as_deref()
+            .unwrap_or(Path::new("."));
+        let end = machine.wait(captures, cancelled, |elapsed| {
+            let _ = self.sender.send(News::Running(index, elapsed));
+        })?;
+        match end {
+            End::Cancelled => Err(LabError::Cancelled),
+            End::Answered(Answer::Done(told)) => Ok(*told),
+            End::Answered(Answer::Failed { why, fatal: true }) => Err(LabError::InGuest(why)),
+            End::Answered(Answer::Failed { why, fatal: false }) => Err(LabError::Run(why)),
+        }
+    }
+}
+
+fn report(
+    scenario: &Scenario,
+    kernel: &Kernel,
+    told: BTreeMap<usize, Told>,
+    total: usize,
+) -> Report {
+    let mut report = Report::new("virtual", scenario);
+    for told in told.into_values() {
+        let environment = &mut report.environment;
+        environment.kernel = environment.kernel.take().or(told.kernel);
+        environment.link_emulator = environment.link_emulator.take().or(told.link_emulator);
+        environment.datapath = environment.datapath.take().or(told.datapath);
+        for note in told.notes {
+            if !report.notes.contains(&note) {
+                report.notes.push(note);
+            }
+        }
+        report.runs.push(told.run);
+    }
+    // Nothing of the host: the record is the same wherever it was made.
+    report.environment = Environment {
+        kernel: match (report.environment.kernel.take(), &kernel.about) {
+            (Some(name), Some(about)) => Some(format!("{name} ({about})")),
+            (name, _) => name,
+        },
+        ..report.environment
+    };
+    if report.runs.len() < total {
+        report.notes.push(format!(
+            "Cancelled: {} of {total} runs were finished.",
+            report.runs.len()
+        ));
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All that crosses from host to guest has to come out as it went in.
+    #[test]
+    fn a_job_survives_its_file() {
+        let job = Job {
+            path: "x.toml".into(),
+            text: "[scenario]\n".to_owned(),
+            run: "baseline/cubic/1".to_owned(),
+            shaper: crate::topology::Shaper::Emulator,
+            disturbance: 3,
+            behaviour: vec![(
+                "bulk".to_owned(),
+                crate::traffic::Behaviour::ReceiverPause {
+                    after: Duration::from_millis(1500),
+                    lasting: Duration::from_nanos(7),
+                },
+            )],
+            incidents: vec![crate::live::Incident {
+                after: Duration::from_secs(1),
+                what: crate::live::Event::PathMtu {
+                    link: "wan".to_owned(),
+                    mtu: 600,
+                },
+            }],
+        };
+        let text = serde_json::to_string(&job).unwrap();
+        let back: Job = serde_json::from_str(&text).unwrap();
+        assert_eq!(format!("{job:?}"), format!("{back:?}"));
+    }
+}

@@ -1,0 +1,550 @@
+//! A network in namespaces, with an emulated link, and transfers over it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_datapath::{Attachment, Options, Position, Stats, control};
+use ackwise_engines::clock::{nanos, now_ns};
+use ackwise_engines::count::{FlowPort, WireCounter};
+use ackwise_engines::emulator::{Emulator, EmulatorConfig, EmulatorReport};
+use ackwise_engines::netns;
+use ackwise_engines::topology::{BuiltLink, Shaper, Topology, emulated};
+use ackwise_engines::traffic::socket::Limits;
+use ackwise_engines::traffic::{self, Behaviour, Job, Live, Outcome, Prepared};
+use ackwise_scenario::Scenario;
+
+use super::Need;
+use super::tamper::{Tamper, Touch, interpose};
+
+/// Port of the first flow; the next flows' follow.
+pub const PORT: u16 = 5001;
+/// Of the series of what crossed the link.
+pub const INTERVAL_NS: u64 = 20_000_000;
+/// Between two looks at how far the receiver is.
+const LOOK: Duration = Duration::from_millis(2);
+/// Linux's least retransmission timeout, TCP_RTO_MIN.
+const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// Changes the options of a datapath.
+pub type Tune = fn(&mut Options);
+
+/// What is wrong, and what must come of it.
+pub struct Case {
+    pub name: String,
+    /// Keys of the link "wan" between the sender and the receiver (or router).
+    pub link: String,
+    /// A router, with a plain veth to the receiver.
+    pub router: bool,
+    /// More keys of the flow.
+    pub flow: String,
+    /// Keys of the flow's sockets.
+    pub socket: String,
+    /// Kernel parameters: node, name, value.
+    pub sysctl: Vec<(&'static str, &'static str, &'static str)>,
+    pub cc: &'static str,
+    pub seconds: f64,
+    pub behaviour: Vec<Behaviour>,
+    /// Where the datapath goes: to an interface of the link "wan".
+    pub place: Position,
+    pub tune: Tune,
+    /// While traffic flows.
+    pub during: fn(&Bed),
+    /// What happens to frames between the sender and the link.
+    pub tamper: Option<Touch>,
+    /// With `adaptive`, and with `every-n`.
+    pub need: [Need; 2],
+    /// So many retransmission timeouts may follow one another, each twice as
+    /// long as the one before.
+    pub timeouts: u32,
+    /// What the case itself keeps the receiver waiting for.
+    pub pause: Duration,
+    /// Somebody else has the datapath's locks, a third of the time.
+    pub jam: bool,
+}
+
+fn nothing_to_tune(_: &mut Options) {}
+fn nothing_happens(_: &Bed) {}
+
+/// The link that a case has if it says nothing else.
+pub const LINK: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }"#;
+
+impl Case {
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            link: LINK.to_owned(),
+            router: false,
+            flow: String::new(),
+            socket: String::new(),
+            sysctl: Vec::new(),
+            cc: "cubic",
+            seconds: 2.0,
+            behaviour: Vec::new(),
+            place: Position::Receiver,
+            tune: nothing_to_tune,
+            during: nothing_happens,
+            tamper: None,
+            need: [Need::Some, Need::Some],
+            timeouts: 1,
+            pause: Duration::ZERO,
+            jam: false,
+        }
+    }
+
+    pub fn link(mut self, link: &str) -> Self {
+        self.link = link.to_owned();
+        self
+    }
+
+    pub fn socket(mut self, socket: &str) -> Self {
+        self.socket = socket.to_owned();
+        self
+    }
+
+    pub fn sysctl(mut self, node: &'static str, name: &'static str, value: &'static str) -> Self {
+        self.sysctl.push((node, name, value));
+        self
+    }
+
+    fn scenario(&self) -> Scenario {
+        let sysctl = |node: &str| {
+            let pairs: Vec<String> = self
+                .sysctl
+                .iter()
+                .filter(|(at, ..)| *at == node)
+                .map(|(_, name, value)| format!("\"{name}\" = \"{value}\""))
+                .collect();
+            format!("sysctl = {{ {} }}", pairs.join(", "))
+        };
+        let (router, first) = if self.router {
+            let router = format!(
+                r#"
+                [[node]]
+                name = "router"
+                kind = "router"
+                {}
+                [[link]]
+                name = "lan"
+                between = ["router", "receiver"]
+                "#,
+                sysctl("router")
+            );
+            (router, "router")
+        } else {
+            (String::new(), "receiver")
+        };
+        let text = format!(
+            r#"
+            [scenario]
+            name = "fault"
+            duration = "{} ms"
+            [[node]]
+            name = "sender"
+            {}
+            [[node]]
+            name = "receiver"
+            {}
+            {router}
+            [[link]]
+            name = "wan"
+            between = ["sender", "{first}"]
+            {}
+            [[flow]]
+            name = "bulk"
+            from = "sender"
+            to = "receiver"
+            app = "bulk"
+            {}
+            [flow.socket]
+            {}
+            [sweep]
+            cc = ["{}"]
+            [[arm]]
+            name = "baseline"
+            "#,
+            (self.seconds * 1000.0) as u64,
+            sysctl("sender"),
+            sysctl("receiver"),
+            self.link,
+            self.flow,
+            self.socket,
+            self.cc,
+        );
+        Scenario::parse("fault.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// A network, up; gone when this is dropped.
+pub struct Bed {
+    emulator: Option<Emulator>,
+    pub tamper: Option<Tamper>,
+    pub topology: Topology,
+    pub scenario: Scenario,
+    pub live: Live,
+    abort: Arc<AtomicBool>,
+    counted_since: u64,
+    start_ns: AtomicU64,
+}
+
+/// What was seen of a transfer.
+pub struct Ran {
+    pub outcome: Outcome,
+    /// When the receiver had how many bytes.
+    pub progress: Vec<(u64, u64)>,
+    /// Longest that the observer itself was kept from looking.
+    noise: Duration,
+    /// Largest smoothed round-trip time.
+    srtt: Duration,
+    pub wire: Option<EmulatorReport>,
+}
+
+impl Bed {
+    pub fn build(case: &Case) -> Self {
+        let scenario = case.scenario();
+        let mut topology =
+            Topology::build(&scenario, Shaper::Emulator).unwrap_or_else(|error| panic!("{error}"));
+        let wan = scenario
+            .links
+            .iter()
+            .position(|link| link.name == "wan")
+            .expect("wan");
+        let BuiltLink::Taps(mut taps) =
+            std::mem::replace(&mut topology.links[wan], BuiltLink::Veth)
+        else {
+            panic!("the link is not emulated");
+        };
+        let tamper = case.tamper.map(|touch| {
+            let (tamper, inner) = interpose(&taps[0], touch);
+            taps[0] = inner;
+            tamper
+        });
+        let link = &scenario.links[wan];
+        let start_ns = now_ns();
+        let emulator = Emulator::start(EmulatorConfig {
+            name: link.name.clone(),
+            taps,
+            directions: [emulated(&link.forward, 7, 0), emulated(&link.reverse, 7, 1)],
+            half_duplex: false,
+            police: [None, None],
+            mtu: link.mtu,
+            counter: WireCounter::new(
+                vec![FlowPort {
+                    port: PORT,
+                    data_to_port: true,
+                }],
+                start_ns,
+                INTERVAL_NS,
+            ),
+            captures: [None, None],
+            spin_ns: 0,
+            sample_ns: 0,
+            start_ns,
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            emulator: Some(emulator),
+            tamper,
+            topology,
+            scenario,
+            live: Live::default(),
+            abort: Arc::default(),
+            counted_since: start_ns,
+            start_ns: start_ns.into(),
+        }
+    }
+
+    pub fn node(&self, name: &str) -> usize {
+        self.scenario
+            .nodes
+            .iter()
+            .position(|node| node.name == name)
+            .unwrap_or_else(|| panic!("no node {name}"))
+    }
+
+    /// Runs something on a thread in a node's namespace.
+    pub fn inside<T: Send>(&self, node: &str, work: impl FnOnce() -> T + Send) -> T {
+        self.topology.namespaces[self.node(node)]
+            .inside(|| Ok(work()))
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A node's interface on a link.
+    pub fn interface(&self, node: &str, link: &str) -> String {
+        let node = self.node(node);
+        self.topology
+            .plan
+            .interfaces_of(node)
+            .find(|(_, one)| self.scenario.links[one.link].name == link)
+            .map(|(_, one)| one.name.clone())
+            .unwrap_or_else(|| panic!("no interface on {link}"))
+    }
+
+    /// A node's IPv4 address on a link.
+    pub fn address(&self, node: &str, link: &str) -> std::net::Ipv4Addr {
+        let node = self.node(node);
+        self.topology
+            .plan
+            .interfaces_of(node)
+            .find(|(_, one)| self.scenario.links[one.link].name == link)
+            .and_then(|(_, one)| one.v4)
+            .expect("an address")
+    }
+
+    pub fn attach(&self, node: &str, options: Options) -> Attachment {
+        self.inside(node, || {
+            Attachment::attach(options).unwrap_or_else(|error| panic!("{error}"))
+        })
+    }
+
+    pub fn detach(&self, node: &str, attachment: Attachment) -> Stats {
+        let stats = self.inside(node, || {
+            attachment
+                .detach()
+                .unwrap_or_else(|error| panic!("detaching: {error}"))
+        });
+        self.nobody_attached(node);
+        stats
+    }
+
+    /// Nobody holds an interface of the node.
+    pub fn nobody_attached(&self, node: &str) {
+        let netns = self.inside(node, namespace_inode);
+        let holders: Vec<_> = control::list()
+            .unwrap_or_else(|error| panic!("{error}"))
+            .into_iter()
+            .filter(|holder| holder.netns == netns)
+            .collect();
+        assert!(holders.is_empty(), "still attached: {holders:?}");
+    }
+
+    /// The path loses larger packets from now on, silently.
+    pub fn black_hole(&self, mtu: u32) {
+        self.emulator.as_ref().expect("runs").lose_larger_than(mtu);
+    }
+
+    /// Time since traffic began.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now_ns().saturating_sub(self.start_ns()))
+    }
+
+    /// When traffic begins.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until so long after the start.
+    pub fn at(&self, when: Duration) {
+        thread::sleep(when.saturating_sub(self.elapsed()));
+    }
+
+    /// Ends the transfer early, as a failure.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    /// When the series of what crossed the link begin.
+    pub fn counted_since(&self) -> u64 {
+        self.counted_since
+    }
+
+    fn job(&self, case: &Case, stop_ns: u64) -> Job {
+        let (from, to) = (self.node("sender"), self.node("receiver"));
+        let flow = &self.scenario.flows[0];
+        let path = self.topology.plan.path(from, to).expect("a path");
+        let address = self
+            .topology
+            .plan
+            .address_at_end(&path, flow.socket.ip)
+            .expect("an address");
+        Job {
+            name: flow.name.clone(),
+            app: flow.app.clone(),
+            cc: case.cc.to_owned(),
+            options: flow.socket.clone(),
+            server: (address, PORT).into(),
+            from: self.topology.entrance(from).expect("entrance"),
+            to: self.topology.entrance(to).expect("entrance"),
+            connections: flow.connections,
+            seed: 11,
+            start_ns: self.start_ns(),
+            stop_ns,
+            behaviour: case.behaviour.clone(),
+        }
+    }
+
+    /// Carries out the transfer; meanwhile, `during` happens.
+    pub fn run(&self, case: &Case, during: impl FnOnce(&Self)) -> Ran {
+        // Attaching takes its time: only now does it begin.
+        self.start_ns
+            .store(now_ns() + 50_000_000, Ordering::Relaxed);
+        let stop_ns = self.start_ns() + nanos(self.scenario.duration);
+        let limits = Limits {
+            cancel: Arc::default(),
+            abort: Arc::clone(&self.abort),
+            failed: None,
+            deadline_ns: stop_ns + 30_000_000_000,
+        };
+        let prepared: Prepared = traffic::prepare(self.job(case, stop_ns))
+            .unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let watcher = scope.spawn(|| watch(&self.live, &done));
+            let flow = scope.spawn(|| prepared.run(&self.live, &limits));
+            // Whatever becomes of it, the threads must end before this does.
+            let happened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| during(self)));
+            if happened.is_err() {
+                limits.abort.store(true, Ordering::Relaxed);
+            }
+            let outcome = flow.join();
+            done.store(true, Ordering::Relaxed);
+            let mut ran = watcher.join().expect("the watcher");
+            if let Err(panic) = happened {
+                std::panic::resume_unwind(panic);
+            }
+            ran.outcome = outcome.expect("the flow");
+            ran
+        })
+    }
+
+    /// Takes the network down and looks that nothing of it is left.
+    pub fn finish(mut self, mut ran: Ran) -> Ran {
+        let names: Vec<String> = self
+            .topology
+            .namespaces
+            .iter()
+            .map(|namespace| namespace.name().to_owned())
+            .collect();
+        ran.wire = self
+            .emulator
+            .take()
+            .map(|emulator| emulator.finish().unwrap_or_else(|error| panic!("{error}")));
+        drop(self);
+        let left: Vec<String> = netns::ours()
+            .into_iter()
+            .filter(|name| names.contains(name))
+            .collect();
+        assert!(left.is_empty(), "namespaces are left: {left:?}");
+        ran
+    }
+}
+
+/// Of the calling thread's network namespace.
+pub fn namespace_inode() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/thread-self/ns/net")
+        .expect("a namespace")
+        .ino()
+}
+
+/// Looks at how far the receiver is, again and again.
+fn watch(live: &Live, done: &AtomicBool) -> Ran {
+    let mut ran = Ran {
+        outcome: Outcome::default(),
+        progress: Vec::new(),
+        noise: Duration::ZERO,
+        srtt: Duration::ZERO,
+        wire: None,
+    };
+    let mut had = 0;
+    let mut last = now_ns();
+    let mut round = 0_u32;
+    while !done.load(Ordering::Relaxed) {
+        thread::sleep(LOOK);
+        let now = now_ns();
+        let gap = Duration::from_nanos(now - last).saturating_sub(LOOK);
+        ran.noise = ran.noise.max(gap);
+        last = now;
+        let bytes = live.bytes.load(Ordering::Relaxed);
+        if bytes > had {
+            had = bytes;
+            ran.progress.push((now, bytes));
+        }
+        round = round.wrapping_add(1);
+        if round.is_multiple_of(8) {
+            for info in live.look() {
+                ran.srtt = ran.srtt.max(Duration::from_micros(info.rtt_us.into()));
+            }
+        }
+    }
+    ran
+}
+
+impl Ran {
+    /// Longest time without a byte for the receiver, between its first and last.
+    pub fn stall(&self) -> Duration {
+        self.stall_between(0, u64::MAX)
+    }
+
+    /// The same of the gaps that end after one moment and begin before another.
+    pub fn stall_between(&self, from_ns: u64, to_ns: u64) -> Duration {
+        self.progress
+            .windows(2)
+            .filter(|pair| pair[1].0 >= from_ns && pair[0].0 <= to_ns)
+            .map(|pair| Duration::from_nanos(pair[1].0 - pair[0].0))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// When the longest of these gaps began.
+    pub fn stalled_at(&self) -> u64 {
+        self.progress
+            .windows(2)
+            .max_by_key(|pair| pair[1].0 - pair[0].0)
+            .map_or(0, |pair| pair[0].0)
+    }
+
+    /// Bytes that the receiver had at a moment.
+    pub fn bytes_at(&self, at_ns: u64) -> u64 {
+        self.progress
+            .iter()
+            .take_while(|(at, _)| *at <= at_ns)
+            .last()
+            .map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// The sender's first timeout, at most: RFC 6298 §2 with Linux's minimum.
+    pub fn rto(&self) -> Duration {
+        RTO_MIN + 3 * self.srtt
+    }
+
+    /// How long this machine kept threads and frames waiting.
+    pub fn noise(&self) -> Duration {
+        let late = self
+            .wire
+            .as_ref()
+            .map_or(0, |wire| wire.lateness.quantile(1.0));
+        self.noise + Duration::from_nanos(late) + Duration::from_millis(50)
+    }
+
+    /// The longest stall that is no fault of the datapath.
+    pub fn bound(&self, case: &Case) -> Duration {
+        // 1, 1+2, 1+2+4, …: each timeout in a row doubles (RFC 6298 §5.5).
+        self.rto() * ((1 << case.timeouts) - 1) + case.pause + self.noise()
+    }
+
+    pub fn goodput_bps(&self) -> f64 {
+        match (self.outcome.first_ns, self.outcome.last_ns) {
+            (Some(first), Some(last)) if last > first => {
+                self.outcome.bytes as f64 * 8e9 / (last - first) as f64
+            }
+            _ => 0.0,
+        }
+    }
+
+    pub fn retransmits(&self) -> u64 {
+        self.wire.as_ref().map_or(0, |wire| {
+            wire.counter.flows().iter().map(|f| f.retransmits).sum()
+        })
+    }
+
+    /// The transfer came to its end, and every byte was the one that was sent.
+    pub fn assert_right(&self, what: &str) {
+        assert_eq!(self.outcome.errors, Vec::<String>::new(), "{what}");
+        let content = self.outcome.content.as_ref().expect("checked contents");
+        assert!(content.ok, "{what}: {content:?}");
+        assert_eq!(content.bytes, self.outcome.bytes, "{what}");
+        assert!(self.outcome.bytes > 100_000, "{what}: hardly anything");
+    }
+}

@@ -1,0 +1,395 @@
+//! Where experiments are run.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
+use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
+use ackwise_scenario::{RunSpec, Scenario};
+
+use crate::Error;
+
+/// What runs a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator.
+    Sim,
+    /// The real stack in virtual time.
+    Virtual,
+    /// The running kernel, in real time.
+    Live,
+}
+
+impl Engine {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Sim => "sim",
+            Engine::Virtual => "virtual",
+            Engine::Live => "live",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Something that runs scenarios: the engines, or a stand-in of a test.
+pub trait RunScenario: Sync {
+    /// Runs those of the scenario's runs whose ids are in `only` and tells how many are done.
+    fn run(
+        &self,
+        engine: Engine,
+        scenario: &Scenario,
+        only: &[String],
+        done: &mut (dyn FnMut(usize) + Send),
+    ) -> Result<Report, Error>;
+
+    /// Runs these runs of a scenario of radio, and tells how many are done.
+    fn run_radio(
+        &self,
+        scenario: &RadioScenario,
+        runs: &[RadioSpec],
+        done: &(dyn Fn(usize) + Sync),
+    ) -> Result<RadioReport, Error>;
+
+    /// Set when somebody wants it to end.
+    fn cancel(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// So many runs there will be in all.
+    Expected(usize),
+    /// A scenario starts.
+    Scenario {
+        /// Its name.
+        name: String,
+        /// Its number of runs.
+        runs: usize,
+    },
+    /// Runs of it that are done.
+    Done(usize),
+    /// Something without countable steps, e.g. a build.
+    Step(String),
+}
+
+/// What a paper's module is given.
+pub struct Lab<'a> {
+    engine: Engine,
+    quick: bool,
+    runner: &'a dyn RunScenario,
+    progress: Mutex<Box<dyn FnMut(Progress) + Send + 'a>>,
+    ran: Mutex<Vec<(String, String)>>,
+}
+
+impl<'a> Lab<'a> {
+    /// A lab with that engine.
+    pub fn new(
+        engine: Engine,
+        quick: bool,
+        runner: &'a dyn RunScenario,
+        progress: impl FnMut(Progress) + Send + 'a,
+    ) -> Lab<'a> {
+        Lab {
+            engine,
+            quick,
+            runner,
+            progress: Mutex::new(Box::new(progress)),
+            ran: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// What runs scenarios.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// Whether fewer values of what is varied will do. What is compared with a published number
+    /// is run in full all the same.
+    pub fn quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Tells how many runs there will be, so that it shows what remains.
+    pub fn expect(&self, runs: usize) {
+        self.tell(Progress::Expected(runs));
+    }
+
+    /// Set when somebody wants it to end.
+    pub fn cancel(&self) -> Arc<AtomicBool> {
+        self.runner.cancel()
+    }
+
+    /// Does the same for each, as many at a time as there are cores, and tells how many are done.
+    /// The results are in the order of what they are of.
+    pub fn each<T: Sync, R: Send>(
+        &self,
+        name: &str,
+        all: &[T],
+        work: impl Fn(&T) -> Result<R, Error> + Sync,
+    ) -> Result<Vec<R>, Error> {
+        self.tell(Progress::Scenario {
+            name: name.to_owned(),
+            runs: all.len(),
+        });
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        let worker = || {
+            while let Some((index, one)) = {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                all.get(index).map(|one| (index, one))
+            } {
+                let result = work(one);
+                if result.is_err() {
+                    next.store(all.len(), Ordering::Relaxed);
+                }
+                let mut results = lock(&results);
+                results.push((index, result));
+                self.tell(Progress::Done(results.len()));
+            }
+        };
+        let cores = thread::available_parallelism().map_or(1, |count| count.get());
+        thread::scope(|scope| {
+            for _ in 0..cores.min(all.len()) {
+                scope.spawn(worker);
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Tells what is done now.
+    pub fn step(&self, what: &str) {
+        self.tell(Progress::Step(what.to_owned()));
+    }
+
+    fn tell(&self, progress: Progress) {
+        (lock(&self.progress))(progress);
+    }
+
+    /// Runs all of a scenario of `scenarios/papers/`, given by its path there and its text.
+    pub fn run(&self, path: &str, text: &str) -> Result<Outcome, Error> {
+        self.run_where(path, text, |_| true)
+    }
+
+    /// Runs those of a scenario's runs that are wanted.
+    pub fn run_where(
+        &self,
+        path: &str,
+        text: &str,
+        wanted: impl Fn(&RunSpec) -> bool,
+    ) -> Result<Outcome, Error> {
+        let scenario = Scenario::parse(path, text)?;
+        self.note(path, text);
+        let runs = scenario.runs().into_iter().filter(|run| wanted(run));
+        let only: Vec<String> = runs.map(|run| run.id).collect();
+        self.tell(Progress::Scenario {
+            name: scenario.name.clone(),
+            runs: only.len(),
+        });
+        let mut done = |runs| self.tell(Progress::Done(runs));
+        let report = self.runner.run(self.engine, &scenario, &only, &mut done)?;
+        let outcome = Outcome { scenario, report };
+        let mut bad = outcome.report.runs.iter().filter_map(|run| {
+            let why = match &run.errors[..] {
+                // A connection that a busy machine did not get going says nothing of ACKs.
+                [] if self.engine != Engine::Sim && run.totals.bytes == 0 => {
+                    "nothing arrived; if the machine is busy, try again".to_owned()
+                }
+                [] => return None,
+                errors => errors.join("; "),
+            };
+            Some((run.id.clone(), why))
+        });
+        match bad.next() {
+            Some((run, why)) => Err(Error::Run {
+                scenario: outcome.scenario.name.clone(),
+                run,
+                why,
+            }),
+            None => Ok(outcome),
+        }
+    }
+
+    /// Runs those of the runs of a scenario of radio that are wanted.
+    pub fn run_radio(
+        &self,
+        path: &str,
+        text: &str,
+        wanted: impl Fn(&RadioSpec) -> bool,
+    ) -> Result<RadioReport, Error> {
+        let scenario = RadioScenario::parse(path, text)?;
+        self.note(path, text);
+        let mut runs = scenario.runs();
+        runs.retain(|run| wanted(run));
+        self.tell(Progress::Scenario {
+            name: scenario.name.clone(),
+            runs: runs.len(),
+        });
+        let done = |runs| self.tell(Progress::Done(runs));
+        self.runner.run_radio(&scenario, &runs, &done)
+    }
+
+    /// Remembers a scenario that is run.
+    fn note(&self, path: &str, text: &str) {
+        let mut ran = lock(&self.ran);
+        if !ran.iter().any(|(name, _)| name == path) {
+            ran.push((path.to_owned(), text.to_owned()));
+        }
+    }
+
+    /// The scenario files that were run: path and text.
+    pub(crate) fn into_scenarios(self) -> Vec<(String, String)> {
+        self.ran
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread that panicked left is as good as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The runs of a scenario, with what is asked of them.
+pub struct Outcome {
+    /// What was run.
+    pub scenario: Scenario,
+    /// What came out.
+    pub report: Report,
+}
+
+impl Outcome {
+    /// That something is not in the record.
+    pub fn lacks(&self, what: impl fmt::Display) -> Error {
+        Error::Record {
+            scenario: self.scenario.name.clone(),
+            what: format!("the record has no {what}"),
+        }
+    }
+
+    /// The runs of an arm and a congestion control at a point of the sweep (each a path and its
+    /// value as written in the scenario), in the scenario's order.
+    pub fn runs(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Vec<&Run> {
+        let runs = self.report.runs.iter();
+        runs.filter(|run| run.arm == arm && run.cc == cc && at(run, point))
+            .collect()
+    }
+
+    /// The first of them.
+    pub fn one(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Result<&Run, Error> {
+        let first = self.runs(arm, cc, point).into_iter().next();
+        first.ok_or_else(|| self.lacks(format_args!("run {arm}/{cc} at {point:?}")))
+    }
+
+    /// A flow of a run. A run of a single flow keeps it in its totals.
+    pub fn flow<'a>(&self, run: &'a Run, name: &str) -> Result<&'a Traffic, Error> {
+        if run.flows.is_empty() && run.flow.as_deref().is_none_or(|only| only == name) {
+            return Ok(&run.totals);
+        }
+        let found = run
+            .flows
+            .iter()
+            .find(|flow: &&FlowRecord| flow.flow == name);
+        found
+            .map(|flow| &flow.traffic)
+            .ok_or_else(|| self.lacks(format_args!("flow '{name}' in run {}", run.id)))
+    }
+
+    /// A queue of a run, `link.forward` or `link.reverse`.
+    pub fn queue<'a>(&self, run: &'a Run, name: &str) -> Result<&'a QueueRecord, Error> {
+        let found = run.queues.iter().find(|queue| queue.name == name);
+        found.ok_or_else(|| self.lacks(format_args!("queue '{name}' in run {}", run.id)))
+    }
+}
+
+/// Whether a run is at that point of the sweep.
+fn at(run: &Run, point: &[(&str, &str)]) -> bool {
+    let is = |(path, value): &(&str, &str)| run.point.get(*path).is_some_and(|v| v == value);
+    point.iter().all(is)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each run carries as much.
+    struct Carries(u64);
+
+    impl RunScenario for Carries {
+        fn run(
+            &self,
+            _: Engine,
+            _: &Scenario,
+            only: &[String],
+            _: &mut (dyn FnMut(usize) + Send),
+        ) -> Result<Report, Error> {
+            let run = |id: &String| {
+                let mut run = Run::default();
+                run.id.clone_from(id);
+                run.totals.bytes = self.0;
+                run
+            };
+            let runs = only.iter().map(run).collect();
+            Ok(Report {
+                runs,
+                ..Report::default()
+            })
+        }
+
+        fn run_radio(
+            &self,
+            _: &RadioScenario,
+            _: &[RadioSpec],
+            _: &(dyn Fn(usize) + Sync),
+        ) -> Result<RadioReport, Error> {
+            unreachable!("no radio here")
+        }
+    }
+
+    #[test]
+    fn what_is_done_at_once_keeps_its_order_and_ends_at_an_error() {
+        let runner = Carries(1);
+        let mut told = Vec::new();
+        let lab = Lab::new(Engine::Virtual, false, &runner, |progress| {
+            told.push(progress);
+        });
+        let all: Vec<u64> = (0..20).collect();
+        let squares = lab.each("squares", &all, |n| Ok(n * n)).unwrap();
+        assert!(squares.iter().zip(&all).all(|(square, n)| *square == n * n));
+        let failing = lab.each("failing", &all, |n| match n {
+            0 => Err(Error::Cancelled),
+            _ => Ok(*n),
+        });
+        assert!(matches!(failing, Err(Error::Cancelled)));
+        drop(lab);
+        assert_eq!(told[20], Progress::Done(20));
+        assert!(told.len() < 21 + 21, "{}", told.len());
+    }
+
+    #[test]
+    fn a_run_that_carries_nothing_is_no_measurement() {
+        const PATH: &str = "scenarios/papers/saldana-2013/single-real.toml";
+        const TEXT: &str =
+            include_str!("../../../../scenarios/papers/saldana-2013/single-real.toml");
+        let run = |bytes| {
+            let runner = Carries(bytes);
+            let lab = Lab::new(Engine::Live, false, &runner, |_| {});
+            lab.run(PATH, TEXT).map(|outcome| outcome.report.runs.len())
+        };
+        assert_eq!(run(1).unwrap(), 14);
+        let error = run(0).unwrap_err().to_string();
+        assert!(error.contains("nothing arrived"), "{error}");
+    }
+}

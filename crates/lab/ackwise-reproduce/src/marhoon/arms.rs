@@ -1,0 +1,346 @@
+//! The paper's two arms, and those that it left out, over seeds of start times.
+
+use ackwise_report::{Experiment, Spread};
+use ackwise_rng::Rng;
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::Run;
+
+use super::{ACK_QUEUE, CC, DATA_QUEUE, DURATION_S, figures};
+use crate::series::{mean, moments};
+use crate::{Error, Lab, Outcome, Reproduced};
+
+const PATH: &str = "scenarios/papers/marhoon/marhoon.toml";
+const TEXT: &str = include_str!("../../../../../scenarios/papers/marhoon/marhoon.toml");
+/// Seeds of a short version.
+const QUICK_SEEDS: u64 = 3;
+/// Streams of the engines' draws for start times begin here (`Flow::start_within`).
+const START_STREAM: u64 = 2000;
+
+/// An arm, and what the paper prints of it, if anything.
+pub(super) struct Arm {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// Bytes of a data packet.
+    packet: f64,
+    data_drops: Option<f64>,
+    ack_drops: Option<f64>,
+    throughputs: Option<[f64; 5]>,
+}
+
+impl Arm {
+    const fn ours(name: &'static str, title: &'static str) -> Arm {
+        Arm {
+            name,
+            title,
+            packet: 590.0,
+            data_drops: None,
+            ack_drops: None,
+            throughputs: None,
+        }
+    }
+}
+
+pub(super) const ARMS: [Arm; 9] = [
+    Arm {
+        data_drops: Some(130.0),
+        ack_drops: Some(22_000.0),
+        throughputs: Some([0.4090416, 0.3201168, 0.3668448, 0.8564976, 0.7833376]),
+        ..Arm::ours("baseline", "NewReno, RED")
+    },
+    Arm {
+        packet: 600.0,
+        data_drops: Some(270.0),
+        ack_drops: Some(14_000.0),
+        throughputs: Some([0.4134784, 0.2867584, 0.1887424, 0.3097984, 0.4215424]),
+        ..Arm::ours("asym-af", "AF and ACC as ns-2 has them")
+    },
+    Arm::ours("af", "AF alone"),
+    Arm::ours("af-contract", "AF that keeps what matters"),
+    Arm::ours("acc", "ACC that works"),
+    Arm::ours("acc-marks", "ACC that works, RED that always marks"),
+    Arm::ours("af-acc", "AF and ACC that works"),
+    Arm::ours("af-acc-early", "AF and ACC that works, RED from 60 B on"),
+    Arm::ours("acks-first", "ACKs first"),
+];
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let quick = lab.quick();
+    let outcome = lab.run_where(PATH, TEXT, |run| !quick || run.seed <= QUICK_SEEDS)?;
+    for arm in &ARMS {
+        experiments(&outcome, arm, all)?;
+    }
+    verdict(&outcome, all)?;
+    figures::add(&outcome, all)
+}
+
+/// A number of each run of an arm.
+fn each<T>(
+    outcome: &Outcome,
+    arm: &Arm,
+    of: impl Fn(&Run) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let runs = outcome.runs(arm.name, CC, &[]);
+    if runs.is_empty() {
+        return Err(outcome.lacks(format_args!("runs of {}", arm.name)));
+    }
+    runs.into_iter().map(of).collect()
+}
+
+fn experiments(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
+    let add = |id: &str, what: &str, unit: &str, values: Vec<f64>, published: Option<f64>| {
+        let spread = Spread::of("seeds of the start times", values);
+        let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
+        let mut experiment = Experiment::new(format!("marhoon/{}/{id}", arm.name), what, median)
+            .part(arm.title)
+            .unit(unit)
+            .setup(SETUP)
+            .spread(spread);
+        if let Some(value) = published {
+            experiment = experiment.published(value);
+        }
+        experiment
+    };
+    let in_the_paper = arm.throughputs.is_some();
+    let note = |experiment: Experiment, note: &str| {
+        if in_the_paper {
+            experiment.note(note)
+        } else {
+            experiment
+        }
+    };
+    let drops = each(outcome, arm, |run| {
+        Ok(outcome.queue(run, DATA_QUEUE)?.drops as f64)
+    })?;
+    let lost = each(outcome, arm, |run| {
+        let queue = outcome.queue(run, ACK_QUEUE)?;
+        Ok((queue.drops + queue.filtered.unwrap_or(0)) as f64)
+    })?;
+    let means = each(outcome, arm, |run| {
+        let first = first_five(outcome, run)?;
+        Ok(first.iter().map(|f| f.rate_mbps(arm.packet)).sum::<f64>() / 5.0)
+    })?;
+    let totals = each(outcome, arm, |run| {
+        Ok(run.totals.data_segments as f64 * arm.packet * 8.0 / DURATION_S / 1e6)
+    })?;
+    let published_mean = arm.throughputs.map(|five| five.iter().sum::<f64>() / 5.0);
+    let [what_drops, what_removed] = [
+        "packets dropped on the uplink",
+        "ACKs that the downlink took out",
+    ];
+    all.experiments.extend([
+        note(
+            add("data-drops", what_drops, "", drops, arm.data_drops),
+            DROPS_NOTE,
+        ),
+        note(
+            add("acks-removed", what_removed, "", lost, arm.ack_drops),
+            REMOVED_NOTE,
+        ),
+        note(
+            add(
+                "throughput",
+                "mean of the first five",
+                "Mbit/s",
+                means,
+                published_mean,
+            ),
+            THROUGHPUT_NOTE,
+        ),
+        add("total", "all 20 together", "Mbit/s", totals, None),
+    ]);
+    if in_the_paper {
+        let queue = each(outcome, arm, |run| queue_moments(outcome, run))?;
+        let (lengths, deviations): (Vec<f64>, Vec<f64>) = queue.into_iter().unzip();
+        let timeouts = each(outcome, arm, |run| {
+            let first = first_five(outcome, run)?;
+            Ok(first.iter().map(|f| f.timeouts).sum::<u64>() as f64)
+        })?;
+        let deviation = "uplink queue, deviation";
+        all.experiments.extend([
+            listed(outcome, arm)?,
+            add("timeouts", "timeouts of the first five", "", timeouts, None),
+            add("queue-mean", "uplink queue, mean", "packets", lengths, None),
+            add("queue-deviation", deviation, "packets", deviations, None).note(QUEUE_NOTE),
+        ]);
+    }
+    if arm.name.contains("acc") {
+        let marks = each(outcome, arm, |run| {
+            Ok(outcome.queue(run, ACK_QUEUE)?.marks as f64)
+        })?;
+        let stretch = each(outcome, arm, |run| {
+            let segments = run.totals.segments_per_ack();
+            segments.ok_or_else(|| outcome.lacks(format_args!("ACKs in {}", run.id)))
+        })?;
+        let what = "segments an ACK that left the server";
+        all.experiments.extend([
+            add("acks-marked", "ACKs that RED marked", "", marks, None),
+            add("segments-per-ack", what, "", stretch, None).note(ACC_NOTE),
+        ]);
+    }
+    Ok(())
+}
+
+const SETUP: &str = "sim; marhoon.toml";
+const QUEUE_NOTE: &str = "The paper says of its figures 3 and 4 that filtering makes the queue \
+                          fluctuate more; it prints no number.";
+const DROPS_NOTE: &str = "ns-2.35 with the same set-up, over ten seeds of its own: 151 to 1286, \
+                          median 596 (NewReno), and 325 to 617, median 478 (Asym and AF).";
+const ACC_NOTE: &str = "Without a mark d stays 1. Behind a filter little more than one ACK waits, \
+                        less than RED marks from; RED of ns-2 drops what it could mark once the \
+                        probability is above a tenth.";
+const REMOVED_NOTE: &str = "ns-2 frees what it filters without counting a drop; the paper's \
+                            number for filtering must be arrivals less departures.";
+const THROUGHPUT_NOTE: &str = "Published in MBytes/sec, but Mbit/s by its digits. ns-2.35 over \
+                               ten seeds: 0.26 to 0.72, median 0.49 (NewReno), and 0.28 to \
+                               0.31, median 0.29 (Asym and AF).";
+
+/// The averages of the first five starters, as a list.
+fn listed(outcome: &Outcome, arm: &Arm) -> Result<Experiment, Error> {
+    let list = |values: &[f64]| {
+        let texts: Vec<String> = values.iter().map(|v| format!("{v:.2}")).collect();
+        texts.join(" ")
+    };
+    let runs = outcome.runs(arm.name, CC, &[]);
+    let run = runs.first().ok_or_else(|| outcome.lacks("runs"))?;
+    let first = first_five(outcome, run)?;
+    let rates: Vec<f64> = first.iter().map(|f| f.rate_mbps(arm.packet)).collect();
+    let mut experiment = Experiment::new(
+        format!("marhoon/{}/throughputs", arm.name),
+        "the first five, Mbit/s",
+        list(&rates),
+    )
+    .part(arm.title)
+    .setup(format!("{SETUP}; seed {}", run.seed));
+    if let Some(published) = arm.throughputs {
+        experiment = experiment.published(list(&published));
+    }
+    Ok(experiment)
+}
+
+/// The paper's conclusions, as ratios of its arms.
+fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
+    let [baseline, asym, ..] = &ARMS;
+    let part = "AF and ACC as ns-2 has them, to NewReno";
+    let ratios = |of: &dyn Fn(&Arm, &Run) -> Result<f64, Error>| -> Result<Vec<f64>, Error> {
+        let base = each(outcome, baseline, |run| of(baseline, run))?;
+        let other = each(outcome, asym, |run| of(asym, run))?;
+        Ok(other.iter().zip(base).map(|(a, b)| a / b).collect())
+    };
+    let add = |id: &str, what: &str, values: Vec<f64>, published: f64| {
+        let spread = Spread::of("seeds of the start times", values);
+        let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
+        Experiment::new(format!("marhoon/ratio/{id}"), what, median)
+            .part(part)
+            .published(published)
+            .setup("sim; ratios formed seed by seed")
+            .spread(spread)
+    };
+    let throughput = ratios(&|arm, run| {
+        let first = first_five(outcome, run)?;
+        Ok(first.iter().map(|f| f.rate_mbps(arm.packet)).sum())
+    })?;
+    let total = ratios(&|arm, run| Ok(run.totals.data_segments as f64 * arm.packet))?;
+    let drops = ratios(&|_, run| Ok(outcome.queue(run, DATA_QUEUE)?.drops as f64))?;
+    let removed = ratios(&|_, run| {
+        let queue = outcome.queue(run, ACK_QUEUE)?;
+        Ok((queue.drops + queue.filtered.unwrap_or(0)) as f64)
+    })?;
+    let deviation = ratios(&|_, run| Ok(queue_moments(outcome, run)?.1))?;
+    let mut total = add("total", "throughput of all 20", total, f64::NAN);
+    total.published = None;
+    let mut deviation = add(
+        "queue-deviation",
+        "deviation of the uplink queue",
+        deviation,
+        1.0,
+    );
+    deviation.published = Some("more than 1".into());
+    all.experiments.extend([
+        add(
+            "throughput",
+            "throughput of the first five",
+            throughput,
+            0.592,
+        )
+        .note(SIGN_NOTE),
+        total.note(SIGN_NOTE),
+        add("data-drops", "drops on the uplink", drops, 2.08),
+        add(
+            "acks-removed",
+            "ACKs taken out on the downlink",
+            removed,
+            0.636,
+        ),
+        deviation,
+    ]);
+    Ok(())
+}
+
+const SIGN_NOTE: &str = "The flows that start first lose with AF, as published; all 20 together \
+                         gain in most runs, which the paper does not look at.";
+
+/// Mean and deviation of the uplink queue once all flows run.
+pub(super) fn queue_moments(outcome: &Outcome, run: &Run) -> Result<(f64, f64), Error> {
+    let queue = outcome.queue(run, DATA_QUEUE)?;
+    let lengths = queue.t_s.iter().zip(&queue.length_packets);
+    let late = lengths.filter(|(t, _)| **t > 5.0).map(|(_, v)| *v);
+    moments(late).ok_or_else(|| outcome.lacks(format_args!("queue lengths in {}", run.id)))
+}
+
+/// One of the five flows that started first.
+pub(super) struct First {
+    pub name: String,
+    segments: u64,
+    pub timeouts: u64,
+}
+
+impl First {
+    /// Over the whole run, packets with headers, as ns-2 counts.
+    fn rate_mbps(&self, packet_bytes: f64) -> f64 {
+        self.segments as f64 * packet_bytes * 8.0 / DURATION_S / 1e6
+    }
+}
+
+/// When each flow of a run starts, after its `start`, ns: the draw of the engines.
+fn start_ns(scenario: &Scenario, index: usize, seed: u64) -> u64 {
+    let flow = &scenario.flows[index];
+    let within = u64::try_from(flow.start_within.as_nanos()).unwrap_or(u64::MAX);
+    Rng::stream(seed, START_STREAM + index as u64).below(within.saturating_add(1))
+}
+
+/// The flows that start first, in the order of their starts.
+pub(super) fn first_five(outcome: &Outcome, run: &Run) -> Result<Vec<First>, Error> {
+    let scenario = &outcome.scenario;
+    let mut starts: Vec<(u64, usize)> = (0..scenario.flows.len())
+        .map(|index| (start_ns(scenario, index, run.seed), index))
+        .collect();
+    starts.sort_unstable();
+    let five = starts.into_iter().take(5);
+    five.map(|(_, index)| {
+        let name = scenario.flows[index].name.clone();
+        let traffic = outcome.flow(run, &name)?;
+        Ok(First {
+            segments: traffic.data_segments,
+            timeouts: traffic
+                .timeouts
+                .ok_or_else(|| outcome.lacks(format_args!("timeouts of {name}")))?,
+            name,
+        })
+    })
+    .collect()
+}
+
+/// Throughput over a window, for the figures; see [`First::rate_mbps`].
+pub(super) fn rate_between(
+    outcome: &Outcome,
+    run: &Run,
+    name: &str,
+    arm: &Arm,
+    (from, to): (f64, f64),
+) -> Result<f64, Error> {
+    let traffic = outcome.flow(run, name)?;
+    let series = traffic.series.as_ref();
+    let rate = series.and_then(|s| mean(&s.t_s, &s.data_rate_hz, from, to));
+    let rate = rate.ok_or_else(|| outcome.lacks(format_args!("series of {name}")))?;
+    Ok(rate * arm.packet * 8.0 / 1e6)
+}

@@ -1,0 +1,262 @@
+//! Figs. 4 and 5, and the limit of 85 %.
+
+use ackwise_report::{Axis, Experiment, Figure, Line, Style};
+use ackwise_scenario::record::Run;
+
+use super::{CC, FRAME_BYTES, SERVER_BPS};
+use crate::{Error, Lab, Outcome, Reproduced};
+
+const PATH: &str = "scenarios/papers/pavilanskas-2010/policed.toml";
+const TEXT: &str = include_str!("../../../../../scenarios/papers/pavilanskas-2010/policed.toml");
+const HELD_PATH: &str = "scenarios/papers/pavilanskas-2010/held.toml";
+const HELD: &str = include_str!("../../../../../scenarios/papers/pavilanskas-2010/held.toml");
+
+const RATE: &str = "link.br-r.reverse.police.rate";
+const ALL_PASS: &str = "10 Mbit/s";
+/// Shares of the ACKs that exceed the rates of the scenario, in per cent.
+const SHARES: [f64; 11] = [
+    20.0, 40.0, 60.0, 80.0, 82.0, 84.0, 86.0, 88.0, 90.0, 93.0, 96.0,
+];
+/// Above the last share that the paper calls stable, and above the first that it calls fatal.
+const STABLE: usize = 3;
+const FATAL: usize = 6;
+const ACK_BYTES: f64 = 64.0;
+/// What is transferred: the scenario's 400 MiB.
+pub(super) const FILE_BYTES: u64 = 400 << 20;
+/// Least retransmission timeout of Linux, seconds.
+const RTO_S: f64 = 0.2;
+
+/// ACKs a second without a policer.
+fn full_ack_rate() -> f64 {
+    SERVER_BPS / 8.0 / FRAME_BYTES / 2.0
+}
+
+/// As the scenario writes it.
+fn rate_text(share: f64) -> String {
+    let bps = full_ack_rate() * ACK_BYTES * 8.0 * (1.0 - share / 100.0);
+    format!("{:.1} kbit/s", bps / 1000.0)
+}
+
+const WINDOWS: [(&str, &str); 8] = [
+    ("window-10", "window 10"),
+    ("window-12", "window 12"),
+    ("baseline", "window 13"),
+    ("window-14", "window 14"),
+    ("window-20", "window 20"),
+    ("window-45", "window 45"),
+    ("window-free", "no limit"),
+    ("with-tlp", "window 13, tail-loss probe"),
+];
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let outcome = lab.run(PATH, TEXT)?;
+    let held = lab.run(HELD_PATH, HELD)?;
+    let whole = outcome.one("baseline", CC, &[(RATE, ALL_PASS)])?;
+    all.experiments.extend(figure4(&outcome, whole)?);
+    all.experiments.extend(collapse(&outcome, whole)?);
+    all.experiments.extend(criteria());
+    all.experiments.extend(held_experiments(&held)?);
+    all.figures.push(curves(&outcome, &held)?);
+    all.figures.push(rates_over_time(&outcome)?);
+    Ok(())
+}
+
+/// The baseline's run at a share.
+fn at(outcome: &Outcome, share: f64) -> Result<&Run, Error> {
+    outcome.one("baseline", CC, &[(RATE, &rate_text(share))])
+}
+
+/// How long the transfer took, seconds; nothing if it did not end.
+fn took(run: &Run) -> Option<f64> {
+    (run.totals.bytes >= FILE_BYTES).then_some(run.totals.duration_s)
+}
+
+fn figure4(outcome: &Outcome, whole: &Run) -> Result<Vec<Experiment>, Error> {
+    let part = "Figs. 4, 5: 0 … 80 % of the ACKs dropped";
+    let setup = "sim; 400 MiB, server 93 Mbit/s, Fast Ethernet, CUBIC of Linux 2.6.32, window 13";
+    let one = |share: f64, run: &Run| {
+        let id = format!("pavilanskas/fig4/{share:.0}");
+        let what = format!("{share:.0} % dropped: 400 MB take");
+        match took(run) {
+            Some(seconds) => Experiment::new(id, what, seconds).unit("s"),
+            None => Experiment::new(id, what, "does not end in 120 s"),
+        }
+        .part(part)
+        .published(38.3)
+        .setup(setup)
+        .note(
+            "Published: 41 to 42 s at every share, of which the first 3 are before the transfer \
+             begins; 38.3 s is what 400 MiB take at 93 Mbit/s.",
+        )
+    };
+    let mut experiments = vec![one(0.0, whole)];
+    for share in &SHARES[..=STABLE] {
+        experiments.push(one(*share, at(outcome, *share)?));
+    }
+    let again: u64 = SHARES[..=STABLE]
+        .iter()
+        .map(|share| Ok(at(outcome, *share)?.totals.retransmits))
+        .sum::<Result<u64, Error>>()?;
+    experiments.push(
+        Experiment::new(
+            "pavilanskas/fig5/retransmits",
+            "segments sent again, 20 … 80 %",
+            again as f64,
+        )
+        .part(part)
+        .published(0.0)
+        .setup(setup)
+        .note("Published in words: the same bytes at the FTP and at the TCP layer at any time."),
+    );
+    Ok(experiments)
+}
+
+fn collapse(outcome: &Outcome, whole: &Run) -> Result<Vec<Experiment>, Error> {
+    let part = "Above 80 %";
+    let mut experiments = Vec::new();
+    for (index, share) in SHARES.iter().enumerate().skip(STABLE) {
+        let run = at(outcome, *share)?;
+        let ratio = 100.0 * run.totals.goodput_bps / whole.totals.goodput_bps;
+        let timeouts = run.totals.timeouts.unwrap_or(0);
+        let experiment = Experiment::new(
+            format!("pavilanskas/limit/{share:.0}"),
+            format!("{share:.0} % dropped: rate left"),
+            ratio,
+        )
+        .part(part)
+        .unit("%")
+        .setup(format!("sim; window 13; {timeouts} timeouts"));
+        experiments.push(match index {
+            STABLE => experiment.published("stable"),
+            FATAL.. => experiment.published("fatal"),
+            _ => experiment,
+        });
+    }
+    Ok(experiments)
+}
+
+/// What the paper says is the reason, and what is.
+fn criteria() -> Vec<Experiment> {
+    let part = "Why 85 %";
+    let passed = |share: f64| full_ack_rate() * (1.0 - share / 100.0);
+    vec![
+        Experiment::new(
+            "pavilanskas/criterion/rto",
+            "ACKs in a timeout of 200 ms at 85 %",
+            passed(85.0) * RTO_S,
+        )
+        .part(part)
+        .published("less than 1")
+        .setup("calculated: 3779 ACKs/s × 15 % × 200 ms")
+        .note(
+            "The paper's criterion, fewer than one ACK a timeout, would hold only above 99.87 %. \
+             What starves is the window: no data, no ACKs.",
+        ),
+        Experiment::new(
+            "pavilanskas/criterion/window",
+            "share that starves a window of 13",
+            100.0 * (1.0 - 2.0 / 13.0),
+        )
+        .part(part)
+        .published(85.0)
+        .unit("%")
+        .setup("calculated: 1 − d/W, d = 2 segments an ACK, W = 13 in flight"),
+    ]
+}
+
+fn held_experiments(held: &Outcome) -> Result<Vec<Experiment>, Error> {
+    let part = "The same rates, ACKs held instead of dropped (policy police)";
+    let whole = held.one("baseline", CC, &[])?;
+    let mut experiments = Vec::new();
+    for share in [80.0, 86.0, 90.0, 96.0] {
+        let run = held.one(&format!("police-{share:.0}"), CC, &[])?;
+        let ratio = 100.0 * run.totals.goodput_bps / whole.totals.goodput_bps;
+        let acks = run.totals.acks_on_wire as f64 / run.totals.data_segments.max(1) as f64;
+        experiments.push(
+            Experiment::new(
+                format!("pavilanskas/held/{share:.0}"),
+                format!("{share:.0} % withheld: rate left"),
+                ratio,
+            )
+            .part(part)
+            .unit("%")
+            .setup(format!(
+                "sim; window 13; the policy where the bridge was; {acks:.3} ACKs a segment"
+            ))
+            .note(
+                "Not in the paper. What exceeds is held: the next ACK replaces it, or it leaves \
+                 when its time is up (1 ms here), so that no window waits for a \
+                 retransmission timer. That time, not the rate, sets the pace at every share.",
+            ),
+        );
+    }
+    Ok(experiments)
+}
+
+/// Rate over share, a line a window.
+fn curves(outcome: &Outcome, held: &Outcome) -> Result<Figure, Error> {
+    let mut figure = Figure::new(
+        "limit",
+        "Rate over the share of ACKs dropped",
+        Axis::new("ACKs above the policer's rate, %"),
+        Axis::new("goodput, Mbit/s"),
+    )
+    .caption(
+        "Published: whole to 80 %, fatal above 85 %. Where a line breaks is set by the window: \
+         X = 1 − 2/W. Held instead of dropped, ACKs never break it.",
+    );
+    for (arm, title) in WINDOWS {
+        let mut points = vec![(0.0, outcome.one(arm, CC, &[(RATE, ALL_PASS)])?)];
+        for share in SHARES {
+            points.push((share, outcome.one(arm, CC, &[(RATE, &rate_text(share))])?));
+        }
+        let points = points
+            .iter()
+            .map(|(x, run)| (*x, run.totals.goodput_bps / 1e6));
+        figure = figure.line(Line::new(title, Style::Line, points));
+    }
+    let mut points = vec![(0.0, held.one("baseline", CC, &[])?)];
+    for share in SHARES {
+        points.push((share, held.one(&format!("police-{share:.0}"), CC, &[])?));
+    }
+    let points = points
+        .iter()
+        .map(|(x, run)| (*x, run.totals.goodput_bps / 1e6));
+    Ok(figure.line(Line::new("window 13, held", Style::Published, points)))
+}
+
+fn rates_over_time(outcome: &Outcome) -> Result<Figure, Error> {
+    let mut figure = Figure::new(
+        "fig4",
+        "Fig. 4: data segments over time",
+        Axis::new("time, s"),
+        Axis::new("segments a second"),
+    )
+    .caption("Published: the lines of 0 to 80 % coincide at 7 to 8 thousand a second.");
+    for share in [20.0, 80.0, 86.0] {
+        let run = at(outcome, share)?;
+        let series = outcome.flow(run, "tcp")?.series.as_ref();
+        let series = series.ok_or_else(|| outcome.lacks("series"))?;
+        let rates = series.data_rate_hz.iter().map(|v| v.unwrap_or(f64::NAN));
+        let points = series.t_s.iter().copied().zip(rates);
+        figure =
+            figure.line(Line::new(&format!("{share:.0} % dropped"), Style::Line, points).thin(600));
+    }
+    Ok(figure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ackwise_scenario::Scenario;
+
+    #[test]
+    fn the_scenario_has_the_rates_that_are_asked_for() {
+        let scenario = Scenario::parse(PATH, TEXT).unwrap();
+        let vary = scenario.sweep.vary.iter().find(|v| v.path == RATE).unwrap();
+        let shares = SHARES.iter().map(|share| rate_text(*share));
+        let expected: Vec<String> = std::iter::once(ALL_PASS.to_owned()).chain(shares).collect();
+        assert_eq!(vary.values, expected);
+        assert_eq!(full_ack_rate().round(), 3779.0);
+    }
+}

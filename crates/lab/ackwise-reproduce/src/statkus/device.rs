@@ -1,0 +1,227 @@
+//! The slow device: which machine, which jobs, and what is read off them.
+
+use ackwise_engines::LabError;
+use ackwise_engines::slow::{self, Between, First, Job, Machine, Record, Span};
+
+use crate::{Error, Lab};
+
+/// What errors call it.
+const NAME: &str = "slow device";
+/// `tcp_ack_limit`: segments before limiting starts, and of a measurement. The paper has 2000
+/// in runs of 100 s; an eighth of it makes the search end within 2 s.
+pub(super) const LIMIT: u32 = 250;
+/// The same where the search has to end within 1 s.
+pub(super) const SHORT: u32 = 100;
+/// 125 million instructions a second: 8 ns each.
+pub(super) const SHIFT: u8 = 3;
+/// `tcp_ack_hold_us` of a kernel of whom nothing is asked.
+pub(super) const HOLD_US: u32 = 25_000;
+/// Two full segments: the receiver can answer between two writes.
+const CHUNK: u32 = 2 * 1448;
+
+/// What the receiver runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arm {
+    /// The unmodified rule.
+    Stock,
+    /// The algorithm with its defects mended.
+    RateLimit,
+    /// The algorithm as printed.
+    Literal,
+    /// One ACK for 16 segments.
+    EveryN,
+    /// The default of the datapath.
+    Adaptive,
+}
+
+impl Arm {
+    pub(super) const ALL: [Arm; 5] = [
+        Arm::Stock,
+        Arm::RateLimit,
+        Arm::Literal,
+        Arm::EveryN,
+        Arm::Adaptive,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Arm::Stock => "unmodified",
+            Arm::RateLimit => "rate-limit",
+            Arm::Literal => "rate-limit-literal",
+            Arm::EveryN => "every-n (16)",
+            Arm::Adaptive => "adaptive",
+        }
+    }
+
+    /// Part of an experiment's id.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Arm::Stock => "unmodified",
+            Arm::EveryN => "every-16",
+            other => other.name(),
+        }
+    }
+
+    fn policy(self) -> &'static str {
+        match self {
+            Arm::Stock => "none",
+            Arm::RateLimit => "rate-limit",
+            Arm::Literal => "rate-limit-literal",
+            Arm::EveryN => "every-n:n=16",
+            Arm::Adaptive => "adaptive",
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Case {
+    pub arm: Arm,
+    pub shift: u8,
+    pub first: First,
+    /// Length in guest seconds.
+    pub seconds: u64,
+    /// The application's rate; as fast as it can if `None`.
+    pub write_bps: Option<u64>,
+    /// Bytes of a write.
+    pub chunk: u32,
+    pub limit: u32,
+    /// Longest hold of an ACK, µs; 0: until the delayed-ACK timer.
+    pub hold_us: u32,
+    pub trace: bool,
+}
+
+impl Case {
+    /// A sender that is the bottleneck, as fast as it can.
+    pub(super) fn new(arm: Arm, seconds: u64) -> Case {
+        Case {
+            arm,
+            shift: SHIFT,
+            first: First::Receiver,
+            seconds,
+            write_bps: None,
+            chunk: CHUNK,
+            limit: LIMIT,
+            // The paper's only bound.
+            hold_us: 0,
+            trace: false,
+        }
+    }
+
+    fn job(&self) -> Job {
+        let sysctl = |name: &str, value: String| (format!("net.ipv4.{name}"), value);
+        let receiver = [
+            sysctl("tcp_ack_limit", self.limit.to_string()),
+            sysctl("tcp_ack_hold_us", self.hold_us.to_string()),
+            sysctl("tcp_ack_policy", self.arm.policy().to_owned()),
+        ];
+        Job {
+            duration_ms: self.seconds * 1000,
+            write_bps: self.write_bps,
+            chunk_bytes: self.chunk,
+            first: self.first,
+            trace: self.trace,
+            cc: "cubic".to_owned(),
+            sample_ms: (self.seconds * 10).max(100),
+            sender_sysctls: Vec::new(),
+            receiver_sysctls: receiver.into(),
+            between: Between::Wire,
+        }
+    }
+}
+
+/// A finished run.
+pub(super) struct Ran {
+    pub case: Case,
+    pub record: Record,
+}
+
+impl Ran {
+    /// What happened after the first quarter: what is steady.
+    pub(super) fn steady(&self) -> Result<Span, Error> {
+        let from = self.case.seconds * 1_000_000_000 / 4;
+        self.record
+            .span(from, self.case.seconds * 1_000_000_000)
+            .filter(|span| span.bytes > 0)
+            .ok_or_else(|| {
+                lacks(&format!(
+                    "bytes after the first quarter of {}",
+                    self.case.arm.name()
+                ))
+            })
+    }
+
+    /// Mean of the sender's smoothed round-trip time over the same part, ms.
+    pub(super) fn rtt_ms(&self) -> f64 {
+        let from = self.case.seconds * 1_000_000_000 / 4;
+        let samples = self.record.samples.iter();
+        let rtts: Vec<f64> = samples
+            .filter(|sample| sample.at_ns >= from && sample.rtt_us > 0)
+            .map(|sample| f64::from(sample.rtt_us) / 1000.0)
+            .collect();
+        rtts.iter().sum::<f64>() / rtts.len() as f64
+    }
+
+    /// Instructions for each megabyte: of both hosts together (with what belongs to neither),
+    /// of the sender, of the receiver.
+    pub(super) fn instructions(&self) -> Result<[f64; 3], Error> {
+        let span = self.steady()?;
+        let per_mb = |ns| {
+            span.instructions_per_mb(ns, self.case.shift)
+                .unwrap_or(f64::NAN)
+        };
+        Ok([span.busy_ns, span.sender_ns, span.receiver_ns].map(per_mb))
+    }
+}
+
+/// The emulated machine of this computer.
+pub(super) struct Device {
+    machine: Machine,
+}
+
+impl Device {
+    /// Finds QEMU, the kernel, and this program, which is the guest's first.
+    pub(super) fn find() -> Result<Device, Error> {
+        slow::qemu_version().map_err(failed)?;
+        let kernel = slow::kernel_image().map_err(failed)?;
+        let program = std::env::current_exe().map_err(|error| Error::Engine {
+            scenario: NAME.to_owned(),
+            source: Box::new(error),
+        })?;
+        Ok(Device {
+            machine: Machine::new(kernel, program, SHIFT),
+        })
+    }
+
+    pub(super) fn run(&self, lab: &Lab<'_>, case: Case) -> Result<Ran, Error> {
+        let machine = Machine {
+            shift: case.shift,
+            ..self.machine.clone()
+        };
+        lab.step(&format!(
+            "{} s at {} MIPS, {}",
+            case.seconds,
+            machine.mips(),
+            case.arm.name()
+        ));
+        let record = slow::run(&machine, &case.job(), &lab.cancel()).map_err(failed)?;
+        Ok(Ran { case, record })
+    }
+}
+
+fn failed(error: LabError) -> Error {
+    match error {
+        LabError::Cancelled => Error::Cancelled,
+        error => Error::Engine {
+            scenario: NAME.to_owned(),
+            source: Box::new(error),
+        },
+    }
+}
+
+fn lacks(what: &str) -> Error {
+    Error::Record {
+        scenario: NAME.to_owned(),
+        what: format!("the record has no {what}"),
+    }
+}

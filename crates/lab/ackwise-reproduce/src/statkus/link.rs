@@ -1,0 +1,334 @@
+//! The flow itself, in virtual time: CPU costs nothing, so what is left is what limiting does to
+//! the traffic.
+
+use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
+use ackwise_scenario::record::{Series, Traffic};
+
+use super::drop::{LIMITED, first, per_ack};
+use crate::series::mean as mean_between;
+use crate::{Error, Lab, Reproduced};
+
+const PART: &str = "A link that is not short of CPU (Figs 5 to 8, 11 to 19)";
+const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, a queue of 400 \
+    packets that holds the whole window (tcp_rmem 256 KiB), tcp_ack_limit 2000, real stack in \
+    virtual time";
+
+const SCENARIOS: [(&str, &str, &str); 3] = [
+    (
+        "unmodified",
+        "papers/statkus-2021/unmodified.toml",
+        include_str!("../../../../../scenarios/papers/statkus-2021/unmodified.toml"),
+    ),
+    (
+        "rate-limit",
+        "papers/statkus-2021/rate-limit.toml",
+        include_str!("../../../../../scenarios/papers/statkus-2021/rate-limit.toml"),
+    ),
+    (
+        "rate-limit-literal",
+        "papers/statkus-2021/rate-limit-literal.toml",
+        include_str!("../../../../../scenarios/papers/statkus-2021/rate-limit-literal.toml"),
+    ),
+];
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let mut flows: Vec<(&str, Traffic)> = Vec::new();
+    for (name, path, text) in SCENARIOS {
+        let outcome = lab.run(path, text)?;
+        let run = outcome.one("baseline", "cubic", &[])?;
+        flows.push((name, outcome.flow(run, "iperf")?.clone()));
+    }
+    for (name, flow) in &flows {
+        numbers(name, flow, all);
+    }
+    compared(&flows, all);
+    drawings(&flows, all);
+    Ok(())
+}
+
+/// What the paper says of the limited flow beside the unmodified one.
+fn compared(flows: &[(&str, Traffic)], all: &mut Reproduced) {
+    let Some((stock, limited)) = flows.split_first() else {
+        return;
+    };
+    for (name, flow) in flows {
+        let series = flow.series.clone().unwrap_or_default();
+        let mode = mode(&histogram(&series.rtt_us)).map_or("no samples".into(), Value::from);
+        let published = if *name == "unmodified" { 10.0 } else { 5.0 };
+        all.experiments.push(
+            add(
+                "mode",
+                name,
+                "most frequent RTT, lower edge of its 5 ms",
+                mode,
+                "ms",
+            )
+            .published(published)
+            .note(
+                "Published (Figs 15, 16, whose numbers the text swaps): 10 to 20 ms without \
+                     limiting, 5 to 10 ms with it, between virtual machines whose CPU is the \
+                     queue. Here a queue of data is, which limiting does not shorten.",
+            ),
+        );
+    }
+    let base = stock.1.series.clone().unwrap_or_default();
+    for (name, flow) in limited {
+        let series = flow.series.clone().unwrap_or_default();
+        let acks = || series.t_s.iter().copied().zip(per_ack(&series));
+        let start = first(acks(), 0.0, |v| v > LIMITED);
+        all.experiments.push(
+            add(
+                "start",
+                name,
+                "ACKs are limited from",
+                start.map_or("never".into(), Value::from),
+                "s",
+            )
+            .published(19.5)
+            .note(
+                "Published: 19 to 20 s (Fig. 6). With tcp_ack_limit 2000 that is 200 segments a \
+                 second, which no rate of the paper's is, so its start threshold was another or \
+                 losses put it off. Here two windows of 2000 segments take 2.4 s, and a \
+                 change of r by one each 1.2 s shows half a second to one later.",
+            ),
+        );
+        let until = start.unwrap_or(f64::INFINITY) - 0.5;
+        let goodput = |series: &Series| mean_between(&series.t_s, &series.goodput_bps, 0.0, until);
+        let ratio = goodput(&series)
+            .zip(goodput(&base))
+            .map(|(limited, stock)| limited / stock);
+        all.experiments.push(
+            add(
+                "before",
+                name,
+                "goodput before ACKs are limited, of the unmodified one",
+                ratio.map_or("no sample".into(), Value::from),
+                "",
+            )
+            .published(1.0)
+            .note("Published: the same (Figs 5, 6)."),
+        );
+        let rtt = flow.rtt_us.unwrap_or_default().p50 / stock.1.rtt_us.unwrap_or_default().p50;
+        all.experiments.push(
+            add(
+                "rtt-ratio",
+                name,
+                "median RTT, of the unmodified one",
+                rtt.into(),
+                "",
+            )
+            .published(0.5)
+            .note(
+                "Published: almost halved between virtual machines, higher between routers. \
+                     Here CPU costs nothing, so no queue of ACKs is there to be shortened; a \
+                     held ACK adds its wait.",
+            ),
+        );
+    }
+}
+
+fn add(key: &str, name: &str, what: &str, measured: Value, unit: &str) -> Experiment {
+    Experiment::new(
+        format!("statkus/link-{key}-{name}"),
+        format!("{name}: {what}"),
+        measured,
+    )
+    .part(PART)
+    .unit(unit)
+    .setup(SETUP)
+}
+
+/// Where a histogram's highest bar begins.
+fn mode(bars: &[(f64, f64)]) -> Option<f64> {
+    let highest = bars.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (highest.1 > 0.0).then_some(highest.0)
+}
+
+fn numbers(name: &str, flow: &Traffic, all: &mut Reproduced) {
+    let rtt = flow.rtt_us.unwrap_or_default();
+    let series = flow.series.clone().unwrap_or_default();
+    let measured = [
+        ("goodput", "goodput", flow.goodput_bps / 1e6, "Mbit/s"),
+        (
+            "acks",
+            "segments per ACK",
+            flow.segments_per_ack().unwrap_or(f64::INFINITY),
+            "",
+        ),
+        ("rtt-p50", "median RTT", rtt.p50 / 1000.0, "ms"),
+        ("rtt-p99", "99th percentile of RTT", rtt.p99 / 1000.0, "ms"),
+        (
+            "retransmits",
+            "segments sent again",
+            flow.retransmits as f64,
+            "",
+        ),
+        (
+            "cwnd",
+            "mean congestion window",
+            mean(&series.cwnd_segments),
+            "segments",
+        ),
+        (
+            "ssthresh",
+            "mean slow-start threshold",
+            mean(&series.ssthresh_segments),
+            "segments",
+        ),
+    ];
+    for (key, what, value, unit) in measured {
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/link-{key}-{name}"),
+                format!("{name}: {what}"),
+                value,
+            )
+            .part(PART)
+            .unit(unit)
+            .setup(SETUP)
+            .note(
+                "The paper prints no numbers of single runs. Its claim for a network that is \
+                     not congested: limiting changes neither throughput nor recovery.",
+            ),
+        );
+    }
+}
+
+fn mean(values: &[Option<f64>]) -> f64 {
+    let known: Vec<f64> = values.iter().copied().flatten().collect();
+    known.iter().sum::<f64>() / known.len() as f64
+}
+
+/// What a figure shows: id, title, unit, the column of the series, and a factor to that unit.
+type Drawing = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&Series) -> &[Option<f64>],
+    f64,
+);
+
+fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
+    let wanted: [Drawing; 5] = [
+        (
+            "data",
+            "Data rate (Figs 5, 6, 11, 12)",
+            "Mbit/s",
+            |s| &s.goodput_bps,
+            1e-6,
+        ),
+        (
+            "acks",
+            "ACK rate (Figs 5, 6, 17)",
+            "ACKs per second",
+            |s| &s.ack_rate_hz,
+            1.0,
+        ),
+        (
+            "rtt",
+            "Round-trip time (Figs 7, 8, 13, 14)",
+            "ms",
+            |s| &s.rtt_us,
+            1e-3,
+        ),
+        (
+            "cwnd",
+            "Congestion window (Figs 18, 19)",
+            "segments",
+            |s| &s.cwnd_segments,
+            1.0,
+        ),
+        (
+            "ssthresh",
+            "Slow-start threshold (Figs 18, 19)",
+            "segments",
+            |s| &s.ssthresh_segments,
+            1.0,
+        ),
+    ];
+    for (id, title, unit, column, factor) in wanted {
+        let lines = flows.iter().filter_map(|(name, flow)| {
+            let series = flow.series.as_ref()?;
+            let points = series.t_s.iter().zip(column(series));
+            let points = points.map(|(t, v)| (*t, v.map_or(f64::NAN, |v| v * factor)));
+            Some(Line::new(name, Style::Line, points))
+        });
+        all.figures.push(
+            Figure::new(
+                &format!("link-{id}"),
+                title,
+                Axis::new("time, s"),
+                Axis::new(unit),
+            )
+            .caption(SETUP)
+            .lines(lines),
+        );
+    }
+    let lines = flows.iter().filter_map(|(name, flow)| {
+        let series = flow.series.as_ref()?;
+        Some(Line::new(name, Style::Steps, histogram(&series.rtt_us)))
+    });
+    all.figures.push(
+        Figure::new(
+            "link-histogram",
+            "Histogram of the round-trip time (Figs 15, 16)",
+            Axis::new("ms"),
+            Axis::new("share of the samples"),
+        )
+        .caption("Published, between virtual machines: 10 to 20 ms without limiting, 5 to 10 ms with it.")
+        .lines(lines),
+    );
+}
+
+/// Shares of the samples in bins of 5 ms.
+fn histogram(rtt_us: &[Option<f64>]) -> Vec<(f64, f64)> {
+    const BIN_US: f64 = 5000.0;
+    let known: Vec<f64> = rtt_us.iter().copied().flatten().collect();
+    let bins = known.iter().map(|rtt| (rtt / BIN_US) as usize).max();
+    (0..bins.map_or(0, |last| last + 2))
+        .map(|bin| {
+            let inside = known
+                .iter()
+                .filter(|rtt| (**rtt / BIN_US) as usize == bin)
+                .count();
+            (
+                bin as f64 * BIN_US / 1000.0,
+                inside as f64 / known.len() as f64,
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenarios_are_what_is_asked_of_them() {
+        for (name, path, text) in SCENARIOS {
+            let scenario = ackwise_scenario::Scenario::parse(path, text).unwrap();
+            let runs = scenario.runs();
+            assert_eq!(scenario.name, name);
+            assert_eq!(runs.len(), 1, "{name}");
+            assert_eq!(
+                (runs[0].arm.as_str(), runs[0].cc.as_str()),
+                ("baseline", "cubic")
+            );
+        }
+    }
+
+    #[test]
+    fn a_histogram_adds_up() {
+        let bars = histogram(&[
+            Some(1000.0),
+            Some(4999.0),
+            None,
+            Some(12_000.0),
+            Some(11_000.0),
+        ]);
+        assert_eq!(bars, [(0.0, 0.5), (5.0, 0.0), (10.0, 0.5), (15.0, 0.0)]);
+        assert_eq!(histogram(&[None]), []);
+        assert_eq!(mode(&bars[1..]), Some(10.0));
+        assert_eq!((mode(&[]), mode(&[(0.0, 0.0)])), (None, None));
+    }
+}

@@ -1,0 +1,508 @@
+//! The slow device: what limiting saves a CPU that is the bottleneck.
+
+use ackwise_engines::slow::{First, Record, Span};
+use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
+
+use super::device::{Arm, Case, Device, HOLD_US, Ran, SHIFT, SHORT};
+use crate::{Error, Lab, Reproduced};
+
+const SETUP: &str = "patched Linux 6.12 in QEMU -icount (no KVM), one CPU of 125 MIPS, two \
+    namespaces, e1000 back to back, offloads and interrupt moderation off, cubic, 2896-byte writes; \
+    the receiver is served first, so the sender is the bottleneck; what is held waits for the \
+    delayed-ACK timer; tcp_ack_limit 250 (the paper: 2000), so that 8 s show what took it 100 s; \
+    after the first 2 s";
+const PART: &str = "Slow device";
+/// Length of the main runs: four times what the search takes.
+const SECONDS: u64 = 8;
+/// Length of the others, with a `tcp_ack_limit` of [`SHORT`].
+const BRIEF: u64 = 4;
+/// The share of the CPU at which it is shown what a hold that is too long does.
+const PROBED: f64 = 0.6;
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let device = Device::find()?;
+    let mut runs = Vec::new();
+    for arm in Arm::ALL {
+        runs.push(device.run(lab, Case::new(arm, SECONDS))?);
+    }
+    // Reading the state costs instructions for each ACK: not in the runs that are compared.
+    let mut traced = Vec::new();
+    for arm in [Arm::RateLimit, Arm::Literal] {
+        let case = Case {
+            trace: true,
+            ..Case::new(arm, SECONDS)
+        };
+        traced.push(device.run(lab, case)?);
+    }
+    main_numbers(&runs, all)?;
+    figures(&runs, all);
+    search(&traced, all);
+    speeds(lab, &device, &runs, all)?;
+    loads(lab, &device, &runs[0], all)?;
+    two_slow_hosts(lab, &device, all)
+}
+
+/// `b` compared with `a`, as a change in percent.
+fn change(a: f64, b: f64) -> f64 {
+    (b / a - 1.0) * 100.0
+}
+
+/// Saturated: the same CPU, more goodput.
+fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
+    let stock = &runs[0];
+    let base = stock.steady()?;
+    let [base_all, base_from, base_to] = stock.instructions()?;
+    for ran in runs {
+        let name = ran.case.arm.name();
+        let span = ran.steady()?;
+        let [cost, from, to] = ran.instructions()?;
+        let id = |what: &str| format!("statkus/slow-{what}-{}", ran.case.arm.id());
+        let measured = [
+            ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
+            ("load", "CPU load", span.load() * 100.0, "%"),
+            (
+                "acks",
+                "segments per ACK",
+                span.segments_per_ack().unwrap_or(f64::INFINITY),
+                "",
+            ),
+            (
+                "instructions",
+                "guest instructions per megabyte, both hosts",
+                cost / 1e6,
+                "million",
+            ),
+            ("rtt", "mean smoothed RTT", ran.rtt_ms(), "ms"),
+        ];
+        for (key, what, value, unit) in measured {
+            all.experiments.push(
+                Experiment::new(id(key), format!("{name}: {what}"), value)
+                    .part(PART)
+                    .unit(unit)
+                    .setup(SETUP),
+            );
+        }
+        if ran.case.arm == Arm::Stock {
+            continue;
+        }
+        let gain = change(base.goodput_bps(), span.goodput_bps());
+        let paper = matches!(ran.case.arm, Arm::RateLimit | Arm::Literal);
+        // What is published is of these two alone.
+        let beside = |experiment: Experiment, value: f64, note: &str| match paper {
+            true => experiment.published(value).note(note),
+            false => experiment,
+        };
+        let add = |key: &str, what: &str, value: f64, unit: &str| {
+            Experiment::new(id(key), format!("{name}: {what}"), value)
+                .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
+                .unit(unit)
+                .setup(SETUP)
+        };
+        let all_of_it = add("gain", "change of goodput, the same CPU", gain, "%");
+        all.experiments.push(match ran.case.arm {
+            Arm::Adaptive => all_of_it.note(ADAPTIVE),
+            _ => beside(all_of_it, 60.0, ROUTERS),
+        });
+        if paper {
+            let what = "the same, beside the paper's virtual machines";
+            let machines = add("gain-vm", what, gain, "%").published(30.0);
+            all.experiments.push(machines.note(MACHINES));
+        }
+        let work = change(base_all, cost);
+        all.experiments.push(beside(
+            add(
+                "cpu",
+                "change of CPU work per megabyte, both hosts",
+                work,
+                "%",
+            ),
+            -50.0,
+            "Published: CPU load down by up to 50 % (conclusions); 30 to 32 % by Fig. 20.",
+        ));
+        for (key, what, base, own) in [
+            (
+                "cpu-sender",
+                "the same, of the sending host",
+                base_from,
+                from,
+            ),
+            (
+                "cpu-receiver",
+                "the same, of the receiving host",
+                base_to,
+                to,
+            ),
+        ] {
+            all.experiments.push(add(key, what, change(base, own), "%"));
+        }
+        let ratio = span.acks as f64 / span.ns as f64 / (base.acks as f64 / base.ns as f64);
+        all.experiments.push(beside(
+            add("ack-rate", "ACK rate, of the unmodified one", ratio, ""),
+            0.5,
+            "Published: about half.",
+        ));
+        let longer = ran.rtt_ms() / stock.rtt_ms();
+        all.experiments.push(beside(
+            add("rtt-ratio", "RTT, of the unmodified one", longer, ""),
+            0.5,
+            LONGER,
+        ));
+    }
+    Ok(())
+}
+
+const ROUTERS: &str = "Published: up to 60 % between routers (the value here), up to 30 % between virtual machines. \
+     The gain is the price of an ACK: both hosts share this CPU, and the model of instructions has \
+     no caches.";
+const MACHINES: &str = "Published: up to 30 %, and a more uniform rate (Figs 11, 12). An ACK that costs 0.6 to 0.75 \
+     times what a segment does gives that; it does here.";
+const ADAPTIVE: &str = "It holds for a ninth of the round trip, which here is less than a segment takes: nothing is \
+     withheld, and what is seen is the price of asking it.";
+const LONGER: &str = "Published: almost halved between virtual machines, and higher between routers. A round trip \
+     includes the wait for the segments that share an ACK; only a queue in front of a slow host can \
+     make up for it.";
+
+/// A value of a span of time.
+type Rate = fn(&Span) -> f64;
+
+/// Figs 5, 6 and 17 with the CPU as bottleneck.
+fn figures(runs: &[Ran], all: &mut Reproduced) {
+    let over_time = |record: &Record, value: Rate| {
+        let pairs: Vec<(u64, u64)> = record
+            .samples
+            .windows(2)
+            .map(|pair| (pair[0].at_ns, pair[1].at_ns))
+            .collect();
+        pairs
+            .into_iter()
+            .filter_map(|(from, to)| Some((to as f64 / 1e9, value(&record.span(from, to)?))))
+            .collect::<Vec<_>>()
+    };
+    let rates: [(&str, &str, &str, Rate); 2] = [
+        (
+            "slow-data",
+            "Goodput of the slow device (Figs 5, 6, 11, 12)",
+            "Mbit/s",
+            |span| span.goodput_bps() / 1e6,
+        ),
+        (
+            "slow-acks",
+            "ACK rate of the slow device (Figs 5, 6, 17)",
+            "ACKs per second",
+            |span| span.acks as f64 * 1e9 / span.ns as f64,
+        ),
+    ];
+    for (id, title, unit, value) in rates {
+        let lines = runs.iter().map(|ran| {
+            Line::new(
+                ran.case.arm.name(),
+                Style::Line,
+                over_time(&ran.record, value),
+            )
+        });
+        all.figures.push(
+            Figure::new(id, title, Axis::new("time, s"), Axis::new(unit))
+                .caption("A sender of 125 MIPS. Published: flat without limiting; with it, more data and fewer ACKs once it starts.")
+                .lines(lines),
+        );
+    }
+}
+
+/// Fig. 10: what the algorithm knows, over time.
+fn search(runs: &[Ran], all: &mut Reproduced) {
+    let mut state = Figure::new(
+        "slow-r",
+        "The search for the ACK rate (Fig. 10)",
+        Axis::new("time, s"),
+        Axis::new("segments"),
+    )
+    .caption(
+        "ack_rate_val and its bound ack_rate_max. Published: r leaves 0 at about 10 s, is highest \
+         at 20 to 25 s, and falls at about 30, 50 and 80 s.",
+    );
+    for ran in runs {
+        let samples = || ran.record.samples.iter();
+        let at = |ns: u64| ns as f64 / 1e9;
+        let r = samples().filter_map(|s| Some((at(s.at_ns), f64::from(s.ack_rate?))));
+        let max = samples().filter_map(|s| Some((at(s.at_ns), f64::from(s.ack_rate_max?))));
+        let name = ran.case.arm.name();
+        state = state
+            .line(Line::new(&format!("{name}: r"), Style::Steps, r))
+            .line(Line::new(&format!("{name}: bound"), Style::Steps, max));
+        let highest = samples().filter_map(|s| s.ack_rate).max();
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/fig10-r-{}", ran.case.arm.id()),
+                format!("{name}: highest r"),
+                highest.map_or("never asked".into(), |r| Value::from(f64::from(r))),
+            )
+            .part("Fig. 10")
+            .unit("segments")
+            .setup(SETUP)
+            .note("The paper draws r and prints no value; its bound is RWND / 3 MSS, at most 64."),
+        );
+        milestones(ran, all);
+    }
+    all.figures.push(state);
+}
+
+/// What a rate of ACKs did: when it first rose above where it began, when it was first at its
+/// highest, and how often it fell.
+fn course(rates: &[(f64, u32)]) -> (Option<f64>, Option<f64>, usize) {
+    let highest = rates.iter().map(|(_, r)| *r).max();
+    let begin = rates.first().map_or(0, |(_, r)| *r);
+    let first = |is: &dyn Fn(u32) -> bool| rates.iter().find(|(_, r)| is(*r)).map(|(t, _)| *t);
+    (
+        first(&|r| r > begin),
+        first(&|r| Some(r) == highest),
+        rates
+            .windows(2)
+            .filter(|pair| pair[1].1 < pair[0].1)
+            .count(),
+    )
+}
+
+/// When r moves in Fig. 10, whose virtual machines run for 100 s.
+fn milestones(ran: &Ran, all: &mut Reproduced) {
+    let known = ran.record.samples.iter();
+    let rates: Vec<(f64, u32)> = known
+        .filter_map(|s| Some((s.at_ns as f64 / 1e9, s.ack_rate?)))
+        .collect();
+    let (rises, highest, falls) = course(&rates);
+    let time = |at: Option<f64>| at.map_or("never".into(), Value::from);
+    let marks = [
+        (
+            "rises",
+            "r rises for the first time",
+            time(rises),
+            Value::from(10.0),
+            "s",
+        ),
+        (
+            "highest",
+            "r is highest for the first time",
+            time(highest),
+            "20 to 25".into(),
+            "s",
+        ),
+        (
+            "falls",
+            "how often r falls",
+            (falls as f64).into(),
+            Value::from(3.0),
+            "",
+        ),
+    ];
+    for (key, what, measured, published, unit) in marks {
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/fig10-{key}-{}", ran.case.arm.id()),
+                format!("{}: {what}", ran.case.arm.name()),
+                measured,
+            )
+            .part("Fig. 10")
+            .unit(unit)
+            .setup(SETUP)
+            .published(published)
+            .note(
+                "Published: of 100 s, with a smaller ack_pkt_cnt that is not given; falls at about \
+                 30, 50 and 80 s. Here 8 s and an eighth of tcp_ack_limit stand for them, on a path \
+                 without losses; a fall is a measurement that came out slower than the one before it.",
+            ),
+        );
+    }
+}
+
+/// The same work on CPUs of different speed.
+fn speeds(lab: &Lab<'_>, device: &Device, main: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
+    let shifts: &[u8] = if lab.quick() {
+        &[SHIFT]
+    } else {
+        &[2, SHIFT, 4, 5]
+    };
+    let mut lines: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
+    for &shift in shifts {
+        let mut goodput = [0.0; 2];
+        for (slot, arm) in [Arm::Stock, Arm::RateLimit].into_iter().enumerate() {
+            let case = Case {
+                shift,
+                limit: SHORT,
+                // Equal numbers of instructions, so that each search gets equally far.
+                ..Case::new(arm, (BRIEF << shift) >> SHIFT)
+            };
+            let span = match main
+                .iter()
+                .find(|ran| shift == SHIFT && ran.case.arm == arm)
+            {
+                Some(ran) => ran.steady()?,
+                None => device.run(lab, case)?.steady()?,
+            };
+            goodput[slot] = span.goodput_bps() / 1e6;
+            lines[slot].push((1000.0 / f64::from(1_u32 << shift), goodput[slot]));
+        }
+        all.experiments.push(
+            Experiment::new(
+                format!("statkus/slow-speed-{shift}"),
+                format!(
+                    "rate-limit: change of goodput at {} MIPS",
+                    1000.0 / f64::from(1_u32 << shift)
+                ),
+                change(goodput[0], goodput[1]),
+            )
+            .part("CPU speeds")
+            .unit("%")
+            .setup("as above; 500 million instructions, tcp_ack_limit 100, but for 125 MIPS"),
+        );
+    }
+    let [stock, limited] = lines;
+    all.figures.push(
+        Figure::new(
+            "slow-speeds",
+            "Goodput over the speed of the CPU",
+            Axis::new("MIPS"),
+            Axis::new("Mbit/s"),
+        )
+        .line(Line::new("unmodified", Style::Line, stock))
+        .line(Line::new("rate-limit", Style::Line, limited)),
+    );
+    Ok(())
+}
+
+/// Fig. 20: the same goodput, less CPU.
+fn loads(lab: &Lab<'_>, device: &Device, stock: &Ran, all: &mut Reproduced) -> Result<(), Error> {
+    let capacity = stock.steady()?.goodput_bps();
+    let shares: &[(f64, Option<f64>)] = match lab.quick() {
+        true => &[(0.6, Some(32.0))],
+        false => &[
+            (0.25, Some(30.0)),
+            (0.4, None),
+            (0.6, Some(32.0)),
+            (0.8, None),
+        ],
+    };
+    let mut points = Vec::new();
+    for &(share, published) in shares {
+        let run = |arm, hold_us| {
+            let case = Case {
+                write_bps: Some((capacity * share) as u64),
+                limit: SHORT,
+                hold_us,
+                ..Case::new(arm, BRIEF)
+            };
+            device.run(lab, case)?.steady()
+        };
+        let stock = run(Arm::Stock, HOLD_US)?;
+        let limited = run(Arm::RateLimit, HOLD_US)?;
+        let load = stock.load_of_hosts() * 100.0;
+        let saved = |span: &Span| -change(stock.load_of_hosts(), span.load_of_hosts());
+        points.push((load, saved(&limited)));
+        let percent = share * 100.0;
+        let setup = format!(
+            "as above, but what is held waits for 1 ms (tcp_ack_hold_min_us); the application \
+             writes at {percent:.0} % of what the unmodified kernel manages; 4 s, tcp_ack_limit 100"
+        );
+        let experiment = Experiment::new(
+            format!("statkus/fig20-{percent:.0}"),
+            format!("less CPU at equal goodput; unmodified load {load:.0} %"),
+            saved(&limited),
+        )
+        .part("Fig. 20")
+        .unit("%")
+        .setup(setup.clone());
+        all.experiments.push(match published {
+            Some(value) => experiment.published(value).note(
+                "The paper's figure is of a receiving system with 80 % of the ACKs dropped, at a \
+                 load of 25 and of 60 % and more; here the load is that of both hosts, and an ACK is \
+                 for the 8 to 9 segments that come within 1 ms.",
+            ),
+            None => experiment,
+        });
+        if share == PROBED {
+            all.experiments.push(
+                Experiment::new(
+                    "statkus/fig20-probed",
+                    "the same, with the delayed-ACK timer as the only bound",
+                    saved(&run(Arm::RateLimit, 0)?),
+                )
+                .part("Fig. 20")
+                .unit("%")
+                .setup(format!("{setup}; tcp_ack_hold_us 0"))
+                .note(
+                    "The ACK of a burst's last segments is held for longer than the sender waits \
+                     before it probes for a lost tail. The probe repeats what has arrived, and \
+                     that starts the search anew.",
+                ),
+            );
+        }
+    }
+    all.figures.push(
+        Figure::new(
+            "fig20",
+            "CPU load and gain (Fig. 20)",
+            Axis::new("unmodified load, %"),
+            Axis::new("less CPU, %"),
+        )
+        .line(Line::new("measured", Style::Points, points))
+        .line(Line::new(
+            "published",
+            Style::Published,
+            [(25.0, 30.0), (60.0, 32.0)],
+        )),
+    );
+    Ok(())
+}
+
+/// Neither host has time to spare: what Fig. 17's unmodified router does.
+fn two_slow_hosts(lab: &Lab<'_>, device: &Device, all: &mut Reproduced) -> Result<(), Error> {
+    for arm in [Arm::Stock, Arm::RateLimit] {
+        let case = Case {
+            first: First::Neither,
+            limit: SHORT,
+            chunk: 128 * 1024,
+            ..Case::new(arm, BRIEF)
+        };
+        let span = device.run(lab, case)?.steady()?;
+        let measured = [
+            (
+                "acks",
+                "segments per ACK",
+                span.segments_per_ack().unwrap_or(f64::INFINITY),
+                "",
+            ),
+            ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
+        ];
+        for (key, what, value, unit) in measured {
+            all.experiments.push(
+                Experiment::new(
+                    format!("statkus/fig17-starved-{key}-{}", arm.id()),
+                    format!("{}: {what}, both hosts short of CPU", arm.name()),
+                    value,
+                )
+                .part("Fig. 17")
+                .unit(unit)
+                .setup(
+                    "as above, but neither host is served first; 128 KiB writes; 4 s, tcp_ack_limit 100",
+                )
+                .note(
+                    "The paper notes that its unmodified router, short of CPU, sent far fewer ACKs \
+                     than one for two segments. Where the unmodified kernel of this table does \
+                     so too, there is little left to limit.",
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_rises_is_highest_and_falls() {
+        let rates = [(1.0, 5), (2.0, 4), (3.0, 7), (4.0, 9), (5.0, 9), (6.0, 8)];
+        assert_eq!(course(&rates), (Some(3.0), Some(4.0), 2));
+        assert_eq!(course(&rates[..2]), (None, Some(1.0), 1));
+        assert_eq!(course(&[]), (None, None, 0));
+    }
+}

@@ -1,0 +1,117 @@
+//! What a simulated experiment gives, to the packet.
+
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::Report;
+use ackwise_sim::RunOptions;
+
+/// Fig. 2 of Saldana, its first 100 s: the numbers that its averages come from.
+#[test]
+fn saldana_figure_2_is_exact() {
+    let text = include_str!("../../../../scenarios/papers/saldana-2013/single.toml")
+        .replace("\"1000 s\"", "\"100 s\"");
+    let scenario = Scenario::parse("single.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let report = ackwise_sim::run(&scenario, &RunOptions::default(), &mut |_| {}).unwrap();
+    let counts: Vec<_> = report
+        .runs
+        .iter()
+        .map(|run| {
+            (
+                run.arm.as_str(),
+                run.totals.data_segments,
+                run.totals.retransmits,
+            )
+        })
+        .collect();
+    assert_eq!(
+        counts,
+        [("baseline", 76_988, 242), ("mux-50ms", 65_377, 241)]
+    );
+}
+
+/// Runs of a scenario, by their ids.
+fn run(name: &str, text: &str, wanted: impl Fn(&ackwise_scenario::RunSpec) -> bool) -> Report {
+    let scenario = Scenario::parse(name, text).unwrap_or_else(|e| panic!("{e}"));
+    let only = scenario.runs().into_iter().filter(|run| wanted(run));
+    let options = RunOptions {
+        only: only.map(|run| run.id).collect(),
+        ..RunOptions::default()
+    };
+    ackwise_sim::run(&scenario, &options, &mut |_| {}).unwrap()
+}
+
+/// Marhoon's arms, the first 20 s of one draw of start times: segments that arrive, sent again,
+/// timeouts, drops on the data link, and of ACKs dropped, filtered and marked.
+#[test]
+fn marhoon_is_exact() {
+    let text = include_str!("../../../../scenarios/papers/marhoon/marhoon.toml")
+        .replace("duration = \"50 s\"", "duration = \"20 s\"");
+    let arms = [
+        "baseline",
+        "asym-af",
+        "af-contract",
+        "acc-marks",
+        "af-acc-early",
+    ];
+    let report = run("marhoon.toml", &text, |run| {
+        run.seed == 1 && arms.contains(&run.arm.as_str())
+    });
+    let counts: Vec<_> = report
+        .runs
+        .iter()
+        .map(|run| {
+            let queue = |name| run.queues.iter().find(|q| q.name == name).unwrap();
+            let (data, acks) = (queue("shared.forward"), queue("shared.reverse"));
+            let t = &run.totals;
+            (
+                run.arm.as_str(),
+                [t.data_segments, t.retransmits, t.timeouts.unwrap()],
+                [
+                    data.drops,
+                    acks.drops,
+                    acks.filtered.unwrap_or(0),
+                    acks.marks,
+                ],
+            )
+        })
+        .collect();
+    assert_eq!(
+        counts,
+        [
+            ("baseline", [25_259, 2054, 13], [518, 6378, 0, 0]),
+            ("asym-af", [24_645, 881, 22], [423, 0, 11_555, 0]),
+            ("af-contract", [38_153, 1208, 49], [691, 0, 20_145, 0]),
+            ("af-acc-early", [37_538, 1109, 48], [677, 4, 19_055, 991]),
+            ("acc-marks", [26_605, 3563, 23], [1485, 1876, 0, 848]),
+        ]
+    );
+}
+
+/// Fig. 4 of Pavilanskas: a window of 13 around the share that starves it.
+#[test]
+fn pavilanskas_limit_is_exact() {
+    let text = include_str!("../../../../scenarios/papers/pavilanskas-2010/policed.toml")
+        .replace("\"400 MiB\"", "\"40 MiB\"");
+    let report = run("policed.toml", &text, |run| {
+        let rates = ["10 Mbit/s", "774.0 kbit/s", "387.0 kbit/s", "309.6 kbit/s"];
+        let rate = &run.point["link.br-r.reverse.police.rate"];
+        run.arm == "baseline" && rates.contains(&rate.as_str())
+    });
+    let counts: Vec<_> = report
+        .runs
+        .iter()
+        .map(|run| {
+            let policed = run.queues.iter().filter_map(|q| q.policed).sum::<u64>();
+            let t = &run.totals;
+            (t.data_segments, t.retransmits, t.timeouts.unwrap(), policed)
+        })
+        .collect();
+    assert_eq!(
+        counts,
+        [
+            (28_967, 0, 0, 0),
+            (28_968, 1, 1, 10_008),
+            (28_968, 1, 1, 11_823),
+            (29_153, 186, 186, 1617),
+        ]
+    );
+}

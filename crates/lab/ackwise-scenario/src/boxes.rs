@@ -1,0 +1,77 @@
+//! The keys of a link's direction that describe its queue and the boxes on its way.
+
+use ackwise_config::queue_keys::{self, Context};
+use ackwise_config::section::Section;
+use ackwise_config::tree::{Kind, Table};
+
+use crate::model::Direction;
+
+/// Keys of a direction that are read here.
+pub(crate) const KEYS: [&str; 5] = ["queue", "police", "shape", "mux", "reconstruct"];
+
+/// Refines `direction` by the keys of this module.
+pub fn refine(section: &Section<'_>, direction: &mut Direction, context: &Context<'_>) {
+    if section.has("queue") {
+        direction.queue = queue_keys::queue(section, context.mtu);
+        if direction.queue.is_some() && direction.rate_bps.is_none() {
+            section.error(
+                &section.span_of("queue"),
+                "a queue fills only before a rate; add 'rate' or remove 'queue'",
+            );
+        }
+    }
+    if let Some((table, span)) = section.table("police") {
+        direction.police = queue_keys::police(section, table, span, context);
+    }
+    if let Some((table, span)) = section.table("shape") {
+        direction.shape = queue_keys::shape(section, table, span, context);
+    }
+    if let Some((table, span)) = section.table("mux") {
+        direction.mux = queue_keys::mux(section, table, span, context);
+    }
+    if let Some(value) = section.value("reconstruct") {
+        direction.reconstruct = match &value.kind {
+            Kind::Bool(false) => None,
+            Kind::Bool(true) => queue_keys::reconstruct(section, &Table::default(), &value.span),
+            Kind::Table(table) => queue_keys::reconstruct(section, table, &value.span),
+            _ => {
+                let message = format!(
+                    "'reconstruct' is true, false or a table, not {}",
+                    value.what()
+                );
+                section.error(&value.span, message);
+                None
+            }
+        };
+    }
+}
+
+impl Direction {
+    /// The keys of what only engines can do that own the queue: everything but a
+    /// drop-tail queue that counts what waits.
+    pub fn own_queue_keys(&self) -> Vec<&'static str> {
+        let queue = self.queue.as_ref();
+        [
+            (queue.is_some_and(|q| q.counts_sending), "queue.counts"),
+            (
+                queue.is_some_and(|q| q.red.is_some() || q.aqm.is_some()),
+                "queue.discipline",
+            ),
+            (
+                queue.is_some_and(|q| q.ack_filter.is_some()),
+                "queue.ack_filter",
+            ),
+            (
+                queue.is_some_and(|q| q.acks_first.is_some()),
+                "queue.acks_first",
+            ),
+            (self.police.is_some(), "police"),
+            (self.shape.is_some(), "shape"),
+            (self.mux.is_some(), "mux"),
+            (self.reconstruct.is_some(), "reconstruct"),
+        ]
+        .into_iter()
+        .filter_map(|(there, key)| there.then_some(key))
+        .collect()
+    }
+}

@@ -1,0 +1,174 @@
+//! `[[expect]]`: what the results should be.
+
+use crate::arms::BASELINE;
+use crate::glob::matches;
+use crate::model::{Agree, App, Arm, Expect, Flow, Sweep};
+use crate::record::Metric;
+use ackwise_config::diagnostic::suggest;
+use ackwise_config::section::{Section, Word};
+
+pub(crate) fn expects(
+    top: &Section<'_>,
+    arms: &[Arm],
+    sweep: &Sweep,
+    flows: &[Flow],
+) -> Vec<Expect> {
+    let arm_names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let ccs: Vec<&str> = sweep.cc.iter().map(String::as_str).collect();
+    let metrics: Vec<(&str, Metric)> = Metric::ALL.iter().map(|(m, name)| (*name, *m)).collect();
+    let known = [
+        "arm",
+        "cc",
+        "metric",
+        "against",
+        "min_ratio",
+        "max_ratio",
+        "min",
+        "max",
+        "why",
+    ];
+    let mut expects = Vec::new();
+    for (table, span) in top.tables("expect") {
+        let section = Section::open(table, span, "an expectation", &known, top.errors);
+        let arm = section.required_word("arm", "\"adaptive\"");
+        if let Some(arm) = &arm {
+            check_pattern(&section, arm, "arm", &arm_names);
+        }
+        let cc = section.words("cc").unwrap_or_default();
+        for pattern in &cc {
+            check_pattern(&section, pattern, "congestion control", &ccs);
+        }
+        if !section.has("metric") {
+            section.error(
+                span,
+                "an expectation has no 'metric'; add metric = \"goodput\"",
+            );
+        }
+        let metric = section.choice("metric", &metrics);
+        if let Some(metric) = metric {
+            check_metric(&section, metric, flows);
+        }
+        let against = section.word("against");
+        if let Some(against) = &against
+            && !arm_names.contains(&against.text.as_str())
+        {
+            let message = format!(
+                "there is no arm '{}'{}",
+                against.text,
+                suggest(&against.text, &arm_names)
+            );
+            section.error(&against.span, message);
+        }
+        let against = against.map_or_else(|| BASELINE.to_owned(), |word| word.text);
+        let [min_ratio, max_ratio, min, max] =
+            ["min_ratio", "max_ratio", "min", "max"].map(|key| section.number(key));
+        let bounds = ["min_ratio", "max_ratio", "min", "max"];
+        if !bounds.iter().any(|key| section.has(key)) {
+            section.error(
+                span,
+                "an expectation needs a bound: min_ratio, max_ratio, min or max",
+            );
+        }
+        if (min_ratio.is_some() || max_ratio.is_some()) && !arm_names.contains(&against.as_str()) {
+            section.error(
+                span,
+                format!("ratios are formed with arm '{against}', which does not exist"),
+            );
+        }
+        for (low, high, key) in [(min_ratio, max_ratio, "max_ratio"), (min, max, "max")] {
+            if low.zip(high).is_some_and(|(low, high)| low > high) {
+                section.error(
+                    &section.span_of(key),
+                    format!("'{key}' is below the least value: nothing can meet that"),
+                );
+            }
+        }
+        let (Some(arm), Some(metric)) = (arm, metric) else {
+            continue;
+        };
+        expects.push(Expect {
+            arm: arm.text,
+            cc: cc.into_iter().map(|word| word.text).collect(),
+            metric,
+            against,
+            min_ratio,
+            max_ratio,
+            min,
+            max,
+            why: section.word("why").map_or(String::new(), |why| why.text),
+            span: span.clone(),
+        });
+    }
+    expects
+}
+
+pub(crate) fn agrees(top: &Section<'_>, arms: &[Arm], flows: &[Flow]) -> Vec<Agree> {
+    let arm_names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let metrics: Vec<(&str, Metric)> = Metric::ALL.iter().map(|(m, name)| (*name, *m)).collect();
+    let known = ["arm", "metric", "within"];
+    let mut agrees = Vec::new();
+    for (table, span) in top.tables("agree") {
+        let section = Section::open(table, span, "an agreement", &known, top.errors);
+        let arm = section.word("arm");
+        if let Some(arm) = &arm {
+            check_pattern(&section, arm, "arm", &arm_names);
+        }
+        for (key, example) in [("metric", "\"goodput\""), ("within", "\"3 %\"")] {
+            if !section.has(key) {
+                section.error(
+                    span,
+                    format!("an agreement has no '{key}'; add {key} = {example}"),
+                );
+            }
+        }
+        let metric = section.choice("metric", &metrics);
+        if let Some(metric) = metric {
+            check_metric(&section, metric, flows);
+        }
+        let within = section.share("within");
+        if within == Some(0.0) {
+            section.error(
+                &section.span_of("within"),
+                "no two engines agree exactly; write e.g. within = \"3 %\"",
+            );
+        }
+        let (Some(metric), Some(within)) = (metric, within) else {
+            continue;
+        };
+        agrees.push(Agree {
+            arm: arm.map_or_else(|| "*".to_owned(), |word| word.text),
+            metric,
+            within,
+        });
+    }
+    agrees
+}
+
+fn check_pattern(section: &Section<'_>, pattern: &Word, what: &str, known: &[&str]) {
+    if !known.iter().any(|name| matches(&pattern.text, name)) {
+        section.error(
+            &pattern.span,
+            format!(
+                "no {what} matches '{}'{}",
+                pattern.text,
+                suggest(&pattern.text, known)
+            ),
+        );
+    }
+}
+
+fn check_metric(section: &Section<'_>, metric: Metric, flows: &[Flow]) {
+    let completion = matches!(metric, Metric::CompletionP50 | Metric::CompletionP99);
+    let ends = flows.iter().any(|flow| {
+        !matches!(
+            flow.app,
+            App::Bulk { bytes: None } | App::Iperf3 { bytes: None }
+        )
+    });
+    if completion && !ends && !flows.is_empty() {
+        section.error(
+            &section.span_of("metric"),
+            "no flow completes anything: give one 'bytes', or another 'app'",
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! Flows and their applications.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::build::WEEK;
+use crate::links::{check_node, path, unique};
+use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, SocketOptions};
+use crate::tcp_model::tcp_model;
+use ackwise_config::section::{Section, Word};
+use ackwise_config::tree::Kind;
+
+#[derive(Clone, Copy, PartialEq)]
+enum AppKind {
+    Bulk,
+    Iperf3,
+    RequestResponse,
+    ShortFlows,
+}
+
+const APPS: [(&str, AppKind); 4] = [
+    ("bulk", AppKind::Bulk),
+    ("iperf3", AppKind::Iperf3),
+    ("request-response", AppKind::RequestResponse),
+    ("short-flows", AppKind::ShortFlows),
+];
+
+/// Keys that only some applications have.
+const APP_KEYS: [(&str, &[AppKind]); 5] = [
+    ("bytes", &[AppKind::Bulk, AppKind::Iperf3]),
+    ("request", &[AppKind::RequestResponse]),
+    ("response", &[AppKind::RequestResponse]),
+    ("sizes", &[AppKind::ShortFlows]),
+    ("count", &[AppKind::RequestResponse, AppKind::ShortFlows]),
+];
+
+pub(crate) fn flows(
+    top: &Section<'_>,
+    nodes: &[Node],
+    links: &[Link],
+    duration: Option<Duration>,
+) -> Vec<Flow> {
+    let mut flows: Vec<Flow> = Vec::new();
+    if !top.has("flow") {
+        top.error(&(0..0), "there are no flows; add [[flow]] tables");
+    }
+    // Namespace-wide options: (node, option) → value and who asked for it.
+    let mut claims: BTreeMap<(String, &'static str), (bool, String)> = BTreeMap::new();
+    for (table, span) in top.tables("flow") {
+        let mut section = Section::open_unchecked(table, span, "a flow", top.errors);
+        let name = section.required_name("\"bulk\"");
+        if let Some(name) = &name {
+            section.what = format!("flow '{}'", name.text);
+            unique(&section, name, "flow", flows.iter().map(|f| f.name.clone()));
+        }
+        let mut known = vec![
+            "name",
+            "from",
+            "to",
+            "app",
+            "cc",
+            "start",
+            "start_within",
+            "connections",
+            "socket",
+            "model",
+        ];
+        known.extend(APP_KEYS.iter().map(|(key, _)| *key));
+        section.only(&known);
+        let from = end(&section, "from", "\"sender\"", nodes);
+        let to = end(&section, "to", "\"receiver\"", nodes);
+        let ends = from.zip(to);
+        if let Some((from, to)) = &ends {
+            check_route(&section, from, to, nodes, links);
+        }
+        let app = app(&section);
+        let fixed_cc = section.word("cc").filter(|cc| check_cc(&section, cc));
+        let start = section
+            .time("start", Duration::ZERO, WEEK)
+            .unwrap_or_default();
+        if duration.is_some_and(|duration| start >= duration) {
+            section.error(
+                &section.span_of("start"),
+                "this flow starts after the scenario has ended; see 'duration'",
+            );
+        }
+        let start_within = section
+            .time("start_within", Duration::ZERO, WEEK)
+            .unwrap_or_default();
+        if duration.is_some_and(|end| start < end && start + start_within > end) {
+            section.error(
+                &section.span_of("start_within"),
+                "this flow may start after the scenario has ended; see 'duration'",
+            );
+        }
+        let connections = section.whole("connections", 1, 100_000).unwrap_or(1);
+        let socket = socket(&section);
+        let model = tcp_model(&section);
+        let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
+            continue;
+        };
+        if socket.ip == IpVersion::V6 {
+            check_ipv6(&section, &from, &to, nodes, links);
+        }
+        for node in [&from.text, &to.text] {
+            claim(&section, &name.text, node, &socket, nodes, &mut claims);
+        }
+        flows.push(Flow {
+            name: name.text,
+            from: from.text,
+            to: to.text,
+            app,
+            fixed_cc: fixed_cc.map(|cc| cc.text),
+            start,
+            start_within,
+            connections,
+            socket,
+            model,
+        });
+    }
+    flows
+}
+
+fn end(section: &Section<'_>, key: &str, example: &str, nodes: &[Node]) -> Option<Word> {
+    let word = section.required_word(key, example)?;
+    if !check_node(section, &word, nodes) {
+        return None;
+    }
+    let kind = nodes.iter().find(|n| n.name == word.text).map(|n| n.kind);
+    if kind == Some(NodeKind::Bridge) {
+        section.error(
+            &word.span,
+            format!(
+                "'{}' is a bridge; flows run between hosts or routers",
+                word.text
+            ),
+        );
+        return None;
+    }
+    Some(word)
+}
+
+fn check_route(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], links: &[Link]) {
+    if from.text == to.text {
+        section.error(&to.span, "this flow leads back to where it starts");
+        return;
+    }
+    if path(&from.text, &to.text, nodes, links).is_some() {
+        return;
+    }
+    // Would it work if hosts forwarded? Then say so.
+    let forwarding: Vec<Node> = nodes
+        .iter()
+        .map(|node| Node {
+            kind: NodeKind::Router,
+            ..node.clone()
+        })
+        .collect();
+    let mut advice = "; add a [[link]]".to_owned();
+    if let Some(path) = path(&from.text, &to.text, &forwarding, links) {
+        let blocking = path
+            .iter()
+            .flat_map(|link| link.between.iter())
+            .filter(|name| **name != from.text && **name != to.text)
+            .find(|name| {
+                nodes
+                    .iter()
+                    .any(|n| n.name == **name && n.kind == NodeKind::Host)
+            });
+        if let Some(name) = blocking {
+            advice = format!("; '{name}' lies between and is a host: give it kind = \"router\"");
+        }
+    }
+    section.error(
+        &to.span,
+        format!(
+            "there is no way from '{}' to '{}'{advice}",
+            from.text, to.text
+        ),
+    );
+}
+
+fn check_ipv6(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], links: &[Link]) {
+    let small = path(&from.text, &to.text, nodes, links)
+        .into_iter()
+        .flatten()
+        .find(|link| link.mtu < 1280);
+    if let Some(link) = small {
+        section.error(
+            &section.span_of("socket"),
+            format!(
+                "IPv6 needs an mtu of 1280 (RFC 8200 §5), link '{}' has {}",
+                link.name, link.mtu
+            ),
+        );
+    }
+}
+
+/// Whether this can be the name of a congestion control of Linux.
+pub(crate) fn check_cc(section: &Section<'_>, word: &Word) -> bool {
+    let fine = (1..=15).contains(&word.text.len())
+        && word
+            .text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'));
+    if !fine {
+        section.error(
+            &word.span,
+            format!(
+                "'{}' is not a congestion control; write e.g. \"cubic\", \"bbr\" or \"reno\"",
+                word.text
+            ),
+        );
+    }
+    fine
+}
+
+fn app(section: &Section<'_>) -> Option<App> {
+    if !section.has("app") {
+        section.error(
+            &section.span,
+            format!("{} has no 'app'; add app = \"bulk\"", section.what),
+        );
+    }
+    let kind = section.choice("app", &APPS)?;
+    for (key, owners) in APP_KEYS {
+        let Some(entry) = section.entry(key) else {
+            continue;
+        };
+        if !owners.contains(&kind) {
+            let names: Vec<&str> = APPS
+                .iter()
+                .filter(|(_, app)| owners.contains(app))
+                .map(|(name, _)| *name)
+                .collect();
+            section.error(
+                &entry.key_span,
+                format!("'{key}' belongs to app = \"{}\"", names.join("\" or \"")),
+            );
+        }
+    }
+    let needed = |key: &str, example: &str| {
+        if !section.has(key) {
+            section.error(
+                &section.span,
+                format!("{} has no '{key}'; add {key} = {example}", section.what),
+            );
+        }
+    };
+    Some(match kind {
+        AppKind::Bulk => App::Bulk {
+            bytes: section.size("bytes"),
+        },
+        AppKind::Iperf3 => App::Iperf3 {
+            bytes: section.size("bytes"),
+        },
+        AppKind::RequestResponse => {
+            needed("request", "\"1 kB\"");
+            needed("response", "\"1 kB\"");
+            needed("count", "1000");
+            App::RequestResponse {
+                request: section.size("request")?,
+                response: section.size("response")?,
+                count: section.whole("count", 1, 10_000_000)?,
+            }
+        }
+        AppKind::ShortFlows => {
+            needed("sizes", "[\"10 kB\", \"1 MB\"]");
+            needed("count", "1000");
+            App::ShortFlows {
+                sizes: section.sizes("sizes")?,
+                count: section.whole("count", 1, 10_000_000)?,
+            }
+        }
+    })
+}
+
+fn socket(flow: &Section<'_>) -> SocketOptions {
+    let mut options = SocketOptions::default();
+    let Some((table, span)) = flow.table("socket") else {
+        return options;
+    };
+    let known = [
+        "sack",
+        "timestamps",
+        "ecn",
+        "window_scaling",
+        "mptcp",
+        "ip",
+        "receive_buffer",
+        "send_buffer",
+    ];
+    let what = format!("'socket' of {}", flow.what);
+    let section = Section::open(table, span, what, &known, flow.errors);
+    options.sack = section.flag("sack");
+    options.timestamps = section.flag("timestamps");
+    options.ecn = section.flag("ecn");
+    options.window_scaling = section.flag("window_scaling");
+    options.mptcp = section.flag("mptcp").unwrap_or(false);
+    options.receive_buffer = section.size("receive_buffer");
+    options.send_buffer = section.size("send_buffer");
+    if let Some(value) = section.value("ip") {
+        match value.kind {
+            Kind::Integer(4) => options.ip = IpVersion::V4,
+            Kind::Integer(6) => options.ip = IpVersion::V6,
+            _ => section.error(&value.span, "'ip' is 4 or 6"),
+        }
+    }
+    options
+}
+
+/// Options that Linux sets for a whole namespace: flows that share a node must agree.
+fn claim(
+    section: &Section<'_>,
+    flow: &str,
+    node: &str,
+    socket: &SocketOptions,
+    nodes: &[Node],
+    claims: &mut BTreeMap<(String, &'static str), (bool, String)>,
+) {
+    let options = [
+        ("sack", "net.ipv4.tcp_sack", socket.sack),
+        ("timestamps", "net.ipv4.tcp_timestamps", socket.timestamps),
+        ("ecn", "net.ipv4.tcp_ecn", socket.ecn),
+        (
+            "window_scaling",
+            "net.ipv4.tcp_window_scaling",
+            socket.window_scaling,
+        ),
+    ];
+    let span = section
+        .entry("socket")
+        .map_or_else(|| section.span.clone(), |entry| entry.key_span.clone());
+    for (option, parameter, value) in options {
+        let Some(value) = value else { continue };
+        let twice = nodes
+            .iter()
+            .any(|n| n.name == node && n.sysctl.contains_key(parameter));
+        if twice {
+            section.error(
+                &span,
+                format!("'{option}' is also set by '{parameter}' of node '{node}'; keep one"),
+            );
+        }
+        match claims.get(&(node.to_owned(), option)) {
+            Some((other, by)) if *other != value => section.error(
+                &span,
+                format!(
+                    "flow '{by}' sets '{option}' to {other}, and both share node '{node}', \
+                     for which Linux knows one value"
+                ),
+            ),
+            Some(_) => {}
+            None => {
+                claims.insert((node.to_owned(), option), (value, flow.to_owned()));
+            }
+        }
+    }
+}

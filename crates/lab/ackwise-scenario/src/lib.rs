@@ -1,0 +1,41 @@
+//! The scenario file, checked, and the record that every run returns.
+//!
+//! A scenario is one TOML file: nodes, links, flows, what is swept, the arms
+//! that are compared, what is recorded and what is expected. [`Scenario::load`]
+//! reads it, reports *every* mistake it finds with line and column, and hands
+//! back a description in which names are resolved and quantities carry units.
+//! [`Scenario::runs`] lists what has to be run; [`Scenario::at`] gives the
+//! scenario as one of those runs sees it. An engine turns each run into a
+//! [`record::Run`] and the whole into a [`record::Report`].
+//!
+//! The format is described in `docs/scenarios.md`.
+
+mod arms;
+mod boxes;
+mod build;
+mod csv_tables;
+mod error;
+mod expect;
+mod flows;
+mod glob;
+mod links;
+mod load;
+pub mod model;
+mod progress;
+pub mod radio;
+pub mod record;
+mod replace;
+mod runs;
+mod sweep;
+pub mod tcp_model;
+
+pub use error::ScenarioError;
+pub use glob::matches as glob_matches;
+pub use model::{
+    Agree, App, Arm, By, Direction, Duplex, Expect, Flow, Home, IpVersion, Link, Node, NodeKind,
+    Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue,
+    SocketOptions, Sweep, Vary,
+};
+pub use progress::Progress;
+pub use runs::Filter;
+pub use tcp_model::TcpModel;

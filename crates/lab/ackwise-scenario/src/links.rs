@@ -1,0 +1,412 @@
+//! Nodes and links.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::boxes;
+use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder};
+use ackwise_config::Span;
+use ackwise_config::diagnostic::suggest;
+use ackwise_config::queue_keys::{Context, NANOSECOND};
+use ackwise_config::section::{Section, Word};
+use ackwise_config::tree::{Kind, Table, Value};
+
+/// Bytes of an Ethernet header, which count against the rate of a link.
+const ETHERNET: u32 = 14;
+
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// Notes a name that is taken already.
+pub(crate) fn unique(
+    section: &Section<'_>,
+    word: &Word,
+    what: &str,
+    mut taken: impl Iterator<Item = String>,
+) {
+    if taken.any(|name| name == word.text) {
+        section.error(
+            &word.span,
+            format!("there is another {what} '{}'; names are unique", word.text),
+        );
+    }
+}
+
+pub(crate) fn nodes(top: &Section<'_>) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    if !top.has("node") {
+        top.error(&(0..0), "there are no nodes; add [[node]] tables");
+    }
+    for (table, span) in top.tables("node") {
+        let known = ["name", "kind", "sysctl"];
+        let section = Section::open(table, span, "a node", &known, top.errors);
+        let Some(name) = section.required_name("\"sender\"") else {
+            continue;
+        };
+        unique(
+            &section,
+            &name,
+            "node",
+            nodes.iter().map(|n| n.name.clone()),
+        );
+        let kinds = [
+            ("host", NodeKind::Host),
+            ("router", NodeKind::Router),
+            ("bridge", NodeKind::Bridge),
+        ];
+        let kind = section.choice("kind", &kinds).unwrap_or(NodeKind::Host);
+        let mut sysctl = BTreeMap::new();
+        if let Some((table, _)) = section.table("sysctl") {
+            settings(&section, "", table, &mut sysctl);
+        }
+        nodes.push(Node {
+            name: name.text,
+            kind,
+            sysctl,
+        });
+    }
+    nodes
+}
+
+/// `net.ipv4.tcp_rmem = "…"`, quoted or as nested tables, flattened.
+fn settings(
+    section: &Section<'_>,
+    prefix: &str,
+    table: &Table,
+    into: &mut BTreeMap<String, String>,
+) {
+    for entry in &table.entries {
+        let name = format!("{prefix}{}", entry.key.replace('/', "."));
+        if let Kind::Table(inner) = &entry.value.kind {
+            settings(section, &format!("{name}."), inner, into);
+            continue;
+        }
+        let legal = name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+        if !name.starts_with("net.") || !legal || name.contains("..") || name.ends_with('.') {
+            section.error(
+                &entry.key_span,
+                format!(
+                    "'{name}' is not a parameter of a network namespace; \
+                     write e.g. \"net.ipv4.tcp_rmem\""
+                ),
+            );
+            continue;
+        }
+        let value = match entry.value.kind {
+            Kind::Bool(flag) => Some(u8::from(flag).to_string()),
+            _ => entry.value.plain(),
+        };
+        match value.filter(|v| !v.is_empty() && !v.contains(['\n', '\0'])) {
+            Some(value) => {
+                if into.insert(name.clone(), value).is_some() {
+                    section.error(&entry.key_span, format!("'{name}' is set twice"));
+                }
+            }
+            None => section.error(
+                &entry.value.span,
+                format!(
+                    "'{name}' is a number or a line of text, not {}",
+                    entry.value.what()
+                ),
+            ),
+        }
+    }
+}
+
+/// Notes a reference to a node that does not exist.
+pub(crate) fn check_node(section: &Section<'_>, word: &Word, nodes: &[Node]) -> bool {
+    let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    let found = known.contains(&word.text.as_str());
+    if !found {
+        section.error(
+            &word.span,
+            format!(
+                "there is no node '{}'{}",
+                word.text,
+                suggest(&word.text, &known)
+            ),
+        );
+    }
+    found
+}
+
+pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    if !top.has("link") {
+        top.error(&(0..0), "there are no links; add [[link]] tables");
+    }
+    let flows = names(top, "flow");
+    for (table, span) in top.tables("link") {
+        let known = [
+            "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "header",
+        ];
+        let mut section = Section::open_unchecked(table, span, "a link", top.errors);
+        let name = section.required_name("\"wan\"");
+        if let Some(name) = &name {
+            section.what = format!("link '{}'", name.text);
+            unique(&section, name, "link", links.iter().map(|l| l.name.clone()));
+        }
+        section.only(&known);
+        let between = ends(&section, nodes);
+        let mtu = section.whole("mtu", 68, 65535).unwrap_or(1500);
+        let context = Context { mtu, flows: &flows };
+        let mut forward = Direction::default();
+        direction(&section, "both", &mut forward, &context);
+        let mut reverse = forward.clone();
+        direction(&section, "forward", &mut forward, &context);
+        direction(&section, "reverse", &mut reverse, &context);
+        let choices = [("full", Duplex::Full), ("half", Duplex::Half)];
+        let duplex = section.choice("duplex", &choices).unwrap_or_default();
+        if duplex == Duplex::Half {
+            can_take_turns(&section, [&forward, &reverse]);
+        }
+        let offload = section.flag("offload").unwrap_or(false);
+        let header = section.whole("header", 0, 256).unwrap_or(ETHERNET);
+        let (Some(name), Some(between)) = (name, between) else {
+            continue;
+        };
+        links.push(Link {
+            name: name.text,
+            between,
+            forward,
+            reverse,
+            duplex,
+            offload,
+            mtu,
+            header,
+        });
+    }
+    for (table, span) in top.tables("node") {
+        let Some(Kind::Text(name)) = table.get("name").map(|value| &value.kind) else {
+            continue;
+        };
+        let attached = links.iter().filter(|l| l.between.contains(name)).count();
+        let bridge = nodes
+            .iter()
+            .any(|n| n.name == *name && n.kind == NodeKind::Bridge);
+        if bridge && attached < 2 {
+            top.error(span, format!("bridge '{name}' needs two links or more"));
+        }
+    }
+    links
+}
+
+/// Whether two directions can share a medium.
+fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
+    let span = link.span_of("duplex");
+    if directions.iter().any(|one| one.rate_bps.is_none()) {
+        let message =
+            "what shares a medium occupies it for a time; add a 'rate' to both directions";
+        link.error(&span, message);
+    }
+    if directions.iter().any(|one| one.by != By::Link) {
+        link.error(
+            &span,
+            "a gateway's rate is its own; duplex = \"half\" is for by = \"link\"",
+        );
+    }
+    let boxes = ["police", "shape", "mux", "reconstruct"];
+    let asked = directions.map(Direction::own_queue_keys).concat();
+    if let Some(key) = boxes.iter().find(|key| asked.contains(key)) {
+        let message =
+            format!("a link with duplex = \"half\" has no '{key}'; put it on one beside it");
+        link.error(&span, message);
+    }
+}
+
+/// The names in a list of tables, whatever else is wrong with them.
+fn names(top: &Section<'_>, key: &str) -> Vec<String> {
+    let Some(Kind::Array(items)) = top.value(key).map(|value| &value.kind) else {
+        return Vec::new();
+    };
+    let name = |item: &Value| match &item.kind {
+        Kind::Table(table) => table.get("name").and_then(Value::plain),
+        _ => None,
+    };
+    items.iter().filter_map(name).collect()
+}
+
+fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
+    if !section.has("between") {
+        section.error(
+            &section.span,
+            format!(
+                "{} has no 'between'; add between = [\"a\", \"b\"]",
+                section.what
+            ),
+        );
+        return None;
+    }
+    let span = section.span_of("between");
+    let items = section.list("between")?;
+    let mut words = Vec::new();
+    for item in &items {
+        match &item.kind {
+            Kind::Text(text) => words.push(Word {
+                text: text.clone(),
+                span: item.span.clone(),
+            }),
+            _ => {
+                section.error(
+                    &item.span,
+                    format!("a node's name is text, not {}", item.what()),
+                );
+                return None;
+            }
+        }
+    }
+    let [a, b] = words.as_slice() else {
+        section.error(
+            &span,
+            "a link is between two nodes: between = [\"a\", \"b\"]",
+        );
+        return None;
+    };
+    // Both are looked at, so that both are reported.
+    let known = [check_node(section, a, nodes), check_node(section, b, nodes)];
+    if a.text == b.text {
+        section.error(
+            &b.span,
+            format!("this link leads from '{}' to itself", a.text),
+        );
+        return None;
+    }
+    known
+        .iter()
+        .all(|k| *k)
+        .then(|| [a.text.clone(), b.text.clone()])
+}
+
+/// Refines `direction` by what stands under `key`.
+fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: &Context<'_>) {
+    let Some((table, span)) = link.table(key) else {
+        return;
+    };
+    let mut known = vec![
+        "rate",
+        "delay",
+        "jitter",
+        "loss",
+        "duplicate",
+        "reorder",
+        "by",
+    ];
+    known.extend(boxes::KEYS);
+    let what = format!("'{key}' of {}", link.what);
+    let section = Section::open(table, span, what, &known, link.errors);
+    if let Some(rate) = section.rate("rate") {
+        direction.rate_bps = Some(rate);
+    }
+    if let Some(delay) = section.time("delay", Duration::ZERO, LONGEST_DELAY) {
+        direction.delay = delay;
+    }
+    if let Some(jitter) = section.time("jitter", Duration::ZERO, LONGEST_DELAY) {
+        direction.jitter = jitter;
+    }
+    if direction.jitter > direction.delay {
+        section.error(
+            &section.span_of("jitter"),
+            "'jitter' is greater than 'delay': packets would arrive before they were sent",
+        );
+    }
+    if let Some(loss) = section.probability("loss") {
+        direction.loss = loss;
+    }
+    if let Some(duplicate) = section.probability("duplicate") {
+        direction.duplicate = duplicate;
+    }
+    if let Some((table, span)) = section.table("reorder") {
+        direction.reorder = reorder(&section, table, span);
+    }
+    boxes::refine(&section, direction, context);
+    let choices = [("link", By::Link), ("gateway", By::Gateway)];
+    if let Some(by) = section.choice("by", &choices) {
+        direction.by = by;
+    }
+    if direction.by == By::Gateway {
+        gateway_fits(&section, direction);
+    }
+}
+
+/// Whether a gateway has what a direction asks for.
+fn gateway_fits(section: &Section<'_>, direction: &Direction) {
+    let span = section.span_of("by");
+    if direction.rate_bps.is_none() || direction.queue.is_none() {
+        let message = "a gateway has a rate and a queue; add 'rate' and 'queue' before 'by'";
+        section.error(&span, message);
+    }
+    let queue = direction.queue.as_ref();
+    if queue.is_some_and(|queue| queue.aqm.is_some() || queue.counts_sending) {
+        section.error(
+            &span,
+            "a gateway's queue is \"drop-tail\" or \"red\", and counts what waits",
+        );
+    }
+    let more = ["police", "shape", "mux", "reconstruct"];
+    let asked = direction.own_queue_keys();
+    if let Some(key) = more.iter().find(|key| asked.contains(key)) {
+        section.error(&span, format!("a gateway has no '{key}'"));
+    }
+}
+
+fn reorder(direction: &Section<'_>, table: &Table, span: &Span) -> Option<Reorder> {
+    let known = ["probability", "delay"];
+    let section = Section::open(table, span, "'reorder'", &known, direction.errors);
+    for (key, example) in [("probability", "\"1 %\""), ("delay", "\"5 ms\"")] {
+        if !section.has(key) {
+            section.error(
+                span,
+                format!("'reorder' has no '{key}'; add {key} = {example}"),
+            );
+        }
+    }
+    Some(Reorder {
+        probability: section.probability("probability")?,
+        delay: section.time("delay", NANOSECOND, LONGEST_DELAY)?,
+    })
+}
+
+/// The links of a shortest path between two nodes; only routers and bridges
+/// are passed through. `None` if there is none.
+pub(crate) fn path<'a>(
+    from: &str,
+    to: &str,
+    nodes: &[Node],
+    links: &'a [Link],
+) -> Option<Vec<&'a Link>> {
+    let mut came_by: BTreeMap<&str, &Link> = BTreeMap::new();
+    let mut queue = VecDeque::from([from]);
+    while let Some(at) = queue.pop_front() {
+        if at == to {
+            break;
+        }
+        let forwards = nodes
+            .iter()
+            .any(|node| node.name == at && node.kind != NodeKind::Host);
+        if at != from && !forwards {
+            continue;
+        }
+        for link in links {
+            let next = match &link.between {
+                [a, b] if a == at => b.as_str(),
+                [a, b] if b == at => a.as_str(),
+                _ => continue,
+            };
+            if next != from && !came_by.contains_key(next) {
+                came_by.insert(next, link);
+                queue.push_back(next);
+            }
+        }
+    }
+    let mut path = Vec::new();
+    let mut at = to;
+    while at != from {
+        let link = came_by.get(at)?;
+        path.push(*link);
+        let [a, b] = &link.between;
+        at = if a == at { b } else { a };
+    }
+    path.reverse();
+    Some(path)
+}

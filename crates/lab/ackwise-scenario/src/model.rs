@@ -1,0 +1,459 @@
+//! The checked description of an experiment.
+//!
+//! Everything here has passed the checks of the parser: names are unique and
+//! refer to something, rates are positive, probabilities lie in 0…1. Times are
+//! [`Duration`]s, rates bits per second, sizes bytes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
+use ackwise_config::{Source, Span};
+
+use crate::record::Metric;
+use crate::tcp_model::TcpModel;
+
+/// A scenario file, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Short name; also the stem of files that are written.
+    pub name: String,
+    /// What the scenario shows, in a sentence or two.
+    pub about: String,
+    /// How long traffic flows in each run.
+    pub duration: Duration,
+    /// Hosts, routers and bridges, in file order.
+    pub nodes: Vec<Node>,
+    /// Point-to-point links between nodes, in file order.
+    pub links: Vec<Link>,
+    /// What is sent, in file order.
+    pub flows: Vec<Flow>,
+    /// What is varied from run to run.
+    pub sweep: Sweep,
+    /// What is compared; swept parameters are already expanded. Never empty;
+    /// `baseline` comes first if it exists.
+    pub arms: Vec<Arm>,
+    /// What is recorded.
+    pub record: RecordOptions,
+    /// What the results should be.
+    pub expects: Vec<Expect>,
+    /// How close two engines have to come.
+    pub agrees: Vec<Agree>,
+    /// Where the text came from, and the text.
+    pub source: Source,
+}
+
+/// A host, router or bridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Unique name.
+    pub name: String,
+    /// What it does with packets that are not for it.
+    pub kind: NodeKind,
+    /// Per-namespace kernel parameters, e.g. `net.ipv4.tcp_rmem` → `4096 131072 6291456`.
+    pub sysctl: BTreeMap<String, String>,
+}
+
+/// What a node does with packets that are not addressed to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// Has applications; does not forward.
+    Host,
+    /// Forwards IP packets.
+    Router,
+    /// Forwards Ethernet frames, transparently.
+    Bridge,
+}
+
+/// A link between two nodes, with its two directions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Unique name.
+    pub name: String,
+    /// The two ends; `forward` runs from the first to the second.
+    pub between: [String; 2],
+    /// From `between[0]` to `between[1]`.
+    pub forward: Direction,
+    /// From `between[1]` to `between[0]`.
+    pub reverse: Direction,
+    /// Whether both directions can send at the same time.
+    pub duplex: Duplex,
+    /// Whether the devices may use GSO, GRO and TSO.
+    pub offload: bool,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Bytes that the link adds to each packet, and that count against its rate
+    /// and its queue; the 14 of Ethernet, unless the engine is to do otherwise.
+    pub header: u32,
+}
+
+/// Whether the two directions of a link are in each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Duplex {
+    /// Each direction is a wire of its own.
+    #[default]
+    Full,
+    /// One medium for both: a packet at a time, each at the rate of its direction.
+    /// Whose turn it is when both wait: the one's that did not send last.
+    Half,
+}
+
+/// One direction of a link. All defaults: a plain veth, as fast as the CPU.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Direction {
+    /// Line rate, bits per second; unlimited if `None`.
+    pub rate_bps: Option<u64>,
+    /// One-way propagation delay.
+    pub delay: Duration,
+    /// Each packet's delay varies uniformly by ± this much; order is kept.
+    pub jitter: Duration,
+    /// Probability that a packet is lost, 0…1.
+    pub loss: f64,
+    /// Probability that a packet is delivered twice, 0…1.
+    pub duplicate: f64,
+    /// Packets that are overtaken by later ones.
+    pub reorder: Option<Reorder>,
+    /// The queue before the link; the engine's default if `None`.
+    pub queue: Option<Queue>,
+    /// Drops what exceeds, before the queue.
+    pub police: Option<Police>,
+    /// Delays what exceeds, behind the policer.
+    pub shape: Option<Shape>,
+    /// Bundles packets, before the queue.
+    pub mux: Option<Mux>,
+    /// Fills stretches of ACKs at the far end.
+    pub reconstruct: Option<Reconstruct>,
+    /// What has the rate and the queue, on real packets.
+    pub by: By,
+}
+
+/// What makes a direction of a link as slow as it is, where packets are real. The
+/// simulator has one queue for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// The link itself: the engine's emulator, or the kernel.
+    #[default]
+    Link,
+    /// A gateway, `ackwise gateway`, at the node that sends into it.
+    Gateway,
+}
+
+impl Direction {
+    /// Whether this direction behaves as a plain veth does.
+    pub fn is_plain(&self) -> bool {
+        *self == Direction::default()
+    }
+}
+
+/// Some packets take longer and so arrive after later ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reorder {
+    /// Probability that a packet is delayed additionally, 0…1.
+    pub probability: f64,
+    /// By how much.
+    pub delay: Duration,
+}
+
+/// Data that flows from one host to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Unique name.
+    pub name: String,
+    /// The node that sends the data.
+    pub from: String,
+    /// The node that receives it and acknowledges.
+    pub to: String,
+    /// What the application does.
+    pub app: App,
+    /// Congestion control of the sender if the flow insists on one; else the
+    /// run's ([`RunSpec::cc`]). See [`Flow::cc`].
+    pub fixed_cc: Option<String>,
+    /// When it starts, at the earliest.
+    pub start: Duration,
+    /// It starts up to this much later, drawn evenly from the seed: stream
+    /// 2000 + its place in the file, so that every engine draws the same.
+    pub start_within: Duration,
+    /// How many TCP connections are open at the same time, each doing the same.
+    pub connections: u32,
+    /// TCP options of the connection.
+    pub socket: SocketOptions,
+    /// How the simulator models its TCP; other engines have the kernel's.
+    pub model: TcpModel,
+}
+
+impl Flow {
+    /// The congestion control that this flow uses in a run.
+    pub fn cc<'a>(&'a self, run: &'a RunSpec) -> &'a str {
+        self.fixed_cc.as_deref().unwrap_or(&run.cc)
+    }
+}
+
+/// What the two applications of a flow do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum App {
+    /// The built-in sender; the receiver checks every byte.
+    Bulk {
+        /// How much each connection sends; until the end of the run if `None`.
+        bytes: Option<u64>,
+    },
+    /// The same with `iperf3`; contents are not checked.
+    Iperf3 {
+        /// How much each connection sends; until the end of the run if `None`.
+        bytes: Option<u64>,
+    },
+    /// One exchange after another over a long-lived connection. The node
+    /// `from` answers (it sends the larger part as a rule), `to` asks.
+    RequestResponse {
+        /// Bytes of a request, from [`Flow::to`] to [`Flow::from`].
+        request: u64,
+        /// Bytes of a response, from [`Flow::from`] to [`Flow::to`].
+        response: u64,
+        /// Exchanges over each connection.
+        count: u32,
+    },
+    /// A new connection for each transfer; the completion time of each counts,
+    /// from `connect` to the last byte at the receiver.
+    ShortFlows {
+        /// Sizes in bytes; the order in which they come is drawn from the seed.
+        sizes: Vec<u64>,
+        /// Transfers of each size; [`Flow::connections`] of them at a time.
+        count: u32,
+    },
+}
+
+impl App {
+    /// The name used in scenario files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            App::Bulk { .. } => "bulk",
+            App::Iperf3 { .. } => "iperf3",
+            App::RequestResponse { .. } => "request-response",
+            App::ShortFlows { .. } => "short-flows",
+        }
+    }
+}
+
+/// TCP options of a flow's connections. `None` leaves the kernel's default.
+/// Those that Linux sets per namespace apply to both nodes of the flow; flows
+/// that share a node agree on them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SocketOptions {
+    /// Selective acknowledgments (`net.ipv4.tcp_sack`).
+    pub sack: Option<bool>,
+    /// Timestamps (`net.ipv4.tcp_timestamps`).
+    pub timestamps: Option<bool>,
+    /// Explicit congestion notification, asked for and granted (`net.ipv4.tcp_ecn`).
+    pub ecn: Option<bool>,
+    /// Window scaling (`net.ipv4.tcp_window_scaling`).
+    pub window_scaling: Option<bool>,
+    /// Multipath TCP sockets (`IPPROTO_MPTCP`).
+    pub mptcp: bool,
+    /// Version of IP.
+    pub ip: IpVersion,
+    /// `SO_RCVBUF` of the receiver, bytes; auto-tuned if `None`.
+    pub receive_buffer: Option<u64>,
+    /// `SO_SNDBUF` of the sender, bytes; auto-tuned if `None`.
+    pub send_buffer: Option<u64>,
+}
+
+/// Version of IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// What is varied from run to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Congestion controls.
+    pub cc: Vec<String>,
+    /// Seeds of every random draw.
+    pub seeds: Vec<u64>,
+    /// Anything else in the file.
+    pub vary: Vec<Vary>,
+}
+
+/// A value of the file that is varied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Vary {
+    /// Where it stands, e.g. `link.wan.forward.loss`.
+    pub path: String,
+    /// What it is set to, as written in the file.
+    pub values: Vec<String>,
+}
+
+/// One of the things that are compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    /// Unique name; `baseline` is the stock stack.
+    pub name: String,
+    /// Which policies work where; empty for the stock stack.
+    pub placements: Vec<Placement>,
+    /// Where the arm stands in the file.
+    pub span: Span,
+}
+
+/// A policy at an interface.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    /// Name of the policy; the engine knows which exist.
+    pub policy: String,
+    /// Where that name stands in the file.
+    pub policy_span: Span,
+    /// The node …
+    pub node: String,
+    /// … whose interface on this link gets the datapath.
+    pub link: String,
+    /// Where that is, seen from the flows.
+    pub position: Position,
+    /// What it is there.
+    pub home: Home,
+    /// Parameters of the policy, in file order; the engine checks them.
+    pub set: Vec<Setting>,
+    /// Longest time an ACK may be withheld; the datapath's default if `None`.
+    pub hold: Option<Duration>,
+    /// What may be withheld at all, may be for so long, however short the round trip.
+    pub hold_min: Option<Duration>,
+    /// Whether data that leave there tell their sender's congestion window in
+    /// their window field.
+    pub tell_window: bool,
+    /// Names of the flows that it is for; all if empty.
+    pub flows: Vec<String>,
+}
+
+/// What a policy is at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Home {
+    /// A thinner at the interface: it withholds ACKs that the stack made.
+    #[default]
+    Datapath,
+    /// The receiver's own rule of when to acknowledge, inside its TCP.
+    Stack,
+}
+
+/// Where a datapath stands, seen from the flows that it thins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// On the host that sends the ACKs.
+    Receiver,
+    /// Between the two.
+    Router,
+    /// On the host that sends the data.
+    Sender,
+}
+
+impl Position {
+    /// The name used in scenario files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Position::Receiver => "receiver",
+            Position::Router => "router",
+            Position::Sender => "sender",
+        }
+    }
+}
+
+/// A parameter of a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// Name.
+    pub name: String,
+    /// Where the name stands in the file.
+    pub name_span: Span,
+    /// Value.
+    pub value: SettingValue,
+    /// Where the value stands in the file.
+    pub value_span: Span,
+}
+
+/// The value of a policy's parameter, as written.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SettingValue {
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// Text, e.g. `"25 ms"`.
+    Text(String),
+}
+
+/// As it would be written after `--set name=`.
+impl std::fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SettingValue::Integer(v) => write!(f, "{v}"),
+            SettingValue::Float(v) => write!(f, "{v}"),
+            SettingValue::Bool(v) => write!(f, "{v}"),
+            SettingValue::Text(v) => f.write_str(v),
+        }
+    }
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// Time between two samples of a series.
+    pub interval: Duration,
+    /// Whether series are recorded at all.
+    pub series: bool,
+    /// Whether packets are captured into files.
+    pub capture: bool,
+}
+
+/// What a result should be, as a ratio to another arm or in absolute terms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expect {
+    /// Arms it speaks of, a glob.
+    pub arm: String,
+    /// Congestion controls it speaks of, globs; all if empty.
+    pub cc: Vec<String>,
+    /// What is looked at.
+    pub metric: Metric,
+    /// The arm that ratios are formed with.
+    pub against: String,
+    /// Least ratio to `against`.
+    pub min_ratio: Option<f64>,
+    /// Greatest ratio to `against`.
+    pub max_ratio: Option<f64>,
+    /// Least value, in the metric's unit.
+    pub min: Option<f64>,
+    /// Greatest value, in the metric's unit.
+    pub max: Option<f64>,
+    /// Where it comes from.
+    pub why: String,
+    /// Where it stands in the file.
+    pub span: Span,
+}
+
+/// How close the results of two engines have to come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agree {
+    /// Arms it speaks of, a glob.
+    pub arm: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// Greatest difference as a share of the mean of the two, e.g. 0.03.
+    pub within: f64,
+}
+
+/// One run: an arm, a congestion control, a seed, and a point of the sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RunSpec {
+    /// Stable and unique within the scenario: `arm/cc/seed`, and `/path=value`
+    /// for each further varied value.
+    pub id: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// Congestion control of flows that do not fix theirs.
+    pub cc: String,
+    /// Seed of every random draw.
+    pub seed: u64,
+    /// Further varied values: path → value as written.
+    pub point: BTreeMap<String, String>,
+}

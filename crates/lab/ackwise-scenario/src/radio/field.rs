@@ -1,0 +1,310 @@
+//! Where nodes stand, who sends to whom, and whether there is a way.
+
+use super::read::number;
+use super::{Field, RadioFlow, RadioModel};
+use ackwise_config::Span;
+use ackwise_config::section::Section;
+use ackwise_config::tree::{Kind, Table, Value};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Chain,
+    Cross,
+    Grid,
+    Positions,
+}
+
+const SHAPES: [(&str, Shape); 4] = [
+    ("chain", Shape::Chain),
+    ("cross", Shape::Cross),
+    ("grid", Shape::Grid),
+    ("positions", Shape::Positions),
+];
+/// Keys of `[radio]` that describe the field.
+pub(super) const FIELD_KEYS: [&str; 5] = ["topology", "hops", "parallel", "spacing", "positions"];
+/// A TTL of 64 takes a packet no further.
+const MOST_HOPS: usize = 63;
+const MOST_NODES: usize = 1024;
+
+/// Whole numbers, one or several.
+fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
+    let Some(list) = s.list(key) else {
+        return vec![(1, s.span.clone())];
+    };
+    let mut found = Vec::new();
+    for item in list {
+        match item.kind {
+            Kind::Integer(n) if usize::try_from(n).is_ok_and(|n| (1..=most).contains(&n)) => {
+                found.push((n as usize, item.span.clone()));
+            }
+            Kind::Integer(n) => {
+                let why = if key == "hops" { "the hop limit: " } else { "" };
+                s.error(
+                    &item.span,
+                    format!("{why}'{key}' lies between 1 and {most}, not {n}"),
+                );
+            }
+            _ => s.error(
+                &item.span,
+                format!("'{key}' is a whole number, or a list of them"),
+            ),
+        }
+    }
+    found
+}
+
+pub(super) fn fields(
+    root: &Section<'_>,
+    table: &Table,
+    span: &Span,
+    radio: &RadioModel,
+) -> (Vec<RadioFlow>, Vec<Field>) {
+    let s = Section::open_unchecked(table, span, "[radio]", root.errors);
+    let Some(shape) = s.choice("topology", &SHAPES) else {
+        if !s.has("topology") {
+            s.error(
+                span,
+                "[radio] has no 'topology'; add e.g. topology = \"chain\"",
+            );
+        }
+        return (Vec::new(), Vec::new());
+    };
+    let spacing = number(&s, "spacing", 0.1, 10_000.0, "m").unwrap_or(30.0);
+    let parallel = numbers(&s, "parallel", 64);
+    let mut fields = Vec::new();
+    if shape == Shape::Positions {
+        let given = positions(&s);
+        let places: Vec<(f64, f64)> = given.iter().flatten().copied().collect();
+        let flows = if given.is_empty() {
+            Vec::new()
+        } else {
+            flows(root, given.len())
+        };
+        // A node that has no place may be the one that the way goes over.
+        if places.len() == given.len() {
+            check_ways(root, radio, &places, &flows);
+        }
+        let field = Field {
+            places,
+            flows: flows.iter().map(|(flow, _)| *flow).collect(),
+            hops: 0,
+            parallel: 0,
+        };
+        return (field.flows.clone(), vec![field]);
+    }
+    if root.has("flow") {
+        let entry = root.span_of("flow");
+        root.error(
+            &entry,
+            "[[flow]] goes with topology = \"positions\"; chain, cross and grid have their own",
+        );
+    }
+    if spacing > radio.range_m {
+        s.error(
+            &s.span_of("spacing"),
+            format!(
+                "nodes 0 and 1 are {spacing} m apart, and a radio reaches {} m: out of range",
+                radio.range_m
+            ),
+        );
+    }
+    for (hops, _) in numbers(&s, "hops", MOST_HOPS) {
+        for (parallel, _) in &parallel {
+            let (places, ways) = match shape {
+                Shape::Cross => cross(hops, spacing),
+                Shape::Grid => grid(hops, spacing),
+                _ => chain(hops, spacing),
+            };
+            let flows = ways.iter().flat_map(|way| vec![*way; *parallel]).collect();
+            fields.push(Field {
+                places,
+                flows,
+                hops,
+                parallel: *parallel,
+            });
+        }
+    }
+    (Vec::new(), fields)
+}
+
+fn chain(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
+    let places = (0..=hops).map(|i| (i as f64 * spacing, 0.0)).collect();
+    (places, vec![RadioFlow { from: 0, to: hops }])
+}
+
+/// Two chains that share their middle node; a flow along each.
+fn cross(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
+    let middle = hops / 2;
+    let mut places: Vec<(f64, f64)> = (0..=hops).map(|i| (i as f64 * spacing, 0.0)).collect();
+    let mut numbers = Vec::new();
+    for i in 0..=hops {
+        if i == middle {
+            numbers.push(middle);
+        } else {
+            numbers.push(places.len());
+            let y = (i as f64 - middle as f64) * spacing;
+            places.push((middle as f64 * spacing, y));
+        }
+    }
+    let flows = vec![
+        RadioFlow { from: 0, to: hops },
+        RadioFlow {
+            from: numbers[0],
+            to: numbers[hops],
+        },
+    ];
+    (places, flows)
+}
+
+/// A square of `hops` + 1 nodes a side: three flows across it, one down.
+fn grid(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {
+    let side = hops + 1;
+    let place = |i: usize| ((i % side) as f64 * spacing, (i / side) as f64 * spacing);
+    let mut rows = vec![0, side / 2, side - 1];
+    rows.dedup();
+    let across = rows.iter().map(|row| RadioFlow {
+        from: row * side,
+        to: row * side + hops,
+    });
+    let down = RadioFlow {
+        from: side / 2,
+        to: hops * side + side / 2,
+    };
+    let flows = across.chain([down]).collect();
+    ((0..side * side).map(place).collect(), flows)
+}
+
+/// A place for each node, none where what is written is not one.
+fn positions(s: &Section<'_>) -> Vec<Option<(f64, f64)>> {
+    let Some(list) = s.list("positions") else {
+        if !s.has("positions") {
+            let span = s.span_of("topology");
+            s.error(&span, "'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node");
+        }
+        return Vec::new();
+    };
+    let coordinate = |value: &Value| match value.kind {
+        Kind::Integer(n) => Some(n as f64),
+        Kind::Float(n) if n.is_finite() => Some(n),
+        _ => None,
+    };
+    let mut places = Vec::new();
+    for (index, item) in list.iter().enumerate() {
+        let pair = match &item.kind {
+            Kind::Array(pair) => pair.iter().filter_map(coordinate).collect(),
+            _ => Vec::new(),
+        };
+        match pair[..] {
+            [x, y] => places.push(Some((x, y))),
+            _ => {
+                places.push(None);
+                s.error(
+                    &item.span,
+                    format!("the position of node {index} is missing: it is a pair of numbers like [30, 0], metres"),
+                );
+            }
+        }
+    }
+    if places.len() > MOST_NODES {
+        let span = s.span_of("positions");
+        s.error(
+            &span,
+            format!("{} nodes are too many; {MOST_NODES} at most", places.len()),
+        );
+    }
+    places
+}
+
+fn flows(root: &Section<'_>, nodes: usize) -> Vec<(RadioFlow, Span)> {
+    let mut flows = Vec::new();
+    for (table, span) in root.tables("flow") {
+        let s = Section::open(table, span, "[[flow]]", &["from", "to"], root.errors);
+        let node = |key: &str| {
+            let number = s.whole(key, 0, MOST_NODES as u32)? as usize;
+            if number < nodes {
+                return Some(number);
+            }
+            s.error(
+                &s.span_of(key),
+                format!("node {number} has no position; 'positions' has {nodes} nodes, from 0"),
+            );
+            None
+        };
+        match (node("from"), node("to")) {
+            (Some(from), Some(to)) if from == to => {
+                s.error(&s.span_of("to"), format!("node {to} would send to itself"));
+            }
+            (Some(from), Some(to)) => flows.push((RadioFlow { from, to }, span.clone())),
+            _ if s.has("from") && s.has("to") => {}
+            _ => s.error(span, "a flow has 'from' and 'to', numbers of nodes"),
+        }
+    }
+    flows
+}
+
+/// Each flow has a way, and one that a packet's TTL outlasts.
+fn check_ways(
+    root: &Section<'_>,
+    radio: &RadioModel,
+    places: &[(f64, f64)],
+    flows: &[(RadioFlow, Span)],
+) {
+    for (flow, span) in flows {
+        let reached = reach(places, radio.range_m, flow.from);
+        match reached[flow.to] {
+            Some(hops) if hops > MOST_HOPS => root.error(
+                span,
+                format!(
+                    "from node {} to node {} are {hops} hops; the hop limit is {MOST_HOPS}",
+                    flow.from, flow.to
+                ),
+            ),
+            Some(_) => {}
+            None => {
+                let (a, b, metres) = gap(places, &reached);
+                root.error(
+                    span,
+                    format!(
+                        "there is no way from node {} to node {}: nodes {a} and {b}, the nearest across the gap, are {metres:.1} m apart, and a radio reaches {} m",
+                        flow.from, flow.to, radio.range_m
+                    ),
+                );
+            }
+        }
+    }
+}
+
+fn distance(a: (f64, f64), b: (f64, f64)) -> f64 {
+    (a.0 - b.0).hypot(a.1 - b.1)
+}
+
+/// Hops to each node that can be reached.
+fn reach(places: &[(f64, f64)], range: f64, from: usize) -> Vec<Option<usize>> {
+    let mut hops = vec![None; places.len()];
+    hops[from] = Some(0);
+    let mut front = std::collections::VecDeque::from([from]);
+    while let Some(node) = front.pop_front() {
+        let next = hops[node].map(|h: usize| h + 1);
+        for other in 0..places.len() {
+            if hops[other].is_none() && distance(places[node], places[other]) <= range {
+                hops[other] = next;
+                front.push_back(other);
+            }
+        }
+    }
+    hops
+}
+
+/// The nearest pair of a node that is reached and one that is not.
+fn gap(places: &[(f64, f64)], reached: &[Option<usize>]) -> (usize, usize, f64) {
+    let mut best = (0, 0, f64::INFINITY);
+    for a in (0..places.len()).filter(|a| reached[*a].is_some()) {
+        for b in (0..places.len()).filter(|b| reached[*b].is_none()) {
+            let metres = distance(places[a], places[b]);
+            if metres < best.2 {
+                best = (a, b, metres);
+            }
+        }
+    }
+    best
+}

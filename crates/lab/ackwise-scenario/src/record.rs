@@ -1,0 +1,667 @@
+//! The record: what every engine returns, whatever ran the scenario.
+//!
+//! Units are part of the names (`goodput_bps`, `hold_us`); a time series is a
+//! pair of arrays. What an engine cannot know is `None` and is left out of the
+//! JSON. [`Report::to_json`] and [`Report::from_json`] are inverse.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON; raised when a reader of the old one would be misled.
+pub const SCHEMA: u32 = 1;
+
+/// All runs of a scenario on one engine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `live`, `virtual` or `sim`.
+    pub engine: String,
+    /// Version of ackwise that made it.
+    pub version: String,
+    /// What was run.
+    pub scenario: ScenarioInfo,
+    /// Where it was run.
+    pub environment: Environment,
+    /// The runs, in the order of `Scenario::runs`.
+    pub runs: Vec<Run>,
+    /// What a reader should know about these numbers, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What was run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScenarioInfo {
+    /// `scenario.name`.
+    pub name: String,
+    /// `scenario.about`.
+    pub about: String,
+    /// `scenario.duration`, seconds.
+    pub duration_s: f64,
+    /// The whole scenario file.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Where it was run, and how exact that is.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// When the first run began, RFC 3339; absent where time is virtual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// `uname -sr` of the kernel whose TCP ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// `uname -m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Model of the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// Number of CPUs that the runs could use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// What shaped the links, e.g. `netem` or `ackwise-queue on TAP`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_emulator: Option<String>,
+    /// How late the link emulator delivered, over all runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_lateness_us: Option<Quantiles>,
+    /// How the datapath was attached, e.g. `tcx` or `clsact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datapath: Option<String>,
+}
+
+/// The result of one run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// `RunSpec::id`.
+    pub id: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// Congestion control.
+    pub cc: String,
+    /// Seed.
+    pub seed: u64,
+    /// Further varied values: path → value as written in the scenario.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub point: BTreeMap<String, String>,
+    /// The flow that the totals speak of; null if they are of several, which `flows` has.
+    pub flow: Option<String>,
+    /// Totals over all flows.
+    #[serde(flatten)]
+    pub totals: Traffic,
+    /// Each flow for itself; empty if there is only one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowRecord>,
+    /// Queues of the links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueRecord>,
+    /// Nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeRecord>,
+    /// How late the link emulator delivered in this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_lateness_us: Option<Quantiles>,
+    /// Counters of the datapath; the layout is the datapath's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datapath: Option<serde_json::Value>,
+    /// What went wrong; the numbers are not to be trusted if there is any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<String>,
+}
+
+/// One flow of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowRecord {
+    /// Name of the flow in the scenario.
+    pub flow: String,
+    /// Congestion control of its sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cc: Option<String>,
+    /// What it sent and what came back.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+/// What was sent and acknowledged: by a flow, or by all flows of a run.
+///
+/// *Data segments* and *ACKs* are packets counted on the wire (of the link on
+/// which the datapath sits or, without one, on which data reach the receiver),
+/// after the datapath; never counters that a stack keeps of itself.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// From the first data sent to the last received, seconds.
+    pub duration_s: f64,
+    /// Bytes that the receiving application read.
+    pub bytes: u64,
+    /// `bytes` · 8 / `duration_s`.
+    pub goodput_bps: f64,
+    /// Segments with payload that arrived, retransmitted ones too.
+    pub data_segments: u64,
+    /// Segments without payload, SYN, FIN or RST, from receiver to sender.
+    pub acks_on_wire: u64,
+    /// Segments that the sender sent again.
+    pub retransmits: u64,
+    /// Round-trip times that the sender measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_us: Option<Quantiles>,
+    /// `acks_on_wire` by kind; the kinds add up to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acks: Option<AckKinds>,
+    /// Bytes of the ACKs on the wire: IP packet, without the link's header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_bytes_on_wire: Option<u64>,
+    /// Share of the rate of the ACKs' narrowest link that ACKs used, 0…1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink_share: Option<f64>,
+    /// `data_segments` / `acks_on_wire`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments_per_ack: Option<f64>,
+    /// How many ACKs newly acknowledged how many segments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<Vec<StretchBin>>,
+    /// Jain's index of the flows' goodputs, (Σx)² / (n·Σx²): 1 if all get the same
+    /// (in totals of several flows).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jain: Option<f64>,
+    /// Retransmission timeouts at the sender.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeouts: Option<u64>,
+    /// How long transfers or exchanges took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completion: Option<Completion>,
+    /// Whether the receiver got what the sender sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    /// Development over time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
+}
+
+impl Traffic {
+    /// Data segments for each ACK, if there were ACKs.
+    pub fn segments_per_ack(&self) -> Option<f64> {
+        self.segments_per_ack.or_else(|| {
+            (self.acks_on_wire > 0).then(|| self.data_segments as f64 / self.acks_on_wire as f64)
+        })
+    }
+}
+
+/// A distribution in a few numbers; the unit is in the name of the field.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    /// Greatest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// Number of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+impl Quantiles {
+    /// From samples in any order; `None` if there are none. Percentiles are
+    /// the nearest rank, so each is a value that occurred. Samples that are
+    /// not finite are left out.
+    pub fn of(samples: &[f64]) -> Option<Quantiles> {
+        let mut sorted: Vec<f64> = samples.iter().copied().filter(|v| v.is_finite()).collect();
+        if sorted.is_empty() {
+            return None;
+        }
+        sorted.sort_by(f64::total_cmp);
+        let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+        Some(Quantiles {
+            p50: nearest_rank(&sorted, 0.50),
+            p99: nearest_rank(&sorted, 0.99),
+            min: sorted.first().copied(),
+            mean: Some(mean),
+            max: sorted.last().copied(),
+            count: Some(sorted.len() as u64),
+        })
+    }
+}
+
+/// The nearest-rank quantile `q` (0…1) of samples in ascending order; 0 if there are none.
+pub fn nearest_rank(sorted: &[f64], q: f64) -> f64 {
+    let rank = (q * sorted.len() as f64).ceil() as usize;
+    sorted
+        .get(rank.clamp(1, sorted.len().max(1)) - 1)
+        .copied()
+        .unwrap_or(0.0)
+}
+
+/// ACKs by kind; each is counted once, under the first that applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AckKinds {
+    /// Carries SACK blocks.
+    pub sack: u64,
+    /// Acknowledges more than any before.
+    pub pure: u64,
+    /// Same acknowledgment number, other window.
+    pub window_update: u64,
+    /// Same acknowledgment number, same window.
+    pub dup: u64,
+    /// Acknowledges less than an earlier one (it was overtaken).
+    pub old: u64,
+    /// Anything else, e.g. window probes and keep-alives.
+    pub other: u64,
+}
+
+impl AckKinds {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.sack + self.pure + self.window_update + self.dup + self.old + self.other
+    }
+}
+
+/// A bar of the stretch histogram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StretchBin {
+    /// Segments that the ACK newly acknowledged (rounded up to whole segments).
+    pub segments: u32,
+    /// ACKs that did.
+    pub acks: u64,
+}
+
+/// How long transfers or exchanges took.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Completion {
+    /// All of them.
+    pub time_us: Quantiles,
+    /// How many were completed.
+    pub count: u64,
+    /// How many were begun and not completed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unfinished: u64,
+    /// For each size of transfer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_size: Vec<CompletionOfSize>,
+}
+
+/// Completion times of the transfers of one size.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CompletionOfSize {
+    /// Size of the transfer, bytes.
+    pub bytes: u64,
+    /// How many were completed.
+    pub count: u64,
+    /// How long they took.
+    pub time_us: Quantiles,
+    /// The distribution: times at evenly spaced ranks from the least to the
+    /// greatest, ascending, at most a few hundred.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cdf_us: Vec<f64>,
+}
+
+impl CompletionOfSize {
+    /// From all times in any order, µs; keeps at most `points` of the
+    /// distribution. `None` if there are no times.
+    pub fn of(bytes: u64, times_us: &[f64], points: usize) -> Option<CompletionOfSize> {
+        let time_us = Quantiles::of(times_us)?;
+        let mut sorted: Vec<f64> = times_us.iter().copied().filter(|t| t.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let count = sorted.len();
+        let cdf_us = if count <= points.max(2) {
+            sorted
+        } else {
+            let last = points.max(2) - 1;
+            (0..=last).map(|i| sorted[i * (count - 1) / last]).collect()
+        };
+        Some(CompletionOfSize {
+            bytes,
+            count: count as u64,
+            time_us,
+            cdf_us,
+        })
+    }
+}
+
+/// The check of every byte.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Content {
+    /// Whether the receiver's hash is the sender's.
+    pub ok: bool,
+    /// SHA-256 of what was received, hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Bytes that were compared.
+    pub bytes: u64,
+}
+
+/// Values over time. All arrays that are not empty are as long as `t_s`; a
+/// value that is not known at that time is `null`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Series {
+    /// Since the start of the run, seconds, ascending.
+    pub t_s: Vec<f64>,
+    /// Goodput during the interval that ends then, bit/s.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub goodput_bps: Vec<Option<f64>>,
+    /// ACKs on the wire during that interval, 1/s.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ack_rate_hz: Vec<Option<f64>>,
+    /// Data segments on the wire during that interval, 1/s.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data_rate_hz: Vec<Option<f64>>,
+    /// Smoothed round-trip time at the sender, µs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rtt_us: Vec<Option<f64>>,
+    /// Congestion window, segments (their sum over the flows in totals).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cwnd_segments: Vec<Option<f64>>,
+    /// Slow-start threshold, segments; `null` while it is infinite.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ssthresh_segments: Vec<Option<f64>>,
+    /// Segments in flight.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inflight_segments: Vec<Option<f64>>,
+    /// Retransmitted segments since the start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retransmits: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// The arrays with their names, in a fixed order, empty ones too.
+    pub fn columns(&self) -> [(&'static str, &[Option<f64>]); 8] {
+        [
+            ("goodput_bps", &self.goodput_bps),
+            ("ack_rate_hz", &self.ack_rate_hz),
+            ("data_rate_hz", &self.data_rate_hz),
+            ("rtt_us", &self.rtt_us),
+            ("cwnd_segments", &self.cwnd_segments),
+            ("ssthresh_segments", &self.ssthresh_segments),
+            ("inflight_segments", &self.inflight_segments),
+            ("retransmits", &self.retransmits),
+        ]
+    }
+}
+
+/// A queue before a link.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueRecord {
+    /// `link.forward` or `link.reverse`.
+    pub name: String,
+    /// Packets that came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<u64>,
+    /// Longest, packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_packets: Option<u64>,
+    /// Mean over time, packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_packets: Option<f64>,
+    /// Packets dropped because it was full.
+    pub drops: u64,
+    /// Packets marked CE instead.
+    pub marks: u64,
+    /// Of `drops`, those that RED chose before it was full.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub early_drops: u64,
+    /// ACKs that a filter removed for newer ones; not among `drops`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filtered: Option<u64>,
+    /// Packets that a policer or shaper dropped before the queue; not among `drops`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policed: Option<u64>,
+    /// ACKs that were made at the far end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reconstructed: Option<u64>,
+    /// The multiplexer before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mux: Option<MuxRecord>,
+    /// Packets lost, as the scenario asked, not for want of room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<u64>,
+    /// Since the start, seconds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub t_s: Vec<f64>,
+    /// Length at that time, packets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub length_packets: Vec<f64>,
+    /// Packets that had come by that time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrivals_so_far: Vec<u64>,
+    /// Of `drops`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drops_so_far: Vec<u64>,
+    /// Of `marks`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks_so_far: Vec<u64>,
+    /// Of `filtered`, those by that time; empty if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filtered_so_far: Vec<u64>,
+}
+
+/// A multiplexer.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MuxRecord {
+    /// Bundles that left.
+    pub bundles: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Bytes of the packets by themselves.
+    pub native_bytes: u64,
+    /// Bytes of the bundles.
+    pub bundle_bytes: u64,
+    /// Packets that the kernel took many at a time where they came out, of a tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together: Option<u64>,
+    /// Mean time that a packet waited, µs; of a tunnel it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_mean_us: Option<f64>,
+    /// The longest, µs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_max_us: Option<f64>,
+}
+
+/// A node and what it cost.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeRecord {
+    /// Name of the node.
+    pub name: String,
+    /// CPU time of its processes, user and system, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_process_s: Option<f64>,
+    /// CPU time of the network stack outside processes (softirq), seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_stack_s: Option<f64>,
+    /// Energy of its radio, joules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+}
+
+fn is_zero(v: &u64) -> bool {
+    *v == 0
+}
+
+/// A number that can be read off a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Metric {
+    /// `goodput_bps`.
+    Goodput,
+    /// `data_segments`.
+    DataSegments,
+    /// `acks_on_wire`.
+    Acks,
+    /// ACKs per data segment.
+    AcksPerSegment,
+    /// Data segments per ACK.
+    SegmentsPerAck,
+    /// `ack_bytes_on_wire`.
+    AckBytes,
+    /// `uplink_share`, 0…1.
+    UplinkShare,
+    /// `retransmits`.
+    Retransmits,
+    /// Retransmitted segments per data segment.
+    RetransmitShare,
+    /// `rtt_us.mean`.
+    RttMean,
+    /// `rtt_us.p50`.
+    RttP50,
+    /// `rtt_us.p99`.
+    RttP99,
+    /// `completion.time_us.p50`.
+    CompletionP50,
+    /// `completion.time_us.p99`.
+    CompletionP99,
+    /// CPU seconds of all nodes, processes and stack, per gigabyte.
+    CpuPerGigabyte,
+}
+
+impl Metric {
+    /// All, with the names that scenario files use.
+    pub const ALL: [(Metric, &'static str); 15] = [
+        (Metric::Goodput, "goodput"),
+        (Metric::DataSegments, "data-segments"),
+        (Metric::Acks, "acks"),
+        (Metric::AcksPerSegment, "acks-per-segment"),
+        (Metric::SegmentsPerAck, "segments-per-ack"),
+        (Metric::AckBytes, "ack-bytes"),
+        (Metric::UplinkShare, "uplink-share"),
+        (Metric::Retransmits, "retransmits"),
+        (Metric::RetransmitShare, "retransmit-share"),
+        (Metric::RttMean, "rtt-mean"),
+        (Metric::RttP50, "rtt-p50"),
+        (Metric::RttP99, "rtt-p99"),
+        (Metric::CompletionP50, "completion-p50"),
+        (Metric::CompletionP99, "completion-p99"),
+        (Metric::CpuPerGigabyte, "cpu-per-gigabyte"),
+    ];
+
+    /// The name used in scenario files.
+    pub fn name(self) -> &'static str {
+        Metric::ALL
+            .iter()
+            .find(|(metric, _)| *metric == self)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// The metric of that name.
+    pub fn from_name(name: &str) -> Option<Metric> {
+        Metric::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|(metric, _)| *metric)
+    }
+
+    /// Its value in a run, if the run has it.
+    pub fn of(self, run: &Run) -> Option<f64> {
+        let t = &run.totals;
+        let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
+        match self {
+            Metric::Goodput => Some(t.goodput_bps),
+            Metric::DataSegments => Some(t.data_segments as f64),
+            Metric::Acks => Some(t.acks_on_wire as f64),
+            Metric::AcksPerSegment => ratio(t.acks_on_wire, t.data_segments),
+            Metric::SegmentsPerAck => t.segments_per_ack(),
+            Metric::AckBytes => t.ack_bytes_on_wire.map(|v| v as f64),
+            Metric::UplinkShare => t.uplink_share,
+            Metric::Retransmits => Some(t.retransmits as f64),
+            Metric::RetransmitShare => ratio(t.retransmits, t.data_segments),
+            Metric::RttMean => t.rtt_us.and_then(|q| q.mean),
+            Metric::RttP50 => t.rtt_us.map(|q| q.p50),
+            Metric::RttP99 => t.rtt_us.map(|q| q.p99),
+            Metric::CompletionP50 => t.completion.as_ref().map(|c| c.time_us.p50),
+            Metric::CompletionP99 => t.completion.as_ref().map(|c| c.time_us.p99),
+            Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
+        }
+    }
+}
+
+impl Run {
+    /// CPU seconds of all nodes per gigabyte (10⁹ bytes) delivered.
+    pub fn cpu_s_per_gigabyte(&self) -> Option<f64> {
+        let spent: Vec<f64> = self
+            .nodes
+            .iter()
+            .flat_map(|n| [n.cpu_process_s, n.cpu_stack_s])
+            .flatten()
+            .collect();
+        if spent.is_empty() || self.totals.bytes == 0 {
+            return None;
+        }
+        Some(spent.iter().sum::<f64>() / self.totals.bytes as f64 * 1e9)
+    }
+}
+
+/// Why a report could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The text is not a report.
+    #[error("this is not a report of ackwise: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The report is of a version that this program does not know.
+    #[error("the report has schema {found}; this program reads {SCHEMA}")]
+    Schema {
+        /// Its version.
+        found: u32,
+    },
+    /// A table could not be written.
+    #[error("the table could not be written: {0}")]
+    Csv(#[from] csv::Error),
+}
+
+impl Report {
+    /// An empty report of this version of the format.
+    pub fn new(engine: &str, scenario: &crate::Scenario) -> Report {
+        Report {
+            schema: SCHEMA,
+            engine: engine.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: ScenarioInfo {
+                name: scenario.name.clone(),
+                about: scenario.about.clone(),
+                duration_s: scenario.duration.as_secs_f64(),
+                text: scenario.source.text.clone(),
+            },
+            ..Report::default()
+        }
+    }
+
+    /// As JSON, indented.
+    pub fn to_json(&self) -> Result<String, RecordError> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        Ok(text)
+    }
+
+    /// From JSON.
+    pub fn from_json(text: &str) -> Result<Report, RecordError> {
+        let report: Report = serde_json::from_str(text)?;
+        if report.schema != SCHEMA {
+            return Err(RecordError::Schema {
+                found: report.schema,
+            });
+        }
+        Ok(report)
+    }
+}

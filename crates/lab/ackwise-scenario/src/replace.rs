@@ -1,0 +1,69 @@
+//! Values of a scenario file that `[sweep]` and `change` replace.
+
+use ackwise_config::diagnostic::{Collector, suggest};
+use ackwise_config::tree::{Kind, Span, Table, Value};
+
+use crate::glob;
+
+/// Replaces the value at `path` (`link.wan.forward.loss`), making tables
+/// as needed. The second component names an entry of the list that the
+/// first one names, or several by a pattern with `*` and `?`.
+pub(crate) fn replace(
+    tree: &mut Table,
+    path: &str,
+    path_span: &Span,
+    value: &Value,
+    errors: &mut Collector,
+) {
+    let parts: Vec<&str> = path.split('.').collect();
+    let unknown = |what: String| format!("'{path}' does not name a value: {what}");
+    let (list, name, rest) = match parts.as_slice() {
+        ["record", key] if !key.is_empty() => {
+            return tree.set(&["record", key], path_span, value);
+        }
+        ["scenario", "duration"] => {
+            return tree.set(&["scenario", "duration"], path_span, value);
+        }
+        [list @ ("node" | "link" | "flow"), name, rest @ ..] => (*list, *name, rest),
+        _ => {
+            let message = unknown(
+                "write node.NAME.…, link.NAME.…, flow.NAME.…, record.KEY or scenario.duration"
+                    .to_owned(),
+            );
+            return errors.error(path_span, message);
+        }
+    };
+    if rest.is_empty() || rest.iter().any(|part| part.is_empty()) || rest == ["name"] {
+        return errors.error(
+            path_span,
+            unknown(format!("say which key of {list} '{name}'")),
+        );
+    }
+    let mut names = Vec::new();
+    let mut replaced = false;
+    let found = tree.entries.iter_mut().find(|entry| entry.key == list);
+    if let Some(Kind::Array(items)) = found.map(|entry| &mut entry.value.kind) {
+        for item in items {
+            let Kind::Table(table) = &mut item.kind else {
+                continue;
+            };
+            match table.get("name").map(|value| value.kind.clone()) {
+                Some(Kind::Text(text)) if glob::matches(name, &text) => {
+                    table.set(rest, path_span, value);
+                    replaced = true;
+                }
+                Some(Kind::Text(text)) => names.push(text),
+                _ => {}
+            }
+        }
+    }
+    if replaced {
+        return;
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let message = unknown(format!(
+        "there is no {list} '{name}'{}",
+        suggest(name, &names)
+    ));
+    errors.error(path_span, message);
+}

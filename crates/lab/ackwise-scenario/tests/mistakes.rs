@@ -1,0 +1,177 @@
+//! Every mistake is reported where it stands, with a way to mend it.
+//!
+//! `mistakes/*.toml` hold mistakes; the file of the same name with `.txt` holds
+//! the report. `ACKWISE_BLESS=1 cargo test` writes the reports anew, to be
+//! looked at in the diff.
+
+use std::path::{Path, PathBuf};
+
+use ackwise_scenario::Scenario;
+use proptest::prelude::*;
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mistakes");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "toml"))
+        .collect();
+    cases.sort();
+    cases
+}
+
+fn report(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let name = path.file_name().unwrap();
+    let error = Scenario::parse(name, &text).expect_err(&path.display().to_string());
+    format!("{error}\n")
+}
+
+#[test]
+fn reports_are_as_written_down() {
+    let cases = cases();
+    assert!(cases.len() >= 8, "the cases are gone");
+    let bless = std::env::var_os("ACKWISE_BLESS").is_some();
+    for path in cases {
+        let found = report(&path);
+        let written = path.with_extension("txt");
+        if bless {
+            std::fs::write(&written, &found).unwrap();
+        }
+        let expected = std::fs::read_to_string(&written).unwrap();
+        assert_eq!(found, expected, "{}", path.display());
+    }
+}
+
+/// Each line that ends in `#! text` is a mistake, whose report begins on that
+/// line and contains the text; there is no other report.
+#[test]
+fn every_marked_line_is_reported_and_no_other() {
+    let mut mistakes = 0;
+    for path in cases() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        if !text.contains("#!") {
+            continue;
+        }
+        let error = Scenario::parse("x", &text).unwrap_err();
+        let mut marks: Vec<(usize, &str)> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            for mark in line.split("#!").skip(1) {
+                marks.push((index + 1, mark.trim()));
+            }
+        }
+        let found: Vec<(usize, &str)> = error
+            .diagnostics()
+            .iter()
+            .map(|d| (d.line, d.message.as_str()))
+            .collect();
+        for (line, mark) in &marks {
+            assert!(
+                found
+                    .iter()
+                    .any(|(at, message)| at == line && message.contains(mark)),
+                "{}:{line}: '{mark}' is not reported, but {found:#?}",
+                path.display()
+            );
+        }
+        assert_eq!(found.len(), marks.len(), "{}: {found:#?}", path.display());
+        mistakes += marks.len();
+    }
+    assert!(mistakes >= 60, "{mistakes}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = Scenario::load("/nonexistent/x.toml")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("/nonexistent/x.toml: cannot read"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_engine_can_point_into_the_file() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/quick.toml");
+    let scenario = Scenario::load(path).unwrap();
+    let place = &scenario.arms[1].placements[0];
+    let error = scenario.error_at(&place.policy_span, "there is no such policy");
+    let diagnostic = &error.diagnostics()[0];
+    assert_eq!((diagnostic.line, diagnostic.column), (31, 10));
+    assert_eq!(diagnostic.width, "\"adaptive\"".len());
+}
+
+/// Pieces of scenarios, whole and broken, so that random text gets past the
+/// first line.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z\\[\\]{}=\"'., 0-9\n#\t]{0,12}",
+        ".{0,4}",
+        prop::sample::select(vec![
+            "[scenario]\n",
+            "name = \"x\"\n",
+            "duration = \"1 s\"\n",
+            "[[node]]\n",
+            "[[link]]\n",
+            "[node]\n",
+            "between = [\"x\", \"y\"]\n",
+            "forward = { rate = \"1 kbit/s\" }\n",
+            "[[flow]]\n",
+            "from = \"x\"\n",
+            "to = \"y\"\n",
+            "app = \"bulk\"\n",
+            "[sweep]\n",
+            "\"link.x.both.loss\" = [\"1 %\"]\n",
+            "link.x.both.loss = \"µ %\"\n",
+            "[[arm]]\n",
+            "policy = \"tack\"\n",
+            "set = { n = [1, 2] }\n",
+            "change = { \"flow.x.cc\" = \"reno\" }\n",
+            "[[expect]]\n",
+            "[[agree]]\n",
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+    /// Whatever the text: a scenario, or a report that can be printed and
+    /// whose places lie in the text.
+    #[test]
+    fn no_text_makes_it_panic(pieces in prop::collection::vec(piece(), 0..40)) {
+        let text: String = pieces.concat();
+        if let Err(error) = Scenario::parse("x", &text) {
+            prop_assert!(!error.diagnostics().is_empty());
+            prop_assert!(!error.to_string().is_empty());
+            for diagnostic in error.diagnostics() {
+                prop_assert!(diagnostic.line <= text.split('\n').count());
+            }
+        }
+    }
+
+    /// A shipped scenario with a few bytes changed.
+    #[test]
+    fn no_change_of_a_good_file_makes_it_panic(
+        at in prop::collection::vec((0usize..4000, any::<char>(), 0usize..6), 1..6)
+    ) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/lossy.toml");
+        let mut text: Vec<char> = std::fs::read_to_string(path).unwrap().chars().collect();
+        for (position, character, remove) in at {
+            let position = position % text.len();
+            let end = (position + remove).min(text.len());
+            text.splice(position..end, [character]);
+            if text.is_empty() {
+                break;
+            }
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(scenario) = Scenario::parse("x", &text) {
+            for run in scenario.runs().iter().take(3) {
+                prop_assert!(scenario.at(run).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! From a checked scenario to a network that is ready to run.
+
+mod check;
+mod place;
+mod plan;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackwise_queue::{Channel, LinkConfig, Nanos, QueueLimit};
+use ackwise_rng::{Probability, Rng};
+use ackwise_scenario as scenario;
+use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
+
+use crate::app::{self, Exchanges, Kind, Transfers};
+use crate::channel;
+use crate::engine::{Counted, Line, Network, Template};
+use crate::error::SimError;
+use crate::hook;
+use crate::packet::FlowId;
+use crate::tcp::{self, ReceiverConfig, SenderConfig};
+
+pub use check::check;
+pub(crate) use check::{not_modelled, wrong};
+use plan::{Plan, Routes};
+
+/// What the network of a scenario is made of.
+pub type Simulation = Network<tcp::Sender, tcp::Receiver>;
+
+/// What waits before a line that says nothing of its queue; as on the live engine.
+const DEFAULT_QUEUE_PACKETS: usize = 1000;
+
+/// Streams of random numbers, so that one more element leaves the draws of the
+/// others alone: a line's is its number, a flow's are these plus its number.
+const STREAM_START: u64 = 2_000;
+const STREAM_ORDER: u64 = 1 << 40;
+
+/// A scenario as one of its runs sees it, and its network.
+pub struct Built {
+    /// The network.
+    pub network: Simulation,
+    /// For each flow, the lines of its data and of its ACKs.
+    pub paths: Vec<[Vec<usize>; 2]>,
+}
+
+pub(crate) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// For each flow, the lines of its data and of its ACKs.
+pub(crate) fn paths(scenario: &Scenario) -> Result<Vec<[Vec<usize>; 2]>, SimError> {
+    Plan::new(scenario).all_paths()
+}
+
+/// Builds the network of a run; `scenario` is as the run sees it
+/// (`Scenario::at`).
+///
+/// # Errors
+/// Something in it has no model here.
+pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
+    let plan = Plan::new(scenario);
+    let arm = scenario.arms.iter().find(|arm| arm.name == spec.arm);
+    let stock = Arm {
+        name: spec.arm.clone(),
+        placements: Vec::new(),
+        span: 0..0,
+    };
+    let arm = arm.unwrap_or(&stock);
+    check::boxes(scenario)?;
+    let mut lines = lines(scenario, spec.seed);
+    let hooks = place::hooks(&plan, arm, &mut lines)?;
+    let mut routes = Routes::default();
+    let paths = plan.all_paths()?;
+    let starts: Vec<[u32; 2]> = paths
+        .iter()
+        .map(|paths| {
+            let counted = plan.counted_on(arm, paths);
+            let narrowest = narrowest(scenario, &paths[1]);
+            [
+                routes.add(&paths[0], Some(counted), None),
+                routes.add(&paths[1], Some(counted), narrowest),
+            ]
+        })
+        .collect();
+    let asking: Vec<[u32; 2]> = paths
+        .iter()
+        .zip(&scenario.flows)
+        .map(|(paths, flow)| match flow.app {
+            App::RequestResponse { .. } => [1, 0].map(|way| routes.add(&paths[way], None, None)),
+            _ => [0, 0],
+        })
+        .collect();
+    let end = nanos(scenario.duration);
+    let mut network = Network::new(lines, routes.hops, hooks, end);
+    // What a reconstructor makes is not counted as under way.
+    let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+    network.reuse = directions.into_iter().all(|d| d.reconstruct.is_none());
+    // One more, for connections that belong to no flow's record.
+    network
+        .counted
+        .resize_with(scenario.flows.len() + 1, Counted::default);
+    let connections: u32 = scenario.flows.iter().map(reserved).sum();
+    network.reserve(connections as usize);
+    let mut ends = Ends::default();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        let mtu = mtu(scenario, &paths[index]);
+        let template = ends.template(scenario, flow, spec, mtu, starts[index], arm)?;
+        add_flow(&mut network, flow, index, spec, template, asking[index]);
+    }
+    Ok(Built { network, paths })
+}
+
+/// Adds a flow's application.
+fn add_flow(
+    network: &mut Simulation,
+    flow: &Flow,
+    index: usize,
+    spec: &RunSpec,
+    made: Template<Arc<SenderConfig>, Arc<ReceiverConfig>>,
+    asking: [u32; 2],
+) {
+    let kind = match &flow.app {
+        App::Bulk { bytes } | App::Iperf3 { bytes } => Kind::Bulk(*bytes),
+        App::ShortFlows { sizes, count } => {
+            let mut rng = Rng::stream(spec.seed, STREAM_ORDER + index as u64);
+            Kind::Short(Transfers::shuffled(sizes, *count, &mut rng))
+        }
+        App::RequestResponse {
+            request,
+            response,
+            count,
+        } => {
+            // The other direction of a connection that is already open.
+            let second = Template {
+                source: Arc::new(SenderConfig {
+                    handshake: false,
+                    ..(*made.source).clone()
+                }),
+                ..made.clone()
+            };
+            let first = Template {
+                routes: asking,
+                ..made.clone()
+            };
+            let (asking, uncounted) = (network.templates.len(), network.counted.len() - 1);
+            network.templates.push(first);
+            network.templates.push(second);
+            let sizes = (*request, *response);
+            Kind::Exchange(Exchanges::new(asking, uncounted, sizes, *count))
+        }
+    };
+    let template = match kind {
+        Kind::Exchange(_) => network.templates.len() - 1,
+        _ => {
+            network.templates.push(made);
+            network.templates.len() - 1
+        }
+    };
+    let within = nanos(flow.start_within);
+    let offset =
+        Rng::stream(spec.seed, STREAM_START + index as u64).below(within.saturating_add(1));
+    let app = app::App {
+        flow: index,
+        template,
+        connections: flow.connections,
+        first: 0,
+        kind,
+    };
+    network.add_app(app, nanos(flow.start).saturating_add(offset));
+}
+
+/// The slowest line of a way, the first of equals; `None` if none has a rate.
+pub(crate) fn narrowest(scenario: &Scenario, path: &[usize]) -> Option<usize> {
+    let rates = path
+        .iter()
+        .filter_map(|&line| Some((rate(scenario, line)?, line)));
+    rates.min_by_key(|(rate, _)| *rate).map(|(_, line)| line)
+}
+
+/// The rate of a line.
+pub(crate) fn rate(scenario: &Scenario, line: usize) -> Option<u64> {
+    let link = &scenario.links[line / 2];
+    [&link.forward, &link.reverse][line % 2].rate_bps
+}
+
+/// The least MTU of both ways.
+pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
+    let lines = paths.iter().flatten();
+    lines
+        .map(|line| scenario.links[line / 2].mtu)
+        .min()
+        .unwrap_or(1500)
+}
+
+/// Configurations that flows share.
+#[derive(Default)]
+struct Ends {
+    known: Vec<(
+        SenderConfig,
+        Arc<SenderConfig>,
+        ReceiverConfig,
+        Arc<ReceiverConfig>,
+    )>,
+}
+
+impl Ends {
+    fn template(
+        &mut self,
+        scenario: &Scenario,
+        flow: &Flow,
+        spec: &RunSpec,
+        mtu: u32,
+        routes: [u32; 2],
+        arm: &Arm,
+    ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
+        let (mut sender, mut receiver) =
+            tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
+                .map_err(|error| not_modelled(scenario, flow, &error))?;
+        sender.tell_window |= place::tells(arm, flow);
+        receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
+        let scaling = flow.socket.window_scaling.unwrap_or(true);
+        let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
+        let found = self
+            .known
+            .iter()
+            .position(|(s, _, r, _)| *s == sender && *r == receiver);
+        let at = found.unwrap_or_else(|| {
+            let (s, r) = (Arc::new(sender.clone()), Arc::new(receiver.clone()));
+            self.known.push((sender, s, receiver, r));
+            self.known.len() - 1
+        });
+        Ok(Template {
+            source: Arc::clone(&self.known[at].1),
+            sink: Arc::clone(&self.known[at].3),
+            routes,
+            shift,
+            mss,
+        })
+    }
+}
+
+/// How many connections a flow has from the beginning.
+fn reserved(flow: &Flow) -> u32 {
+    match flow.app {
+        App::Bulk { .. } | App::Iperf3 { .. } => flow.connections,
+        App::RequestResponse { .. } => 2 * flow.connections,
+        App::ShortFlows { .. } => 0,
+    }
+}
+
+/// The numbers of the connections that a flow has from the beginning.
+fn connections(scenario: &Scenario, name: &str) -> Vec<FlowId> {
+    let before = scenario.flows.iter().take_while(|flow| flow.name != name);
+    let first: u32 = before.map(reserved).sum();
+    let flow = scenario.flows.iter().find(|flow| flow.name == name);
+    let count = flow.map_or(0, reserved);
+    (first..first + count).map(FlowId).collect()
+}
+
+fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
+    let connections = |name: &str| connections(scenario, name);
+    let mut lines = Vec::with_capacity(2 * scenario.links.len());
+    for link in &scenario.links {
+        for direction in [&link.forward, &link.reverse] {
+            let wire = line(direction, seed, lines.len() as u64);
+            let config = channel::config(direction, wire, link.header, &connections);
+            lines.push(Line::new(Channel::new(config), link.header));
+        }
+        if link.duplex == Duplex::Half
+            && let Some(pair) = lines.last_chunk_mut()
+        {
+            Line::share(pair);
+        }
+    }
+    lines
+}
+
+fn line(direction: &scenario::Direction, seed: u64, stream: u64) -> LinkConfig {
+    LinkConfig {
+        rate_bps: direction.rate_bps,
+        // Of lines that say nothing of theirs.
+        queue: QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
+        delay_ns: nanos(direction.delay),
+        jitter_ns: nanos(direction.jitter),
+        loss: Probability::from_fraction(direction.loss),
+        duplicate: Probability::from_fraction(direction.duplicate),
+        reorder: direction.reorder.map(|reorder| ackwise_queue::Reorder {
+            probability: Probability::from_fraction(reorder.probability),
+            extra_delay_ns: nanos(reorder.delay),
+        }),
+        seed: Rng::stream(seed, stream).next_u64(),
+    }
+}

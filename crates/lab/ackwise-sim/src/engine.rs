@@ -1,0 +1,328 @@
+//! The clock, and everything that it moves.
+//!
+//! ```text
+//!  Source ─poll_transmit─► inject ─► [hook] ─► line ─► [hook] ─► line … ─► arrive ─► Sink
+//!    ▲                                          │  one event: the packet at its head
+//!    └── arrive ◄─ … ◄─ line ◄─ [hook] ◄─ inject ◄─────── poll_transmit ──────────────┘
+//! ```
+//!
+//! A line is one direction of a link. Of everything that waits or travels on it
+//! only the next arrival is an event; the queue in front of it is caught up with
+//! when somebody looks (`ackwise_queue::Link`). Timers are lazy: one that was put
+//! off stays where it is, and is entered anew when it comes up.
+//!
+//! Events of the same time come up in the order in which they were entered, and
+//! within one line departures precede arrivals. So a run is a function of the
+//! scenario and the seed.
+
+use ackwise_queue::{Departure, Discipline, DropCause, HalfDuplex, Link, Nanos, Verdict};
+
+use crate::app::App;
+pub use crate::connection::{Connection, Counted, Sums, Template};
+use crate::count::Watched;
+use crate::ends::{Sink, Source};
+use crate::hook::Hook;
+pub use crate::line::{At, Hop, Line, Wire};
+use crate::packet::{Flags, Packet, Way};
+use crate::parcel::{Parcel, Pool};
+use crate::schedule::{MAX_EVENTS, Schedule, Target};
+
+/// After so many events at one moment it is taken for a standstill.
+const MOST_AT_ONCE: u64 = 100_000_000;
+
+/// What takes turns.
+type Shared = Link<Parcel, Discipline<Parcel>>;
+
+/// Looks now and then whether a run gets on.
+struct Watch {
+    /// When time last went on, as far as was seen, and how many events had been
+    /// entered then.
+    at: Nanos,
+    entered: u64,
+    /// Looks again when so many are entered.
+    next: u64,
+}
+
+impl Watch {
+    /// Whether to go on.
+    #[cold]
+    fn passes<S: Source, R: Sink>(&mut self, network: &Network<S, R>) -> bool {
+        let entered = network.schedule.entered();
+        if self.at != network.now {
+            (self.at, self.entered) = (network.now, entered);
+        }
+        self.next = (entered + MOST_AT_ONCE / 2).min(network.max_events.saturating_add(1));
+        entered <= network.max_events && entered - self.entered <= MOST_AT_ONCE
+    }
+}
+
+/// No event is pending.
+pub(crate) const NEVER: Nanos = Nanos::MAX;
+
+/// A network with its traffic, ready to run.
+pub struct Network<S: Source, R: Sink> {
+    /// Now.
+    pub now: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) schedule: Schedule,
+    /// Every direction of every link.
+    pub lines: Vec<Line>,
+    pub(crate) routes: Vec<Hop>,
+    pub(crate) pool: Pool,
+    /// Policies at interfaces.
+    pub hooks: Vec<Hook>,
+    /// Which connection of which hook a deadline is for.
+    pub(crate) holds: Vec<(u16, u32)>,
+    /// For each hook and connection, its number above and the pending event.
+    pub(crate) hold_of: Vec<Vec<(u32, Nanos)>>,
+    /// Connections, old and new.
+    pub connections: Vec<Connection<S, R>>,
+    /// What is counted of them, by their numbers; apart, since it is looked at
+    /// where nothing else of a connection is.
+    pub(crate) watched: Vec<Watched>,
+    pub(crate) templates: Vec<Template<S::Config, R::Config>>,
+    pub(crate) apps: Vec<App>,
+    /// By flow of the scenario.
+    pub counted: Vec<Counted>,
+    /// Packets handed over from line to line or to an end.
+    pub hops: u64,
+    /// A run ends before it enters more events than this.
+    pub max_events: u64,
+    pub(crate) free: Vec<u32>,
+    pub(crate) reuse: bool,
+}
+
+impl<S: Source, R: Sink> Network<S, R> {
+    /// A network without traffic that will run until `end`.
+    pub fn new(lines: Vec<Line>, routes: Vec<Hop>, hooks: Vec<Hook>, end: Nanos) -> Self {
+        Network {
+            now: 0,
+            end,
+            schedule: Schedule::new(lines.len()),
+            lines,
+            routes,
+            pool: Pool::default(),
+            hold_of: hooks.iter().map(|_| Vec::new()).collect(),
+            hooks,
+            holds: Vec::new(),
+            connections: Vec::new(),
+            watched: Vec::new(),
+            templates: Vec::new(),
+            apps: Vec::new(),
+            counted: Vec::new(),
+            hops: 0,
+            max_events: MAX_EVENTS,
+            free: Vec::new(),
+            reuse: true,
+        }
+    }
+
+    /// Makes room for so many connections, and none to spare.
+    pub fn reserve(&mut self, connections: usize) {
+        self.connections.reserve_exact(connections);
+        self.watched.reserve_exact(connections);
+    }
+
+    /// Events entered so far.
+    pub fn events(&self) -> u64 {
+        self.schedule.entered()
+    }
+
+    /// Packets for which memory was taken.
+    pub fn allocated(&self) -> u64 {
+        self.pool.allocated()
+    }
+
+    /// Runs until the end, until `sample` says false, or until there were too many
+    /// events, in all or at one moment; `sample` is called at the times of [`look_at`](Self::look_at).
+    pub fn run(&mut self, mut sample: impl FnMut(&mut Self) -> bool) {
+        let mut watch = Watch {
+            at: self.now,
+            entered: self.schedule.entered(),
+            next: 0,
+        };
+        while let Some((at, target)) = self.schedule.pop(self.end) {
+            self.now = at;
+            if self.schedule.entered() >= watch.next && !watch.passes(self) {
+                return;
+            }
+            match target {
+                Target::Line(line) => self.on_line(line),
+                Target::Sender(connection) => self.on_source_timer(connection),
+                Target::Receiver(connection) => self.on_sink_timer(connection),
+                Target::Hold(hold) => self.on_hold(hold),
+                Target::Start(app) => self.on_start(app),
+                Target::Sample => {
+                    if !sample(self) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.now = self.end;
+    }
+
+    /// Has [`run`](Self::run) call `sample` at this time.
+    pub fn look_at(&mut self, at: Nanos) {
+        self.schedule.push(at, Target::Sample);
+    }
+
+    fn on_line(&mut self, index: usize) {
+        self.lines[index].due = NEVER;
+        if self.lines[index].medium.is_some() {
+            self.catch_up(index);
+        }
+        while let Some(departure) = self.lines[index].wire.pop_due(self.now) {
+            match departure {
+                Departure::Delivered { packet, copies, .. } => {
+                    for _ in 1..copies {
+                        let twin = packet.clone();
+                        self.connections[twin.flow.0 as usize].under_way += 1;
+                        self.leave(index, twin, true);
+                    }
+                    self.leave(index, packet, false);
+                }
+                Departure::Dropped { packet, cause } => self.discard(packet, cause),
+            }
+            let next = self.lines[index].wire.next_wakeup();
+            if next.is_none_or(|at| at > self.now) {
+                break;
+            }
+        }
+        self.arm(index);
+        if self.lines[index].due == NEVER {
+            self.schedule.clear(index);
+        }
+    }
+
+    /// Enters when a line has something to hand over, if that is earlier than what
+    /// is entered.
+    #[inline(always)]
+    fn arm(&mut self, index: usize) {
+        let line = &mut self.lines[index];
+        if let Some(at) = line.wire.next_wakeup()
+            && at < line.due
+        {
+            line.due = at;
+            self.schedule.push(at, Target::Line(index));
+        }
+    }
+
+    /// A packet that a line has delivered.
+    #[inline(always)]
+    fn leave(&mut self, index: usize, mut parcel: Parcel, twin: bool) {
+        self.hops += 1;
+        let hop = self.routes[parcel.route() as usize];
+        // An ACK that the wire doubles was put on it once.
+        if hop.watched() && !(twin && parcel.way == Way::Ack) {
+            self.count(hop, &parcel, true);
+        }
+        if let Some((hook, side)) = self.lines[index].leave {
+            match self.hooked(hook, side, parcel) {
+                Some(passed) => parcel = passed,
+                None => return,
+            }
+        }
+        self.go_on(parcel);
+    }
+
+    /// To the next line, or to its end.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, mut parcel: Parcel) {
+        let next = parcel.advance();
+        match self.routes[next as usize] {
+            Hop::END => self.arrive(parcel),
+            hop => self.forward(hop.line(), parcel),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn forward(&mut self, index: usize, mut parcel: Parcel) {
+        if let Some((hook, side)) = self.lines[index].enter {
+            match self.hooked(hook, side, parcel) {
+                Some(passed) => parcel = passed,
+                None => return,
+            }
+        }
+        self.enqueue(index, parcel);
+    }
+
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, index: usize, parcel: Parcel) {
+        let line = &mut self.lines[index];
+        let len = parcel.wire_len() + line.header;
+        let verdict = if line.medium.is_some() {
+            self.take_turns(index, parcel, len)
+        } else {
+            line.wire.enqueue(parcel, len, self.now)
+        };
+        match verdict {
+            Verdict::Queued => {}
+            Verdict::Rejected(parcel, cause) => self.discard(parcel, cause),
+        }
+        self.arm(index);
+    }
+
+    /// The two directions of a link that is half duplex, and whose turn it is.
+    fn pair(&mut self, index: usize) -> Option<(&mut HalfDuplex, [&mut Shared; 2])> {
+        let pair = self.lines.get_mut(index & !1..)?.first_chunk_mut()?;
+        let [forward, reverse]: &mut [Line; 2] = pair;
+        let links = [forward.wire.link_mut(), reverse.wire.link_mut()];
+        Some((forward.medium.as_mut()?, links))
+    }
+
+    /// Has a line's queue catch up with what left it until now.
+    pub(crate) fn catch_up(&mut self, index: usize) {
+        let now = self.now;
+        if self.lines[index].medium.is_none() {
+            self.lines[index].wire.advance(now);
+        } else if let Some((medium, links)) = self.pair(index) {
+            medium.advance(links, now);
+        }
+    }
+
+    #[cold]
+    fn take_turns(&mut self, index: usize, parcel: Parcel, len: u32) -> Verdict<Parcel> {
+        let now = self.now;
+        match self.pair(index) {
+            Some((medium, links)) => medium.enqueue(links, index & 1, parcel, len, now),
+            None => self.lines[index].wire.enqueue(parcel, len, now),
+        }
+    }
+
+    #[cold]
+    fn discard(&mut self, parcel: Parcel, cause: DropCause) {
+        let hop = self.routes[parcel.route() as usize];
+        // What the wire loses was on it, but data did not arrive.
+        if cause == DropCause::Wire && hop.watched() {
+            self.count(hop, &parcel, false);
+        }
+        self.retire(parcel);
+    }
+
+    /// A packet that is no more.
+    #[inline]
+    pub(crate) fn retire(&mut self, parcel: Parcel) {
+        if !parcel.flags.contains(Flags::SYNTHETIC) {
+            self.connections[parcel.flow.0 as usize].under_way -= 1;
+        }
+        self.pool.put(parcel);
+    }
+
+    fn count(&mut self, hop: Hop, packet: &Packet, arrived: bool) {
+        let watched = &mut self.watched[packet.flow.0 as usize];
+        let tally = &mut self.counted[watched.flow as usize].tally;
+        let counted = hop.counted();
+        if packet.way == Way::Data {
+            tally.data_segments += u64::from(counted && arrived && packet.payload > 0);
+        } else if packet.is_pure_ack() && !packet.flags.contains(Flags::SYNTHETIC) {
+            if counted {
+                tally.ack(watched, packet);
+            }
+            if hop.narrowest() {
+                let header = self.lines[hop.line()].header;
+                tally.narrow_bytes += u64::from(packet.wire_len + header);
+            }
+        }
+    }
+}

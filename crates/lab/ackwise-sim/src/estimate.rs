@@ -1,0 +1,229 @@
+//! What a run will take, before it starts: bounds from above, to the factor of
+//! two that a limit needs.
+
+use ackwise_config::queues::QueueLimit;
+use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
+
+use crate::build::{self, nanos};
+use crate::engine::{Connection, Line};
+use crate::error::SimError;
+use crate::run::RunOptions;
+use crate::tcp::{self, Receiver, Sender};
+
+/// A packet that waits or travels: itself and its places in rings.
+const PACKET_BYTES: u64 = 256;
+/// A flow at one moment: as it is noted, as a series, as text.
+const SAMPLE_BYTES: u64 = 400;
+/// Beside its ends, a connection that is busy has what its peer has not
+/// acknowledged, and gaps.
+const CONNECTION_BYTES: u64 = (size_of::<Connection<Sender, Receiver>>() + 512) as u64;
+
+/// What a run takes at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Estimate {
+    /// Events.
+    pub events: f64,
+    /// Bytes.
+    pub memory: f64,
+}
+
+/// Refuses queues that only a kernel has.
+fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
+    let is = |direction: &Direction| {
+        direction
+            .queue
+            .as_ref()
+            .is_some_and(|queue| queue.aqm.is_some())
+    };
+    let links = &scenario.links;
+    match links.iter().find(|it| is(&it.forward) || is(&it.reverse)) {
+        Some(link) => Err(build::wrong(
+            scenario,
+            &link.name,
+            "has a queue discipline that the simulator has no model of; use `--on virtual`",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses runs that exceed a limit.
+pub(crate) fn check(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    options: &RunOptions,
+    threads: usize,
+) -> Result<(), SimError> {
+    let mut largest: Option<(f64, &RunSpec)> = None;
+    for spec in runs {
+        let scenario = scenario.at(spec)?;
+        of_the_kernel(&scenario)?;
+        let estimate = estimate(&scenario, spec)?;
+        if estimate.events > options.max_events as f64 {
+            return Err(SimError::TooLarge {
+                run: spec.id.clone(),
+                what: "events",
+                needed: format!("{:.1e}", estimate.events),
+                limit: format!("{:.1e}", options.max_events as f64),
+                mend: "make it shorter or slower, or raise the limit (--max-events)".to_owned(),
+            });
+        }
+        if largest.is_none_or(|(most, _)| estimate.memory > most) {
+            largest = Some((estimate.memory, spec));
+        }
+    }
+    if let Some((memory, spec)) = largest {
+        let at_once = memory * threads.min(runs.len()) as f64;
+        if at_once > options.max_memory as f64 {
+            let mb = |bytes: f64| format!("{:.0} MB", bytes / 1e6);
+            return Err(SimError::TooLarge {
+                run: spec.id.clone(),
+                what: "of memory, with those that run beside it",
+                needed: mb(at_once),
+                limit: mb(options.max_memory as f64),
+                mend: "use fewer flows, a longer [record] interval or series = false, fewer \
+                       --jobs, or raise the limit (--max-memory)"
+                    .to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What a run takes; `scenario` is as the run sees it.
+pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, SimError> {
+    let duration = scenario.duration.as_secs_f64();
+    let paths = build::paths(scenario)?;
+    let mut crossing = vec![0u32; 2 * scenario.links.len()];
+    for line in paths.iter().flat_map(|paths| &paths[0]) {
+        crossing[*line] += 1;
+    }
+    let mut total = Estimate {
+        events: 0.0,
+        memory: 0.0,
+    };
+    for (flow, paths) in scenario.flows.iter().zip(&paths) {
+        let mtu = build::mtu(scenario, paths);
+        let (sender, receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
+            .map_err(|error| build::not_modelled(scenario, flow, &error))?;
+        let shares = paths[0].iter().filter_map(|&line| {
+            let rate = build::rate(scenario, line)? as f64;
+            Some(rate / f64::from(crossing[line]))
+        });
+        let delay = |line: &usize| {
+            let link = &scenario.links[line / 2];
+            [&link.forward, &link.reverse][line % 2].delay.as_secs_f64()
+        };
+        let rtt: f64 = paths.iter().flatten().map(delay).sum();
+        let window = receiver.window.min(sender.window_limit) as f64 * f64::from(flow.connections);
+        let by_window = match rtt > 0.0 && window < 1e15 {
+            true => window * 8.0 / rtt,
+            false => f64::INFINITY,
+        };
+        let rate = shares.fold(by_window, f64::min);
+        let bits = (rate * duration).min(bytes(flow) * 8.0);
+        if !bits.is_finite() {
+            return Err(build::wrong(
+                scenario,
+                &flow.name,
+                "meets no rate on its way, so that nothing holds it back; give a link a 'rate', \
+                 or the flow 'bytes' or a 'receive_buffer'",
+            ));
+        }
+        let segments = bits / 8.0 / f64::from(sender.mss);
+        let hops = paths.iter().flatten().count() as f64;
+        total.events += segments * (hops + 0.1);
+        total.memory += (u64::from(flow.connections) * CONNECTION_BYTES) as f64;
+        // In flight: what the way holds, beside its queues.
+        total.memory += (rate * rtt).min(bits) / 8.0 / f64::from(sender.mss) * PACKET_BYTES as f64;
+    }
+    total.memory += lines(scenario) + samples(scenario);
+    Ok(total)
+}
+
+/// All that a flow sends, bytes.
+fn bytes(flow: &Flow) -> f64 {
+    match &flow.app {
+        App::Bulk { bytes: None } | App::Iperf3 { bytes: None } => f64::INFINITY,
+        App::Bulk { bytes: Some(bytes) } | App::Iperf3 { bytes: Some(bytes) } => {
+            *bytes as f64 * f64::from(flow.connections)
+        }
+        App::ShortFlows { sizes, count } => {
+            let all: f64 = sizes.iter().map(|size| *size as f64).sum();
+            all * f64::from(*count)
+        }
+        App::RequestResponse {
+            request,
+            response,
+            count,
+        } => (*request as f64 + *response as f64) * f64::from(*count) * f64::from(flow.connections),
+    }
+}
+
+/// Lines with their queues full.
+fn lines(scenario: &Scenario) -> f64 {
+    let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+    let full = directions.map(|direction| {
+        let packets = match direction.queue.as_ref().map(|queue| queue.limit) {
+            _ if direction.rate_bps.is_none() => 0,
+            Some(QueueLimit::Packets(packets)) => u64::from(packets),
+            Some(QueueLimit::Bytes(bytes)) => bytes / 64,
+            // Of a default nobody expects that all of them fill.
+            None => 64,
+        };
+        size_of::<Line>() as u64 + packets * PACKET_BYTES
+    });
+    full.sum::<u64>() as f64
+}
+
+fn samples(scenario: &Scenario) -> f64 {
+    if !scenario.record.series {
+        return 0.0;
+    }
+    let samples = nanos(scenario.duration) / nanos(scenario.record.interval).max(1);
+    let flows = scenario.flows.len() as u64 + 1;
+    samples as f64 * (flows * SAMPLE_BYTES) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_only_a_kernel_has_is_refused() {
+        let text = r#"
+[scenario]
+name = "cake"
+duration = "1 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "wan"
+between = ["a", "b"]
+both = { rate = "1 Mbit/s", queue = "9 packets" }
+[[flow]]
+name = "f"
+from = "a"
+to = "b"
+app = "bulk"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "cake"
+change = { "link.wan.both.queue" = { limit = "64 KiB", discipline = "cake" } }
+"#;
+        let scenario = Scenario::parse("cake.toml", text).unwrap();
+        let refused = |arm| {
+            let runs: Vec<RunSpec> = scenario
+                .runs()
+                .into_iter()
+                .filter(|it| it.arm == arm)
+                .collect();
+            check(&scenario, &runs, &RunOptions::default(), 1).err()
+        };
+        assert!(refused("baseline").is_none());
+        let error = refused("cake").unwrap().to_string();
+        assert!(error.contains("`--on virtual`"), "{error}");
+    }
+}

@@ -1,0 +1,375 @@
+//! A policy at an interface: the thinner that `bpf/` is on a live host.
+//!
+//! It decides with the same code (`policy/include/ackwise/flow.h`, through
+//! `ackwise-policy`) and keeps what it withholds as the BPF program does: at
+//! most one ACK of a flow, the newest; the deadline is that of the oldest news.
+//! What cannot go wrong here (no slot, no timer, a silent daemon) has no
+//! counter, and a deadline is met to the nanosecond.
+
+use ackwise_policy::{Flow, FlowConfig, Handshake, Options, Segment, TcpFlags, Verdict, sys};
+use ackwise_queue::Nanos;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::packet::{Flags, Packet, Way};
+use crate::parcel::Parcel;
+
+/// What a real stack negotiates as window scale for a window of so many bytes:
+/// Linux's default receive buffers ask for 7, larger windows for more.
+pub fn window_shift(window: u64, scaling: bool) -> u8 {
+    if !scaling {
+        return 0;
+    }
+    let needed = 48u32.saturating_sub(window.leading_zeros().min(48)) as u8;
+    needed.clamp(7, 14)
+}
+
+/// A packet's headers as C has them: the low 32 bits of every counter, the
+/// window scaled down by `shift`.
+pub fn segment(packet: &Packet, shift: u8) -> Segment {
+    let flags = packet.flags;
+    let syn = flags.contains(Flags::SYN);
+    let mut raw = sys::aw_seg {
+        ip_version: 4,
+        ttl: 64,
+        seq: packet.seq as u32,
+        ack: packet.ack as u32,
+        payload: packet.payload,
+        len: packet.wire_len,
+        ce_bytes: u32::MAX,
+        ..Default::default()
+    };
+    raw.ip_ecn = match (flags.contains(Flags::CE), flags.contains(Flags::ECT)) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 0,
+    };
+    let mut tcp = TcpFlags::empty();
+    for (ours, theirs) in [
+        (Flags::SYN, TcpFlags::SYN),
+        (Flags::FIN, TcpFlags::FIN),
+        (Flags::ACK, TcpFlags::ACK),
+        (Flags::PSH, TcpFlags::PSH),
+        (Flags::ECE, TcpFlags::ECE),
+        (Flags::CWR, TcpFlags::CWR),
+    ] {
+        tcp.set(theirs, flags.contains(ours));
+    }
+    // As flow.h reads it: an ACK of this flow came marked (RFC 3449 §4.3).
+    if packet.way == Way::Data && flags.contains(Flags::ACK_CE_ECHO) {
+        tcp |= TcpFlags::ECE;
+    }
+    let mut options = Options::empty();
+    if flags.contains(Flags::TIMESTAMPS) {
+        options |= Options::TS;
+        raw.tsval = packet.tsval as u32;
+        raw.tsecr = packet.tsecr as u32;
+    }
+    for (i, block) in packet.sack.blocks().iter().enumerate() {
+        raw.sack[2 * i] = block.start as u32;
+        raw.sack[2 * i + 1] = block.end as u32;
+        raw.n_sack += 1;
+    }
+    if raw.n_sack > 0 {
+        options |= Options::SACK;
+    }
+    if syn {
+        options |= Options::WSCALE | Options::SACK_OK;
+        raw.wscale = shift;
+    }
+    // The window of a SYN is not scaled (RFC 7323 §2.2).
+    let scaled = packet.window >> if syn { 0 } else { shift };
+    raw.window = u16::try_from(scaled).unwrap_or(u16::MAX);
+    raw.flags = tcp.bits();
+    raw.opts = options.bits();
+    Segment::from_raw(raw)
+}
+
+/// Which way packets cross the interface, seen from the ACKs to thin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The ACKs pass here and may be withheld.
+    Acks,
+    /// The data pass here.
+    Data,
+}
+
+/// What the engine does with an ACK that came by.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// This one goes on.
+    pub pass: Option<Parcel>,
+    /// A copy of it goes before it.
+    pub twice: bool,
+    /// This one is not needed any more.
+    pub gone: Option<Parcel>,
+}
+
+impl Outcome {
+    fn pass(parcel: Parcel) -> Outcome {
+        Outcome {
+            pass: Some(parcel),
+            ..Outcome::default()
+        }
+    }
+
+    fn gone(parcel: Parcel) -> Outcome {
+        Outcome {
+            gone: Some(parcel),
+            ..Outcome::default()
+        }
+    }
+}
+
+/// Counters, as `ackwise status` names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct HookStats {
+    /// Name of the policy.
+    pub policy: String,
+    /// ACKs that were candidates or passed.
+    pub acks: u64,
+    /// Their bytes.
+    pub ack_bytes: u64,
+    /// Data segments seen.
+    pub data_segments: u64,
+    /// Not sent at once.
+    pub withheld: u64,
+    /// Their bytes.
+    pub withheld_bytes: u64,
+    /// Withheld ones that left by themselves when their time was over.
+    pub reemitted: u64,
+    /// Withheld ones that a newer ACK made needless when it left.
+    pub superseded: u64,
+    /// Withheld ones that a newer withheld one took the place of.
+    pub replaced: u64,
+    /// ACKs sent twice, since they duplicated a withheld one.
+    pub cloned: u64,
+    /// ACKs and data of flows that are not kept (yet).
+    pub no_flow: u64,
+    /// By reason.
+    pub reasons: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    flow: Option<Flow>,
+    handshake: Option<Handshake>,
+    held: Option<Parcel>,
+    deadline: Nanos,
+}
+
+fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
+    if entries.len() <= connection {
+        entries.resize_with(connection + 1, Entry::default);
+    }
+    &mut entries[connection]
+}
+
+/// A policy at an interface.
+#[derive(Debug)]
+pub struct Hook {
+    config: FlowConfig,
+    /// Numbers of the flows that it is for; all if empty.
+    flows: Vec<u32>,
+    /// Names the place, for the record.
+    pub place: String,
+    entries: Vec<Entry>,
+    reasons: Vec<u64>,
+    stats: HookStats,
+}
+
+impl Hook {
+    /// A policy that has seen nothing.
+    pub fn new(place: String, policy: &str, config: FlowConfig) -> Hook {
+        Hook {
+            config,
+            flows: Vec::new(),
+            place,
+            entries: Vec::new(),
+            reasons: vec![0; ackwise_policy::Reason::all().len()],
+            stats: HookStats {
+                policy: policy.to_owned(),
+                ..HookStats::default()
+            },
+        }
+    }
+
+    /// For these flows alone, if there are any.
+    pub fn only(mut self, flows: Vec<u32>) -> Hook {
+        self.flows = flows;
+        self
+    }
+
+    /// Whether it is for this flow.
+    pub fn is_for(&self, flow: u32) -> bool {
+        self.flows.is_empty() || self.flows.contains(&flow)
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> HookStats {
+        let reasons = ackwise_policy::Reason::all()
+            .zip(&self.reasons)
+            .filter(|(_, count)| **count > 0)
+            .map(|(reason, count)| (reason.name(), *count));
+        HookStats {
+            reasons: reasons.collect(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Forgets a connection whose number is about to be used again.
+    pub fn forget(&mut self, connection: usize) {
+        if let Some(entry) = self.entries.get_mut(connection) {
+            *entry = Entry::default();
+        }
+    }
+
+    /// When the withheld ACK of a connection has to leave.
+    pub fn deadline(&self, connection: usize) -> Option<Nanos> {
+        let entry = self.entries.get(connection)?;
+        entry.held.as_ref().map(|_| entry.deadline)
+    }
+
+    /// A packet of the data's direction passes.
+    pub fn on_data(&mut self, connection: usize, packet: &Packet, shift: u8, now: Nanos) {
+        let config = self.config;
+        let us = now / 1000;
+        let entry = entry(&mut self.entries, connection);
+        let segment = segment(packet, shift);
+        if packet.flags.contains(Flags::SYN) {
+            entry.handshake(&segment, packet, false, us);
+            return;
+        }
+        match &mut entry.flow {
+            Some(flow) => {
+                flow.on_data(&config, &segment, 1, us);
+                self.stats.data_segments += u64::from(packet.payload > 0);
+            }
+            None => {
+                entry.handshake(&segment, packet, false, us);
+                self.stats.no_flow += 1;
+            }
+        }
+    }
+
+    /// A packet of the ACKs' direction: leave, or be withheld?
+    pub fn on_ack(&mut self, connection: usize, parcel: Parcel, shift: u8, now: Nanos) -> Outcome {
+        let config = self.config;
+        let us = now / 1000;
+        let segment = segment(&parcel, shift);
+        let entry = entry(&mut self.entries, connection);
+        if parcel.flags.contains(Flags::SYN) {
+            entry.handshake(&segment, &parcel, true, us);
+            return Outcome::pass(parcel);
+        }
+        if entry.flow.is_none() {
+            if !parcel.is_pure_ack() {
+                entry.handshake(&segment, &parcel, true, us);
+                self.stats.no_flow += 1;
+                return Outcome::pass(parcel);
+            }
+            entry.flow = Some(Flow::new(entry.handshake.as_ref(), us));
+        }
+        let Some(flow) = &mut entry.flow else {
+            return Outcome::pass(parcel);
+        };
+        let decision = flow.on_ack(&config, &segment, us);
+        self.stats.acks += 1;
+        self.stats.ack_bytes += u64::from(parcel.wire_len);
+        if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
+            *count += 1;
+        }
+        match decision.verdict {
+            Verdict::Send => {
+                let gone = entry.held.take_if(|_| decision.supersedes);
+                self.stats.superseded += u64::from(gone.is_some());
+                self.stats.cloned += u64::from(decision.twice);
+                Outcome {
+                    pass: Some(parcel),
+                    twice: decision.twice,
+                    gone,
+                }
+            }
+            Verdict::Hold { us } => {
+                self.stats.withheld += 1;
+                self.stats.withheld_bytes += u64::from(parcel.wire_len);
+                let until = now.saturating_add(u64::from(us) * 1000);
+                match &mut entry.held {
+                    None => {
+                        entry.deadline = until;
+                        entry.held = Some(parcel);
+                        Outcome::default()
+                    }
+                    Some(held) => {
+                        self.stats.replaced += 1;
+                        let older = if parcel.ack >= held.ack {
+                            std::mem::replace(held, parcel)
+                        } else {
+                            parcel
+                        };
+                        Outcome::gone(older)
+                    }
+                }
+            }
+            Verdict::Drop => {
+                self.stats.withheld += 1;
+                self.stats.withheld_bytes += u64::from(parcel.wire_len);
+                Outcome::gone(parcel)
+            }
+        }
+    }
+
+    /// Data pass that carry an ACK of this connection; returns the withheld ACK that
+    /// they make needless.
+    pub fn on_carried(
+        &mut self,
+        connection: usize,
+        packet: &Packet,
+        shift: u8,
+        now: Nanos,
+    ) -> Option<Parcel> {
+        let config = self.config;
+        let entry = self.entries.get_mut(connection)?;
+        let decision = entry
+            .flow
+            .as_mut()?
+            .on_ack(&config, &segment(packet, shift), now / 1000);
+        if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
+            *count += 1;
+        }
+        let gone = entry.held.take_if(|_| decision.supersedes);
+        self.stats.superseded += u64::from(gone.is_some());
+        gone
+    }
+
+    /// The withheld ACK of a connection whose time is over by `now`.
+    pub fn release(&mut self, connection: usize, shift: u8, now: Nanos) -> Option<Parcel> {
+        let config = self.config;
+        let entry = self.entries.get_mut(connection)?;
+        if entry.held.is_none() || entry.deadline > now {
+            return None;
+        }
+        let parcel = entry.held.take()?;
+        if let Some(flow) = &mut entry.flow {
+            flow.left(&config, &segment(&parcel, shift), now / 1000);
+        }
+        self.stats.reemitted += 1;
+        Some(parcel)
+    }
+}
+
+impl Entry {
+    /// A SYN, or a segment of a flow that is not kept yet.
+    fn handshake(&mut self, segment: &Segment, packet: &Packet, acks: bool, us: u64) {
+        let syn = packet.flags.contains(Flags::SYN);
+        if syn && !packet.flags.contains(Flags::ACK) {
+            self.flow = None;
+        }
+        if syn {
+            self.handshake.get_or_insert_default();
+        }
+        if let Some(handshake) = &mut self.handshake {
+            handshake.seen(segment, acks, us);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A discrete-event simulator of TCP and its acknowledgments.
+//!
+//! Time is integer nanoseconds and has one owner, the engine. Everything else is
+//! a state machine without I/O: packets and the time go in, packets and the next
+//! wake-up come out. A run is a function of its scenario and seed, bit for bit.
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod build;
+pub mod channel;
+mod connection;
+pub mod count;
+pub mod ends;
+pub mod engine;
+#[cfg(test)]
+mod engine_tests;
+mod error;
+mod estimate;
+pub mod histogram;
+pub mod hook;
+mod interface;
+mod line;
+mod model;
+pub mod packet;
+pub mod parcel;
+pub mod radio;
+mod record;
+mod recorder;
+mod run;
+pub mod schedule;
+pub mod tcp;
+
+pub use ackwise_queue::Nanos;
+pub use ackwise_scenario::Progress;
+pub use error::SimError;
+pub use run::{Observer, RunOptions, run};

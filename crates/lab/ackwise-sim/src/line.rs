@@ -1,0 +1,99 @@
+//! Directions of links, and the ways over them.
+
+use ackwise_queue::{HalfDuplex, Nanos};
+
+use crate::engine::NEVER;
+use crate::hook::Side;
+use crate::parcel::Parcel;
+
+/// What a line is made of.
+pub type Wire = ackwise_queue::Channel<Parcel>;
+
+/// An entry of the table of routes: which line comes next, and whether the flow
+/// is counted on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop(u32);
+
+impl Hop {
+    /// The packet has arrived.
+    pub const END: Hop = Hop(u32::MAX);
+    const COUNTED: u32 = 1 << 31;
+    const NARROWEST: u32 = 1 << 30;
+    const LINE: u32 = Hop::NARROWEST - 1;
+
+    /// Over this line; whether the flow is counted there, and whether it is the
+    /// narrowest of the way.
+    pub fn over(line: usize, counted: bool, narrowest: bool) -> Hop {
+        let flag = |on: bool, flag: u32| if on { flag } else { 0 };
+        Hop(line as u32 | flag(counted, Hop::COUNTED) | flag(narrowest, Hop::NARROWEST))
+    }
+
+    pub(crate) fn line(self) -> usize {
+        (self.0 & Hop::LINE) as usize
+    }
+
+    pub(crate) fn counted(self) -> bool {
+        self.0 & Hop::COUNTED != 0
+    }
+
+    pub(crate) fn narrowest(self) -> bool {
+        self.0 & Hop::NARROWEST != 0
+    }
+
+    /// Whether something is counted there.
+    pub(crate) fn watched(self) -> bool {
+        self.0 > Hop::LINE
+    }
+}
+
+/// A policy at one end of a line, and which way it sees it.
+pub type At = Option<(u16, Side)>;
+
+/// One direction of a link.
+pub struct Line {
+    /// Queue, rate, delay and what else stands there.
+    pub wire: Wire,
+    /// The medium that this line shares with the other direction, its neighbour; the
+    /// first of the two has whose turn it is.
+    pub(crate) medium: Option<HalfDuplex>,
+    /// The event that is pending.
+    pub(crate) due: Nanos,
+    /// Bytes of the link's own header, which count against its rate.
+    pub(crate) header: u32,
+    /// Policies where packets enter, and where they leave.
+    pub(crate) enter: At,
+    pub(crate) leave: At,
+}
+
+impl Line {
+    /// An empty line.
+    pub fn new(wire: Wire, header: u32) -> Line {
+        Line {
+            wire,
+            medium: None,
+            due: NEVER,
+            header,
+            enter: None,
+            leave: None,
+        }
+    }
+
+    /// Has the two directions of a link share a medium.
+    pub fn share(lines: &mut [Line; 2]) {
+        let [forward, reverse] = lines;
+        let medium = HalfDuplex::new([forward.wire.link_mut(), reverse.wire.link_mut()]);
+        forward.medium = Some(medium);
+        reverse.medium = Some(medium);
+    }
+
+    /// Puts a policy where packets enter, or where they leave. False if there
+    /// is one already.
+    pub fn place(&mut self, entering: bool, hook: u16, side: Side) -> bool {
+        let at = if entering {
+            &mut self.enter
+        } else {
+            &mut self.leave
+        };
+        at.replace((hook, side)).is_none()
+    }
+}

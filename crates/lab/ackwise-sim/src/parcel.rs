@@ -1,0 +1,125 @@
+//! A packet under way, and where it goes.
+
+use std::ops::Deref;
+
+use ackwise_policy::Segment;
+use ackwise_queue::Ecn;
+
+use crate::channel::FlowKey;
+use crate::packet::Packet;
+
+/// A packet with its place in the table of routes, in memory that is used again.
+///
+/// What every hop looks at is here, so that a packet itself is touched only where
+/// somebody reads it; queues and wires move sixteen bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parcel {
+    packet: Box<Packet>,
+    route: u32,
+    wire_len: u32,
+}
+
+impl Parcel {
+    /// A packet on a way of its own.
+    pub fn new(packet: Packet, route: u32) -> Parcel {
+        Parcel {
+            wire_len: packet.wire_len,
+            packet: Box::new(packet),
+            route,
+        }
+    }
+
+    /// Where it is in the table of routes.
+    #[inline]
+    pub fn route(&self) -> u32 {
+        self.route
+    }
+
+    /// Bytes on the wire, from the IP header on.
+    #[inline]
+    pub fn wire_len(&self) -> u32 {
+        self.wire_len
+    }
+
+    /// Goes on to the next entry, and returns its number.
+    #[inline]
+    pub fn advance(&mut self) -> u32 {
+        self.route += 1;
+        self.route
+    }
+}
+
+impl Deref for Parcel {
+    type Target = Packet;
+
+    #[inline]
+    fn deref(&self) -> &Packet {
+        &self.packet
+    }
+}
+
+/// As its packet; a copy goes the same way.
+impl ackwise_queue::Packet for Parcel {
+    type Flow = FlowKey;
+
+    fn flow(&self) -> FlowKey {
+        ackwise_queue::Packet::flow(&**self)
+    }
+
+    fn is_pure_ack(&self) -> bool {
+        Packet::is_pure_ack(self)
+    }
+
+    fn ecn(&self) -> Ecn {
+        (**self).ecn()
+    }
+
+    fn mark(&mut self) {
+        self.packet.mark();
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        (**self).segment()
+    }
+
+    fn forge(&self, back: u32) -> Option<Parcel> {
+        Some(Parcel::new((**self).forge(back)?, self.route()))
+    }
+}
+
+/// Parcels that arrived, to be used again.
+#[derive(Debug, Default)]
+pub struct Pool {
+    free: Vec<Parcel>,
+    allocated: u64,
+}
+
+impl Pool {
+    /// A parcel for a packet.
+    #[inline]
+    pub fn take(&mut self, packet: Packet, route: u32) -> Parcel {
+        match self.free.pop() {
+            Some(mut parcel) => {
+                *parcel.packet = packet;
+                parcel.route = route;
+                parcel.wire_len = packet.wire_len;
+                parcel
+            }
+            None => {
+                self.allocated += 1;
+                Parcel::new(packet, route)
+            }
+        }
+    }
+
+    /// Takes one back.
+    #[inline]
+    pub fn put(&mut self, parcel: Parcel) {
+        self.free.push(parcel);
+    }
+
+    /// How many were made.
+    pub fn allocated(&self) -> u64 {
+        self.allocated
+    }
+}

@@ -1,0 +1,320 @@
+//! The record of a run that is over.
+
+use std::collections::BTreeMap;
+
+use ackwise_queue::{MuxStats, Nanos};
+use ackwise_scenario::record::{
+    Completion, CompletionOfSize, Content, FlowRecord, MuxRecord, Quantiles, QueueRecord, Run,
+    Series, Traffic,
+};
+use ackwise_scenario::{App, RunSpec, Scenario};
+
+use crate::app::{Kind, Transfer};
+use crate::build::{self, Built, Simulation};
+use crate::count;
+use crate::engine::{Sums, Wire};
+use crate::histogram::Histogram;
+use crate::recorder::Recorder;
+
+/// Points kept of a distribution of completion times, as on the live engine.
+const CDF_POINTS: usize = 200;
+pub(crate) fn seconds(ns: Nanos) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// Lines with a rate, and so with a queue.
+pub(crate) fn rated(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
+    (0..2 * scenario.links.len()).filter(|line| build::rate(scenario, *line).is_some())
+}
+
+/// An empty record of a run.
+pub(crate) fn empty(spec: &RunSpec) -> Run {
+    Run {
+        id: spec.id.clone(),
+        arm: spec.arm.clone(),
+        cc: spec.cc.clone(),
+        seed: spec.seed,
+        point: spec.point.clone(),
+        ..Run::default()
+    }
+}
+
+/// The record of a run that is over.
+pub(crate) fn record(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    mut built: Built,
+    recorder: &Recorder,
+) -> Run {
+    for line in 0..built.network.lines.len() {
+        built.network.catch_up(line);
+    }
+    let network = &built.network;
+    let mut run = empty(spec);
+    run.queues = queues(scenario, network, recorder);
+    let parts: Vec<Part> = (0..scenario.flows.len())
+        .map(|flow| Part::of(scenario, &built, flow))
+        .collect();
+    run.errors = parts.iter().flat_map(|part| part.errors.clone()).collect();
+    let wanted = scenario.record.series;
+    if let ([only], [flow]) = (&parts[..], &scenario.flows[..]) {
+        run.flow = Some(flow.name.clone());
+        run.totals = only.traffic(wanted.then(|| recorder.flow(0)));
+    } else {
+        for (index, (part, flow)) in parts.iter().zip(&scenario.flows).enumerate() {
+            run.flows.push(FlowRecord {
+                flow: flow.name.clone(),
+                cc: Some(flow.cc(spec).to_owned()),
+                traffic: part.traffic(wanted.then(|| recorder.flow(index))),
+            });
+        }
+        run.totals = Part::sum(&parts).traffic(wanted.then(|| recorder.all()));
+        run.totals.jain = jain(&run.flows);
+    }
+    if !network.hooks.is_empty() {
+        let places = network.hooks.iter().map(|hook| {
+            let stats = serde_json::to_value(hook.stats()).unwrap_or_default();
+            (hook.place.clone(), stats)
+        });
+        run.datapath = Some(serde_json::Value::Object(places.collect()));
+    }
+    run
+}
+
+/// (Σx)² / (n·Σx²) of the goodputs (Jain, Chiu and Hawe 1984).
+fn jain(flows: &[FlowRecord]) -> Option<f64> {
+    let rates: Vec<f64> = flows.iter().map(|flow| flow.traffic.goodput_bps).collect();
+    let squares: f64 = rates.iter().map(|x| x * x).sum();
+    let sum: f64 = rates.iter().sum();
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+/// What belongs to a flow, or to all flows together.
+#[derive(Default)]
+struct Part {
+    sums: Sums,
+    tally: count::Tally,
+    stretch: BTreeMap<u32, u64>,
+    rtt: Histogram,
+    transfers: Option<Vec<Transfer>>,
+    /// ACK bytes on the narrowest line, and its rate.
+    narrow: Vec<(u64, Option<u64>)>,
+    content_ok: bool,
+    errors: Vec<String>,
+}
+
+impl Part {
+    fn of(scenario: &Scenario, built: &Built, index: usize) -> Part {
+        use crate::ends::Source;
+        let network = &built.network;
+        let counted = &network.counted[index];
+        let flow = &scenario.flows[index];
+        let mut sums = counted.past;
+        let mut content_ok = true;
+        let own = |flow: u32| flow as usize == index;
+        for connection in network.connections.iter().filter(|c| own(c.flow)) {
+            sums.add(connection);
+            // No byte out of nothing, and none left out by who says it is done.
+            let view = connection.source.view();
+            content_ok &= connection.delivered <= view.sent;
+            content_ok &= !view.finished || connection.delivered == view.sent;
+        }
+        let mut part = Part {
+            sums,
+            stretch: counted.tally.stretch(),
+            tally: counted.tally.clone(),
+            rtt: counted.rtt.clone(),
+            content_ok,
+            ..Part::default()
+        };
+        let narrowest = build::narrowest(scenario, &built.paths[index][1]);
+        let rate = narrowest.and_then(|line| build::rate(scenario, line));
+        part.narrow.push((counted.tally.narrow_bytes, rate));
+        for app in network.apps().iter().filter(|app| app.flow == index) {
+            let (begun, wanted) = match &app.kind {
+                Kind::Bulk(_) => continue,
+                Kind::Short(transfers) => (&transfers.begun, transfers.order.len()),
+                Kind::Exchange(exchanges) => (
+                    &exchanges.begun,
+                    exchanges.count as usize * app.connections as usize,
+                ),
+            };
+            let done = begun
+                .iter()
+                .filter(|transfer| transfer.took.is_some())
+                .count();
+            if done < wanted {
+                let what = match flow.app {
+                    App::RequestResponse { .. } => "exchanges",
+                    _ => "transfers",
+                };
+                part.errors.push(format!(
+                    "flow '{}': {} {what} were left when the time was over; make 'duration' longer",
+                    flow.name,
+                    wanted - done
+                ));
+            }
+            part.transfers = Some(begun.clone());
+        }
+        if !content_ok {
+            part.errors.push(format!(
+                "flow '{}': the receiver has other bytes than were sent; this is a bug in ackwise",
+                flow.name
+            ));
+        }
+        part
+    }
+
+    fn sum(parts: &[Part]) -> Part {
+        let mut all = Part {
+            content_ok: true,
+            ..Part::default()
+        };
+        for part in parts {
+            let (mine, theirs) = (&mut all.sums, &part.sums);
+            mine.bytes += theirs.bytes;
+            mine.retransmits += theirs.retransmits;
+            mine.timeouts += theirs.timeouts;
+            mine.first = mine.first.min(theirs.first);
+            mine.last = mine.last.max(theirs.last);
+            let (mine, theirs) = (&mut all.tally, &part.tally);
+            mine.data_segments += theirs.data_segments;
+            mine.acks_total += theirs.acks_total;
+            mine.ack_bytes += theirs.ack_bytes;
+            let (mine, theirs) = (&mut mine.acks, &theirs.acks);
+            mine.sack += theirs.sack;
+            mine.pure += theirs.pure;
+            mine.window_update += theirs.window_update;
+            mine.dup += theirs.dup;
+            mine.old += theirs.old;
+            mine.other += theirs.other;
+            for (segments, acks) in &part.stretch {
+                *all.stretch.entry(*segments).or_default() += acks;
+            }
+            all.rtt.merge(&part.rtt);
+            if let Some(transfers) = &part.transfers {
+                all.transfers.get_or_insert_default().extend(transfers);
+            }
+            all.narrow.extend(&part.narrow);
+            all.content_ok &= part.content_ok;
+        }
+        all
+    }
+
+    fn traffic(&self, series: Option<Series>) -> Traffic {
+        let span = self.sums.last.saturating_sub(self.sums.first);
+        let duration_s = seconds(span);
+        let bits = self.sums.bytes as f64 * 8.0;
+        let goodput_bps = if span > 0 { bits / duration_s } else { 0.0 };
+        let (data, acks) = (self.tally.data_segments, self.tally.acks_total);
+        Traffic {
+            duration_s,
+            bytes: self.sums.bytes,
+            goodput_bps,
+            data_segments: data,
+            acks_on_wire: acks,
+            retransmits: self.sums.retransmits,
+            rtt_us: self.rtt.quantiles_us(),
+            acks: Some(self.tally.acks),
+            ack_bytes_on_wire: Some(self.tally.ack_bytes),
+            uplink_share: self.uplink_share(duration_s),
+            segments_per_ack: (acks > 0).then(|| data as f64 / acks as f64),
+            stretch: Some(count::bins(&self.stretch)),
+            jain: None,
+            timeouts: Some(self.sums.timeouts),
+            completion: self.completion(),
+            content: Some(Content {
+                ok: self.content_ok,
+                sha256: None,
+                bytes: self.sums.bytes,
+            }),
+            series,
+        }
+    }
+
+    /// Of the flows together; a meaningful sum only if their narrowest lines
+    /// have the same rate.
+    fn uplink_share(&self, duration_s: f64) -> Option<f64> {
+        let rate = self.narrow.first()?.1?;
+        if duration_s <= 0.0 || self.narrow.iter().any(|(_, other)| *other != Some(rate)) {
+            return None;
+        }
+        let bits: u64 = self.narrow.iter().map(|(bytes, _)| bytes * 8).sum();
+        Some((bits as f64 / duration_s / rate as f64).min(1.0))
+    }
+
+    fn completion(&self) -> Option<Completion> {
+        let transfers = self.transfers.as_ref()?;
+        let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        let mut unfinished = 0;
+        for transfer in transfers {
+            match transfer.took {
+                Some(took) => by_size
+                    .entry(transfer.bytes)
+                    .or_default()
+                    .push(took as f64 / 1000.0),
+                None => unfinished += 1,
+            }
+        }
+        let all: Vec<f64> = by_size.values().flatten().copied().collect();
+        Some(Completion {
+            time_us: Quantiles::of(&all).unwrap_or_default(),
+            count: all.len() as u64,
+            unfinished,
+            by_size: by_size
+                .into_iter()
+                .filter_map(|(bytes, times)| CompletionOfSize::of(bytes, &times, CDF_POINTS))
+                .collect(),
+        })
+    }
+}
+
+fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec<QueueRecord> {
+    rated(scenario)
+        .map(|line| {
+            let side = ["forward", "reverse"][line % 2];
+            let name = format!("{}.{side}", scenario.links[line / 2].name);
+            let mut queue = queue(name, &network.lines[line].wire, network.now);
+            if scenario.record.series {
+                recorder.queue(line, &mut queue);
+            }
+            queue
+        })
+        .collect()
+}
+
+/// What a queue and the boxes on its way have done.
+fn queue(name: String, wire: &Wire, span: Nanos) -> QueueRecord {
+    let (stats, boxes) = (wire.link().stats(), wire.boxes());
+    let managed = wire.link().queue().stats();
+    let policed = boxes.police.map(|police| police.dropped);
+    let shaped = boxes.shape.map(|shape| shape.dropped);
+    QueueRecord {
+        name,
+        arrivals: Some(stats.offered_packets),
+        max_packets: Some(stats.queue_max_packets as u64),
+        mean_packets: Some(stats.queue_mean_packets(span)),
+        drops: stats.dropped_queue + stats.dropped_discipline,
+        marks: managed.marks,
+        early_drops: managed.early_drops + managed.forced_drops,
+        filtered: (stats.filtered > 0).then_some(stats.filtered),
+        policed: [policed, shaped].into_iter().flatten().reduce(|a, b| a + b),
+        reconstructed: boxes.reconstruct.map(|made| made.made),
+        mux: boxes.mux.map(|mux| mux_record(&mux)),
+        losses: Some(stats.dropped_wire),
+        ..QueueRecord::default()
+    }
+}
+
+fn mux_record(mux: &MuxStats) -> MuxRecord {
+    let us = |ns: f64| ns / 1000.0;
+    MuxRecord {
+        bundles: mux.bundles,
+        packets: mux.packets,
+        native_bytes: mux.native_bytes,
+        bundle_bytes: mux.bundle_bytes,
+        together: None,
+        wait_mean_us: Some(us(mux.wait_ns as f64 / mux.packets.max(1) as f64)),
+        wait_max_us: Some(us(mux.wait_max_ns as f64)),
+    }
+}

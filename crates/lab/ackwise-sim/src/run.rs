@@ -1,0 +1,197 @@
+//! Runs of a scenario, in parallel.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ackwise_scenario::record::{Environment, Report, Run};
+use ackwise_scenario::{App, Progress, RunSpec, Scenario};
+use rayon::prelude::*;
+
+use crate::build::{self, nanos};
+use crate::error::SimError;
+use crate::estimate;
+use crate::record;
+use crate::recorder::{MAX_QUEUES, Recorder};
+use crate::schedule::MAX_EVENTS;
+
+/// How to run a scenario.
+#[derive(Debug, Clone)]
+pub struct RunOptions {
+    /// Set it and the runs end soon, leaving those that are finished in the
+    /// report.
+    pub cancel: Arc<AtomicBool>,
+    /// Only these runs (by `RunSpec::id`); all if empty.
+    pub only: Vec<String>,
+    /// How many at a time; as many as there are CPUs if 0.
+    pub jobs: usize,
+    /// A run that would take more events than this is refused.
+    pub max_events: u64,
+    /// Runs that would take more memory than this together are refused, bytes.
+    pub max_memory: u64,
+}
+
+impl RunOptions {
+    /// Some ten minutes of a CPU.
+    pub const MAX_EVENTS: u64 = 10_000_000_000;
+    /// Four GiB.
+    pub const MAX_MEMORY: u64 = 4 << 30;
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            cancel: Arc::default(),
+            only: Vec::new(),
+            jobs: 0,
+            max_events: Self::MAX_EVENTS,
+            max_memory: Self::MAX_MEMORY,
+        }
+    }
+}
+
+/// Called with news, on any thread, by one at a time.
+pub type Observer<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+
+/// Runs all runs of a scenario, several at a time; the report has them in the
+/// order of [`Scenario::runs`], whatever the number of threads.
+///
+/// A cancelled run is left out of the report, which then says so in its notes.
+///
+/// # Errors
+/// The scenario asks for what the simulator has no model of, or for more than
+/// a limit allows; nothing was run then.
+pub fn run(
+    scenario: &Scenario,
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Report, SimError> {
+    let runs: Vec<RunSpec> = scenario
+        .runs()
+        .into_iter()
+        .filter(|run| options.only.is_empty() || options.only.contains(&run.id))
+        .collect();
+    build::check(scenario, &runs)?;
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.jobs)
+        .build()?;
+    estimate::check(scenario, &runs, options, pool.current_num_threads())?;
+    let observe = Mutex::new(observe);
+    let tell = |progress: Progress<'_>| {
+        let mut observe = observe.lock().unwrap_or_else(PoisonError::into_inner);
+        (**observe)(progress);
+    };
+    let total = runs.len();
+    let outcome: Vec<Option<Run>> = pool.install(|| {
+        runs.par_iter()
+            .enumerate()
+            .with_max_len(1)
+            .map(|(index, spec)| {
+                if options.cancel.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                tell(Progress::Started {
+                    run: spec,
+                    index,
+                    total,
+                });
+                let run = run_one(scenario, spec, options, &|elapsed| {
+                    tell(Progress::Running {
+                        index,
+                        elapsed,
+                        duration: scenario.duration,
+                    });
+                })?;
+                if let Some(run) = &run {
+                    tell(Progress::Finished { run, index, total });
+                }
+                Ok::<_, SimError>(run)
+            })
+            .collect::<Result<_, _>>()
+    })?;
+    let mut report = Report::new("sim", scenario);
+    report.environment = Environment {
+        link_emulator: Some("ackwise-queue, simulated".to_owned()),
+        ..Environment::default()
+    };
+    report.runs = outcome.into_iter().flatten().collect();
+    report.notes = notes(scenario);
+    let left = total - report.runs.len();
+    if left > 0 {
+        report
+            .notes
+            .push(format!("Cancelled: {left} of {total} runs are missing."));
+    }
+    Ok(report)
+}
+
+/// News come so often in a run.
+const NEWS: u64 = 200;
+
+/// Simulates one run; `None` if it was cancelled.
+fn run_one(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    options: &RunOptions,
+    tell: &dyn Fn(Duration),
+) -> Result<Option<Run>, SimError> {
+    let scenario = scenario.at(spec)?;
+    let mut built = build::build(&scenario, spec)?;
+    // The estimate is a bound; what exceeds it by far goes round in circles.
+    let most = options.max_events.saturating_mul(2).min(MAX_EVENTS);
+    built.network.max_events = most;
+    let mut recorder = Recorder::new(&scenario, &built);
+    let end = nanos(scenario.duration);
+    let mut sample_at = match scenario.record.series {
+        true => nanos(scenario.record.interval).max(1),
+        false => end.saturating_add(1),
+    };
+    let step = (end / NEWS).max(1);
+    let mut news_at = step;
+    let mut cancelled = false;
+    built.network.look_at(sample_at.min(news_at));
+    built.network.run(|network| {
+        if network.now >= sample_at {
+            sample_at = recorder.look(network);
+        }
+        if network.now >= news_at {
+            news_at += step;
+            tell(Duration::from_nanos(network.now));
+            cancelled = options.cancel.load(Ordering::Relaxed);
+        }
+        network.look_at(sample_at.min(news_at));
+        !cancelled
+    });
+    if cancelled {
+        return Ok(None);
+    }
+    let (events, now) = (built.network.events(), built.network.now);
+    let mut run = record::record(&scenario, spec, built, &recorder);
+    if now < end {
+        run.errors.push(format!(
+            "stopped at {} s, after {events} events: too many in all (raise --max-events), or \
+             without an end at this moment, which would be a bug in ackwise",
+            now as f64 / 1e9
+        ));
+    }
+    Ok(Some(run))
+}
+
+fn notes(scenario: &Scenario) -> Vec<String> {
+    let mut notes = vec![
+        "Simulated: RTT are all samples that the senders took; a policy's deadlines are met to \
+         the nanosecond; contents are checked by their ranges of bytes."
+            .to_owned(),
+    ];
+    let has = |app: fn(&App) -> bool| scenario.flows.iter().any(|flow| app(&flow.app));
+    if has(|app| matches!(app, App::Iperf3 { .. })) {
+        notes.push("An 'iperf3' flow is simulated as 'bulk'.".to_owned());
+    }
+    if scenario.links.len() * 2 > MAX_QUEUES && scenario.record.series {
+        notes.push(format!(
+            "Of the queues, the lengths over time of the {MAX_QUEUES} that most flows cross are \
+             recorded."
+        ));
+    }
+    notes
+}

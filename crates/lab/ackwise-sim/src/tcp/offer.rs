@@ -1,0 +1,136 @@
+//! The window that a receiver offers: all of its buffer, or as much as Linux lets
+//! grow into with what arrives.
+//!
+//! Linux starts at 64 KiB and opens by two segments for each that arrives, up to a
+//! limit that it raises once a round trip to twice what the application read in it.
+//! While it opens, every segment is acknowledged at once.
+
+use ackwise_queue::Nanos;
+
+use super::config::ReceiverConfig;
+
+/// Linux with `tcp_rmem` = 4096 131072 6291456, of which 5/8 are payload when full
+/// segments arrive: what it starts with, and its first limit.
+const START: u64 = 65_535;
+const FIRST_LIMIT: u64 = 81_920;
+/// The same of the largest buffer.
+pub(crate) const LAST_LIMIT: u64 = 3_932_160;
+/// Segments read in the first round trip that do not raise the limit.
+const FIRST_ROUND: u64 = 10;
+/// Segments on top of twice what was read.
+const SPARE: u64 = 16;
+/// Shorter segments open nothing.
+const LEAST: u32 = 128;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    /// What may be offered now, and at most later.
+    open: u64,
+    limit: u64,
+    /// Right edge of what was offered; it never goes back.
+    edge: u64,
+    /// Read in the last round trip, since when and which byte.
+    read: u64,
+    since: Nanos,
+    from: u64,
+    /// 8 × RTT as the receiver sees it, 0 before the first sample.
+    rtt8: u64,
+    last_echo: u64,
+    /// Without timestamps: a window's worth of data takes a round trip.
+    window_end: u64,
+    window_at: Nanos,
+}
+
+impl Offer {
+    pub fn new(c: &ReceiverConfig) -> Offer {
+        let (open, limit) = if c.tune_window {
+            (c.window.min(START), c.window.min(FIRST_LIMIT))
+        } else {
+            (c.window, c.window)
+        };
+        Offer {
+            open,
+            limit: if c.auto_window { limit } else { c.window },
+            edge: 0,
+            read: FIRST_ROUND * u64::from(c.mss),
+            since: 0,
+            from: 0,
+            rtt8: 0,
+            last_echo: 0,
+            window_end: 0,
+            window_at: 0,
+        }
+    }
+
+    /// A segment arrived, `held` bytes wait for a hole to be filled: true if the
+    /// window opens.
+    pub fn on_segment(&mut self, c: &ReceiverConfig, payload: u32, held: u64) -> bool {
+        let room = self.limit.saturating_sub(held).saturating_sub(self.open);
+        if !c.tune_window || payload < LEAST || room == 0 {
+            return false;
+        }
+        self.open += room.min(2 * u64::from(c.mss));
+        true
+    }
+
+    /// The application has read up to `next`. `echo` is the timestamp that the
+    /// segment echoes.
+    pub fn on_read(&mut self, c: &ReceiverConfig, next: u64, echo: Option<Nanos>, now: Nanos) {
+        if !c.tune_window || !c.auto_window {
+            return;
+        }
+        self.measure(next, echo, now);
+        if self.rtt8 == 0 || now - self.since < self.rtt8 / 8 {
+            return;
+        }
+        let read = next - self.from;
+        if read > self.read {
+            let mss = u64::from(c.mss);
+            // Twice, for the sender doubles; and more if this was more than before.
+            let window = 2 * read + SPARE * mss;
+            let more = u128::from(window) * u128::from(read - self.read) / u128::from(self.read);
+            let window = window.saturating_add(2 * more as u64);
+            self.limit = self.limit.max(window.min(c.window));
+            self.read = read;
+        }
+        self.from = next;
+        self.since = now;
+    }
+
+    fn measure(&mut self, next: u64, echo: Option<Nanos>, now: Nanos) {
+        match echo.filter(|echo| *echo > 0) {
+            Some(echo) if echo != self.last_echo => {
+                self.last_echo = echo;
+                let rtt = now.saturating_sub(echo);
+                self.rtt8 = match self.rtt8 {
+                    0 => rtt * 8,
+                    rtt8 => rtt8 - rtt8 / 8 + rtt,
+                };
+            }
+            Some(_) => {}
+            None if next >= self.window_end => {
+                if self.window_at > 0 {
+                    let rtt8 = (now - self.window_at) * 8;
+                    self.rtt8 = match self.rtt8 {
+                        0 => rtt8,
+                        old => old.min(rtt8),
+                    };
+                }
+                self.window_end = next + self.open;
+                self.window_at = now;
+            }
+            None => {}
+        }
+    }
+
+    /// The receiver's RTT, once there is one.
+    pub fn rtt(&self) -> Option<Nanos> {
+        (self.rtt8 > 0).then_some(self.rtt8 / 8)
+    }
+
+    /// What an ACK offers that expects `next`.
+    pub fn window(&mut self, next: u64) -> u64 {
+        self.edge = self.edge.max(next.saturating_add(self.open));
+        self.edge - next
+    }
+}

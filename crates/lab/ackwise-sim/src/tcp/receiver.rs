@@ -1,0 +1,361 @@
+//! The end that receives data and acknowledges.
+
+use std::sync::Arc;
+
+use ackwise_queue::Nanos;
+
+use super::config::ReceiverConfig;
+use super::delack::{DelayedAck, Seen};
+use super::offer::Offer;
+use super::reassembly::{Arrival, Reassembly};
+use super::sender::NEVER;
+use super::stack::{Candidate, Stack, StackPolicy};
+use super::stats::ReceiverStats;
+use crate::packet::{Block, Flags, FlowId, Packet, Sack, Way};
+
+/// What the receiver owes the sender now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    Nothing,
+    SynAck,
+    Ack,
+    /// And once more: it duplicates one that was held.
+    AckTwice,
+    /// A policy's hold is over.
+    HeldAck,
+    FinAck,
+}
+
+/// A TCP receiver whose application reads at once. It knows bytes by their
+/// numbers only.
+///
+/// After [`Receiver::on_packet`] and [`Receiver::on_timer`], ask
+/// [`Receiver::poll_transmit`] until it has nothing, then
+/// [`Receiver::next_timer`] for when to come back.
+#[derive(Debug, Clone)]
+pub struct Receiver {
+    flow: FlowId,
+    config: Arc<ReceiverConfig>,
+    data: Reassembly,
+    delack: DelayedAck,
+    /// A policy instead of `delack`.
+    stack: Option<Box<Stack>>,
+    offer: Offer,
+    /// When the SYN-ACK left; then how long its answer took.
+    syn_ack_at: Option<Nanos>,
+    handshake_rtt: Option<Nanos>,
+    owed: Owed,
+    /// Number of the last ACK that left, if one did.
+    last_ack: Option<u64>,
+    /// Where the data end, once a FIN told.
+    fin: Option<u64>,
+    /// TS.Recent (RFC 7323 §4.3).
+    ts_recent: u64,
+    /// Echo congestion until the sender answers (RFC 3168 §6.1.3).
+    ece: bool,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver that waits for a connection.
+    pub fn new(flow: FlowId, config: Arc<ReceiverConfig>) -> Receiver {
+        Receiver {
+            flow,
+            data: Reassembly::default(),
+            delack: DelayedAck::new(),
+            stack: config.policy.is_some().then(Box::default),
+            offer: Offer::new(&config),
+            syn_ack_at: None,
+            handshake_rtt: None,
+            owed: Owed::Nothing,
+            last_ack: None,
+            fin: None,
+            ts_recent: 0,
+            ece: false,
+            stats: ReceiverStats::default(),
+            config,
+        }
+    }
+
+    /// Bytes delivered to the application, in order and once each.
+    pub fn delivered(&self) -> u64 {
+        self.data.next()
+    }
+
+    /// Whether all data up to the FIN were delivered.
+    pub fn is_done(&self) -> bool {
+        self.stats.finished_at.is_some()
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &ReceiverStats {
+        &self.stats
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &ReceiverConfig {
+        &self.config
+    }
+
+    /// The hops that the next packets take, for a policy that asks; 1 if not told.
+    pub fn set_hops(&mut self, hops: u8) {
+        if let Some(stack) = &mut self.stack {
+            stack.set_hops(hops);
+        }
+    }
+
+    /// A packet of the sender arrived.
+    pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
+        if p.flags.contains(Flags::SYN) {
+            self.ts_recent = p.tsval;
+            self.owed = Owed::SynAck;
+            self.with_stack(|_, stack, policy| stack.shake(policy, p, false, now));
+            return;
+        }
+        if let Some(at) = self.syn_ack_at.take() {
+            self.handshake_rtt = Some(now - at);
+        }
+        if p.flags.contains(Flags::FIN) {
+            self.fin = Some(p.seq);
+        }
+        if p.payload > 0 {
+            self.on_data(p, now);
+        }
+        if self.fin.is_some_and(|end| self.data.next() >= end) {
+            if p.flags.contains(Flags::FIN) {
+                self.owed = Owed::FinAck;
+            }
+            self.stats.finished_at.get_or_insert(now);
+        }
+    }
+
+    fn on_data(&mut self, p: &Packet, now: Nanos) {
+        self.stats.data_segments += 1;
+        let segment = Block {
+            start: p.seq,
+            end: p.seq + u64::from(p.payload),
+        };
+        // What nobody asked for is answered, not kept (RFC 9293 §3.10.7.4).
+        if segment.end > self.data.next().saturating_add(self.config.window) {
+            self.owed = Owed::Ack;
+            return;
+        }
+        let marked = self.note_ecn(p);
+        // RFC 7323 §4.3: the oldest segment that the next ACK will cover.
+        if p.seq <= self.last_ack.unwrap_or(0) {
+            self.ts_recent = self.ts_recent.max(p.tsval);
+        }
+        let before = self.data.next();
+        let arrival = self.data.insert(segment);
+        match arrival {
+            Arrival::InOrder | Arrival::FillsGap => {
+                self.stats.delivered_bytes += self.data.next() - before;
+                self.stats.last_delivery_at = Some(now);
+            }
+            Arrival::OutOfOrder => self.stats.out_of_order += 1,
+            Arrival::Duplicate => self.stats.duplicates += 1,
+        }
+        let held = self.data.held();
+        // Without SACK a duplicate ACK must not look like a window update.
+        let may_open = match arrival {
+            Arrival::InOrder | Arrival::FillsGap => true,
+            Arrival::OutOfOrder => self.config.sack,
+            Arrival::Duplicate => false,
+        };
+        let opens = may_open && self.offer.on_segment(&self.config, p.payload, held);
+        let seen = Seen {
+            arrival,
+            holes: self.data.has_holes(),
+            marked,
+            pushed: p.flags.contains(Flags::PSH),
+            payload: p.payload,
+            opens,
+            next: self.data.next(),
+            unacked: self.data.next() - self.last_ack.unwrap_or(0),
+            rtt: self.rtt(),
+        };
+        if self.stack.is_some() {
+            // While there are holes Linux puts SACKs together, whatever the policy.
+            let at_once = self.delack.on_data(&self.config, &seen, now);
+            let together = self.config.compress_sack && seen.holes && !at_once;
+            if !together {
+                self.delack.stop_timer();
+            }
+            self.ask_policy(p, together, now);
+        } else if self.delack.on_data(&self.config, &seen, now) {
+            self.owed = Owed::Ack;
+        }
+        if p.flags.contains(Flags::ACK_REQUEST) && self.owed == Owed::Nothing {
+            // What a policy holds leaves as at its deadline.
+            self.owed = match self.stack {
+                Some(_) => Owed::HeldAck,
+                None => Owed::Ack,
+            };
+        }
+        if self.data.next() > before {
+            let echo = (self.config.timestamps && p.payload >= self.config.mss).then_some(p.tsecr);
+            self.offer
+                .on_read(&self.config, self.data.next(), echo, now);
+        }
+    }
+
+    /// The receiver's idea of the round trip: the handshake's, if that was shorter.
+    fn rtt(&self) -> Option<Nanos> {
+        match (self.offer.rtt(), self.handshake_rtt) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn with_stack(&mut self, f: impl FnOnce(&mut Receiver, &mut Stack, &StackPolicy)) {
+        if let (Some(mut stack), Some(policy)) = (self.stack.take(), self.config.policy) {
+            f(self, &mut stack, &policy);
+            self.stack = Some(stack);
+        }
+    }
+
+    /// `home = "stack"`: the ACK that would leave now is a candidate.
+    fn ask_policy(&mut self, p: &Packet, together: bool, now: Nanos) {
+        self.with_stack(|r, stack, policy| {
+            stack.on_data(policy, p, now);
+            let candidate = r.ack_packet(now);
+            match stack.candidate(policy, &candidate, now) {
+                Candidate::Send { .. } if together => {}
+                Candidate::Send { twice: false } => r.owed = Owed::Ack,
+                Candidate::Send { twice: true } => r.owed = Owed::AckTwice,
+                Candidate::Held => r.stats.withheld += 1,
+            }
+        });
+    }
+
+    /// RFC 3168 §6.1.3; says whether the state of the echo changed, or a mark came.
+    fn note_ecn(&mut self, p: &Packet) -> bool {
+        if !self.config.ecn {
+            return false;
+        }
+        let before = self.ece;
+        if p.flags.contains(Flags::CWR) {
+            self.ece = false;
+        }
+        if p.flags.contains(Flags::CE) {
+            self.stats.ce_marks += 1;
+            self.ece = true;
+        }
+        before != self.ece || p.flags.contains(Flags::CE)
+    }
+
+    /// A time that [`Receiver::next_timer`] named has come.
+    pub fn on_timer(&mut self, now: Nanos) {
+        if self
+            .stack
+            .as_ref()
+            .is_some_and(|stack| now >= stack.deadline())
+        {
+            self.stats.delayed_acks += 1;
+            self.owed = Owed::HeldAck;
+        } else if self.delack.on_timer(&self.config, now) {
+            self.stats.delayed_acks += 1;
+            self.owed = Owed::Ack;
+        }
+    }
+
+    /// When to call [`Receiver::on_timer`], if nothing happens before.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let held = self.stack.as_ref().map_or(NEVER, |stack| stack.deadline());
+        let at = held.min(self.delack.deadline());
+        Some(at).filter(|at| *at != NEVER)
+    }
+
+    /// The next packet to leave now.
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        match std::mem::replace(&mut self.owed, Owed::Nothing) {
+            Owed::Nothing => None,
+            Owed::SynAck => {
+                self.syn_ack_at = Some(now);
+                let p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
+                self.with_stack(|_, stack, policy| stack.shake(policy, &p, true, now));
+                Some(p)
+            }
+            Owed::AckTwice => {
+                self.owed = Owed::Ack;
+                Some(self.ack(now))
+            }
+            Owed::HeldAck => {
+                let p = self.ack(now);
+                self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
+                Some(p)
+            }
+            Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, Sack::default(), now)),
+            Owed::Ack => Some(self.ack(now)),
+        }
+    }
+
+    /// The ACK that would leave now.
+    fn ack_packet(&mut self, now: Nanos) -> Packet {
+        let mut flags = Flags::ACK;
+        if self.ece {
+            flags |= Flags::ECE;
+        }
+        if self.config.ack_ecn {
+            flags |= Flags::ECT;
+        }
+        let sack = if self.config.sack {
+            self.data.sack(self.config.dsack)
+        } else {
+            Sack::default()
+        };
+        self.packet(flags, sack, now)
+    }
+
+    fn ack(&mut self, now: Nanos) -> Packet {
+        let p = self.ack_packet(now);
+        self.data.told();
+        self.stats.acks += 1;
+        self.stats.dup_acks += u64::from(self.last_ack == Some(p.ack));
+        self.stats.sack_acks += u64::from(!p.sack.is_empty());
+        self.delack.on_ack_sent();
+        self.last_ack = Some(p.ack);
+        p
+    }
+
+    /// An ACK that rides on data of the other direction: none leaves for it. `None` if
+    /// nothing arrived yet.
+    pub fn ride(&mut self, now: Nanos) -> Option<Packet> {
+        if self.stats.data_segments == 0 {
+            return None;
+        }
+        if matches!(self.owed, Owed::Ack | Owed::AckTwice | Owed::HeldAck) {
+            self.owed = Owed::Nothing;
+        }
+        let p = self.ack_packet(now);
+        self.data.told();
+        self.delack.on_ack_ridden();
+        self.last_ack = Some(p.ack);
+        self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
+        Some(p)
+    }
+
+    fn packet(&mut self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
+        let mut wire_len = self.config.header;
+        if self.config.sack_adds && !sack.is_empty() {
+            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+            wire_len += 4 + 8 * sack.blocks().len() as u32;
+        }
+        if self.config.timestamps {
+            flags |= Flags::TIMESTAMPS;
+        }
+        Packet {
+            flow: self.flow,
+            way: Way::Ack,
+            flags,
+            wire_len,
+            payload: 0,
+            seq: 0,
+            ack: self.data.next(),
+            window: self.offer.window(self.data.next()),
+            tsval: now,
+            tsecr: self.ts_recent,
+            sack,
+        }
+    }
+}

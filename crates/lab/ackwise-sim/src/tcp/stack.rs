@@ -1,0 +1,130 @@
+//! A policy of `policy/` as the receiver's own delayed-ACK rule: `home = "stack"`.
+//!
+//! Each data segment makes a candidate: the ACK that would leave now. It goes
+//! through [`Flow`], the very code that thins ACKs at an interface, so that the
+//! contract is the same C: what it does not let be withheld leaves at once. What
+//! is held is not kept as a packet, since the ACK that leaves later is made anew
+//! and says more; only its deadline is.
+
+use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict, sys};
+use ackwise_queue::Nanos;
+
+use super::sender::NEVER;
+use crate::hook;
+use crate::packet::Packet;
+
+/// A policy and its bounds, and the window scale that a real stack would use.
+#[derive(Debug, Clone, Copy)]
+pub struct StackPolicy {
+    /// The policy and the bounds of its holds.
+    pub flow: FlowConfig,
+    /// See [`hook::window_shift`].
+    pub shift: u8,
+}
+
+impl PartialEq for StackPolicy {
+    fn eq(&self, other: &StackPolicy) -> bool {
+        let key = |p: &StackPolicy| {
+            let raw = p.flow.raw();
+            let holds = [raw.hold_max_us, raw.hold_min_us, raw.hold_rtt_shift];
+            (raw.policy.policy, raw.policy.param, holds, p.shift)
+        };
+        key(self) == key(other)
+    }
+}
+
+impl Eq for StackPolicy {}
+
+/// What is to be done with a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Candidate {
+    /// It leaves; twice, if it duplicates one that was held.
+    Send { twice: bool },
+    /// It waits for a newer one, or for the deadline.
+    Held,
+}
+
+/// A flow under a policy, at the receiver.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stack {
+    handshake: Handshake,
+    flow: Option<Flow>,
+    /// When what is held leaves by itself.
+    deadline: Option<Nanos>,
+    /// Routers that data pass.
+    routers: u8,
+}
+
+const US: Nanos = 1_000;
+
+impl Stack {
+    /// A SYN, a SYN-ACK, or a segment of the sender.
+    pub fn shake(&mut self, policy: &StackPolicy, p: &Packet, acks: bool, now: Nanos) {
+        let segment = hook::segment(p, policy.shift);
+        self.handshake.seen(&segment, acks, now / US);
+    }
+
+    /// The path's length; senders start at a TTL of 64.
+    pub fn set_hops(&mut self, hops: u8) {
+        self.routers = hops.saturating_sub(1).min(63);
+    }
+
+    /// A data segment arrived.
+    pub fn on_data(&mut self, policy: &StackPolicy, p: &Packet, now: Nanos) {
+        let flow = match &mut self.flow {
+            Some(flow) => flow,
+            None => {
+                self.shake(policy, p, false, now);
+                self.flow.insert(Flow::new(Some(&self.handshake), now / US))
+            }
+        };
+        let mut raw = *hook::segment(p, policy.shift).raw();
+        raw.ttl -= self.routers;
+        flow.on_data(&policy.flow, &Segment::from_raw(raw), 1, now / US);
+    }
+
+    /// May this ACK wait?
+    pub fn candidate(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) -> Candidate {
+        let send = Candidate::Send { twice: false };
+        let Some(flow) = &mut self.flow else {
+            return send;
+        };
+        let segment = hook::segment(ack, policy.shift);
+        let decision = flow.on_ack(&policy.flow, &segment, now / US);
+        if decision.supersedes || decision.verdict == Verdict::Send {
+            self.deadline = None;
+        }
+        match decision.verdict {
+            Verdict::Send => Candidate::Send {
+                twice: decision.twice,
+            },
+            Verdict::Hold { us } => self.hold(Nanos::from(us), now),
+            // A receiver cannot know that a newer one follows: held at most.
+            Verdict::Drop => {
+                let us = flow.hold_us(&policy.flow);
+                self.hold(Nanos::from(us), now)
+            }
+        }
+    }
+
+    /// The deadline is that of the oldest news.
+    fn hold(&mut self, us: Nanos, now: Nanos) -> Candidate {
+        self.deadline.get_or_insert(now + us * US);
+        Candidate::Held
+    }
+
+    pub fn deadline(&self) -> Nanos {
+        self.deadline.unwrap_or(NEVER)
+    }
+
+    /// The deadline has come, and this ACK leaves for what was held.
+    pub fn left(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) {
+        self.deadline = None;
+        if let Some(flow) = &mut self.flow {
+            flow.left(&policy.flow, &hook::segment(ack, policy.shift), now / US);
+        }
+    }
+}
+
+// The contract's bound of a hold is never above what RFC 1122 §4.2.3.2 allows.
+const _: () = assert!(sys::AW_HOLD_MAX_US <= 500_000);

@@ -1,0 +1,57 @@
+//! From a configuration to elements of `ackwise-queue`.
+
+use std::fmt::Write;
+
+pub use ackwise_config::gateway::Gateway as Config;
+use ackwise_config::queues::QueueLimit as Limit;
+use ackwise_config::queues::{AckFilter, Queue};
+use ackwise_queue::{LinkConfig, QueueConfig, described_queue};
+
+/// The wire that the interface is taken for.
+pub(crate) fn link(config: &Config) -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(config.rate_bps),
+        ..LinkConfig::default()
+    }
+}
+
+/// What waits in front of it. Its delay, which ns-2's RED looks at, is not known: 0.
+pub(crate) fn queue(config: &Config, seed: u64) -> QueueConfig {
+    let link = LinkConfig {
+        seed,
+        ..link(config)
+    };
+    described_queue(&config.queue, &link)
+}
+
+/// The discipline in a few words.
+#[must_use]
+pub fn describe(queue: &Queue) -> String {
+    let mut text = match &queue.red {
+        None => "drop-tail".to_owned(),
+        Some(red) if red.ecn => "RED with ECN".to_owned(),
+        Some(_) => "RED".to_owned(),
+    };
+    let _ = match queue.limit {
+        Limit::Packets(packets) => write!(text, ", {packets} packets"),
+        Limit::Bytes(bytes) => write!(text, ", {bytes} B"),
+    };
+    text.push_str(match queue.ack_filter {
+        None => "",
+        Some(AckFilter::Rfc3449 {
+            newest_sack: true, ..
+        }) => ", ACK filter rfc3449-sack",
+        Some(AckFilter::Rfc3449 { .. }) => ", ACK filter rfc3449",
+        Some(AckFilter::Ns2Append) => ", ACK filter ns2-append",
+        Some(AckFilter::Cake { aggressive: false }) => ", ACK filter cake",
+        Some(AckFilter::Cake { aggressive: true }) => ", ACK filter cake-aggressive",
+    });
+    match queue.acks_first {
+        None => {}
+        Some(u32::MAX) => text.push_str(", ACKs first"),
+        Some(most) => {
+            let _ = write!(text, ", up to {most} ACKs first");
+        }
+    }
+    text
+}

@@ -1,0 +1,263 @@
+//! The gateway without its doors and its clock: what waits, and what leaves when.
+
+use ackwise_policy::LinkKind;
+use ackwise_queue::{
+    Departure, Discipline, Link, LinkStats, Nanos, QueueDiscipline, QueueStats, Verdict,
+};
+
+use crate::config::{self, Config};
+use crate::frame::Parcel;
+
+/// Ethernet's header with two VLAN tags, and PPPoE's.
+const LINK_HEADERS: usize = 14 + 8 + 8;
+
+/// Packets of one direction: taken in, kept as long as the rate wants, given out.
+///
+/// Time is an argument, in nanoseconds. Buffers go round: in steady state nothing is
+/// allocated.
+#[derive(Debug)]
+pub struct Core {
+    link: Link<Parcel, Discipline<Parcel>>,
+    kind: LinkKind,
+    /// Whether the discipline looks into packets.
+    looks: bool,
+    header: u32,
+    room: usize,
+    free: Vec<Parcel>,
+}
+
+impl Core {
+    /// With nothing in it. `mtu` is the interface's, `seed` that of RED's draws.
+    #[must_use]
+    pub fn new(config: &Config, kind: LinkKind, mtu: u32, seed: u64) -> Self {
+        let queue = config::queue(config, seed);
+        Self {
+            looks: queue.ack_filter.is_some() || queue.acks_first.is_some(),
+            link: Link::with_queue(config::link(config), Discipline::new(&queue)),
+            kind,
+            header: config.header,
+            room: mtu as usize + LINK_HEADERS,
+            free: Vec::new(),
+        }
+    }
+
+    /// A buffer for one frame.
+    pub fn buffer(&mut self) -> Parcel {
+        self.free
+            .pop()
+            .unwrap_or_else(|| Parcel::with_room(self.room))
+    }
+
+    /// Takes a buffer back.
+    pub fn reuse(&mut self, mut buffer: Parcel) {
+        if buffer.room().len() == self.room {
+            self.free.push(buffer);
+        }
+    }
+
+    /// From now on frames may be as long as this MTU makes them.
+    pub fn set_mtu(&mut self, mtu: u32) {
+        let room = mtu as usize + LINK_HEADERS;
+        if room != self.room {
+            self.room = room;
+            self.free.clear();
+        }
+    }
+
+    /// From the next frame on the link has another rate.
+    pub fn set_rate(&mut self, bps: u64) {
+        self.link.set_rate(bps);
+    }
+
+    /// A frame of `len` bytes, in `buffer`, has come in at `now`.
+    pub fn offer(&mut self, mut buffer: Parcel, len: usize, now: Nanos) {
+        buffer.filled(len, self.kind, self.looks);
+        let charged = buffer.ip_len() + self.header;
+        if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
+            self.reuse(buffer);
+        }
+    }
+
+    /// When to ask for [`release`](Self::release) next; `None` if nothing waits.
+    #[must_use]
+    pub fn wakeup(&self) -> Option<Nanos> {
+        self.link.next_wakeup()
+    }
+
+    /// The next frame whose last bit has left by `now`, to be sent now.
+    pub fn release(&mut self, now: Nanos) -> Option<Parcel> {
+        loop {
+            match self.link.pop_due(now)? {
+                Departure::Delivered { packet, .. } => return Some(packet),
+                Departure::Dropped { packet, .. } => self.reuse(packet),
+            }
+        }
+    }
+
+    /// Everything that waits, in the order of the discipline and whatever the rate:
+    /// for the end.
+    pub fn drain(&mut self) -> Vec<Parcel> {
+        let mut left = Vec::new();
+        while let Some(due) = self.link.next_wakeup() {
+            left.extend(self.release(due));
+        }
+        left
+    }
+
+    /// What the wire did.
+    #[must_use]
+    pub fn link(&self) -> &LinkStats {
+        self.link.stats()
+    }
+
+    /// What the discipline did.
+    #[must_use]
+    pub fn queue(&self) -> QueueStats {
+        self.link.queue().stats()
+    }
+
+    /// Packets and bytes that wait.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, u64) {
+        let queue = self.link.queue();
+        (queue.packets(), queue.bytes())
+    }
+
+    /// RED's average, in its unit.
+    #[must_use]
+    pub fn red_average(&self) -> Option<f64> {
+        self.link.queue().red_average()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ack_v4, tcp_v4};
+
+    const MS: Nanos = 1_000_000;
+
+    fn core(text: &str) -> Core {
+        let config = Config::parse("test", text).unwrap();
+        Core::new(&config, LinkKind::Ip, 1500, 1)
+    }
+
+    fn offer(core: &mut Core, packet: &[u8], now: Nanos) {
+        let mut buffer = core.buffer();
+        buffer.room()[..packet.len()].copy_from_slice(packet);
+        core.offer(buffer, packet.len(), now);
+    }
+
+    fn released(core: &mut Core, now: Nanos) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| {
+            let parcel = core.release(now)?;
+            let bytes = parcel.bytes().to_vec();
+            core.reuse(parcel);
+            Some(bytes)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate_as_they_came() {
+        // 60 bytes with the header, at 48 kbit/s: 10 ms each.
+        let mut core =
+            core("interface = \"x\"\nrate = \"48 kbit/s\"\nheader = 20\nqueue = \"9 packets\"");
+        let packets: Vec<_> = (0..4).map(|n| tcp_v4(1, n, &[])).collect();
+        for packet in &packets {
+            offer(&mut core, packet, 0);
+        }
+        assert_eq!(core.wakeup(), Some(10 * MS));
+        assert_eq!(released(&mut core, 10 * MS - 1), Vec::<Vec<u8>>::new());
+        assert_eq!(released(&mut core, 10 * MS), packets[..1]);
+        // Late by two: nothing is lost of the rate.
+        assert_eq!(released(&mut core, 39 * MS), packets[1..3]);
+        assert_eq!(core.wakeup(), Some(40 * MS));
+        assert_eq!(core.waiting(), (0, 0));
+        assert_eq!(released(&mut core, 40 * MS), packets[3..]);
+        assert_eq!(core.wakeup(), None);
+    }
+
+    #[test]
+    fn a_filter_takes_out_what_a_newer_ack_says() {
+        let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
+                    queue = { limit = \"9 packets\", ack_filter = \"ns2-append\" }";
+        let mut core = core(text);
+        let data = tcp_v4(5, 6, &[7; 60]);
+        offer(&mut core, &data, 0);
+        let acks: Vec<_> = (0..5).map(|n| ack_v4(1, 2, 1000 * n, &[])).collect();
+        let other = ack_v4(3, 2, 1, &[]);
+        for packet in acks.iter().chain([&other]) {
+            offer(&mut core, packet, MS);
+        }
+        assert_eq!(core.waiting().0, 2);
+        let left: Vec<_> = core
+            .drain()
+            .iter()
+            .map(|one| one.bytes().to_vec())
+            .collect();
+        assert_eq!(left, [data, acks[4].clone(), other]);
+        assert_eq!(core.queue().filtered, 4);
+    }
+
+    #[test]
+    fn acks_go_first_and_buffers_go_round() {
+        let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
+                    queue = { limit = \"3 packets\", acks_first = true }";
+        let mut core = core(text);
+        for round in 0..100_u64 {
+            let now = round * 10_000 * MS;
+            let data: Vec<_> = (0..5).map(|n| tcp_v4(5, n, &[1; 100])).collect();
+            offer(&mut core, &data[0], now);
+            offer(&mut core, &data[1], now);
+            let ack = tcp_v4(9, 9, &[]);
+            offer(&mut core, &ack, now);
+            for packet in &data[2..] {
+                offer(&mut core, packet, now);
+            }
+            let left = released(&mut core, now + 9_999 * MS);
+            let expected = [&data[0], &ack, &data[1], &data[2]].map(Vec::clone);
+            assert_eq!(left, expected);
+        }
+        assert_eq!(core.link().dropped_queue, 200);
+        assert!(core.free.len() <= 5, "{}", core.free.len());
+    }
+
+    #[test]
+    fn what_cannot_be_read_waits_like_all() {
+        let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
+                    queue = { limit = \"50 packets\", ack_filter = \"rfc3449\", acks_first = 4 }";
+        let mut core = core(text);
+        let packets: Vec<Vec<u8>> = (0..40).map(|n| vec![n as u8; n]).collect();
+        for packet in &packets {
+            offer(&mut core, packet, 0);
+        }
+        let left: Vec<_> = core
+            .drain()
+            .iter()
+            .map(|one| one.bytes().to_vec())
+            .collect();
+        assert_eq!(left, packets);
+    }
+
+    #[test]
+    fn red_marks_what_can_be_marked() {
+        let text = "interface = \"x\"\nrate = \"8 kbit/s\"\n\
+                    queue = { limit = \"50 packets\", discipline = \"red\", ecn = true, \
+                    min = \"1 packets\", max = \"2 packets\", weight = 1, \
+                    max_probability = \"100 %\", mark_limit = \"100 %\" }";
+        let mut core = core(text);
+        for n in 0..20 {
+            let mut packet = tcp_v4(1, n, b"data");
+            packet[1] = 2;
+            offer(&mut core, &packet, 0);
+        }
+        let marked = core
+            .drain()
+            .iter()
+            .filter(|one| one.bytes()[1] & 3 == 3)
+            .count();
+        assert_eq!(marked as u64, core.queue().marks);
+        assert!(marked >= 10, "{marked}");
+    }
+}

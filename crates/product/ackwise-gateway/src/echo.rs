@@ -1,0 +1,282 @@
+//! The programs that tell marks on ACKs to the data receiver: see `bpf/echo.bpf.c`.
+
+use ackwise_netdev::Interface;
+use aya::maps::PerCpuArray;
+use serde::{Deserialize, Serialize};
+
+use crate::pair::{Pair, Source};
+use crate::{Attach, Error};
+
+const SOURCE: Source = Source {
+    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/echo.bpf.o")),
+    l3_off: "echo_options",
+    programs: ["ackwise_echo_acks", "ackwise_echo_data"],
+};
+
+#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod sys {
+    include!(concat!(env!("OUT_DIR"), "/echo.rs"));
+
+    // SAFETY: a C struct of integers; every bit pattern is a value.
+    unsafe impl aya::Pod for aw_echo_counters {}
+}
+
+/// What ACC came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acc {
+    /// Connections that began without ECN.
+    pub connections: u64,
+    /// Connections with ECN or AccECN, which are not touched.
+    pub with_ecn: u64,
+    /// ACKs that left and could have been marked.
+    pub capable: u64,
+    /// Of them, those that were.
+    pub marks: u64,
+    /// Segments of data that told the receiver of marks.
+    pub echoes: u64,
+    /// Marked ACKs of connections older than this gateway: nobody is told.
+    pub unknown: u64,
+}
+
+/// The programs at work.
+#[derive(Debug)]
+pub(crate) struct Echo(Pair);
+
+impl Echo {
+    /// Behind the gateway's own program, which is hooked in as `attach` says.
+    pub fn install(interface: &Interface, attach: Attach) -> Result<Self, Error> {
+        Pair::install(&SOURCE, interface, attach).map(Self)
+    }
+
+    pub fn counters(&self) -> Result<Acc, Error> {
+        let unusable = || ackwise_netdev::Error::unusable("echo_counters");
+        let map = self.0.bpf.map("echo_counters").ok_or_else(unusable)?;
+        let map: PerCpuArray<_, sys::aw_echo_counters> =
+            PerCpuArray::try_from(map).map_err(|_| unusable())?;
+        let values = map.get(&0, 0).map_err(|_| unusable())?;
+        Ok(values.iter().fold(Acc::default(), |sum, one| Acc {
+            connections: sum.connections + one.plain,
+            with_ecn: sum.with_ecn + one.other,
+            capable: sum.capable + one.capable,
+            marks: sum.marks + one.marks,
+            echoes: sum.echoes + one.echoes,
+            unknown: sum.unknown + one.unknown,
+        }))
+    }
+
+    /// Unhooks them. Counters can still be read.
+    pub fn remove(&mut self) {
+        self.0.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+
+    use super::*;
+    use crate::testing::{checksum, tcp_v4, tcp_v6};
+
+    const NOT_ECT: u8 = 0;
+    const ECT0: u8 = 2;
+    const CE: u8 = 3;
+    const ECE: u16 = 0x40;
+    const CWR: u16 = 0x80;
+    const AE: u16 = 0x100;
+    const SYN: u16 = 2;
+    const ACK: u16 = 0x10;
+
+    /// Programs that are not hooked in.
+    fn echo() -> Echo {
+        // SAFETY: no arguments, cannot fail.
+        let user = unsafe { libc::geteuid() };
+        assert_eq!(user, 0, "this test loads BPF programs: run it as root");
+        Echo(Pair::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
+    }
+
+    /// Of a connection, by ports, a segment that leaves or comes in.
+    #[derive(Clone, Copy)]
+    struct Seg {
+        version: u8,
+        out: bool,
+        flags: u16,
+        ecn: u8,
+        data: &'static [u8],
+    }
+
+    fn out(flags: u16, ecn: u8) -> Seg {
+        Seg {
+            version: 4,
+            out: true,
+            flags,
+            ecn,
+            data: b"",
+        }
+    }
+
+    fn data(flags: u16) -> Seg {
+        let (out, data, ecn): (_, &[u8], _) = (false, b"some data", NOT_ECT);
+        Seg {
+            version: 4,
+            out,
+            flags,
+            ecn,
+            data,
+        }
+    }
+
+    fn pseudo_sum(packet: &[u8]) -> u16 {
+        let (addresses, tcp) = if packet[0] >> 4 == 4 {
+            (&packet[12..20], &packet[20..])
+        } else {
+            (&packet[8..40], &packet[40..])
+        };
+        let mut all = addresses.to_vec();
+        all.extend([0, 6]);
+        all.extend((tcp.len() as u16).to_be_bytes());
+        all.extend(tcp);
+        checksum(&all)
+    }
+
+    impl Seg {
+        fn frame(self) -> Vec<u8> {
+            let (from, to) = if self.out { (1000, 80) } else { (80, 1000) };
+            let mut packet = if self.version == 4 {
+                let mut packet = tcp_v4(from, to, self.data);
+                if !self.out {
+                    let (near, far) = packet[12..20].split_at_mut(4);
+                    near.swap_with_slice(far);
+                }
+                packet[1] = 0xb8 | self.ecn;
+                packet[10..12].fill(0);
+                let sum = checksum(&packet[..20]);
+                packet[10..12].copy_from_slice(&sum.to_be_bytes());
+                packet
+            } else {
+                let mut packet = tcp_v6(from, to, self.data);
+                if !self.out {
+                    let (near, far) = packet[8..40].split_at_mut(16);
+                    near.swap_with_slice(far);
+                }
+                packet[1] = self.ecn << 4 | 5;
+                packet
+            };
+            let tcp = if self.version == 4 { 20 } else { 40 };
+            let word = 0x5000 | self.flags;
+            packet[tcp + 12..tcp + 14].copy_from_slice(&word.to_be_bytes());
+            let sum = pseudo_sum(&packet);
+            packet[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
+            let kind: [u8; 2] = if self.version == 4 {
+                [8, 0]
+            } else {
+                [0x86, 0xdd]
+            };
+            [&[0; 12], &kind[..], &packet].concat()
+        }
+
+        /// What comes out, with sums that are right; its ECN bits and its flags.
+        fn through(self, echo: &Echo) -> (u8, u16) {
+            let name = SOURCE.programs[usize::from(!self.out)];
+            let before = self.frame();
+            let mut after = vec![0; before.len()];
+            let mut options = TestRunOptions::new();
+            options.data_in = Some(&before);
+            options.data_out = Some(&mut after);
+            let program: &SchedClassifier = echo.0.bpf.program(name).unwrap().try_into().unwrap();
+            let verdict = program.test_run(options).unwrap().return_value;
+            assert_eq!(verdict as i32, -1, "TC_ACT_UNSPEC");
+            let ip = &after[14..];
+            let (class, tcp) = if self.version == 4 {
+                assert_eq!(checksum(&ip[..20]), 0, "IPv4 header");
+                assert_eq!(ip[1] & !CE, 0xb8, "DSCP");
+                (ip[1] & CE, &ip[20..])
+            } else {
+                assert_eq!(ip[1] & 0xf, 5, "flow label");
+                (ip[1] >> 4 & CE, &ip[40..])
+            };
+            assert_eq!(pseudo_sum(ip), 0, "TCP");
+            assert_eq!(tcp[20..], *self.data);
+            (class, u16::from_be_bytes([tcp[12], tcp[13]]) & 0xfff)
+        }
+    }
+
+    #[test]
+    fn a_mark_is_told_once_and_leaves_unmarked() {
+        for version in [4, 6] {
+            let echo = echo();
+            let v = |seg: Seg| Seg { version, ..seg };
+            v(out(SYN, NOT_ECT)).through(&echo);
+            v(Seg {
+                data: b"",
+                ..data(SYN | ACK)
+            })
+            .through(&echo);
+            assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(v(out(ACK, ECT0)).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(v(out(ACK, CE)).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(v(out(ACK, CE)).through(&echo), (NOT_ECT, ACK));
+            // Not by a segment that carries nothing; by one that does, once.
+            let nothing = Seg {
+                data: b"",
+                ..data(ACK)
+            };
+            assert_eq!(v(nothing).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK | ECE));
+            assert_eq!(v(data(ACK)).through(&echo), (NOT_ECT, ACK));
+            // Data that leave keep their mark: that is the far end's to answer.
+            let upload = Seg {
+                data: b"x",
+                ..out(ACK, CE)
+            };
+            assert_eq!(v(upload).through(&echo), (CE, ACK));
+            let counted = echo.counters().unwrap();
+            let expected = Acc {
+                connections: 1,
+                with_ecn: 0,
+                capable: 3,
+                marks: 2,
+                echoes: 1,
+                unknown: 0,
+            };
+            assert_eq!(counted, expected);
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_connection_with_ecn_is_touched() {
+        // RFC 3168; AccECN with each of its answers (RFC 9768 table 2).
+        for answer in [ECE, AE, AE | CWR, CWR, AE | ECE, AE | CWR | ECE] {
+            let echo = echo();
+            out(SYN | AE | CWR | ECE, NOT_ECT).through(&echo);
+            let synack = |flags| Seg {
+                data: b"",
+                ..data(SYN | ACK | flags)
+            };
+            synack(answer).through(&echo);
+            // Repeated without, in case it was ECN that got lost.
+            synack(0).through(&echo);
+            for flags in [ACK, ACK | AE | ECE, ACK | CWR] {
+                assert_eq!(out(flags, CE).through(&echo), (CE, flags));
+                assert_eq!(out(flags, ECT0).through(&echo), (ECT0, flags));
+                assert_eq!(data(flags).through(&echo), (NOT_ECT, flags));
+            }
+            let counted = echo.counters().unwrap();
+            assert_eq!((counted.with_ecn, counted.marks, counted.echoes), (1, 0, 0));
+            // The ports again, and without ECN this time.
+            out(SYN, NOT_ECT).through(&echo);
+            synack(0).through(&echo);
+            assert_eq!(out(ACK, CE).through(&echo), (NOT_ECT, ACK));
+            assert_eq!(data(ACK).through(&echo), (NOT_ECT, ACK | ECE));
+        }
+    }
+
+    #[test]
+    fn nor_of_one_that_is_older() {
+        let echo = echo();
+        assert_eq!(out(ACK, CE).through(&echo), (CE, ACK));
+        assert_eq!(data(ACK).through(&echo), (NOT_ECT, ACK));
+        assert_eq!(echo.counters().unwrap().unknown, 1);
+    }
+}

@@ -1,0 +1,251 @@
+//! A packet in a buffer, as the disciplines of `ackwise-queue` see it.
+
+use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+
+use ackwise_netdev::find_ip;
+use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
+use ackwise_queue::{Ecn, Packet};
+
+const CE: u8 = 3;
+
+/// What is in a buffer.
+#[derive(Debug)]
+pub struct Frame {
+    bytes: Vec<u8>,
+    len: usize,
+    /// Where the IP header begins, if there is one.
+    ip: Option<usize>,
+    segment: Option<Segment>,
+}
+
+/// A frame on the heap: a queue moves one word.
+#[derive(Debug)]
+pub struct Parcel(Box<Frame>);
+
+impl Deref for Parcel {
+    type Target = Frame;
+
+    fn deref(&self) -> &Frame {
+        &self.0
+    }
+}
+
+impl DerefMut for Parcel {
+    fn deref_mut(&mut self) -> &mut Frame {
+        &mut self.0
+    }
+}
+
+/// A connection and one of its directions; everything that is not TCP is one flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow(Option<(SocketAddr, SocketAddr)>);
+
+impl Hash for Flow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // One word, not a call for each field: this is on the way of every packet.
+        // Addresses that agree in it are told apart by `Eq`.
+        let Some((from, to)) = self.0 else { return };
+        state.write_u64(word(from) ^ word(to).rotate_left(29));
+    }
+}
+
+fn word(address: SocketAddr) -> u64 {
+    let ip = match address {
+        SocketAddr::V4(v4) => u64::from(u32::from(*v4.ip())) << 16,
+        SocketAddr::V6(v6) => {
+            let bits = u128::from(*v6.ip());
+            ((bits >> 64) as u64).rotate_left(17) ^ bits as u64
+        }
+    };
+    ip ^ u64::from(address.port())
+}
+
+impl AsRef<[u8]> for Parcel {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Parcel {
+    /// An empty buffer for frames of up to `size` bytes.
+    #[must_use]
+    pub fn with_room(size: usize) -> Self {
+        Self(Box::new(Frame {
+            bytes: vec![0; size],
+            len: 0,
+            ip: None,
+            segment: None,
+        }))
+    }
+}
+
+impl Frame {
+    /// The whole buffer, to be written to; then [`filled`](Self::filled).
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// The first `len` bytes are a frame of a link of this kind. Its headers are
+    /// read only if somebody will `look` into it.
+    pub fn filled(&mut self, len: usize, link: LinkKind, look: bool) {
+        self.len = len.min(self.bytes.len());
+        let frame = &self.bytes[..self.len];
+        self.ip = find_ip(frame, link);
+        self.segment = if look { parse(frame, link).ok() } else { None };
+    }
+
+    /// The frame.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Bytes of the IP packet; of the frame if it is none.
+    #[must_use]
+    pub fn ip_len(&self) -> u32 {
+        (self.len - self.ip.unwrap_or(0)) as u32
+    }
+
+    fn traffic_class(&self) -> Option<u8> {
+        let ip = &self.bytes()[self.ip?..];
+        match ip.first()? >> 4 {
+            4 => ip.get(1).copied(),
+            6 => Some(ip[0] << 4 | ip.get(1)? >> 4),
+            _ => None,
+        }
+    }
+}
+
+impl Packet for Parcel {
+    type Flow = Flow;
+
+    fn flow(&self) -> Flow {
+        Flow(self.segment.as_ref().map(|s| (s.src(), s.dst())))
+    }
+
+    fn is_pure_ack(&self) -> bool {
+        let opens_or_ends = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST;
+        self.segment.as_ref().is_some_and(|s| {
+            s.payload() == 0
+                && s.flags().contains(TcpFlags::ACK)
+                && !s.flags().intersects(opens_or_ends)
+        })
+    }
+
+    fn carries_data(&self) -> bool {
+        self.segment.as_ref().is_none_or(|s| s.payload() > 0)
+    }
+
+    fn ecn(&self) -> Ecn {
+        match self.traffic_class().map(|class| class & CE) {
+            Some(CE) => Ecn::Marked,
+            Some(1 | 2) => Ecn::Capable,
+            _ => Ecn::NotCapable,
+        }
+    }
+
+    /// RFC 3168 §5; the header's checksum follows by RFC 1624 (equation 3).
+    fn mark(&mut self) {
+        let Some(at) = self.ip else { return };
+        let len = self.len;
+        let ip = &mut self.bytes[at..len];
+        match ip.first().map(|first| first >> 4) {
+            Some(4) if ip.len() >= 20 => {
+                let old = u16::from_be_bytes([ip[0], ip[1]]);
+                ip[1] |= CE;
+                let new = u16::from_be_bytes([ip[0], ip[1]]);
+                let sum = u16::from_be_bytes([ip[10], ip[11]]);
+                let sum = u32::from(!sum) + u32::from(!old) + u32::from(new);
+                let sum = (sum & 0xffff) + (sum >> 16);
+                let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            Some(6) if ip.len() >= 40 => ip[1] |= CE << 4,
+            _ => {}
+        }
+    }
+
+    fn segment(&self) -> Option<Segment> {
+        self.segment
+    }
+
+    /// No ACK is made here.
+    fn forge(&self, _back: u32) -> Option<Self> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{checksum, tcp_v4, tcp_v6};
+
+    fn parcel(bytes: &[u8], link: LinkKind) -> Parcel {
+        let mut parcel = Parcel::with_room(2000);
+        parcel.room()[..bytes.len()].copy_from_slice(bytes);
+        parcel.filled(bytes.len(), link, true);
+        parcel
+    }
+
+    #[test]
+    fn a_mark_keeps_the_checksum_right() {
+        for class in [1, 2, 0xb9, 0xfe] {
+            let mut packet = tcp_v4(1, 2, &[]);
+            packet[1] = class;
+            packet[10..12].fill(0);
+            let sum = checksum(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            let mut parcel = parcel(&packet, LinkKind::Ip);
+            assert_eq!(parcel.ecn(), Ecn::Capable);
+            parcel.mark();
+            assert_eq!(parcel.ecn(), Ecn::Marked);
+            assert_eq!(parcel.bytes()[1], class | 3);
+            assert_eq!(checksum(&parcel.bytes()[..20]), 0, "class {class:#x}");
+            assert_eq!(parcel.bytes()[12..], packet[12..]);
+        }
+    }
+
+    #[test]
+    fn a_mark_on_ipv6_behind_two_tags() {
+        let mut frame = vec![0; 12];
+        frame.extend([0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 0x86, 0xdd]);
+        let mut packet = tcp_v6(7, 8, b"data");
+        packet[1] |= 2 << 4;
+        frame.extend(&packet);
+        let mut parcel = parcel(&frame, LinkKind::Ethernet);
+        assert_eq!(parcel.ip_len() as usize, packet.len());
+        assert_eq!(parcel.ecn(), Ecn::Capable);
+        parcel.mark();
+        assert_eq!(parcel.ecn(), Ecn::Marked);
+        packet[1] |= 3 << 4;
+        assert_eq!(&parcel.bytes()[22..], &packet[..]);
+    }
+
+    #[test]
+    fn what_it_is() {
+        let ack = parcel(&tcp_v4(1, 2, &[]), LinkKind::Ip);
+        assert!(ack.is_pure_ack() && !ack.carries_data());
+        let data = parcel(&tcp_v4(1, 2, b"x"), LinkKind::Ip);
+        assert!(!data.is_pure_ack() && data.carries_data());
+        assert_eq!(ack.flow(), data.flow());
+        assert_ne!(ack.flow(), parcel(&tcp_v4(2, 1, &[]), LinkKind::Ip).flow());
+        let mut udp = tcp_v4(1, 2, &[]);
+        udp[9] = 17;
+        let udp = parcel(&udp, LinkKind::Ip);
+        assert!(udp.segment().is_none() && udp.carries_data() && !udp.is_pure_ack());
+    }
+
+    #[test]
+    fn no_bytes_are_no_trouble() {
+        for link in [LinkKind::Ip, LinkKind::Ethernet] {
+            let whole = tcp_v4(1, 2, &[]);
+            for len in 0..whole.len() {
+                let mut parcel = parcel(&whole[..len], link);
+                parcel.mark();
+                let _ = (parcel.ecn(), parcel.ip_len(), parcel.flow());
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The gateway: it owns the slow direction of a link.
+//!
+//! What leaves through an interface is shaped to a rate, waits in a queue of
+//! `ackwise-queue` (drop-tail or RED, with marks, ACK filters, ACKs first), and then
+//! leaves. The fast direction stays in the kernel. The way of a packet:
+//!
+//! ```text
+//! stack, forwarding ─► egress hook ─► TUN or TAP ─► Core ─► packet socket ─► egress hook ─► device
+//!                          └─► straight on: not IP, no gateway, no sign of life
+//! ```
+//!
+//! [`Core`] is sans-IO; one thread moves packets between it and the doors. However
+//! the process ends, packets take the ordinary way again: the hook is a link that
+//! goes with it, the device goes with its descriptor.
+//!
+//! ```no_run
+//! use ackwise_gateway::{Attach, Config, Gateway};
+//!
+//! let text = "interface = \"wan0\"\nrate = \"1 Mbit/s\"\n\
+//!             queue = { limit = \"50 packets\", ack_filter = \"rfc3449\" }";
+//! let gateway = Gateway::start(Config::parse("example", text)?, Attach::Auto)?;
+//! std::thread::sleep(std::time::Duration::from_secs(60));
+//! println!("{} ACKs were redundant", gateway.stop()?.filtered.packets);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[doc(hidden)]
+pub mod bench;
+mod config;
+pub mod control;
+mod core;
+mod echo;
+mod error;
+mod frame;
+mod gateway;
+mod hook;
+mod meter;
+mod pair;
+mod rtt;
+mod stats;
+#[cfg(test)]
+mod testing;
+mod worker;
+
+pub use crate::config::{Config, describe};
+pub use crate::core::Core;
+pub use crate::echo::Acc;
+pub use crate::error::Error;
+pub use crate::frame::{Flow, Frame, Parcel};
+pub use crate::gateway::{Ended, Gateway};
+pub use crate::meter::{Look, Meter};
+pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
+pub use ackwise_netdev::Attach;

@@ -1,0 +1,76 @@
+//! 1 Mbit/s down, 10 kbit/s up, two gateways: what a download gets for each ACK that goes up
+//! when ACKs wait in a plain queue, and when a filter looks after them. Goodput itself is
+//! judged in virtual time (ackwise-engines, `virtual_gateway`): here all is counted, at rates that a
+//! busy machine keeps, and a run ends by a count.
+
+mod common;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_gateway::{Attach, Config, Gateway, Stats};
+use common::{Home, alone};
+
+/// ACKs that go up before it is counted what has come down.
+const ACKS: u64 = 80;
+/// Payload of a full segment with timestamps.
+const SEGMENT: f64 = 1448.0;
+
+fn config(interface: &str, rate: &str, queue: &str) -> Config {
+    let text =
+        format!("interface = \"{interface}\"\nrate = \"{rate}\"\nheader = 14\nqueue = {queue}");
+    Config::parse("test", &text).unwrap()
+}
+
+/// Segments that came down for each packet that went up, and what the gateway of the ACKs did.
+fn segments_an_ack(queue: &str) -> (f64, Stats) {
+    let home = Home::new();
+    let down = config("wan1", "1 Mbit/s", "\"60 packets\"");
+    let down = home.server.run(|| Gateway::start(down, Attach::Auto));
+    let up = config("wan0", "10 kbit/s", queue);
+    let up = home.router.run(|| Gateway::start(up, Attach::Auto));
+    let (down, up) = (down.unwrap(), up.unwrap());
+
+    let listener = home
+        .server
+        .run(|| TcpListener::bind("10.9.2.2:80").unwrap());
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[7; 1 << 16]).is_ok() {}
+    });
+    let mut stream = home.host.run(|| TcpStream::connect("10.9.2.2:80").unwrap());
+    let patience = Some(Duration::from_millis(50));
+    stream.set_read_timeout(patience).unwrap();
+    let mut buffer = vec![0; 1 << 16];
+    let mut bytes = 0;
+    let sent = loop {
+        match stream.read(&mut buffer) {
+            Ok(read) => bytes += read,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(e) => panic!("{e}"),
+        }
+        let sent = up.stats().unwrap().sent.packets;
+        if sent >= ACKS {
+            break sent;
+        }
+    };
+    drop(stream);
+    serving.join().unwrap();
+    down.stop().unwrap();
+    (bytes as f64 / SEGMENT / sent as f64, up.stop().unwrap())
+}
+
+#[test]
+fn a_download_is_not_held_back_by_its_acks() {
+    let _alone = alone();
+    let (plain, before) = segments_an_ack("\"60 packets\"");
+    let filter = "{ limit = \"60 packets\", ack_filter = \"rfc3449\" }";
+    let (filtered, after) = segments_an_ack(filter);
+    println!("segments for an ACK that went up: plain {plain:.2}, filtered {filtered:.2}");
+    assert_eq!(before.filtered.packets, 0);
+    assert!(after.filtered.packets > after.read / 4, "{after:#?}");
+    assert_eq!(after.dropped.full, 0, "{after:#?}");
+    assert!(filtered > 1.5 * plain, "{filtered} against {plain}");
+}

@@ -1,0 +1,254 @@
+//! The ordinary path of packets that came here and are not carried.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use ackwise_netdev::{BATCH, Outlet};
+
+use crate::Error;
+
+/// The longest link header: Ethernet with two tags.
+const LINK_HEADER: usize = 22;
+/// Destinations of which the link header is remembered: more than bundles hold packets.
+const REMEMBERED: usize = 4096;
+
+/// Of the last destinations, a power of two.
+const RECENT: usize = 32;
+
+/// A link header.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    len: u8,
+    bytes: [u8; LINK_HEADER],
+}
+
+/// The destination of an IP packet.
+pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
+    address(packet, 16, 24)
+}
+
+/// The source of an IP packet.
+pub(crate) fn source(packet: &[u8]) -> Option<IpAddr> {
+    address(packet, 12, 8)
+}
+
+fn address(packet: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => {
+            let bytes: [u8; 4] = packet.get(v4..v4 + 4)?.try_into().ok()?;
+            Some(bytes.into())
+        }
+        6 => {
+            let bytes: [u8; 16] = packet.get(v6..v6 + 16)?.try_into().ok()?;
+            Some(bytes.into())
+        }
+        _ => None,
+    }
+}
+
+fn last_byte(address: IpAddr) -> usize {
+    match address {
+        IpAddr::V4(v4) => v4.octets()[3].into(),
+        IpAddr::V6(v6) => v6.octets()[15].into(),
+    }
+}
+
+/// Which link header goes before packets to a destination. It was routed, and its
+/// neighbour found, before the packet was redirected; that is not done again.
+#[derive(Debug, Default)]
+pub(crate) struct Headers {
+    now: HashMap<IpAddr, Header>,
+    before: HashMap<IpAddr, Header>,
+    /// The last ones, by the last bits of the destination: of most packets nothing is learnt.
+    last: [Option<(IpAddr, Header)>; RECENT],
+}
+
+impl Headers {
+    /// A packet to `to` came with this header.
+    pub fn learn(&mut self, to: IpAddr, header: &[u8]) {
+        let same = |known: &Header| known.bytes.get(..usize::from(known.len)) == Some(header);
+        let recent = &self.last[last_byte(to) % RECENT];
+        if matches!(recent, Some((last, known)) if *last == to && same(known)) {
+            return;
+        }
+        let mut bytes = [0; LINK_HEADER];
+        let Some(room) = bytes.get_mut(..header.len()) else {
+            return;
+        };
+        room.copy_from_slice(header);
+        let header = Header {
+            len: header.len() as u8,
+            bytes,
+        };
+        if self.now.len() >= REMEMBERED {
+            self.before = std::mem::take(&mut self.now);
+            self.last = Default::default();
+        }
+        self.last[last_byte(to) % RECENT] = Some((to, header));
+        self.now.insert(to, header);
+    }
+
+    fn get(&self, to: IpAddr) -> Option<&[u8]> {
+        let header = self.now.get(&to).or_else(|| self.before.get(&to))?;
+        header.bytes.get(..usize::from(header.len))
+    }
+}
+
+/// The ways out.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    /// Behind the hook that packets were taken by.
+    outlet: Option<Outlet>,
+    pub headers: Headers,
+    frames: Vec<Vec<u8>>,
+    /// For what was routed here: the routing of this machine, once more, by another mark.
+    raw: [Option<OwnedFd>; 2],
+    /// Packets that left, and that could not.
+    pub sent: u64,
+    pub failed: u64,
+}
+
+impl Exit {
+    pub fn open(outlet: Option<Outlet>, mark: u32) -> Result<Self, Error> {
+        Ok(Self {
+            outlet,
+            headers: Headers::default(),
+            frames: Vec::new(),
+            raw: [raw(libc::AF_INET, mark)?, raw(libc::AF_INET6, mark)?],
+            sent: 0,
+            failed: 0,
+        })
+    }
+
+    /// Sends a packet, now or with [`Exit::flush`].
+    pub fn put(&mut self, packet: &[u8]) {
+        let Some(to) = destination(packet) else {
+            self.failed += 1;
+            return;
+        };
+        if let (Some(_), Some(header)) = (&self.outlet, self.headers.get(to)) {
+            self.frames.push([header, packet].concat());
+            if self.frames.len() == BATCH {
+                self.flush();
+            }
+            return;
+        }
+        match self.put_raw(packet, to) {
+            Ok(()) => self.sent += 1,
+            Err(error) => {
+                tracing::debug!("to {to}, by the ordinary path: {error}");
+                self.failed += 1;
+            }
+        }
+    }
+
+    /// Sends what waits.
+    pub fn flush(&mut self) {
+        if self.frames.is_empty() {
+            return;
+        }
+        if let Some(outlet) = &self.outlet {
+            let sent = outlet.send(&self.frames);
+            self.sent += sent.packets;
+            self.failed += sent.no_room + sent.down + sent.refused;
+        }
+        self.frames.clear();
+    }
+
+    fn put_raw(&self, packet: &[u8], to: IpAddr) -> io::Result<()> {
+        let socket = self.raw[usize::from(to.is_ipv6())].as_ref();
+        let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
+        // SAFETY: plain C structs, for which zero is a value.
+        let (mut v4, mut v6): (libc::sockaddr_in, libc::sockaddr_in6) = unsafe { zeroed() };
+        let (name, size) = match to {
+            IpAddr::V4(to) => {
+                v4.sin_family = libc::AF_INET as u16;
+                v4.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
+                ((&raw const v4).cast(), size_of::<libc::sockaddr_in>())
+            }
+            IpAddr::V6(to) => {
+                v6.sin6_family = libc::AF_INET6 as u16;
+                v6.sin6_addr.s6_addr = to.octets();
+                ((&raw const v6).cast(), size_of::<libc::sockaddr_in6>())
+            }
+        };
+        // SAFETY: the packet and the address outlive the call and have the sizes said.
+        let sent = unsafe {
+            libc::sendto(
+                socket.as_raw_fd(),
+                packet.as_ptr().cast(),
+                packet.len(),
+                libc::MSG_DONTWAIT,
+                name,
+                size as u32,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+/// A socket that sends whole IP packets; `None` if the kernel has no such family.
+fn raw(family: libc::c_int, mark: u32) -> Result<Option<OwnedFd>, Error> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers; the result is checked.
+    let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) };
+    if fd < 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() == Some(libc::EAFNOSUPPORT) {
+            return Ok(None);
+        }
+        return Err(Error::system("open a raw socket")(error));
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    nix::sys::socket::setsockopt(&fd, nix::sys::socket::sockopt::Mark, &mark)
+        .map_err(|error| Error::system("mark the packets of a socket")(error.into()))?;
+    Ok(Some(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn addresses() {
+        let mut v4 = vec![0x45; 20];
+        v4[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        assert_eq!(source(&v4), Some([10, 0, 0, 1].into()));
+        assert_eq!(destination(&v4), Some([10, 0, 0, 2].into()));
+        let mut v6 = vec![0x60; 40];
+        v6[8..40].copy_from_slice(&[[1; 16], [2; 16]].concat());
+        assert_eq!(source(&v6), Some([1_u8; 16].into()));
+        assert_eq!(destination(&v6), Some([2_u8; 16].into()));
+        assert_eq!((source(&[0x45]), destination(&[])), (None, None));
+        assert_eq!(source(&[0x20; 60]), None);
+    }
+
+    #[test]
+    fn headers_are_remembered_as_long_as_packets_wait_and_bounded() {
+        let mut headers = Headers::default();
+        let to = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
+        for n in (0..20_000_u32).filter(|n| n % RECENT as u32 != 31) {
+            headers.learn(to(n), &n.to_be_bytes());
+            // Another way to the same destination.
+            headers.learn(to(n), &[1; 14]);
+            headers.learn(to(n), &[2; 14]);
+            // One of which nothing new is ever learnt is not forgotten either.
+            headers.learn(to(u32::MAX), &[4; 14]);
+        }
+        assert_eq!(headers.get(to(u32::MAX)), Some(&[4; 14][..]));
+        for n in (20_000 - REMEMBERED as u32..20_000).filter(|n| n % 32 != 31) {
+            assert_eq!(headers.get(to(n)), Some(&[2; 14][..]), "{n}");
+        }
+        assert!(headers.now.len() + headers.before.len() <= 2 * REMEMBERED);
+        headers.learn(to(1), &[3; LINK_HEADER + 1]);
+        assert_eq!(headers.get(to(1)), None, "no link has such a header");
+    }
+}

@@ -1,0 +1,270 @@
+//! The program at the interface's egress: see `bpf/tunnel.bpf.c`.
+
+use std::mem::offset_of;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ackwise_config::tunnel::Prefix;
+use ackwise_netdev::{Attach, Attached, Interface, attach};
+use aya::maps::Map;
+use aya::maps::lpm_trie::{Key, LpmTrie};
+use aya::programs::SchedClassifier;
+use aya::{Ebpf, EbpfLoader};
+
+use crate::Error;
+use crate::mapped::Mapped;
+use crate::ring::Ring;
+
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
+const PROGRAM: &str = "ackwise_tunnel";
+
+/// The types that the program and its loader share.
+#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod sys {
+    include!(concat!(env!("OUT_DIR"), "/tunnel.rs"));
+
+    // SAFETY: C structs of integers; every bit pattern is a value.
+    unsafe impl aya::Pod for aw_tunnel_options {}
+}
+
+/// Bytes from one record of the ring to the next: the kernel's header is before it, and
+/// each is at a multiple of 8.
+const RECORD: usize = (size_of::<sys::aw_tunnel_ack>() + 8).next_multiple_of(8);
+/// Records that are fetched before they are looked at.
+const AHEAD: usize = 3;
+
+/// Bits of the family, before those of the address.
+const FAMILY: u32 = 32;
+
+/// What the program is told when it is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub grace: Duration,
+    /// Index of the device that packets are redirected to.
+    pub door: u32,
+    /// Index of the device that restored packets come from.
+    pub link: u32,
+    pub cookie: u32,
+    pub mark: u32,
+    /// Bytes of other packets that are carried; 0: none are.
+    pub longest: u32,
+    pub port: u16,
+}
+
+/// A program that is hooked in, until this is dropped.
+pub(crate) struct Hook {
+    bpf: Ebpf,
+    attached: Attached,
+}
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hook")
+            .field("attached", &self.attached)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hook {
+    /// Loads the program; it takes nothing before a peer is [up](Shared::set_up).
+    pub fn install<'a>(
+        interface: &Interface,
+        options: &Options,
+        behind: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
+        how: Attach,
+    ) -> Result<(Self, Shared, Acks), Error> {
+        let fail =
+            |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
+        let told = sys::aw_tunnel_options {
+            grace_ns: options.grace.as_nanos() as u64,
+            door: options.door,
+            link: options.link,
+            cookie: options.cookie,
+            mark: options.mark,
+            longest: options.longest,
+            port: options.port,
+            ..Default::default()
+        };
+        let mut bpf = EbpfLoader::new()
+            .override_global("tunnel_options", &told, true)
+            .map_max_entries("behind", behind.clone().count().max(1) as u32)
+            .load(OBJECT)
+            .map_err(|e| fail(&e))?;
+        fill(&mut bpf, behind)?;
+        let shared = Shared::of(&mut bpf)?;
+        let acks = Acks::of(&mut bpf)?;
+        let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
+        let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
+        program.load().map_err(|e| fail(&e))?;
+        let attached = attach(&mut bpf, PROGRAM, interface, how)?;
+        Ok((Self { bpf, attached }, shared, acks))
+    }
+
+    pub fn attach(&self) -> Attach {
+        self.attached.how
+    }
+
+    /// Unhooks the program: from now on packets pass.
+    pub fn remove(&mut self) {
+        self.attached.remove(&mut self.bpf);
+    }
+}
+
+/// Copies of the ACKs that were taken.
+#[derive(Debug)]
+pub(crate) struct Acks(Ring);
+
+impl Acks {
+    fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
+        let Some(Map::RingBuf(map)) = bpf.take_map("acks") else {
+            return Err(unusable("acks"));
+        };
+        let ring = Ring::map(map, sys::AW_TUNNEL_RING as usize);
+        ring.map(Self)
+            .map_err(Error::system("mapping the program's memory"))
+    }
+
+    /// The next frame, if one is there.
+    pub fn take(&mut self, room: &mut [u8]) -> Option<usize> {
+        let record = self.0.next()?;
+        fetch_ahead(record);
+        let frame = frame_of(record).unwrap_or_default();
+        let room = room.get_mut(..frame.len())?;
+        room.copy_from_slice(frame);
+        Some(frame.len())
+    }
+}
+
+/// Another CPU wrote the records, and all have one length. To wait for each to come from its
+/// cache takes as long as half of the compression.
+fn fetch_ahead(record: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in [0, 64] {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = record.as_ptr().wrapping_add(AHEAD * RECORD + line);
+        // SAFETY: nothing is read: an address that is not mapped is ignored.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = record;
+}
+
+fn frame_of(record: &[u8]) -> Option<&[u8]> {
+    let at = offset_of!(sys::aw_tunnel_ack, len);
+    let len = record.get(at..)?.first_chunk().copied()?;
+    let bytes = record.get(offset_of!(sys::aw_tunnel_ack, bytes)..)?;
+    bytes.get(..u16::from_ne_bytes(len).into())
+}
+
+impl AsFd for Acks {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Who is behind which peer.
+fn fill<'a>(bpf: &mut Ebpf, behind: impl Iterator<Item = (u32, &'a Prefix)>) -> Result<(), Error> {
+    let map = bpf.map_mut("behind").ok_or_else(|| unusable("behind"))?;
+    let mut map: LpmTrie<_, [u8; 20], u32> =
+        LpmTrie::try_from(map).map_err(|_| unusable("behind"))?;
+    for (peer, prefix) in behind {
+        let mut data = [0; 20];
+        let family: u32 = match prefix.address {
+            IpAddr::V4(v4) => {
+                data[4..8].copy_from_slice(&v4.octets());
+                4
+            }
+            IpAddr::V6(v6) => {
+                data[4..].copy_from_slice(&v6.octets());
+                6
+            }
+        };
+        data[..4].copy_from_slice(&family.to_ne_bytes());
+        let key = Key::new(FAMILY + u32::from(prefix.len), data);
+        map.insert(&key, peer, 0).map_err(|_| unusable("behind"))?;
+    }
+    Ok(())
+}
+
+fn unusable(map: &str) -> Error {
+    ackwise_netdev::Error::unusable(map).into()
+}
+
+/// What the program counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub taken: u64,
+    pub returned: u64,
+    pub unattended: u64,
+}
+
+/// Memory that the program and this process both see: no system call, and no right, is
+/// needed to say something.
+#[derive(Debug)]
+pub(crate) struct Shared(Mapped);
+
+impl Shared {
+    fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
+        let Some(Map::Array(map)) = bpf.map_mut("state") else {
+            return Err(unusable("state"));
+        };
+        let memory = Mapped::whole::<sys::aw_tunnel_state>(map.fd().as_fd());
+        memory
+            .map(Self)
+            .map_err(Error::system("mapping the program's memory"))
+    }
+
+    fn state(&self) -> *mut sys::aw_tunnel_state {
+        self.0.start().as_ptr().cast()
+    }
+
+    fn word(&self, of: impl Fn(*mut sys::aw_tunnel_state) -> *mut u64) -> &AtomicU64 {
+        // SAFETY: `of` picks a field of the mapped struct, aligned by the compiler of C.
+        unsafe { AtomicU64::from_ptr(of(self.state())) }
+    }
+
+    /// Everything that was redirected so far is read.
+    pub fn all_read(&self) {
+        // SAFETY: a field of the mapped struct.
+        let since = self.word(|state| unsafe { &raw mut (*state).waiting_since });
+        // A line of memory that the program's CPU has is not taken from it for nothing.
+        if since.load(Ordering::Relaxed) != 0 {
+            since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether ACKs for a peer are taken.
+    pub fn set_up(&self, peer: usize, up: bool) {
+        debug_assert!(peer < sys::AW_TUNNEL_PEERS as usize);
+        // SAFETY: the configuration has no more peers than the array has places.
+        let word = unsafe {
+            let first = (&raw mut (*self.state()).up).cast::<u32>();
+            AtomicU32::from_ptr(first.add(peer))
+        };
+        word.store(u32::from(up), Ordering::Release);
+    }
+
+    pub fn counters(&self) -> Counters {
+        // SAFETY: fields of the mapped struct.
+        let read = |field: fn(*mut sys::aw_tunnel_state) -> *mut u64| {
+            self.word(field).load(Ordering::Relaxed)
+        };
+        Counters {
+            // SAFETY: a field of the mapped struct.
+            taken: read(|state| unsafe { &raw mut (*state).taken }),
+            // SAFETY: as above.
+            returned: read(|state| unsafe { &raw mut (*state).returned }),
+            // SAFETY: as above.
+            unattended: read(|state| unsafe { &raw mut (*state).unattended }),
+        }
+    }
+}

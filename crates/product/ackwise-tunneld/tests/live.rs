@@ -1,0 +1,388 @@
+//! Two routers with a tunnel between real stacks: what passes, how it arrives, and what
+//! is left when it ends.
+
+mod common;
+
+use std::collections::HashSet;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ackwise_config::tunnel::Prefix;
+use ackwise_netdev::{Inlet, Role};
+use ackwise_policy::LinkKind;
+use ackwise_tunnel::key_to_text;
+use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
+use common::{
+    Capture, Netns, Sites, ack_from, alone, command, ip, is_up, once, peer, send_strange_acks,
+    transfer, transfer_and, until,
+};
+
+const BYTES: usize = 4_000_000;
+const DOWNLOADS: [&str; 2] = ["10.9.1.1:5001", "[fd09:1::1]:5001"];
+const UPLOADS: [&str; 2] = ["10.9.3.2:5001", "[fd09:3::2]:5001"];
+
+/// Transfers until ACKs enough have passed; a machine with much to do lets many pass by.
+fn acks_of(from: &Netns, to: &Netns, at: &[&str], end: &Daemon) -> PeerStats {
+    for _ in 0..5 {
+        for address in at {
+            transfer(from, to, address, BYTES);
+        }
+        // The counters are some times a second those of now.
+        thread::sleep(Duration::from_millis(120));
+        let stats = peer(end);
+        if stats.packets_in.packets > 300 {
+            return stats;
+        }
+    }
+    panic!("five transfers, and no ACKs: {:#?}", end.stats());
+}
+
+/// Nothing was lost on the way, and nothing went wrong.
+fn all_came(from: &Daemon, to: &Daemon) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while peer(from).packets_in != peer(to).packets_out {
+        assert!(
+            Instant::now() < end,
+            "{:#?}\n{:#?}",
+            from.stats(),
+            to.stats()
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+    for end in [from, to] {
+        let stats = end.stats();
+        assert_eq!((stats.outside_failed, stats.strangers), (0, 0));
+        // The kernel itself may say something by a device that has no carrier yet, and ACKs
+        // are under way to it when it loses it.
+        let fell_silent = peer(end).failures.deaths > 0;
+        assert!(stats.overrun <= 2 || fell_silent, "{stats:#?}");
+        let failures = Failures {
+            // Of a machine that has other things to do.
+            deaths: 0,
+            ..peer(end).failures
+        };
+        assert_eq!(failures, Failures::default());
+    }
+}
+
+#[test]
+fn both_directions_of_both_families_arrive_byte_by_byte() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let [far, near] = sites.tunnel("");
+    let sent = acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
+    assert!(sent.bytes_per_ack < Some(40.0), "{sent:#?}");
+    assert_eq!(
+        sites.near.leftovers(),
+        (
+            ["awtun0", "awtunput0", "awtunin0"]
+                .map(String::from)
+                .to_vec(),
+            2
+        )
+    );
+    acks_of(&sites.host, &sites.server, &UPLOADS, &far);
+    all_came(&near, &far);
+    all_came(&far, &near);
+    for end in [far, near] {
+        let before = once(&end, "an answer", |stats| stats.up);
+        let last = end.stop().unwrap();
+        assert!(last.taken > 300);
+        // Its own end is not that of the other side.
+        let peer = &last.peers[0];
+        assert!(peer.up && peer.session_age_s >= before.session_age_s);
+        assert_eq!(peer.failures.deaths, before.failures.deaths);
+    }
+    sites.nothing_left();
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+}
+
+#[test]
+fn by_a_filter_where_the_kernel_is_older() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let far = sites.start(&sites.far, sites.far_config(""));
+    let config = sites.near_config("");
+    let near = sites
+        .near
+        .run(|| Daemon::start(config, Attach::Clsact))
+        .unwrap();
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+    once(&near, "ACKs", |stats| stats.packets_in.packets > 100);
+    assert_eq!(near.stats().attach, Some(Attach::Clsact));
+    drop((near, far));
+    sites.nothing_left();
+}
+
+/// What arrives is what was sent, in every bit but those that each hop changes.
+#[test]
+fn restored_packets_are_the_originals() {
+    let _alone = alone();
+    let sites = Sites::new();
+    // Checksums that are there when the packet is captured.
+    sites.host.run(|| command("ethtool", "-K lan0 tx off"));
+    for encoding in ["aligned", "entropy"] {
+        let ends = sites.tunnel(&format!("encoding = \"{encoding}\""));
+        for to in DOWNLOADS {
+            let sent = Capture::start(&sites.host, "lan0");
+            let arrived = Capture::start(&sites.server, "net1");
+            transfer(&sites.server, &sites.host, to, BYTES);
+            let all = |capture: Capture| -> Vec<_> {
+                let frames = capture.end();
+                frames
+                    .iter()
+                    .filter_map(|frame| ack_from(5001, frame))
+                    .collect()
+            };
+            let (sent, arrived) = (all(sent), all(arrived));
+            let known: HashSet<&Vec<u8>> = sent.iter().collect();
+            assert!(arrived.len() > 100, "{encoding}: {} ACKs", arrived.len());
+            for ack in &arrived {
+                assert!(known.contains(ack), "{encoding}: {ack:02x?} was never sent");
+            }
+        }
+        assert!(peer(&ends[1]).packets_in.packets > 300);
+    }
+}
+
+#[test]
+fn the_tunnel_itself_over_ipv6_and_the_other_way_of_everything() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let more = "encoding = \"aligned\"\nrespace = true\nperiod = \"5 ms\"\nfollow_rtt = false";
+    let mut config = sites.near_config(more);
+    config.peers[0].endpoint = Some("[fd09:2::2]:51830".into());
+    let far = sites.start(&sites.far, sites.far_config(more));
+    let near = sites.start(&sites.near, config);
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
+    assert!(stats.endpoint.is_some_and(|at| at.is_ipv6()));
+    assert_eq!(stats.period_ms, 5.0);
+    // A bundle has 48 bytes before it here.
+    assert!(stats.bundles_out.bytes > 48 * stats.bundles_out.packets);
+    all_came(&near, &far);
+}
+
+#[test]
+fn without_encryption_a_peer_is_known_by_its_address() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let config = |interface: &str, endpoint: &str, behind: &str| {
+        sites.config(
+            &format!("interface = \"{interface}\"\nencryption = false"),
+            &format!("endpoint = \"{endpoint}:51830\"\nbehind = [\"{behind}\"]"),
+        )
+    };
+    let far = sites.start(&sites.far, config("wan1", "10.9.2.1", "10.9.1.0/24"));
+    let near = sites.start(&sites.near, config("wan0", "10.9.2.2", "10.9.3.0/24"));
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
+    assert_eq!(near.stats().public_key, None);
+    assert!(stats.bytes_per_ack < Some(40.0), "{stats:#?}");
+    all_came(&near, &far);
+    // Somebody else who speaks the protocol.
+    let stranger = sites
+        .host
+        .run(|| UdpSocket::bind("10.9.1.1:51830").unwrap());
+    let first = [&[0x40, 0, 0, 0][..], b"ackwise tunnel 1", &[7; 12], &[0; 8]].concat();
+    stranger.send_to(&first, "10.9.2.2:51830").unwrap();
+    until("the stranger", || {
+        (far.stats().strangers == 1).then_some(())
+    });
+}
+
+#[test]
+fn other_packets_are_carried_if_that_is_wanted() {
+    let _alone = alone();
+    for (others, carried) in [("outside", 0), ("carried", 20)] {
+        let sites = Sites::new();
+        let [_far, near] = sites.tunnel(&format!("others = \"{others}\""));
+        let from = sites.host.run(|| UdpSocket::bind("10.9.1.1:7000").unwrap());
+        let to = sites
+            .server
+            .run(|| UdpSocket::bind("10.9.3.2:7000").unwrap());
+        for size in 0..20_u8 {
+            from.send_to(&vec![size; usize::from(size) * 10], "10.9.3.2:7000")
+                .unwrap();
+        }
+        from.send_to(&[9; 1000], "10.9.3.2:7000").unwrap();
+        let mut room = [0; 2000];
+        let mut sizes: Vec<usize> = (0..21).map(|_| to.recv(&mut room).unwrap()).collect();
+        sizes.sort_unstable();
+        let expected: Vec<usize> = (0..20).map(|n| 10 * n).chain([1000]).collect();
+        assert_eq!(sizes, expected);
+        once(&near, others, |stats| stats.packets_in.packets >= carried);
+        assert_eq!(peer(&near).packets_in.packets, carried);
+    }
+}
+
+#[test]
+fn a_flood_of_new_flows_passes_and_is_bounded() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let ends = sites.tunnel("flows = 16");
+    // Few packets wait for a neighbour that is not known yet.
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], 1000);
+    let arrived = Capture::start(&sites.server, "net1");
+    send_strange_acks(&sites, 5000);
+    // Those that are not read in time pass without the tunnel.
+    once(&ends[1], "most of them", |stats| {
+        stats.packets_in.packets >= 500
+    });
+    all_came(&ends[1], &ends[0]);
+    let arrived = arrived.end();
+    let ports: HashSet<u16> = (0..5000)
+        .map(|n| 10_000 + n)
+        .filter(|port| arrived.iter().any(|frame| ack_from(*port, frame).is_some()))
+        .collect();
+    assert_eq!(ports.len(), 5000);
+}
+
+/// The way without a program: a mark, a rule, and a route, as docs/tunnel.md has them.
+#[test]
+fn acks_that_are_routed_here_by_marks() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let mut config = sites.near_config("");
+    config.interface = None;
+    let far = sites.start(&sites.far, sites.far_config(""));
+    let near = sites.start(&sites.near, config);
+    sites.near.run(route_by_marks);
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    acks_of(&sites.server, &sites.host, &DOWNLOADS, &near);
+    all_came(&near, &far);
+    // Without a peer the device has no carrier, and the rule leads nowhere.
+    transfer_and(&sites.server, &sites.host, DOWNLOADS[0], 4 * BYTES, || {
+        drop(far)
+    });
+    until("silence", || (!is_up(&near)).then_some(()));
+    let before = peer(&near).packets_in;
+    for to in DOWNLOADS {
+        transfer(&sites.server, &sites.host, to, BYTES);
+    }
+    assert_eq!(peer(&near).packets_in, before);
+    drop(near);
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+    sites.nothing_left();
+}
+
+/// The commands of docs/tunnel.md, word by word.
+fn route_by_marks() {
+    let page = include_str!("../../../../docs/tunnel.md");
+    let (_, example) = page.split_once("<!-- by marks -->\n```sh\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let shell = std::process::Command::new("sh")
+        .args(["-euc", example])
+        .output();
+    let shell = shell.unwrap();
+    assert!(
+        shell.status.success(),
+        "{}",
+        String::from_utf8_lossy(&shell.stderr)
+    );
+}
+
+/// Two devices without link headers, and somebody who carries packets between them.
+fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
+    let ends = [(&sites.near, 1), (&sites.far, 2)].map(|(at, own)| {
+        at.run(|| {
+            let end = Inlet::open("bare0", LinkKind::Ip, 1500, Role::Link).unwrap();
+            ip("addr flush dev bare0");
+            ip(&format!("addr add 10.9.4.{own}/24 dev bare0"));
+            let behind = if own == 1 {
+                "10.9.3.0/24"
+            } else {
+                "10.9.1.0/24"
+            };
+            ip(&format!("route replace {behind} dev bare0"));
+            end
+        })
+    });
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let carrier = thread::spawn(move || {
+        let mut room = vec![0; 1 << 16];
+        while !seen.load(Ordering::Acquire) {
+            for (from, to) in [(0, 1), (1, 0)] {
+                while let Some(len) = ends[from].take(&mut room).unwrap() {
+                    to_end(&ends[to], &room[..len]);
+                }
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    });
+    (stop, carrier)
+}
+
+/// What a device does not take is lost.
+fn to_end(end: &Inlet, packet: &[u8]) {
+    let _ = end.put(packet);
+}
+
+#[test]
+fn links_without_headers() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let (stop, carrier) = bare_link(&sites);
+    let bare = |mut config: Config, endpoint: Option<&str>| {
+        config.interface = Some("bare0".into());
+        config.peers[0].endpoint = endpoint.map(str::to_owned);
+        config
+    };
+    let far = sites.start(&sites.far, bare(sites.far_config(""), None));
+    let near = bare(sites.near_config(""), Some("10.9.4.2:51830"));
+    let near = sites.start(&sites.near, near);
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
+    drop((far, near));
+    stop.store(true, Ordering::Release);
+    carrier.join().unwrap();
+    sites.nothing_left();
+}
+
+#[test]
+fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let ghost = common::write_key(sites.keys.path(), "ghost");
+    let mut config = sites.far_config("");
+    let mut other = config.peers[0].clone();
+    other.name = "ghost".into();
+    other.public_key = Some(ghost.public);
+    other.behind = vec![Prefix {
+        address: [10, 9, 77, 0].into(),
+        len: 24,
+    }];
+    config.peers.insert(0, other);
+    let far = sites.start(&sites.far, config);
+    let near = sites.start(&sites.near, sites.near_config(""));
+    let real = |far: &Daemon| far.stats().peers.get(1).cloned().unwrap_or_default();
+    until("the tunnel", || {
+        (is_up(&near) && real(&far).up).then_some(())
+    });
+    drop(near);
+    // The same key from another port: a router on the way forgot the old one.
+    let mut moved = sites.near_config("");
+    for listen in &mut moved.listen {
+        listen.set_port(40_000);
+    }
+    let near = sites.start(&sites.near, moved);
+    until("the new port", || {
+        let at = real(&far).endpoint?;
+        (at.port() == 40_000 && is_up(&near)).then_some(())
+    });
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+    let ghost_stats = &far.stats().peers[0];
+    assert!(
+        !ghost_stats.up && ghost_stats.endpoint.is_none(),
+        "{ghost_stats:#?}"
+    );
+    assert_eq!(
+        far.stats().public_key,
+        Some(key_to_text(&sites.far_key.public))
+    );
+}

@@ -1,0 +1,126 @@
+//! A scenario on each of the engines, with a bar for whoever watches.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ackwise_engines::live;
+use ackwise_engines::virt::{self, VirtualOptions};
+use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::{Progress, Scenario};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::{Engine, RunArgs};
+
+/// Steps of the bar for each run.
+const STEPS: u64 = 100;
+
+/// Runs `only` these runs on an engine.
+pub fn run(
+    engine: Engine,
+    args: &RunArgs,
+    scenario: &Scenario,
+    cancel: &Arc<AtomicBool>,
+    only: &[String],
+) -> anyhow::Result<Report> {
+    let (cancel, only) = (Arc::clone(cancel), only.to_vec());
+    let mut bar = Bar::new(only.len());
+    let report = match engine {
+        Engine::Live => {
+            let options = live::RunOptions {
+                cancel,
+                only,
+                ..live::RunOptions::default()
+            };
+            live::run(scenario, &options, &mut |p| bar.tell(&p))?
+        }
+        Engine::Virtual => {
+            let options = VirtualOptions {
+                run: live::RunOptions {
+                    cancel,
+                    only,
+                    ..live::RunOptions::default()
+                },
+                jobs: args.jobs.map(|jobs| jobs.get().into()),
+                kernel: args.kernel.clone(),
+                ..VirtualOptions::default()
+            };
+            virt::run(scenario, &options, &mut |p| bar.tell(&p))?
+        }
+        Engine::Sim => {
+            let options = ackwise_sim::RunOptions {
+                cancel,
+                only,
+                jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
+                max_events: args.max_events,
+                max_memory: args.max_memory,
+            };
+            ackwise_sim::run(scenario, &options, &mut |p| bar.tell(&p))?
+        }
+    };
+    Ok(report)
+}
+
+/// How far all runs are together, several of them at a time.
+pub struct Bar {
+    bar: ProgressBar,
+    /// Of each run, how far it is.
+    done: Vec<u64>,
+}
+
+impl Bar {
+    /// For so many runs.
+    pub fn new(runs: usize) -> Bar {
+        let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
+            .expect("a constant template");
+        Bar {
+            bar: ProgressBar::new(runs as u64 * STEPS).with_style(style),
+            done: vec![0; runs],
+        }
+    }
+
+    /// Shows what an engine says.
+    pub fn tell(&mut self, progress: &Progress<'_>) {
+        match *progress {
+            Progress::Started { run, index, .. } => self.started(&run.id, index),
+            Progress::Running {
+                index,
+                elapsed,
+                duration,
+            } => self.running(index, elapsed, duration),
+            Progress::Finished { run, index, .. } => self.finished(run, index),
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, id: &str, index: usize) {
+        self.bar.set_message(id.to_owned());
+        self.bar.tick();
+        self.at(index, 0);
+    }
+
+    fn running(&mut self, index: usize, elapsed: Duration, duration: Duration) {
+        let share = elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-3);
+        self.at(index, (share.min(1.0) * STEPS as f64) as u64);
+    }
+
+    fn finished(&mut self, run: &Run, index: usize) {
+        for e in &run.errors {
+            self.bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+        }
+        self.at(index, STEPS);
+    }
+
+    fn at(&mut self, index: usize, steps: u64) {
+        if let Some(slot) = self.done.get_mut(index) {
+            self.bar
+                .inc(steps.saturating_sub(std::mem::replace(slot, steps)));
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

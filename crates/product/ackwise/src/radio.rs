@@ -1,0 +1,118 @@
+//! `run`, `report` and `scenario check` for scenarios of low-power radio.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use ackwise_engines::live;
+use ackwise_report::{TableOptions, radio_html, radio_table};
+use ackwise_scenario::radio::{RadioReport, RadioScenario};
+use ackwise_scenario::{Filter, ScenarioError};
+use ackwise_sim::radio::{self, RadioOptions};
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::{Engine, Format, RenderArgs, RunArgs};
+use crate::error::BadInput;
+use crate::text;
+
+/// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
+/// reads it next says why.
+pub fn is_meant(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| RadioScenario::is_meant(&text))
+}
+
+/// Reads a scenario of radio; policies and models are looked at, too.
+pub fn load(path: &Path) -> Result<RadioScenario, ScenarioError> {
+    let scenario = RadioScenario::load(path)?;
+    radio::check(&scenario)?;
+    Ok(scenario)
+}
+
+/// Runs a scenario of radio and shows what came out.
+pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
+    let mut scenario = load(&args.scenario)?;
+    only_simulated(args)?;
+    if let Some(duration) = args.duration {
+        scenario.duration = duration;
+    }
+    let runs = scenario.select(&Filter {
+        arms: args.arms.clone(),
+        cc: args.cc.clone(),
+        seeds: args.seeds.clone(),
+    })?;
+    let options = RadioOptions {
+        cancel: live::cancel_on_signals()?,
+        jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
+    };
+    let style = ProgressStyle::with_template("{bar:24} {pos:>4}/{len} {wide_msg} {eta} left")
+        .expect("a constant template");
+    let bar = ProgressBar::new(runs.len() as u64)
+        .with_style(style)
+        .with_message(scenario.name.clone());
+    let done = |count: usize| bar.set_position(count as u64);
+    let report = radio::run(&scenario, &runs, &options, &done);
+    bar.finish_and_clear();
+    let report = report?;
+    if let Some(path) = &args.output {
+        fs::write(path, report.to_json()?)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    show(&report, &args.render, format)?;
+    if options.cancel.load(Ordering::Relaxed) {
+        bail!(
+            "stopped by a signal after {} of {} runs",
+            report.runs.len(),
+            runs.len()
+        );
+    }
+    Ok(())
+}
+
+/// An error for an engine that has no radio.
+fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
+    let other = |engine: &Engine| *engine != Engine::Sim;
+    let file = args.scenario.display();
+    if let Some(engine) = [Some(args.engine), args.against]
+        .into_iter()
+        .flatten()
+        .find(other)
+    {
+        let name = match engine {
+            Engine::Live => "live",
+            Engine::Virtual => "virtual",
+            Engine::Sim => "sim",
+        };
+        return Err(BadInput::new(format!(
+            "{file}: a scenario of radio does not run on '{name}': its nodes are radios with \
+             802.15.4, AODV and batteries, and the links between Linux stacks there have none"
+        ))
+        .mend("run it with --on sim; the same policies meet real stacks over links, see docs/radio.md"));
+    }
+    if args.against.is_some() {
+        return Err(BadInput::new(format!(
+            "{file}: only the simulator runs radio; there is nothing to \
+                                   compare it with"
+        ))
+        .mend("leave out --against"));
+    }
+    Ok(())
+}
+
+/// Prints a record and writes the files that are asked for.
+pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    if let Some(path) = &render.html {
+        write(path, radio_html(report))?;
+    }
+    if let Some(dir) = &render.csv {
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        write(&dir.join("runs.csv"), report.runs_csv()?)?;
+    }
+    match format {
+        Format::Json => text::print(&report.to_json()?),
+        Format::Text => text::print(&radio_table(report, &TableOptions::detect())),
+    }
+}

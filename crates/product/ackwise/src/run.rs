@@ -1,0 +1,329 @@
+//! `ackwise run`, `report` and `scenario check`.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ackwise_engines::live;
+use ackwise_report::{AgreementResult, TableOptions};
+use ackwise_scenario::radio::RadioReport;
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{Filter, Scenario, ScenarioError};
+use anyhow::{Context, bail};
+use serde::Serialize;
+
+use crate::cli::{Format, RenderArgs, ReportArgs, RunArgs};
+use crate::engines;
+use crate::error::BadInput;
+use crate::policies;
+use crate::radio;
+use crate::text;
+
+/// Runs a scenario and shows what came out.
+pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
+    // An hour of measurements is not to be lost to a mistyped path.
+    for file in args.output.iter().chain(&args.render.html) {
+        writable(file)?;
+    }
+    if radio::is_meant(&args.scenario) {
+        return radio::run(args, format);
+    }
+    let mut scenario = load(&args.scenario)?;
+    if let Some(duration) = args.duration {
+        scenario = with_duration(&scenario, duration)?;
+    }
+    let filter = Filter {
+        arms: args.arms.clone(),
+        cc: args.cc.clone(),
+        seeds: args.seeds.clone(),
+    };
+    let runs = scenario.select(&filter)?;
+    if args.against.is_some() && scenario.agrees.is_empty() {
+        return Err(BadInput::new(format!(
+            "{}: nothing says how close two engines have to come",
+            args.scenario.display()
+        ))
+        .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
+        .into());
+    }
+    let cancel = live::cancel_on_signals()?;
+    let only: Vec<String> = runs.into_iter().map(|run| run.id).collect();
+    let on = |engine| engines::run(engine, args, &scenario, &cancel, &only);
+    let report = on(args.engine)?;
+    if let Some(path) = &args.output {
+        fs::write(path, report.to_json()?)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    let other = match args.against {
+        Some(engine) if !cancel.load(Ordering::Relaxed) => Some(on(engine)?),
+        _ => None,
+    };
+    match (&other, format) {
+        (Some(other), Format::Json) => {
+            let agreements = ackwise_report::agreements(&report, other, &scenario);
+            text::print_json(&Both {
+                report: &report,
+                against: other,
+                agreements: &agreements,
+            })?;
+        }
+        _ => show(&report, &args.render, format)?,
+    }
+    if format == Format::Text {
+        let expected = ackwise_report::expectations(&report, &scenario);
+        if !expected.is_empty() {
+            text::print(&format!(
+                "\n{}",
+                ackwise_report::expectations_text(&expected)
+            ))?;
+        }
+    }
+    let stopped = cancel.load(Ordering::Relaxed);
+    whole(&report, only.len(), stopped)?;
+    match &other {
+        Some(other) => {
+            whole(other, only.len(), stopped)?;
+            agree(&report, other, &scenario, format)
+        }
+        None => Ok(()),
+    }
+}
+
+/// What two engines found.
+#[derive(Serialize)]
+struct Both<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    against: &'a Report,
+    agreements: &'a [AgreementResult],
+}
+
+/// Says how far two engines are apart; an error if that is too far.
+fn agree(
+    report: &Report,
+    other: &Report,
+    scenario: &Scenario,
+    format: Format,
+) -> anyhow::Result<()> {
+    let results = ackwise_report::agreements(report, other, scenario);
+    if format == Format::Text {
+        let text = ackwise_report::agreements_text(&results);
+        text::print(&format!(
+            "\n{} and {}:\n{text}",
+            report.engine, other.engine
+        ))?;
+    }
+    let differ = results.iter().filter(|result| !result.met).count();
+    if differ > 0 {
+        bail!(
+            "{} and {} differ in {differ} of {} numbers by more than the scenario allows",
+            report.engine,
+            other.engine,
+            results.len()
+        );
+    }
+    Ok(())
+}
+
+/// An error if runs failed, or are missing because a signal came.
+fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
+    let failed = report
+        .runs
+        .iter()
+        .filter(|run| !run.errors.is_empty())
+        .count();
+    if failed > 0 {
+        bail!(
+            "{failed} of {} runs had errors; their numbers are not to be trusted",
+            report.runs.len()
+        );
+    }
+    if stopped {
+        bail!(
+            "stopped by a signal after {} of {wanted} runs",
+            report.runs.len()
+        );
+    }
+    Ok(())
+}
+
+/// The scenario with another duration: in its text, since every run reads that again.
+pub fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scenario> {
+    let mut text: toml_edit::DocumentMut = scenario
+        .source
+        .text
+        .parse()
+        .context("reading the scenario again")?;
+    text["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+    Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
+}
+
+/// Shows the result of an earlier run.
+pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
+    let path = &args.result;
+    let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
+    let refused = |e: &dyn Display| {
+        BadInput::new(format!("{}: {e}", path.display()))
+            .mend("it must be what `ackwise run --output` or `run --format json` wrote")
+    };
+    if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
+        return radio::show(&report, &args.render, format);
+    }
+    let report = Report::from_json(&text).map_err(|e| refused(&e))?;
+    show(&report, &args.render, format)
+}
+
+fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    if let Some(path) = &render.html {
+        write(path, ackwise_report::html(report))?;
+    }
+    if let Some(dir) = &render.csv {
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        write(&dir.join("runs.csv"), report.runs_csv()?)?;
+        write(&dir.join("series.csv"), report.series_csv()?)?;
+    }
+    match format {
+        Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),
+        Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
+    }
+}
+
+/// Looks at scenario files: every mistake of every file, then the verdict.
+pub fn check(files: &[PathBuf], format: Format) -> anyhow::Result<()> {
+    let looked: Vec<_> = files.iter().map(|file| Checked::of(file)).collect();
+    let wrong = looked.iter().filter(|c| !c.mistakes.is_empty()).count();
+    match format {
+        Format::Json => text::print_json(&serde_json::json!({ "files": looked }))?,
+        Format::Text => {
+            for checked in &looked {
+                match &checked.summary {
+                    Some(summary) => {
+                        text::print(&format!("{}: {summary}\n", checked.file.display()))?
+                    }
+                    None => text::print(&format!("{}\n\n", checked.rendered.trim_end()))?,
+                }
+            }
+        }
+    }
+    if wrong > 0 {
+        return Err(
+            BadInput::new(format!("{wrong} of {} files have mistakes", files.len())).into(),
+        );
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Checked {
+    file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<String>,
+    mistakes: Vec<Mistake>,
+    #[serde(skip)]
+    rendered: String,
+}
+
+#[derive(Serialize)]
+struct Mistake {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+impl Checked {
+    fn of(file: &Path) -> Self {
+        let mut checked = Self {
+            file: file.to_owned(),
+            summary: None,
+            mistakes: Vec::new(),
+            rendered: String::new(),
+        };
+        let errors = match Scenario::load(file) {
+            Err(_) if radio::is_meant(file) => match radio::load(file) {
+                Ok(scenario) => {
+                    let (arms, runs) = (scenario.arms.len(), scenario.runs().len());
+                    checked.summary = Some(format!("{}: {arms} arms, {runs} runs", scenario.name));
+                    Vec::new()
+                }
+                Err(e) => vec![e],
+            },
+            Ok(scenario) => {
+                let errors = policy_mistakes(&scenario);
+                if errors.is_empty() {
+                    let (arms, runs) = (scenario.arms.len(), scenario.runs().len());
+                    checked.summary = Some(format!("{}: {arms} arms, {runs} runs", scenario.name));
+                }
+                errors
+            }
+            Err(e) => vec![e],
+        };
+        for e in &errors {
+            checked.rendered.push_str(&format!("{e}\n"));
+            checked
+                .mistakes
+                .extend(e.diagnostics().iter().map(|d| Mistake {
+                    line: d.line,
+                    column: d.column,
+                    message: d.message.clone(),
+                }));
+            if e.diagnostics().is_empty() {
+                checked.mistakes.push(Mistake {
+                    line: 0,
+                    column: 0,
+                    message: e.to_string(),
+                });
+            }
+        }
+        checked
+    }
+}
+
+fn load(path: &Path) -> Result<Scenario, ScenarioError> {
+    let scenario = Scenario::load(path)?;
+    match policy_mistakes(&scenario).into_iter().next() {
+        Some(e) => Err(e),
+        None => Ok(scenario),
+    }
+}
+
+/// What the parser of scenarios cannot know: which policies there are, and what they take.
+fn policy_mistakes(scenario: &Scenario) -> Vec<ScenarioError> {
+    let mut mistakes = Vec::new();
+    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
+        if let Err(e) = policies::by_name(&placement.policy) {
+            mistakes.push(scenario.error_at(&placement.policy_span, e.in_one_line()));
+            continue;
+        }
+        for setting in &placement.set {
+            let text = format!("{}={}", setting.name, setting.value);
+            if let Err(e) = policies::configure(&placement.policy, &[text]) {
+                mistakes.push(scenario.error_at(&setting.value_span, e.in_one_line()));
+            }
+        }
+    }
+    mistakes
+}
+
+fn unreadable(path: &Path, e: &io::Error) -> BadInput {
+    BadInput::new(format!("{}: cannot be read: {e}", path.display()))
+}
+
+/// Whether a file can be written here, without touching what it has.
+fn writable(path: &Path) -> Result<(), BadInput> {
+    let existed = path.exists();
+    fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|e| BadInput::new(format!("{}: cannot be written: {e}", path.display())))?;
+    if !existed {
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Bad input: each is told what, where and how to mend it, and ends with 2.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use common::{ackwise, outcome, unpack};
+use serde_json::Value;
+
+/// Ends with 2, prints nothing on standard output, and says this on standard error.
+fn refused(args: &[&str], says: &[&str]) {
+    let (code, out, err) = outcome(args);
+    assert_eq!(code, 2, "{args:?}: {err}");
+    assert_eq!(out, "", "{args:?}");
+    for said in says {
+        assert!(err.contains(said), "{args:?}: no {said:?} in: {err}");
+    }
+    assert!(!err.contains("panicked"), "{args:?}: {err}");
+}
+
+#[test]
+fn policies_that_are_not_there() {
+    refused(
+        &["attach", "lo", "--policy", "adaptiv"],
+        &["adaptiv", "did you mean adaptive?"],
+    );
+    refused(
+        &["attach", "lo", "--policy", "frobnicate"],
+        &["frobnicate", "adaptive", "every-n"],
+    );
+    refused(&["policies", "everyn"], &["did you mean every-n?"]);
+}
+
+#[test]
+fn parameters_that_are_not_there_or_out_of_range() {
+    let every_n = |set: &'static str| ["attach", "lo", "--policy", "every-n", "--set", set];
+    refused(&every_n("n"), &["--set n: \"n\" is not KEY=VALUE"]);
+    refused(&every_n("m=8"), &["no parameter", "n, warm"]);
+    refused(&every_n("n=0"), &["n must be from 1 to 256", "not 0"]);
+    refused(&every_n("n=257"), &["257"]);
+    refused(&every_n("n=-1"), &["whole number"]);
+    refused(&every_n("n=eight"), &["whole number", "eight"]);
+}
+
+#[test]
+fn numbers_and_times() {
+    refused(
+        &["attach", "lo", "--hold-ms", "0"],
+        &["--hold-ms", "between 1 and 200"],
+    );
+    refused(
+        &["attach", "lo", "--hold-ms", "1e9"],
+        &["between 1 and 200"],
+    );
+    refused(
+        &["attach", "lo", "--hold-ms", "NaN"],
+        &["between 1 and 200"],
+    );
+    refused(
+        &["attach", "lo", "--max-flows", "3"],
+        &["--max-flows", "64"],
+    );
+    refused(
+        &["attach", "lo", "--max-flows", "2000000"],
+        &["--max-flows", "1048576"],
+    );
+    refused(
+        &["attach", "lo", "--duration", "soon"],
+        &["--duration", "30s"],
+    );
+    refused(&["attach", "lo", "--duration", "0s"], &["more than 0"]);
+    refused(
+        &["attach", "lo", "--metrics", "9478"],
+        &["--metrics", "socket address"],
+    );
+}
+
+#[test]
+fn matches_and_choices() {
+    refused(
+        &["attach", "lo", "--match", "https"],
+        &["--match https", "remote-port=PORT"],
+    );
+    refused(
+        &["attach", "lo", "--match", "remote=10.0.0.0/40"],
+        &["prefix length", "0 to 32"],
+    );
+    refused(
+        &["attach", "lo", "--position", "middle"],
+        &["receiver", "router", "sender"],
+    );
+    refused(
+        &["attach", "lo", "--attach-mode", "xdp"],
+        &["auto", "tcx", "clsact"],
+    );
+    refused(&["attach"], &["<INTERFACE>"]);
+    refused(&["status", "--flows", "3"], &["INTERFACE"]);
+    refused(&["atach", "lo"], &["attach"]);
+    refused(&[], &["Usage"]);
+}
+
+#[test]
+fn scenarios_and_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    refused(&["run", "/nowhere.toml"], &["--on"]);
+    for engine in ["live", "virtual", "sim"] {
+        refused(
+            &["run", "/nowhere.toml", "--on", engine],
+            &["/nowhere.toml", "No such file"],
+        );
+    }
+    let broken = file("broken.toml", "name = \"x\"\nfrobs = 3\n[[link]\n");
+    refused(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
+
+    refused(&["report", "/nowhere.json"], &["/nowhere.json"]);
+    let json = file("not.json", "{\"runs\": 3}");
+    refused(&["report", &json], &["not.json", "ackwise run"]);
+    refused(
+        &["report", dir.path().to_str().unwrap()],
+        &["cannot be read"],
+    );
+}
+
+#[test]
+fn scenario_check_lists_every_mistake() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.toml");
+    fs::write(&path, "nme = \"x\"\nfrobs = 3\n").unwrap();
+    let (code, out, err) = outcome(&["scenario", "check", path.to_str().unwrap()]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        out.contains("s.toml:1:") && out.contains("s.toml:2:"),
+        "{out}"
+    );
+
+    let (code, out, _) = outcome(&[
+        "scenario",
+        "check",
+        "--format",
+        "json",
+        path.to_str().unwrap(),
+    ]);
+    assert_eq!(code, 2);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    let lines: Vec<_> = shown["files"][0]["mistakes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| &m["line"])
+        .collect();
+    assert!(
+        lines.contains(&&Value::from(1)) && lines.contains(&&Value::from(2)),
+        "{out}"
+    );
+}
+
+#[test]
+fn the_scenarios_that_come_with_it_are_right() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+    let mut files: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|f| f.unwrap().path().to_str().unwrap().to_owned())
+        .filter(|f| f.ends_with(".toml"))
+        .collect();
+    files.sort();
+    assert!(
+        files.iter().any(|f| f.ends_with("/asymmetric.toml")),
+        "{files:?}"
+    );
+    let args: Vec<_> = ["scenario", "check"]
+        .into_iter()
+        .chain(files.iter().map(String::as_str))
+        .collect();
+    let (code, out, err) = outcome(&args);
+    assert_eq!(code, 0, "{out}{err}");
+}
+
+#[test]
+fn policies_as_json_have_the_promised_shape() {
+    let (code, out, err) = outcome(&["policies", "--format", "json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    let policies = listed["policies"].as_array().unwrap();
+    let names: Vec<_> = policies
+        .iter()
+        .map(|p| p["name"].as_str().unwrap())
+        .collect();
+    for name in [
+        "none",
+        "every-n",
+        "adaptive",
+        "rate-limit",
+        "police",
+        "tack",
+    ] {
+        assert!(names.contains(&name), "{name} is not in {names:?}");
+    }
+    let keys = |v: &Value| v.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    for p in policies {
+        assert_eq!(
+            keys(p),
+            ["homes", "name", "parameters", "source", "summary"]
+        );
+        assert!(
+            p["homes"].as_array().unwrap().iter().any(|h| h == "stack"),
+            "{p}"
+        );
+        for q in p["parameters"].as_array().unwrap() {
+            assert_eq!(keys(q), ["about", "default", "max", "min", "name", "unit"]);
+            let [min, value, max] = ["min", "default", "max"].map(|k| q[k].as_u64().unwrap());
+            assert!(min <= value && value <= max, "{q}");
+        }
+    }
+    let every_n = policies.iter().find(|p| p["name"] == "every-n").unwrap();
+    assert_eq!(every_n["parameters"][0]["name"], "n");
+}
+
+#[test]
+fn one_policy_shows_its_bounds() {
+    let (code, out, _) = outcome(&["policies", "every-n"]);
+    assert_eq!(code, 0);
+    for word in ["every-n", "RFC 5681", "256", "segments"] {
+        assert!(out.contains(word), "no {word} in {out}");
+    }
+}
+
+#[test]
+fn completions_are_a_script() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, out, _) = outcome(&["completions", shell]);
+        assert_eq!(code, 0);
+        assert!(
+            out.contains("ackwise") && out.contains("attach-mode"),
+            "{shell}"
+        );
+    }
+    refused(&["completions", "tcsh"], &["bash"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let out = Command::new(env!("CARGO_BIN_EXE_ackwise"))
+        .args(["completions", "bash"])
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&out.stderr), "");
+}
+
+#[test]
+fn without_root_attach_says_so() {
+    // As somebody else, if we are root: from a copy, since they may not see our files.
+    let dir = tempfile::Builder::new()
+        .prefix("ackwise-test")
+        .tempdir_in("/tmp")
+        .unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let exe = dir.path().join("ackwise");
+    fs::copy(env!("CARGO_BIN_EXE_ackwise"), &exe).unwrap();
+    fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |args: &[&str]| {
+        let mut c = Command::new(&exe);
+        c.args(args).current_dir("/");
+        if nix::unistd::geteuid().is_root() {
+            c.uid(65534).gid(65534);
+        }
+        unpack(&c.output().unwrap())
+    };
+    let (code, _, err) = run(&["attach", "lo"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("root") && err.contains("CAP_BPF"), "{err}");
+    // What needs no root needs no root.
+    assert_eq!(run(&["policies"]).0, 0);
+    let (code, _, err) = run(&["status"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn the_version_is_the_workspaces() {
+    ackwise()
+        .arg("--version")
+        .assert()
+        .success()
+        .stdout(concat!("ackwise ", env!("CARGO_PKG_VERSION"), "\n"));
+}

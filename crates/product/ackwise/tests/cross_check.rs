@@ -1,0 +1,79 @@
+//! `run --on sim --against virtual`: the simulator and the real stack come to the same.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{ackwise, outcome, unpack};
+use serde_json::Value;
+
+const SCENARIO: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../../scenarios/cross-check.toml"
+);
+
+fn against_virtual(scenario: &str, more: &[&str]) -> (i32, String, String) {
+    let args = ["run", scenario, "--on", "sim", "--against", "virtual"];
+    let mut c = ackwise();
+    // Two cores that others use too.
+    c.timeout(Duration::from_secs(600)).args(args).args(more);
+    unpack(&c.output().unwrap())
+}
+
+#[test]
+fn reno_and_cubic_do_what_linux_does() {
+    let json = [
+        "--format",
+        "json",
+        "--arm",
+        "baseline",
+        "--arm",
+        "every-n",
+        "--duration",
+        "20s",
+    ];
+    let (code, out, err) = against_virtual(SCENARIO, &json);
+    assert_eq!(code, 0, "{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(both["engine"], "sim");
+    assert_eq!(both["against"]["engine"], "virtual");
+    let agreements = both["agreements"].as_array().unwrap();
+    // Two arms, two congestion controls, three metrics.
+    assert_eq!(agreements.len(), 12);
+    for one in agreements {
+        assert_eq!(one["met"], true, "{one}");
+    }
+    // The simulator's side is exact.
+    let acks: Vec<u64> = both["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["acks_on_wire"].as_u64().unwrap())
+        .collect();
+    assert_eq!(acks, [18_115, 4_617, 17_431, 4_822]);
+}
+
+#[test]
+fn a_difference_is_a_failure() {
+    let text = std::fs::read_to_string(SCENARIO).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("strict.toml");
+    std::fs::write(
+        &path,
+        text.replace("within = \"5 %\"", "within = \"0.0001 %\""),
+    )
+    .unwrap();
+    let one = ["--arm", "baseline", "--cc", "reno", "--duration", "1s"];
+    let (code, out, err) = against_virtual(path.to_str().unwrap(), &one);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("sim and virtual differ in"), "{err}");
+    assert!(out.contains("DIFFER  baseline/reno/1 acks"), "{out}");
+}
+
+#[test]
+fn without_tolerances_there_is_nothing_to_judge() {
+    let quick = SCENARIO.replace("cross-check", "quick");
+    let (code, _, err) = outcome(&["run", &quick, "--on", "sim", "--against", "sim"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("[[agree]]"), "{err}");
+}

@@ -1,0 +1,187 @@
+//! Scenarios of radio on the command line.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::outcome;
+use serde_json::Value;
+
+const CHAIN: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../../scenarios/papers/ayadi-2013/chain.toml"
+);
+
+const SMALL: &str = "[scenario]\nname = \"small\"\ndata = \"4800 B\"\nseeds = 3\n\
+                     [radio]\ntopology = \"chain\"\nhops = [1, 2]\ncapture = 4\n\
+                     [[arm]]\nname = \"tcp\"\nmodel = { segment = \"48 B\", ack_every = 1 }\n\
+                     [[arm]]\nname = \"dca\"\npolicy = \"dca\"\n\
+                     model = { segment = \"48 B\", tell_window = true }\n";
+
+fn file(dir: &Path, text: &str) -> PathBuf {
+    let path = dir.join("t.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_run_is_a_table_a_record_and_a_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = file(dir.path(), SMALL);
+    let scenario = scenario.to_str().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (record, page, tables) = (path("r.json"), path("p.html"), path("csv"));
+    let args = ["run", scenario, "--on", "sim", "-o", &record];
+    let (code, out, err) = outcome(&[&args[..], &["--html", &page, "--csv", &tables]].concat());
+    assert_eq!((code, err.as_str()), (0, ""), "progress without a terminal");
+    assert!(out.contains("1 hop, 1 flow   tcp"), "{out}");
+    assert!(out.contains("2 hops, 1 flow  tcp"), "{out}");
+    assert!(out.contains("Means of 3 seeds, ± half the 95 % confidence interval"));
+    let html = std::fs::read_to_string(&page).unwrap();
+    for part in [
+        "figure-0-1",
+        "kbit/s per J",
+        "\"bars\":",
+        "topology = &quot;chain&quot;",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    let csv = std::fs::read_to_string(dir.path().join("csv/runs.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3);
+
+    let (code, again, err) = outcome(&["report", &record]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(again, out, "a record shows what its run showed");
+    let (code, json, _) = outcome(&[
+        "--format", "json", "run", scenario, "--on", "sim", "-j", "1",
+    ]);
+    assert_eq!(code, 0);
+    assert_eq!(json, std::fs::read_to_string(&record).unwrap());
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (&json["world"], &json["engine"]),
+        (&"radio".into(), &"sim".into())
+    );
+    for run in json["runs"].as_array().unwrap() {
+        assert_eq!(run["flows"][0]["bytes"], 4800, "{run}");
+        assert_eq!(run["unfinished"], 0, "{run}");
+        let efficiency =
+            run["throughput_bps"].as_f64().unwrap() / run["energy_j"].as_f64().unwrap();
+        let said = run["efficiency_bps_per_j"].as_f64().unwrap();
+        assert!((efficiency / said - 1.0).abs() < 1e-12, "{run}");
+    }
+}
+
+/// One run of the paper's chain, to the last joule: numbers that change only with the model.
+#[test]
+fn a_point_of_the_papers_chain_is_exact() {
+    let args = [
+        "--format", "json", "run", CHAIN, "--on", "sim", "--seed", "1",
+    ];
+    let (code, out, err) = outcome(&[&args[..], &["--arm", "tcp", "--arm", "dca"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let record: Value = serde_json::from_str(&out).unwrap();
+    let runs = record["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 9 * 2);
+    let counts = |id: &str| {
+        let run = runs.iter().find(|run| run["id"] == id).unwrap();
+        let keys = ["data_segments", "acks", "timeouts", "frames", "collisions"];
+        let energy = (run["energy_j"].as_f64().unwrap() * 1e6).round() as u64;
+        (keys.map(|key| run[key].as_u64().unwrap()), energy)
+    };
+    assert_eq!(
+        [4, 10].map(|hops| counts(&format!("tcp/1/hops={hops}/flows=1"))),
+        [
+            ([1042, 1000, 2, 8631, 263], 4_483_226),
+            ([1054, 1000, 2, 21_003, 607], 12_826_600)
+        ]
+    );
+    assert_eq!(
+        [4, 10].map(|hops| counts(&format!("dca/1/hops={hops}/flows=1"))),
+        [
+            ([1016, 349, 1, 5723, 109], 3_348_574),
+            ([1025, 501, 0, 15_740, 376], 10_378_431)
+        ]
+    );
+}
+
+#[test]
+fn other_engines_refuse_and_say_why() {
+    for engine in ["live", "virtual"] {
+        let (code, out, err) = outcome(&["run", CHAIN, "--on", engine]);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert_eq!(
+            err,
+            format!(
+                "ackwise: {CHAIN}: a scenario of radio does not run on '{engine}': its nodes are \
+                 radios with 802.15.4, AODV and batteries, and the links between Linux stacks \
+                 there have none\n  run it with --on sim; the same policies meet real stacks over \
+                 links, see docs/radio.md\n"
+            )
+        );
+    }
+    let (code, _, err) = outcome(&["run", CHAIN, "--on", "sim", "--against", "sim"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("leave out --against"), "{err}");
+    let (code, _, err) = outcome(&["run", CHAIN, "--on", "sim", "--arm", "nobody"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("no arm of this scenario matches 'nobody'"),
+        "{err}"
+    );
+}
+
+/// Each mistake, as a person sees it; the same from `run` and from `scenario check`.
+#[test]
+fn mistakes_say_what_where_and_how_to_mend_it() {
+    let arm = "[[arm]]\nname = \"tcp\"\n";
+    let places = "[scenario]\n[radio]\ntopology = \"positions\"\n";
+    let chain = "[scenario]\n[radio]\ntopology = \"chain\"\n";
+    let flow = "[[flow]]\nfrom = 0\nto = 2\n";
+    let cases = [
+        (
+            format!("{places}positions = [[0, 0], [30, 0], [90, 0]]\n{flow}{arm}"),
+            "5:1: there is no way from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m\n 5 | [[flow]]\n   | ^^^^^^^^",
+        ),
+        (
+            format!("{chain}hops = [2, 64]\n{arm}"),
+            "4:12: the hop limit: 'hops' lies between 1 and 63, not 64\n 4 | hops = [2, 64]\n   |            ^^",
+        ),
+        (
+            format!("{chain}{arm}model = {{ segment = \"80 B\" }}\n"),
+            "6:9: a segment of 80 B makes a frame of 131 B, and a frame has 127 B at most; lower 'segment' by 4 B\n 6 | model = { segment = \"80 B\" }\n   |         ^^^^^^^^^^^^^^^^^^^^",
+        ),
+        (
+            format!("{chain}[energy]\nrx = -19.6\n{arm}"),
+            "5:6: 'rx' is negative: -19.6; it lies between 0 and 10000 mA\n 5 | rx = -19.6\n   |      ^^^^^",
+        ),
+        (
+            format!("{places}positions = [[0, 0], [30], [60, 0]]\n{flow}{arm}"),
+            "4:22: the position of node 1 is missing: it is a pair of numbers like [30, 0], metres\n 4 | positions = [[0, 0], [30], [60, 0]]\n   |                      ^^^^",
+        ),
+        (
+            format!("{places}{flow}{arm}"),
+            "3:12: 'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node\n 3 | topology = \"positions\"\n   |            ^^^^^^^^^^^",
+        ),
+        (format!("{chain}{arm}policy = \"dcq\"\n"), "6:10: "),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    for (text, said) in cases {
+        let path = file(dir.path(), &text);
+        let path = path.to_str().unwrap();
+        let (code, out, err) = outcome(&["run", path, "--on", "sim"]);
+        assert_eq!((code, out.as_str()), (2, ""), "{text}");
+        let golden = format!("ackwise: {path}:{said}");
+        if said.contains('\n') {
+            assert_eq!(err, format!("{golden}\n"), "{text}");
+        } else {
+            assert!(err.starts_with(&golden) && err.contains("dcq"), "{err}");
+        }
+        let (code, out, _) = outcome(&["scenario", "check", path]);
+        assert_eq!(code, 2, "{text}");
+        assert!(out.starts_with(&format!("{path}:{said}")), "{out}");
+    }
+    let (code, out, _) = outcome(&["scenario", "check", CHAIN]);
+    assert_eq!(code, 0);
+    assert!(out.ends_with("chain: 18 arms, 1620 runs\n"), "{out}");
+}

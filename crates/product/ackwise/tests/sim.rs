@@ -1,0 +1,41 @@
+//! `run --on sim`: no root, no network.
+
+mod common;
+
+use common::outcome;
+use serde_json::Value;
+
+const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios/quick.toml");
+
+#[test]
+fn a_simulated_run_prints_the_promised_record() {
+    let args = ["--format", "json", "run", QUICK, "--on", "sim"];
+    let (code, out, err) = outcome(&[&args[..], &["--cc", "cubic", "--jobs", "1"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(err, "", "progress without a terminal");
+    let record: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(record["engine"], "sim");
+    let runs = record["runs"].as_array().unwrap();
+    assert!(!runs.is_empty());
+    for run in runs {
+        assert!(run["goodput_bps"].as_f64().unwrap() > 1e5, "{run}");
+        assert!(run["acks_on_wire"].as_u64().unwrap() > 0, "{run}");
+        assert_eq!(run["content"]["ok"], true, "{run}");
+    }
+    let (_, again, _) = outcome(&[&args[..], &["--cc", "cubic", "--jobs", "2"]].concat());
+    assert_eq!(again, out, "the same on any number of threads");
+}
+
+#[test]
+fn what_the_simulator_cannot_do_is_bad_input() {
+    let asymmetric = QUICK.replace("quick", "asymmetric");
+    let (code, _, err) = outcome(&["run", &asymmetric, "--on", "sim"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("'bbr'") && err.contains("cubic") && err.contains("--cc"),
+        "{err}"
+    );
+    let (code, _, err) = outcome(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("--max-events"), "{err}");
+}
