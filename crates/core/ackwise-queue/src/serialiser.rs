@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn lengths_in_any_order_end_where_their_sum_does() {
-        let mut rng = crate::Rng::new(5);
+        let mut rng = ackwise_rng::Rng::new(5);
         for rate in [
             1,
             7,
