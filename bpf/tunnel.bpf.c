@@ -3,7 +3,7 @@
  * The tunnel's hook: the egress of the interface where ACKs are to be few.
  *
  *   stack, forwarding ──► egress hook ──► pure ACK, or short and wanted?
- *                                           │ yes: behind a peer that answers?
+ *                                           │ yes: allowed by a peer that answers?
  *                                           │ yes: are redirected packets read?
  *                                           ▼ yes, each of them
  *                      pure ACK: a copy in shared memory, and no packet any more;
@@ -44,7 +44,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct aw_tunnel_prefix);
 	__type(value, __u32);
-} behind SEC(".maps");
+} allowed_ips SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -181,7 +181,7 @@ int ackwise_tunnel(struct __sk_buff *skb)
 		return PASS;
 	if (!look_ip(skb, &l) || !is_wanted(skb, &l))
 		return PASS;
-	peer = bpf_map_lookup_elem(&behind, &l.to);
+	peer = bpf_map_lookup_elem(&allowed_ips, &l.to);
 	if (!peer || *peer >= AW_TUNNEL_PEERS || !*(volatile __u32 *)&s->up[*peer])
 		return PASS;
 	since = *(volatile __u64 *)&s->waiting_since;

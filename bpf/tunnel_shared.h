@@ -20,7 +20,7 @@ struct aw_tunnel_options {
 	__u16 reserved;
 };
 
-/* Addresses behind a peer; IPv4 in the first four bytes. */
+/* A range of a peer's allowed_ips; an IPv4 address is in the first four bytes. */
 struct aw_tunnel_prefix {
 	__u32 len;    /* bits: 32 for the family, and those of the address */
 	__u32 family; /* 4 or 6 */

@@ -21,6 +21,12 @@ pub enum ConfigError {
     /// The file was read and has mistakes.
     #[error("{0}")]
     Invalid(Diagnostics),
+    /// A configuration cannot be written, because it names a path that is not UTF-8.
+    #[error("{}: a TOML file can only name paths in UTF-8; rename this file", .0.display())]
+    NotUtf8(PathBuf),
+    /// A configuration cannot be written as TOML.
+    #[error("cannot write the configuration as TOML: {0}")]
+    Write(String),
 }
 
 impl ConfigError {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use ackwise_config::tunnel::{Encoding, Others, Tunnel};
+use ackwise_config::tunnel::{Encoding, OtherPackets, Tunnel};
 
 #[test]
 fn mistakes_are_reported_as_written_down() {
@@ -26,21 +26,21 @@ fn mistakes_are_reported_as_written_down() {
     }
 }
 
-const LEAST: &str = "listen = 51830\nkey = \"k\"\n[[peer]]\nname = \"a\"\npublic_key = \
-                     \"00000000000000000000000000000000000000000000000000000000000000ff\"\n\
-                     behind = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
+const MINIMAL: &str = "listen_port = 51830\nprivate_key = \"k\"\n[[peer]]\nname = \"a\"\npublic_key = \
+                     \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8=\"\n\
+                     allowed_ips = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
 
 #[test]
 fn what_is_not_said_has_a_default() {
-    let tunnel = Tunnel::parse("x", LEAST).unwrap();
+    let tunnel = Tunnel::parse("x", MINIMAL).unwrap();
     assert_eq!(tunnel.device, "awtun0");
     assert_eq!(tunnel.listen.len(), 2, "both families");
     assert_eq!(tunnel.interface, None);
     assert_eq!(tunnel.period, Duration::from_millis(10));
     assert!(tunnel.follow_rtt && !tunnel.respace);
     assert_eq!(
-        (tunnel.encoding, tunnel.others),
-        (Encoding::Entropy, Others::Outside)
+        (tunnel.encoding, tunnel.other_packets),
+        (Encoding::Entropy, OtherPackets::Bypass)
     );
     assert_eq!((tunnel.max_datagram, tunnel.flows), (1452, 1024));
     let peer = &tunnel.peers[0];
@@ -51,9 +51,9 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn the_longest_prefix_says_who_is_behind_whom() {
     let second = "[[peer]]\nname = \"b\"\npublic_key = \
-                  \"000000000000000000000000000000000000000000000000000000000000000e\"\n\
-                  behind = [\"10.1.0.0/16\", \"0.0.0.0/0\"]\n";
-    let tunnel = Tunnel::parse("x", &format!("{LEAST}{second}")).unwrap();
+                  \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA4=\"\n\
+                  allowed_ips = [\"10.1.0.0/16\", \"0.0.0.0/0\"]\n";
+    let tunnel = Tunnel::parse("x", &format!("{MINIMAL}{second}")).unwrap();
     let of = |address: &str| tunnel.peer_of(address.parse::<IpAddr>().unwrap());
     assert_eq!(of("10.2.0.1"), Some(0));
     assert_eq!(of("10.1.0.1"), Some(1));
@@ -67,9 +67,12 @@ fn the_longest_prefix_says_who_is_behind_whom() {
 fn the_key_is_beside_its_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.toml");
-    std::fs::write(&path, LEAST).unwrap();
+    std::fs::write(&path, MINIMAL).unwrap();
     let tunnel = Tunnel::load(&path).unwrap();
-    assert_eq!(tunnel.key, Some(folder.path().join("k")));
-    std::fs::write(&path, LEAST.replace("\"k\"", "\"/etc/k\"")).unwrap();
-    assert_eq!(Tunnel::load(&path).unwrap().key, Some("/etc/k".into()));
+    assert_eq!(tunnel.private_key, Some(folder.path().join("k")));
+    std::fs::write(&path, MINIMAL.replace("\"k\"", "\"/etc/k\"")).unwrap();
+    assert_eq!(
+        Tunnel::load(&path).unwrap().private_key,
+        Some("/etc/k".into())
+    );
 }

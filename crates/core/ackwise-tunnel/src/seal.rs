@@ -3,6 +3,8 @@
 use std::fmt;
 use std::hash::Hasher;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use siphasher::sip::SipHasher24;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
@@ -61,26 +63,18 @@ impl KeyPair {
     }
 }
 
-/// A key as text: 64 hexadecimal digits.
+/// Writes a key as base64, as `wg` prints it: 44 characters.
 pub fn key_to_text(key: &[u8; 32]) -> String {
-    key.iter().map(|byte| format!("{byte:02x}")).collect()
+    STANDARD.encode(key)
 }
 
-/// The key of a text; white space around it does not count.
+/// Reads a key that [`key_to_text`] or `wg` wrote. White space around it is ignored.
 ///
 /// # Errors
-/// It is not 64 hexadecimal digits.
+/// Returns [`SealError::Key`] if the text is not the base64 of 32 bytes.
 pub fn key_from_text(text: &str) -> Result<[u8; 32], SealError> {
-    let digits = text.trim().as_bytes();
-    let mut key = [0; 32];
-    if digits.len() != 64 {
-        return Err(SealError::Key);
-    }
-    for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(SealError::Key);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
-    }
-    Ok(key)
+    let bytes = STANDARD.decode(text.trim()).map_err(|_| SealError::Key)?;
+    bytes.try_into().map_err(|_| SealError::Key)
 }
 
 /// How datagrams are protected.
@@ -126,7 +120,7 @@ pub enum SealError {
     #[error("the handshake failed: {0}")]
     Noise(#[from] snow::Error),
     /// It is none.
-    #[error("a key is 32 bytes, as text 64 hexadecimal digits")]
+    #[error("a key has 32 bytes, written as 44 characters of base64")]
     Key,
     /// There are no random numbers.
     #[error("the system has no random numbers: {0}")]

@@ -23,6 +23,7 @@ mod line;
 mod model;
 pub mod packet;
 pub mod parcel;
+pub mod radio;
 mod record;
 mod recorder;
 mod run;

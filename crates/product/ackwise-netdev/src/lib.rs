@@ -8,17 +8,16 @@
 pub mod clock;
 pub mod control;
 mod error;
+mod frame;
 mod hook;
-mod ifreq;
+mod inlet;
 mod interface;
-mod ip_offset;
-mod packet_socket;
+mod outlet;
 pub mod socket;
-mod tun;
 
 pub use error::Error;
+pub use frame::find_ip;
 pub use hook::{Attach, Attached, attach, lacks_tcx};
-pub use interface::{Interface, exists};
-pub use ip_offset::ip_offset;
-pub use packet_socket::{BATCH, PacketSocket, SendStats};
-pub use tun::{Role, TX_QUEUE_LEN, TunDevice};
+pub use inlet::{DOOR_QUEUE, Inlet, Role};
+pub use interface::Interface;
+pub use outlet::{BATCH, Outlet, Sent};

@@ -223,9 +223,9 @@ impl Bed {
         let start = |ns: &Netns, at: usize, endpoint: &str| {
             let hook = ["interface = \"wan0\"\n", ""][at];
             let text = format!(
-                "{hook}device = \"awtun{at}\"\nlisten = 51830\nkey = \"{}\"\nperiod = \"10 ms\"\n\
+                "{hook}device = \"awtun{at}\"\nlisten_port = 51830\nprivate_key = \"{}\"\nperiod = \"10 ms\"\n\
                  follow_rtt = false\n[[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{endpoint}\n\
-                 behind = [\"10.77.0.0/16\"]\n",
+                 allowed_ips = [\"10.77.0.0/16\"]\n",
                 ["near", "far"][at],
                 key_to_text(&pairs[1 - at].public)
             );

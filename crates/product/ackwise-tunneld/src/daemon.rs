@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ackwise_config::tunnel::{Others, Tunnel as Config};
+use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
 use ackwise_netdev::socket::{Claim, Server};
-use ackwise_netdev::{Attach, Interface, PacketSocket, Role, TunDevice, clock};
+use ackwise_netdev::{Attach, Inlet, Interface, Outlet, Role, clock};
 use ackwise_tunnel::{KeyPair, LONGEST_CARRIED, key_from_text, key_to_text};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -76,7 +76,7 @@ impl Prepared {
     /// not do its part.
     pub fn new(config: Config, attach: Attach) -> Result<Self, Error> {
         let claim = control::claim(&config.device)?;
-        let keys = config.key.as_deref().map(read_key).transpose()?;
+        let keys = config.private_key.as_deref().map(read_key).transpose()?;
         let peers = config.peers.iter();
         let peers = peers.map(|peer| Peer::new(peer, &config, keys.as_ref()));
         let peers = peers.collect::<Result<Vec<_>, _>>()?;
@@ -88,10 +88,8 @@ impl Prepared {
         let sockets = Sockets::open(&config.listen)?;
         let link = Entrance::open(&config.device, MTU)?;
         let cookie = cookie();
-        let outlet = interface
-            .clone()
-            .map(|found| PacketSocket::open(found, cookie));
-        let exit = Exit::open(outlet.transpose()?, config.mark)?;
+        let outlet = interface.clone().map(|found| Outlet::open(found, cookie));
+        let exit = Exit::open(outlet.transpose()?, config.fwmark)?;
         let detour = interface.map(|found| detour(&config, found, &link, cookie, attach));
         let detour = detour.transpose()?;
         let failed = |errno: nix::Error| Error::system("making an event descriptor")(errno.into());
@@ -175,7 +173,7 @@ impl Prepared {
     }
 }
 
-fn waits(wake: OwnedFd, link: &TunDevice, detour: Option<&Detour>, sockets: &Sockets) -> Waits {
+fn waits(wake: OwnedFd, link: &Inlet, detour: Option<&Detour>, sockets: &Sockets) -> Waits {
     let link = std::iter::once((What::Link, link.as_fd()));
     let detour = detour.into_iter().flat_map(|detour| {
         [
@@ -197,32 +195,27 @@ fn cookie() -> u32 {
 fn detour(
     config: &Config,
     interface: Interface,
-    link: &TunDevice,
+    link: &Inlet,
     cookie: u32,
     attach: Attach,
 ) -> Result<Detour, Error> {
     // A tag that the interface would add by itself is in the frame here.
-    let inlet = TunDevice::open(
-        "awtunin%d",
-        interface.kind,
-        interface.mtu + 8,
-        Role::Redirect,
-    )?;
+    let inlet = Inlet::open("awtunin%d", interface.kind, interface.mtu + 8, Role::Detour)?;
     let options = Options {
         grace: config.period.max(LEAST_GRACE),
-        device: inlet.index,
+        door: inlet.index,
         link: link.index,
         cookie,
-        mark: config.mark,
-        longest: match config.others {
-            Others::Outside => 0,
-            Others::Carried => LONGEST_CARRIED as u32,
+        mark: config.fwmark,
+        longest: match config.other_packets {
+            OtherPackets::Bypass => 0,
+            OtherPackets::Carry => LONGEST_CARRIED as u32,
         },
         port: config.listen.first().map_or(0, |address| address.port()),
     };
-    let behind = config.peers.iter().zip(0..);
-    let behind = behind.flat_map(|(peer, at)| peer.behind.iter().map(move |prefix| (at, prefix)));
-    let (hook, memory, acks) = Hook::install(&interface, &options, behind, attach)?;
+    let peers = config.peers.iter().zip(0..);
+    let allowed_ips = peers.flat_map(|(peer, at)| peer.allowed_ips.iter().map(move |ip| (at, ip)));
+    let (hook, memory, acks) = Hook::install(&interface, &options, allowed_ips, attach)?;
     Ok(Detour {
         interface,
         inlet,

@@ -44,7 +44,7 @@ const FAMILY: u32 = 32;
 pub(crate) struct Options {
     pub grace: Duration,
     /// Index of the device that packets are redirected to.
-    pub device: u32,
+    pub door: u32,
     /// Index of the device that restored packets come from.
     pub link: u32,
     pub cookie: u32,
@@ -73,14 +73,14 @@ impl Hook {
     pub fn install<'a>(
         interface: &Interface,
         options: &Options,
-        behind: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
+        allowed_ips: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: Attach,
     ) -> Result<(Self, Shared, Acks), Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
-            door: options.device,
+            door: options.door,
             link: options.link,
             cookie: options.cookie,
             mark: options.mark,
@@ -90,10 +90,10 @@ impl Hook {
         };
         let mut bpf = EbpfLoader::new()
             .override_global("tunnel_options", &told, true)
-            .map_max_entries("behind", behind.clone().count().max(1) as u32)
+            .map_max_entries("allowed_ips", allowed_ips.clone().count().max(1) as u32)
             .load(OBJECT)
             .map_err(|e| fail(&e))?;
-        fill(&mut bpf, behind)?;
+        fill(&mut bpf, allowed_ips)?;
         let shared = Shared::of(&mut bpf)?;
         let acks = Acks::of(&mut bpf)?;
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
@@ -171,12 +171,17 @@ impl Drop for Hook {
     }
 }
 
-/// Who is behind which peer.
-fn fill<'a>(bpf: &mut Ebpf, behind: impl Iterator<Item = (u32, &'a Prefix)>) -> Result<(), Error> {
-    let map = bpf.map_mut("behind").ok_or_else(|| unusable("behind"))?;
+/// Writes the allowed IPs of each peer into the program's map.
+fn fill<'a>(
+    bpf: &mut Ebpf,
+    allowed_ips: impl Iterator<Item = (u32, &'a Prefix)>,
+) -> Result<(), Error> {
+    let map = bpf
+        .map_mut("allowed_ips")
+        .ok_or_else(|| unusable("allowed_ips"))?;
     let mut map: LpmTrie<_, [u8; 20], u32> =
-        LpmTrie::try_from(map).map_err(|_| unusable("behind"))?;
-    for (peer, prefix) in behind {
+        LpmTrie::try_from(map).map_err(|_| unusable("allowed_ips"))?;
+    for (peer, prefix) in allowed_ips {
         let mut data = [0; 20];
         let family: u32 = match prefix.address {
             IpAddr::V4(v4) => {
@@ -190,7 +195,8 @@ fn fill<'a>(bpf: &mut Ebpf, behind: impl Iterator<Item = (u32, &'a Prefix)>) -> 
         };
         data[..4].copy_from_slice(&family.to_ne_bytes());
         let key = Key::new(FAMILY + u32::from(prefix.len), data);
-        map.insert(&key, peer, 0).map_err(|_| unusable("behind"))?;
+        map.insert(&key, peer, 0)
+            .map_err(|_| unusable("allowed_ips"))?;
     }
     Ok(())
 }

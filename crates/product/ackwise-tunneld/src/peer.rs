@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use ackwise_config::tunnel::{Encoding, Others, Peer as Described, Prefix, Tunnel as Config};
+use ackwise_config::tunnel::{Encoding, OtherPackets, Peer as Described, Prefix, Tunnel as Config};
 use ackwise_tunnel::{
     Actions, DatagramError, Heard, KeyPair, OpenError, Security, Tunnel, TunnelConfig, Variant,
 };
@@ -34,7 +34,7 @@ pub(crate) struct Ways<'a> {
 #[derive(Debug)]
 pub(crate) struct Peer {
     name: String,
-    behind: Vec<Prefix>,
+    allowed_ips: Vec<Prefix>,
     endpoint: Option<SocketAddr>,
     /// Without keys a peer is known by its address, so that does not change.
     fixed: bool,
@@ -83,9 +83,9 @@ impl Peer {
             period: config.period.as_nanos() as u64,
             follow_rtt: config.follow_rtt,
             space: config.respace,
-            others: match config.others {
-                Others::Outside => ackwise_tunnel::Others::Outside,
-                Others::Carried => ackwise_tunnel::Others::Carried,
+            others: match config.other_packets {
+                OtherPackets::Bypass => ackwise_tunnel::Others::Outside,
+                OtherPackets::Carry => ackwise_tunnel::Others::Carried,
             },
             max_datagram: config.max_datagram as usize,
             begins: endpoint.is_some(),
@@ -93,7 +93,7 @@ impl Peer {
         };
         Ok(Self {
             name: described.name.clone(),
-            behind: described.behind.clone(),
+            allowed_ips: described.allowed_ips.clone(),
             endpoint,
             fixed: keys.is_none(),
             tunnel: Tunnel::new(settings),
@@ -200,7 +200,7 @@ impl Peer {
         self.bundles = bundles;
         for packet in self.actions.packets.iter() {
             let allowed = source(packet)
-                .is_some_and(|from| self.behind.iter().any(|prefix| prefix.contains(from)));
+                .is_some_and(|from| self.allowed_ips.iter().any(|prefix| prefix.contains(from)));
             if allowed {
                 ways.link.put(packet);
             } else {

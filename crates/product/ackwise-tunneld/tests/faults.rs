@@ -144,7 +144,7 @@ fn what_comes_from_elsewhere_is_dropped() {
     let _alone = alone();
     let sites = Sites::new();
     let mut config = sites.far_config("");
-    for prefix in &mut config.peers[0].behind {
+    for prefix in &mut config.peers[0].allowed_ips {
         if prefix.address.is_ipv4() {
             prefix.len = 32;
         }
@@ -338,10 +338,10 @@ fn what_is_not_there() {
     config.interface = Some("nosuch0".into());
     assert!(start(config.clone()).contains("no interface nosuch0"));
     config = sites.near_config("");
-    config.key = Some("/nowhere/key".into());
+    config.private_key = Some("/nowhere/key".into());
     assert!(start(config.clone()).starts_with("/nowhere/key: "));
     std::fs::write(sites.keys.path().join("short"), "abc").unwrap();
-    config.key = Some(sites.keys.path().join("short"));
+    config.private_key = Some(sites.keys.path().join("short"));
     assert!(start(config.clone()).contains("64 hexadecimal digits"));
     config = sites.near_config("");
     config.peers[0].public_key = Some(sites.near_key.public);

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_config::tunnel::Prefix;
-use ackwise_netdev::{Role, TunDevice};
+use ackwise_netdev::{Inlet, Role};
 use ackwise_policy::LinkKind;
 use ackwise_tunnel::key_to_text;
 use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
@@ -171,10 +171,10 @@ fn the_tunnel_itself_over_ipv6_and_the_other_way_of_everything() {
 fn without_encryption_a_peer_is_known_by_its_address() {
     let _alone = alone();
     let sites = Sites::new();
-    let config = |interface: &str, endpoint: &str, behind: &str| {
+    let config = |interface: &str, endpoint: &str, allowed_ips: &str| {
         sites.config(
             &format!("interface = \"{interface}\"\nencryption = false"),
-            &format!("endpoint = \"{endpoint}:51830\"\nbehind = [\"{behind}\"]"),
+            &format!("endpoint = \"{endpoint}:51830\"\nallowed_ips = [\"{allowed_ips}\"]"),
         )
     };
     let far = sites.start(&sites.far, config("wan1", "10.9.2.1", "10.9.1.0/24"));
@@ -290,15 +290,15 @@ fn route_by_marks() {
 fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
     let ends = [(&sites.near, 1), (&sites.far, 2)].map(|(at, own)| {
         at.run(|| {
-            let end = TunDevice::open("bare0", LinkKind::Ip, 1500, Role::Routed).unwrap();
+            let end = Inlet::open("bare0", LinkKind::Ip, 1500, Role::Link).unwrap();
             ip("addr flush dev bare0");
             ip(&format!("addr add 10.9.4.{own}/24 dev bare0"));
-            let behind = if own == 1 {
+            let other_side = if own == 1 {
                 "10.9.3.0/24"
             } else {
                 "10.9.1.0/24"
             };
-            ip(&format!("route replace {behind} dev bare0"));
+            ip(&format!("route replace {other_side} dev bare0"));
             end
         })
     });
@@ -308,7 +308,7 @@ fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
         let mut room = vec![0; 1 << 16];
         while !seen.load(Ordering::Acquire) {
             for (from, to) in [(0, 1), (1, 0)] {
-                while let Some(len) = ends[from].recv(&mut room).unwrap() {
+                while let Some(len) = ends[from].take(&mut room).unwrap() {
                     to_end(&ends[to], &room[..len]);
                 }
             }
@@ -319,8 +319,8 @@ fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
 }
 
 /// What a device does not take is lost.
-fn to_end(end: &TunDevice, packet: &[u8]) {
-    let _ = end.inject(packet);
+fn to_end(end: &Inlet, packet: &[u8]) {
+    let _ = end.put(packet);
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
     let mut other = config.peers[0].clone();
     other.name = "ghost".into();
     other.public_key = Some(ghost.public);
-    other.behind = vec![Prefix {
+    other.allowed_ips = vec![Prefix {
         address: [10, 9, 77, 0].into(),
         len: 24,
     }];

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ackwise_rng::Probability;
 use ackwise_tunnel::replay::{Outcome, Replay, replay};
 use ackwise_tunnel::trace::{Recorded, Seen, read_pcap};
-use ackwise_tunnel::{KeyPair, Variant, key_to_text};
+use ackwise_tunnel::{KeyPair, Variant, key_from_text, key_to_text};
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueHint};
 use serde::Serialize;
@@ -25,8 +25,10 @@ pub enum TunnelCommand {
     /// Carry recorded ACKs through both ends, compare every packet, and show what it takes
     #[command(after_help = BENCH_HELP)]
     Bench(BenchArgs),
-    /// Make a key pair; the public key is printed, for the other side
+    /// Make a key pair: the private key is written to a file, the public key is printed
     Keygen(KeygenArgs),
+    /// Print the public key of a private key, as `wg pubkey` does
+    Pubkey(PubkeyArgs),
     /// Be one end of a tunnel, until Ctrl-C
     Up(UpArgs),
     /// Show the tunnels of this network namespace
@@ -67,9 +69,17 @@ pub struct BenchArgs {
 /// `ackwise tunnel keygen`.
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
-    /// Where the secret key is written; the file must not exist
+    /// Where the private key is written; the file must not exist
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+}
+
+/// `ackwise tunnel pubkey`.
+#[derive(Debug, Args)]
+pub struct PubkeyArgs {
+    /// The file with the private key; without it, standard input is read
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
 }
 
 /// `ackwise tunnel up`.
@@ -117,6 +127,7 @@ pub fn tunnel(command: &TunnelCommand, format: Format) -> anyhow::Result<()> {
     match command {
         TunnelCommand::Bench(args) => bench(args, format),
         TunnelCommand::Keygen(args) => keygen(&args.file, format),
+        TunnelCommand::Pubkey(args) => pubkey(args.file.as_deref(), format),
         TunnelCommand::Up(args) => tunnel_run::up(args, format),
         TunnelCommand::Status(args) => tunnel_run::status(args, format),
         TunnelCommand::Down(args) => tunnel_run::down(args, format),
@@ -148,9 +159,30 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
         }
         written => written.with_context(|| format!("cannot write {}", file.display()))?,
     }
+    print_public_key(&keys, format)
+}
+
+fn pubkey(file: Option<&Path>, format: Format) -> anyhow::Result<()> {
+    let (name, read) = match file {
+        Some(path) => (path.display().to_string(), std::fs::read_to_string(path)),
+        None => (
+            "standard input".to_owned(),
+            std::io::read_to_string(std::io::stdin()),
+        ),
+    };
+    let text = read.with_context(|| format!("cannot read {name}"))?;
+    let secret = key_from_text(&text).map_err(|error| {
+        BadInput::new(format!("{name}: {error}"))
+            .mend("ackwise tunnel keygen FILE, or wg genkey, makes one")
+    })?;
+    let keys = KeyPair::from_secret(secret).context("cannot use this key")?;
+    print_public_key(&keys, format)
+}
+
+fn print_public_key(keys: &KeyPair, format: Format) -> anyhow::Result<()> {
     let public = key_to_text(&keys.public);
     match format {
-        Format::Json => text::print_json(&serde_json::json!({ "public": public })),
+        Format::Json => text::print_json(&serde_json::json!({ "public_key": public })),
         Format::Text => text::print(&format!("{public}\n")),
     }
 }

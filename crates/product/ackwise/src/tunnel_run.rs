@@ -144,7 +144,7 @@ fn describe(config: &Config) -> String {
         None => "ACKs that are routed to it".to_owned(),
     };
     let names: Vec<&str> = config.peers.iter().map(|peer| peer.name.as_str()).collect();
-    let bare = if config.key.is_none() {
+    let bare = if config.private_key.is_none() {
         ", without encryption"
     } else {
         ""

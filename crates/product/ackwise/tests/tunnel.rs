@@ -59,7 +59,7 @@ fn a_key_is_made_once_and_for_its_owner() {
     let public = String::from_utf8(made.stdout).expect("text");
     let secret = std::fs::read_to_string(&path).expect("written");
     for key in [&public, &secret] {
-        assert!(key.trim().len() == 64 && key.trim().bytes().all(|b| b.is_ascii_hexdigit()));
+        assert!(ackwise_tunnel::key_from_text(key).is_ok(), "{key}");
     }
     assert_ne!(public, secret);
     let mode = std::fs::metadata(&path)
@@ -67,6 +67,8 @@ fn a_key_is_made_once_and_for_its_owner() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
+    let again = ackwise().args(["tunnel", "pubkey"]).arg(&path).output();
+    assert_eq!(again.expect("runs").stdout, public.as_bytes());
     assert_eq!(keygen().status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&path).expect("there"), secret);
 }
@@ -84,4 +86,21 @@ fn a_key_in_a_directory_that_is_not_there() {
     let said = String::from_utf8_lossy(&run.stderr);
     let mend = format!("mkdir -p {}", missing.display());
     assert!(said.contains(&mend), "{said}");
+}
+
+/// The key pair of RFC 7748 §6.1, as `wg` writes it.
+#[test]
+fn a_public_key_is_that_of_wireguard() {
+    let run = |input: &str| {
+        let mut command = ackwise();
+        let run = command.args(["tunnel", "pubkey"]).write_stdin(input);
+        run.output().expect("runs")
+    };
+    let made = run("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=\n");
+    let public = String::from_utf8(made.stdout).expect("text");
+    assert_eq!(public, "hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\n");
+    let refused = run("dwdtCnMYpX08FsFy");
+    assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("44 characters of base64"), "{said}");
 }

@@ -59,21 +59,21 @@ impl Pair {
         let (receiver, sender) = (key("receiver.key"), key("sender.key"));
         let iface = &pair.net.iface;
         let write = |name: &str, text: String| {
-            std::fs::write(pair.path(name), format!("listen = 51830\n{text}\n")).unwrap();
+            std::fs::write(pair.path(name), format!("listen_port = 51830\n{text}\n")).unwrap();
         };
         write(
             "receiver.toml",
             format!(
                 "key = \"receiver.key\"\ninterface = \"{iface}\"\nuser = \"nobody\"\n[[peer]]\n\
                  name = \"sender\"\npublic_key = \"{sender}\"\nendpoint = \"10.9.0.1:51830\"\n\
-                 behind = [\"10.9.0.1\"]"
+                 allowed_ips = [\"10.9.0.1\"]"
             ),
         );
         write(
             "sender.toml",
             format!(
                 "key = \"sender.key\"\n[[peer]]\nname = \"receiver\"\n\
-                 public_key = \"{receiver}\"\nbehind = [\"10.9.0.2\"]"
+                 public_key = \"{receiver}\"\nallowed_ips = [\"10.9.0.2\"]"
             ),
         );
         pair
@@ -288,7 +288,7 @@ fn mistakes_are_told_with_line_and_column() {
     let bad = files.path().join("bad.toml");
     std::fs::write(
         &bad,
-        "listen = 51830\nkey = \"k\"\nperiod = 10\n[[peers]]\n",
+        "listen_port = 51830\nprivate_key = \"k\"\nperiod = 10\n[[peers]]\n",
     )
     .unwrap();
     let path = bad.to_str().unwrap();

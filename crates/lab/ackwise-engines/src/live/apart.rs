@@ -67,8 +67,13 @@ impl Process {
     pub fn start(config: &Config, keys: &KeyPair, at: &Namespace) -> Result<Self, LabError> {
         let files = tempfile::tempdir().map_err(LabError::os("a tunnel's files"))?;
         let path = files.path().join("tunnel.toml");
+        let mut config = config.clone();
+        config.private_key = Some("key".into());
+        let text = config
+            .to_toml()
+            .map_err(|error| LabError::Run(error.to_string()))?;
         fs::write(files.path().join("key"), key_to_text(&keys.secret))
-            .and_then(|()| fs::write(&path, text(config)))
+            .and_then(|()| fs::write(&path, text))
             .map_err(LabError::os("a tunnel's files"))?;
         let mut child = at.inside(|| {
             Command::new("/proc/self/exe")
@@ -82,7 +87,7 @@ impl Process {
         Ok(Self {
             _stdin: child.stdin.take(),
             child,
-            device: config.device.clone(),
+            device: config.device,
             _files: files,
         })
     }
@@ -123,74 +128,5 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The configuration of an end as a file has it.
-fn text(config: &Config) -> String {
-    let listen = config.listen.iter().map(|at| format!("\"{at}\""));
-    let mut text = format!(
-        "device = \"{}\"\nlisten = [{}]\nkey = \"key\"\nperiod = \"{} us\"\nfollow_rtt = {}\n\
-         respace = {}\nmax_datagram = \"{} B\"\nflows = {}\nmark = {}\n",
-        config.device,
-        listen.collect::<Vec<_>>().join(", "),
-        config.period.as_micros(),
-        config.follow_rtt,
-        config.respace,
-        config.max_datagram,
-        config.flows,
-        config.mark,
-    );
-    if let Some(interface) = &config.interface {
-        text += &format!("interface = \"{interface}\"\n");
-    }
-    for peer in &config.peers {
-        text += &format!("[[peer]]\nname = \"{}\"\n", peer.name);
-        if let Some(key) = &peer.public_key {
-            text += &format!("public_key = \"{}\"\n", key_to_text(key));
-        }
-        if let Some(endpoint) = &peer.endpoint {
-            text += &format!("endpoint = \"{endpoint}\"\n");
-        }
-        let behind = peer.behind.iter().map(|prefix| format!("\"{prefix}\""));
-        text += &format!("behind = [{}]\n", behind.collect::<Vec<_>>().join(", "));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ackwise_config::tunnel::{Encoding, Others, Peer, Prefix};
-
-    #[test]
-    fn a_configuration_survives_its_file() {
-        let mut config = Config {
-            device: "aw1e0".to_owned(),
-            listen: vec!["10.0.0.1:51830".parse().unwrap()],
-            key: Some("key".into()),
-            interface: Some("wan0".to_owned()),
-            period: Duration::from_micros(7500),
-            follow_rtt: false,
-            encoding: Encoding::Entropy,
-            others: Others::Outside,
-            respace: true,
-            max_datagram: 1400,
-            flows: 512,
-            user: None,
-            mark: 0x6177,
-            peers: vec![Peer {
-                name: "other".to_owned(),
-                public_key: Some([0xa5; 32]),
-                endpoint: Some("10.0.0.2:51830".to_owned()),
-                behind: vec![Prefix {
-                    address: std::net::Ipv4Addr::UNSPECIFIED.into(),
-                    len: 0,
-                }],
-            }],
-        };
-        assert_eq!(Config::parse("x", &text(&config)).unwrap(), config);
-        (config.interface, config.peers[0].endpoint) = (None, None);
-        assert_eq!(Config::parse("x", &text(&config)).unwrap(), config);
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_config::queues::Mux;
-use ackwise_config::tunnel::{Encoding, Others, Peer, Prefix};
+use ackwise_config::tunnel::{Encoding, OtherPackets, Peer, Prefix};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, QueueRecord};
 use ackwise_tunnel::{KeyPair, key_to_text};
@@ -132,23 +132,23 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
                 2 * interfaces[at].link + interfaces[at].end
             ),
             listen: vec![(listen, PORT).into()],
-            key: None,
+            private_key: None,
             interface: leads_to.map(|_| interfaces[at].name.clone()),
             period: mux.period,
             // The scenario's period is the one that is meant.
             follow_rtt: false,
             encoding: Encoding::Entropy,
-            others: Others::Outside,
+            other_packets: OtherPackets::Bypass,
             respace: mux.respace,
             max_datagram: 1452,
             flows: 1024,
             user: None,
-            mark: MARK,
+            fwmark: MARK,
             peers: vec![Peer {
                 name: "other".to_owned(),
                 public_key: Some(keys[1 - at].public),
                 endpoint: leads_to.map(|address| format!("{address}:{PORT}")),
-                behind: vec![Prefix {
+                allowed_ips: vec![Prefix {
                     address: Ipv4Addr::UNSPECIFIED.into(),
                     len: 0,
                 }],
@@ -166,7 +166,7 @@ impl End {
         file.write_all(key_to_text(&self.keys.secret).as_bytes())
             .map_err(LabError::os("a tunnel's key"))?;
         let mut config = self.config.clone();
-        config.key = Some(file.path().to_owned());
+        config.private_key = Some(file.path().to_owned());
         let started = topology.namespaces[self.node].inside(|| {
             Daemon::start(config, Attach::Auto).map_err(|error| LabError::Run(error.to_string()))
         });

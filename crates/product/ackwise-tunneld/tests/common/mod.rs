@@ -104,7 +104,7 @@ impl Sites {
             &format!("interface = \"wan0\"\nkey = \"near\"\n{more}"),
             &format!(
                 "public_key = \"{}\"\nendpoint = \"10.9.2.2:51830\"\n\
-                 behind = [\"10.9.3.0/24\", \"fd09:3::/64\"]",
+                 allowed_ips = [\"10.9.3.0/24\", \"fd09:3::/64\"]",
                 key_to_text(&self.far_key.public)
             ),
         )
@@ -115,14 +115,14 @@ impl Sites {
         self.config(
             &format!("interface = \"wan1\"\nkey = \"far\"\n{more}"),
             &format!(
-                "public_key = \"{}\"\nbehind = [\"10.9.1.0/24\", \"fd09:1::/64\"]",
+                "public_key = \"{}\"\nallowed_ips = [\"10.9.1.0/24\", \"fd09:1::/64\"]",
                 key_to_text(&self.near_key.public)
             ),
         )
     }
 
     pub fn config(&self, top: &str, peer: &str) -> Config {
-        let text = format!("listen = 51830\n{top}\n[[peer]]\nname = \"other\"\n{peer}\n");
+        let text = format!("listen_port = 51830\n{top}\n[[peer]]\nname = \"other\"\n{peer}\n");
         let path = self.keys.path().join("tunnel.toml");
         std::fs::write(&path, text).unwrap();
         Config::load(&path).unwrap_or_else(|e| panic!("{e}"))

@@ -1,0 +1,270 @@
+//! Reading a scenario of radio: tables, keys, numbers.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::time::Duration;
+
+use super::field::{FIELD_KEYS, fields};
+use super::{EnergyModel, MacModel, RadioArm, RadioModel, RadioScenario, Routing};
+use crate::ScenarioError;
+use crate::tcp_model::tcp_model;
+use ackwise_config::diagnostic::Collector;
+use ackwise_config::section::Section;
+use ackwise_config::tree::Table;
+use ackwise_config::{Source, Span};
+
+const ROUTINGS: [(&str, Routing); 2] = [("aodv", Routing::Aodv), ("static", Routing::Static)];
+/// Most bytes of a frame (aMaxPHYPacketSize).
+const MOST_BYTES: u32 = 127;
+/// IP and TCP.
+const TCP_HEADER: u32 = 40;
+/// Keys of `[radio]` that an arm may change, too.
+const RADIO_KEYS: [&str; 12] = [
+    "carrier_sense",
+    "interference",
+    "capture",
+    "bit_errors",
+    "routing",
+    "link_feedback",
+    "min_be",
+    "max_be",
+    "max_backoffs",
+    "max_retries",
+    "mac_header",
+    "queue",
+];
+
+impl RadioScenario {
+    /// Checks the text of a scenario; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// All mistakes, with line and column.
+    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<RadioScenario, ScenarioError> {
+        RadioScenario::from_source(&Source {
+            path: name.as_ref().to_owned(),
+            text: text.to_owned(),
+        })
+    }
+
+    /// Reads and checks a scenario file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has mistakes.
+    pub fn load(path: impl AsRef<Path>) -> Result<RadioScenario, ScenarioError> {
+        RadioScenario::from_source(&Source::read(path.as_ref())?)
+    }
+
+    fn from_source(source: &Source) -> Result<RadioScenario, ScenarioError> {
+        Ok(source.check(|tree, errors| scenario(tree, source, errors))?)
+    }
+
+    /// Whether a text describes a radio scenario: it has a table `[radio]`.
+    pub fn is_meant(text: &str) -> bool {
+        let mut errors = Collector::default();
+        Table::parse(text, &mut errors).is_some_and(|tree| tree.get("radio").is_some())
+    }
+
+    /// An error about a place in the file.
+    pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ScenarioError {
+        self.source.error_at(span, message).into()
+    }
+}
+
+fn scenario(tree: &Table, source: &Source, errors: &RefCell<Collector>) -> Option<RadioScenario> {
+    let root = Section::open(
+        tree,
+        &(0..0),
+        "the scenario",
+        &["scenario", "radio", "energy", "flow", "arm"],
+        errors,
+    );
+    let (table, span) = required(&root, "scenario")?;
+    let keys = ["name", "about", "duration", "seeds", "data", "stagger"];
+    let head = Section::open(table, span, "[scenario]", &keys, errors);
+    let second = Duration::from_secs(1);
+    let (radio_table, radio_span) = required(&root, "radio")?;
+    let mut radio = radio(&root, radio_table, radio_span);
+    let (flows, fields) = fields(&root, radio_table, radio_span, &radio);
+    if let Some((table, span)) = root.table("energy") {
+        energy(&mut radio.energy, table, span, errors);
+    }
+    let arms = arms(&root, &radio);
+    let silent = flows.is_empty() && fields.iter().all(|field| field.flows.is_empty());
+    if silent && errors.borrow().is_empty() {
+        root.error(
+            radio_span,
+            "nobody sends; add [[flow]] with 'from' and 'to'",
+        );
+    }
+    Some(RadioScenario {
+        name: head.word("name").map(|word| word.text).unwrap_or_default(),
+        about: head
+            .word("about")
+            .map_or(String::new(), |word| word.text.trim().to_owned()),
+        duration: head
+            .time("duration", second, 100_000 * second)
+            .unwrap_or(3600 * second),
+        bytes: head.size("data").unwrap_or(48_000),
+        stagger: head
+            .time("stagger", Duration::from_micros(1), 100 * second)
+            .unwrap_or(Duration::ZERO),
+        seeds: head.whole("seeds", 1, 1000).unwrap_or(1),
+        radio,
+        fields,
+        arms,
+        source: source.clone(),
+    })
+}
+
+fn required<'a>(root: &Section<'a>, key: &str) -> Option<(&'a Table, &'a Span)> {
+    let found = root.table(key);
+    if found.is_none() && !root.has(key) {
+        root.error(&(0..0), format!("there is no [{key}]; add it"));
+    }
+    found
+}
+
+/// A number within limits.
+pub(super) fn number(s: &Section<'_>, key: &str, least: f64, most: f64, unit: &str) -> Option<f64> {
+    let value = s.number(key)?;
+    if (least..=most).contains(&value) {
+        return Some(value);
+    }
+    let what = if value < 0.0 {
+        "negative"
+    } else {
+        "out of range"
+    };
+    s.error(
+        &s.span_of(key),
+        format!("'{key}' is {what}: {value}; it lies between {least} and {most} {unit}"),
+    );
+    None
+}
+
+fn radio(root: &Section<'_>, table: &Table, span: &Span) -> RadioModel {
+    let keys: Vec<&str> = ["range"]
+        .iter()
+        .chain(&RADIO_KEYS)
+        .chain(&FIELD_KEYS)
+        .copied()
+        .collect();
+    let s = Section::open(table, span, "[radio]", &keys, root.errors);
+    let standard = RadioModel::default();
+    let range_m = metres(&s, "range", standard.range_m);
+    let twice = RadioModel {
+        range_m,
+        carrier_sense_m: 2.0 * range_m,
+        interference_m: 2.0 * range_m,
+        ..standard
+    };
+    radios(&s, &twice)
+}
+
+fn metres(s: &Section<'_>, key: &str, otherwise: f64) -> f64 {
+    number(s, key, 0.1, 10_000.0, "m").unwrap_or(otherwise)
+}
+
+/// Medium and MAC: what a table says, and for the rest what there is already.
+fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
+    let mac = MacModel {
+        min_be: s.whole("min_be", 0, 8).unwrap_or(d.mac.min_be),
+        max_be: s.whole("max_be", 0, 8).unwrap_or(d.mac.max_be),
+        max_backoffs: s.whole("max_backoffs", 0, 5).unwrap_or(d.mac.max_backoffs),
+        max_retries: s.whole("max_retries", 0, 7).unwrap_or(d.mac.max_retries),
+        header: s.size_within("mac_header", 1, 40).unwrap_or(d.mac.header),
+        queue: s.whole("queue", 1, 10_000).unwrap_or(d.mac.queue),
+    };
+    if mac.min_be > mac.max_be {
+        s.error(
+            &s.span_of(if s.has("min_be") { "min_be" } else { "max_be" }),
+            format!(
+                "'min_be' ({}) is above 'max_be' ({})",
+                mac.min_be, mac.max_be
+            ),
+        );
+    }
+    RadioModel {
+        range_m: d.range_m,
+        carrier_sense_m: metres(s, "carrier_sense", d.carrier_sense_m),
+        interference_m: metres(s, "interference", d.interference_m),
+        capture_db: number(s, "capture", 0.0, 60.0, "dB").or(d.capture_db),
+        bit_errors: number(s, "bit_errors", 0.0, 0.5, "of a bit").unwrap_or(d.bit_errors),
+        routing: s.choice("routing", &ROUTINGS).unwrap_or(d.routing),
+        link_feedback: s.flag("link_feedback").unwrap_or(d.link_feedback),
+        mac,
+        energy: d.energy.clone(),
+    }
+}
+
+fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<Collector>) {
+    let keys = ["voltage", "tx", "rx", "idle", "sleep"];
+    let s = Section::open(table, span, "[energy]", &keys, errors);
+    let set = |to: &mut f64, key, most, unit| {
+        if let Some(value) = number(&s, key, 0.0, most, unit) {
+            *to = value;
+        }
+    };
+    set(&mut model.voltage, "voltage", 48.0, "V");
+    set(&mut model.tx_ma, "tx", 10_000.0, "mA");
+    set(&mut model.rx_ma, "rx", 10_000.0, "mA");
+    set(&mut model.idle_ma, "idle", 10_000.0, "mA");
+    set(&mut model.sleep_ma, "sleep", 10_000.0, "mA");
+}
+
+fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
+    let mut arms: Vec<RadioArm> = Vec::new();
+    for (table, span) in root.tables("arm") {
+        let s = Section::open(
+            table,
+            span,
+            "[[arm]]",
+            &["name", "policy", "model", "radio"],
+            root.errors,
+        );
+        let Some(name) = s.word("name") else {
+            s.error(span, "an arm has a name; add name = \"tcp\"");
+            continue;
+        };
+        if arms.iter().any(|arm| arm.name == name.text) {
+            s.error(
+                &name.span,
+                format!("there is another arm '{}'; names are unique", name.text),
+            );
+        }
+        let model = tcp_model(&s);
+        let radio = match s.table("radio") {
+            Some((table, span)) => {
+                let what = format!("'radio' of arm '{}'", name.text);
+                let own = Section::open(table, span, what, &RADIO_KEYS, root.errors);
+                radios(&own, radio)
+            }
+            None => radio.clone(),
+        };
+        let segment = model.segment.unwrap_or(48);
+        let bytes = segment + model.header.unwrap_or(TCP_HEADER) + radio.mac.header;
+        if bytes > MOST_BYTES {
+            s.error(
+                &s.span_of("model"),
+                format!(
+                    "a segment of {segment} B makes a frame of {bytes} B, and a frame has {MOST_BYTES} B at most; lower 'segment' by {} B",
+                    bytes - MOST_BYTES
+                ),
+            );
+        }
+        let policy = s.word("policy");
+        arms.push(RadioArm {
+            name: name.text,
+            policy_span: policy
+                .as_ref()
+                .map_or(span.clone(), |word| word.span.clone()),
+            policy: policy.map(|word| word.text),
+            model,
+            radio,
+        });
+    }
+    if arms.is_empty() {
+        root.error(&(0..0), "nothing is compared; add [[arm]] with a name");
+    }
+    arms
+}

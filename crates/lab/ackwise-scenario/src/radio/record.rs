@@ -1,0 +1,218 @@
+//! What a run of radio returns.
+//!
+//! Units are part of the names. What is counted is counted at the nodes: frames and their
+//! retries by the MAC, segments and ACKs by the ends of the flows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{RecordError, SCHEMA, ScenarioInfo};
+
+/// All runs of a scenario of radio.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RadioReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `sim`.
+    pub engine: String,
+    /// `radio`: tells this record from that of links.
+    pub world: String,
+    /// Version of ackwise that made it.
+    pub version: String,
+    /// What was run.
+    pub scenario: ScenarioInfo,
+    /// The runs, in the order of [`RadioScenario::runs`](super::RadioScenario::runs).
+    pub runs: Vec<RadioRun>,
+}
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RadioRun {
+    /// As in [`RadioSpec`](super::RadioSpec).
+    pub id: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// Seed.
+    pub seed: u64,
+    /// Hops of the chain, of a bar of the cross, of a side of the grid; absent where positions
+    /// are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hops: Option<u64>,
+    /// Delivered bits a second, each flow over its own time, added up.
+    pub throughput_bps: f64,
+    /// Joules of all nodes until the last flow has ended.
+    pub energy_j: f64,
+    /// `throughput_bps` / `energy_j`.
+    pub efficiency_bps_per_j: f64,
+    /// When the last flow ended, or the run, seconds.
+    pub end_s: f64,
+    /// Flows that had not ended when the run did.
+    pub unfinished: u64,
+    /// Data segments that the senders sent, repeated ones too.
+    pub data_segments: u64,
+    /// Of these, the repeated ones.
+    pub retransmits: u64,
+    /// ACKs that the receivers sent.
+    pub acks: u64,
+    /// Retransmission timeouts of the senders.
+    pub timeouts: u64,
+    /// Frames sent, acknowledgments of the MAC not among them.
+    pub frames: u64,
+    /// Of these, sent again because nobody acknowledged.
+    pub mac_retries: u64,
+    /// Frames given up: nobody acknowledged.
+    pub lost_no_ack: u64,
+    /// Frames given up: the channel was never clear.
+    pub lost_no_channel: u64,
+    /// Receptions that another frame spoiled.
+    pub collisions: u64,
+    /// Packets for which a queue had no room.
+    pub overflows: u64,
+    /// Packets that had no route, or no hop left.
+    pub unrouted: u64,
+    /// Packets of the routing protocol.
+    pub routing_packets: u64,
+    /// Joules of each node.
+    pub node_energy_j: Vec<f64>,
+    /// In the order of the scenario.
+    pub flows: Vec<RadioFlowRecord>,
+}
+
+/// One flow of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RadioFlowRecord {
+    /// Number of the node that sends.
+    pub from: u64,
+    /// And of the one that receives.
+    pub to: u64,
+    /// Bytes delivered in order.
+    pub bytes: u64,
+    /// From its start to its last ACK; absent if it had not ended when the run did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub took_s: Option<f64>,
+    /// Data segments sent, repeated ones too.
+    pub data_segments: u64,
+    /// Of these, the repeated ones.
+    pub retransmits: u64,
+    /// ACKs that the receiver sent.
+    pub acks: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+impl RadioRun {
+    /// ACKs for each data segment that was sent; 0 without segments.
+    pub fn acks_per_segment(&self) -> f64 {
+        self.acks as f64 / self.data_segments.max(1) as f64
+    }
+
+    /// Receptions spoiled for each frame sent; 0 without frames.
+    pub fn collisions_per_frame(&self) -> f64 {
+        self.collisions as f64 / self.frames.max(1) as f64
+    }
+
+    /// Flows of the run.
+    pub fn flow_count(&self) -> usize {
+        self.flows.len()
+    }
+}
+
+const COLUMNS: [&str; 23] = [
+    "scenario",
+    "arm",
+    "seed",
+    "hops",
+    "flows",
+    "throughput_bps",
+    "energy_j",
+    "efficiency_bps_per_j",
+    "end_s",
+    "unfinished",
+    "data_segments",
+    "retransmits",
+    "acks",
+    "acks_per_segment",
+    "timeouts",
+    "frames",
+    "mac_retries",
+    "lost_no_ack",
+    "lost_no_channel",
+    "collisions",
+    "overflows",
+    "unrouted",
+    "routing_packets",
+];
+
+impl RadioReport {
+    /// As JSON, indented; ends with a line feed.
+    ///
+    /// # Errors
+    /// A number that JSON has not.
+    pub fn to_json(&self) -> Result<String, RecordError> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// From JSON; `None` if that is the record of another world.
+    ///
+    /// # Errors
+    /// It is a record of radio, and not one that this version reads.
+    pub fn from_json(text: &str) -> Result<Option<RadioReport>, RecordError> {
+        #[derive(Deserialize)]
+        struct Which {
+            world: Option<String>,
+        }
+        let which: Which = serde_json::from_str(text)?;
+        if which.world.as_deref() != Some("radio") {
+            return Ok(None);
+        }
+        let report: RadioReport = serde_json::from_str(text)?;
+        if report.schema != SCHEMA {
+            return Err(RecordError::Schema {
+                found: report.schema,
+            });
+        }
+        Ok(Some(report))
+    }
+
+    /// The runs as CSV with a header.
+    ///
+    /// # Errors
+    /// None that is known of; the writer's.
+    pub fn runs_csv(&self) -> Result<String, RecordError> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(COLUMNS)?;
+        for run in &self.runs {
+            let counts = [
+                run.timeouts,
+                run.frames,
+                run.mac_retries,
+                run.lost_no_ack,
+                run.lost_no_channel,
+                run.collisions,
+                run.overflows,
+                run.unrouted,
+                run.routing_packets,
+            ];
+            let first = [
+                self.scenario.name.clone(),
+                run.arm.clone(),
+                run.seed.to_string(),
+                run.hops.map_or(String::new(), |hops| hops.to_string()),
+                run.flow_count().to_string(),
+                run.throughput_bps.to_string(),
+                run.energy_j.to_string(),
+                run.efficiency_bps_per_j.to_string(),
+                run.end_s.to_string(),
+                run.unfinished.to_string(),
+                run.data_segments.to_string(),
+                run.retransmits.to_string(),
+                run.acks.to_string(),
+                run.acks_per_segment().to_string(),
+            ];
+            writer.write_record(first.into_iter().chain(counts.map(|n| n.to_string())))?;
+        }
+        crate::csv_tables::text(writer)
+    }
+}

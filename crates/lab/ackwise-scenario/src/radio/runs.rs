@@ -1,0 +1,59 @@
+//! What has to be run: fields × seeds × arms.
+
+use super::RadioScenario;
+use crate::ScenarioError;
+use crate::runs::Filter;
+
+/// What every sender on a radio has.
+const NEWRENO: &str = "newreno";
+
+/// One run: an arm on a field, with a seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RadioSpec {
+    /// Unique within the scenario: `ARM/SEED`, and `/hops=H/flows=F` where the file has more
+    /// than one field.
+    pub id: String,
+    /// Index into [`RadioScenario::arms`].
+    pub arm: usize,
+    /// Index into [`RadioScenario::fields`].
+    pub field: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl RadioScenario {
+    /// All runs. Those that are compared stand next to each other.
+    pub fn runs(&self) -> Vec<RadioSpec> {
+        let mut runs = Vec::new();
+        for (field, at) in self.fields.iter().enumerate() {
+            for seed in 1..=u64::from(self.seeds) {
+                for (arm, it) in self.arms.iter().enumerate() {
+                    let mut id = format!("{}/{seed}", it.name);
+                    if self.fields.len() > 1 {
+                        id.push_str(&format!("/hops={}/flows={}", at.hops, at.flows.len()));
+                    }
+                    runs.push(RadioSpec {
+                        id,
+                        arm,
+                        field,
+                        seed,
+                    });
+                }
+            }
+        }
+        runs
+    }
+
+    /// The runs that a filter wants, in the same order.
+    ///
+    /// # Errors
+    /// A pattern that matches nothing: it is a slip of the hand.
+    pub fn select(&self, filter: &Filter) -> Result<Vec<RadioSpec>, ScenarioError> {
+        let seeds: Vec<String> = (1..=self.seeds).map(|seed| seed.to_string()).collect();
+        let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
+        filter.check(&arms, &[NEWRENO.to_owned()], &seeds)?;
+        let mut runs = self.runs();
+        runs.retain(|run| filter.wants(&self.arms[run.arm].name, NEWRENO, run.seed));
+        Ok(runs)
+    }
+}

@@ -1,0 +1,196 @@
+//! Mistakes in scenarios of radio: each is found, where it stands.
+
+use ackwise_scenario::Filter;
+use ackwise_scenario::radio::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing};
+
+const ARM: &str = "[[arm]]\nname = \"tcp\"\n";
+
+fn mistake(text: &str) -> String {
+    let whole = format!("[scenario]\nname = \"t\"\n{text}");
+    let error = RadioScenario::parse("t.toml", &whole).err();
+    let text = error.map(|e| e.to_string()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn mistakes_are_found_where_they_stand() {
+    let chain = "[radio]\ntopology = \"chain\"\n";
+    let places = "[radio]\ntopology = \"positions\"\n";
+    let flow = "[[flow]]\nfrom = 0\nto = 2\n";
+    for (text, said) in [
+        (
+            format!("{places}positions = [[0, 0], [30, 0], [90, 0]]\n{flow}{ARM}"),
+            "t.toml:6:1: there is no way from node 0 to node 2: nodes 1 and 2, the nearest across the gap, are 60.0 m apart, and a radio reaches 50 m",
+        ),
+        (
+            format!("{places}positions = [[0, 0], [30], [60, 0]]\n{flow}{ARM}"),
+            "t.toml:5:22: the position of node 1 is missing: it is a pair of numbers like [30, 0], metres",
+        ),
+        (
+            format!("{places}positions = [[0, 0], [30, 0]]\n{flow}{ARM}"),
+            "t.toml:8:6: node 2 has no position; 'positions' has 2 nodes, from 0",
+        ),
+        (
+            format!("{places}{flow}{ARM}"),
+            "t.toml:4:12: 'positions' is missing: write positions = [[0, 0], [30, 0]], metres, a pair for each node",
+        ),
+        (
+            format!("{chain}spacing = 60\n{ARM}"),
+            "t.toml:5:11: nodes 0 and 1 are 60 m apart, and a radio reaches 50 m: out of range",
+        ),
+        (
+            format!("{chain}hops = [2, 64]\n{ARM}"),
+            "t.toml:5:12: the hop limit: 'hops' lies between 1 and 63, not 64",
+        ),
+        (
+            format!("{chain}[energy]\ntx = -17\n{ARM}"),
+            "t.toml:6:6: 'tx' is negative: -17; it lies between 0 and 10000 mA",
+        ),
+        (
+            format!("{chain}{ARM}model = {{ segment = \"80 B\" }}\n"),
+            "t.toml:7:9: a segment of 80 B makes a frame of 131 B, and a frame has 127 B at most; lower 'segment' by 4 B",
+        ),
+        (
+            format!("{chain}min_be = 6\n{ARM}"),
+            "t.toml:5:10: 'min_be' (6) is above 'max_be' (5)",
+        ),
+        (
+            format!("{chain}{ARM}radio = {{ range = 90 }}\n"),
+            "t.toml:7:11: unknown key 'range' in 'radio' of arm 'tcp'; known: carrier_sense, interference, capture, bit_errors, routing, link_feedback, min_be, max_be, max_backoffs, max_retries, mac_header, queue",
+        ),
+        (
+            format!("{chain}{ARM}radio = {{ mac_header = \"40 B\" }}\n"),
+            "t.toml:5:1: a segment of 48 B makes a frame of 128 B, and a frame has 127 B at most; lower 'segment' by 1 B",
+        ),
+        (
+            chain.to_owned(),
+            "t.toml:1:1: nothing is compared; add [[arm]] with a name",
+        ),
+    ] {
+        assert_eq!(mistake(&text), said, "{text}");
+    }
+}
+
+#[test]
+fn a_hop_limit_counts_given_positions_too() {
+    let places: Vec<String> = (0..66).map(|i| format!("[{}, 0]", 50 * i)).collect();
+    let text = format!(
+        "[radio]\ntopology = \"positions\"\npositions = [{}]\n[[flow]]\nfrom = 0\nto = 65\n{ARM}",
+        places.join(", ")
+    );
+    assert_eq!(
+        mistake(&text),
+        "t.toml:6:1: from node 0 to node 65 are 65 hops; the hop limit is 63"
+    );
+}
+
+#[test]
+fn fields_are_what_they_are_called() {
+    let text = format!("[scenario]\n[radio]\ntopology = \"grid\"\nhops = 4\n{ARM}");
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let field = &s.fields[0];
+    assert_eq!(field.places.len(), 25);
+    let ways: Vec<_> = field.flows.iter().map(|f| (f.from, f.to)).collect();
+    assert_eq!(ways, [(0, 4), (10, 14), (20, 24), (2, 22)]);
+    let text = text
+        .replace("grid", "cross")
+        .replace("hops = 4", "hops = [2, 4]\nparallel = 3");
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(s.fields[0].places.len(), 5);
+    assert_eq!(s.fields[1].places.len(), 9);
+    assert_eq!(s.fields[0].flows.len(), 6);
+    let ends = s.fields[0].flows[3];
+    assert_eq!(
+        (s.fields[0].places[ends.from], s.fields[0].places[ends.to]),
+        ((30.0, -30.0), (30.0, 30.0))
+    );
+}
+
+#[test]
+fn an_arm_changes_the_radios_that_it_has() {
+    let text = format!(
+        "[scenario]\n[radio]\ntopology = \"chain\"\nrange = 40\ncapture = 4\nmax_be = 8\n{ARM}\
+         [[arm]]\nname = \"b\"\nradio = {{ carrier_sense = 50, max_be = 5, routing = \"static\" }}\n"
+    );
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let [a, b] = &s.arms[..] else {
+        panic!("two arms")
+    };
+    assert_eq!(a.radio, s.radio);
+    assert_eq!((a.radio.carrier_sense_m, a.radio.mac.max_be), (80.0, 8));
+    let mut same = b.radio.clone();
+    assert_eq!((same.carrier_sense_m, same.mac.max_be), (50.0, 5));
+    assert_eq!(same.routing, Routing::Static);
+    same.carrier_sense_m = 80.0;
+    same.mac.max_be = 8;
+    same.routing = Routing::Aodv;
+    assert_eq!(same, s.radio);
+}
+
+#[test]
+fn runs_are_listed_and_selected() {
+    let text = format!(
+        "[scenario]\nseeds = 2\n[radio]\ntopology = \"chain\"\nhops = [2, 3]\nparallel = [1, 4]\n{ARM}\
+         [[arm]]\nname = \"dca\"\n"
+    );
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let ids: Vec<String> = s.runs().into_iter().map(|run| run.id).collect();
+    assert_eq!(ids.len(), 16);
+    assert_eq!(ids[0], "tcp/1/hops=2/flows=1");
+    assert_eq!(ids[1], "dca/1/hops=2/flows=1");
+    assert_eq!(ids[15], "dca/2/hops=3/flows=4");
+    let filter = |arm: &str, cc: &str, seed: &str| Filter {
+        arms: vec![arm.to_owned()],
+        cc: vec![cc.to_owned()],
+        seeds: vec![seed.to_owned()],
+    };
+    assert_eq!(s.select(&filter("d*", "newreno", "2")).unwrap().len(), 4);
+    for (wanted, what) in [
+        (
+            filter("x", "*", "1"),
+            "no arm of this scenario matches 'x'; there are: tcp, dca",
+        ),
+        (
+            filter("*", "cubic", "1"),
+            "no cc of this scenario matches 'cubic'; there are: newreno",
+        ),
+        (
+            filter("*", "*", "3"),
+            "no seed of this scenario matches '3'; there are: 1, 2",
+        ),
+    ] {
+        assert_eq!(s.select(&wanted).unwrap_err().to_string(), what);
+    }
+}
+
+#[test]
+fn a_record_is_told_from_that_of_links_and_comes_back() {
+    let run = RadioRun {
+        id: "tcp/1".to_owned(),
+        arm: "tcp".to_owned(),
+        seed: 1,
+        hops: Some(2),
+        acks: 5,
+        data_segments: 10,
+        flows: vec![RadioFlowRecord::default()],
+        ..RadioRun::default()
+    };
+    let report = RadioReport {
+        schema: ackwise_scenario::record::SCHEMA,
+        world: "radio".to_owned(),
+        runs: vec![run],
+        ..RadioReport::default()
+    };
+    let text = report.to_json().unwrap();
+    assert_eq!(RadioReport::from_json(&text).unwrap(), Some(report.clone()));
+    assert_eq!(RadioReport::from_json("{\"schema\": 1}").unwrap(), None);
+    let old = text.replace("\"schema\": 1", "\"schema\": 99");
+    assert!(RadioReport::from_json(&old).is_err());
+    let csv = report.runs_csv().unwrap();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0].split(',').count(), lines[1].split(',').count());
+    assert_eq!(
+        lines[1],
+        ",tcp,1,2,1,0,0,0,0,0,10,0,5,0.5,0,0,0,0,0,0,0,0,0"
+    );
+}

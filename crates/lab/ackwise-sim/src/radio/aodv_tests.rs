@@ -1,0 +1,206 @@
+//! AODV on fields made by hand.
+
+use ackwise_scenario::radio::RadioModel;
+
+use super::*;
+
+fn way(next: NodeId, hops: u8, seq: u32, expires: Nanos) -> Way {
+    Way {
+        next,
+        hops,
+        seq: Some(seq),
+        expires,
+    }
+}
+
+#[test]
+fn newer_ways_and_shorter_ones_are_taken() {
+    let mut router = Router::new(4);
+    router.learn(3, way(1, 4, 10, 100), 0);
+    router.learn(3, way(2, 3, 9, 100), 0);
+    assert_eq!(router.routes[3].next, 1, "older");
+    router.learn(3, way(2, 5, 10, 100), 0);
+    assert_eq!(router.routes[3].next, 1, "longer");
+    router.learn(3, way(2, 3, 10, 100), 0);
+    assert_eq!(router.routes[3].next, 2, "shorter");
+    router.learn(3, way(1, 9, 11, 200), 0);
+    assert_eq!((router.routes[3].next, router.routes[3].hops), (1, 9));
+    assert!(router.is_valid(3, 199) && !router.is_valid(3, 200));
+    router.learn(3, way(2, 12, 11, 300), 200);
+    assert_eq!(router.routes[3].next, 2, "the shorter one has run out");
+    router.learn(3, way(2, 12, 11, 250), 210);
+    assert!(router.is_valid(3, 299), "what is left is not cut");
+}
+
+#[test]
+fn a_way_is_told_if_it_is_as_new_as_asked() {
+    let mut router = Router::new(4);
+    assert!(router.knows(3, None, 0).is_none());
+    router.learn(3, way(1, 4, 10, 100), 0);
+    assert!(router.knows(3, Some(11), 0).is_none());
+    assert!(router.knows(3, Some(10), 0).is_some());
+    assert!(router.knows(3, None, 99).is_some());
+    assert!(router.knows(3, None, 100).is_none());
+}
+
+#[test]
+fn ten_errors_a_second() {
+    let mut router = Router::new(1);
+    let sent = (0..100).filter(|i| router.may_err(i * 19 * MS)).count();
+    // 1.9 s: ten from 0 on, ten from 1.007 s on.
+    assert_eq!(sent, 20);
+}
+
+fn world(places: &[(f64, f64)]) -> World {
+    let mut radio = RadioModel {
+        capture_db: Some(4.0),
+        ..RadioModel::default()
+    };
+    // No packet is to be lost to a busy channel.
+    (radio.mac.max_be, radio.mac.max_backoffs) = (8, 10);
+    World::new(places, &radio, &[], 1)
+}
+
+/// A packet of padding, and whether it found a way within so long.
+fn send(world: &mut World, from: NodeId, to: NodeId, for_: Nanos) -> bool {
+    let packet = Datagram {
+        from,
+        to: Some(to),
+        ttl: 64,
+        bytes: 60,
+        body: Body::Filler,
+    };
+    let before = world.delivered;
+    world.route(from, packet);
+    let until = world.now + for_;
+    while world.step(until) {}
+    world.delivered > before
+}
+
+fn sent(world: &World) -> Vec<u64> {
+    world.nodes.iter().map(|node| node.counts.routing).collect()
+}
+
+/// 0 - 1 - 2 - 3, and 4 beside 0, which hears 0 and 1.
+fn chain() -> World {
+    world(&[
+        (0.0, 0.0),
+        (30.0, 0.0),
+        (60.0, 0.0),
+        (90.0, 0.0),
+        (0.0, 30.0),
+    ])
+}
+
+/// Rings of one and three hops: 0 asks twice, who hears the second passes it on, the
+/// target answers, and its answer is passed back.
+#[test]
+fn a_target_three_hops_away_is_found_by_the_second_ring() {
+    let mut world = chain();
+    assert!(send(&mut world, 0, 3, SECOND));
+    assert_eq!(sent(&world), [2, 2, 2, 1, 1]);
+    let (there, back) = (&world.nodes[0].router, &world.nodes[3].router);
+    assert_eq!((there.routes[3].next, there.routes[3].hops), (1, 3));
+    assert_eq!((back.routes[0].next, back.routes[0].hops), (2, 3));
+    assert!(there.is_valid(3, world.now) && back.is_valid(0, world.now));
+    assert!(world.nodes[1].router.routes[3].users.contains(&0));
+    assert!(
+        send(&mut world, 0, 3, SECOND),
+        "no search for the second packet"
+    );
+    assert_eq!(sent(&world), [2, 2, 2, 1, 1]);
+}
+
+/// 4 asks its neighbours; 0 and 1 know the way. 3 hears of 4 from them.
+#[test]
+fn who_knows_the_way_answers_for_the_target() {
+    let mut world = chain();
+    send(&mut world, 0, 3, SECOND);
+    let before = sent(&world);
+    assert!(send(&mut world, 4, 3, SECOND));
+    let after = sent(&world);
+    assert_eq!(after[4] - before[4], 1, "one ring");
+    assert_eq!(after[3], before[3], "3 was not asked");
+    let routes = &world.nodes[4].router.routes;
+    assert_eq!(
+        (routes[3].next, routes[3].hops),
+        (1, 3),
+        "the shorter of two answers"
+    );
+    let back = &world.nodes[3].router;
+    assert_eq!(back.routes[4].hops, 3);
+    assert!(back.is_valid(4, world.now));
+}
+
+/// 0, then 1 or 2, then 3; and 4 in front of 0.
+fn diamond() -> World {
+    let mut world = world(&[
+        (0.0, 0.0),
+        (30.0, 15.0),
+        (30.0, -15.0),
+        (60.0, 0.0),
+        (-40.0, 0.0),
+    ]);
+    assert!(send(&mut world, 4, 3, SECOND));
+    world
+}
+
+#[test]
+fn a_break_is_told_to_who_uses_the_way_and_goes_round() {
+    let mut world = diamond();
+    let first = world.nodes[0].router.routes[3].next;
+    let other = 3 - first;
+    let acks = world.nodes[4].counts.acks;
+    world.air.deafen(first);
+    assert!(!send(&mut world, 4, 3, 100 * MS), "lost at the break");
+    assert!(!world.nodes[0].router.is_valid(3, world.now));
+    assert!(!world.nodes[4].router.is_valid(3, world.now), "4 was told");
+    assert_eq!(
+        world.nodes[4].counts.acks,
+        acks + 1,
+        "by a frame of its own"
+    );
+    let before = sent(&world);
+    assert!(send(&mut world, 4, 3, SECOND));
+    assert_eq!(world.nodes[0].router.routes[3].next, other);
+    // A lost way of three hops is looked for within five: no ring of one.
+    assert_eq!(sent(&world)[4] - before[4], 1);
+}
+
+/// An error that got lost leaves no black hole: who sends on is told again.
+#[test]
+fn who_sends_into_a_lost_way_is_told() {
+    let mut world = diamond();
+    let route = &mut world.nodes[0].router.routes[3];
+    route.valid = false;
+    route.users.clear();
+    assert!(!send(&mut world, 4, 3, 100 * MS));
+    assert!(!world.nodes[4].router.is_valid(3, world.now));
+    assert!(send(&mut world, 4, 3, SECOND));
+}
+
+/// A way lives three seconds after its last use; six after a reply.
+#[test]
+fn ways_that_nobody_uses_run_out() {
+    let mut world = chain();
+    send(&mut world, 0, 3, SECOND);
+    let expires = world.nodes[0].router.routes[3].expires;
+    assert!((6 * SECOND..7 * SECOND).contains(&expires), "{expires}");
+    world.now = 5 * SECOND;
+    send(&mut world, 0, 3, MS);
+    assert_eq!(world.nodes[0].router.routes[3].expires, 8 * SECOND);
+    world.now = 8 * SECOND;
+    assert!(!world.nodes[0].router.is_valid(3, world.now));
+}
+
+/// Rings of 1, 3, 5, 7 take 80 ms for each hop and two more, 1.92 s; three searches
+/// of the whole network 2.8, 5.6 and 11.2 s.
+#[test]
+fn a_node_that_is_not_there_is_given_up_after_seven_searches() {
+    let mut world = world(&[(0.0, 0.0), (500.0, 0.0)]);
+    let until = 1_920 * MS + 7 * NET_TRAVERSAL;
+    assert!(!send(&mut world, 0, 1, until - MS));
+    assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 0));
+    while world.step(until) {}
+    assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 1));
+}

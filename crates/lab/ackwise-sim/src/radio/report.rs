@@ -1,0 +1,109 @@
+//! Runs of a scenario as a record.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ackwise_scenario::ScenarioError;
+use ackwise_scenario::radio::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, RadioSpec};
+use ackwise_scenario::record::{SCHEMA, ScenarioInfo};
+
+use super::run::{Point, run_points};
+use super::world::{FlowResult, NodeCounts, RadioResult};
+
+/// How to run a scenario of radio.
+#[derive(Debug, Clone, Default)]
+pub struct RadioOptions {
+    /// Set it and the runs end soon, leaving those that are finished in the report.
+    pub cancel: Arc<AtomicBool>,
+    /// How many at a time; as many as there are CPUs if 0.
+    pub jobs: usize,
+}
+
+/// Runs these runs of a scenario; `done` is told how many are through, by whichever thread.
+///
+/// # Errors
+/// A policy or a model that does not exist, with its place in the file.
+pub fn run(
+    scenario: &RadioScenario,
+    runs: &[RadioSpec],
+    options: &RadioOptions,
+    done: &(dyn Fn(usize) + Sync),
+) -> Result<RadioReport, ScenarioError> {
+    let jobs = match options.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    let points: Vec<Point> = runs
+        .iter()
+        .map(|run| Point {
+            arm: run.arm,
+            field: run.field,
+            seed: run.seed,
+        })
+        .collect();
+    let go_on = |count: usize| {
+        done(count);
+        !options.cancel.load(Ordering::Relaxed)
+    };
+    let results = run_points(scenario, &points, jobs, &go_on)?;
+    let finished = runs.iter().zip(results);
+    Ok(RadioReport {
+        schema: SCHEMA,
+        engine: "sim".to_owned(),
+        world: "radio".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: ScenarioInfo {
+            name: scenario.name.clone(),
+            about: scenario.about.clone(),
+            duration_s: scenario.duration.as_secs_f64(),
+            text: scenario.source.text.clone(),
+        },
+        runs: finished
+            .filter_map(|(run, result)| Some(record(scenario, run, &result?)))
+            .collect(),
+    })
+}
+
+fn record(scenario: &RadioScenario, run: &RadioSpec, result: &RadioResult) -> RadioRun {
+    let field = &scenario.fields[run.field];
+    let flows = &result.flows;
+    let of_flows = |count: fn(&FlowResult) -> u64| flows.iter().map(count).sum();
+    let of_nodes = |count: fn(&NodeCounts) -> u64| result.nodes.iter().map(count).sum();
+    let ways = field.flows.iter().zip(flows);
+    RadioRun {
+        id: run.id.clone(),
+        arm: scenario.arms[run.arm].name.clone(),
+        seed: run.seed,
+        hops: (field.hops > 0).then_some(field.hops as u64),
+        throughput_bps: result.throughput_bps(),
+        energy_j: result.total_joules(),
+        efficiency_bps_per_j: result.efficiency(),
+        end_s: result.end as f64 * 1e-9,
+        unfinished: flows.iter().filter(|flow| flow.took.is_none()).count() as u64,
+        data_segments: of_flows(|flow| flow.segments),
+        retransmits: of_flows(|flow| flow.retransmits),
+        acks: of_flows(|flow| flow.acks),
+        timeouts: of_flows(|flow| flow.timeouts),
+        frames: of_nodes(|node| node.frames),
+        mac_retries: of_nodes(|node| node.retries),
+        lost_no_ack: of_nodes(|node| node.no_ack),
+        lost_no_channel: of_nodes(|node| node.no_channel),
+        collisions: result.collisions,
+        overflows: of_nodes(|node| node.overflows),
+        unrouted: of_nodes(|node| node.unrouted),
+        routing_packets: of_nodes(|node| node.routing),
+        node_energy_j: result.joules.clone(),
+        flows: ways
+            .map(|(way, flow)| RadioFlowRecord {
+                from: way.from as u64,
+                to: way.to as u64,
+                bytes: flow.delivered,
+                took_s: flow.took.map(|took| took as f64 * 1e-9),
+                data_segments: flow.segments,
+                retransmits: flow.retransmits,
+                acks: flow.acks,
+                timeouts: flow.timeouts,
+            })
+            .collect(),
+    }
+}

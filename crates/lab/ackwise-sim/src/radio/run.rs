@@ -1,0 +1,149 @@
+//! Runs of a radio scenario.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ackwise_policy::{Capabilities, Config, FlowConfig};
+use ackwise_queue::Nanos;
+use ackwise_rng::Rng;
+use ackwise_scenario::radio::{Field, RadioArm, RadioScenario};
+use ackwise_scenario::{ScenarioError, SocketOptions};
+
+use super::world::{FlowSetup, RadioResult, World};
+use crate::tcp::{self, ReceiverConfig, SenderConfig};
+
+/// The longest that RFC 1122 §4.2.3.2 lets an ACK wait: what the contract grants here.
+const HOLD_US: u32 = 500_000;
+/// Beside what the MAC adds, a frame has so many bytes at most.
+const FRAME: u32 = 127;
+const STREAM_START: u64 = 9;
+
+/// One run: an arm on a field, with a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// Index into [`RadioScenario::arms`].
+    pub arm: usize,
+    /// Index into [`RadioScenario::fields`].
+    pub field: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// The ends of an arm's flows.
+fn ends(
+    scenario: &RadioScenario,
+    arm: &RadioArm,
+) -> Result<(Arc<SenderConfig>, Arc<ReceiverConfig>), ScenarioError> {
+    let wrong = |message: String| scenario.error_at(&arm.policy_span, message);
+    let socket = SocketOptions {
+        timestamps: Some(false),
+        window_scaling: Some(false),
+        ..SocketOptions::default()
+    };
+    let mtu = FRAME - arm.radio.mac.header;
+    let (sender, mut receiver) = tcp::configure("newreno", &arm.model, &socket, mtu)
+        .map_err(|e| wrong(format!("'{}' cannot be modelled: {e}", arm.name)))?;
+    if let Some(text) = &arm.policy {
+        let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
+        let home = Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS;
+        let check = policy.policy().check(home);
+        check.map_err(|e| wrong(e.to_string()))?;
+        receiver.policy = Some(tcp::StackPolicy {
+            flow: FlowConfig::new(&policy).with_hold(HOLD_US, HOLD_US, 0),
+            // Windows of a few segments of 48 bytes: not to be rounded.
+            shift: 0,
+        });
+    }
+    Ok((Arc::new(sender), Arc::new(receiver)))
+}
+
+fn setups(
+    scenario: &RadioScenario,
+    field: &Field,
+    ends: &(Arc<SenderConfig>, Arc<ReceiverConfig>),
+    seed: u64,
+) -> Vec<FlowSetup> {
+    let mut starts = Rng::stream(seed, STREAM_START);
+    let spread = u64::try_from(scenario.stagger.as_nanos()).unwrap_or(u64::MAX);
+    let setup = |flow: &ackwise_scenario::radio::RadioFlow| FlowSetup {
+        from: flow.from,
+        to: flow.to,
+        bytes: scenario.bytes,
+        start: starts.below(spread),
+        sender: Arc::clone(&ends.0),
+        receiver: Arc::clone(&ends.1),
+    };
+    field.flows.iter().map(setup).collect()
+}
+
+/// Whether every arm has a policy and a model that there are.
+///
+/// # Errors
+/// Those of the first that has not, with its place in the file.
+pub fn check(scenario: &RadioScenario) -> Result<(), ScenarioError> {
+    let mut arms = scenario.arms.iter();
+    arms.try_for_each(|arm| ends(scenario, arm).map(|_| ()))
+}
+
+/// Runs one point.
+///
+/// # Errors
+/// A policy or a model that does not exist, with its place in the file.
+pub fn run_point(scenario: &RadioScenario, point: Point) -> Result<RadioResult, ScenarioError> {
+    let field = &scenario.fields[point.field];
+    let arm = &scenario.arms[point.arm];
+    let ends = ends(scenario, arm)?;
+    let flows = setups(scenario, field, &ends, point.seed);
+    let mut world = World::new(&field.places, &arm.radio, &flows, point.seed);
+    let until = Nanos::try_from(scenario.duration.as_nanos()).unwrap_or(Nanos::MAX);
+    Ok(world.run(until))
+}
+
+/// Runs all points, several at a time; a result for each, in their order. `done` is told
+/// how many there are so far, and says whether to go on: what was not begun then is `None`.
+///
+/// # Errors
+/// As [`run_point`].
+pub fn run_points(
+    scenario: &RadioScenario,
+    points: &[Point],
+    jobs: usize,
+    done: &(dyn Fn(usize) -> bool + Sync),
+) -> Result<Vec<Option<RadioResult>>, ScenarioError> {
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results = Mutex::new(vec![None; points.len()]);
+    let failed = Mutex::new(None);
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(point) = points.get(index) else {
+                return;
+            };
+            match run_point(scenario, *point) {
+                Ok(result) => lock(&results)[index] = Some(result),
+                Err(error) => {
+                    lock(&failed).get_or_insert(error);
+                    next.store(points.len(), Ordering::Relaxed);
+                }
+            }
+            if !done(finished.fetch_add(1, Ordering::Relaxed) + 1) {
+                next.store(points.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, points.len().max(1)) {
+            scope.spawn(work);
+        }
+    });
+    if let Some(error) = lock(&failed).take() {
+        return Err(error);
+    }
+    let results = std::mem::take(&mut *lock(&results));
+    Ok(results)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,144 @@
+//! The MAC against published models: one sender, and saturated contenders.
+
+use ackwise_queue::Nanos;
+use ackwise_scenario::radio::{MacModel, RadioModel, Routing};
+
+use super::timing::{self, ACK_BYTES, BACKOFF, CCA, TURNAROUND};
+use super::world::{Filler, RadioResult, World};
+
+const SECOND: Nanos = 1_000_000_000;
+
+fn radio(header: u32) -> RadioModel {
+    RadioModel {
+        routing: Routing::Static,
+        mac: MacModel {
+            header,
+            ..MacModel::default()
+        },
+        ..RadioModel::default()
+    }
+}
+
+/// Latré et al. 2005, 2.4 GHz: the time from one frame to the next, milliseconds, for
+/// so many bytes of load and of addresses. A mean back-off of 3.5 slots, 6 bytes of the
+/// PHY and 5 of the MAC, the turnaround and 11 bytes of acknowledgment, the long pause.
+/// The look and the turn to sending before the frame are not in it.
+fn latre_ms(load: u32, addresses: u32, acknowledged: bool) -> f64 {
+    let answer = if acknowledged { 0.192 + 0.352 } else { 0.0 };
+    3.5 * 0.32 + 0.032 * f64::from(6 + 5 + addresses + load) + answer + 0.64
+}
+
+fn kbit_per_s(load: u32, ms: f64) -> f64 {
+    f64::from(8 * load) / ms
+}
+
+/// The paper's own figures: 64.9 % of 250 kbit/s at the largest frame.
+#[test]
+fn the_formula_gives_what_its_paper_prints() {
+    let share = kbit_per_s(122, latre_ms(122, 0, false)) / 250.0;
+    assert!((share - 0.649).abs() < 0.0005, "{share}");
+}
+
+/// Frames a minute of a sender that nobody disturbs, with the look and the turn before
+/// a frame or, as Latré et al. have it, without.
+fn frames(load: u32, addresses: u32, to: Option<usize>, as_latre: bool) -> f64 {
+    let mut world = World::new(&[(0.0, 0.0), (30.0, 0.0)], &radio(5 + addresses), &[], 7);
+    if as_latre {
+        (world.look, world.turn) = (0, 0);
+    }
+    world.saturate(&[(0, to, load)]);
+    world.run(60 * SECOND).nodes[0].frames as f64
+}
+
+#[test]
+fn one_hop_carries_what_latre_says_with_his_conventions() {
+    // Without addresses, with short ones in one network, with short and two networks.
+    for addresses in [0, 6, 8] {
+        for load in [20, 60, 122 - addresses] {
+            for to in [Some(1), None] {
+                let ms = latre_ms(load, addresses, to.is_some());
+                let measured = f64::from(8 * load) * frames(load, addresses, to, true) / 6e4;
+                let ratio = measured / kbit_per_s(load, ms);
+                assert!(
+                    (ratio - 1.0).abs() < 0.01,
+                    "{load} {addresses} {to:?}: {ratio}"
+                );
+                // The difference is the look of 8 symbols and the turn of 12.
+                let ours = 6e4 / frames(load, addresses, to, false);
+                assert!((ours - ms - 0.32).abs() < 0.02 * ms, "{ours} {ms}");
+            }
+        }
+    }
+}
+
+/// What contenders meet.
+#[derive(Debug)]
+struct Contention {
+    /// Share of looks that find the channel busy.
+    busy: f64,
+    /// Share of frames that collide.
+    collided: f64,
+}
+
+/// Saturated contenders that all hear one another, after Srivastava and Kumar (2012,
+/// arXiv 1201.3001): each begins a look at a constant rate while it backs off, and the
+/// channel renews itself. The first look of a cycle is at t = 0; who begins another
+/// before the turnaround of 192 µs is over sends as well, who begins one later finds the
+/// channel busy, until the exchange has ended.
+fn fixed_point(mac: &MacModel, n: f64, bytes: u32) -> Contention {
+    let us = |time: Nanos| time as f64 / 1e3;
+    let (turn, look) = (us(TURNAROUND), us(CCA));
+    let stages: Vec<f64> = (0..=mac.max_backoffs)
+        .map(|k| {
+            let slots = (1u64 << (mac.min_be + k).min(mac.max_be)) - 1;
+            us(BACKOFF) * slots as f64 / 2.0
+        })
+        .collect();
+    let (mut busy, mut collided) = (0.5, 0.1);
+    for _ in 0..10_000 {
+        let weight = |k: usize| f64::powi(busy, k as i32);
+        let looks: f64 = (0..stages.len()).map(weight).sum();
+        let waits: f64 = stages.iter().enumerate().map(|(k, b)| weight(k) * b).sum();
+        let rate = looks / waits;
+        let first = 1.0 / n;
+        let joins = 1.0 - f64::exp(-rate * turn);
+        let joined = 1.0 - f64::exp(-(n - 1.0) * rate * turn);
+        let sends = first + (1.0 - first) * joins;
+        // The frame, then the acknowledgment if it came alone.
+        let answer = (1.0 - collided) * us(TURNAROUND + timing::air(ACK_BYTES));
+        let exchange = look + us(timing::air(bytes)) + answer;
+        let fails = (1.0 - sends) * rate * exchange;
+        let next = fails / (fails + sends);
+        collided = (first * joined + (1.0 - first) * joins) / sends;
+        busy += 0.1 * (next - busy);
+    }
+    Contention { busy, collided }
+}
+
+fn contend(n: usize, bytes: u32) -> RadioResult {
+    let radio = radio(11);
+    let mut places = vec![(0.0, 0.0)];
+    places.extend((0..n).map(|i| (1.0 + i as f64, 0.0)));
+    let mut world = World::new(&places, &radio, &[], 1);
+    let fillers: Vec<Filler> = (1..=n).map(|node| (node, Some(0), bytes - 11)).collect();
+    world.saturate(&fillers);
+    world.run(200 * SECOND)
+}
+
+#[test]
+fn saturated_contenders_collide_as_often_as_the_model_says() {
+    for (n, bytes) in [(2, 99), (5, 99), (10, 99), (2, 51), (10, 51)] {
+        let model = fixed_point(&radio(11).mac, n as f64, bytes);
+        let result = contend(n, bytes);
+        let sum = |of: fn(&super::NodeCounts) -> u64| -> f64 {
+            result.nodes.iter().map(|node| of(node) as f64).sum()
+        };
+        let collided = sum(|n| n.retries + n.no_ack) / sum(|n| n.frames);
+        let busy = sum(|n| n.busy) / sum(|n| n.looks);
+        let near = |measured: f64, said: f64| (measured / said - 1.0).abs() < 0.1;
+        assert!(
+            near(busy, model.busy) && near(collided, model.collided),
+            "{n} x {bytes} B: {busy} {collided} {model:?}"
+        );
+    }
+}

@@ -1,0 +1,470 @@
+//! Nodes with radios, and what happens when.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use ackwise_queue::Nanos;
+use ackwise_rng::{Probability, Rng};
+use ackwise_scenario::radio::{RadioModel, Routing};
+
+use super::air::Air;
+use super::aodv::Router;
+use super::energy::{Meter, Power};
+use super::frame::{Body, Datagram, Frame, NodeId};
+use super::mac::Mac;
+use super::{routes, timing};
+use crate::packet::{FlowId, Packet, Way};
+use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
+
+const NEVER: Nanos = Nanos::MAX;
+/// What TCP's packets start with.
+const TTL: u8 = 64;
+/// More events than any transfer takes that ends: a guard against one that never does.
+const MOST_EVENTS: u64 = 2_000_000_000;
+
+/// What happens.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A node's MAC goes on, if its token is still this one.
+    Mac(NodeId, u32),
+    /// A frame ends.
+    End(NodeId),
+    /// A node has turned round to acknowledge.
+    Answer(NodeId),
+    /// A packet leaves after a pause.
+    Emit(NodeId, Box<Datagram>),
+    /// A node looked for another long enough, the so-many-th time.
+    Lookup(NodeId, NodeId, u32),
+    /// A flow begins.
+    Start(usize),
+    /// A timer of a flow's sender, or receiver.
+    Timer(usize, Way),
+}
+
+struct Entry(Nanos, u64, Event);
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+/// What a node counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Frames sent, acknowledgments not among them.
+    pub frames: u64,
+    /// Acknowledgment frames sent.
+    pub acks: u64,
+    /// Looks at the channel, and those that found it busy.
+    pub looks: u64,
+    /// See `looks`.
+    pub busy: u64,
+    /// Frames sent again.
+    pub retries: u64,
+    /// Frames given up: nobody acknowledged.
+    pub no_ack: u64,
+    /// Frames given up: the channel was never clear.
+    pub no_channel: u64,
+    /// Packets for which the queue had no room.
+    pub overflows: u64,
+    /// Packets without a route, or with no hop left.
+    pub unrouted: u64,
+    /// Packets of the routing protocol sent.
+    pub routing: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub mac: Mac,
+    pub meter: Meter,
+    pub router: Router,
+    /// The frame that it sends, and its number in the air.
+    pub sending: Option<(u64, Frame)>,
+    /// Whom it owes an acknowledgment, and of which frame.
+    pub answer: Option<(NodeId, u64)>,
+    /// What it took from a neighbour, passed on once that is acknowledged.
+    pub taken: Option<(NodeId, Datagram)>,
+    pub counts: NodeCounts,
+}
+
+/// A flow to run.
+#[derive(Debug, Clone)]
+pub struct FlowSetup {
+    /// Who sends.
+    pub from: NodeId,
+    /// Who receives.
+    pub to: NodeId,
+    /// Bytes to be sent.
+    pub bytes: u64,
+    /// When it begins.
+    pub start: Nanos,
+    /// Its ends.
+    pub sender: Arc<SenderConfig>,
+    /// See `sender`.
+    pub receiver: Arc<ReceiverConfig>,
+}
+
+/// A source that always has a frame: from, to (`None`: all, without acknowledgment), and
+/// bytes above the MAC.
+pub(super) type Filler = (NodeId, Option<NodeId>, u32);
+
+struct Flow {
+    from: NodeId,
+    to: NodeId,
+    bytes: u64,
+    start: Nanos,
+    sender: Sender,
+    receiver: Receiver,
+    due: [Nanos; 2],
+    done: Option<Nanos>,
+}
+
+/// How a flow went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowResult {
+    /// Bytes delivered in order.
+    pub delivered: u64,
+    /// From its start to its last ACK; `None` if it did not end in time.
+    pub took: Option<Nanos>,
+    /// Data segments, and those sent again.
+    pub segments: u64,
+    /// See `segments`.
+    pub retransmits: u64,
+    /// ACKs that the receiver sent.
+    pub acks: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RadioResult {
+    /// In the order of the scenario.
+    pub flows: Vec<FlowResult>,
+    /// Joules of each node, from the start to the end of the last flow.
+    pub joules: Vec<f64>,
+    /// Counters of each node.
+    pub nodes: Vec<NodeCounts>,
+    /// When the last flow ended, or the run.
+    pub end: Nanos,
+    /// Receptions spoiled by another frame.
+    pub collisions: u64,
+    /// Events that were dealt with.
+    pub events: u64,
+}
+
+impl RadioResult {
+    /// Joules of all nodes.
+    pub fn total_joules(&self) -> f64 {
+        self.joules.iter().sum()
+    }
+
+    /// Delivered bits a second over all flows, each over its own time.
+    pub fn throughput_bps(&self) -> f64 {
+        let rate = |flow: &FlowResult| {
+            let took = flow.took.unwrap_or(self.end).max(1);
+            flow.delivered as f64 * 8e9 / took as f64
+        };
+        self.flows.iter().map(rate).sum()
+    }
+
+    /// Throughput per energy, bit/s a joule: Ayadi's Eff.
+    pub fn efficiency(&self) -> f64 {
+        self.throughput_bps() / self.total_joules().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Nodes, the air between them, and flows.
+pub struct World {
+    pub(super) now: Nanos,
+    queue: BinaryHeap<Reverse<Entry>>,
+    entered: u64,
+    pub(super) air: Air,
+    pub(super) nodes: Vec<Node>,
+    pub(super) model: RadioModel,
+    /// With static routes: the next hop from one node towards another.
+    next_hop: Option<Vec<Vec<Option<NodeId>>>>,
+    flows: Vec<Flow>,
+    pub(super) backoffs: Rng,
+    pub(super) jitter: Rng,
+    errors: Rng,
+    pub(super) numbers: u64,
+    /// Sources that always have a frame.
+    pub(super) fillers: Vec<Filler>,
+    /// A look at the channel, and the turn to sending after it.
+    pub(super) look: Nanos,
+    /// See `look`.
+    pub(super) turn: Nanos,
+    left: usize,
+    /// Packets of padding that reached whom they were for.
+    pub(super) delivered: u64,
+}
+
+impl World {
+    /// Nodes at those places (metres), and the flows between them. All randomness is
+    /// that of the seed.
+    pub fn new(places: &[(f64, f64)], model: &RadioModel, flows: &[FlowSetup], seed: u64) -> World {
+        let node = |_| Node {
+            mac: Mac::default(),
+            meter: Meter::default(),
+            router: Router::new(places.len()),
+            sending: None,
+            answer: None,
+            taken: None,
+            counts: NodeCounts::default(),
+        };
+        let mut world = World {
+            now: 0,
+            queue: BinaryHeap::new(),
+            entered: 0,
+            air: Air::new(places, model),
+            nodes: (0..places.len()).map(node).collect(),
+            next_hop: (model.routing == Routing::Static)
+                .then(|| routes::shortest(places, model.range_m)),
+            model: model.clone(),
+            flows: Vec::new(),
+            backoffs: Rng::stream(seed, 1),
+            jitter: Rng::stream(seed, 2),
+            errors: Rng::stream(seed, 3),
+            numbers: 0,
+            fillers: Vec::new(),
+            look: timing::CCA,
+            turn: timing::TURNAROUND,
+            left: flows.len(),
+            delivered: 0,
+        };
+        for (index, setup) in flows.iter().enumerate() {
+            let id = FlowId(index as u32);
+            world.flows.push(Flow {
+                from: setup.from,
+                to: setup.to,
+                bytes: setup.bytes,
+                start: setup.start,
+                sender: Sender::new(id, Arc::clone(&setup.sender)),
+                receiver: Receiver::new(id, Arc::clone(&setup.receiver)),
+                due: [NEVER; 2],
+                done: None,
+            });
+            world.at(setup.start, Event::Start(index));
+        }
+        world
+    }
+
+    pub(super) fn at(&mut self, time: Nanos, event: Event) {
+        self.entered += 1;
+        self.queue.push(Reverse(Entry(time, self.entered, event)));
+    }
+
+    pub(super) fn after(&mut self, time: Nanos, event: Event) {
+        self.at(self.now + time, event);
+    }
+
+    /// Runs until all flows have ended, or to that time.
+    pub fn run(&mut self, until: Nanos) -> RadioResult {
+        let mut events = 0;
+        while events < MOST_EVENTS && self.step(until) {
+            events += 1;
+            if self.left == 0 && self.fillers.is_empty() {
+                break;
+            }
+        }
+        self.result(events)
+    }
+
+    /// Deals with what comes next, if it comes by then; else it is then.
+    pub(super) fn step(&mut self, until: Nanos) -> bool {
+        let next = self.queue.peek().filter(|entry| entry.0.0 <= until);
+        if next.is_none() {
+            self.now = until.max(self.now);
+            return false;
+        }
+        if let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
+            self.now = time;
+            self.handle(event);
+        }
+        true
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Mac(node, token) => self.mac_timer(node, token),
+            Event::End(node) => self.frame_ends(node),
+            Event::Answer(node) => self.answer(node),
+            Event::Emit(node, datagram) => self.route(node, *datagram),
+            Event::Lookup(node, target, attempt) => self.lookup_timer(node, target, attempt),
+            Event::Start(flow) => {
+                let f = &mut self.flows[flow];
+                f.sender.open(self.now);
+                f.sender.supply(f.bytes);
+                f.sender.close();
+                self.pump(flow);
+            }
+            Event::Timer(flow, way) => self.flow_timer(flow, way),
+        }
+    }
+
+    fn result(&mut self, events: u64) -> RadioResult {
+        let now = self.now;
+        for node in &mut self.nodes {
+            let state = if node.sending.is_some() {
+                Power::Transmit
+            } else {
+                Power::Idle
+            };
+            node.meter.enter(state, now);
+        }
+        let flow = |f: &Flow| FlowResult {
+            delivered: f.receiver.delivered(),
+            took: f.done.map(|at| at - f.start),
+            segments: f.sender.stats().data_segments,
+            retransmits: f.sender.stats().retransmits,
+            acks: f.receiver.stats().acks,
+            timeouts: f.sender.stats().timeouts,
+        };
+        RadioResult {
+            flows: self.flows.iter().map(flow).collect(),
+            joules: self
+                .nodes
+                .iter()
+                .map(|node| node.meter.joules(&self.model.energy))
+                .collect(),
+            nodes: self.nodes.iter().map(|node| node.counts).collect(),
+            end: now,
+            collisions: self.air.collisions,
+            events,
+        }
+    }
+
+    /// Lets out what the ends of a flow have to say, and keeps their timers.
+    fn pump(&mut self, flow: usize) {
+        loop {
+            let f = &mut self.flows[flow];
+            let (from, to, ends) = (f.from, f.to, (self.now,));
+            let (packet, from, to) = match f.sender.poll_transmit(ends.0) {
+                Some(packet) => (packet, from, to),
+                None => match f.receiver.poll_transmit(ends.0) {
+                    Some(packet) => (packet, to, from),
+                    None => break,
+                },
+            };
+            self.route(from, tcp(packet, from, to));
+        }
+        let now = self.now;
+        let f = &mut self.flows[flow];
+        if f.done.is_none() && f.sender.stats().finished_at.is_some() {
+            f.done = Some(now);
+            self.left -= 1;
+        }
+        let f = &mut self.flows[flow];
+        let wanted = [f.sender.next_timer(), f.receiver.next_timer()];
+        for (slot, way) in [(0, Way::Data), (1, Way::Ack)] {
+            let at = wanted[slot].map_or(NEVER, |at| at.max(now));
+            if at < self.flows[flow].due[slot] {
+                self.flows[flow].due[slot] = at;
+                self.at(at, Event::Timer(flow, way));
+            }
+        }
+    }
+
+    /// Timers are lazy: one that comes too early only looks when it is wanted now.
+    fn flow_timer(&mut self, flow: usize, way: Way) {
+        let now = self.now;
+        let f = &mut self.flows[flow];
+        let slot = usize::from(way == Way::Ack);
+        if f.due[slot] != now {
+            return;
+        }
+        f.due[slot] = NEVER;
+        match way {
+            Way::Data => f.sender.on_timer(now),
+            Way::Ack => f.receiver.on_timer(now),
+        }
+        self.pump(flow);
+    }
+
+    /// A packet has reached the node that it is for.
+    pub(super) fn arrive(&mut self, datagram: Datagram) {
+        let Body::Tcp(packet) = datagram.body else {
+            self.delivered += 1;
+            return;
+        };
+        let (flow, now) = (packet.flow.0 as usize, self.now);
+        let f = &mut self.flows[flow];
+        match packet.way {
+            Way::Data => {
+                f.receiver.set_hops(TTL - datagram.ttl + 1);
+                f.receiver.on_packet(&packet, now);
+            }
+            Way::Ack => f.sender.on_packet(&packet, now),
+        }
+        self.pump(flow);
+    }
+
+    /// A packet is to be sent on from here.
+    pub(super) fn route(&mut self, node: NodeId, datagram: Datagram) {
+        let Some(to) = datagram.to else {
+            self.nodes[node].counts.routing += 1;
+            return self.enqueue(node, None, datagram);
+        };
+        match &self.next_hop {
+            Some(table) => match table[node][to] {
+                Some(next) => self.enqueue(node, Some(next), datagram),
+                None => self.nodes[node].counts.unrouted += 1,
+            },
+            None => self.route_found(node, to, datagram),
+        }
+    }
+
+    /// A packet came from a neighbour.
+    pub(super) fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+        if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
+            return self.routing(node, from, datagram);
+        }
+        self.heard_from(node, from, &datagram);
+        if datagram.to == Some(node) {
+            return self.arrive(datagram);
+        }
+        datagram.ttl -= 1;
+        if datagram.ttl == 0 {
+            self.nodes[node].counts.unrouted += 1;
+            return;
+        }
+        self.route(node, datagram);
+    }
+
+    /// Whether bits were wrong in a frame of so many bytes.
+    pub(super) fn garbled(&mut self, bytes: u32) -> bool {
+        if self.model.bit_errors == 0.0 {
+            return false;
+        }
+        let bits = 8 * (bytes + timing::PHY_BYTES);
+        let whole = (1.0 - self.model.bit_errors).powi(bits as i32);
+        self.errors.happens(Probability::from_fraction(1.0 - whole))
+    }
+}
+
+fn tcp(packet: Packet, from: NodeId, to: NodeId) -> Datagram {
+    Datagram {
+        from,
+        to: Some(to),
+        ttl: TTL,
+        bytes: packet.wire_len,
+        body: Body::Tcp(packet),
+    }
+}
+
+/// Frames that wait at a node, and the neighbour that each is for.
+pub(super) type Waiting = VecDeque<(Option<NodeId>, Datagram)>;

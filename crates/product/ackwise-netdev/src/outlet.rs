@@ -1,0 +1,200 @@
+//! A packet socket that sends.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of, zeroed};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use ackwise_policy::LinkKind;
+
+use crate::interface::packet_socket;
+use crate::{Error, Interface};
+
+/// Packets that are sent by one system call.
+pub const BATCH: usize = 64;
+/// Room for what the driver has not sent yet.
+const SEND_BUFFER: libc::c_int = 4 << 20;
+
+/// The way out: straight to the interface, with a mark by which the hook there
+/// knows what has been here.
+#[derive(Debug)]
+pub struct Outlet {
+    socket: OwnedFd,
+    interface: Interface,
+}
+
+/// What became of packets that were to be sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Handed to the interface.
+    pub packets: u64,
+    /// Their bytes, with link headers.
+    pub bytes: u64,
+    /// The interface or its queue had no room.
+    pub no_room: u64,
+    /// It was down.
+    pub down: u64,
+    /// Longer than it takes, or refused otherwise.
+    pub refused: u64,
+    /// The interface is not there any more.
+    pub gone: bool,
+}
+
+impl Outlet {
+    /// What it sends bears `cookie` as its mark.
+    ///
+    /// # Errors
+    /// A right is missing.
+    pub fn open(interface: Interface, cookie: u32) -> Result<Self, Error> {
+        let socket = packet_socket()?;
+        set(&socket, libc::SO_MARK, cookie as libc::c_int)
+            .map_err(Error::system("mark the packets of a socket"))?;
+        // More than the default, if it may be: the default bounds a batch.
+        if set(&socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
+            let _ = set(&socket, libc::SO_SNDBUF, SEND_BUFFER);
+        }
+        let outlet = Self { socket, interface };
+        if outlet.is_bound() {
+            outlet
+                .bind()
+                .map_err(Error::system("bind a packet socket"))?;
+        }
+        Ok(outlet)
+    }
+
+    /// Whether the socket is bound, and the kernel spared an address with each frame: it finds the
+    /// protocol in Ethernet's header; other links may not tell.
+    fn is_bound(&self) -> bool {
+        self.interface.kind == LinkKind::Ethernet
+    }
+
+    fn address(&self, protocol: u16) -> libc::sockaddr_ll {
+        // SAFETY: a plain C struct, for which zero is a value.
+        let mut to = unsafe { zeroed::<libc::sockaddr_ll>() };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = self.interface.index as i32;
+        to.sll_protocol = protocol;
+        to
+    }
+
+    /// To the interface, without a protocol: nothing is received.
+    fn bind(&self) -> io::Result<()> {
+        let to = self.address(0);
+        // SAFETY: the address outlives the call and has the size that is said.
+        let answer = unsafe {
+            libc::bind(
+                self.socket.as_raw_fd(),
+                (&raw const to).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        if answer < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Sends up to [`BATCH`] frames, in order. What is refused is counted and gone,
+    /// as it would be with a wire.
+    pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> Sent {
+        let frames = &frames[..frames.len().min(BATCH)];
+        // As many as there are frames are written to, and read.
+        let mut to = [const { MaybeUninit::<libc::sockaddr_ll>::uninit() }; BATCH];
+        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+        let named = !self.is_bound();
+        for (n, frame) in frames.iter().enumerate() {
+            let bytes = frame.as_ref();
+            let part = parts[n].write(libc::iovec {
+                iov_base: bytes.as_ptr().cast_mut().cast(),
+                iov_len: bytes.len(),
+            });
+            // SAFETY: a plain C struct, for which zero is a value.
+            let message = messages[n].write(unsafe { zeroed::<libc::mmsghdr>() });
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+            if named {
+                let address = self.address(protocol(bytes, self.interface.kind));
+                message.msg_hdr.msg_name = (&raw mut *to[n].write(address)).cast();
+                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+            }
+        }
+        let mut sent = Sent::default();
+        let mut next = 0;
+        while next < frames.len() {
+            let left = &mut messages[next..frames.len()];
+            // SAFETY: each of these messages was written, and points to a part, a frame and,
+            // if any, an address that outlive the call.
+            let done = unsafe {
+                libc::sendmmsg(
+                    self.socket.as_raw_fd(),
+                    left.as_mut_ptr().cast(),
+                    left.len() as u32,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if let Ok(done @ 1..) = usize::try_from(done) {
+                sent.packets += done as u64;
+                let lengths = frames[next..next + done].iter().map(|f| f.as_ref().len());
+                sent.bytes += lengths.sum::<usize>() as u64;
+                next += done;
+                continue;
+            }
+            match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => continue,
+                Some(libc::ENOBUFS | libc::EAGAIN) => sent.no_room += 1,
+                Some(libc::ENETDOWN) => sent.down += 1,
+                Some(libc::ENXIO | libc::ENODEV) => {
+                    sent.gone = true;
+                    sent.refused += 1;
+                }
+                _ => sent.refused += 1,
+            }
+            next += 1;
+        }
+        sent
+    }
+}
+
+fn set(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the value outlives the call and has the size that is said.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The frame's EtherType, in network order.
+fn protocol(frame: &[u8], kind: LinkKind) -> u16 {
+    let ethertype = match kind {
+        LinkKind::Ethernet => frame.get(12..14).map(|t| [t[0], t[1]]),
+        LinkKind::Ip => match frame.first().map(|first| first >> 4) {
+            Some(6) => Some([0x86, 0xdd]),
+            _ => Some([0x08, 0x00]),
+        },
+    };
+    u16::from_ne_bytes(ethertype.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols() {
+        assert_eq!(protocol(&[0x45, 0], LinkKind::Ip), 0x0800_u16.to_be());
+        assert_eq!(protocol(&[0x60, 0], LinkKind::Ip), 0x86dd_u16.to_be());
+        let mut frame = vec![0; 12];
+        frame.extend([0x88, 0x64, 1]);
+        assert_eq!(protocol(&frame, LinkKind::Ethernet), 0x8864_u16.to_be());
+        assert_eq!(protocol(&[1, 2], LinkKind::Ethernet), 0);
+    }
+}
