@@ -211,10 +211,10 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	f = bpf_map_lookup_elem(&flows, key);
 	l = f ? lock_at(f->lock) : 0;
 	if (f && l && !past_lock && lock_take(l, f->lock)) {
-		if (what == FRESH && !aw_after(seg->ack, f->flow.acks.left_ack))
+		if (what == FRESH && !aw_after(seg->ack, f->flow.acks.sent_ack))
 			what = STALE;
 		if (what == FRESH) {
-			aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
+			aw_flow_on_sent(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
 			f->count.reemitted++;
 			f->count.reemitted_bytes += seg->len;
 		}
@@ -259,7 +259,7 @@ static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u6
 	s.window = f->dry_window;
 	s.opts = f->dry_opts;
 	s.len = f->dry_len;
-	aw_flow_left(&f->flow, flow_cfg(), &s, f->dry_until_ns / NSEC_PER_USEC);
+	aw_flow_on_sent(&f->flow, flow_cfg(), &s, f->dry_until_ns / NSEC_PER_USEC);
 	f->dry_until_ns = 0;
 	f->count.reemitted++;
 	f->count.reemitted_bytes += f->dry_len;
@@ -335,7 +335,7 @@ static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __
 	if (!f || !seg || !c)
 		return 0;
 	note_open(c, why);
-	aw_flow_left(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
+	aw_flow_on_sent(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
 	supersede(f, seg->ack, c, now);
 	return 0;
 }
@@ -417,7 +417,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		f->flow.acks.flags &= ~AW_ACK_VALID;
 	}
 	if (options.bench_step)
-		seg->ack = f->flow.acks.seen_ack + options.bench_step;
+		seg->ack = f->flow.acks.rcvd_ack + options.bench_step;
 	if (options.dry_run || aw_flow_ack_wants_clock(&f->flow, flow_cfg(), seg))
 		now = bpf_ktime_get_ns();
 	about = now ? now : bpf_ktime_get_coarse_ns();

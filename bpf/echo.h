@@ -20,7 +20,7 @@
 #define HS_WITHOUT_ECN (1 << 8)
 #define HS_WITH_ECN (1 << 9)
 
-/* After aw_handshake_seen(), which a SYN makes forget all flags. */
+/* After aw_handshake_on_segment(), which a SYN makes forget all flags. */
 static __always_inline void echo_handshake(struct aw_handshake *h, const struct aw_seg *seg)
 {
 	if ((seg->flags & (AW_TCP_SYN | AW_TCP_ACK)) != (AW_TCP_SYN | AW_TCP_ACK))

@@ -127,11 +127,11 @@ static __always_inline int handshake(const struct aw_key *key, const struct aw_s
 	if (!h && (seg->flags & AW_TCP_SYN)) {
 		struct aw_handshake fresh = {};
 
-		aw_handshake_seen(&fresh, seg, acks, now / NSEC_PER_USEC);
+		aw_handshake_on_segment(&fresh, seg, acks, now / NSEC_PER_USEC);
 		echo_handshake(&fresh, seg);
 		bpf_map_update_elem(&handshakes, key, &fresh, BPF_NOEXIST);
 	} else if (h) {
-		aw_handshake_seen(h, seg, acks, now / NSEC_PER_USEC);
+		aw_handshake_on_segment(h, seg, acks, now / NSEC_PER_USEC);
 		echo_handshake(h, seg);
 	}
 	return 0;
@@ -163,7 +163,7 @@ static __noinline struct aw_entry *flow_create(const struct aw_key *key, const s
 	f->lock = bpf_get_prandom_u32();
 	f->count.first_ns = now;
 	if (h)
-		aw_handshake_seen(h, seg, 1, now / NSEC_PER_USEC);
+		aw_handshake_on_segment(h, seg, 1, now / NSEC_PER_USEC);
 	aw_flow_init(&f->flow, h, now / NSEC_PER_USEC);
 	return f;
 }

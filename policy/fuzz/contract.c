@@ -25,9 +25,9 @@ struct notes {
 	struct aw_seg newest; /* with the highest acknowledgment, the last such */
 	uint32_t ce_bytes;    /* last reported */
 	int ce_known;
-	uint32_t left_ack; /* highest that left */
-	uint32_t left_wnd, left_edge;
-	int left_any;
+	uint32_t sent_ack; /* highest that left */
+	uint32_t sent_wnd, sent_right_edge;
+	int sent_any;
 	uint32_t start_acked; /* segments acknowledged by what left */
 	int accecn;
 	uint32_t high; /* data */
@@ -89,7 +89,7 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		return "an option";
 	if (s->ip_ecn == 3)
 		return "a CE mark";
-	if (!n->any || !n->left_any)
+	if (!n->any || !n->sent_any)
 		return "the first of its flow";
 	if (!before(p->ack, s->ack))
 		return "a duplicate, a window update or an old one";
@@ -123,16 +123,17 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 
 		if (before(edge + unit, p->ack + window(r, p)))
 			return "the window shrinks";
-		if (before(n->left_edge, edge) && n->left_wnd < 2 * mss)
+		if (before(n->sent_right_edge, edge) && n->sent_wnd < 2 * mss)
 			return "the window opens from near zero";
-		if (before(n->left_edge, edge) && n->high_any && n->high == n->left_edge)
+		if (before(n->sent_right_edge, edge) && n->high_any &&
+		    n->high == n->sent_right_edge)
 			return "the window opens for a sender at its end";
-	} else if (wnd < window(r, p) || (wnd && !n->left_wnd)) {
+	} else if (wnd < window(r, p) || (wnd && !n->sent_wnd)) {
 		return "a window of unknown scale shrinks or opens";
 	}
 	if (n->start_acked < 10)
 		return "the start";
-	if (n->accecn && s->ack - n->left_ack > 4 * mss)
+	if (n->accecn && s->ack - n->sent_ack > 4 * mss)
 		return "more than ACE can count";
 	return NULL;
 }
@@ -143,17 +144,17 @@ static void left(struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK))
 		return;
-	if (n->left_any && before(s->ack, n->left_ack))
+	if (n->sent_any && before(s->ack, n->sent_ack))
 		return;
-	if (n->left_any && n->start_acked < 10) {
+	if (n->sent_any && n->start_acked < 10) {
 		uint32_t mss = r->flow.data.mss ? r->flow.data.mss : 536;
 
-		n->start_acked += (s->ack - n->left_ack) / mss + !!((s->ack - n->left_ack) % mss);
+		n->start_acked += (s->ack - n->sent_ack) / mss + !!((s->ack - n->sent_ack) % mss);
 	}
-	n->left_any = 1;
-	n->left_ack = s->ack;
-	n->left_wnd = window(r, s);
-	n->left_edge = s->ack + n->left_wnd;
+	n->sent_any = 1;
+	n->sent_ack = s->ack;
+	n->sent_wnd = window(r, s);
+	n->sent_right_edge = s->ack + n->sent_wnd;
 }
 
 static void seen(struct run *r, const struct aw_seg *s)
@@ -191,7 +192,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 
 	aw_flow_on_ack(&r->flow, &r->cfg, s, r->now, &d);
 	if (d.kind != AW_SEND && d.kind != AW_HOLD)
-		fail("a verdict that this home did not offer");
+		fail("a verdict that this environment did not offer");
 	if (d.reason >= AW_REASON_COUNT)
 		fail("no reason");
 	if ((d.kind == AW_HOLD) != (d.reason == AW_R_HELD))
@@ -226,7 +227,7 @@ static void deadline(struct run *r)
 	if (!n->holding)
 		return;
 	n->holding = 0;
-	aw_flow_left(&r->flow, &r->cfg, &n->held, r->now);
+	aw_flow_on_sent(&r->flow, &r->cfg, &n->held, r->now);
 	left(r, &n->held);
 }
 
@@ -372,11 +373,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		syn.wscale = data[1] >> 4 & 7;
 		if (data[1] & 2)
 			syn.flags |= AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE;
-		aw_handshake_seen(&r.hs, &syn, 0, r.now);
+		aw_handshake_on_segment(&r.hs, &syn, 0, r.now);
 		syn.flags = AW_TCP_SYN | AW_TCP_ACK;
 		if (data[1] & 4)
 			syn.opts &= ~AW_OPT_WSCALE;
-		aw_handshake_seen(&r.hs, &syn, 1, r.now + data[3] * 100);
+		aw_handshake_on_segment(&r.hs, &syn, 1, r.now + data[3] * 100);
 		r.n.accecn = !!(data[1] & 2);
 	}
 	aw_flow_init(&r.flow, data[1] & 1 ? &r.hs : NULL, r.now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Instantiates everything in include/, once, with external linkage: what
- * check.sh compiles for every kind of home, and looks for undefined symbols in.
+ * check.sh compiles for every kind of environment, and looks for undefined symbols in.
  */
 #include "ackwise/flow.h"
 
@@ -17,8 +17,8 @@ int aw_all_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_
 		aw_u32 segments, const aw_u64 *now_us);
 int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 	       const aw_u64 *now_us, struct aw_decision *d);
-int aw_all_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
-		aw_u64 now_us);
+int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		   aw_u64 now_us);
 
 int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 		 struct aw_seg *s)
@@ -41,7 +41,7 @@ int aw_all_step(union aw_policy_state *s, const struct aw_cfg *c, const struct a
 
 int aw_all_handshake(struct aw_handshake *h, const struct aw_seg *s, int acks, aw_u64 now_us)
 {
-	aw_handshake_seen(h, s, acks, now_us);
+	aw_handshake_on_segment(h, s, acks, now_us);
 	return 0;
 }
 
@@ -65,9 +65,9 @@ int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_s
 	return 0;
 }
 
-int aw_all_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
-		aw_u64 now_us)
+int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+		   aw_u64 now_us)
 {
-	aw_flow_left(f, c, s, now_us);
+	aw_flow_on_sent(f, c, s, now_us);
 	return 0;
 }

@@ -53,7 +53,7 @@ void aw_shim_step(union aw_policy_state *s, const struct aw_cfg *c, const struct
 
 void aw_shim_handshake(struct aw_handshake *h, const struct aw_seg *s, int acks, aw_u64 now_us)
 {
-	aw_handshake_seen(h, s, acks, now_us);
+	aw_handshake_on_segment(h, s, acks, now_us);
 }
 
 void aw_shim_flow_init(struct aw_flow *f, const struct aw_handshake *h, aw_u64 now_us)
@@ -73,10 +73,10 @@ void aw_shim_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	aw_flow_on_ack(f, c, s, now_us, d);
 }
 
-void aw_shim_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
-		       aw_u64 now_us)
+void aw_shim_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			  aw_u64 now_us)
 {
-	aw_flow_left(f, c, s, now_us);
+	aw_flow_on_sent(f, c, s, now_us);
 }
 
 aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c)

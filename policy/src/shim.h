@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The headers' inline functions with symbols, and their X-macros as tables, for
- * homes that link instead of including: the Rust crate makes its bindings from
+ * environments that link instead of including: the Rust crate makes its bindings from
  * this file, so that no layout and no list is written down twice.
  */
 #ifndef ACKWISE_SHIM_H
@@ -41,8 +41,8 @@ void aw_shim_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			  aw_u32 segments, aw_u64 now_us);
 void aw_shim_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			 aw_u64 now_us, struct aw_decision *d);
-void aw_shim_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
-		       aw_u64 now_us);
+void aw_shim_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			  aw_u64 now_us);
 aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);

@@ -8,7 +8,7 @@
 
 #include "types.h"
 
-#define AW_ARRIVALS_MOST_US 500000 /* a longer gap is a pause */
+#define AW_ARRIVALS_MAX_GAP_US 500000 /* a longer gap is a pause */
 
 struct aw_arrivals {
 	aw_u32 last_us;
@@ -25,7 +25,7 @@ AW_FN void aw_arrivals_data(struct aw_arrivals *a, const struct aw_event *e)
 		a->running = 0;
 		return;
 	}
-	if (a->running && gap <= AW_ARRIVALS_MOST_US) {
+	if (a->running && gap <= AW_ARRIVALS_MAX_GAP_US) {
 		gap = aw_max(aw_div32(gap, aw_max(e->segments, 1)), 1);
 		/* A gain of 1/4: alpha = 0.75 of de Oliveira and Braun. */
 		a->gap_us = a->gap_us ? aw_max((3 * a->gap_us + gap) >> 2, 1) : gap;

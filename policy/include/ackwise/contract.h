@@ -7,7 +7,7 @@
  * only if everything it says, a later ACK says too, and if the sender loses
  * nothing by hearing it late. Each rule below is a case where that fails.
  *
- * Every home asks aw_contract(); no policy can overrule it.
+ * Every environment asks aw_contract(); no policy can overrule it.
  */
 #ifndef ACKWISE_CONTRACT_H
 #define ACKWISE_CONTRACT_H
@@ -36,7 +36,7 @@
 	AW_REASON(SHRINK, "window-shrinks", "the window's right edge moved back") \
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
-	AW_REASON(NO_HOLD, "no-hold", "this home has no room or time to hold it: fail open")
+	AW_REASON(NO_HOLD, "no-hold", "this environment has no room or time to hold it: fail open")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -77,12 +77,12 @@ enum aw_handshake_flag {
 
 /* The ACK direction: what was seen of it, and what left. */
 struct aw_ack_state {
-	aw_u32 seen_ack;  /* newest acknowledgment number seen */
-	aw_u32 left_ack;  /* newest that left */
-	aw_u32 seen_edge; /* right edge of the newest window seen, if scaled */
-	aw_u32 left_edge; /* right edge of the newest that left, if scaled */
-	aw_u32 seen_wnd;  /* bytes, or as on the wire if the scale is not known */
-	aw_u32 left_wnd;
+	aw_u32 rcvd_ack;	/* newest acknowledgment number seen */
+	aw_u32 sent_ack;	/* newest that left */
+	aw_u32 rcvd_right_edge; /* right edge of the newest window seen, if scaled */
+	aw_u32 sent_right_edge; /* right edge of the newest that left, if scaled */
+	aw_u32 rcvd_wnd;	/* bytes, or as on the wire if the scale is not known */
+	aw_u32 sent_wnd;
 	aw_u32 tsval;
 	aw_u32 ce_bytes;
 	aw_u32 started; /* segments acknowledged, saturating */
@@ -113,7 +113,7 @@ enum aw_token {
 
 /*
  * The data direction. Each side writes only its own half, and reads the other's:
- * so a home need not lock out the ACKs to see a data segment.
+ * so an environment need not lock out the ACKs to see a data segment.
  */
 struct aw_data_state {
 	aw_u32 high;	/* end of the highest segment seen */
@@ -183,21 +183,21 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 
 	if (!aw_scale_known(h)) {
 		/* Only the wire's number is known: a change that could matter passes. */
-		if (wnd < a->seen_wnd)
+		if (wnd < a->rcvd_wnd)
 			return AW_R_SHRINK;
-		if (!a->left_wnd || wnd >> 1 >= a->left_wnd)
+		if (!a->sent_wnd || wnd >> 1 >= a->sent_wnd)
 			return AW_R_OPEN;
 		return AW_R_HELD;
 	}
 	/* Rounding to the scale may move the edge by less than one unit. */
-	if (aw_after(a->seen_edge, s->ack + wnd + (1u << (h->wscale[1] & 15))))
+	if (aw_after(a->rcvd_right_edge, s->ack + wnd + (1u << (h->wscale[1] & 15))))
 		return AW_R_SHRINK;
-	if (!aw_after(s->ack + wnd, a->left_edge))
+	if (!aw_after(s->ack + wnd, a->sent_right_edge))
 		return AW_R_HELD;
-	if (a->left_wnd < near_zero)
+	if (a->sent_wnd < near_zero)
 		return AW_R_OPEN;
 	/* The sender has used up what it was given, and this gives it more. */
-	if (d->valid && aw_after(d->high + near_zero, a->left_edge))
+	if (d->valid && aw_after(d->high + near_zero, a->sent_right_edge))
 		return AW_R_OPEN;
 	return AW_R_HELD;
 }
@@ -227,9 +227,9 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return AW_R_ECN;
 	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
 		return AW_R_SACK;
-	if (AW_UNLIKELY(s->ack == a->seen_ack))
-		return aw_wnd(h, s, 1) != a->seen_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;
-	if (AW_UNLIKELY(!aw_after(s->ack, a->seen_ack)))
+	if (AW_UNLIKELY(s->ack == a->rcvd_ack))
+		return aw_wnd(h, s, 1) != a->rcvd_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;
+	if (AW_UNLIKELY(!aw_after(s->ack, a->rcvd_ack)))
 		return AW_R_OLD;
 	/*
 	 * Until it is repaired everything leaves, but for an ACK that moves forward
@@ -248,7 +248,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return AW_R_START;
 	/* The next one that leaves covers this one's step more: it must still be safe. */
 	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) &&
-			(s->ack - a->left_ack) + (s->ack - a->seen_ack) >
+			(s->ack - a->sent_ack) + (s->ack - a->rcvd_ack) >
 				AW_ACE_SAFE_SEGMENTS * (d->mss ? d->mss : AW_MSS_DEFAULT)))
 		return AW_R_ACE_WRAP;
 	return AW_R_HELD;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One flow as a home keeps it: what the contract must remember, what a policy
+ * One flow as an environment keeps it: what the contract must remember, what a policy
  * may know (MSS, windows, RTT), and the policy's own state. "Data" travels from
- * the data sender to the receiver; "ACKs" the other way. A home shows every
+ * the data sender to the receiver; "ACKs" the other way. An environment shows every
  * segment of either direction, in the order in which it sees them:
  *
- *   SYNs, and the first segment after    aw_handshake_seen()
+ *   SYNs, and the first segment after    aw_handshake_on_segment()
  *   the first pure ACK                   aw_flow_init()
  *   data direction                       aw_flow_on_data()
  *   ACK direction                        aw_flow_on_ack() -> what to do with it
- *   a held ACK left after all            aw_flow_left()
+ *   a held ACK left after all            aw_flow_on_sent()
  *
- * One segment of each direction may be shown at the same time, by a home that
+ * One segment of each direction may be shown at the same time, by an environment that
  * can do so, if aw_flow_data_alone() says so: then the data side writes data,
  * near_* and window_us, and the ACK side everything else.
  *
- * Clocks are slow. A home whose clock is asks it only if aw_flow_data_wants_clock()
+ * Clocks are slow. An environment whose clock is asks it only if aw_flow_data_wants_clock()
  * or aw_flow_ack_wants_clock() says so, and gives 0 for a time not asked: no probe
  * of the RTT begins or ends then, whatever the other side does meanwhile.
  */
@@ -49,7 +49,7 @@ enum aw_decision_flag {
 				* leave twice, or the sender counts one dupACK too few */
 };
 
-/* What the home must do with a segment of the ACK direction. */
+/* What the environment must do with a segment of the ACK direction. */
 struct aw_decision {
 	aw_u32 kind;	/* enum aw_verdict_kind, contract applied */
 	aw_u32 reason;	/* enum aw_reason */
@@ -95,8 +95,8 @@ AW_ASSERT(sizeof(struct aw_flow) == 224, "aw_flow");
  * A SYN, a SYN-ACK, or the first segment that follows them, in either
  * direction: window scale, MSS, AccECN, and both legs of the first round trip.
  */
-AW_FN void aw_handshake_seen(struct aw_handshake *h, const struct aw_seg *s, int acks,
-			     aw_u64 now_us)
+AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *s, int acks,
+				   aw_u64 now_us)
 {
 	aw_u32 now = (aw_u32)now_us;
 
@@ -255,7 +255,7 @@ AW_FN void aw_rtt_on_ack(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_u
 	r->far_next = aw_min(r->far_next, us);
 }
 
-/* enum aw_capability: what a policy needs of its home. */
+/* enum aw_capability: what a policy needs of its environment. */
 AW_FN aw_u32 aw_policy_needs(aw_u32 policy)
 {
 	switch (policy) {
@@ -299,7 +299,7 @@ AW_FN int aw_flow_ack_wants_clock(const struct aw_flow *f, const struct aw_flow_
 	return (s->opts & AW_OPT_TS) && (!aw_flow_waits(f, AW_TOKEN_NEAR) || aw_far_answered(f, s));
 }
 
-/* An event with what the home knows of the flow. */
+/* An event with what the environment knows of the flow. */
 AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, aw_u32 kind,
 			 aw_u64 now_us, struct aw_event *e)
 {
@@ -312,7 +312,7 @@ AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, a
 	e->hops = 0;
 	e->peer_wnd = f->data.wnd;
 	e->mss = f->data.mss;
-	e->rcv_wnd = aw_scale_known(&f->hs) ? f->acks.seen_wnd : 0;
+	e->rcv_wnd = aw_scale_known(&f->hs) ? f->acks.rcvd_wnd : 0;
 	e->min_rtt_us = aw_flow_min_rtt(f);
 	e->srtt_us = aw_flow_srtt(f);
 	e->hold_us = aw_flow_hold_us(f, c);
@@ -408,19 +408,19 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 }
 
 /* What leaves starts a new count, and may be the one whose echo is timed. */
-AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
+AW_FN void aw_flow_note_sent(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
 	struct aw_ack_state *a = &f->acks;
 
-	if (!(a->flags & AW_ACK_VALID) || aw_after_eq(s->ack, a->left_ack)) {
+	if (!(a->flags & AW_ACK_VALID) || aw_after_eq(s->ack, a->sent_ack)) {
 		aw_u32 mss = f->data.mss ? f->data.mss : AW_MSS_DEFAULT;
 
 		if (a->started < AW_START_SEGMENTS && (a->flags & AW_ACK_VALID))
-			a->started += aw_min(aw_div32(s->ack - a->left_ack + mss - 1, mss),
+			a->started += aw_min(aw_div32(s->ack - a->sent_ack + mss - 1, mss),
 					     AW_START_SEGMENTS);
-		a->left_ack = s->ack;
-		a->left_wnd = aw_wnd(&f->hs, s, 1);
-		a->left_edge = s->ack + a->left_wnd;
+		a->sent_ack = s->ack;
+		a->sent_wnd = aw_wnd(&f->hs, s, 1);
+		a->sent_right_edge = s->ack + a->sent_wnd;
 	}
 	if (now_us && (s->opts & AW_OPT_TS) && !aw_flow_waits(f, AW_TOKEN_NEAR)) {
 		*(volatile aw_u64 *)&f->rtt.near = (aw_u64)s->tsval << 32 | (aw_u32)now_us;
@@ -429,16 +429,16 @@ AW_FN void aw_flow_note_left(struct aw_flow *f, const struct aw_seg *s, aw_u64 n
 }
 
 /*
- * A held ACK, or one this home had no means to hold, left after all. s is that
+ * A held ACK, or one this environment had no means to hold, left after all. s is that
  * ACK; a newer one may be held by now.
  */
-AW_FN void aw_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
-			aw_u64 now_us)
+AW_FN void aw_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			   aw_u64 now_us)
 {
 	struct aw_event e;
 
-	aw_flow_note_left(f, s, now_us);
-	if (!aw_after(f->acks.seen_ack, s->ack))
+	aw_flow_note_sent(f, s, now_us);
+	if (!aw_after(f->acks.rcvd_ack, s->ack))
 		f->acks.flags &= ~AW_ACK_HOLDING;
 	aw_flow_event(f, c, AW_EV_DEADLINE, now_us, &e);
 	e.len = s->len;
@@ -446,17 +446,17 @@ AW_FN void aw_flow_left(struct aw_flow *f, const struct aw_flow_cfg *c, const st
 }
 
 /* Remember it as the newest seen, whether it leaves or not. */
-AW_FN void aw_flow_note_seen(struct aw_flow *f, const struct aw_seg *s)
+AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_ack_state *a = &f->acks;
 	struct aw_data_state *d = &f->data;
 	aw_u32 i;
 
-	if ((a->flags & AW_ACK_VALID) && aw_after(a->seen_ack, s->ack))
+	if ((a->flags & AW_ACK_VALID) && aw_after(a->rcvd_ack, s->ack))
 		return; /* overtaken by a newer one: says nothing about now */
-	a->seen_ack = s->ack;
-	a->seen_wnd = aw_wnd(&f->hs, s, 1);
-	a->seen_edge = s->ack + a->seen_wnd;
+	a->rcvd_ack = s->ack;
+	a->rcvd_wnd = aw_wnd(&f->hs, s, 1);
+	a->rcvd_right_edge = s->ack + a->rcvd_wnd;
 	a->ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	/* ACE counts from 5: AE or CWR without ECE on pure ACKs is AccECN. */
 	if (!s->payload && (a->ecn & AW_TCP_AE))
@@ -501,9 +501,9 @@ AW_FN void aw_flow_note_seen(struct aw_flow *f, const struct aw_seg *s)
 AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_handshake *h,
 				const struct aw_seg *s)
 {
-	return s->ack == a->seen_ack && !s->payload && !s->n_sack &&
+	return s->ack == a->rcvd_ack && !s->payload && !s->n_sack &&
 	       !(s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) &&
-	       aw_wnd(h, s, 1) == a->seen_wnd;
+	       aw_wnd(h, s, 1) == a->rcvd_wnd;
 }
 
 /* A segment of the ACK direction, not a SYN: leave, or be held? */
@@ -526,7 +526,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		return;
 	if (a->flags & AW_ACK_HOLDING) {
 		/* Anything that leaves with a number at least as high carries its news. */
-		if (aw_after_eq(s->ack, a->seen_ack))
+		if (aw_after_eq(s->ack, a->rcvd_ack))
 			out->flags = AW_DEC_SUPERSEDES;
 		if (aw_is_plain_duplicate(a, &f->hs, s))
 			out->flags |= AW_DEC_TWICE;
@@ -539,10 +539,10 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		e.flags |= AW_A_RECOVERY;
 	if (a->flags & AW_ACK_HOLDING)
 		e.flags |= AW_A_HOLDING;
-	if ((a->flags & AW_ACK_VALID) && aw_after(s->ack, a->left_ack)) {
+	if ((a->flags & AW_ACK_VALID) && aw_after(s->ack, a->sent_ack)) {
 		aw_u32 mss = e.mss ? e.mss : AW_MSS_DEFAULT;
 
-		e.bytes = s->ack - a->left_ack;
+		e.bytes = s->ack - a->sent_ack;
 		e.segments = aw_div32(e.bytes + mss - 1, mss);
 	}
 	e.len = s->len;
@@ -555,8 +555,8 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		out->reason = AW_R_DROPPED;
 	if (why != AW_R_HELD || v.kind == AW_SEND) {
 		out->kind = AW_SEND;
-		aw_flow_note_left(f, s, now_us);
-		if (aw_after_eq(s->ack, a->seen_ack))
+		aw_flow_note_sent(f, s, now_us);
+		if (aw_after_eq(s->ack, a->rcvd_ack))
 			a->flags &= ~AW_ACK_HOLDING;
 	} else {
 		out->kind = v.kind;
@@ -564,7 +564,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		out->flags = 0;
 		a->flags |= AW_ACK_HOLDING;
 	}
-	aw_flow_note_seen(f, s);
+	aw_flow_note_rcvd(f, s);
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What differs between the homes of a policy, and nothing else: integer types,
+ * What differs between the environments of a policy, and nothing else: integer types,
  * how a function is inlined, 64-bit division, byte order.
  *
- * Homes: native C and Rust, BPF (define AW_BPF), Linux (define AW_KERNEL).
+ * Environments: native C and Rust, BPF (define AW_BPF), Linux (define AW_KERNEL).
  */
 #ifndef ACKWISE_PLATFORM_H
 #define ACKWISE_PLATFORM_H
@@ -32,7 +32,7 @@ typedef int aw_s32;
 AW_ASSERT(sizeof(aw_u64) == 8 && sizeof(aw_u32) == 4 && sizeof(aw_u16) == 2, "integer sizes");
 
 /*
- * a / d. Division by zero is 0, as BPF defines it, in every home: natively it
+ * a / d. Division by zero is 0, as BPF defines it, in every environment: natively it
  * would trap.
  */
 AW_FN aw_u32 aw_div32(aw_u32 a, aw_u32 d)
@@ -47,7 +47,7 @@ AW_FN aw_u64 aw_div64(aw_u64 a, aw_u32 d)
 #elif defined(__BPF__) || defined(__LP64__) || defined(_LP64)
 	return d ? a / d : 0;
 #else
-	/* A 32-bit freestanding home has no __udivdi3: long division, bit by bit. */
+	/* A 32-bit freestanding environment has no __udivdi3: long division, bit by bit. */
 	aw_u64 q = 0, r = 0;
 	int i;
 

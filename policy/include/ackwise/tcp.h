@@ -9,7 +9,7 @@
  * Whatever neither understands they say (AW_OPT_UNKNOWN, a status), so that the
  * contract can let it pass.
  *
- * In BPF all three take direct packet pointers. A home that defines
+ * In BPF all three take direct packet pointers. An environment that defines
  *
  *	#define AW_SUBPROG __attribute__((noinline))
  *
@@ -182,7 +182,7 @@ AW_FN const aw_u8 *aw_at(const aw_u8 *data, const aw_u8 *end, aw_u32 off, aw_u32
 
 /* ---- TCP options ---------------------------------------------------------- */
 
-/* A home may turn this into a subprogram of its own; see above. */
+/* An environment may turn this into a subprogram of its own; see above. */
 #ifndef AW_SUBPROG
 #define AW_SUBPROG AW_FN
 #endif
@@ -272,7 +272,7 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 	return 0;
 }
 
-/* How often a home takes a step until it says that it is over. */
+/* How often an environment takes a step until it says that it is over. */
 #ifndef AW_REPEAT
 #define AW_REPEAT(n, step, context) \
 	do { \

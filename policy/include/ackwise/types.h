@@ -9,14 +9,14 @@
 
 #include "platform.h"
 
-/* What a home can do. A policy names what it needs; see policies/. */
+/* What an environment can do. A policy names what it needs; see policies/. */
 enum aw_capability {
 	AW_CAP_SEE_DATA = 1 << 0,  /* it sees the data that the ACKs cover */
 	AW_CAP_HOLD = 1 << 1,	   /* it can keep an ACK and release it later */
 	AW_CAP_MAKE_ACKS = 1 << 2, /* it is the receiver: it decides when to ACK */
 	AW_CAP_OWN_QUEUE = 1 << 3, /* it owns the queue in which the ACKs wait */
 	/*
-	 * Every home can tell the time, but clocks are slow. Not said: the policy does
+	 * Every environment can tell the time, but clocks are slow. Not said: the policy does
 	 * not look at now_us, which is then 0, and nobody asks a clock for its sake.
 	 */
 	AW_READS_TIME = 1 << 16,
@@ -51,7 +51,7 @@ struct aw_event {
 	aw_u32 len;	 /* ACK: its size from the IP header on */
 	aw_u32 hops;	 /* data: hops it took, from the TTL; 0 = not known */
 	aw_u32 peer_wnd; /* data: the window the data sender advertises, bytes */
-	/* What the home knows of the flow; 0 = not known. */
+	/* What the environment knows of the flow; 0 = not known. */
 	aw_u32 mss;	/* payload bytes of a full segment */
 	aw_u32 rcv_wnd; /* the receiver's advertised window, bytes */
 	aw_u32 srtt_us;

@@ -179,7 +179,7 @@ impl PolicyState {
         Verdict::from_raw(verdict.kind, verdict.hold_us)
     }
 
-    /// Its bytes, to compare homes with one another.
+    /// Its bytes, to compare environments with one another.
     pub fn bytes(&self) -> [u8; sys::AW_POLICY_STATE as usize] {
         // SAFETY: the union is plain integers; `raw` spans all of it.
         let raw = unsafe { self.0.raw };

@@ -95,7 +95,7 @@ pub struct Handshake(sys::aw_handshake);
 impl Handshake {
     /// A SYN, a SYN-ACK or the first segment after them; `acks` when it travels
     /// in the direction of the ACKs.
-    pub fn seen(&mut self, segment: &Segment, acks: bool, now_us: u64) {
+    pub fn on_segment(&mut self, segment: &Segment, acks: bool, now_us: u64) {
         // SAFETY: both pointers are to live values of the types C expects.
         unsafe { sys::aw_shim_handshake(&mut self.0, &segment.0, i32::from(acks), now_us) };
     }
@@ -106,7 +106,7 @@ impl Handshake {
     }
 }
 
-/// What a home must do with a segment of the ACK direction.
+/// What an environment must do with a segment of the ACK direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Leave, be held, or be dropped, the contract applied.
@@ -153,9 +153,9 @@ impl Flow {
     }
 
     /// A held ACK left after all.
-    pub fn left(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
+    pub fn on_sent(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
         // SAFETY: every pointer is to a live value of the type C expects.
-        unsafe { sys::aw_shim_flow_left(&mut self.0, &config.0, &s.0, now_us) };
+        unsafe { sys::aw_shim_flow_on_sent(&mut self.0, &config.0, &s.0, now_us) };
     }
 
     /// The longest hold that the contract grants now.

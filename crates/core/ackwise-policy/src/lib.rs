@@ -32,7 +32,7 @@ pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason};
 pub use meta::{Capabilities, Param, Policy, Unsupported};
 pub use segment::{LinkKind, Options, ParseError, Segment, TcpFlags, parse, parse_part};
 
-/// The bindings as bindgen makes them from `policy/src/shim.h`, for homes that
+/// The bindings as bindgen makes them from `policy/src/shim.h`, for environments that
 /// share memory with C: maps of a BPF program, tables of a kernel test.
 #[allow(
     missing_docs,

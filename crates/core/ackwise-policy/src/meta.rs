@@ -9,7 +9,7 @@ use bitflags::bitflags;
 use crate::{ConfigError, sys};
 
 bitflags! {
-    /// What a home can do, or a policy needs.
+    /// What an environment can do, or a policy needs.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Capabilities: u32 {
         /// It sees the data that the ACKs cover.
@@ -43,16 +43,16 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// A policy and a home that do not fit, and why.
+/// A policy and an environment that do not fit, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("policy {policy} has to {missing}, which this home cannot; it can {home}")]
+#[error("policy {policy} has to {missing}, which this environment cannot; it can {environment}")]
 pub struct Unsupported {
     /// The policy.
     pub policy: &'static str,
-    /// What it needs beyond what the home can do.
+    /// What it needs beyond what the environment can do.
     pub missing: Capabilities,
-    /// What the home can do.
-    pub home: Capabilities,
+    /// What the environment can do.
+    pub environment: Capabilities,
 }
 
 /// A parameter of a policy.
@@ -170,13 +170,13 @@ impl Policy {
         self.meta().source
     }
 
-    /// What a home must be able to do to run it.
+    /// What an environment must be able to do to run it.
     pub fn needs(self) -> Capabilities {
         self.meta().needs
     }
 
     /// Whether its verdicts depend on the time of an event. If not, the flow
-    /// shows it time 0 in every home, and a home need not ask its clock.
+    /// shows it time 0 in every environment, and an environment need not ask its clock.
     pub fn reads_time(self) -> bool {
         self.meta().reads_time
     }
@@ -186,11 +186,11 @@ impl Policy {
         &self.meta().params
     }
 
-    /// Whether a home with these capabilities can run it; if not, why.
-    pub fn check(self, home: Capabilities) -> Result<(), Unsupported> {
-        let missing = self.needs().difference(home);
+    /// Whether an environment with these capabilities can run it; if not, why.
+    pub fn check(self, environment: Capabilities) -> Result<(), Unsupported> {
+        let missing = self.needs().difference(environment);
         // Who makes the ACKs needs no means to hold one: it makes it later.
-        let missing = if home.contains(Capabilities::MAKE_ACKS) {
+        let missing = if environment.contains(Capabilities::MAKE_ACKS) {
             missing.difference(Capabilities::HOLD)
         } else {
             missing
@@ -201,7 +201,7 @@ impl Policy {
             Err(Unsupported {
                 policy: self.name(),
                 missing,
-                home,
+                environment,
             })
         }
     }

@@ -1,4 +1,4 @@
-//! The test vectors of `policy/vectors/`, which every home replays. The format
+//! The test vectors of `policy/vectors/`, which every environment replays. The format
 //! is described in that directory's README.
 
 mod contract;
@@ -57,7 +57,7 @@ pub struct PolicyVectors {
     pub traces: Vec<Trace>,
 }
 
-/// A home that said something else than the vectors.
+/// An environment that said something else than the vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} ({trace}): expected {expected}, got {got}, {event:?}")]
 pub struct Mismatch {
@@ -69,16 +69,19 @@ pub struct Mismatch {
     pub event: Box<Event>,
     /// What the vectors say.
     pub expected: Verdict,
-    /// What the home said.
+    /// What the environment said.
     pub got: Verdict,
 }
 
 impl Trace {
-    /// Replays the trace in a home, given as the step of a policy whose state is
+    /// Replays the trace in an environment, given as the step of a policy whose state is
     /// fresh.
-    pub fn replay(&self, mut home: impl FnMut(&Config, &Event) -> Verdict) -> Result<(), Mismatch> {
+    pub fn replay(
+        &self,
+        mut environment: impl FnMut(&Config, &Event) -> Verdict,
+    ) -> Result<(), Mismatch> {
         for step in &self.steps {
-            let got = home(&self.config, &step.event);
+            let got = environment(&self.config, &step.event);
             match step.expect {
                 Some(expected) if expected != got => {
                     return Err(Mismatch {

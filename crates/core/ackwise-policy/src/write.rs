@@ -1,4 +1,4 @@
-//! A segment back onto the wire: for replaying vectors in homes that take
+//! A segment back onto the wire: for replaying vectors in environments that take
 //! packets, and for captures of simulated flows.
 
 use crate::{LinkKind, Options, Segment, sys};

@@ -1,4 +1,4 @@
-//! Random traces through a model home: whatever a policy wants, every byte's
+//! Random traces through a model environment: whatever a policy wants, every byte's
 //! acknowledgment is delivered, superseded or re-emitted within D, and nothing
 //! that carries news is withheld.
 
@@ -124,8 +124,8 @@ impl Receiver {
     }
 }
 
-/// The home: one slot, a deadline, and a list of what left.
-struct Home {
+/// The environment: one slot, a deadline, and a list of what left.
+struct Environment {
     config: FlowConfig,
     flow: Flow,
     held: Option<(Segment, u64)>,
@@ -134,9 +134,9 @@ struct Home {
     base: u32,
     /// Highest acknowledgment that left, as an offset from base.
     left: Option<u32>,
-    left_edge: u32,
-    left_ece: bool,
-    left_blocks: BTreeSet<(u32, u32)>,
+    sent_right_edge: u32,
+    sent_ece: bool,
+    sent_blocks: BTreeSet<(u32, u32)>,
     newest: Option<Segment>,
     /// Plain duplicates of each number, and how often that number left.
     duplicates: BTreeMap<u32, u32>,
@@ -144,7 +144,7 @@ struct Home {
     withheld: u32,
 }
 
-impl Home {
+impl Environment {
     fn offset(&self, s: &Segment) -> u32 {
         s.ack().wrapping_sub(self.base)
     }
@@ -158,17 +158,17 @@ impl Home {
         *self.departed.entry(ack).or_default() += 1;
         if self.left.is_none_or(|left| ack >= left) {
             self.left = Some(ack);
-            self.left_edge = self.edge(s);
-            self.left_ece = ece(s);
+            self.sent_right_edge = self.edge(s);
+            self.sent_ece = ece(s);
         }
-        self.left_blocks.extend(s.sack());
+        self.sent_blocks.extend(s.sack());
     }
 
     /// Lets the clock run to `now`: what is due leaves at its deadline.
     fn run_to(&mut self, now: u64) {
         if let Some((s, due)) = self.held.filter(|(_, due)| *due <= now) {
             self.held = None;
-            self.flow.left(&self.config, &s, due);
+            self.flow.on_sent(&self.config, &s, due);
             self.leave(&s);
         }
         let left = self.left.unwrap_or(0);
@@ -212,7 +212,7 @@ impl Home {
                 self.owed.push((ack, now + HOLD_MAX_US + 1));
                 self.held = Some((s, due));
             }
-            Verdict::Drop => panic!("this home cannot know that a newer one follows"),
+            Verdict::Drop => panic!("this environment cannot know that a newer one follows"),
         }
     }
 
@@ -225,20 +225,22 @@ impl Home {
             self.held
                 .is_none_or(|(held, _)| self.offset(s) > self.offset(&held))
         );
-        assert_eq!(ece(s), self.left_ece, "an ECN change was withheld");
+        assert_eq!(ece(s), self.sent_ece, "an ECN change was withheld");
         for block in s.sack() {
             assert!(
-                self.left_blocks.contains(&block),
+                self.sent_blocks.contains(&block),
                 "a new SACK block was withheld"
             );
         }
-        let newest_edge = self.held.map_or(self.left_edge, |(h, _)| self.edge(&h));
+        let newest_edge = self
+            .held
+            .map_or(self.sent_right_edge, |(h, _)| self.edge(&h));
         assert!(
             self.edge(s) + (1 << SCALE) >= newest_edge,
             "a shrinking window was withheld"
         );
         assert!(
-            self.left_edge - left >= 2 * MSS || self.edge(s) <= self.left_edge,
+            self.sent_right_edge - left >= 2 * MSS || self.edge(s) <= self.sent_right_edge,
             "a window opening from near zero was withheld"
         );
     }
@@ -260,9 +262,9 @@ fn handshake(base: u32, rtt_us: u64, t0: u64) -> Handshake {
             ..Default::default()
         })
     };
-    h.seen(&syn(sys::AW_TCP_SYN), true, t0);
-    h.seen(&syn(sys::AW_TCP_SYN | sys::AW_TCP_ACK), false, t0 + rtt_us);
-    h.seen(&syn(sys::AW_TCP_ACK), true, t0 + rtt_us);
+    h.on_segment(&syn(sys::AW_TCP_SYN), true, t0);
+    h.on_segment(&syn(sys::AW_TCP_SYN | sys::AW_TCP_ACK), false, t0 + rtt_us);
+    h.on_segment(&syn(sys::AW_TCP_ACK), true, t0 + rtt_us);
     h
 }
 
@@ -301,23 +303,23 @@ fn run(
         unacked: 0,
         newest: 0,
     };
-    let mut home = Home {
+    let mut environment = Environment {
         config: FlowConfig::new(config),
         flow: Flow::new(Some(&h), now),
         held: None,
         owed: Vec::new(),
         base,
         left: None,
-        left_edge: 0,
-        left_ece: false,
-        left_blocks: BTreeSet::new(),
+        sent_right_edge: 0,
+        sent_ece: false,
+        sent_blocks: BTreeSet::new(),
         newest: None,
         duplicates: BTreeMap::new(),
         departed: BTreeMap::new(),
         withheld: 0,
     };
     let first = rx.ack(base, now, 0);
-    home.offer(first, now);
+    environment.offer(first, now);
 
     for (gap, step) in trace {
         now += u64::from(*gap);
@@ -328,7 +330,7 @@ fn run(
             Step::Duplicate => rx.next.checked_sub(1),
             _ => None,
         };
-        home.run_to(now);
+        environment.run_to(now);
         if let Some(n) = arrived {
             // Some ACK came marked, which the sender echoes.
             let echo = if n % 4 == 0 { sys::AW_TCP_ECE } else { 0 };
@@ -342,10 +344,10 @@ fn run(
                 ttl: 60,
                 ..Default::default()
             });
-            home.flow.on_data(&home.config, &data, 1, now);
+            environment.flow.on_data(&environment.config, &data, 1, now);
             if rx.take(n) {
                 let ack = rx.ack(base, now, 0);
-                home.offer(ack, now);
+                environment.offer(ack, now);
             }
         }
         match step {
@@ -353,33 +355,36 @@ fn run(
                 rx.window = *window;
                 if *at_once {
                     let ack = rx.ack(base, now, 0);
-                    home.offer(ack, now);
+                    environment.offer(ack, now);
                 }
             }
             Step::Ecn => rx.ece = !rx.ece,
             Step::SendData => {
                 let ack = rx.ack(base, now, 100);
-                home.offer(ack, now);
+                environment.offer(ack, now);
             }
             Step::Pause(us) => {
                 now += u64::from(*us);
-                home.run_to(now);
+                environment.run_to(now);
             }
             _ => {}
         }
     }
-    home.run_to(now + HOLD_MAX_US + 2);
-    assert!(home.held.is_none() && home.owed.is_empty());
-    assert_eq!(home.left, home.newest.map(|s| home.offset(&s)));
+    environment.run_to(now + HOLD_MAX_US + 2);
+    assert!(environment.held.is_none() && environment.owed.is_empty());
+    assert_eq!(
+        environment.left,
+        environment.newest.map(|s| environment.offset(&s))
+    );
     // A sender without SACK counts them: the original, and each duplicate.
-    for (ack, made) in &home.duplicates {
-        let seen = home.departed.get(ack).copied().unwrap_or(0);
+    for (ack, made) in &environment.duplicates {
+        let seen = environment.departed.get(ack).copied().unwrap_or(0);
         assert!(
             seen > *made,
             "{made} duplicates of {ack}, {seen} left in all"
         );
     }
-    home.withheld
+    environment.withheld
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! The Rust face: names, parameters, homes, and a flow under the contract.
+//! The Rust face: names, parameters, environments, and a flow under the contract.
 
 use std::path::Path;
 
@@ -130,7 +130,7 @@ fn a_home_that_cannot_run_a_policy_is_told_why() {
     let why = policy("rate-limit").check(Capabilities::HOLD).unwrap_err();
     assert_eq!(
         why.to_string(),
-        "policy rate-limit has to see the data, which this home cannot; it can hold ACKs"
+        "policy rate-limit has to see the data, which this environment cannot; it can hold ACKs"
     );
     let why = policy("rate-limit")
         .check(Capabilities::empty())
@@ -165,13 +165,13 @@ fn every_n(n: u32) -> FlowConfig {
 /// A flow that has acknowledged 20 segments, the last with number 20000.
 fn grown(config: &FlowConfig) -> Flow {
     let mut handshake = Handshake::default();
-    handshake.seen(&segment(TcpFlags::SYN, u32::MAX, 0, 0), false, 1_000);
-    handshake.seen(
+    handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), false, 1_000);
+    handshake.on_segment(
         &segment(TcpFlags::SYN | TcpFlags::ACK, 0, 0, 0),
         true,
         21_000,
     );
-    handshake.seen(&segment(TcpFlags::ACK, 0, 1, 0), false, 41_000);
+    handshake.on_segment(&segment(TcpFlags::ACK, 0, 1, 0), false, 41_000);
     let mut flow = Flow::new(Some(&handshake), 41_000);
     for i in 0..20 {
         flow.on_data(config, &segment(TcpFlags::ACK, i * MSS, 1, MSS), 1, 42_000);
@@ -221,7 +221,7 @@ fn a_flow_holds_supersedes_and_lets_go() {
     // Held, and let out by the deadline: the next departure replaces nothing.
     let late = ack(n + 5);
     assert_eq!(flow.on_ack(&config, &late, 44_500).reason.name(), "held");
-    flow.left(&config, &late, 54_500);
+    flow.on_sent(&config, &late, 54_500);
     let fin = flow.on_ack(
         &config,
         &segment(TcpFlags::FIN | TcpFlags::ACK, 1, (n + 5) * MSS, 0),

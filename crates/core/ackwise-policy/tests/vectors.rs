@@ -94,7 +94,7 @@ fn the_contract_answers_as_written_and_every_reason_is_shown() {
         .iter()
         .flat_map(|t| t.steps.iter().filter_map(|s| s.expect.map(|e| e.reason)))
         .collect();
-    // No policy drops; and no room is a matter of the home, not of the contract.
+    // No policy drops; and no room is a matter of the environment, not of the contract.
     let missing: Vec<&str> = Reason::all()
         .filter(|r| !shown.contains(r) && !["dropped", "no-hold"].contains(&r.name()))
         .map(Reason::name)

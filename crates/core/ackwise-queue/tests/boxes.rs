@@ -56,7 +56,7 @@ fn mux() -> MuxConfig<u32> {
     MuxConfig {
         period: NonZeroU64::new(10 * MS).unwrap(),
         release: Release::Ticks { phase: 0 },
-        max_packets: MuxConfig::<u32>::MOST_PACKETS,
+        max_packets: MuxConfig::<u32>::MAX_PACKETS,
         max_bytes: None,
         sizes: BundleSizes::default(),
         compress: false,

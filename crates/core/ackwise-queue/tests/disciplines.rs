@@ -361,7 +361,7 @@ proptest! {
             mux: Some(MuxConfig {
                 period: NonZeroU64::new(period).unwrap(),
                 release: Release::Ticks { phase },
-                max_packets: MuxConfig::<u32>::MOST_PACKETS,
+                max_packets: MuxConfig::<u32>::MAX_PACKETS,
                 max_bytes: None,
                 sizes: BundleSizes::default(),
                 compress: false,

@@ -103,7 +103,7 @@ impl Classifier {
         let decision = flow.on_ack(config, &segment, now_us);
         if decision.verdict != Verdict::Send {
             // Nothing is withheld for long here: to the contract, it left.
-            flow.left(config, &segment, now_us);
+            flow.on_sent(config, &segment, now_us);
         }
         let before = last.replace(decision.reason);
         let weight = self.weights.get(decision.reason.id() as usize);

@@ -8,8 +8,10 @@ use crate::frame::{Page, Plots, fill};
 use crate::page_data::embed;
 
 const TEMPLATE: &str = include_str!("../assets/experiments.html");
-const STYLE: &str = include_str!("../assets/experiments.css");
-const SCRIPT: &str = include_str!("../assets/experiments.js");
+/// Style sheet of pages with tables of experiments and figures.
+pub const STYLE: &str = include_str!("../assets/experiments.css");
+/// Script that draws the figures of such a page from its embedded data.
+pub const SCRIPT: &str = include_str!("../assets/experiments.js");
 
 /// A part of more rows is folded: nobody reads the points of a figure before the figure.
 const FOLDED: usize = 60;

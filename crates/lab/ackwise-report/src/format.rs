@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// Three significant digits, never an exponent: `41.3`, `0.52`, `1 234`.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
         "–".to_owned()
@@ -66,7 +66,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// For HTML text and attribute values.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -9,7 +9,7 @@ const UPLOT_LICENSE: &str = include_str!("../assets/vendor/uplot/LICENSE");
 
 /// What differs from page to page. Texts are HTML, but for the title.
 #[derive(Debug, Default)]
-pub(crate) struct Page<'a> {
+pub struct Page<'a> {
     /// Escaped, like all the rest.
     pub title: &'a str,
     /// The line above the title; empty: the name alone.
@@ -28,7 +28,7 @@ pub(crate) struct Page<'a> {
 
 /// Data of a page, and what draws them.
 #[derive(Debug)]
-pub(crate) struct Plots<'a> {
+pub struct Plots<'a> {
     /// JSON, safe to embed.
     pub data: &'a str,
     /// A script that finds `kit`.
@@ -36,6 +36,7 @@ pub(crate) struct Plots<'a> {
 }
 
 impl Page<'_> {
+    /// Fills in the frame: the whole page, which loads nothing from elsewhere.
     pub fn html(&self) -> String {
         let (mut style, mut scripts, mut credits) = (String::new(), String::new(), "");
         if let Some(plots) = &self.plots {

@@ -4,7 +4,7 @@
 //! baseline; [`table`] prints that for a terminal, [`html`] as a page with
 //! plots that opens without a network. [`expectations`] says whether what the
 //! scenario expects came true, [`agreements`] whether two engines agree.
-//! [`radio_table`] and [`radio_html`] do the same for runs of radio. JSON
+//! [`parts`] is what other crates build tables and pages in the same style from. JSON
 //! and CSV are [`Report::to_json`], [`Report::runs_csv`] and
 //! [`Report::series_csv`].
 
@@ -20,8 +20,6 @@ mod html;
 mod mean;
 mod nodes;
 mod page_data;
-mod radio;
-mod radio_html;
 mod table;
 
 pub use ackwise_scenario::record::Report;
@@ -39,6 +37,12 @@ pub use findings::{Finding, Tone, findings};
 pub use html::html;
 pub use mean::Mean;
 pub use nodes::nodes_table;
-pub use radio::radio_table;
-pub use radio_html::radio_html;
 pub use table::{TableOptions, table};
+
+/// What other crates build tables and pages in the same style from.
+pub mod parts {
+    pub use crate::experiments_html::{SCRIPT, STYLE};
+    pub use crate::format::{escape, short};
+    pub use crate::frame::{Page, Plots};
+    pub use crate::page_data::embed;
+}

@@ -172,7 +172,7 @@ fn round(value: f64) -> f64 {
 
 /// JSON that may stand in a `<script>`: no `<`, and nothing that ends a line of
 /// script.
-pub(crate) fn embed<T: Serialize>(data: &T) -> Result<String, serde_json::Error> {
+pub fn embed<T: Serialize>(data: &T) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string(data)?
         .replace('<', "\\u003c")
         .replace('\u{2028}', "\\u2028")

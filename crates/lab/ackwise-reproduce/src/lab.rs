@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
+use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
 use ackwise_scenario::{RunSpec, Scenario};
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
+use ackwise_radio::{RadioOptions, run};
 use ackwise_report::experiments_json;
 use ackwise_reproduce::{Engine, Error, RunScenario, by_name};
-use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario};
-use ackwise_sim::radio::{RadioOptions, run};
 use serde_json::Value;
 
 /// Runs of 20 segments and two seeds: quick, and of the same shape.

@@ -22,7 +22,6 @@ mod links;
 mod load;
 pub mod model;
 mod progress;
-pub mod radio;
 pub mod record;
 mod replace;
 mod runs;

@@ -20,7 +20,7 @@ pub struct Filter {
 impl Filter {
     /// Whether every pattern matches something of what there is: one that does not is a
     /// slip of the hand.
-    pub(crate) fn check(
+    pub fn check(
         &self,
         arms: &[String],
         cc: &[String],
@@ -44,7 +44,8 @@ impl Filter {
         Ok(())
     }
 
-    pub(crate) fn wants(&self, arm: &str, cc: &str, seed: u64) -> bool {
+    /// Whether a run with this arm, congestion control and seed is among those asked for.
+    pub fn wants(&self, arm: &str, cc: &str, seed: u64) -> bool {
         let wanted = |patterns: &[String], name: &str| {
             patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name))
         };

@@ -305,8 +305,9 @@ const MS: Duration = Duration::from_millis(1);
 /// RFC 1122 §4.2.3.2: an ACK must not be delayed by more.
 const MOST_ACK_DELAY: Duration = Duration::from_millis(500);
 
-/// Reads `[flow.model]`.
-pub(crate) fn tcp_model(flow: &Section<'_>) -> TcpModel {
+/// Reads the keys of a TCP model from the table `model` of a section, and reports
+/// every mistake to the section's collector.
+pub fn tcp_model(flow: &Section<'_>) -> TcpModel {
     let Some((table, span)) = flow.table("model") else {
         return TcpModel::default();
     };

@@ -6,7 +6,6 @@
 //! - `many FLOWS SECONDS`: a bottleneck that grows with its flows, 5 Mbit/s and 5
 //!   packets of queue for each; with `deep` 25 packets.
 //! - `idle FLOWS`: connections that have not begun.
-//! - `radio HOPS`: 1000 segments over a chain of low-power radios, routes by AODV.
 //!
 //! CPU time of this process, median of three; memory as it was asked for, most at
 //! a time. For instructions and cache misses run the binary under `callgrind
@@ -17,9 +16,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use ackwise_scenario::Scenario;
-use ackwise_scenario::radio::RadioScenario;
 use ackwise_sim::build::{Simulation, build};
-use ackwise_sim::radio::{Point, run_point};
 use nix::time::{ClockId, clock_gettime};
 
 /// Counts what is asked for.
@@ -184,34 +181,6 @@ fn idle(flows: u64) {
     );
 }
 
-fn radio(hops: u64) {
-    let text = format!(
-        "[scenario]\nname = \"bench\"\nduration = \"3600 s\"\ndata = \"48 kB\"\n[radio]\n\
-         topology = \"chain\"\nhops = {hops}\ncapture = 4\n[[arm]]\nname = \"tcp\"\n\
-         model = {{ stack = \"rfc\", segment = \"48 B\", ack_every = 1 }}\n"
-    );
-    let scenario = RadioScenario::parse("bench.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-    let before = NOW.load(Relaxed);
-    MOST.store(before, Relaxed);
-    for seed in 1..=3 {
-        let point = Point {
-            arm: 0,
-            field: 0,
-            seed,
-        };
-        let start = cpu_s();
-        let result = run_point(&scenario, point).unwrap_or_else(|e| panic!("{e}"));
-        let cpu = cpu_s() - start;
-        println!(
-            "{:<24}{:>7.1} ns an event {cpu:>7.4} CPU-s {:>9} events {:>8.2} MB",
-            format!("radio {hops}, seed {seed}"),
-            cpu / result.events as f64 * 1e9,
-            result.events,
-            (MOST.load(Relaxed) - before) as f64 / 1e6
-        );
-    }
-}
-
 fn all() {
     measure("dumbbell", &dumbbell(1000), 3);
     let mut first = None;
@@ -224,7 +193,6 @@ fn all() {
     measure("deep 10000", &many(10_000, 2, 25, NS2, "newreno"), 1);
     measure("cubic 100", &many(100, 20, 25, "", "cubic"), 3);
     idle(10_000);
-    radio(10);
 }
 
 fn main() {
@@ -250,7 +218,6 @@ fn main() {
             measure("cubic", &many(flows, seconds, 25, "", "cubic"), 1);
         }
         Some("idle") => idle(number(1, 10_000)),
-        Some("radio") => radio(number(1, 10)),
-        Some(other) => panic!("'{other}' is none of dumbbell, many, deep, cubic, idle, radio"),
+        Some(other) => panic!("'{other}' is none of dumbbell, many, deep, cubic, idle"),
     }
 }

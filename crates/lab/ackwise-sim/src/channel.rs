@@ -153,7 +153,7 @@ fn mux(mux: &Mux, what: Select<FlowKey>) -> Option<MuxConfig<FlowKey>> {
         max_packets: mux
             .max_packets
             .and_then(NonZeroU32::new)
-            .unwrap_or(MuxConfig::<FlowKey>::MOST_PACKETS),
+            .unwrap_or(MuxConfig::<FlowKey>::MAX_PACKETS),
         max_bytes: mux.max_size,
         sizes: BundleSizes { head, each },
         compress: mux.compress,

@@ -351,7 +351,7 @@ impl Hook {
         }
         let parcel = entry.held.take()?;
         if let Some(flow) = &mut entry.flow {
-            flow.left(&config, &segment(&parcel, shift), now / 1000);
+            flow.on_sent(&config, &segment(&parcel, shift), now / 1000);
         }
         self.stats.reemitted += 1;
         Some(parcel)
@@ -369,7 +369,7 @@ impl Entry {
             self.handshake.get_or_insert_default();
         }
         if let Some(handshake) = &mut self.handshake {
-            handshake.seen(segment, acks, us);
+            handshake.on_segment(segment, acks, us);
         }
     }
 }

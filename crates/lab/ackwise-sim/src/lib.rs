@@ -23,7 +23,6 @@ mod line;
 mod model;
 pub mod packet;
 pub mod parcel;
-pub mod radio;
 mod record;
 mod recorder;
 mod run;

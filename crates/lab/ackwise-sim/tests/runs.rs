@@ -329,7 +329,7 @@ link = "wan"
         (vec![&free, BULK], "'bulk' meets no rate on its way"),
         (
             vec![NETWORK, BULK, literal],
-            "policy rate-limit-literal has to make the ACKs, which this home cannot",
+            "policy rate-limit-literal has to make the ACKs, which this environment cannot",
         ),
         (
             vec![NETWORK, BULK, two],

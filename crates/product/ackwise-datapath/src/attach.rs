@@ -191,8 +191,8 @@ impl Attachment {
 
     /// Act as if this process had stopped: no heartbeat. For tests of failing open.
     #[doc(hidden)]
-    pub fn hold_breath(&self, stop: bool) {
-        self.inner.shared.hold_breath.store(stop, Ordering::Release);
+    pub fn freeze(&self, stop: bool) {
+        self.inner.shared.freeze.store(stop, Ordering::Release);
     }
 
     /// Take the flows' locks as another CPU would, until the result is dropped. For

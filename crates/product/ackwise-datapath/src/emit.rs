@@ -32,11 +32,11 @@ pub(crate) struct Shared {
     pub(crate) checksums_filled: AtomicU64,
     pub(crate) checksums_wrong: AtomicU64,
     /// For tests: a heartbeat that stops without anything else stopping.
-    pub(crate) hold_breath: AtomicBool,
+    pub(crate) freeze: AtomicBool,
 }
 
 /// Where frames go.
-pub(crate) enum Door {
+pub(crate) enum Injection {
     /// Out by the interface itself, past the egress hook.
     Packet(OwnedFd),
     /// In by a TAP device, whose program redirects to the interface's ingress.
@@ -44,7 +44,7 @@ pub(crate) enum Door {
 }
 
 pub(crate) struct Emitter {
-    pub(crate) door: Door,
+    pub(crate) injection: Injection,
     pub(crate) ifindex: u32,
     pub(crate) ring: RingBuf<MapData>,
     pub(crate) control: Array<MapData, sys::aw_control>,
@@ -84,7 +84,7 @@ impl Emitter {
     fn beat(&mut self, shared: &Shared) {
         if shared.quiesce.load(Ordering::Acquire)
             || shared.gone.load(Ordering::Acquire)
-            || shared.hold_breath.load(Ordering::Acquire)
+            || shared.freeze.load(Ordering::Acquire)
         {
             return;
         }
@@ -114,7 +114,7 @@ impl Emitter {
                 shared.repeats_ignored.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            match send(&self.door, self.ifindex, &e, shared) {
+            match send(&self.injection, self.ifindex, &e, shared) {
                 Ok(()) => {
                     *last = e.generation;
                     shared.sent.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ fn fifo() -> bool {
     }
 }
 
-fn send(door: &Door, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Result<()> {
+fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Result<()> {
     let (l2, l3) = (usize::from(e.l2_len), usize::from(e.l3_len));
     if l2 > e.l2.len() || l3 > e.l3.len() {
         return Err(io::ErrorKind::InvalidData.into());
@@ -160,8 +160,8 @@ fn send(door: &Door, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Res
         }
     }
     let cookie = sys::AW_COOKIE_MAGIC | e.slot;
-    match door {
-        Door::Packet(fd) => {
+    match injection {
+        Injection::Packet(fd) => {
             // With a tag inside the frame, the tag's type is the packet's.
             let protocol = match e.l2.get(12..14) {
                 Some(t) if l2 >= 14 => u16::from_ne_bytes([t[0], t[1]]),
@@ -169,7 +169,7 @@ fn send(door: &Door, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Res
             };
             send_packet(fd, ifindex, &frame, protocol, cookie)
         }
-        Door::Tap(file) => {
+        Injection::Tap(file) => {
             if l2 == 0 {
                 // The TAP is Ethernet; the redirect takes this header off again.
                 let mut header = [0_u8; 14];

@@ -8,7 +8,7 @@ use aya::programs::links::LinkOrder;
 use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions};
 use aya::programs::{TcAttachType, tc};
 
-use crate::emit::{Door, Emitter};
+use crate::emit::{Emitter, Injection};
 use crate::programs::{ACKS, BACK, DATA, Programs, map, program};
 use crate::{Attach, Error, Options, Position, net, sys};
 
@@ -63,10 +63,10 @@ fn no_tcx(e: &Error) -> bool {
 
 fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Hooks, Error> {
     let mut programs = Programs::load(options, ifindex, link, clsact)?;
-    let door = match options.position {
-        Position::Receiver | Position::Router => {
-            Door::Packet(net::packet_socket().map_err(Error::system("opening a packet socket"))?)
-        }
+    let injection = match options.position {
+        Position::Receiver | Position::Router => Injection::Packet(
+            net::packet_socket().map_err(Error::system("opening a packet socket"))?,
+        ),
         Position::Sender => {
             let (file, name) = net::tap().map_err(Error::system(
                 "creating a TAP device (a sender's ACKs come back in by it)",
@@ -77,7 +77,7 @@ fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<H
             }
             // Its link and its qdisc go with the device, and the device with its file.
             attach_one(&mut programs, BACK, &name, TcAttachType::Ingress, clsact)?;
-            Door::Tap(file)
+            Injection::Tap(file)
         }
     };
     let ring = programs
@@ -86,7 +86,7 @@ fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<H
         .ok_or_else(|| Error::Object("map emissions".into()))?;
     let control = control_map(&mut programs)?;
     let emitter = Emitter {
-        door,
+        injection,
         ifindex,
         ring: RingBuf::try_from(ring)?,
         control,

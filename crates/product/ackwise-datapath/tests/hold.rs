@@ -349,7 +349,7 @@ fn a_silent_user_space_fails_open() {
     Pair::new().run(|near, far| {
         let a = attach(options(Attach::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
-        a.hold_breath(true);
+        a.freeze(true);
         std::thread::sleep(ms(700));
         let before = stats(&a);
         for _ in 0..20 {
@@ -359,7 +359,7 @@ fn a_silent_user_space_fails_open() {
         assert_eq!(now.withheld, before.withheld);
         assert!(now.fail_open["stale-heartbeat"] > before.fail_open["stale-heartbeat"]);
         far.expect(20);
-        a.hold_breath(false);
+        a.freeze(false);
         common::eventually("it is believed again", || {
             flow.step(near, far);
             stats(&a).withheld > now.withheld

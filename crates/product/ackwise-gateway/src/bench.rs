@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::frame::Parcel;
 use crate::hook::Hook;
-use ackwise_netdev::{Attach, BATCH, Interface, Outlet};
+use ackwise_netdev::{Attach, BATCH, Interface, PacketSocket};
 
 const COOKIE: u32 = 0x6177_0001;
 
@@ -27,14 +27,14 @@ impl Detour {
 
 /// The gateway's packet socket for an interface.
 #[derive(Debug)]
-pub struct WayOut(Outlet);
+pub struct WayOut(PacketSocket);
 
 impl WayOut {
     /// Marks what it sends, as [`Detour`] expects it.
     #[must_use]
     pub fn new(interface: &str) -> Self {
         let interface = Interface::find(interface).expect("the benchmark made it");
-        Self(Outlet::open(interface, COOKIE).expect("root"))
+        Self(PacketSocket::open(interface, COOKIE).expect("root"))
     }
 
     /// How many were sent.
@@ -51,7 +51,7 @@ impl WayOut {
 #[must_use]
 pub fn tap(interface: &str) -> (File, u32) {
     let interface = Interface::find(interface).expect("the benchmark made it");
-    let inlet = crate::gateway::inlet(&interface).expect("root");
-    let index = inlet.index;
-    (inlet.into_file(), index)
+    let device = crate::gateway::device(&interface).expect("root");
+    let index = device.index;
+    (device.into_file(), index)
 }

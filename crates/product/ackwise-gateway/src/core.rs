@@ -1,4 +1,4 @@
-//! The gateway without its doors and its clock: what waits, and what leaves when.
+//! The gateway without I/O and without a clock: what waits, and what leaves when.
 
 use ackwise_policy::LinkKind;
 use ackwise_queue::{

@@ -8,7 +8,7 @@ use std::io;
 pub enum Error {
     /// A device, an interface or a program.
     #[error(transparent)]
-    Door(ackwise_netdev::Error),
+    Netdev(ackwise_netdev::Error),
     /// Another gateway has the interface.
     #[error(
         "{interface} has a gateway already, process {pid}: end it with `ackwise gateway down \
@@ -42,7 +42,7 @@ pub enum Error {
         "the device {0}, by which packets come to the gateway, was deleted or taken down by \
          somebody else; packets take the ordinary way again"
     )]
-    DoorGone(String),
+    DeviceGone(String),
 }
 
 impl Error {
@@ -55,8 +55,8 @@ impl Error {
 impl From<ackwise_netdev::Error> for Error {
     fn from(error: ackwise_netdev::Error) -> Error {
         match error {
-            ackwise_netdev::Error::DeviceGone(name) => Error::DoorGone(name),
-            other => Error::Door(other),
+            ackwise_netdev::Error::DeviceGone(name) => Error::DeviceGone(name),
+            other => Error::Netdev(other),
         }
     }
 }

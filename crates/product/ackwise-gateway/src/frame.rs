@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-use ackwise_netdev::find_ip;
+use ackwise_netdev::ip_offset;
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 use ackwise_queue::{Ecn, Packet};
 
@@ -92,7 +92,7 @@ impl Frame {
     pub fn filled(&mut self, len: usize, link: LinkKind, look: bool) {
         self.len = len.min(self.bytes.len());
         let frame = &self.bytes[..self.len];
-        self.ip = find_ip(frame, link);
+        self.ip = ip_offset(frame, link);
         self.segment = if look { parse(frame, link).ok() } else { None };
     }
 

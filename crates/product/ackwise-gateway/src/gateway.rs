@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ackwise_netdev::socket::Server;
-use ackwise_netdev::{Attach, Inlet, Interface, Outlet, Role, Sent, clock};
+use ackwise_netdev::{Attach, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::Error;
@@ -29,7 +29,7 @@ pub enum Ended {
     /// Its interface was deleted.
     InterfaceGone,
     /// Its own device was deleted, or taken down.
-    DoorGone,
+    DeviceGone,
 }
 
 /// A gateway at work, until this is dropped.
@@ -45,7 +45,7 @@ pub struct Gateway {
 #[derive(Debug)]
 pub(crate) struct Inner {
     config: Config,
-    door: String,
+    device: String,
     started: Instant,
     hook: Mutex<Hook>,
     echo: Mutex<Option<Echo>>,
@@ -54,10 +54,15 @@ pub(crate) struct Inner {
 }
 
 /// By which packets come: of the same link type as the interface that it stands in for.
-pub(crate) fn inlet(interface: &Interface) -> Result<Inlet, Error> {
+pub(crate) fn device(interface: &Interface) -> Result<TunDevice, Error> {
     // A tag that the interface would add by itself is in the frame here.
     let mtu = interface.mtu + 8;
-    Ok(Inlet::open("awgate%d", interface.kind, mtu, Role::Detour)?)
+    Ok(TunDevice::open(
+        "awgate%d",
+        interface.kind,
+        mtu,
+        Role::Redirect,
+    )?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -84,9 +89,9 @@ impl Gateway {
         let claim = control::claim(&interface.name)?;
         // Not 0, which is no mark at all.
         let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
-        let inlet = inlet(&interface)?;
-        let outlet = Outlet::open(interface.clone(), cookie)?;
-        let mut hook = Hook::install(&interface, inlet.index, cookie, attach)?;
+        let device = device(&interface)?;
+        let socket = PacketSocket::open(interface.clone(), cookie)?;
+        let mut hook = Hook::install(&interface, device.index, cookie, attach)?;
         let echo = config
             .acc
             .then(|| Echo::install(&interface, hook.attach()))
@@ -114,7 +119,7 @@ impl Gateway {
         }
         let inner = Arc::new(Inner {
             config,
-            door: inlet.name.clone(),
+            device: device.name.clone(),
             started: Instant::now(),
             hook: Mutex::new(hook),
             echo: Mutex::new(echo),
@@ -124,14 +129,14 @@ impl Gateway {
         let worker = Worker {
             core,
             interface,
-            inlet,
-            outlet,
+            device,
+            socket,
             heart,
             measuring,
             wake: woken,
             out: Vec::new(),
             read: 0,
-            sent: Sent::default(),
+            sent: SendStats::default(),
         };
         // Whoever asks at once is told what there is.
         worker.publish(&inner.shared);
@@ -171,7 +176,7 @@ impl Gateway {
         lock(&self.inner.shared.ended).map(|why| match why {
             Why::Asked => Ended::Asked,
             Why::InterfaceGone => Ended::InterfaceGone,
-            Why::DoorGone => Ended::DoorGone,
+            Why::DeviceGone => Ended::DeviceGone,
         })
     }
 
@@ -187,7 +192,7 @@ impl Gateway {
             Some(Ended::InterfaceGone) => {
                 Err(Error::InterfaceGone(self.inner.config.interface.clone()))
             }
-            Some(Ended::DoorGone) => Err(Error::DoorGone(self.inner.door.clone())),
+            Some(Ended::DeviceGone) => Err(Error::DeviceGone(self.inner.device.clone())),
             _ => self.stats(),
         }
     }
@@ -200,8 +205,8 @@ impl Gateway {
 
     /// Acts as if the process had stopped: no sign of life. For tests.
     #[doc(hidden)]
-    pub fn hold_breath(&self, stop: bool) {
-        self.inner.shared.hold_breath.store(stop, Ordering::Release);
+    pub fn freeze(&self, stop: bool) {
+        self.inner.shared.freeze.store(stop, Ordering::Release);
     }
 }
 
@@ -247,7 +252,7 @@ impl Inner {
             header: self.config.header,
             discipline: describe(&self.config.queue),
             attach: hook,
-            door: self.door.clone(),
+            device: self.device.clone(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             taken: Amount {
                 packets: taken,

@@ -57,13 +57,16 @@ impl Hook {
     /// Loads the program; it takes nothing before [`Heart::beat`].
     pub fn install(
         interface: &Interface,
-        door: u32,
+        device: u32,
         cookie: u32,
         how: Attach,
     ) -> Result<Self, Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
-        let options = sys::aw_gateway_options { door, cookie };
+        let options = sys::aw_gateway_options {
+            door: device,
+            cookie,
+        };
         let mut bpf = EbpfLoader::new()
             .override_global("gateway_options", &options, true)
             .load(OBJECT)

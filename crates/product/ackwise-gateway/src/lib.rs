@@ -9,7 +9,7 @@
 //!                          └─► straight on: not IP, no gateway, no sign of life
 //! ```
 //!
-//! [`Core`] is sans-IO; one thread moves packets between it and the doors. However
+//! [`Core`] is sans-IO; one thread moves packets between it and the devices. However
 //! the process ends, packets take the ordinary way again: the hook is a link that
 //! goes with it, the device goes with its descriptor.
 //!

@@ -93,7 +93,7 @@ pub struct Stats {
     /// How the hook is attached.
     pub attach: Attach,
     /// The device by which packets come.
-    pub door: String,
+    pub device: String,
     /// Seconds since it began.
     pub uptime_s: f64,
     /// CPU seconds of the thread that moves packets.

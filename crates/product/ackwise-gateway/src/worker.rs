@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
-use ackwise_netdev::{BATCH, Inlet, Interface, Outlet, Sent};
+use ackwise_netdev::{BATCH, Interface, PacketSocket, SendStats, TunDevice};
 use ackwise_queue::Nanos;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -34,7 +34,7 @@ const ALIVE: Duration = Duration::from_millis(500);
 pub(crate) enum Why {
     Asked,
     InterfaceGone,
-    DoorGone,
+    DeviceGone,
 }
 
 /// What the thread and its owner both look at.
@@ -44,14 +44,14 @@ pub(crate) struct Shared {
     pub ended: Mutex<Option<Why>>,
     pub stats: Mutex<Stats>,
     /// For tests: no sign of life, without anything else stopping.
-    pub hold_breath: AtomicBool,
+    pub freeze: AtomicBool,
 }
 
 pub(crate) struct Worker {
     pub core: Core,
     pub interface: Interface,
-    pub inlet: Inlet,
-    pub outlet: Outlet,
+    pub device: TunDevice,
+    pub socket: PacketSocket,
     pub heart: Heart,
     /// Where the rate is measured.
     pub measuring: Option<Measuring>,
@@ -59,7 +59,7 @@ pub(crate) struct Worker {
     pub wake: OwnedFd,
     pub out: Vec<Parcel>,
     pub read: u64,
-    pub sent: Sent,
+    pub sent: SendStats,
 }
 
 /// What it takes to measure the rate.
@@ -90,7 +90,7 @@ impl Worker {
                 return Why::Asked;
             }
             let Ok(read) = self.take() else {
-                return Why::DoorGone;
+                return Why::DeviceGone;
             };
             self.give(monotonic_ns());
             let now = monotonic_ns();
@@ -111,7 +111,7 @@ impl Worker {
         let mut now = 0;
         for n in 0..TAKE {
             let mut buffer = self.core.buffer();
-            match self.inlet.take(buffer.room()) {
+            match self.device.recv(buffer.room()) {
                 // It may have been cut: the MTU has grown since the last look at it.
                 Ok(Some(len)) if len == buffer.room().len() => {
                     self.read += 1;
@@ -175,7 +175,7 @@ impl Worker {
     }
 
     fn send(&mut self) {
-        let sent = self.outlet.send(&self.out);
+        let sent = self.socket.send(&self.out);
         let sum = &mut self.sent;
         sum.packets += sent.packets;
         sum.bytes += sent.bytes;
@@ -206,13 +206,13 @@ impl Worker {
         if self.sent.gone || !self.interface.exists() {
             return Some(Why::InterfaceGone);
         }
-        if !self.inlet.is_up() {
-            return Some(Why::DoorGone);
+        if !self.device.is_up() {
+            return Some(Why::DeviceGone);
         }
-        if let Some(mtu) = self.inlet.mtu_of(&self.interface) {
+        if let Some(mtu) = self.device.mtu_of(&self.interface) {
             self.core.set_mtu(mtu);
         }
-        if !shared.hold_breath.load(Ordering::Relaxed)
+        if !shared.freeze.load(Ordering::Relaxed)
             && let Err(error) = self.heart.beat(ALIVE)
         {
             tracing::warn!("sign of life: {error}; packets pass until it works again");
@@ -226,7 +226,7 @@ impl Worker {
     pub fn publish(&self, shared: &Shared) {
         let (link, queue) = (self.core.link(), self.core.queue());
         let (packets, bytes) = self.core.waiting();
-        let overrun = self.inlet.overruns();
+        let overrun = self.device.tx_dropped();
         let mut stats = shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.read = self.read;
@@ -270,7 +270,7 @@ impl Worker {
             return;
         }
         let mut waiting = [
-            PollFd::new(self.inlet.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.device.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
         ];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(span));

@@ -385,7 +385,7 @@ fn without_a_sign_of_life_packets_pass() {
     let _alone = alone();
     let home = Home::new();
     let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
-    gateway.hold_breath(true);
+    gateway.freeze(true);
     // Half a second, and the look that was under way.
     thread::sleep(Duration::from_secs(2));
     // At 8 kbit/s this took half an hour.
@@ -402,12 +402,12 @@ fn when_its_device_is_deleted_or_down_packets_pass() {
     for what in ["link delete {}", "link set {} down"] {
         let home = Home::new();
         let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
-        let door = gateway.stats().unwrap().door;
-        home.router.run(|| ip(&what.replace("{}", &door)));
+        let device = gateway.stats().unwrap().device;
+        home.router.run(|| ip(&what.replace("{}", &device)));
         let ended = until("the end", || gateway.ended());
-        assert_eq!(ended, Ended::DoorGone);
+        assert_eq!(ended, Ended::DeviceGone);
         transfer(&home.host, &home.server, "10.9.2.2:5001");
-        assert!(matches!(gateway.stop(), Err(Error::DoorGone(name)) if name == door));
+        assert!(matches!(gateway.stop(), Err(Error::DeviceGone(name)) if name == device));
         gone(&home);
     }
 }

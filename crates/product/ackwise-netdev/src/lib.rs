@@ -8,16 +8,17 @@
 pub mod clock;
 pub mod control;
 mod error;
-mod frame;
 mod hook;
-mod inlet;
+mod ifreq;
 mod interface;
-mod outlet;
+mod ip_offset;
+mod packet_socket;
 pub mod socket;
+mod tun;
 
 pub use error::Error;
-pub use frame::find_ip;
 pub use hook::{Attach, Attached, attach, lacks_tcx};
-pub use inlet::{DOOR_QUEUE, Inlet, Role};
-pub use interface::Interface;
-pub use outlet::{BATCH, Outlet, Sent};
+pub use interface::{Interface, exists};
+pub use ip_offset::ip_offset;
+pub use packet_socket::{BATCH, PacketSocket, SendStats};
+pub use tun::{Role, TX_QUEUE_LEN, TunDevice};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
 use ackwise_netdev::socket::{Claim, Server};
-use ackwise_netdev::{Attach, Inlet, Interface, Outlet, Role, clock};
+use ackwise_netdev::{Attach, Interface, PacketSocket, Role, TunDevice, clock};
 use ackwise_tunnel::{KeyPair, LONGEST_CARRIED, key_from_text, key_to_text};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -88,7 +88,9 @@ impl Prepared {
         let sockets = Sockets::open(&config.listen)?;
         let link = Entrance::open(&config.device, MTU)?;
         let cookie = cookie();
-        let outlet = interface.clone().map(|found| Outlet::open(found, cookie));
+        let outlet = interface
+            .clone()
+            .map(|found| PacketSocket::open(found, cookie));
         let exit = Exit::open(outlet.transpose()?, config.fwmark)?;
         let detour = interface.map(|found| detour(&config, found, &link, cookie, attach));
         let detour = detour.transpose()?;
@@ -173,7 +175,7 @@ impl Prepared {
     }
 }
 
-fn waits(wake: OwnedFd, link: &Inlet, detour: Option<&Detour>, sockets: &Sockets) -> Waits {
+fn waits(wake: OwnedFd, link: &TunDevice, detour: Option<&Detour>, sockets: &Sockets) -> Waits {
     let link = std::iter::once((What::Link, link.as_fd()));
     let detour = detour.into_iter().flat_map(|detour| {
         [
@@ -195,15 +197,20 @@ fn cookie() -> u32 {
 fn detour(
     config: &Config,
     interface: Interface,
-    link: &Inlet,
+    link: &TunDevice,
     cookie: u32,
     attach: Attach,
 ) -> Result<Detour, Error> {
     // A tag that the interface would add by itself is in the frame here.
-    let inlet = Inlet::open("awtunin%d", interface.kind, interface.mtu + 8, Role::Detour)?;
+    let inlet = TunDevice::open(
+        "awtunin%d",
+        interface.kind,
+        interface.mtu + 8,
+        Role::Redirect,
+    )?;
     let options = Options {
         grace: config.period.max(LEAST_GRACE),
-        door: inlet.index,
+        device: inlet.index,
         link: link.index,
         cookie,
         mark: config.fwmark,

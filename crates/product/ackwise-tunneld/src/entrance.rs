@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::Deref;
 
-use ackwise_netdev::{Inlet, Role};
+use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 
 use crate::Error;
@@ -17,7 +17,7 @@ const FEW: usize = 16;
 /// The tunnel's device.
 #[derive(Debug)]
 pub(crate) struct Entrance {
-    device: Inlet,
+    device: TunDevice,
     injector: RefCell<Option<Injector>>,
     stats: RefCell<Restored>,
     /// Packets that the kernel would not take, of those that waited.
@@ -25,9 +25,9 @@ pub(crate) struct Entrance {
 }
 
 impl Deref for Entrance {
-    type Target = Inlet;
+    type Target = TunDevice;
 
-    fn deref(&self) -> &Inlet {
+    fn deref(&self) -> &TunDevice {
         &self.device
     }
 }
@@ -38,7 +38,7 @@ impl Entrance {
     /// # Errors
     /// There is one of that name, a right is missing, or the kernel has no TUN.
     pub fn open(name: &str, mtu: u32) -> Result<Self, Error> {
-        let device = Inlet::open(name, LinkKind::Ip, mtu, Role::Link)?;
+        let device = TunDevice::open(name, LinkKind::Ip, mtu, Role::Routed)?;
         let entrance = Self {
             injector: RefCell::default(),
             stats: RefCell::default(),
@@ -131,7 +131,7 @@ impl Entrance {
     }
 
     fn write(&self, packet: &[u8]) {
-        if !self.device.put(packet).unwrap_or(false) {
+        if !self.device.inject(packet).unwrap_or(false) {
             self.lost.set(self.lost.get() + 1);
         }
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// A device, an interface or a program.
     #[error(transparent)]
-    Door(#[from] ackwise_netdev::Error),
+    Netdev(#[from] ackwise_netdev::Error),
     /// Another tunnel has the name.
     #[error(
         "there is a tunnel {device} already, process {pid}: end it with `ackwise tunnel down \

@@ -6,7 +6,7 @@ use std::mem::{size_of, zeroed};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use ackwise_netdev::{BATCH, Outlet};
+use ackwise_netdev::{BATCH, PacketSocket};
 
 use crate::Error;
 
@@ -101,7 +101,7 @@ impl Headers {
 #[derive(Debug)]
 pub(crate) struct Exit {
     /// Behind the hook that packets were taken by.
-    outlet: Option<Outlet>,
+    outlet: Option<PacketSocket>,
     pub headers: Headers,
     frames: Vec<Vec<u8>>,
     /// For what was routed here: the routing of this machine, once more, by another mark.
@@ -112,7 +112,7 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    pub fn open(outlet: Option<Outlet>, mark: u32) -> Result<Self, Error> {
+    pub fn open(outlet: Option<PacketSocket>, mark: u32) -> Result<Self, Error> {
         Ok(Self {
             outlet,
             headers: Headers::default(),

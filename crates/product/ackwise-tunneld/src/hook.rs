@@ -44,7 +44,7 @@ const FAMILY: u32 = 32;
 pub(crate) struct Options {
     pub grace: Duration,
     /// Index of the device that packets are redirected to.
-    pub door: u32,
+    pub device: u32,
     /// Index of the device that restored packets come from.
     pub link: u32,
     pub cookie: u32,
@@ -80,7 +80,7 @@ impl Hook {
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
-            door: options.door,
+            door: options.device,
             link: options.link,
             cookie: options.cookie,
             mark: options.mark,

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 
-use ackwise_netdev::{Inlet, Role};
+use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 use aya::maps::{Map, MapData};
 use aya::programs::{ProgramError, TestRun, Xdp, XdpMode};
@@ -45,7 +45,7 @@ pub(crate) struct Injector {
     bpf: Ebpf,
     /// What the program hangs on, so that the kernel keeps it in its table of XDP programs:
     /// else each run entered and removed it, and waited for all CPUs. Nothing comes in here.
-    anchor: Inlet,
+    anchor: TunDevice,
     shared: Memory,
     filled: Cell<usize>,
     frame: [u8; FRAME],
@@ -65,7 +65,7 @@ impl Injector {
     ///
     /// # Errors
     /// The kernel has not what it needs, or refuses.
-    pub fn load(device: &Inlet) -> Result<Self, Error> {
+    pub fn load(device: &TunDevice) -> Result<Self, Error> {
         let fail = |why: &dyn std::error::Error| ackwise_netdev::Error::program(&device.name, why);
         if release().is_some_and(|release| release < OLDEST) {
             let (major, minor) = OLDEST;
@@ -81,7 +81,7 @@ impl Injector {
             return Err(ackwise_netdev::Error::unusable(MAP).into());
         };
         let shared = Memory::of(map).map_err(Error::system("mapping the program's memory"))?;
-        let anchor = Inlet::open("awtunput%d", LinkKind::Ethernet, 1500, Role::Anchor)?;
+        let anchor = TunDevice::open("awtunput%d", LinkKind::Ethernet, 1500, Role::Anchor)?;
         let program = bpf.program_mut(PROGRAM);
         let program = program.ok_or_else(|| ackwise_netdev::Error::unusable(PROGRAM))?;
         let program: &mut Xdp = program.try_into().map_err(|e| fail(&e))?;

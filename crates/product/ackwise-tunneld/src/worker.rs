@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
-use ackwise_netdev::{Inlet, Interface, find_ip};
+use ackwise_netdev::{Interface, TunDevice, ip_offset};
 
 use crate::checksum;
 use crate::entrance::Entrance;
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Detour {
     pub interface: Interface,
-    pub inlet: Inlet,
+    pub inlet: TunDevice,
     pub hook: Hook,
     pub memory: Memory,
     pub acks: Acks,
@@ -65,7 +65,7 @@ impl Detour {
     fn take(&mut self, room: &mut [u8], at_device: bool) -> io::Result<Option<(usize, usize)>> {
         let kind = self.interface.kind;
         while let Some(len) = self.acks.take(room) {
-            if let Some(at) = find_ip(&room[..len], kind) {
+            if let Some(at) = ip_offset(&room[..len], kind) {
                 checksum::complete(&mut room[at..len]);
                 return Ok(Some((at, len)));
             }
@@ -73,8 +73,8 @@ impl Detour {
         if !at_device {
             return Ok(None);
         }
-        while let Some(len) = self.inlet.take(room)? {
-            if let Some(at) = find_ip(&room[..len], kind) {
+        while let Some(len) = self.inlet.recv(room)? {
+            if let Some(at) = ip_offset(&room[..len], kind) {
                 return Ok(Some((at, len)));
             }
         }
@@ -184,7 +184,7 @@ impl Worker {
             return Ok(busy);
         }
         for _ in 0..TAKE {
-            let Some(len) = self.link.take(&mut self.room)? else {
+            let Some(len) = self.link.recv(&mut self.room)? else {
                 return Ok(busy);
             };
             self.offer(0, len, now);
@@ -352,7 +352,7 @@ impl Worker {
         if self.beats.is_multiple_of(OVERRUNS) {
             let detour = self.detour.as_ref();
             let inlet = detour.map_or(&*self.link, |detour| &detour.inlet);
-            self.overrun = inlet.overruns();
+            self.overrun = inlet.tx_dropped();
         }
         self.beats = self.beats.wrapping_add(1);
         let peers = self.peers.iter_mut().map(|peer| peer.stats(now)).collect();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_config::tunnel::Prefix;
-use ackwise_netdev::{Inlet, Role};
+use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 use ackwise_tunnel::key_to_text;
 use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
@@ -290,7 +290,7 @@ fn route_by_marks() {
 fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
     let ends = [(&sites.near, 1), (&sites.far, 2)].map(|(at, own)| {
         at.run(|| {
-            let end = Inlet::open("bare0", LinkKind::Ip, 1500, Role::Link).unwrap();
+            let end = TunDevice::open("bare0", LinkKind::Ip, 1500, Role::Routed).unwrap();
             ip("addr flush dev bare0");
             ip(&format!("addr add 10.9.4.{own}/24 dev bare0"));
             let other_side = if own == 1 {
@@ -308,7 +308,7 @@ fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
         let mut room = vec![0; 1 << 16];
         while !seen.load(Ordering::Acquire) {
             for (from, to) in [(0, 1), (1, 0)] {
-                while let Some(len) = ends[from].take(&mut room).unwrap() {
+                while let Some(len) = ends[from].recv(&mut room).unwrap() {
                     to_end(&ends[to], &room[..len]);
                 }
             }
@@ -319,8 +319,8 @@ fn bare_link(sites: &Sites) -> (Arc<AtomicBool>, thread::JoinHandle<()>) {
 }
 
 /// What a device does not take is lost.
-fn to_end(end: &Inlet, packet: &[u8]) {
-    let _ = end.put(packet);
+fn to_end(end: &TunDevice, packet: &[u8]) {
+    let _ = end.inject(packet);
 }
 
 #[test]

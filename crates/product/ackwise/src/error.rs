@@ -63,7 +63,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
-    use ackwise_netdev::Error as Door;
+    use ackwise_netdev::Error as Netdev;
     use ackwise_reproduce::Error as Reproduce;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
@@ -79,7 +79,8 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
         use ackwise_gateway::Error as Gateway;
         return matches!(
             e,
-            Gateway::NotThere(_) | Gateway::Door(Door::NoInterface(_) | Door::LinkType { .. })
+            Gateway::NotThere(_)
+                | Gateway::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
         );
     }
     if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
@@ -90,7 +91,7 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
                 | Tunnel::Key { .. }
                 | Tunnel::OwnKey(_)
                 | Tunnel::NoUser(_)
-                | Tunnel::Door(Door::NoInterface(_) | Door::LinkType { .. })
+                | Tunnel::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
         );
     }
     if let Some(e) = error.downcast_ref::<Reproduce>() {

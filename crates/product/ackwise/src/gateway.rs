@@ -162,7 +162,7 @@ fn watch(
         match gateway.ended() {
             Some(Ended::Asked) => return Ok("ackwise gateway down"),
             Some(Ended::InterfaceGone) => return Ok("the interface is gone"),
-            Some(Ended::DoorGone) => return Ok("its device is gone"),
+            Some(Ended::DeviceGone) => return Ok("its device is gone"),
             None => {}
         }
         if until.is_some_and(|until| Instant::now() >= until) {
@@ -299,7 +299,7 @@ fn in_full(stats: &Stats) -> String {
         stats.discipline,
         shaped,
         stats.pid,
-        stats.door,
+        stats.device,
         crate::status::name(&stats.attach),
         text::columns(&rows, &[false, true]),
         text::micros(waiting.max_wait_us as f64),

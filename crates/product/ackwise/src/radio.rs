@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use ackwise_engines::live;
-use ackwise_report::{TableOptions, radio_html, radio_table};
-use ackwise_scenario::radio::{RadioReport, RadioScenario};
+use ackwise_radio::RadioOptions;
+use ackwise_radio::scenario::{RadioReport, RadioScenario};
+use ackwise_report::TableOptions;
 use ackwise_scenario::{Filter, ScenarioError};
-use ackwise_sim::radio::{self, RadioOptions};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -25,7 +25,7 @@ pub fn is_meant(path: &Path) -> bool {
 /// Reads a scenario of radio; policies and models are looked at, too.
 pub fn load(path: &Path) -> Result<RadioScenario, ScenarioError> {
     let scenario = RadioScenario::load(path)?;
-    radio::check(&scenario)?;
+    ackwise_radio::check(&scenario)?;
     Ok(scenario)
 }
 
@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         .with_style(style)
         .with_message(scenario.name.clone());
     let done = |count: usize| bar.set_position(count as u64);
-    let report = radio::run(&scenario, &runs, &options, &done);
+    let report = ackwise_radio::run(&scenario, &runs, &options, &done);
     bar.finish_and_clear();
     let report = report?;
     if let Some(path) = &args.output {
@@ -105,7 +105,7 @@ pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow
         fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     };
     if let Some(path) = &render.html {
-        write(path, radio_html(report))?;
+        write(path, ackwise_radio::html(report))?;
     }
     if let Some(dir) = &render.csv {
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
@@ -113,6 +113,6 @@ pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow
     }
     match format {
         Format::Json => text::print(&report.to_json()?),
-        Format::Text => text::print(&radio_table(report, &TableOptions::detect())),
+        Format::Text => text::print(&ackwise_radio::table(report, &TableOptions::detect())),
     }
 }

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ackwise_engines::{live, virt};
+use ackwise_radio::RadioOptions;
+use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_report::{
     PaperReport, TableOptions, experiments_html, experiments_json, experiments_table,
     papers_index_html,
 };
 use ackwise_reproduce::{Engine, Error, Paper, Progress, RunScenario, by_name, papers};
 use ackwise_scenario::Scenario;
-use ackwise_scenario::radio::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::Report;
-use ackwise_sim::radio::RadioOptions;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -286,7 +286,7 @@ impl RunScenario for Engines {
             cancel: Arc::clone(&self.cancel),
             jobs: self.jobs.unwrap_or(0),
         };
-        let report = ackwise_sim::radio::run(scenario, runs, &options, done)?;
+        let report = ackwise_radio::run(scenario, runs, &options, done)?;
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ackwise_engines::live;
+use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
-use ackwise_scenario::radio::RadioReport;
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Filter, Scenario, ScenarioError};
 use anyhow::{Context, bail};

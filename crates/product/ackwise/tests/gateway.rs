@@ -39,7 +39,7 @@ fn stats(net: &Net) -> Value {
     shown["gateways"][0].clone()
 }
 
-fn doors(net: &Net) -> bool {
+fn gateway_device(net: &Net) -> bool {
     let shown = common::must(&format!("ip -n {} link show", net.receiver));
     shown.contains("awgate")
 }
@@ -76,7 +76,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
         (&last["event"], &last["why"]),
         (&"down".into(), &"SIGTERM".into())
     );
-    assert!(!doors(&net) && net.programs() == 0);
+    assert!(!gateway_device(&net) && net.programs() == 0);
 
     let child = up(&net, &[&net.iface, "--rate", "1 Mbit/s"]);
     let (code, _, err) = net.run(&["gateway", "up", &net.iface, "--rate", "1 Mbit/s"]);
@@ -88,7 +88,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     let (code, _, err) = net.run(&["gateway", "down", &net.iface]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("ackwise gateway status"), "{err}");
-    assert!(!doors(&net) && net.programs() == 0);
+    assert!(!gateway_device(&net) && net.programs() == 0);
 }
 
 /// In whichever order they come, the thinning program sees what leaves the queue, and
@@ -177,7 +177,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     println!("{arrived} of 3000 datagrams arrived, 5000 a second, over kill -9");
     // The device and the hook go one after the other: a tenth of a second at most.
     assert!(arrived >= 2500, "{arrived} of 3000");
-    assert!(!doors(&net) && net.programs() == 0);
+    assert!(!gateway_device(&net) && net.programs() == 0);
     let (code, out, err) = net.run(&["gateway", "status"]);
     assert_eq!(
         (code, out.contains("No interface")),

@@ -45,7 +45,7 @@
 /* The smoothed RTT counts up to this multiple of the minimum. */
 #define AW_ADAPTIVE_RTT_SPAN 4
 /* A start lasts for so many segments at least, even over a standing queue. */
-#define AW_ADAPTIVE_START_LEAST 64
+#define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
 /* A queue stands if the RTT is above its minimum by this share: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
 /* RTT unknown: act as on a short path, which keeps more ACKs. */
@@ -63,8 +63,8 @@ enum aw_adaptive_loss {
 };
 
 struct aw_adaptive_state {
-	aw_u32 left_us;	    /* when an ACK last left */
-	aw_u32 seen_us;	    /* when one was last a candidate */
+	aw_u32 sent_us;	    /* when an ACK last left */
+	aw_u32 rcvd_us;	    /* when one was last a candidate */
 	aw_u32 repair_us;   /* when a loss was last under repair */
 	aw_u32 round_us;    /* when the round began */
 	aw_u32 round_bytes; /* acknowledged in it */
@@ -118,7 +118,7 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 	 * A queue as long as the path: the start is over, or its ACKs are what
 	 * queues. A sender without HyStart then learns of its overshoot late.
 	 */
-	if (s->started >= AW_ADAPTIVE_START_LEAST && aw_adaptive_swollen(e))
+	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_swollen(e))
 		s->phase = AW_ADAPTIVE_STEADY;
 	if (took < len)
 		return;
@@ -168,11 +168,11 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * aw_max(e->srtt_us, rtt));
 	aw_u32 hold = e->hold_us;
 
-	if (!s->valid || now - s->seen_us > idle) {
+	if (!s->valid || now - s->rcvd_us > idle) {
 		s->valid = 1;
 		aw_adaptive_restart(s, now);
 	}
-	s->seen_us = now;
+	s->rcvd_us = now;
 	if (s->phase == AW_ADAPTIVE_START)
 		aw_adaptive_round(s, c, e, now);
 	aw_adaptive_loss(s, c, e, now, rtt);
@@ -184,7 +184,7 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	} else if (s->repaired && now - s->repair_us <= rtt) {
 		interval >>= 1;
 	}
-	if (now - s->left_us >= interval || e->segments >= c->param[1])
+	if (now - s->sent_us >= interval || e->segments >= c->param[1])
 		return aw_send();
 	if (e->rcv_wnd && e->bytes >= aw_div32(e->rcv_wnd, c->param[4]))
 		return aw_send();
@@ -202,7 +202,7 @@ AW_FN struct aw_verdict aw_adaptive_step(struct aw_adaptive_state *s, const stru
 	if (e->kind == AW_EV_ACK)
 		v = aw_adaptive_ack(s, c, e, now);
 	if (v.kind == AW_SEND) {
-		s->left_us = now;
+		s->sent_us = now;
 		s->pending = 0;
 	} else {
 		s->pending = e->bytes;

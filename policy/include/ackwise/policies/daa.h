@@ -10,7 +10,7 @@
  * Its sender's window is four segments and its timeout five times the usual one:
  * that is the sender's part.
  *
- * The timer of the paper starts anew with each segment; a home does not put off
+ * The timer of the paper starts anew with each segment; an environment does not put off
  * what it has promised. So the time asked for with a segment is the one at which
  * it would go off if those still missing came at their pace, and the last did not.
  */

@@ -31,7 +31,7 @@ enum aw_tack_param {
 #undef P
 
 struct aw_tack_state {
-	aw_u32 left_us;	 /* when an ACK last left */
+	aw_u32 sent_us;	 /* when an ACK last left */
 	aw_u32 pending;	 /* bytes of the last candidate, if it was held */
 	aw_u32 since_us; /* when the running rate sample began */
 	aw_u32 bytes;	 /* acknowledged in it */
@@ -85,7 +85,7 @@ AW_FN struct aw_verdict aw_tack_ack(struct aw_tack_state *s, const struct aw_cfg
 	if (e->segments < segments)
 		return aw_hold(e->hold_us);
 	bdp = (aw_u64)aw_max(s->now_max, s->old_max) * e->min_rtt_us;
-	if (e->mss && e->min_rtt_us && bdp >= enough && now - s->left_us < period)
+	if (e->mss && e->min_rtt_us && bdp >= enough && now - s->sent_us < period)
 		return aw_hold(e->hold_us);
 	return aw_send();
 }
@@ -101,7 +101,7 @@ AW_FN struct aw_verdict aw_tack_step(struct aw_tack_state *s, const struct aw_cf
 	if (e->kind == AW_EV_ACK)
 		v = aw_tack_ack(s, c, e, now);
 	if (v.kind == AW_SEND) {
-		s->left_us = now;
+		s->sent_us = now;
 		s->pending = 0;
 	} else {
 		s->pending = e->bytes;

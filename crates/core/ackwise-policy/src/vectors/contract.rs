@@ -15,7 +15,7 @@ pub enum Happening {
     /// A segment of the ACK direction.
     Ack(Segment),
     /// The deadline of the ACK that is held: it left.
-    Left,
+    Sent,
 }
 
 /// What must be decided on an ACK.
@@ -86,7 +86,7 @@ impl ContractTrace {
     pub fn check(&self) -> Result<(), String> {
         let mut handshake = Handshake::default();
         for (now_us, acks, segment) in &self.handshake {
-            handshake.seen(segment, *acks, *now_us);
+            handshake.on_segment(segment, *acks, *now_us);
         }
         let seen = (!self.handshake.is_empty()).then_some(&handshake);
         let mut flow = Flow::new(seen, 0);
@@ -96,11 +96,11 @@ impl ContractTrace {
                 Happening::Data(segment, n) => {
                     flow.on_data(&self.config, segment, *n, step.now_us);
                 }
-                Happening::Left => {
+                Happening::Sent => {
                     let segment = held
                         .take()
                         .ok_or_else(|| format!("line {}: nothing is held", step.line))?;
-                    flow.left(&self.config, &segment, step.now_us);
+                    flow.on_sent(&self.config, &segment, step.now_us);
                 }
                 Happening::Ack(segment) => {
                     let decision = flow.on_ack(&self.config, segment, step.now_us);
@@ -381,11 +381,11 @@ impl Reader {
                 match *what {
                     "data" => self.data(line, rest),
                     "ack" => self.ack(line, rest),
-                    "left" if rest.is_empty() => {
-                        self.push(line, Happening::Left, None);
+                    "sent" if rest.is_empty() => {
+                        self.push(line, Happening::Sent, None);
                         Ok(())
                     }
-                    _ => Err(format!("{what:?} is not data, ack or left")),
+                    _ => Err(format!("{what:?} is not data, ack or sent")),
                 }
             }
             _ => Err(format!(

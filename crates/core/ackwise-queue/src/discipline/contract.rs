@@ -45,7 +45,7 @@ impl Contract {
         state.contract = None;
         state.floor = None;
         let mut handshake = Handshake::default();
-        handshake.seen(segment, true, now / 1000);
+        handshake.on_segment(segment, true, now / 1000);
         state.handshake = Some(handshake);
     }
 
@@ -70,9 +70,9 @@ impl Contract {
     }
 
     /// One that might have gone has left the queue.
-    pub fn left<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
+    pub fn on_sent<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
         if let (Some(config), Some(flow)) = (&self.config, &mut state.contract) {
-            flow.left(config, segment, now / 1000);
+            flow.on_sent(config, segment, now / 1000);
         }
     }
 }

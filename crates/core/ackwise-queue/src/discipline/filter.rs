@@ -360,7 +360,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         state.raise_floor(tag.ack);
         let held = store.packet(id).filter(|_| tag.held);
         if let Some(segment) = held.and_then(Packet::segment) {
-            self.contract.left(state, &segment, now);
+            self.contract.on_sent(state, &segment, now);
         }
     }
 }

@@ -61,7 +61,7 @@ pub struct MuxConfig<F> {
 
 impl<F> MuxConfig<F> {
     /// Packets in a bundle if nothing else is said: more do not wait.
-    pub const MOST_PACKETS: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
+    pub const MAX_PACKETS: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
 }
 
 /// What a multiplexer did.

@@ -61,9 +61,9 @@ pub struct ReconstructStats {
 }
 
 /// Real ACKs of a flow that may wait. One more makes all of them leave.
-const MOST_WAITING: usize = 64;
+const MAX_TRAINS: usize = 64;
 /// A train of more ACKs than this is not filled: the jump is no stretch.
-const LONGEST_TRAIN: u32 = 256;
+const MAX_TRAIN_ACKS: u32 = 256;
 
 /// A real ACK and those to be made before it.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ where
             state.ack = segment.ack();
         }
         let steps = stretch.div_ceil(config.step.max(1));
-        let news = segment.sack().next().is_some() || steps > LONGEST_TRAIN;
+        let news = segment.sack().next().is_some() || steps > MAX_TRAIN_ACKS;
         let fill = stretch > config.threshold && !news;
         if !fill && state.trains.is_empty() {
             state.last = now;
@@ -187,7 +187,7 @@ where
             spacing,
         });
         self.waiting += 1;
-        if state.trains.len() > MOST_WAITING {
+        if state.trains.len() > MAX_TRAINS {
             Self::hurry(state, now);
         }
         if was_empty {

@@ -10,8 +10,8 @@ mod open;
 mod ours;
 mod points;
 
+use ackwise_radio::scenario::RadioSpec;
 use ackwise_report::Experiment;
-use ackwise_scenario::radio::RadioSpec;
 
 use crate::{Engine, Error, Lab, Paper, Reproduced};
 use points::{Metric, Place, Points, experiment};

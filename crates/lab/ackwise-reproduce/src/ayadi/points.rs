@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use ackwise_radio::scenario::{RadioReport, RadioRun};
 use ackwise_report::{Experiment, Mean, Spread};
-use ackwise_scenario::radio::{RadioReport, RadioRun};
 
 use crate::Error;
 

@@ -61,7 +61,7 @@ impl Stack {
     /// A SYN, a SYN-ACK, or a segment of the sender.
     pub fn shake(&mut self, policy: &StackPolicy, p: &Packet, acks: bool, now: Nanos) {
         let segment = hook::segment(p, policy.shift);
-        self.handshake.seen(&segment, acks, now / US);
+        self.handshake.on_segment(&segment, acks, now / US);
     }
 
     /// The path's length; senders start at a TTL of 64.
@@ -121,7 +121,7 @@ impl Stack {
     pub fn left(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) {
         self.deadline = None;
         if let Some(flow) = &mut self.flow {
-            flow.left(&policy.flow, &hook::segment(ack, policy.shift), now / US);
+            flow.on_sent(&policy.flow, &hook::segment(ack, policy.shift), now / US);
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::scenario::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, RadioSpec};
 use ackwise_scenario::ScenarioError;
-use ackwise_scenario::radio::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, RadioSpec};
 use ackwise_scenario::record::{SCHEMA, ScenarioInfo};
 
-use super::run::{Point, run_points};
-use super::world::{FlowResult, NodeCounts, RadioResult};
+use crate::run::{Point, run_points};
+use crate::world::{FlowResult, NodeCounts, RadioResult};
 
 /// How to run a scenario of radio.
 #[derive(Debug, Clone, Default)]

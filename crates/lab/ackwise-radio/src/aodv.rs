@@ -7,11 +7,11 @@
 
 use std::collections::VecDeque;
 
+use crate::scenario::Routing;
 use ackwise_queue::Nanos;
-use ackwise_scenario::radio::Routing;
 
-use super::frame::{Body, Datagram, NodeId};
-use super::world::{Event, World};
+use crate::frame::{Body, Datagram, NodeId};
+use crate::world::{Event, World};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
@@ -87,7 +87,7 @@ struct Lookup {
 
 /// What a node knows of ways.
 #[derive(Debug)]
-pub(super) struct Router {
+pub(crate) struct Router {
     seq: u32,
     request: u32,
     routes: Vec<Route>,
@@ -204,7 +204,7 @@ fn ring(ttl: u32) -> u32 {
 
 impl World {
     /// A packet for a node that a route leads to, or is to lead to.
-    pub(super) fn route_found(&mut self, node: NodeId, to: NodeId, datagram: Datagram) {
+    pub(crate) fn route_found(&mut self, node: NodeId, to: NodeId, datagram: Datagram) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
         if router.is_valid(to, now) {
@@ -265,7 +265,7 @@ impl World {
         self.route(node, broadcast(node, ttl as u8, REQUEST_BYTES, body));
     }
 
-    pub(super) fn lookup_timer(&mut self, node: NodeId, target: NodeId, attempt: u32) {
+    pub(crate) fn lookup_timer(&mut self, node: NodeId, target: NodeId, attempt: u32) {
         let lookup = &mut self.nodes[node].router.lookups[target];
         let Some(current) = lookup.as_ref().filter(|l| l.attempt == attempt) else {
             return;
@@ -280,7 +280,7 @@ impl World {
 
     /// A packet for a node came from a neighbour, made by another: both ways are alive
     /// (§6.2), and the neighbour is to be told if there is no way on.
-    pub(super) fn heard_from(&mut self, node: NodeId, from: NodeId, packet: &Datagram) {
+    pub(crate) fn heard_from(&mut self, node: NodeId, from: NodeId, packet: &Datagram) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
         router.refresh(from, now);
@@ -291,7 +291,7 @@ impl World {
     }
 
     /// A packet of the protocol itself.
-    pub(super) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
+    pub(crate) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
         let neighbour = Way {
             next: from,
             hops: 1,
@@ -443,7 +443,7 @@ impl World {
 
     /// A neighbour did not take a frame. `gone`: it did not acknowledge any of the
     /// tries; else the channel was never clear, which says nothing about it.
-    pub(super) fn link_failed(
+    pub(crate) fn link_failed(
         &mut self,
         node: NodeId,
         neighbour: NodeId,

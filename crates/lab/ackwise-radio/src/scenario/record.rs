@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::{RecordError, SCHEMA, ScenarioInfo};
+use ackwise_scenario::record::{RecordError, SCHEMA, ScenarioInfo};
 
 /// All runs of a scenario of radio.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -213,6 +213,9 @@ impl RadioReport {
             ];
             writer.write_record(first.into_iter().chain(counts.map(|n| n.to_string())))?;
         }
-        crate::csv_tables::text(writer)
+        let bytes = writer
+            .into_inner()
+            .map_err(|error| csv::Error::from(std::io::Error::other(error.to_string())))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

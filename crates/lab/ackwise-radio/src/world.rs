@@ -4,18 +4,18 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use crate::scenario::{RadioModel, Routing};
 use ackwise_queue::Nanos;
 use ackwise_rng::{Probability, Rng};
-use ackwise_scenario::radio::{RadioModel, Routing};
 
-use super::air::Air;
-use super::aodv::Router;
-use super::energy::{Meter, Power};
-use super::frame::{Body, Datagram, Frame, NodeId};
-use super::mac::Mac;
-use super::{routes, timing};
-use crate::packet::{FlowId, Packet, Way};
-use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
+use crate::air::Air;
+use crate::aodv::Router;
+use crate::energy::{Meter, Power};
+use crate::frame::{Body, Datagram, Frame, NodeId};
+use crate::mac::Mac;
+use crate::{routes, timing};
+use ackwise_sim::packet::{FlowId, Packet, Way};
+use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 const NEVER: Nanos = Nanos::MAX;
 /// What TCP's packets start with.
@@ -25,7 +25,7 @@ const MOST_EVENTS: u64 = 2_000_000_000;
 
 /// What happens.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// A node's MAC goes on, if its token is still this one.
     Mac(NodeId, u32),
     /// A frame ends.
@@ -87,7 +87,7 @@ pub struct NodeCounts {
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     pub mac: Mac,
     pub meter: Meter,
     pub router: Router,
@@ -119,7 +119,7 @@ pub struct FlowSetup {
 
 /// A source that always has a frame: from, to (`None`: all, without acknowledgment), and
 /// bytes above the MAC.
-pub(super) type Filler = (NodeId, Option<NodeId>, u32);
+pub(crate) type Filler = (NodeId, Option<NodeId>, u32);
 
 struct Flow {
     from: NodeId,
@@ -189,28 +189,28 @@ impl RadioResult {
 
 /// Nodes, the air between them, and flows.
 pub struct World {
-    pub(super) now: Nanos,
+    pub(crate) now: Nanos,
     queue: BinaryHeap<Reverse<Entry>>,
     entered: u64,
-    pub(super) air: Air,
-    pub(super) nodes: Vec<Node>,
-    pub(super) model: RadioModel,
+    pub(crate) air: Air,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) model: RadioModel,
     /// With static routes: the next hop from one node towards another.
     next_hop: Option<Vec<Vec<Option<NodeId>>>>,
     flows: Vec<Flow>,
-    pub(super) backoffs: Rng,
-    pub(super) jitter: Rng,
+    pub(crate) backoffs: Rng,
+    pub(crate) jitter: Rng,
     errors: Rng,
-    pub(super) numbers: u64,
+    pub(crate) numbers: u64,
     /// Sources that always have a frame.
-    pub(super) fillers: Vec<Filler>,
+    pub(crate) fillers: Vec<Filler>,
     /// A look at the channel, and the turn to sending after it.
-    pub(super) look: Nanos,
+    pub(crate) look: Nanos,
     /// See `look`.
-    pub(super) turn: Nanos,
+    pub(crate) turn: Nanos,
     left: usize,
     /// Packets of padding that reached whom they were for.
-    pub(super) delivered: u64,
+    pub(crate) delivered: u64,
 }
 
 impl World {
@@ -263,12 +263,12 @@ impl World {
         world
     }
 
-    pub(super) fn at(&mut self, time: Nanos, event: Event) {
+    pub(crate) fn at(&mut self, time: Nanos, event: Event) {
         self.entered += 1;
         self.queue.push(Reverse(Entry(time, self.entered, event)));
     }
 
-    pub(super) fn after(&mut self, time: Nanos, event: Event) {
+    pub(crate) fn after(&mut self, time: Nanos, event: Event) {
         self.at(self.now + time, event);
     }
 
@@ -285,7 +285,7 @@ impl World {
     }
 
     /// Deals with what comes next, if it comes by then; else it is then.
-    pub(super) fn step(&mut self, until: Nanos) -> bool {
+    pub(crate) fn step(&mut self, until: Nanos) -> bool {
         let next = self.queue.peek().filter(|entry| entry.0.0 <= until);
         if next.is_none() {
             self.now = until.max(self.now);
@@ -396,7 +396,7 @@ impl World {
     }
 
     /// A packet has reached the node that it is for.
-    pub(super) fn arrive(&mut self, datagram: Datagram) {
+    pub(crate) fn arrive(&mut self, datagram: Datagram) {
         let Body::Tcp(packet) = datagram.body else {
             self.delivered += 1;
             return;
@@ -414,7 +414,7 @@ impl World {
     }
 
     /// A packet is to be sent on from here.
-    pub(super) fn route(&mut self, node: NodeId, datagram: Datagram) {
+    pub(crate) fn route(&mut self, node: NodeId, datagram: Datagram) {
         let Some(to) = datagram.to else {
             self.nodes[node].counts.routing += 1;
             return self.enqueue(node, None, datagram);
@@ -429,7 +429,7 @@ impl World {
     }
 
     /// A packet came from a neighbour.
-    pub(super) fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+    pub(crate) fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
         if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
             return self.routing(node, from, datagram);
         }
@@ -446,7 +446,7 @@ impl World {
     }
 
     /// Whether bits were wrong in a frame of so many bytes.
-    pub(super) fn garbled(&mut self, bytes: u32) -> bool {
+    pub(crate) fn garbled(&mut self, bytes: u32) -> bool {
         if self.model.bit_errors == 0.0 {
             return false;
         }
@@ -467,4 +467,4 @@ fn tcp(packet: Packet, from: NodeId, to: NodeId) -> Datagram {
 }
 
 /// Frames that wait at a node, and the neighbour that each is for.
-pub(super) type Waiting = VecDeque<(Option<NodeId>, Datagram)>;
+pub(crate) type Waiting = VecDeque<(Option<NodeId>, Datagram)>;

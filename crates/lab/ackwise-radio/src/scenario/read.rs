@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::field::{FIELD_KEYS, fields};
 use super::{EnergyModel, MacModel, RadioArm, RadioModel, RadioScenario, Routing};
-use crate::ScenarioError;
-use crate::tcp_model::tcp_model;
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
 use ackwise_config::tree::Table;
 use ackwise_config::{Source, Span};
+use ackwise_scenario::ScenarioError;
+use ackwise_scenario::tcp_model::tcp_model;
 
 const ROUTINGS: [(&str, Routing); 2] = [("aodv", Routing::Aodv), ("static", Routing::Static)];
 /// Most bytes of a frame (aMaxPHYPacketSize).

@@ -2,20 +2,16 @@
 
 use std::fmt::Write as _;
 
-use ackwise_scenario::radio::{RadioReport, RadioRun};
+use crate::scenario::{RadioReport, RadioRun};
 
-use crate::format::escape;
-use crate::frame::{Page, Plots};
-use crate::page_data::embed;
-use crate::radio::{COLUMNS, Group, groups, legend, shown};
-use crate::{Axis, Figure, Line, Style};
+use ackwise_report::parts::{Page, Plots, SCRIPT, STYLE, embed, escape};
+use ackwise_report::{Axis, Figure, Line, Style};
 
-const STYLE: &str = include_str!("../assets/experiments.css");
-const SCRIPT: &str = include_str!("../assets/experiments.js");
+use crate::table::{COLUMNS, Group, groups, legend, shown};
 
 /// The report as one page that loads nothing from anywhere: a table of each point, and
 /// figures over the hops where there are several.
-pub fn radio_html(report: &RadioReport) -> String {
+pub fn html(report: &RadioReport) -> String {
     let groups = groups(report);
     let figures = figures(&groups);
     let data = embed(&figures).unwrap_or_else(|_| "[]".to_owned());

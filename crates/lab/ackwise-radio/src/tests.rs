@@ -1,12 +1,12 @@
 //! The MAC against sums by hand and published formulas; the network end to end.
 
+use crate::scenario::{RadioModel, RadioScenario, Routing};
 use ackwise_config::queues::QueueLimit;
 use ackwise_queue::Nanos;
-use ackwise_scenario::radio::{RadioModel, RadioScenario, Routing};
 
-use super::run::{Point, run_point, run_points};
-use super::timing::{self, BACKOFF};
-use super::world::World;
+use crate::run::{Point, run_point, run_points};
+use crate::timing::{self, BACKOFF};
+use crate::world::World;
 
 const US: Nanos = 1_000;
 const SECOND: Nanos = 1_000_000_000;

@@ -1,8 +1,8 @@
 //! What has to be run: fields × seeds × arms.
 
 use super::RadioScenario;
-use crate::ScenarioError;
-use crate::runs::Filter;
+use ackwise_scenario::Filter;
+use ackwise_scenario::ScenarioError;
 
 /// What every sender on a radio has.
 const NEWRENO: &str = "newreno";

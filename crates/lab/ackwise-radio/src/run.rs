@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::scenario::{Field, RadioArm, RadioScenario};
 use ackwise_policy::{Capabilities, Config, FlowConfig};
 use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
-use ackwise_scenario::radio::{Field, RadioArm, RadioScenario};
 use ackwise_scenario::{ScenarioError, SocketOptions};
 
-use super::world::{FlowSetup, RadioResult, World};
-use crate::tcp::{self, ReceiverConfig, SenderConfig};
+use crate::world::{FlowSetup, RadioResult, World};
+use ackwise_sim::tcp::{self, ReceiverConfig, SenderConfig};
 
 /// The longest that RFC 1122 §4.2.3.2 lets an ACK wait: what the contract grants here.
 const HOLD_US: u32 = 500_000;
@@ -66,7 +66,7 @@ fn setups(
 ) -> Vec<FlowSetup> {
     let mut starts = Rng::stream(seed, STREAM_START);
     let spread = u64::try_from(scenario.stagger.as_nanos()).unwrap_or(u64::MAX);
-    let setup = |flow: &ackwise_scenario::radio::RadioFlow| FlowSetup {
+    let setup = |flow: &crate::scenario::RadioFlow| FlowSetup {
         from: flow.from,
         to: flow.to,
         bytes: scenario.bytes,

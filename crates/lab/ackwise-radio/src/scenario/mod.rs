@@ -7,8 +7,8 @@ mod runs;
 
 use std::time::Duration;
 
-use crate::tcp_model::TcpModel;
 use ackwise_config::{Source, Span};
+use ackwise_scenario::tcp_model::TcpModel;
 
 pub use record::{RadioFlowRecord, RadioReport, RadioRun};
 pub use runs::RadioSpec;

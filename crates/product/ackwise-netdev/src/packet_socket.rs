@@ -1,4 +1,4 @@
-//! A packet socket that sends.
+//! A packet socket (packet(7)) that sends and does not receive.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
@@ -6,41 +6,42 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use ackwise_policy::LinkKind;
 
-use crate::interface::packet_socket;
+use crate::ifreq::packet_socket;
 use crate::{Error, Interface};
 
-/// Packets that are sent by one system call.
+/// The number of packets that one system call sends.
 pub const BATCH: usize = 64;
-/// Room for what the driver has not sent yet.
+/// The socket's send buffer in bytes: what the driver has not sent yet.
 const SEND_BUFFER: libc::c_int = 4 << 20;
 
-/// The way out: straight to the interface, with a mark by which the hook there
-/// knows what has been here.
+/// Sends frames directly through an interface. They bear a mark by which a program at the
+/// interface's egress knows that it has seen them already.
 #[derive(Debug)]
-pub struct Outlet {
+pub struct PacketSocket {
     socket: OwnedFd,
     interface: Interface,
 }
 
-/// What became of packets that were to be sent.
+/// What became of the packets that were to be sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Handed to the interface.
+pub struct SendStats {
+    /// Packets that were handed to the interface.
     pub packets: u64,
     /// Their bytes, with link headers.
     pub bytes: u64,
-    /// The interface or its queue had no room.
+    /// Packets that were lost because the interface or its queue had no room.
     pub no_room: u64,
-    /// It was down.
+    /// Packets that were lost because the interface was down.
     pub down: u64,
-    /// Longer than it takes, or refused otherwise.
+    /// Packets that were lost because they were too long, or refused otherwise.
     pub refused: u64,
-    /// The interface is not there any more.
+    /// Whether the interface is gone.
     pub gone: bool,
 }
 
-impl Outlet {
-    /// What it sends bears `cookie` as its mark.
+impl PacketSocket {
+    /// Opens a socket that sends through `interface`, with `cookie` as the mark (`SO_MARK`) of
+    /// each packet.
     ///
     /// # Errors
     /// A right is missing.
@@ -48,21 +49,21 @@ impl Outlet {
         let socket = packet_socket()?;
         set(&socket, libc::SO_MARK, cookie as libc::c_int)
             .map_err(Error::system("mark the packets of a socket"))?;
-        // More than the default, if it may be: the default bounds a batch.
+        // The default is too small for a batch. SO_SNDBUFFORCE needs CAP_NET_ADMIN.
         if set(&socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
             let _ = set(&socket, libc::SO_SNDBUF, SEND_BUFFER);
         }
-        let outlet = Self { socket, interface };
-        if outlet.is_bound() {
-            outlet
+        let opened = Self { socket, interface };
+        if opened.is_bound() {
+            opened
                 .bind()
                 .map_err(Error::system("bind a packet socket"))?;
         }
-        Ok(outlet)
+        Ok(opened)
     }
 
-    /// Whether the socket is bound, and the kernel spared an address with each frame: it finds the
-    /// protocol in Ethernet's header; other links may not tell.
+    /// Says whether the socket is bound to the interface, so that frames need no address each. On
+    /// Ethernet the kernel finds the protocol in the header; on other links it may not.
     fn is_bound(&self) -> bool {
         self.interface.kind == LinkKind::Ethernet
     }
@@ -76,7 +77,7 @@ impl Outlet {
         to
     }
 
-    /// To the interface, without a protocol: nothing is received.
+    /// Binds to the interface without a protocol, so that nothing is received.
     fn bind(&self) -> io::Result<()> {
         let to = self.address(0);
         // SAFETY: the address outlives the call and has the size that is said.
@@ -93,11 +94,11 @@ impl Outlet {
         Ok(())
     }
 
-    /// Sends up to [`BATCH`] frames, in order. What is refused is counted and gone,
-    /// as it would be with a wire.
-    pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> Sent {
+    /// Sends up to [`BATCH`] frames in order. What the kernel refuses is counted and lost, as it
+    /// would be on a wire.
+    pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> SendStats {
         let frames = &frames[..frames.len().min(BATCH)];
-        // As many as there are frames are written to, and read.
+        // Of each array, as many elements as there are frames are written and read.
         let mut to = [const { MaybeUninit::<libc::sockaddr_ll>::uninit() }; BATCH];
         let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
@@ -118,7 +119,7 @@ impl Outlet {
                 message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
             }
         }
-        let mut sent = Sent::default();
+        let mut sent = SendStats::default();
         let mut next = 0;
         while next < frames.len() {
             let left = &mut messages[next..frames.len()];
@@ -172,7 +173,7 @@ fn set(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<
     Ok(())
 }
 
-/// The frame's EtherType, in network order.
+/// Returns the frame's EtherType in network byte order.
 fn protocol(frame: &[u8], kind: LinkKind) -> u16 {
     let ethertype = match kind {
         LinkKind::Ethernet => frame.get(12..14).map(|t| [t[0], t[1]]),

@@ -1,10 +1,10 @@
 //! The MAC against published models: one sender, and saturated contenders.
 
+use crate::scenario::{MacModel, RadioModel, Routing};
 use ackwise_queue::Nanos;
-use ackwise_scenario::radio::{MacModel, RadioModel, Routing};
 
-use super::timing::{self, ACK_BYTES, BACKOFF, CCA, TURNAROUND};
-use super::world::{Filler, RadioResult, World};
+use crate::timing::{self, ACK_BYTES, BACKOFF, CCA, TURNAROUND};
+use crate::world::{Filler, RadioResult, World};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -130,7 +130,7 @@ fn saturated_contenders_collide_as_often_as_the_model_says() {
     for (n, bytes) in [(2, 99), (5, 99), (10, 99), (2, 51), (10, 51)] {
         let model = fixed_point(&radio(11).mac, n as f64, bytes);
         let result = contend(n, bytes);
-        let sum = |of: fn(&super::NodeCounts) -> u64| -> f64 {
+        let sum = |of: fn(&crate::NodeCounts) -> u64| -> f64 {
             result.nodes.iter().map(|node| of(node) as f64).sum()
         };
         let collided = sum(|n| n.retries + n.no_ack) / sum(|n| n.frames);

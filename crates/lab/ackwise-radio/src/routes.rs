@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::frame::NodeId;
+use crate::frame::NodeId;
 
 /// For each node, the neighbour towards each other one; `None` where there is no way.
 /// Among ways with as few hops, the shorter step in metres wins, then the lower number.

@@ -2,7 +2,7 @@
 
 use ackwise_queue::Nanos;
 
-use crate::packet::Packet;
+use ackwise_sim::packet::Packet;
 
 /// A node, by its number.
 pub type NodeId = usize;
@@ -89,7 +89,7 @@ impl Frame {
     pub fn bytes(&self) -> u32 {
         match self {
             Frame::Data { bytes, .. } => *bytes,
-            Frame::Ack { .. } => super::timing::ACK_BYTES,
+            Frame::Ack { .. } => crate::timing::ACK_BYTES,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! AODV on fields made by hand.
 
-use ackwise_scenario::radio::RadioModel;
+use crate::scenario::RadioModel;
 
 use super::*;
 

@@ -7,9 +7,10 @@ const ETHERTYPE_V4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_V6: [u8; 2] = [0x86, 0xdd];
 const ETHERTYPES_VLAN: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 
-/// Where the IP header begins: behind Ethernet and VLAN tags, or at once; `None` for what is not IP.
+/// Returns the offset of the IP header in bytes: behind the Ethernet header and up to two VLAN
+/// tags, or 0 on a link without a link header. Returns `None` for what is not IP.
 #[must_use]
-pub fn find_ip(frame: &[u8], link: LinkKind) -> Option<usize> {
+pub fn ip_offset(frame: &[u8], link: LinkKind) -> Option<usize> {
     if link == LinkKind::Ip {
         return Some(0);
     }

@@ -8,10 +8,10 @@
 //! square of the distance), and a stronger one takes over. Signals are instantaneous:
 //! 30 m are 0.1 µs.
 
+use crate::scenario::RadioModel;
 use ackwise_queue::Nanos;
-use ackwise_scenario::radio::RadioModel;
 
-use super::frame::NodeId;
+use crate::frame::NodeId;
 
 /// How a node hears another.
 #[derive(Debug, Clone, Copy)]

@@ -2,12 +2,12 @@
 
 use ackwise_queue::Nanos;
 
-use super::energy::Power;
-use super::frame::{Body, Datagram, Frame, NodeId};
-use super::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
+use crate::energy::Power;
+use crate::frame::{Body, Datagram, Frame, NodeId};
+use crate::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
 #[cfg(test)]
-use super::world::Filler;
-use super::world::{Event, Waiting, World};
+use crate::world::Filler;
+use crate::world::{Event, Waiting, World};
 
 /// What a node's MAC is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +27,7 @@ enum Phase {
 
 /// The MAC of a node.
 #[derive(Debug, Default)]
-pub(super) struct Mac {
+pub(crate) struct Mac {
     phase: Phase,
     /// Frames not sent yet; the first one is being sent.
     pub waiting: Waiting,
@@ -57,7 +57,7 @@ impl Mac {
 
 impl World {
     /// A packet is to be sent to a neighbour, or to all.
-    pub(super) fn enqueue(&mut self, node: NodeId, to: Option<NodeId>, datagram: Datagram) {
+    pub(crate) fn enqueue(&mut self, node: NodeId, to: Option<NodeId>, datagram: Datagram) {
         let room = self.model.mac.queue as usize;
         let n = &mut self.nodes[node];
         if n.mac.waiting.len() > room {
@@ -111,7 +111,7 @@ impl World {
 
     /// Starts sources that always have something to send.
     #[cfg(test)]
-    pub(super) fn saturate(&mut self, fillers: &[Filler]) {
+    pub(crate) fn saturate(&mut self, fillers: &[Filler]) {
         self.fillers = fillers.to_vec();
         for (node, ..) in fillers {
             self.next_frame(*node);
@@ -131,7 +131,7 @@ impl World {
         self.enter(node, Phase::Backoff, slots * BACKOFF);
     }
 
-    pub(super) fn mac_timer(&mut self, node: NodeId, token: u32) {
+    pub(crate) fn mac_timer(&mut self, node: NodeId, token: u32) {
         if self.nodes[node].mac.token != token {
             return;
         }
@@ -224,7 +224,7 @@ impl World {
         self.after(takes, Event::End(node));
     }
 
-    pub(super) fn frame_ends(&mut self, node: NodeId) {
+    pub(crate) fn frame_ends(&mut self, node: NodeId) {
         let now = self.now;
         let Some((number, frame)) = self.nodes[node].sending.take() else {
             return;
@@ -286,7 +286,7 @@ impl World {
         self.enter(node, Phase::Pause, pause(datagram.bytes + header));
     }
 
-    pub(super) fn answer(&mut self, node: NodeId) {
+    pub(crate) fn answer(&mut self, node: NodeId) {
         if let Some((to, number)) = self.nodes[node].answer.take() {
             self.nodes[node].counts.acks += 1;
             self.transmit(node, Frame::Ack { number, to });

@@ -1,7 +1,7 @@
 //! Mistakes in scenarios of radio: each is found, where it stands.
 
+use ackwise_radio::scenario::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing};
 use ackwise_scenario::Filter;
-use ackwise_scenario::radio::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing};
 
 const ARM: &str = "[[arm]]\nname = \"tcp\"\n";
 

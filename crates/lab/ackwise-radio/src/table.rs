@@ -1,11 +1,10 @@
 //! Runs of low-power radio: means over seeds, as a table.
 
-use ackwise_scenario::radio::{RadioReport, RadioRun};
+use crate::scenario::{RadioReport, RadioRun};
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets::NOTHING};
 
-use crate::Mean;
-use crate::format::short;
-use crate::table::TableOptions;
+use ackwise_report::parts::short;
+use ackwise_report::{Mean, TableOptions};
 
 /// What is compared, with its unit.
 pub(crate) struct Column {
@@ -151,7 +150,7 @@ pub(crate) fn legend(report: &RadioReport) -> String {
 }
 
 /// Points × arms for a terminal. Ends with a line feed.
-pub fn radio_table(report: &RadioReport, options: &TableOptions) -> String {
+pub fn table(report: &RadioReport, options: &TableOptions) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);

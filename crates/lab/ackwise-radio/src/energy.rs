@@ -1,7 +1,7 @@
 //! What a node's radio does, for how long, and what that takes.
 
+use crate::scenario::EnergyModel;
 use ackwise_queue::Nanos;
-use ackwise_scenario::radio::EnergyModel;
 
 /// What a radio does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,120 @@
+//! The ioctls on an interface that take a `struct ifreq` (netdevice(7)).
+
+use std::ffi::CString;
+use std::io;
+use std::mem::zeroed;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::Error;
+
+/// Flags of an interface, as SIOCGIFFLAGS has them.
+pub(crate) type Flags = libc::c_int;
+
+/// Returns an `ifreq` that names an interface. A name that is too long is cut, as the kernel would.
+pub(crate) fn named(name: &str) -> libc::ifreq {
+    // SAFETY: plain data, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    let short = name.bytes().take(libc::IF_NAMESIZE - 1);
+    for (to, from) in request.ifr_name.iter_mut().zip(short) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+/// Returns the name that the kernel wrote into an `ifreq`.
+pub(crate) fn name_of(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.iter().take_while(|c| **c != 0);
+    bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect()
+}
+
+/// Calls an ioctl that reads an `ifreq`, and may fill it in.
+pub(crate) fn ioctl(
+    fd: &impl AsRawFd,
+    operation: libc::c_ulong,
+    request: &mut libc::ifreq,
+) -> io::Result<()> {
+    // SAFETY: a live ifreq, which the kernel reads and fills in.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), operation as _, std::ptr::from_mut(request)) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Returns the interface's flags.
+pub(crate) fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
+    let mut request = named(name);
+    ioctl(fd, libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS filled this member.
+    Ok(Flags::from(unsafe { request.ifr_ifru.ifru_flags }))
+}
+
+/// Sets flags of the interface, and leaves the others as they are.
+pub(crate) fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
+    let mut request = named(name);
+    request.ifr_ifru.ifru_flags = (flags(fd, name)? | more) as libc::c_short;
+    ioctl(fd, libc::SIOCSIFFLAGS, &mut request)
+}
+
+/// Returns the interface's MTU in bytes.
+pub(crate) fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
+    let mut request = named(name);
+    ioctl(fd, libc::SIOCGIFMTU, &mut request)?;
+    // SAFETY: SIOCGIFMTU filled this member.
+    u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).map_err(io::Error::other)
+}
+
+/// Sets the interface's MTU in bytes.
+pub(crate) fn set_mtu(fd: &impl AsRawFd, name: &str, mtu: u32) -> io::Result<()> {
+    let mut request = named(name);
+    request.ifr_ifru.ifru_mtu = mtu as libc::c_int;
+    ioctl(fd, libc::SIOCSIFMTU, &mut request)
+}
+
+/// Sets the length of the interface's transmit queue in packets.
+pub(crate) fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Result<()> {
+    let mut request = named(name);
+    request.ifr_ifru.ifru_metric = packets;
+    ioctl(fd, libc::SIOCSIFTXQLEN, &mut request)
+}
+
+/// Returns the interface's link type, an `ARPHRD_*` of the kernel.
+pub(crate) fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
+    let mut request = named(name);
+    ioctl(fd, libc::SIOCGIFHWADDR, &mut request)?;
+    // SAFETY: SIOCGIFHWADDR filled this member.
+    Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
+}
+
+/// Gives the interface an IPv4 address.
+pub(crate) fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
+    let mut request = named(name);
+    let to: *mut libc::sockaddr_in = (&raw mut request.ifr_ifru).cast();
+    // SAFETY: the union has room for this, as `SIOCSIFADDR` expects it.
+    unsafe {
+        (*to).sin_family = libc::AF_INET as u16;
+        (*to).sin_addr.s_addr = u32::from_ne_bytes(address.octets());
+    }
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    ioctl(&socket, libc::SIOCSIFADDR, &mut request)
+}
+
+/// Returns the index of an interface of this network namespace.
+pub(crate) fn index_of(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a terminated string.
+    Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
+}
+
+/// Opens a packet socket that receives nothing.
+pub(crate) fn packet_socket() -> Result<OwnedFd, Error> {
+    // SAFETY: no pointers; the result is checked.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(Error::system("open a packet socket")(
+            io::Error::last_os_error(),
+        ));
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
