@@ -70,6 +70,7 @@ lint: setup ## formatting, clippy, shellcheck, and the freestanding check of pol
 	$(NICE) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	clang-format-19 --dry-run -Werror $(C_FILES)
 	shellcheck $(SHELL_FILES)
+	$(NICE) scripts/bindings --check
 	policy/check.sh
 
 fmt: ## format Rust and C in place

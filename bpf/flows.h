@@ -20,7 +20,7 @@ __attribute__((noinline)) int parse_slow_tcp(struct __sk_buff *skb, struct aw_se
 }
 
 /*
- * The general reader, behind one door: a global subprogram is verified once.
+ * The general reader: a global subprogram is verified once.
  * Headers that are not linear are pulled once; both callers load their packet
  * pointers after it.
  */

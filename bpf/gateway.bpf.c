@@ -101,7 +101,7 @@ int ackwise_gateway(struct __sk_buff *skb)
 	}
 	count->taken++;
 	count->taken_bytes += skb->len;
-	return bpf_redirect(gateway_options.door, 0);
+	return bpf_redirect(gateway_options.tun_ifindex, 0);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

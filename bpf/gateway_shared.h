@@ -7,8 +7,8 @@
 
 /* Written before the program is loaded. */
 struct aw_gateway_options {
-	__u32 door;   /* index of the device by which packets reach the gateway */
-	__u32 cookie; /* mark of the packets that come from it */
+	__u32 tun_ifindex; /* index of the device by which packets reach the gateway */
+	__u32 cookie;	   /* mark of the packets that come from it */
 };
 
 /* One of them; written by the gateway as long as it works. */

@@ -123,7 +123,7 @@ static __always_inline int is_wanted(const struct __sk_buff *skb, struct look *l
 	l->pure = is_pure_ack(skb, l);
 	if (l->pure)
 		return 1;
-	if (l->at + l->len > tunnel_options.longest || l->protocol == IPPROTO_ICMPV6)
+	if (l->at + l->len > tunnel_options.max_other_len || l->protocol == IPPROTO_ICMPV6)
 		return 0;
 	if (l->protocol != IPPROTO_UDP)
 		return 1;
@@ -141,7 +141,7 @@ static __always_inline int take(const struct __sk_buff *skb, const struct look *
 	/* A tag that is not in the frame yet gets there on the way to a device. */
 	if (!l->pure || skb->vlan_present || len > most) {
 		__sync_fetch_and_add(&s->taken, 1);
-		return bpf_redirect(tunnel_options.door, 0);
+		return bpf_redirect(tunnel_options.tun_ifindex, 0);
 	}
 	a = bpf_ringbuf_reserve(&acks, sizeof(*a), 0);
 	if (!a) {
@@ -177,7 +177,8 @@ int ackwise_tunnel(struct __sk_buff *skb)
 		__sync_fetch_and_add(&s->returned, 1);
 		return PASS;
 	}
-	if (skb->mark == tunnel_options.mark || skb->ingress_ifindex == tunnel_options.link)
+	if (skb->mark == tunnel_options.mark ||
+	    skb->ingress_ifindex == tunnel_options.restored_ifindex)
 		return PASS;
 	if (!look_ip(skb, &l) || !is_wanted(skb, &l))
 		return PASS;

@@ -10,13 +10,13 @@
 
 /* Written before the program is loaded. */
 struct aw_tunnel_options {
-	__u64 grace_ns; /* what was redirected waits so long at most */
-	__u32 door;	/* index of the device by which packets reach the tunnel */
-	__u32 link;	/* index of the device by which restored packets come back */
-	__u32 cookie;	/* mark of packets that the tunnel sends by the ordinary path */
-	__u32 mark;	/* the same of those that were routed to it */
-	__u32 longest;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
-	__u16 port;	/* of the tunnel's own datagrams */
+	__u64 grace_ns;		/* what was redirected waits so long at most */
+	__u32 tun_ifindex;	/* index of the device by which packets reach the tunnel */
+	__u32 restored_ifindex; /* index of the device by which restored packets come back */
+	__u32 cookie;		/* mark of packets that the tunnel sends by the ordinary path */
+	__u32 mark;		/* the same of those that were routed to it */
+	__u32 max_other_len;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
+	__u16 port;		/* of the tunnel's own datagrams */
 	__u16 reserved;
 };
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! What the programs do, and why so, is told at the top of
-//! `bpf/ackwise.bpf.c`. This crate compiles them (`build.rs`), gives them their
+//! `bpf/ackwise.bpf.c`. The crate `ackwise-bpf` compiles them; this one gives them their
 //! constants, hooks them in, and sends on its way what they have held long
 //! enough ([`Attachment`]). [`control`] is how one process finds and asks
 //! another that is attached.

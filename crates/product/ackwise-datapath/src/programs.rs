@@ -11,8 +11,6 @@ use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use crate::error::{load_error, missing_capabilities, program_error};
 use crate::{Error, FlowStats, Options, net, stats, sys};
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ackwise.bpf.o"));
-
 pub(crate) const ACKS: &str = "ackwise_acks";
 pub(crate) const DATA: &str = "ackwise_data";
 pub(crate) const BACK: &str = "ackwise_back";
@@ -78,7 +76,7 @@ impl Programs {
         // What is held by other names is small beside these two.
         let bytes = u64::from(options.max_flows) * (size_of::<sys::aw_entry>() as u64 + 112)
             + u64::from(options.slots) * 1024;
-        let mut bpf = loader.load(OBJECT).map_err(|e| load_error(e, bytes))?;
+        let mut bpf = loader.load(sys::OBJECT).map_err(|e| load_error(e, bytes))?;
         for name in PROGRAMS {
             program(&mut bpf, name)?
                 .load()
@@ -229,7 +227,10 @@ impl Programs {
     pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
         let map = self.flow_map()?;
         let now = net::monotonic_ns();
-        let late = map.iter().flatten().filter(|(_, e)| e.is_overdue(now));
+        let late = map
+            .iter()
+            .flatten()
+            .filter(|(_, e)| stats::is_overdue(e, now));
         Ok(late.fold((0, 0), |(n, bytes), (_, e)| {
             (n + 1, bytes + u64::from(e.dry_len))
         }))

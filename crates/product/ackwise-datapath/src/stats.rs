@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ackwise_policy::Reason;
 use serde::{Deserialize, Serialize};
 
 use crate::{Attach, Position, sys};
@@ -350,10 +351,9 @@ impl Stats {
         self.release.retried = c.retried;
         self.release.lost = c.lost;
         self.release.unlocked = c.unlocked;
-        self.reasons = sys::REASONS
-            .iter()
+        self.reasons = Reason::all()
             .zip(c.reason)
-            .map(|(name, n)| ((*name).to_owned(), n))
+            .map(|(reason, n)| (reason.name().to_owned(), n))
             .collect();
         self.lateness = lateness(&c.late, c.late_max_us);
         self.hold_times = hold_times(&c.held, c.held_ns);
@@ -373,11 +373,9 @@ fn endpoint(address: &sys::aw_addr, port: u16, v4: bool) -> String {
     std::net::SocketAddr::new(ip, u16::from_be(port)).to_string()
 }
 
-impl sys::aw_entry {
-    /// In a dry run: the ACK that would be held would have left by now.
-    pub(crate) fn is_overdue(&self, now_ns: u64) -> bool {
-        self.dry_until_ns != 0 && self.dry_until_ns < now_ns
-    }
+/// In a dry run: whether the ACK that would be held would have left by now.
+pub(crate) fn is_overdue(flow: &sys::aw_entry, now_ns: u64) -> bool {
+    flow.dry_until_ns != 0 && flow.dry_until_ns < now_ns
 }
 
 impl FlowStats {
@@ -385,7 +383,7 @@ impl FlowStats {
         let v4 = [&key.acks, &key.data].iter().all(|a| a.w[1..] == [0; 3]);
         let far = e.flow.rtt.far_min;
         let near = e.flow.rtt.near_srtt;
-        let (late, late_bytes) = if e.is_overdue(now_ns) {
+        let (late, late_bytes) = if is_overdue(e, now_ns) {
             (1, u64::from(e.dry_len))
         } else {
             (0, 0)

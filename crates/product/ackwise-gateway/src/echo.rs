@@ -1,5 +1,6 @@
 //! The programs that tell marks on ACKs to the data receiver: see `bpf/echo.bpf.c`.
 
+use ackwise_bpf::echo as sys;
 use ackwise_netdev::Interface;
 use aya::maps::PerCpuArray;
 use serde::{Deserialize, Serialize};
@@ -8,19 +9,10 @@ use crate::pair::{Pair, Source};
 use crate::{Attach, Error};
 
 const SOURCE: Source = Source {
-    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/echo.bpf.o")),
+    object: sys::OBJECT,
     l3_off: "echo_options",
     programs: ["ackwise_echo_acks", "ackwise_echo_data"],
 };
-
-#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod sys {
-    include!(concat!(env!("OUT_DIR"), "/echo.rs"));
-
-    // SAFETY: a C struct of integers; every bit pattern is a value.
-    unsafe impl aya::Pod for aw_echo_counters {}
-}
 
 /// What ACC came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use ackwise_bpf::gateway as sys;
 use ackwise_netdev::clock::monotonic_ns;
 use ackwise_netdev::{Attach, Attached, Interface, attach};
 use aya::maps::{Array, Map, MapData, PerCpuArray};
@@ -11,22 +12,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/gateway.bpf.o"));
 const PROGRAM: &str = "ackwise_gateway";
-
-/// The types that the program and its loader share.
-#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod sys {
-    include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
-
-    // SAFETY: C structs of integers; every bit pattern is a value.
-    unsafe impl aya::Pod for aw_gateway_options {}
-    // SAFETY: as above.
-    unsafe impl aya::Pod for aw_gateway_control {}
-    // SAFETY: as above.
-    unsafe impl aya::Pod for aw_gateway_counters {}
-}
 
 /// What the program has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,12 +50,12 @@ impl Hook {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let options = sys::aw_gateway_options {
-            door: device,
+            tun_ifindex: device,
             cookie,
         };
         let mut bpf = EbpfLoader::new()
             .override_global("gateway_options", &options, true)
-            .load(OBJECT)
+            .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;

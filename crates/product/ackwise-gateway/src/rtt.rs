@@ -1,5 +1,6 @@
 //! The programs that time round trips behind the interface: see `bpf/rtt.bpf.c`.
 
+use ackwise_bpf::rtt as sys;
 use ackwise_netdev::Interface;
 use aya::maps::{PerCpuArray, PerCpuValues};
 
@@ -7,19 +8,10 @@ use crate::pair::{Pair, Source};
 use crate::{Attach, Error};
 
 const SOURCE: Source = Source {
-    object: aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/rtt.bpf.o")),
+    object: sys::OBJECT,
     l3_off: "rtt_options",
     programs: ["ackwise_rtt_out", "ackwise_rtt_in"],
 };
-
-#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod sys {
-    include!(concat!(env!("OUT_DIR"), "/rtt.rs"));
-
-    // SAFETY: a C struct of integers; every bit pattern is a value.
-    unsafe impl aya::Pod for aw_rtt_samples {}
-}
 
 /// The programs at work.
 #[derive(Debug)]

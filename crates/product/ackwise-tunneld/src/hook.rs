@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ackwise_bpf::tunnel as sys;
 use ackwise_config::tunnel::Prefix;
 use ackwise_netdev::{Attach, Attached, Interface, attach};
 use aya::maps::Map;
@@ -17,18 +18,7 @@ use crate::Error;
 use crate::mapped::Mapped;
 use crate::ring::Ring;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/tunnel.bpf.o"));
 const PROGRAM: &str = "ackwise_tunnel";
-
-/// The types that the program and its loader share.
-#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod sys {
-    include!(concat!(env!("OUT_DIR"), "/tunnel.rs"));
-
-    // SAFETY: C structs of integers; every bit pattern is a value.
-    unsafe impl aya::Pod for aw_tunnel_options {}
-}
 
 /// Bytes from one record of the ring to the next: the kernel's header is before it, and
 /// each is at a multiple of 8.
@@ -80,18 +70,18 @@ impl Hook {
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
             grace_ns: options.grace.as_nanos() as u64,
-            door: options.device,
-            link: options.link,
+            tun_ifindex: options.device,
+            restored_ifindex: options.link,
             cookie: options.cookie,
             mark: options.mark,
-            longest: options.longest,
+            max_other_len: options.longest,
             port: options.port,
             ..Default::default()
         };
         let mut bpf = EbpfLoader::new()
             .override_global("tunnel_options", &told, true)
             .map_max_entries("allowed_ips", allowed_ips.clone().count().max(1) as u32)
-            .load(OBJECT)
+            .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
         fill(&mut bpf, allowed_ips)?;
         let shared = Shared::of(&mut bpf)?;

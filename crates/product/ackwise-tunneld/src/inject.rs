@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 
+use ackwise_bpf::inject as sys;
 use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 use aya::maps::{Map, MapData};
@@ -13,16 +14,8 @@ use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
 use crate::Error;
 use crate::mapped::Mapped;
 
-static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/inject.bpf.o"));
 const PROGRAM: &str = "ackwise_inject";
 const MAP: &str = "inject";
-
-/// The types that the program and its loader share.
-#[allow(missing_docs, non_camel_case_types, non_snake_case, clippy::all)]
-#[allow(clippy::undocumented_unsafe_blocks)]
-mod sys {
-    include!(concat!(env!("OUT_DIR"), "/inject.rs"));
-}
 
 /// Packets that fit at a time.
 pub(crate) const SLOTS: usize = sys::AW_INJECT_SLOTS as usize;
@@ -75,7 +68,7 @@ impl Injector {
         }
         let mut bpf = EbpfLoader::new()
             .override_global("inject_device", &device.index, true)
-            .load(OBJECT)
+            .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
         let Some(Map::Array(map)) = bpf.map(MAP) else {
             return Err(ackwise_netdev::Error::unusable(MAP).into());

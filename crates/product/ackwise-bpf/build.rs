@@ -1,0 +1,235 @@
+//! Compiles the programs of `bpf/` with clang, and refuses to build when the committed
+//! bindings do not fit their headers. It does not need libclang.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// An object, and the header whose bindings have the same place in `src/bindings`.
+struct Object {
+    /// `bpf/<source>.bpf.c` and `bpf/<source>_shared.h`.
+    source: &'static str,
+    /// `src/bindings/<bindings>.rs`.
+    bindings: &'static str,
+}
+
+const OBJECTS: [Object; 6] = [
+    Object {
+        source: "ackwise",
+        bindings: "datapath",
+    },
+    Object {
+        source: "gateway",
+        bindings: "gateway",
+    },
+    Object {
+        source: "echo",
+        bindings: "echo",
+    },
+    Object {
+        source: "rtt",
+        bindings: "rtt",
+    },
+    Object {
+        source: "tunnel",
+        bindings: "tunnel",
+    },
+    Object {
+        source: "inject",
+        bindings: "inject",
+    },
+];
+
+const MIN_CLANG: u32 = 15;
+/// Versions that are looked for by name, in the order in which they are preferred.
+const CLANG_VERSIONS: [u32; 8] = [19, 22, 21, 20, 18, 17, 16, 15];
+
+fn main() {
+    let crate_dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
+    let root = crate_dir
+        .join("../../..")
+        .canonicalize()
+        .expect("the workspace");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    for dir in [
+        root.join("bpf"),
+        root.join("policy/include"),
+        crate_dir.join("src/bindings"),
+    ] {
+        println!("cargo::rerun-if-changed={}", dir.display());
+    }
+    println!("cargo::rerun-if-env-changed=ACKWISE_CLANG");
+
+    let clang = find_clang();
+    for object in &OBJECTS {
+        let bindings = crate_dir
+            .join("src/bindings")
+            .join(object.bindings)
+            .with_extension("rs");
+        let layout = out.join(format!("{}_layout.c", object.source));
+        let header = root.join(format!("bpf/{}_shared.h", object.source));
+        write_layout_check(&header, &bindings, &layout);
+        let checked = run_clang(&clang, &root, &layout, &["-fsyntax-only"]);
+        assert!(
+            checked.is_ok(),
+            "\n\n{} does not fit {}: run scripts/bindings and commit what it writes.\n{}\n",
+            bindings.display(),
+            header.display(),
+            checked.unwrap_err(),
+        );
+        compile(&clang, &root, &out, object.source);
+    }
+}
+
+/// `$ACKWISE_CLANG`, or the first clang in the path that is new enough.
+fn find_clang() -> String {
+    let chosen = env::var("ACKWISE_CLANG").ok();
+    let candidates = chosen.clone().map_or_else(
+        || {
+            let mut names = CLANG_VERSIONS.map(|v| format!("clang-{v}")).to_vec();
+            names.insert(1, "clang".to_owned());
+            names
+        },
+        |c| vec![c],
+    );
+    let mut too_old = Vec::new();
+    for name in candidates {
+        match clang_version(&name) {
+            Some(v) if v >= MIN_CLANG => return name,
+            Some(v) => too_old.push(format!("{name} is version {v}")),
+            None => {}
+        }
+    }
+    panic!(
+        "\n\nackwise compiles its eBPF programs with clang {MIN_CLANG} or newer, and \
+         found none{}{}.\nOn Debian or Ubuntu: apt install clang-19 libbpf-dev \
+         linux-libc-dev (or set ACKWISE_CLANG to a clang).\n\n",
+        chosen.map_or_else(String::new, |c| format!(" (ACKWISE_CLANG={c})")),
+        if too_old.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", too_old.join(", "))
+        },
+    );
+}
+
+fn clang_version(clang: &str) -> Option<u32> {
+    let out = Command::new(clang).arg("-dumpversion").output().ok()?;
+    let text = String::from_utf8(out.stdout).ok()?;
+    text.trim().split('.').next()?.parse().ok()
+}
+
+/// Debian keeps `asm/` below a directory named after the architecture, where a
+/// clang that targets BPF does not look.
+fn multiarch_include() -> Option<PathBuf> {
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").ok()?;
+    let triple = match arch.as_str() {
+        "x86" => "i386-linux-gnu".to_owned(),
+        "arm" => "arm-linux-gnueabihf".to_owned(),
+        "powerpc64" => "powerpc64le-linux-gnu".to_owned(),
+        a => format!("{a}-linux-gnu"),
+    };
+    let dir = Path::new("/usr/include").join(triple);
+    dir.is_dir().then_some(dir)
+}
+
+/// Runs clang for the BPF target on one source. An error is what clang wrote.
+fn run_clang(clang: &str, root: &Path, source: &Path, more: &[&str]) -> Result<(), String> {
+    let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
+    let mut command = Command::new(clang);
+    command
+        .args(["-target", if endian == "big" { "bpfeb" } else { "bpfel" }])
+        .args(["-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Werror"])
+        .args(["-Wno-unused-parameter", "-Wno-sign-compare"])
+        // A path in the debug information would make builds differ.
+        .arg(format!("-ffile-prefix-map={}=.", root.display()));
+    if let Some(dir) = multiarch_include() {
+        command.arg("-I").arg(dir);
+    }
+    let out = command
+        .args(more)
+        .arg(source)
+        .output()
+        .expect("clang runs: its version was just asked");
+    if out.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+/// Compiles `bpf/<name>.bpf.c` into `OUT_DIR/<name>.bpf.o`.
+fn compile(clang: &str, root: &Path, out: &Path, name: &str) {
+    let source = root.join(format!("bpf/{name}.bpf.c"));
+    let object = out.join(format!("{name}.bpf.o"));
+    let object = object.to_str().expect("OUT_DIR is UTF-8");
+    if let Err(said) = run_clang(clang, root, &source, &["-c", "-o", object]) {
+        let hint = if said.contains("file not found") {
+            "\nOn Debian or Ubuntu the headers are in: libbpf-dev linux-libc-dev"
+        } else {
+            ""
+        };
+        panic!("\n\n{} does not compile:\n{said}{hint}\n", source.display());
+    }
+}
+
+/// Writes a C file that asserts what the bindings say: sizes and alignments of structs,
+/// offsets of fields, and values of constants. bindgen asserts the same in Rust, so the
+/// two languages cannot disagree.
+fn write_layout_check(header: &Path, bindings: &Path, to: &Path) {
+    let rust = fs::read_to_string(bindings).expect("the bindings are committed");
+    let unions: Vec<&str> = rust
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub union "))
+        .filter_map(|line| line.split([' ', '<']).next())
+        .collect();
+    let tag = |name: &str| {
+        let kind = if unions.contains(&name) {
+            "union"
+        } else {
+            "struct"
+        };
+        format!("{kind} {name}")
+    };
+    let mut c = format!("#include \"{}\"\n", header.display());
+    let mut assert = |what: String| {
+        writeln!(c, "_Static_assert({what}, \"stale binding\");").expect("a String");
+    };
+    // One assertion may be on two lines.
+    let statements = rust.split(['\n', ';']).collect::<Vec<_>>().join(" ");
+    for statement in statements.split("[\"").skip(1) {
+        let Some((what, rest)) = statement.split_once("\"]") else {
+            continue;
+        };
+        let number = rest
+            .split("usize]")
+            .next()
+            .and_then(|text| text.rsplit(' ').next());
+        let Some(number) = number.and_then(|n| n.parse::<u64>().ok()) else {
+            panic!("a layout assertion without a number: {statement}");
+        };
+        if let Some(name) = what.strip_prefix("Size of ") {
+            assert(format!("sizeof({}) == {number}", tag(name)));
+        } else if let Some(name) = what.strip_prefix("Alignment of ") {
+            assert(format!("_Alignof({}) == {number}", tag(name)));
+        } else if let Some(field) = what.strip_prefix("Offset of field: ") {
+            let (name, field) = field.split_once("::").expect("Type::field");
+            // bindgen appends `_` to what is a keyword of Rust.
+            let field = field.trim_end_matches('_');
+            let offset = format!("__builtin_offsetof({}, {field})", tag(name));
+            assert(format!("{offset} == {number}"));
+        } else {
+            panic!("an unknown layout assertion: {what}");
+        }
+    }
+    for line in rust.lines() {
+        let constant = line
+            .strip_prefix("pub const ")
+            .and_then(|l| l.split_once(':'));
+        let value = line.split_once(" = ").map(|(_, v)| v.trim_end_matches(';'));
+        if let (Some((name, _)), Some(value)) = (constant, value) {
+            assert(format!("{name} == {value}"));
+        }
+    }
+    fs::write(to, c).expect("OUT_DIR is writable");
+}

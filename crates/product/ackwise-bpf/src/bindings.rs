@@ -1,0 +1,20 @@
+//! The bindings of `bpf/*_shared.h`. `scripts/bindings` generates the files below this
+//! one; `scripts/bindings --check` finds those that are stale.
+#![allow(
+    missing_docs,
+    dead_code,
+    unused_imports,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks
+)]
+
+pub mod datapath;
+pub mod echo;
+pub mod gateway;
+pub mod inject;
+pub mod rtt;
+pub mod tunnel;

@@ -1,0 +1,461 @@
+// @generated from bpf/ackwise_shared.h by scripts/bindings; do not edit.
+
+use ackwise_policy::sys::*;
+
+pub const AW_CLASSES: u32 = 12;
+pub const AW_RETRY_CLASS: u32 = 12;
+pub const AW_RETRY_NS: u32 = 20000000;
+pub const AW_RETRIES: u32 = 6;
+pub const AW_LOCKS: u32 = 1024;
+pub const AW_COOKIE_MAGIC: u32 = 2890924032;
+pub const AW_COOKIE_SLOT: u32 = 1048575;
+pub const AW_SLOTS_MAX: u32 = 1048576;
+pub const AW_FRAME_L2: u32 = 24;
+pub const AW_FRAME_L3: u32 = 120;
+pub const AW_LATE_FINE: u32 = 64;
+pub const AW_LATE_COARSE: u32 = 63;
+pub const AW_LATE_BUCKETS: u32 = 128;
+pub const AW_HOLD_BUCKET_SHIFT: u32 = 19;
+pub const AW_HOLD_BUCKETS: u32 = 64;
+#[doc = " or a router: ACKs leave by egress"]
+pub const AW_AT_RECEIVER: aw_position = 0;
+#[doc = " ACKs arrive by ingress"]
+pub const AW_AT_SENDER: aw_position = 1;
+pub type aw_position = ::core::ffi::c_uint;
+#[doc = " the ACK sender, that is the data receiver"]
+pub const AW_SIDE_ACKS: aw_side = 0;
+pub const AW_SIDE_DATA: aw_side = 1;
+#[doc = " Which side of a flow a match speaks of."]
+pub type aw_side = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_match {
+    #[doc = " by enum aw_side"]
+    pub addr: [aw_addr; 2usize],
+    #[doc = " by enum aw_side"]
+    pub mask: [aw_addr; 2usize],
+    #[doc = " host order; 0..65535 is any"]
+    pub port_lo: [aw_u16; 2usize],
+    #[doc = " host order; 0..65535 is any"]
+    pub port_hi: [aw_u16; 2usize],
+    #[doc = " of addr; 0 = any address"]
+    pub version: [aw_u8; 2usize],
+    #[doc = " 0: everything matches"]
+    pub used: aw_u8,
+    pub reserved: aw_u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_match"][::core::mem::size_of::<aw_match>() - 76usize];
+    ["Alignment of aw_match"][::core::mem::align_of::<aw_match>() - 4usize];
+    ["Offset of field: aw_match::addr"][::core::mem::offset_of!(aw_match, addr) - 0usize];
+    ["Offset of field: aw_match::mask"][::core::mem::offset_of!(aw_match, mask) - 32usize];
+    ["Offset of field: aw_match::port_lo"][::core::mem::offset_of!(aw_match, port_lo) - 64usize];
+    ["Offset of field: aw_match::port_hi"][::core::mem::offset_of!(aw_match, port_hi) - 68usize];
+    ["Offset of field: aw_match::version"][::core::mem::offset_of!(aw_match, version) - 72usize];
+    ["Offset of field: aw_match::used"][::core::mem::offset_of!(aw_match, used) - 74usize];
+    ["Offset of field: aw_match::reserved"][::core::mem::offset_of!(aw_match, reserved) - 75usize];
+};
+#[doc = " Constant once loaded: the verifier cuts away what is not asked for."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_options {
+    pub flow: aw_flow_cfg,
+    pub match_: aw_match,
+    #[doc = " ascending"]
+    pub class_us: [aw_u32; 12usize],
+    pub slots: aw_u32,
+    #[doc = " enum aw_position"]
+    pub position: aw_u32,
+    #[doc = " enum aw_link"]
+    pub link: aw_u32,
+    pub ifindex: aw_u32,
+    #[doc = " benchmarks run one packet again and again: it moves on by this"]
+    pub bench_step: aw_u32,
+    #[doc = " STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT"]
+    pub clsact: aw_u8,
+    pub dry_run: aw_u8,
+    #[doc = " see tell.h"]
+    pub tell_window: aw_u8,
+    pub reserved: aw_u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 220usize];
+    ["Alignment of aw_options"][::core::mem::align_of::<aw_options>() - 4usize];
+    ["Offset of field: aw_options::flow"][::core::mem::offset_of!(aw_options, flow) - 0usize];
+    ["Offset of field: aw_options::match_"][::core::mem::offset_of!(aw_options, match_) - 72usize];
+    ["Offset of field: aw_options::class_us"]
+        [::core::mem::offset_of!(aw_options, class_us) - 148usize];
+    ["Offset of field: aw_options::slots"][::core::mem::offset_of!(aw_options, slots) - 196usize];
+    ["Offset of field: aw_options::position"]
+        [::core::mem::offset_of!(aw_options, position) - 200usize];
+    ["Offset of field: aw_options::link"][::core::mem::offset_of!(aw_options, link) - 204usize];
+    ["Offset of field: aw_options::ifindex"]
+        [::core::mem::offset_of!(aw_options, ifindex) - 208usize];
+    ["Offset of field: aw_options::bench_step"]
+        [::core::mem::offset_of!(aw_options, bench_step) - 212usize];
+    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 216usize];
+    ["Offset of field: aw_options::dry_run"]
+        [::core::mem::offset_of!(aw_options, dry_run) - 217usize];
+    ["Offset of field: aw_options::tell_window"]
+        [::core::mem::offset_of!(aw_options, tell_window) - 218usize];
+    ["Offset of field: aw_options::reserved"]
+        [::core::mem::offset_of!(aw_options, reserved) - 219usize];
+};
+#[doc = " One map entry that user space rewrites every 100 ms."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_control {
+    #[doc = " CLOCK_MONOTONIC; nothing is held after it"]
+    pub alive_until_ns: aw_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_control"][::core::mem::size_of::<aw_control>() - 8usize];
+    ["Alignment of aw_control"][::core::mem::align_of::<aw_control>() - 8usize];
+    ["Offset of field: aw_control::alive_until_ns"]
+        [::core::mem::offset_of!(aw_control, alive_until_ns) - 0usize];
+};
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_key {
+    #[doc = " addresses of the two sides"]
+    pub acks: aw_addr,
+    #[doc = " addresses of the two sides"]
+    pub data: aw_addr,
+    #[doc = " network order"]
+    pub acks_port: aw_u16,
+    #[doc = " network order"]
+    pub data_port: aw_u16,
+    pub reserved: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_key"][::core::mem::size_of::<aw_key>() - 40usize];
+    ["Alignment of aw_key"][::core::mem::align_of::<aw_key>() - 4usize];
+    ["Offset of field: aw_key::acks"][::core::mem::offset_of!(aw_key, acks) - 0usize];
+    ["Offset of field: aw_key::data"][::core::mem::offset_of!(aw_key, data) - 16usize];
+    ["Offset of field: aw_key::acks_port"][::core::mem::offset_of!(aw_key, acks_port) - 32usize];
+    ["Offset of field: aw_key::data_port"][::core::mem::offset_of!(aw_key, data_port) - 34usize];
+    ["Offset of field: aw_key::reserved"][::core::mem::offset_of!(aw_key, reserved) - 36usize];
+};
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_flow_counters {
+    #[doc = " segments of the ACK direction; what is not withheld passed"]
+    pub acks: aw_u64,
+    pub withheld: aw_u64,
+    #[doc = " of the withheld, left at their deadline"]
+    pub reemitted: aw_u64,
+    pub data_segments: aw_u64,
+    pub data_bytes: aw_u64,
+    #[doc = " from the IP header on"]
+    pub withheld_bytes: aw_u64,
+    #[doc = " from the IP header on"]
+    pub reemitted_bytes: aw_u64,
+    pub first_ns: aw_u64,
+    pub last_ns: aw_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_flow_counters"][::core::mem::size_of::<aw_flow_counters>() - 72usize];
+    ["Alignment of aw_flow_counters"][::core::mem::align_of::<aw_flow_counters>() - 8usize];
+    ["Offset of field: aw_flow_counters::acks"]
+        [::core::mem::offset_of!(aw_flow_counters, acks) - 0usize];
+    ["Offset of field: aw_flow_counters::withheld"]
+        [::core::mem::offset_of!(aw_flow_counters, withheld) - 8usize];
+    ["Offset of field: aw_flow_counters::reemitted"]
+        [::core::mem::offset_of!(aw_flow_counters, reemitted) - 16usize];
+    ["Offset of field: aw_flow_counters::data_segments"]
+        [::core::mem::offset_of!(aw_flow_counters, data_segments) - 24usize];
+    ["Offset of field: aw_flow_counters::data_bytes"]
+        [::core::mem::offset_of!(aw_flow_counters, data_bytes) - 32usize];
+    ["Offset of field: aw_flow_counters::withheld_bytes"]
+        [::core::mem::offset_of!(aw_flow_counters, withheld_bytes) - 40usize];
+    ["Offset of field: aw_flow_counters::reemitted_bytes"]
+        [::core::mem::offset_of!(aw_flow_counters, reemitted_bytes) - 48usize];
+    ["Offset of field: aw_flow_counters::first_ns"]
+        [::core::mem::offset_of!(aw_flow_counters, first_ns) - 56usize];
+    ["Offset of field: aw_flow_counters::last_ns"]
+        [::core::mem::offset_of!(aw_flow_counters, last_ns) - 64usize];
+};
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_entry {
+    pub flow: aw_flow,
+    pub count: aw_flow_counters,
+    #[doc = " slot << 32 | generation of the newest hold"]
+    pub handle: aw_u64,
+    pub lock: aw_u32,
+    #[doc = " dry run: the ACK that would be held, and until when"]
+    pub dry_ack: aw_u32,
+    #[doc = " dry run: the ACK that would be held, and until when"]
+    pub dry_tsval: aw_u32,
+    pub dry_window: aw_u16,
+    pub dry_opts: aw_u16,
+    pub dry_len: aw_u32,
+    #[doc = " an ACK passed that nobody noted"]
+    pub missed: aw_u32,
+    #[doc = " 0: none"]
+    pub dry_until_ns: aw_u64,
+    #[doc = " tell_window: the ACK sender's last data; 0: none"]
+    pub heard_ns: aw_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 344usize];
+    ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
+    ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 0usize];
+    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 224usize];
+    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 296usize];
+    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 304usize];
+    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 308usize];
+    ["Offset of field: aw_entry::dry_tsval"]
+        [::core::mem::offset_of!(aw_entry, dry_tsval) - 312usize];
+    ["Offset of field: aw_entry::dry_window"]
+        [::core::mem::offset_of!(aw_entry, dry_window) - 316usize];
+    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 318usize];
+    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 320usize];
+    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 324usize];
+    ["Offset of field: aw_entry::dry_until_ns"]
+        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 328usize];
+    ["Offset of field: aw_entry::heard_ns"][::core::mem::offset_of!(aw_entry, heard_ns) - 336usize];
+};
+#[doc = " A held ACK on its way out again."]
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aw_emit {
+    pub deadline_ns: aw_u64,
+    pub slot: aw_u32,
+    pub generation: aw_u32,
+    pub l2_len: aw_u16,
+    pub l3_len: aw_u16,
+    #[doc = " of what l3 begins with, network order"]
+    pub protocol: aw_u16,
+    pub tries: aw_u16,
+    pub l2: [aw_u8; 24usize],
+    pub l3: [aw_u8; 120usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_emit"][::core::mem::size_of::<aw_emit>() - 168usize];
+    ["Alignment of aw_emit"][::core::mem::align_of::<aw_emit>() - 8usize];
+    ["Offset of field: aw_emit::deadline_ns"]
+        [::core::mem::offset_of!(aw_emit, deadline_ns) - 0usize];
+    ["Offset of field: aw_emit::slot"][::core::mem::offset_of!(aw_emit, slot) - 8usize];
+    ["Offset of field: aw_emit::generation"]
+        [::core::mem::offset_of!(aw_emit, generation) - 12usize];
+    ["Offset of field: aw_emit::l2_len"][::core::mem::offset_of!(aw_emit, l2_len) - 16usize];
+    ["Offset of field: aw_emit::l3_len"][::core::mem::offset_of!(aw_emit, l3_len) - 18usize];
+    ["Offset of field: aw_emit::protocol"][::core::mem::offset_of!(aw_emit, protocol) - 20usize];
+    ["Offset of field: aw_emit::tries"][::core::mem::offset_of!(aw_emit, tries) - 22usize];
+    ["Offset of field: aw_emit::l2"][::core::mem::offset_of!(aw_emit, l2) - 24usize];
+    ["Offset of field: aw_emit::l3"][::core::mem::offset_of!(aw_emit, l3) - 48usize];
+};
+impl Default for aw_emit {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[doc = " Per CPU. Names are the ones that `ackwise status` prints."]
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aw_counters {
+    #[doc = " at both hooks"]
+    pub packets: aw_u64,
+    #[doc = " at both hooks"]
+    pub bytes: aw_u64,
+    pub not_tcp: aw_u64,
+    pub fragments: aw_u64,
+    pub unparsable: aw_u64,
+    pub data_segments: aw_u64,
+    pub data_bytes: aw_u64,
+    #[doc = " ACK direction, of flows that are kept"]
+    pub acks: aw_u64,
+    #[doc = " ACK direction, of flows that are kept"]
+    pub ack_bytes: aw_u64,
+    #[doc = " ACK direction, before the first pure ACK"]
+    pub no_flow: aw_u64,
+    #[doc = " pure ACKs outside the match"]
+    pub unmatched: aw_u64,
+    pub syns: aw_u64,
+    #[doc = " swallowed at the hook"]
+    pub withheld: aw_u64,
+    #[doc = " swallowed at the hook"]
+    pub withheld_bytes: aw_u64,
+    #[doc = " runs that a newer ACK ended"]
+    pub superseded: aw_u64,
+    #[doc = " newer held ACKs that took a held one's place"]
+    pub replaced: aw_u64,
+    pub reemitted: aw_u64,
+    pub reemitted_bytes: aw_u64,
+    #[doc = " came back after a newer one had left"]
+    pub reemit_stale: aw_u64,
+    #[doc = " duplicates that left twice"]
+    pub cloned: aw_u64,
+    #[doc = " data whose window field told the congestion window"]
+    pub told: aw_u64,
+    pub flows_created: aw_u64,
+    pub flows_failed: aw_u64,
+    #[doc = " fail open"]
+    pub open_stale_heartbeat: aw_u64,
+    #[doc = " fail open"]
+    pub open_no_slot: aw_u64,
+    #[doc = " fail open"]
+    pub open_queue_full: aw_u64,
+    #[doc = " fail open"]
+    pub open_timer: aw_u64,
+    pub open_too_short: aw_u64,
+    pub open_frame: aw_u64,
+    #[doc = " not even noted: the flow's lock was taken"]
+    pub open_busy: aw_u64,
+    #[doc = " the way out"]
+    pub ticks: aw_u64,
+    #[doc = " the way out"]
+    pub ring_full: aw_u64,
+    #[doc = " the way out"]
+    pub retried: aw_u64,
+    #[doc = " the way out"]
+    pub lost: aw_u64,
+    #[doc = " re-emissions that left while the flow's lock was taken"]
+    pub unlocked: aw_u64,
+    pub reason: [aw_u64; 20usize],
+    pub late_max_us: aw_u64,
+    pub late: [aw_u64; 128usize],
+    #[doc = " all holds together"]
+    pub held_ns: aw_u64,
+    #[doc = " holds by how long they lasted"]
+    pub held: [aw_u64; 64usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 1992usize];
+    ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
+    ["Offset of field: aw_counters::packets"]
+        [::core::mem::offset_of!(aw_counters, packets) - 0usize];
+    ["Offset of field: aw_counters::bytes"][::core::mem::offset_of!(aw_counters, bytes) - 8usize];
+    ["Offset of field: aw_counters::not_tcp"]
+        [::core::mem::offset_of!(aw_counters, not_tcp) - 16usize];
+    ["Offset of field: aw_counters::fragments"]
+        [::core::mem::offset_of!(aw_counters, fragments) - 24usize];
+    ["Offset of field: aw_counters::unparsable"]
+        [::core::mem::offset_of!(aw_counters, unparsable) - 32usize];
+    ["Offset of field: aw_counters::data_segments"]
+        [::core::mem::offset_of!(aw_counters, data_segments) - 40usize];
+    ["Offset of field: aw_counters::data_bytes"]
+        [::core::mem::offset_of!(aw_counters, data_bytes) - 48usize];
+    ["Offset of field: aw_counters::acks"][::core::mem::offset_of!(aw_counters, acks) - 56usize];
+    ["Offset of field: aw_counters::ack_bytes"]
+        [::core::mem::offset_of!(aw_counters, ack_bytes) - 64usize];
+    ["Offset of field: aw_counters::no_flow"]
+        [::core::mem::offset_of!(aw_counters, no_flow) - 72usize];
+    ["Offset of field: aw_counters::unmatched"]
+        [::core::mem::offset_of!(aw_counters, unmatched) - 80usize];
+    ["Offset of field: aw_counters::syns"][::core::mem::offset_of!(aw_counters, syns) - 88usize];
+    ["Offset of field: aw_counters::withheld"]
+        [::core::mem::offset_of!(aw_counters, withheld) - 96usize];
+    ["Offset of field: aw_counters::withheld_bytes"]
+        [::core::mem::offset_of!(aw_counters, withheld_bytes) - 104usize];
+    ["Offset of field: aw_counters::superseded"]
+        [::core::mem::offset_of!(aw_counters, superseded) - 112usize];
+    ["Offset of field: aw_counters::replaced"]
+        [::core::mem::offset_of!(aw_counters, replaced) - 120usize];
+    ["Offset of field: aw_counters::reemitted"]
+        [::core::mem::offset_of!(aw_counters, reemitted) - 128usize];
+    ["Offset of field: aw_counters::reemitted_bytes"]
+        [::core::mem::offset_of!(aw_counters, reemitted_bytes) - 136usize];
+    ["Offset of field: aw_counters::reemit_stale"]
+        [::core::mem::offset_of!(aw_counters, reemit_stale) - 144usize];
+    ["Offset of field: aw_counters::cloned"]
+        [::core::mem::offset_of!(aw_counters, cloned) - 152usize];
+    ["Offset of field: aw_counters::told"][::core::mem::offset_of!(aw_counters, told) - 160usize];
+    ["Offset of field: aw_counters::flows_created"]
+        [::core::mem::offset_of!(aw_counters, flows_created) - 168usize];
+    ["Offset of field: aw_counters::flows_failed"]
+        [::core::mem::offset_of!(aw_counters, flows_failed) - 176usize];
+    ["Offset of field: aw_counters::open_stale_heartbeat"]
+        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 184usize];
+    ["Offset of field: aw_counters::open_no_slot"]
+        [::core::mem::offset_of!(aw_counters, open_no_slot) - 192usize];
+    ["Offset of field: aw_counters::open_queue_full"]
+        [::core::mem::offset_of!(aw_counters, open_queue_full) - 200usize];
+    ["Offset of field: aw_counters::open_timer"]
+        [::core::mem::offset_of!(aw_counters, open_timer) - 208usize];
+    ["Offset of field: aw_counters::open_too_short"]
+        [::core::mem::offset_of!(aw_counters, open_too_short) - 216usize];
+    ["Offset of field: aw_counters::open_frame"]
+        [::core::mem::offset_of!(aw_counters, open_frame) - 224usize];
+    ["Offset of field: aw_counters::open_busy"]
+        [::core::mem::offset_of!(aw_counters, open_busy) - 232usize];
+    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 240usize];
+    ["Offset of field: aw_counters::ring_full"]
+        [::core::mem::offset_of!(aw_counters, ring_full) - 248usize];
+    ["Offset of field: aw_counters::retried"]
+        [::core::mem::offset_of!(aw_counters, retried) - 256usize];
+    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 264usize];
+    ["Offset of field: aw_counters::unlocked"]
+        [::core::mem::offset_of!(aw_counters, unlocked) - 272usize];
+    ["Offset of field: aw_counters::reason"]
+        [::core::mem::offset_of!(aw_counters, reason) - 280usize];
+    ["Offset of field: aw_counters::late_max_us"]
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 440usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 448usize];
+    ["Offset of field: aw_counters::held_ns"]
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1472usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1480usize];
+};
+impl Default for aw_counters {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[doc = " A map's value: counters, and room that a BPF stack of 512 bytes has not got."]
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aw_percpu {
+    pub counters: aw_counters,
+    #[doc = " of the packet in hand: nothing preempts the hook"]
+    pub seg: aw_seg,
+    pub decision: aw_decision,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2128usize];
+    ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
+    ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 1992usize];
+    ["Offset of field: aw_percpu::decision"]
+        [::core::mem::offset_of!(aw_percpu, decision) - 2112usize];
+};
+impl Default for aw_percpu {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[doc = " `replay`: one policy's state, stepped by test vectors."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_replay {
+    pub state: aw_policy_state,
+    pub verdict: aw_verdict,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_replay"][::core::mem::size_of::<aw_replay>() - 72usize];
+    ["Alignment of aw_replay"][::core::mem::align_of::<aw_replay>() - 8usize];
+    ["Offset of field: aw_replay::state"][::core::mem::offset_of!(aw_replay, state) - 0usize];
+    ["Offset of field: aw_replay::verdict"][::core::mem::offset_of!(aw_replay, verdict) - 64usize];
+};

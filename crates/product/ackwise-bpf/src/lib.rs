@@ -1,0 +1,92 @@
+//! The eBPF programs of `bpf/` as objects, and the types that they share with their
+//! loaders.
+//!
+//! Each module is one object: its bytes in `OBJECT`, and the structs and constants of
+//! its header. `build.rs` compiles the programs with clang. The bindings are committed
+//! (`scripts/bindings` writes them), and the build compares their layout with the
+//! headers: see `README.md`.
+
+mod bindings;
+
+/// The bytes of an object that `build.rs` compiled, aligned as its reader wants them.
+macro_rules! object {
+    ($name:literal) => {
+        aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/", $name, ".bpf.o"))
+    };
+}
+
+macro_rules! pod {
+    ($($t:ty),+ $(,)?) => {
+        $(
+            // SAFETY: a C struct of integers without references; every bit pattern is a
+            // value, and the kernel copies it whole.
+            unsafe impl aya::Pod for $t {}
+        )+
+    };
+}
+
+/// The datapath: withholds ACKs at an interface (`bpf/ackwise.bpf.c`).
+pub mod datapath {
+    pub use crate::bindings::datapath::*;
+
+    /// The programs, compiled.
+    pub static OBJECT: &[u8] = object!("ackwise");
+
+    pod!(
+        aw_options,
+        aw_control,
+        aw_key,
+        aw_entry,
+        aw_counters,
+        aw_percpu,
+        aw_replay
+    );
+}
+
+/// Takes the packets that leave by an interface to the gateway (`bpf/gateway.bpf.c`).
+pub mod gateway {
+    pub use crate::bindings::gateway::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("gateway");
+
+    pod!(aw_gateway_options, aw_gateway_control, aw_gateway_counters);
+}
+
+/// Echoes congestion marks on ACKs to the data receiver (`bpf/echo.bpf.c`).
+pub mod echo {
+    pub use crate::bindings::echo::*;
+
+    /// The programs, compiled.
+    pub static OBJECT: &[u8] = object!("echo");
+
+    pod!(aw_echo_options, aw_echo_counters);
+}
+
+/// Measures round-trip times behind an interface (`bpf/rtt.bpf.c`).
+pub mod rtt {
+    pub use crate::bindings::rtt::*;
+
+    /// The programs, compiled.
+    pub static OBJECT: &[u8] = object!("rtt");
+
+    pod!(aw_rtt_options, aw_rtt_samples);
+}
+
+/// Takes ACKs that leave by an interface to the tunnel (`bpf/tunnel.bpf.c`).
+pub mod tunnel {
+    pub use crate::bindings::tunnel::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("tunnel");
+
+    pod!(aw_tunnel_options);
+}
+
+/// Receives restored packets many at a time (`bpf/inject.bpf.c`).
+pub mod inject {
+    pub use crate::bindings::inject::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("inject");
+}
