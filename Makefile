@@ -10,6 +10,7 @@ NICE       ?= nice -n 5
 CARGO      ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 ACKWISE    := $(TARGET_DIR)/release/ackwise
+LAB        := $(TARGET_DIR)/release/ackwise-lab
 REPORT     ?= report
 FUZZ_SECONDS ?= 60
 
@@ -24,30 +25,44 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build demo demo-tunnel test check lint fmt bench install uninstall clean
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check lint \
+	fmt bench install install-lab uninstall clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install the Debian packages that are missing (root only if there are any)
 	@scripts/setup
 
-build: setup ## build the command, optimised
+build: build-ackwise build-lab ## build both programs, optimised
+
+build-ackwise: setup ## build ackwise, the operator's command
 	$(NICE) $(CARGO) build --release --locked -p ackwise
 
-demo: build ## run scenarios/asymmetric.toml on this kernel: the table, and a page with plots (root)
-	@mkdir -p $(REPORT)
-	$(ACKWISE) run scenarios/asymmetric.toml --on live \
-		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
-	@echo "The page: $(abspath $(REPORT))/asymmetric.html"
+build-lab: setup ## build ackwise-lab, the researcher's command
+	$(NICE) $(CARGO) build --release --locked -p ackwise-lab
 
-demo-tunnel: build ## eight downloads over a thin uplink, with and without an ACK tunnel, on this kernel (root)
-	$(ACKWISE) tunnel demo
+demo: build-lab ## two minutes on this kernel: a thin uplink with and without `adaptive`, cubic and BBR (root)
+	@mkdir -p $(REPORT)
+	$(LAB) run scenarios/asymmetric.toml --on live --arm baseline --arm adaptive --cc cubic,bbr \
+		--duration 20s --output $(REPORT)/demo.json --html $(REPORT)/demo.html
+
+demo-full: build-lab ## the full matrix of the same scenario: every policy, three congestion controls, 15 minutes (root)
+	@mkdir -p $(REPORT)
+	$(LAB) run scenarios/asymmetric.toml --on live \
+		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
+
+demo-sim: build-lab ## a few seconds on the simulator: a table, and a page with plots
+	@mkdir -p $(REPORT)
+	$(LAB) run scenarios/first-look.toml --html $(REPORT)/first-look.html
+
+demo-tunnel: build-lab ## eight downloads over a thin uplink, with and without an ACK tunnel, on this kernel (root)
+	$(LAB) tunnel-demo
 
 test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
-	$(NICE) $(CARGO) build --release --locked -p ackwise
+	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 	$(NICE) $(CARGO) test --workspace --locked --no-fail-fast
 	$(NICE) kernel/tests/run kunit wire storm selftests
 	policy/check.sh
@@ -60,10 +75,11 @@ ROOTLESS := ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
 	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
-	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test tunnel
+	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
+	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench
 	policy/check.sh
 
-lint: setup ## formatting, clippy, shellcheck, and the freestanding check of policy/
+lint: setup ## formatting, clippy, shellcheck, layers, circles, words, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
@@ -77,19 +93,19 @@ fmt: ## format Rust and C in place
 	$(CARGO) fmt --all
 	clang-format-19 -i $(C_FILES)
 
-bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
+bench: build-lab ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
 	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
 	$(NICE) $(CARGO) bench --locked -p ackwise-tunnel
-	$(ACKWISE) tunnel bench
+	$(LAB) tunnel-bench
 	if dir=$$(scripts/peers/simplemux); then PATH="$$dir:$$PATH"; fi; \
 		$(NICE) $(CARGO) bench --locked -p ackwise-tunneld --bench end_to_end
-	scripts/bench-virtual $(ACKWISE)
-	scripts/bench-gateway $(ACKWISE)
-	scripts/bench-sim $(ACKWISE)
-	REPORT=$(REPORT) scripts/bench $(ACKWISE)
+	scripts/bench-virtual $(LAB)
+	scripts/bench-gateway $(LAB)
+	scripts/bench-sim $(LAB)
+	REPORT=$(REPORT) scripts/bench $(LAB)
 
-install: build ## install the command and its systemd unit under PREFIX
+install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
 	for unit in ackwise@ ackwise-gateway@ ackwise-tunnel@; do \
@@ -100,11 +116,18 @@ install: build ## install the command and its systemd unit under PREFIX
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 
-uninstall: ## remove what install put there; /etc/ackwise stays
-	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(UNITDIR)/ackwise@.service \
+install-lab: build-lab ## install ackwise-lab with its completions under PREFIX
+	install -D -s -m 0755 $(LAB) $(DESTDIR)$(PREFIX)/bin/ackwise-lab
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(LAB) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab
+
+uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
+	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(PREFIX)/bin/ackwise-lab \
+		$(DESTDIR)$(UNITDIR)/ackwise@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-gateway@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-tunnel@.service \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab
 
 clean: ## remove what was built and reported
 	$(CARGO) clean

@@ -9,7 +9,7 @@
 //! Recorded ACKs of eight downloads, each ten times from other addresses, 40,000 a second,
 //! a period of 10 ms, with encryption; feedback comes after 40 ms. The best pass counts.
 //! With arguments: that coding, so many passes, that trace only, so many copies. The copies
-//! are alike, which flatters the bytes: `ackwise tunnel bench` has those.
+//! are alike, which flatters the bytes: `ackwise-lab tunnel-bench` has those.
 
 use std::collections::VecDeque;
 use std::hint::black_box;

@@ -11,15 +11,16 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde_json::json;
 
-use crate::cli::{AttachArgs, Format};
-use crate::error::BadInput;
+use crate::cli::AttachArgs;
 use crate::http::{Page, Server};
 use crate::metrics;
 use crate::notify::Notifier;
 use crate::options::options;
 use crate::status::{name, totals};
 use crate::summary;
-use crate::text;
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::text;
 
 /// How often the live line changes.
 const LOOK: Duration = Duration::from_secs(1);

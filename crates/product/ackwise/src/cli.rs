@@ -1,10 +1,11 @@
 //! The arguments, as clap reads them.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ackwise_cli::GlobalArgs;
+use ackwise_cli::time::duration;
 use ackwise_netdev::Attach;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -18,26 +19,11 @@ use clap_complete::Shell;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// How results are printed: for a person, or for a program
-    #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
-
-    /// Say more on standard error; twice for everything (RUST_LOG overrides)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    pub verbose: u8,
+    #[command(flatten)]
+    pub global: GlobalArgs,
 
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// For whom results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Format {
-    /// Lines and tables
-    #[default]
-    Text,
-    /// One JSON document on standard output
-    Json,
 }
 
 /// What to do.
@@ -55,16 +41,6 @@ pub enum Command {
     Gateway(GatewayCommand),
     /// List the policies, or show one with its parameters
     Policies(PoliciesArgs),
-    /// Run a scenario, and compare its arms
-    Run(RunArgs),
-    /// Show the result of an earlier run again
-    Report(ReportArgs),
-    /// Run the experiments of papers again: published beside measured
-    #[command(after_help = REPRODUCE_HELP)]
-    Reproduce(ReproduceArgs),
-    /// Look at scenario files without running them
-    #[command(subcommand)]
-    Scenario(ScenarioCommand),
     /// Carry the ACKs of many flows in few, small, authenticated packets
     #[command(subcommand)]
     Tunnel(crate::tunnel::TunnelCommand),
@@ -92,13 +68,6 @@ Examples:
   ackwise gateway status --format json
 
 When the command ends, however it ends, packets take the ordinary way again.";
-
-const REPRODUCE_HELP: &str = "\
-Examples:
-  ackwise reproduce --list                      which papers there are, and what they run on
-  ackwise reproduce saldana                     a table of published and measured numbers
-  ackwise reproduce marhoon --format json
-  ackwise reproduce --html papers/              all that this machine can run, as pages";
 
 /// `ackwise attach`.
 #[derive(Debug, Args)]
@@ -306,136 +275,6 @@ pub struct PoliciesArgs {
     pub name: Option<String>,
 }
 
-/// What runs a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// Network namespaces on the running kernel, in real time (root)
-    Live,
-    /// The same on a kernel of its own, in virtual time: exact, and without root
-    Virtual,
-    /// The simulator
-    Sim,
-}
-
-/// `ackwise run`.
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// The scenario
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub scenario: PathBuf,
-
-    /// What runs it
-    #[arg(long = "on", value_enum)]
-    pub engine: Engine,
-
-    /// Runs it on this engine too, and judges by the scenario's [[agree]] whether both come to
-    /// the same
-    #[arg(long, value_name = "ENGINE", value_enum)]
-    pub against: Option<Engine>,
-
-    /// Only arms whose name matches this glob; may be repeated
-    #[arg(long = "arm", value_name = "GLOB")]
-    pub arms: Vec<String>,
-
-    /// Only these of the scenario's congestion controls, globs; repeated or separated by commas
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub cc: Vec<String>,
-
-    /// Only these of the scenario's seeds; repeated or separated by commas
-    #[arg(long = "seed", value_name = "N", value_delimiter = ',')]
-    pub seeds: Vec<String>,
-
-    /// How long traffic flows, instead of what the scenario says, e.g. `10s`
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
-
-    /// How many runs at the same time, in virtual time or on the simulator [default: one for each
-    /// core]
-    #[arg(long, short, value_name = "N")]
-    pub jobs: Option<NonZeroU16>,
-
-    /// The kernel that runs in virtual time [default: what kernel/build made last]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub kernel: Option<PathBuf>,
-
-    /// Refuse runs that would take more events than this, on the simulator
-    #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
-    pub max_events: u64,
-
-    /// Refuse runs that would take more memory than this together, bytes, on the simulator
-    #[arg(long, value_name = "BYTES", default_value_t = ackwise_sim::RunOptions::MAX_MEMORY)]
-    pub max_memory: u64,
-
-    /// Write the record (JSON) to this file
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
-
-    #[command(flatten)]
-    pub render: RenderArgs,
-}
-
-/// Files that a report can be written to.
-#[derive(Debug, Args)]
-pub struct RenderArgs {
-    /// Write a page with plots to this file; it opens without a network
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub html: Option<PathBuf>,
-
-    /// Write tables for other programs into this directory
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub csv: Option<PathBuf>,
-}
-
-/// `ackwise report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// What `run --output` or `run --format json` wrote
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub result: PathBuf,
-
-    #[command(flatten)]
-    pub render: RenderArgs,
-}
-
-/// `ackwise reproduce`.
-#[derive(Debug, Args)]
-pub struct ReproduceArgs {
-    /// Which papers [default: all that this machine can run]
-    #[arg(value_name = "PAPER")]
-    pub papers: Vec<String>,
-
-    /// List the papers instead
-    #[arg(long, conflicts_with_all = ["papers", "html", "engine", "quick", "jobs"])]
-    pub list: bool,
-
-    /// What runs their scenarios [default: the paper's own]
-    #[arg(long = "on", value_enum)]
-    pub engine: Option<Engine>,
-
-    /// Vary less: what has a published number is run in full, spreads are over fewer runs
-    #[arg(long)]
-    pub quick: bool,
-
-    /// How many runs at the same time [default: one for each core]
-    #[arg(long, short, value_name = "N")]
-    pub jobs: Option<NonZeroU16>,
-
-    /// Write pages with tables and figures into this directory; they open without a network
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub html: Option<PathBuf>,
-}
-
-/// `ackwise scenario`.
-#[derive(Debug, Subcommand)]
-pub enum ScenarioCommand {
-    /// Check scenario files and list every mistake with line and column
-    Check {
-        /// The files
-        #[arg(required = true, value_hint = ValueHint::FilePath)]
-        files: Vec<PathBuf>,
-    },
-}
-
 /// A sender's retransmission timer is 200 ms at least on Linux; no hold may reach it.
 const MAX_HOLD_MS: f64 = 200.0;
 /// Below this a timer is no use: docs/decisions/0010-hold-bound.md.
@@ -453,32 +292,6 @@ fn milliseconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_micros((ms * 1000.0).round() as u64))
 }
 
-/// A day's run is a service, not a duration.
-const MAX_DURATION_S: f64 = 86_400.0;
-
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "write it like `30s`, `500ms` or `5m`".to_owned())?;
-    let seconds = number
-        * match unit {
-            "ms" => 0.001,
-            "" | "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(format!("unknown unit `{unit}`: use ms, s, m or h")),
-        };
-    if !(seconds > 0.0 && seconds <= MAX_DURATION_S) {
-        return Err("must be more than 0 and at most 24h".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -492,16 +305,8 @@ mod tests {
     #[test]
     fn times_are_read_and_bounded() {
         assert_eq!(milliseconds("2.5"), Ok(Duration::from_micros(2500)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
         for bad in ["0", "0.9", "-1", "201", "NaN", "inf", "soon", ""] {
             assert!(milliseconds(bad).is_err(), "{bad}");
-        }
-        for bad in [
-            "0s", "-1s", "25h", "NaN", "1e99", "10 weeks", "s", "", "1ns",
-        ] {
-            assert!(duration(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,81 +1,53 @@
-//! The ackwise command.
+//! The operator's command.
 
 mod attach;
 mod check;
 mod cli;
-mod engines;
-mod error;
 mod gateway;
 mod http;
+mod lab;
 mod metrics;
 mod notify;
 mod options;
 mod policies;
-mod radio;
-mod reproduce;
-mod run;
 mod status;
 mod summary;
-mod text;
 mod tunnel;
-mod tunnel_demo;
 mod tunnel_run;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-use tracing_subscriber::EnvFilter;
+use ackwise_cli::text;
+use clap::FromArgMatches;
 
-use cli::{Cli, Command, ScenarioCommand};
+use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    // In a virtual machine this program is the first one: see `run --on virtual`.
-    ackwise_engines::virt::run_if_guest();
-    // The same in an emulated one: see `reproduce statkus`.
-    ackwise_engines::slow::run_if_guest();
-    // clap ends with 2 on bad arguments, and with 0 after --help: our own codes.
-    let cli = Cli::parse();
-    start_log(cli.verbose);
-    match dispatch(&cli) {
-        Ok(()) => ExitCode::from(error::EXIT_OK),
-        Err(e) => {
-            error::print(&e);
-            ExitCode::from(error::exit_code(&e))
-        }
+    // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
+    let matches = lab::command().get_matches();
+    if let Some((name, _)) = matches.subcommand()
+        && lab::has(name)
+    {
+        return ackwise_cli::finish("ackwise", lab::exec(name), |_| false);
     }
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    ackwise_cli::start_log(cli.global.verbose);
+    ackwise_cli::finish("ackwise", dispatch(&cli), |_| false)
 }
 
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+    let format = cli.global.format;
     match &cli.command {
-        Command::Attach(args) => attach::attach(args, cli.format),
-        Command::Status(args) => status::status(args, cli.format),
-        Command::Detach(args) => status::detach(args, cli.format),
-        Command::Gateway(command) => gateway::gateway(command, cli.format),
-        Command::Policies(args) => policies::show(args, cli.format),
-        Command::Run(args) => run::run(args, cli.format),
-        Command::Report(args) => run::report(args, cli.format),
-        Command::Reproduce(args) => reproduce::reproduce(args, cli.format),
-        Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, cli.format),
-        Command::Tunnel(command) => tunnel::tunnel(command, cli.format),
+        Command::Attach(args) => attach::attach(args, format),
+        Command::Status(args) => status::status(args, format),
+        Command::Detach(args) => status::detach(args, format),
+        Command::Gateway(command) => gateway::gateway(command, format),
+        Command::Policies(args) => policies::show(args, format),
+        Command::Tunnel(command) => tunnel::tunnel(command, format),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "ackwise", &mut script);
+            clap_complete::generate(*shell, &mut lab::command(), "ackwise", &mut script);
             text::print(&String::from_utf8_lossy(&script))
         }
     }
-}
-
-fn start_log(verbose: u8) {
-    let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .without_time()
-        .init();
 }

@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 use ackwise_datapath::{Matches, Options, Position, Prefix};
 
 use crate::cli::{self, AttachArgs};
-use crate::error::BadInput;
-use crate::policies;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::policy;
 
 /// Everything about an attachment that arguments say.
 pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
-    let policy = policies::configure(&args.policy, &args.set)?;
+    let policy = policy::configure(&args.policy, &args.set)?;
     let mut options = Options::new(&args.interface, policy);
     options.position = match args.position {
         cli::Position::Receiver => Position::Receiver,

@@ -6,8 +6,9 @@ use ackwise_datapath::control::{self, Holder, Status};
 use ackwise_datapath::{FlowStats, Stats};
 use serde::Serialize;
 
-use crate::cli::{DetachArgs, Format, StatusArgs};
-use crate::text;
+use crate::cli::{DetachArgs, StatusArgs};
+use ackwise_cli::Format;
+use ackwise_cli::text;
 
 /// As many flows are looked at, in search of the busiest.
 const MOST_FLOWS: usize = 65_536;

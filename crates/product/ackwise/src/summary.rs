@@ -6,7 +6,7 @@ use ackwise_datapath::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::status::share;
-use crate::text;
+use ackwise_cli::text;
 
 /// What happened between two looks at the counters, `took` apart.
 pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {

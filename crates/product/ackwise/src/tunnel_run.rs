@@ -10,11 +10,13 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::attach::Signals;
-use crate::cli::Format;
-use crate::error::BadInput;
 use crate::notify::Notifier;
 use crate::tunnel::{DownArgs, StatusArgs, UpArgs};
-use crate::{summary, text};
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::text;
+
+use crate::summary;
 
 /// How often the live line changes.
 const LOOK: Duration = Duration::from_secs(1);

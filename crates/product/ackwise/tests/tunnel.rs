@@ -9,41 +9,6 @@ fn ackwise() -> Command {
 }
 
 #[test]
-fn bench_prints_what_bundles_cost() {
-    let output = ackwise()
-        .args(["tunnel", "bench", "--format", "json"])
-        .output()
-        .expect("runs");
-    assert!(output.status.success());
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let size = |name: &str| report["bytes_per_ack"][name].as_f64().expect("a number");
-    assert!(size("aligned") <= 4.2 && size("aligned") > 1.0);
-    assert!(size("entropy") <= 3.0 && size("entropy") > 1.0);
-    assert!(size("sack_heavy") <= 6.5 && size("sack_heavy") > 1.0);
-    assert!(report["acks_per_bundle"].as_f64().expect("a number") >= 40.0);
-    assert_eq!(report["wrong_headers"], 0);
-    assert_eq!(report["lost_beyond_bundle"], 0);
-    assert!(report["lost_with_bundles"].as_u64() > Some(0));
-    assert!(report["mux_acks_per_s"].as_f64() > Some(0.0));
-    assert!(report["demux_acks_per_s"].as_f64() > Some(0.0));
-}
-
-#[test]
-fn bench_refuses_what_is_no_capture() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("x.pcap");
-    std::fs::write(&path, "no capture").expect("written");
-    let run = ackwise()
-        .args(["tunnel", "bench", "--pcap"])
-        .arg(&path)
-        .output()
-        .expect("runs");
-    assert_eq!(run.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("x.pcap: no pcap file"), "{said}");
-}
-
-#[test]
 fn a_key_is_made_once_and_for_its_owner() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("key");

@@ -92,7 +92,7 @@ const NOTES: [&str; 3] = [
      has 96.5 kbit/s, and RED's thresholds are in proportion.",
     "The gateway is the daemon's own code, started at the router before the ACKs' link, on packets \
      of the kernel's TCP. A run is 30 s, not 50.",
-    "`ackwise reproduce marhoon` runs the same scenario simulated, as `marhoon/sim/…`.",
+    "`ackwise-lab reproduce marhoon` runs the same scenario simulated, as `marhoon/sim/…`.",
 ];
 
 /// A number of each run of an arm, in the order of seeds.

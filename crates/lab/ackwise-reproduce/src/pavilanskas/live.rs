@@ -175,7 +175,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
 
 const LIVE_NOTES: [&str; 3] = [
     "Real TCP of the running kernel, in real time: numbers vary with what else the machine does.",
-    "One transfer is cut after 4 s, 44 of the 400 MB; `ackwise run --duration 40s` on the scenario \
+    "One transfer is cut after 4 s, 44 of the 400 MB; `ackwise-lab run --duration 40s` on the scenario \
      does all of it.",
     "The router's CPU time is that of the thread that hands it packets: receiving, forwarding, \
      and putting them into the next device, with the device itself.",

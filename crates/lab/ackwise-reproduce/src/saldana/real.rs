@@ -176,7 +176,7 @@ const LOSS_NOTE: &str = "Published for ns-2's Tahoe with an ACK a packet. A bund
                          some 40 segments go at once there and here, before a queue of 50.";
 const BYTES_NOTE: &str = "Published without the headers of the bundle, by assumption. Ours are \
                           bundles with IP, UDP, authentication and all, of one flow: few ACKs \
-                          share them. `ackwise tunnel bench` has those of eight.";
+                          share them. `ackwise-lab tunnel-bench` has those of eight.";
 
 /// Mean seconds between losses, each of which takes a window to 0.7 or half of it; `None` for
 /// fewer than two.
@@ -190,7 +190,7 @@ fn between_losses(outcome: &Outcome, run: &Run) -> Result<Option<f64>, Error> {
 
 const PAIR_NOTE: &str = "Published for ns-2's Reno, whose cells are set by phase: other details \
                          that the paper does not print move them by tens of points and change \
-                         their sign (`ackwise reproduce saldana`, table1-open). Linux has other \
+                         their sign (`ackwise-lab reproduce saldana`, table1-open). Linux has other \
                          phases: HyStart, an ACK for two segments, the tunnel's hurry.";
 const CUBIC_NOTE: &str = "Not in the paper.";
 

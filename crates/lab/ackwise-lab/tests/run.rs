@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{ackwise, must, outcome, root, unpack, until};
+use common::{ackwise_lab, must, outcome, root, unpack, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -19,7 +19,7 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (html, csv, json) = (path("page.html"), path("csv"), path("record.json"));
-    let out = ackwise()
+    let out = ackwise_lab()
         .args([
             "--format",
             "json",
@@ -95,7 +95,7 @@ fn what_a_scenario_has_not_is_not_run() {
 #[test]
 fn an_interrupt_ends_it_soon_and_leaves_nothing() {
     root();
-    let child = Command::new(env!("CARGO_BIN_EXE_ackwise"))
+    let child = Command::new(env!("CARGO_BIN_EXE_ackwise-lab"))
         .args(["run", QUICK, "--on", "live", "--duration", "60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

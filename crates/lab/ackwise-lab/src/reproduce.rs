@@ -1,4 +1,4 @@
-//! `ackwise reproduce`: the papers' experiments, run again.
+//! `ackwise-lab reproduce`: the papers' experiments, run again.
 
 use std::fs;
 use std::path::Path;
@@ -18,9 +18,10 @@ use ackwise_scenario::record::Report;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{self, Format, ReproduceArgs};
-use crate::error::BadInput;
-use crate::text;
+use crate::cli::{self, ReproduceArgs};
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::text;
 
 /// Reproduces papers and shows what came out.
 pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! What goes wrong, and the exit code that says which kind it was.
 
+use std::error::Error;
 use std::fmt;
 
 /// The command did what it was asked to.
@@ -50,21 +51,23 @@ impl fmt::Display for BadInput {
     }
 }
 
-impl std::error::Error for BadInput {}
+impl Error for BadInput {}
 
-/// The one place that turns an error into an exit code.
-pub fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<BadInput>() || error.chain().any(is_bad_input) {
+/// The exit code of an error: [`EXIT_BAD_INPUT`] if it or one of its causes is bad input,
+/// otherwise [`EXIT_FAILED`]. `is_bad_input` recognises further errors as bad input.
+pub fn exit_code(error: &anyhow::Error, is_bad_input: fn(&(dyn Error + 'static)) -> bool) -> u8 {
+    let bad = |e: &(dyn Error + 'static)| is_product_bad_input(e) || is_bad_input(e);
+    if error.is::<BadInput>() || error.chain().any(bad) {
         EXIT_BAD_INPUT
     } else {
         EXIT_FAILED
     }
 }
 
-fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether an error of the datapath, the gateway or the tunnel means bad input.
+fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
     use ackwise_datapath::Error as Datapath;
     use ackwise_netdev::Error as Netdev;
-    use ackwise_reproduce::Error as Reproduce;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
         return matches!(
@@ -94,27 +97,12 @@ fn is_bad_input(error: &(dyn std::error::Error + 'static)) -> bool {
                 | Tunnel::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
         );
     }
-    if let Some(e) = error.downcast_ref::<Reproduce>() {
-        return matches!(
-            e,
-            Reproduce::UnknownPaper { .. } | Reproduce::WrongEngine { .. }
-        );
-    }
-    if let Some(e) = error.downcast_ref::<ackwise_sim::SimError>() {
-        use ackwise_sim::SimError;
-        return matches!(e, SimError::Invalid(_) | SimError::TooLarge { .. });
-    }
     error.is::<BadInput>()
-        || error.is::<ackwise_scenario::ScenarioError>()
-        || matches!(
-            error.downcast_ref(),
-            Some(ackwise_engines::LabError::Scenario(_) | ackwise_engines::LabError::Invalid(_))
-        )
 }
 
-/// Prints an error for a person: the error, then what led to it.
-pub fn print(error: &anyhow::Error) {
-    let mut text = format!("ackwise: {error}");
+/// Prints an error of a program on standard error: the error, then its causes.
+pub fn print(program: &str, error: &anyhow::Error) {
+    let mut text = format!("{program}: {error}");
     let mut said = error.to_string();
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -137,9 +125,9 @@ mod tests {
         let e = Err::<(), _>(BadInput::new("no such policy").mend("try adaptive"))
             .context("while reading --policy")
             .unwrap_err();
-        assert_eq!(exit_code(&e), EXIT_BAD_INPUT);
+        assert_eq!(exit_code(&e, |_| false), EXIT_BAD_INPUT);
         assert_eq!(
-            exit_code(&anyhow::anyhow!("the kernel said no")),
+            exit_code(&anyhow::anyhow!("the kernel said no"), |_| false),
             EXIT_FAILED
         );
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ackwise_cli::{Format, text};
 use ackwise_engines::live;
 use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_scenario::record::{Report, Run};
@@ -15,16 +16,17 @@ use crate::cli::{Engine, RunArgs};
 /// Steps of the bar for each run.
 const STEPS: u64 = 100;
 
-/// Runs `only` these runs on an engine.
+/// Runs `only` these runs on an engine, and shows progress as `format` wants it.
 pub fn run(
     engine: Engine,
     args: &RunArgs,
+    format: Format,
     scenario: &Scenario,
     cancel: &Arc<AtomicBool>,
     only: &[String],
 ) -> anyhow::Result<Report> {
     let (cancel, only) = (Arc::clone(cancel), only.to_vec());
-    let mut bar = Bar::new(only.len());
+    let mut bar = Bar::new(only.len(), format);
     let report = match engine {
         Engine::Live => {
             let options = live::RunOptions {
@@ -61,21 +63,26 @@ pub fn run(
     Ok(report)
 }
 
-/// How far all runs are together, several of them at a time.
+/// The progress of all runs together on standard error. A terminal shows a bar; elsewhere a line
+/// says each finished run, unless the results are for a program.
 pub struct Bar {
     bar: ProgressBar,
-    /// Of each run, how far it is.
+    /// How many of its [`STEPS`] each run has done.
     done: Vec<u64>,
+    /// The number of finished runs, if each is to be a line.
+    finished: Option<usize>,
 }
 
 impl Bar {
     /// For so many runs.
-    pub fn new(runs: usize) -> Bar {
+    pub fn new(runs: usize, format: Format) -> Bar {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
             .expect("a constant template");
+        let lines = format == Format::Text && !text::watched();
         Bar {
             bar: ProgressBar::new(runs as u64 * STEPS).with_style(style),
             done: vec![0; runs],
+            finished: lines.then_some(0),
         }
     }
 
@@ -107,6 +114,15 @@ impl Bar {
     fn finished(&mut self, run: &Run, index: usize) {
         for e in &run.errors {
             self.bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+        }
+        if let Some(finished) = &mut self.finished {
+            *finished += 1;
+            let mbps = run.totals.goodput_bps / 1e6;
+            eprintln!(
+                "{finished} of {}: {}, {mbps:.1} Mbit/s",
+                self.done.len(),
+                run.id
+            );
         }
         self.at(index, STEPS);
     }

@@ -12,9 +12,10 @@ use ackwise_scenario::{Filter, ScenarioError};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{Engine, Format, RenderArgs, RunArgs};
-use crate::error::BadInput;
-use crate::text;
+use crate::cli::{Engine, RenderArgs, RunArgs};
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::text;
 
 /// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
 /// reads it next says why.

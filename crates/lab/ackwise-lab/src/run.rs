@@ -1,4 +1,4 @@
-//! `ackwise run`, `report` and `scenario check`.
+//! `ackwise-lab run`, `report` and `scenario check`.
 
 use std::fmt::Display;
 use std::fs;
@@ -15,12 +15,13 @@ use ackwise_scenario::{Filter, Scenario, ScenarioError};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
-use crate::cli::{Format, RenderArgs, ReportArgs, RunArgs};
+use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
-use crate::error::BadInput;
-use crate::policies;
 use crate::radio;
-use crate::text;
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::policy;
+use ackwise_cli::text;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
@@ -51,7 +52,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
     let cancel = live::cancel_on_signals()?;
     let only: Vec<String> = runs.into_iter().map(|run| run.id).collect();
-    let on = |engine| engines::run(engine, args, &scenario, &cancel, &only);
+    let on = |engine| engines::run(engine, args, format, &scenario, &cancel, &only);
     let report = on(args.engine)?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
@@ -80,6 +81,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
                 ackwise_report::expectations_text(&expected)
             ))?;
         }
+        page_written(&args.render)?;
     }
     let stopped = cancel.load(Ordering::Relaxed);
     whole(&report, only.len(), stopped)?;
@@ -167,13 +169,17 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
     let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
     let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
-            .mend("it must be what `ackwise run --output` or `run --format json` wrote")
+            .mend("it must be what `ackwise-lab run --output` or `run --format json` wrote")
     };
     if let Some(report) = RadioReport::from_json(&text).map_err(|e| refused(&e))? {
         return radio::show(&report, &args.render, format);
     }
     let report = Report::from_json(&text).map_err(|e| refused(&e))?;
-    show(&report, &args.render, format)
+    show(&report, &args.render, format)?;
+    match format {
+        Format::Text => page_written(&args.render),
+        Format::Json => Ok(()),
+    }
 }
 
 fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
@@ -192,6 +198,15 @@ fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<
         Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),
         Format::Text => text::print(&ackwise_report::table(report, &TableOptions::detect())),
     }
+}
+
+/// Says where the page is, so that it can be opened.
+pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
+    let Some(path) = &render.html else {
+        return Ok(());
+    };
+    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    text::print(&format!("\nThe page with plots: {}\n", path.display()))
 }
 
 /// Looks at scenario files: every mistake of every file, then the verdict.
@@ -296,13 +311,13 @@ fn load(path: &Path) -> Result<Scenario, ScenarioError> {
 fn policy_mistakes(scenario: &Scenario) -> Vec<ScenarioError> {
     let mut mistakes = Vec::new();
     for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
-        if let Err(e) = policies::by_name(&placement.policy) {
+        if let Err(e) = policy::by_name(&placement.policy) {
             mistakes.push(scenario.error_at(&placement.policy_span, e.in_one_line()));
             continue;
         }
         for setting in &placement.set {
             let text = format!("{}={}", setting.name, setting.value);
-            if let Err(e) = policies::configure(&placement.policy, &[text]) {
+            if let Err(e) = policy::configure(&placement.policy, &[text]) {
                 mistakes.push(scenario.error_at(&setting.value_span, e.in_one_line()));
             }
         }

@@ -39,3 +39,25 @@ fn what_the_simulator_cannot_do_is_bad_input() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("--max-events"), "{err}");
 }
+
+#[test]
+fn the_first_look_shows_a_table_a_page_and_a_line_for_each_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let scenario = QUICK.replace("quick", "first-look");
+    let html = page.to_str().unwrap();
+    let (code, out, err) = outcome(&["run", &scenario, "--html", html]);
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 6, "{err}");
+    for (index, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("{} of 6: ", index + 1)), "{line}");
+        assert!(line.ends_with(" Mbit/s"), "{line}");
+    }
+    assert!(out.contains("adaptive") && !out.contains("MISSED"), "{out}");
+    assert!(
+        out.contains(&format!("The page with plots: {html}\n")),
+        "{out}"
+    );
+    assert!(std::fs::read_to_string(page).unwrap().contains("uPlot"));
+}

@@ -1,22 +1,31 @@
-//! `ackwise tunnel demo`: what goes up a thin uplink, with and without a tunnel.
+//! `ackwise-lab tunnel-demo`: what goes up a thin uplink, with and without a tunnel.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ackwise_engines::live;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
 use anyhow::{Context, bail};
+use clap::Args;
 use serde::Serialize;
 
-use crate::cli::Format;
 use crate::engines::Bar;
 use crate::run::with_duration;
-use crate::text;
-use crate::tunnel::DemoArgs;
+use ackwise_cli::Format;
+use ackwise_cli::text;
 
 const SCENARIO: &str = include_str!("../../../../scenarios/tunnel.toml");
 /// The direction of the ACKs.
 const UPLINK: &str = "wan.reverse";
+
+/// `ackwise-lab tunnel-demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How long each run takes, instead of 15s
+    #[arg(long, value_name = "TIME", value_parser = ackwise_cli::time::duration)]
+    pub duration: Option<Duration>,
+}
 
 /// What one arm came to.
 #[derive(Debug, Serialize)]
@@ -69,7 +78,7 @@ pub fn demo(args: &DemoArgs, format: Format) -> anyhow::Result<()> {
     if format == Format::Text {
         text::print(&format!("{}\n", scenario.about))?;
     }
-    let mut bar = Bar::new(scenario.runs().len());
+    let mut bar = Bar::new(scenario.runs().len(), format);
     let report = live::run(&scenario, &options, &mut |p| bar.tell(&p))?;
     drop(bar);
     if cancel.load(Ordering::Relaxed) {

@@ -113,7 +113,7 @@ fn other_engines_refuse_and_say_why() {
         assert_eq!(
             err,
             format!(
-                "ackwise: {CHAIN}: a scenario of radio does not run on '{engine}': its nodes are \
+                "ackwise-lab: {CHAIN}: a scenario of radio does not run on '{engine}': its nodes are \
                  radios with 802.15.4, AODV and batteries, and the links between Linux stacks \
                  there have none\n  run it with --on sim; the same policies meet real stacks over \
                  links, see docs/radio.md\n"
@@ -171,7 +171,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         let path = path.to_str().unwrap();
         let (code, out, err) = outcome(&["run", path, "--on", "sim"]);
         assert_eq!((code, out.as_str()), (2, ""), "{text}");
-        let golden = format!("ackwise: {path}:{said}");
+        let golden = format!("ackwise-lab: {path}:{said}");
         if said.contains('\n') {
             assert_eq!(err, format!("{golden}\n"), "{text}");
         } else {

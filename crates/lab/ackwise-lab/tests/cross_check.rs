@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{ackwise, outcome, unpack};
+use common::{ackwise_lab, outcome, unpack};
 use serde_json::Value;
 
 const SCENARIO: &str = concat!(
@@ -14,7 +14,7 @@ const SCENARIO: &str = concat!(
 
 fn against_virtual(scenario: &str, more: &[&str]) -> (i32, String, String) {
     let args = ["run", scenario, "--on", "sim", "--against", "virtual"];
-    let mut c = ackwise();
+    let mut c = ackwise_lab();
     // Two cores that others use too.
     c.timeout(Duration::from_secs(600)).args(args).args(more);
     unpack(&c.output().unwrap())

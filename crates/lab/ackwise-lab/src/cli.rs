@@ -1,0 +1,203 @@
+//! The arguments, as clap reads them.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackwise_cli::GlobalArgs;
+use ackwise_cli::time::duration;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+
+use crate::tunnel_bench::{BENCH_HELP, BenchArgs};
+use crate::tunnel_demo::DemoArgs;
+
+/// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
+/// ways to thin ACKs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ackwise-lab",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: GlobalArgs,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a scenario, and compare its arms
+    Run(RunArgs),
+    /// Show the result of an earlier run again
+    Report(ReportArgs),
+    /// Run the experiments of papers again: published beside measured
+    #[command(after_help = REPRODUCE_HELP)]
+    Reproduce(ReproduceArgs),
+    /// Look at scenario files without running them
+    #[command(subcommand)]
+    Scenario(ScenarioCommand),
+    /// Measure what bundles of ACKs cost: recorded ACKs pass both ends, every packet is compared
+    #[command(after_help = BENCH_HELP)]
+    TunnelBench(BenchArgs),
+    /// Run eight downloads over a thin uplink between namespaces, with and without a tunnel (root)
+    TunnelDemo(DemoArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+const REPRODUCE_HELP: &str = "\
+Examples:
+  ackwise-lab reproduce --list                      which papers there are, and what they run on
+  ackwise-lab reproduce saldana                     a table of published and measured numbers
+  ackwise-lab reproduce marhoon --format json
+  ackwise-lab reproduce --html papers/              all that this machine can run, as pages";
+
+/// What runs a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Network namespaces on the running kernel, in real time (root)
+    Live,
+    /// The same on a kernel of its own, in virtual time: exact, and without root
+    Virtual,
+    /// The simulator
+    Sim,
+}
+
+/// `ackwise-lab run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The scenario
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub scenario: PathBuf,
+
+    /// What runs it
+    #[arg(long = "on", value_name = "ENGINE", value_enum, default_value_t = Engine::Sim)]
+    pub engine: Engine,
+
+    /// Runs it on this engine too, and judges by the scenario's [[agree]] whether both come to
+    /// the same
+    #[arg(long, value_name = "ENGINE", value_enum)]
+    pub against: Option<Engine>,
+
+    /// Only arms whose name matches this glob; may be repeated
+    #[arg(long = "arm", value_name = "GLOB")]
+    pub arms: Vec<String>,
+
+    /// Only these of the scenario's congestion controls, globs; repeated or separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub cc: Vec<String>,
+
+    /// Only these of the scenario's seeds; repeated or separated by commas
+    #[arg(long = "seed", value_name = "N", value_delimiter = ',')]
+    pub seeds: Vec<String>,
+
+    /// How long traffic flows, instead of what the scenario says, e.g. `10s`
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+
+    /// How many runs at the same time, in virtual time or on the simulator [default: one for each
+    /// core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroU16>,
+
+    /// The kernel that runs in virtual time [default: what kernel/build made last]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub kernel: Option<PathBuf>,
+
+    /// Refuse runs that would take more events than this, on the simulator
+    #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
+    pub max_events: u64,
+
+    /// Refuse runs that would take more memory than this together, bytes, on the simulator
+    #[arg(long, value_name = "BYTES", default_value_t = ackwise_sim::RunOptions::MAX_MEMORY)]
+    pub max_memory: u64,
+
+    /// Write the record (JSON) to this file
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub render: RenderArgs,
+}
+
+/// Files that a report can be written to.
+#[derive(Debug, Args)]
+pub struct RenderArgs {
+    /// Write a page with plots to this file; it opens without a network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+
+    /// Write tables for other programs into this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub csv: Option<PathBuf>,
+}
+
+/// `ackwise-lab report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// What `run --output` or `run --format json` wrote
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub result: PathBuf,
+
+    #[command(flatten)]
+    pub render: RenderArgs,
+}
+
+/// `ackwise-lab reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Which papers [default: all that this machine can run]
+    #[arg(value_name = "PAPER")]
+    pub papers: Vec<String>,
+
+    /// List the papers instead
+    #[arg(long, conflicts_with_all = ["papers", "html", "engine", "quick", "jobs"])]
+    pub list: bool,
+
+    /// What runs their scenarios [default: the paper's own]
+    #[arg(long = "on", value_enum)]
+    pub engine: Option<Engine>,
+
+    /// Vary less: what has a published number is run in full, spreads are over fewer runs
+    #[arg(long)]
+    pub quick: bool,
+
+    /// How many runs at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroU16>,
+
+    /// Write pages with tables and figures into this directory; they open without a network
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub html: Option<PathBuf>,
+}
+
+/// `ackwise-lab scenario`.
+#[derive(Debug, Subcommand)]
+pub enum ScenarioCommand {
+    /// Check scenario files and list every mistake with line and column
+    Check {
+        /// The files
+        #[arg(required = true, value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

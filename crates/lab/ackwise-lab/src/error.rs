@@ -1,0 +1,26 @@
+//! Which errors of the laboratory's libraries are bad input.
+
+use std::error::Error;
+
+use ackwise_engines::LabError;
+use ackwise_scenario::ScenarioError;
+use ackwise_sim::SimError;
+
+/// Whether an error means that the input is bad, so that the command ends with exit code 2.
+pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
+    use ackwise_reproduce::Error as Reproduce;
+
+    error.is::<ScenarioError>()
+        || matches!(
+            error.downcast_ref(),
+            Some(Reproduce::UnknownPaper { .. } | Reproduce::WrongEngine { .. })
+        )
+        || matches!(
+            error.downcast_ref(),
+            Some(SimError::Invalid(_) | SimError::TooLarge { .. })
+        )
+        || matches!(
+            error.downcast_ref(),
+            Some(LabError::Scenario(_) | LabError::Invalid(_))
+        )
+}

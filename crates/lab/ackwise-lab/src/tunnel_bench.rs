@@ -1,0 +1,231 @@
+//! `ackwise-lab tunnel-bench`: what bundles of ACKs cost.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
+use ackwise_rng::Probability;
+use ackwise_tunnel::Variant;
+use ackwise_tunnel::replay::{Outcome, Replay, replay};
+use ackwise_tunnel::trace::{Recorded, Seen, read_pcap};
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use serde::Serialize;
+
+pub const BENCH_HELP: &str = "\
+Bytes count all headers: IPv4, UDP, the datagram's own and the tag of its encryption. They are
+counted from 200 ms on, when the flows are known to both sides. Speeds are those of one core,
+without encryption, the best of 20 passes; they are measured, and vary.";
+
+/// `ackwise-lab tunnel-bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// ACKs of one's own instead of the recorded ones: a pcap file of one direction, frames whole
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pcap: Option<PathBuf>,
+
+    /// The multiplexing period, in milliseconds
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub period_ms: u64,
+
+    /// The tunnel's round trip, in milliseconds: what is referred to is that old
+    #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
+    pub rtt_ms: u64,
+}
+
+/// How long flows take to be known.
+const KNOWN_AFTER: u64 = 200_000_000;
+/// Passes of which the best counts for speed.
+const PASSES: usize = 20;
+
+/// The document that `--format json` prints.
+#[derive(Debug, Serialize)]
+struct Report {
+    bytes_per_ack: Sizes,
+    /// The same from the first packet on.
+    bytes_per_ack_from_start: Sizes,
+    acks_per_bundle: f64,
+    /// In the other direction, all headers, if nothing else goes there.
+    feedback_bytes_per_ack: f64,
+    /// Over all runs: with loss, reordering and duplicates, too.
+    wrong_headers: usize,
+    lost_beyond_bundle: usize,
+    replayed_acks: usize,
+    lost_with_bundles: usize,
+    /// Entropy-coded, the slower of the two.
+    mux_acks_per_s: f64,
+    demux_acks_per_s: f64,
+    mux_acks_per_s_aligned: f64,
+    demux_acks_per_s_aligned: f64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Sizes {
+    aligned: f64,
+    entropy: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sack_heavy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sack_heavy_aligned: Option<f64>,
+}
+
+struct Bench<'a> {
+    args: &'a BenchArgs,
+    total: Outcome,
+}
+
+impl Bench<'_> {
+    fn settings(&self, variant: Variant) -> Replay {
+        Replay {
+            period_ns: self.args.period_ms * 1_000_000,
+            rtt_ns: self.args.rtt_ms * 1_000_000,
+            ..Replay::new(variant)
+        }
+    }
+
+    fn run(&mut self, trace: &[Seen], settings: &Replay) -> Outcome {
+        let outcome = replay(trace, settings);
+        self.total.acks += outcome.acks;
+        self.total.wrong += outcome.wrong;
+        self.total.lost_beyond += outcome.lost_beyond;
+        self.total.lost_with_bundles += outcome.lost_with_bundles;
+        outcome
+    }
+
+    /// Bytes per ACK, counted from a time on.
+    fn size(&mut self, trace: &[Seen], variant: Variant, from: u64) -> f64 {
+        let mut settings = self.settings(variant);
+        settings.count_from_ns = from;
+        self.run(trace, &settings).bytes_per_ack()
+    }
+
+    fn sizes(&mut self, plain: &[Seen], sack: Option<&[Seen]>, from: u64) -> Sizes {
+        Sizes {
+            aligned: self.size(plain, Variant::Aligned, from),
+            entropy: self.size(plain, Variant::Entropy, from),
+            sack_heavy: sack.map(|sack| self.size(sack, Variant::Entropy, from)),
+            sack_heavy_aligned: sack.map(|sack| self.size(sack, Variant::Aligned, from)),
+        }
+    }
+
+    /// Loss of 1, 2 and 5 %, reordering and duplicates.
+    fn faults(&mut self, trace: &[Seen]) {
+        for variant in [Variant::Aligned, Variant::Entropy] {
+            for (loss, others, seed) in [
+                (0.01, 0.0, 1),
+                (0.02, 0.0, 2),
+                (0.05, 0.0, 3),
+                (0.02, 0.2, 4),
+            ] {
+                let mut settings = self.settings(variant);
+                settings.loss = Probability::from_fraction(loss);
+                settings.reorder = Probability::from_fraction(others);
+                settings.duplicate = Probability::from_fraction(others);
+                settings.seed = seed;
+                self.run(trace, &settings);
+            }
+        }
+    }
+
+    /// ACKs a second: into bundles, and out of them.
+    fn speed(&mut self, trace: &[Seen], variant: Variant) -> (f64, f64) {
+        let settings = self.settings(variant);
+        let (mut mux, mut demux) = (Duration::MAX, Duration::MAX);
+        for _ in 0..PASSES {
+            let outcome = self.run(trace, &settings);
+            mux = mux.min(outcome.mux);
+            demux = demux.min(outcome.demux);
+        }
+        let acks = trace.len() as f64;
+        (acks / mux.as_secs_f64(), acks / demux.as_secs_f64())
+    }
+}
+
+/// Replays the ACKs and shows what their bundles cost.
+pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
+    let traces = match &args.pcap {
+        Some(path) => vec![read_capture(path)?],
+        None => Recorded::ALL
+            .iter()
+            .map(|which| which.read())
+            .collect::<Result<_, _>>()?,
+    };
+    let plain = &traces[0];
+    let sack = traces.get(1).map(Vec::as_slice);
+    let last = plain.last().map_or(0, |seen| seen.at_ns);
+    if last <= KNOWN_AFTER {
+        let what = "the capture is not longer than 200 ms, after which bytes are counted";
+        return Err(BadInput::new(what).mend("capture a longer time").into());
+    }
+    let mut bench = Bench {
+        args,
+        total: Outcome::default(),
+    };
+    let bytes_per_ack = bench.sizes(plain, sack, KNOWN_AFTER);
+    let bytes_per_ack_from_start = bench.sizes(plain, sack, 0);
+    traces.iter().for_each(|trace| bench.faults(trace));
+    let settings = bench.settings(Variant::Entropy);
+    let usual = bench.run(plain, &settings);
+    let (mux, demux) = bench.speed(plain, Variant::Entropy);
+    let (mux_aligned, demux_aligned) = bench.speed(plain, Variant::Aligned);
+    let report = Report {
+        bytes_per_ack,
+        bytes_per_ack_from_start,
+        acks_per_bundle: usual.acks as f64 / usual.bundles as f64,
+        feedback_bytes_per_ack: usual.feedback_bytes as f64 / usual.acks as f64,
+        wrong_headers: bench.total.wrong,
+        lost_beyond_bundle: bench.total.lost_beyond,
+        replayed_acks: bench.total.acks,
+        lost_with_bundles: bench.total.lost_with_bundles,
+        mux_acks_per_s: mux,
+        demux_acks_per_s: demux,
+        mux_acks_per_s_aligned: mux_aligned,
+        demux_acks_per_s_aligned: demux_aligned,
+    };
+    match format {
+        Format::Json => text::print_json(&report),
+        Format::Text => text::print(&table(&report)),
+    }
+}
+
+fn read_capture(path: &Path) -> anyhow::Result<Vec<Seen>> {
+    let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let trace = read_pcap(&file);
+    trace.map_err(|error| BadInput::new(format!("{}: {error}", path.display())).into())
+}
+
+fn table(report: &Report) -> String {
+    let size = |bytes: f64| format!("{bytes:.2}");
+    let mut rows = vec![vec![String::new(), "aligned".into(), "entropy".into()]];
+    let mut row = |name: &str, aligned: String, entropy: String| {
+        rows.push(vec![name.to_owned(), aligned, entropy]);
+    };
+    let (later, start) = (&report.bytes_per_ack, &report.bytes_per_ack_from_start);
+    row("bytes per ACK", size(later.aligned), size(later.entropy));
+    if let (Some(aligned), Some(entropy)) = (later.sack_heavy_aligned, later.sack_heavy) {
+        row("  with SACK blocks", size(aligned), size(entropy));
+    }
+    row("  from the start", size(start.aligned), size(start.entropy));
+    row(
+        "ACKs/s into bundles",
+        text::count(report.mux_acks_per_s_aligned),
+        text::count(report.mux_acks_per_s),
+    );
+    row(
+        "ACKs/s out of bundles",
+        text::count(report.demux_acks_per_s_aligned),
+        text::count(report.demux_acks_per_s),
+    );
+    format!(
+        "{}\n{:.1} ACKs a bundle; feedback {:.2} bytes per ACK in the other direction\n\
+         {} ACKs replayed: {} wrong, {} lost with their bundles, {} lost otherwise\n",
+        text::columns(&rows, &[false, true, true]),
+        report.acks_per_bundle,
+        report.feedback_bytes_per_ack,
+        report.replayed_acks,
+        report.wrong_headers,
+        report.lost_with_bundles,
+        report.lost_beyond_bundle,
+    )
+}

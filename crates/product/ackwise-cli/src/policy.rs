@@ -1,0 +1,109 @@
+//! Reads a policy and its parameters from arguments or from a scenario.
+
+use ackwise_policy::{Config, Policy};
+
+use crate::error::BadInput;
+
+/// The policy of that name, or an error that helps.
+pub fn by_name(name: &str) -> Result<Policy, BadInput> {
+    Policy::by_name(name).map_err(|e| {
+        let near = nearest(name, Policy::all().map(Policy::name));
+        let error = BadInput::new(e);
+        match near {
+            Some(near) => error.mend(format!("did you mean {near}?")),
+            None => error.mend("`ackwise policies` says what each does"),
+        }
+    })
+}
+
+/// `--policy NAME --set KEY=VALUE …`, or `--policy NAME:KEY=VALUE,…` as a policy is shown.
+pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> {
+    let (name, inline) = policy.split_once(':').unwrap_or((policy, ""));
+    let known = by_name(name)?;
+    let mut config = Config::new(known);
+    let inline = inline.split(',').filter(|part| !part.trim().is_empty());
+    let inline = inline.map(|part| (format!("--policy {policy}"), part));
+    let settings = settings
+        .iter()
+        .map(|setting| (format!("--set {setting}"), setting.as_str()));
+    for (argument, setting) in inline.chain(settings) {
+        let Some((key, value)) = setting.split_once('=') else {
+            let why = format!("{argument}: {setting:?} is not KEY=VALUE");
+            return Err(
+                BadInput::new(why).mend(format!("`ackwise policies {name}` lists the parameters"))
+            );
+        };
+        let key = key.trim();
+        config.set(key, value).map_err(|e| {
+            let error = BadInput::new(format!("{argument}: {e}"));
+            let params = known.params().iter().map(|p| p.name);
+            match nearest(key, params).filter(|near| *near != key) {
+                Some(near) => error.mend(format!("did you mean {near}?")),
+                None => error.mend(format!("`ackwise policies {name}` lists names and bounds")),
+            }
+        })?;
+    }
+    Ok(config)
+}
+
+/// The known name that was probably meant.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let close = |k: &&str| strsim::damerau_levenshtein(name, k) <= 1 + k.chars().count() / 3;
+    known
+        .filter(close)
+        .min_by_key(|k| strsim::damerau_levenshtein(name, k))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_checked() {
+        let set = |s: &[&str]| {
+            configure(
+                "every-n",
+                &s.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(set(&["n=4"]).unwrap().get("n"), Ok(4));
+        for (bad, says) in [
+            ("n", "not KEY=VALUE"),
+            ("n=", "whole number"),
+            ("n=four", "whole number"),
+            ("n=0", "from 1 to 256"),
+            ("n=99999999999999999999", "whole number"),
+            ("wram=1", "did you mean warm?"),
+        ] {
+            let e = set(&[bad]).unwrap_err().to_string();
+            assert!(e.contains(says), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_taken_as_it_is_shown() {
+        let shown = configure("every-n:n=4,warm=0", &["n=5".to_owned()]).unwrap();
+        assert_eq!((shown.get("n"), shown.get("warm")), (Ok(5), Ok(0)));
+        let again = configure(&shown.to_string(), &[]).unwrap();
+        assert_eq!(again.to_string(), shown.to_string());
+        for (bad, says) in [
+            (
+                "every-n:n=0",
+                "--policy every-n:n=0: every-n: n must be from 1 to 256",
+            ),
+            ("every-n:n", "\"n\" is not KEY=VALUE"),
+            ("every_n:n=4", "did you mean every-n?"),
+        ] {
+            let e = configure(bad, &[]).unwrap_err().to_string();
+            assert!(e.contains(says), "{bad}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_slip_is_recognised_and_nonsense_is_not() {
+        let near = |name| nearest(name, ["adaptive", "every-n", "tack"].into_iter());
+        assert_eq!(near("adaptiv"), Some("adaptive"));
+        assert_eq!(near("every_n"), Some("every-n"));
+        assert_eq!(near("frobnicate"), None);
+    }
+}
