@@ -53,7 +53,7 @@ fn arms() -> String {
                  [[arm.place]]\npolicy = \"dca\"\nat = \"receiver\"\nlink = \"air\"\n\
                  hold = \"300 ms\"\nhold_min = \"300 ms\"\n\
                  [[arm.place]]\npolicy = \"none\"\nat = \"sender\"\nlink = \"air\"\n\
-                 tell_window = {tell}\n",
+                 cwnd_hint = {tell}\n",
                 if tell { "told" } else { "untold" }
             )
         })

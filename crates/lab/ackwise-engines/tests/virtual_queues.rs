@@ -184,7 +184,7 @@ fn queues_of_the_kernel_keep_delay_down() {
 #[test]
 fn a_policy_in_the_stack_does_what_it_does_in_the_datapath() {
     let _turn = turn();
-    let stack = "[[arm]]\nname = \"stack\"\npolicy = \"adaptive\"\nat = \"receiver\"\nlink = \"wan\"\nhome = \"stack\"\n";
+    let stack = "[[arm]]\nname = \"stack\"\npolicy = \"adaptive\"\nat = \"receiver\"\nlink = \"wan\"\nenvironment = \"stack\"\n";
     let arms = [BASELINE.to_owned(), arm("adaptive", ""), stack.to_owned()];
     let report = run_pinned(
         "stack",

@@ -16,7 +16,7 @@ const SMALL: &str = "[scenario]\nname = \"small\"\ndata = \"4800 B\"\nseeds = 3\
                      [radio]\ntopology = \"chain\"\nhops = [1, 2]\ncapture = 4\n\
                      [[arm]]\nname = \"tcp\"\nmodel = { segment = \"48 B\", ack_every = 1 }\n\
                      [[arm]]\nname = \"dca\"\npolicy = \"dca\"\n\
-                     model = { segment = \"48 B\", tell_window = true }\n";
+                     model = { segment = \"48 B\", cwnd_hint = true }\n";
 
 fn file(dir: &Path, text: &str) -> PathBuf {
     let path = dir.join("t.toml");

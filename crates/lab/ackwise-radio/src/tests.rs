@@ -179,7 +179,7 @@ fn fewer_acks_on_the_air() {
     let four = acks("policy = \"dda\"", "");
     assert!((250..300).contains(&four.acks), "{four:?}");
     // The policy asks for 14 segments a window; 500 ms otherwise.
-    let told = acks("policy = \"tda\"", "tell_window = true");
+    let told = acks("policy = \"tda\"", "cwnd_hint = true");
     assert!(told.acks < 150, "{told:?}");
     let untold = acks("policy = \"tda\"", "");
     assert!(untold.took > Some(30 * SECOND), "{untold:?}");
@@ -256,7 +256,7 @@ fn hop_is_ahead_of_dca_and_tda() {
         let s = scenario(
             &radio,
             &format!("policy = \"{policy}\""),
-            "tell_window = true",
+            "cwnd_hint = true",
         );
         let run = |seed| run_point(&s, Point { seed, ..FIRST }).unwrap().efficiency();
         (1..=3).map(run).sum::<f64>() / 3.0

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::build::{MAX_HOLD, WEEK};
 use crate::links::{check_node, path, unique};
-use crate::model::{Arm, Flow, Home, Link, Node, Placement, Position, Setting, SettingValue};
+use crate::model::{
+    Arm, Environment, Flow, Link, Node, Placement, Position, Setting, SettingValue,
+};
 use ackwise_config::Span;
 use ackwise_config::diagnostic::suggest;
 use ackwise_config::queue_keys::{self, NANOSECOND};
@@ -22,15 +24,18 @@ const PLACE_KEYS: [&str; 10] = [
     "at",
     "link",
     "position",
-    "home",
+    "environment",
     "set",
     "hold",
     "hold_min",
-    "tell_window",
+    "cwnd_hint",
     "flows",
 ];
 
-const HOMES: [(&str, Home); 2] = [("datapath", Home::Datapath), ("stack", Home::Stack)];
+const ENVIRONMENTS: [(&str, Environment); 2] = [
+    ("datapath", Environment::Datapath),
+    ("stack", Environment::Stack),
+];
 
 const POSITIONS: [(&str, Position); 3] = [
     ("receiver", Position::Receiver),
@@ -231,11 +236,13 @@ fn placement(
         check_interface(section, node, link, network);
     }
     let position = position(section, node.as_ref(), network);
-    let home = section.choice("home", &HOMES).unwrap_or_default();
-    if home == Home::Stack && position != Position::Receiver && node.is_some() {
+    let environment = section
+        .choice("environment", &ENVIRONMENTS)
+        .unwrap_or_default();
+    if environment == Environment::Stack && position != Position::Receiver && node.is_some() {
         section.error(
-            &section.span_of("home"),
-            "home = \"stack\" is the rule of a receiver: 'at' is a node that a flow leads to",
+            &section.span_of("environment"),
+            "environment = \"stack\" is the rule of a receiver: 'at' is a node that a flow leads to",
         );
     }
     let hold = section.time("hold", Duration::ZERO, WEEK);
@@ -247,16 +254,19 @@ fn placement(
         };
         section.error(&section.span_of("hold"), message);
     }
-    let hold_min = hold_min(section, home, hold);
-    let tell_window = section.flag("tell_window").unwrap_or(false);
-    if tell_window && (position != Position::Sender || home == Home::Stack) && node.is_some() {
+    let hold_min = hold_min(section, environment, hold);
+    let cwnd_hint = section.flag("cwnd_hint").unwrap_or(false);
+    if cwnd_hint
+        && (position != Position::Sender || environment == Environment::Stack)
+        && node.is_some()
+    {
         section.error(
-            &section.span_of("tell_window"),
-            "'tell_window' is for the host that sends the data: 'at' is a node that a flow comes \
+            &section.span_of("cwnd_hint"),
+            "'cwnd_hint' is for the host that sends the data: 'at' is a node that a flow comes \
              from, with position = \"sender\"",
         );
     }
-    let flows = flows(section, home, link.as_ref(), network);
+    let flows = flows(section, environment, link.as_ref(), network);
     let set = match section.table("set") {
         Some((table, _)) => settings(section, table, listed),
         None => Vec::new(),
@@ -271,11 +281,11 @@ fn placement(
         node: node?.text,
         link: link?.text,
         position,
-        home,
+        environment,
         set,
         hold,
         hold_min,
-        tell_window,
+        cwnd_hint,
         flows,
     })
 }
@@ -283,7 +293,7 @@ fn placement(
 /// The flows that a policy is for: each crosses its link.
 fn flows(
     section: &Section<'_>,
-    home: Home,
+    environment: Environment,
     link: Option<&Word>,
     network: &Network<'_>,
 ) -> Vec<String> {
@@ -293,7 +303,7 @@ fn flows(
         .map(|flow| flow.name.as_str())
         .collect();
     let words = queue_keys::flows(section, &known);
-    if home == Home::Stack && section.has("flows") {
+    if environment == Environment::Stack && section.has("flows") {
         section.error(
             &section.span_of("flows"),
             "'flows' is for the datapath: a receiver's stack has one rule for all",
@@ -314,7 +324,11 @@ fn flows(
     words.into_iter().map(|word| word.text).collect()
 }
 
-fn hold_min(section: &Section<'_>, home: Home, hold: Option<Duration>) -> Option<Duration> {
+fn hold_min(
+    section: &Section<'_>,
+    environment: Environment,
+    hold: Option<Duration>,
+) -> Option<Duration> {
     let least = section.time("hold_min", Duration::ZERO, WEEK)?;
     let span = section.span_of("hold_min");
     let Some(hold) = hold else {
@@ -324,7 +338,7 @@ fn hold_min(section: &Section<'_>, home: Home, hold: Option<Duration>) -> Option
         );
         return None;
     };
-    if home == Home::Stack {
+    if environment == Environment::Stack {
         section.error(
             &span,
             "'hold_min' is for the datapath: a receiver's stack holds for a share of the round trip",

@@ -31,9 +31,9 @@ pub mod tcp_model;
 pub use error::ScenarioError;
 pub use glob::matches as glob_matches;
 pub use model::{
-    Agree, App, Arm, By, Direction, Duplex, Expect, Flow, Home, IpVersion, Link, Node, NodeKind,
-    Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting, SettingValue,
-    SocketOptions, Sweep, Vary,
+    Agree, App, Arm, By, Direction, Duplex, Environment, Expect, Flow, IpVersion, Link, Node,
+    NodeKind, Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting,
+    SettingValue, SocketOptions, Sweep, Vary,
 };
 pub use progress::Progress;
 pub use runs::Filter;

@@ -139,7 +139,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
     let flows = names(top, "flow");
     for (table, span) in top.tables("link") {
         let known = [
-            "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "header",
+            "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "overhead",
         ];
         let mut section = Section::open_unchecked(table, span, "a link", top.errors);
         let name = section.required_name("\"wan\"");
@@ -162,7 +162,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
             can_take_turns(&section, [&forward, &reverse]);
         }
         let offload = section.flag("offload").unwrap_or(false);
-        let header = section.whole("header", 0, 256).unwrap_or(ETHERNET);
+        let overhead = section.whole("overhead", 0, 256).unwrap_or(ETHERNET);
         let (Some(name), Some(between)) = (name, between) else {
             continue;
         };
@@ -174,7 +174,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
             duplex,
             offload,
             mtu,
-            header,
+            overhead,
         });
     }
     for (table, span) in top.tables("node") {

@@ -84,7 +84,7 @@ pub struct Link {
     pub mtu: u32,
     /// Bytes that the link adds to each packet, and that count against its rate
     /// and its queue; the 14 of Ethernet, unless the engine is to do otherwise.
-    pub header: u32,
+    pub overhead: u32,
 }
 
 /// Whether the two directions of a link are in each other's way.
@@ -311,7 +311,7 @@ pub struct Placement {
     /// Where that is, seen from the flows.
     pub position: Position,
     /// What it is there.
-    pub home: Home,
+    pub environment: Environment,
     /// Parameters of the policy, in file order; the engine checks them.
     pub set: Vec<Setting>,
     /// Longest time an ACK may be withheld; the datapath's default if `None`.
@@ -320,14 +320,14 @@ pub struct Placement {
     pub hold_min: Option<Duration>,
     /// Whether data that leave there tell their sender's congestion window in
     /// their window field.
-    pub tell_window: bool,
+    pub cwnd_hint: bool,
     /// Names of the flows that it is for; all if empty.
     pub flows: Vec<String>,
 }
 
 /// What a policy is at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum Home {
+pub enum Environment {
     /// A thinner at the interface: it withholds ACKs that the stack made.
     #[default]
     Datapath,

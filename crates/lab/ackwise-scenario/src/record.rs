@@ -24,7 +24,7 @@ pub struct Report {
     /// What was run.
     pub scenario: ScenarioInfo,
     /// Where it was run.
-    pub environment: Environment,
+    pub environment: Testbed,
     /// The runs, in the order of `Scenario::runs`.
     pub runs: Vec<Run>,
     /// What a reader should know about these numbers, in sentences.
@@ -47,10 +47,10 @@ pub struct ScenarioInfo {
     pub text: String,
 }
 
-/// Where it was run, and how exact that is.
+/// The machine and kernel that ran it, and how exact its links were.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Environment {
+pub struct Testbed {
     /// When the first run began, RFC 3339; absent where time is virtual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ackwise_config::queues::QueueLimit;
 use ackwise_config::queues::{AckFilter, Length, PoliceHow, RedPreset};
-use ackwise_scenario::{Home, Scenario};
+use ackwise_scenario::{Environment, Scenario};
 
 const TEXT: &str = r#"
 [scenario]
@@ -51,7 +51,7 @@ name = "acc"
 policy = "acc"
 at = "b"
 link = "l"
-home = "stack"
+environment = "stack"
 "#;
 
 #[test]
@@ -108,7 +108,10 @@ fn every_key_arrives() {
         (Some(Duration::ZERO), Some(40))
     );
     assert_eq!(mux.sizes, [25, 8]);
-    assert_eq!(scenario.arms[1].placements[0].home, Home::Stack);
+    assert_eq!(
+        scenario.arms[1].placements[0].environment,
+        Environment::Stack
+    );
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Case {
 
     fn link(self, [a, b]: [&str; 2], mbit: u64, delay_ms: u64, packets: u64) -> Case {
         self.add(format_args!(
-            "[[link]]\nname = \"{a}{b}\"\nbetween = [\"{a}\", \"{b}\"]\nheader = 0\nboth = {{ rate \
+            "[[link]]\nname = \"{a}{b}\"\nbetween = [\"{a}\", \"{b}\"]\noverhead = 0\nboth = {{ rate \
              = \"{mbit} Mbit/s\", delay = \"{delay_ms} ms\", queue = \"{packets} packets\" }}\n"
         ))
     }

@@ -216,7 +216,7 @@ impl Ends {
         let (mut sender, mut receiver) =
             tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
                 .map_err(|error| not_modelled(scenario, flow, &error))?;
-        sender.tell_window |= place::tells(arm, flow);
+        sender.cwnd_hint |= place::tells(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
         let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
@@ -263,8 +263,8 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
     for link in &scenario.links {
         for direction in [&link.forward, &link.reverse] {
             let wire = line(direction, seed, lines.len() as u64);
-            let config = channel::config(direction, wire, link.header, &connections);
-            lines.push(Line::new(Channel::new(config), link.header));
+            let config = channel::config(direction, wire, link.overhead, &connections);
+            lines.push(Line::new(Channel::new(config), link.overhead));
         }
         if link.duplex == Duplex::Half
             && let Some(pair) = lines.last_chunk_mut()

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ackwise_scenario::record::{Environment, Report, Run};
+use ackwise_scenario::record::{Report, Run, Testbed};
 use ackwise_scenario::{App, Progress, RunSpec, Scenario};
 use rayon::prelude::*;
 
@@ -110,9 +110,9 @@ pub fn run(
             .collect::<Result<_, _>>()
     })?;
     let mut report = Report::new("sim", scenario);
-    report.environment = Environment {
+    report.environment = Testbed {
         link_emulator: Some("ackwise-queue, simulated".to_owned()),
-        ..Environment::default()
+        ..Testbed::default()
     };
     report.runs = outcome.into_iter().flatten().collect();
     report.notes = notes(scenario);

@@ -79,7 +79,7 @@ fn to_tell_at_a_place_is_to_tell_by_the_model() {
     };
     let [placed, modelled, untold] = [
         ("", place(true)),
-        ("tell_window = true", place(false)),
+        ("cwnd_hint = true", place(false)),
         ("", place(false)),
     ]
     .map(|(model, arms)| runs(&slow("half", model, &arms))[1].clone());

@@ -169,7 +169,7 @@ name = "stack"
 policy = "every-n"
 at = "receiver"
 link = "wan"
-home = "stack"
+environment = "stack"
 set = { n = 8 }
 [sweep]
 cc = ["newreno"]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ackwise_gateway::{Attach, Config, Gateway, Stats};
 use ackwise_rng::Rng;
 use ackwise_scenario::record::QueueRecord;
-use ackwise_scenario::{Arm, By, Direction, Home, Link, Scenario};
+use ackwise_scenario::{Arm, By, Direction, Environment, Link, Scenario};
 
 use crate::clock::seconds;
 use crate::error::LabError;
@@ -111,12 +111,12 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
     let answers = arm
         .placements
         .iter()
-        .any(|place| place.policy == "acc" && place.home == Home::Datapath);
+        .any(|place| place.policy == "acc" && place.environment == Environment::Datapath);
     Some(Config {
         interface: interface.to_owned(),
         rate_bps: direction.rate_bps?,
         least_bps: None,
-        header: link.header,
+        header: link.overhead,
         queue,
         acc: marks && answers,
     })

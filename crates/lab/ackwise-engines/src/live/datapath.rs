@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ackwise_datapath::{Attachment, Matches, Options, Stats};
 use ackwise_policy::{Capabilities, Config, ConfigError};
-use ackwise_scenario::{App, Flow, Home, Placement, Position, Scenario};
+use ackwise_scenario::{App, Environment, Flow, Placement, Position, Scenario};
 
 use super::engine::FIRST_PORT;
 use crate::error::LabError;
@@ -69,7 +69,7 @@ fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError
     let policy = ackwise_policy::Policy::by_name(&placement.policy)
         .map_err(|error| at_policy(error.to_string()))?;
     let mut means = Capabilities::SEE_DATA | Capabilities::HOLD;
-    if placement.home == Home::Stack {
+    if placement.environment == Environment::Stack {
         means |= Capabilities::MAKE_ACKS;
     }
     policy
@@ -111,7 +111,7 @@ pub(super) fn attach(
 ) -> Result<Vec<Attached>, LabError> {
     placements
         .iter()
-        .filter(|placement| placement.home == Home::Datapath)
+        .filter(|placement| placement.environment == Environment::Datapath)
         .map(|placement| attach_one(scenario, placement, topology))
         .collect()
 }
@@ -149,7 +149,7 @@ fn attach_one(
     if let Some(least) = placement.hold_min {
         options.hold_min = least;
     }
-    options.tell_window = placement.tell_window;
+    options.tell_window = placement.cwnd_hint;
     options.matches = matches(scenario, placement)?;
     let entrance = topology.entrance(node)?;
     let stop = Arc::new(AtomicBool::new(false));

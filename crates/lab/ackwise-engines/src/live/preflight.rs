@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ackwise_scenario::record::Environment;
-use ackwise_scenario::{App, Duplex, Home, RunSpec, Scenario};
+use ackwise_scenario::record::Testbed;
+use ackwise_scenario::{App, Duplex, Environment, RunSpec, Scenario};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -72,11 +72,11 @@ pub(super) fn check_with(scenario: &Scenario, clock: Clock) -> Result<(), LabErr
             "modprobe tun, or run in a container that has the device",
         ));
     }
-    if let Some(link) = scenario.links.iter().find(|link| link.header != 14) {
+    if let Some(link) = scenario.links.iter().find(|link| link.overhead != 14) {
         return Err(LabError::Scenario(format!(
-            "link `{}` has header = {}, and a real interface has the 14 bytes of Ethernet; \
+            "link `{}` has overhead = {}, and a real interface has the 14 bytes of Ethernet; \
              leave it out, or use `--on sim`",
-            link.name, link.header
+            link.name, link.overhead
         )));
     }
     check_means(scenario, clock)?;
@@ -166,16 +166,16 @@ fn emulated(scenario: &Scenario) -> Option<&'static str> {
 /// Whether the kernel's TCP has rules of its own where an arm asks for one.
 fn check_stack(scenario: &Scenario) -> Result<(), LabError> {
     let mut places = scenario.arms.iter().flat_map(|arm| &arm.placements);
-    match places.find(|place| place.home == Home::Stack) {
+    match places.find(|place| place.environment == Environment::Stack) {
         Some(place) if get_sysctl(stack::POLICY).is_err() => Err(missing(
             format!(
-                "policy `{}` at `{}` has home = \"stack\", and this kernel's TCP has no such \
+                "policy `{}` at `{}` has environment = \"stack\", and this kernel's TCP has no such \
                  rule: there is no {}",
                 place.policy,
                 place.node,
                 stack::POLICY
             ),
-            "leave `home` out, use `--on virtual` or `--on sim`, or run a kernel with the series \
+            "leave `environment` out, use `--on virtual` or `--on sim`, or run a kernel with the series \
              of kernel/patches",
         )),
         _ => Ok(()),
@@ -254,10 +254,10 @@ pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shape
 }
 
 /// Where the runs take place.
-pub(super) fn environment() -> Environment {
+pub(super) fn environment() -> Testbed {
     let names = uname().ok();
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
-    Environment {
+    Testbed {
         started: Some(rfc3339(SystemTime::now())),
         kernel: names
             .as_ref()
@@ -270,7 +270,7 @@ pub(super) fn environment() -> Environment {
         cpus: std::thread::available_parallelism()
             .ok()
             .and_then(|count| u32::try_from(count.get()).ok()),
-        ..Environment::default()
+        ..Testbed::default()
     }
 }
 

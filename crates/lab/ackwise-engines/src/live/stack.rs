@@ -1,7 +1,7 @@
 //! Tells a receiver's TCP when to acknowledge, where the kernel lets itself be
 //! told (`kernel/patches`).
 
-use ackwise_scenario::{Home, Placement, Scenario};
+use ackwise_scenario::{Environment, Placement, Scenario};
 
 use crate::error::LabError;
 use crate::netns::set_sysctls;
@@ -21,7 +21,10 @@ pub(super) fn set(
     placements: &[Placement],
     topology: &Topology,
 ) -> Result<(), LabError> {
-    for placement in placements.iter().filter(|one| one.home == Home::Stack) {
+    for placement in placements
+        .iter()
+        .filter(|one| one.environment == Environment::Stack)
+    {
         let node = scenario
             .nodes
             .iter()
@@ -76,7 +79,7 @@ name = "kernel"
 policy = "every-n"
 at = "b"
 link = "wan"
-home = "stack"
+environment = "stack"
 set = { n = 8, warm = 0 }
 "#;
         let scenario =

@@ -21,7 +21,7 @@ pub(crate) fn link(name: &str, a: &str, b: &str) -> Link {
         duplex: Default::default(),
         offload: true,
         mtu: 1500,
-        header: 14,
+        overhead: 14,
     }
 }
 

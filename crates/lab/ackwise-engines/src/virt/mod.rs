@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_rng::Rng;
-use ackwise_scenario::record::{Environment, Report, Run};
+use ackwise_scenario::record::{Report, Run, Testbed};
 use ackwise_scenario::{RunSpec, Scenario};
 
 use crate::error::LabError;
@@ -244,7 +244,7 @@ fn report(
         report.runs.push(told.run);
     }
     // Nothing of the host: the record is the same wherever it was made.
-    report.environment = Environment {
+    report.environment = Testbed {
         kernel: match (report.environment.kernel.take(), &kernel.about) {
             (Some(name), Some(about)) => Some(format!("{name} ({about})")),
             (name, _) => name,

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ackwise_scenario::record::{
-    AckKinds, Completion, CompletionOfSize, Content, Environment, NodeRecord, Quantiles, Report,
-    Run, Series, Traffic,
+    AckKinds, Completion, CompletionOfSize, Content, NodeRecord, Quantiles, Report, Run, Series,
+    Testbed, Traffic,
 };
 use ackwise_scenario::{App, RunSpec, Scenario};
 
@@ -20,7 +20,7 @@ pub fn scenario(name: &str) -> Scenario {
 pub fn record(scenario: &Scenario) -> Report {
     let mut report = Report::new("live", scenario);
     report.version = "0.0.0".to_owned();
-    report.environment = Environment {
+    report.environment = Testbed {
         started: Some("2026-01-02T03:04:05Z".to_owned()),
         kernel: Some("Linux 6.12.9".to_owned()),
         machine: Some("x86_64".to_owned()),

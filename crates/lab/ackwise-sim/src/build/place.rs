@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackwise_policy::{Capabilities, Config, ConfigError, FlowConfig, sys};
-use ackwise_scenario::{Arm, Flow, Home, Placement, Position, Scenario, ScenarioError};
+use ackwise_scenario::{Arm, Environment, Flow, Placement, Position, Scenario, ScenarioError};
 
 use super::plan::Plan;
 use crate::error::SimError;
@@ -15,12 +15,12 @@ use crate::tcp;
 pub(super) fn policy(scenario: &Scenario, placement: &Placement) -> Result<Config, ScenarioError> {
     let at = |e: ConfigError| scenario.error_at(&placement.policy_span, e.to_string());
     let policy = ackwise_policy::Policy::by_name(&placement.policy).map_err(at)?;
-    let home = match placement.home {
-        Home::Datapath => Capabilities::SEE_DATA | Capabilities::HOLD,
-        Home::Stack => Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS,
+    let capabilities = match placement.environment {
+        Environment::Datapath => Capabilities::SEE_DATA | Capabilities::HOLD,
+        Environment::Stack => Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS,
     };
     policy
-        .check(home)
+        .check(capabilities)
         .map_err(|e| scenario.error_at(&placement.policy_span, e.to_string()))?;
     let mut config = Config::new(policy);
     for setting in &placement.set {
@@ -52,7 +52,7 @@ fn bounded(config: &Config, placement: &Placement) -> FlowConfig {
 pub(super) fn tells(arm: &Arm, flow: &Flow) -> bool {
     arm.placements
         .iter()
-        .any(|place| place.tell_window && place.node == flow.from)
+        .any(|place| place.cwnd_hint && place.node == flow.from)
 }
 
 /// The rule of a flow's receiver, if the arm has a policy in its stack.
@@ -65,7 +65,7 @@ pub(super) fn stack_policy(
     let mut at = arm
         .placements
         .iter()
-        .filter(|p| p.home == Home::Stack && p.node == flow.to);
+        .filter(|p| p.environment == Environment::Stack && p.node == flow.to);
     let Some(placement) = at.next() else {
         return Ok(None);
     };
@@ -86,7 +86,7 @@ pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Ve
     for placement in &arm.placements {
         let scenario = plan.scenario;
         // The receivers have those: see `stack_policy`.
-        if placement.home == Home::Stack {
+        if placement.environment == Environment::Stack {
             continue;
         }
         let config = policy(scenario, placement)?;

@@ -78,7 +78,7 @@ pub struct SenderConfig {
     pub push_bursts: bool,
     pub defer_chunks: bool,
     /// The window field of data tells the congestion window.
-    pub tell_window: bool,
+    pub cwnd_hint: bool,
     /// The last segment that the window allows asks for an ACK at once.
     pub ask_ack: bool,
 }
@@ -110,7 +110,7 @@ pub struct ReceiverConfig {
     pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
-    /// A policy in the place of the delayed ACK: `home = "stack"`.
+    /// A policy in the place of the delayed ACK: `environment = "stack"`.
     pub policy: Option<StackPolicy>,
 }
 
@@ -299,7 +299,7 @@ impl Defaults<'_> {
             max_burst: m.max_burst.unwrap_or(0),
             push_bursts: m.push_bursts.unwrap_or(self.of(true, false, false)),
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
-            tell_window: m.tell_window.unwrap_or(false),
+            cwnd_hint: m.cwnd_hint.unwrap_or(false),
             ask_ack: m.ask_ack.unwrap_or(false),
         }
     }

@@ -214,7 +214,7 @@ impl Receiver {
         }
     }
 
-    /// `home = "stack"`: the ACK that would leave now is a candidate.
+    /// `environment = "stack"`: the ACK that would leave now is a candidate.
     fn ask_policy(&mut self, p: &Packet, together: bool, now: Nanos) {
         self.with_stack(|r, stack, policy| {
             stack.on_data(policy, p, now);

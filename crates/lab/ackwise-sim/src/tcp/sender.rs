@@ -666,7 +666,7 @@ impl Sender {
     /// What the window field of data says: what may come back, or for a receiver
     /// that wants to know it the congestion window in whole segments.
     fn told_window(&self) -> u64 {
-        if !self.config.tell_window {
+        if !self.config.cwnd_hint {
             return 65_535;
         }
         let window = self.window.cwnd.min(self.config.window_limit);

@@ -1,4 +1,4 @@
-//! A policy of `policy/` as the receiver's own delayed-ACK rule: `home = "stack"`.
+//! A policy of `policy/` as the receiver's own delayed-ACK rule: `environment = "stack"`.
 //!
 //! Each data segment makes a candidate: the ACK that would leave now. It goes
 //! through [`Flow`], the very code that thins ACKs at an interface, so that the
