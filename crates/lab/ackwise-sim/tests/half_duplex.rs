@@ -74,7 +74,7 @@ fn to_tell_at_a_place_is_to_tell_by_the_model() {
     let place = |tell: bool| {
         format!(
             "[[arm]]\nname = \"x\"\n{thinner}[[arm.place]]\npolicy = \"none\"\nat = \"a\"\n\
-             link = \"air\"\ntell_window = {tell}\n"
+             link = \"air\"\ncwnd_hint = {tell}\n"
         )
     };
     let [placed, modelled, untold] = [
