@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ackwise_scenario::record::{Metric, Report, Run};
+use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::{BASELINE, Metric};
 use serde::Serialize;
-
-/// The arm that others are compared with.
-pub(crate) const BASELINE: &str = "baseline";
 
 /// All groups of a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use ackwise_scenario::record::{Metric, Report, Run};
-use ackwise_scenario::{Expect, Scenario, glob_matches};
+use ackwise_scenario::record::{Report, Run};
+use ackwise_scenario::{Expect, Metric, Scenario, glob_matches};
 use serde::Serialize;
 
 use crate::compare::{Stat, ratio};

@@ -1,9 +1,10 @@
 //! What a reader should take home, in sentences.
 
-use ackwise_scenario::record::{Metric, Report};
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{BASELINE, Metric};
 use serde::Serialize;
 
-use crate::compare::{BASELINE, Comparison, Row, Stat, failed};
+use crate::compare::{Comparison, Row, Stat, failed};
 use crate::format::{change, factor, percent};
 
 /// A sentence about the results.

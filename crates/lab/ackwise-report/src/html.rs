@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ackwise_scenario::Scenario;
-use ackwise_scenario::record::{Metric, Quantiles, Report, Run};
+use ackwise_scenario::record::{Quantiles, Report, Run};
+use ackwise_scenario::{BASELINE, Metric, Scenario};
 
-use crate::compare::{BASELINE, Comparison, Row, compare};
+use crate::compare::{Comparison, Row, compare};
 use crate::expect::{ExpectationResult, expectations};
 use crate::findings::{Tone, findings};
 use crate::format::{change, escape, factor, grouped, percent, short};

@@ -2,12 +2,13 @@
 
 use std::io::IsTerminal as _;
 
-use ackwise_scenario::record::{Metric, Report};
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{BASELINE, Metric};
 use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets::NOTHING,
 };
 
-use crate::compare::{BASELINE, Group, Row, Stat, compare};
+use crate::compare::{Group, Row, Stat, compare};
 use crate::format::{change, factor, grouped, percent, short};
 
 /// How the table is printed.

@@ -8,8 +8,8 @@ use ackwise_report::{
     Report, TableOptions, Tone, agreements, agreements_text, compare, expectations,
     expectations_text, findings, html, table,
 };
+use ackwise_scenario::Metric;
 use ackwise_scenario::Scenario;
-use ackwise_scenario::record::Metric;
 use support::{record, scenario};
 
 /// Compares with a file; `ACKWISE_BLESS=1` writes it anew.

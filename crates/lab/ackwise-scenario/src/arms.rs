@@ -2,22 +2,17 @@
 
 use std::time::Duration;
 
-use crate::build::{MAX_HOLD, WEEK};
-use crate::links::{check_node, path, unique};
+use crate::limits::{MAX_ARMS, MAX_HOLD, WEEK};
 use crate::model::{
-    Arm, Environment, Flow, Link, Node, Placement, Position, Setting, SettingValue,
+    Arm, BASELINE, Environment, Flow, Link, Node, Placement, Position, Setting, SettingValue,
 };
+use crate::names::{check_node, unique};
+use crate::route::path;
 use ackwise_config::Span;
 use ackwise_config::diagnostic::suggest;
 use ackwise_config::queue_keys::{self, NANOSECOND};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
-
-/// The arm that others are compared with.
-pub(crate) const BASELINE: &str = "baseline";
-
-/// More arms than this are a slip of the hand.
-const MOST_ARMS: usize = 1000;
 
 const PLACE_KEYS: [&str; 10] = [
     "policy",
@@ -60,8 +55,8 @@ pub(crate) fn arms(top: &Section<'_>, nodes: &[Node], links: &[Link], flows: &[F
     let tables = top.tables("arm");
     for (table, span) in &tables {
         for arm in arm(top, table, span, &network) {
-            if arms.len() == MOST_ARMS {
-                let message = format!("these are more than {MOST_ARMS} arms");
+            if arms.len() == MAX_ARMS {
+                let message = format!("these are more than {MAX_ARMS} arms");
                 top.error(span, message);
                 return arms;
             }
@@ -156,8 +151,8 @@ fn expand(
     listed: &[Listed],
 ) -> Vec<Arm> {
     let combinations: usize = listed.iter().map(|l| l.values.len()).product();
-    if combinations > MOST_ARMS {
-        section.error(&name.span, format!("these are more than {MOST_ARMS} arms"));
+    if combinations > MAX_ARMS {
+        section.error(&name.span, format!("these are more than {MAX_ARMS} arms"));
         return Vec::new();
     }
     let mut arms = Vec::new();

@@ -3,17 +3,13 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crate::model::{RecordOptions, Scenario};
+use crate::limits::WEEK;
+use crate::model::{Flow, RecordOptions, Scenario};
 use crate::{arms, expect, flows, links, sweep};
 use ackwise_config::Source;
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::Table;
-
-/// Longest time an ACK may be withheld: RFC 9293 §3.8.6.3 wants one "within
-/// 0.5 seconds" of the segment that it answers.
-pub(crate) const MAX_HOLD: Duration = Duration::from_millis(500);
-pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86400);
 
 /// Builds as much as can be; what is wrong is noted in `errors`, and the result
 /// is of use only if nothing was.
@@ -63,7 +59,7 @@ pub(crate) fn scenario(
 }
 
 /// The congestion control that runs are labelled with if none is swept.
-fn common_cc(flows: &[crate::model::Flow]) -> String {
+fn common_cc(flows: &[Flow]) -> String {
     let mut fixed = flows
         .iter()
         .map(|flow| flow.fixed_cc.as_deref().unwrap_or("cubic"));

@@ -1,110 +1,129 @@
 //! `[[expect]]`: what the results should be.
 
-use crate::arms::BASELINE;
 use crate::glob::matches;
-use crate::model::{Agree, App, Arm, Expect, Flow, Sweep};
-use crate::record::Metric;
+use crate::metric::Metric;
+use crate::model::{Agree, App, Arm, BASELINE, Expect, Flow, Sweep};
+use ackwise_config::Span;
 use ackwise_config::diagnostic::suggest;
 use ackwise_config::section::{Section, Word};
 
+const EXPECT_KEYS: [&str; 9] = [
+    "arm",
+    "cc",
+    "metric",
+    "against",
+    "min_ratio",
+    "max_ratio",
+    "min",
+    "max",
+    "why",
+];
+
+const BOUNDS: [&str; 4] = ["min_ratio", "max_ratio", "min", "max"];
+
+/// Reads all `[[expect]]` tables.
 pub(crate) fn expects(
     top: &Section<'_>,
     arms: &[Arm],
     sweep: &Sweep,
     flows: &[Flow],
 ) -> Vec<Expect> {
-    let arm_names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-    let ccs: Vec<&str> = sweep.cc.iter().map(String::as_str).collect();
-    let metrics: Vec<(&str, Metric)> = Metric::ALL.iter().map(|(m, name)| (*name, *m)).collect();
-    let known = [
-        "arm",
-        "cc",
-        "metric",
-        "against",
-        "min_ratio",
-        "max_ratio",
-        "min",
-        "max",
-        "why",
-    ];
     let mut expects = Vec::new();
     for (table, span) in top.tables("expect") {
-        let section = Section::open(table, span, "an expectation", &known, top.errors);
-        let arm = section.required_word("arm", "\"adaptive\"");
-        if let Some(arm) = &arm {
-            check_pattern(&section, arm, "arm", &arm_names);
-        }
-        let cc = section.words("cc").unwrap_or_default();
-        for pattern in &cc {
-            check_pattern(&section, pattern, "congestion control", &ccs);
-        }
-        if !section.has("metric") {
-            section.error(
-                span,
-                "an expectation has no 'metric'; add metric = \"goodput\"",
-            );
-        }
-        let metric = section.choice("metric", &metrics);
-        if let Some(metric) = metric {
-            check_metric(&section, metric, flows);
-        }
-        let against = section.word("against");
-        if let Some(against) = &against
-            && !arm_names.contains(&against.text.as_str())
-        {
-            let message = format!(
-                "there is no arm '{}'{}",
-                against.text,
-                suggest(&against.text, &arm_names)
-            );
-            section.error(&against.span, message);
-        }
-        let against = against.map_or_else(|| BASELINE.to_owned(), |word| word.text);
-        let [min_ratio, max_ratio, min, max] =
-            ["min_ratio", "max_ratio", "min", "max"].map(|key| section.number(key));
-        let bounds = ["min_ratio", "max_ratio", "min", "max"];
-        if !bounds.iter().any(|key| section.has(key)) {
-            section.error(
-                span,
-                "an expectation needs a bound: min_ratio, max_ratio, min or max",
-            );
-        }
-        if (min_ratio.is_some() || max_ratio.is_some()) && !arm_names.contains(&against.as_str()) {
-            section.error(
-                span,
-                format!("ratios are formed with arm '{against}', which does not exist"),
-            );
-        }
-        for (low, high, key) in [(min_ratio, max_ratio, "max_ratio"), (min, max, "max")] {
-            if low.zip(high).is_some_and(|(low, high)| low > high) {
-                section.error(
-                    &section.span_of(key),
-                    format!("'{key}' is below the least value: nothing can meet that"),
-                );
-            }
-        }
-        let (Some(arm), Some(metric)) = (arm, metric) else {
-            continue;
-        };
-        expects.push(Expect {
-            arm: arm.text,
-            cc: cc.into_iter().map(|word| word.text).collect(),
-            metric,
-            against,
-            min_ratio,
-            max_ratio,
-            min,
-            max,
-            why: section.word("why").map_or(String::new(), |why| why.text),
-            span: span.clone(),
-        });
+        let section = Section::open(table, span, "an expectation", &EXPECT_KEYS, top.errors);
+        expects.extend(expect(&section, span, arms, sweep, flows));
     }
     expects
 }
 
+/// Reads one `[[expect]]` table; `None` if it names no arm or no metric.
+fn expect(
+    section: &Section<'_>,
+    span: &Span,
+    arms: &[Arm],
+    sweep: &Sweep,
+    flows: &[Flow],
+) -> Option<Expect> {
+    let arm_names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+    let ccs: Vec<&str> = sweep.cc.iter().map(String::as_str).collect();
+    let arm = section.required_word("arm", "\"adaptive\"");
+    if let Some(arm) = &arm {
+        check_pattern(section, arm, "arm", &arm_names);
+    }
+    let cc = section.words("cc").unwrap_or_default();
+    for pattern in &cc {
+        check_pattern(section, pattern, "congestion control", &ccs);
+    }
+    if !section.has("metric") {
+        section.error(
+            span,
+            "an expectation has no 'metric'; add metric = \"goodput\"",
+        );
+    }
+    let metric = metric(section, flows);
+    let against = against(section, &arm_names);
+    let [min_ratio, max_ratio, min, max] = BOUNDS.map(|key| section.number(key));
+    if !BOUNDS.iter().any(|key| section.has(key)) {
+        section.error(
+            span,
+            "an expectation needs a bound: min_ratio, max_ratio, min or max",
+        );
+    }
+    if (min_ratio.is_some() || max_ratio.is_some()) && !arm_names.contains(&against.as_str()) {
+        section.error(
+            span,
+            format!("ratios are formed with arm '{against}', which does not exist"),
+        );
+    }
+    for (low, high, key) in [(min_ratio, max_ratio, "max_ratio"), (min, max, "max")] {
+        if low.zip(high).is_some_and(|(low, high)| low > high) {
+            section.error(
+                &section.span_of(key),
+                format!("'{key}' is below the least value: nothing can meet that"),
+            );
+        }
+    }
+    Some(Expect {
+        arm: arm?.text,
+        cc: cc.into_iter().map(|word| word.text).collect(),
+        metric: metric?,
+        against,
+        min_ratio,
+        max_ratio,
+        min,
+        max,
+        why: section.word("why").map_or(String::new(), |why| why.text),
+        span: span.clone(),
+    })
+}
+
+/// Reads the key `metric`, and checks that the flows have it.
+fn metric(section: &Section<'_>, flows: &[Flow]) -> Option<Metric> {
+    let known: Vec<(&str, Metric)> = Metric::ALL.iter().map(|(m, name)| (*name, *m)).collect();
+    let metric = section.choice("metric", &known)?;
+    check_metric(section, metric, flows);
+    Some(metric)
+}
+
+/// Reads the key `against`; [`BASELINE`] if it is absent.
+fn against(section: &Section<'_>, arm_names: &[&str]) -> String {
+    let Some(against) = section.word("against") else {
+        return BASELINE.to_owned();
+    };
+    if !arm_names.contains(&against.text.as_str()) {
+        let message = format!(
+            "there is no arm '{}'{}",
+            against.text,
+            suggest(&against.text, arm_names)
+        );
+        section.error(&against.span, message);
+    }
+    against.text
+}
+
+/// Reads all `[[agree]]` tables.
 pub(crate) fn agrees(top: &Section<'_>, arms: &[Arm], flows: &[Flow]) -> Vec<Agree> {
     let arm_names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-    let metrics: Vec<(&str, Metric)> = Metric::ALL.iter().map(|(m, name)| (*name, *m)).collect();
     let known = ["arm", "metric", "within"];
     let mut agrees = Vec::new();
     for (table, span) in top.tables("agree") {
@@ -121,10 +140,7 @@ pub(crate) fn agrees(top: &Section<'_>, arms: &[Arm], flows: &[Flow]) -> Vec<Agr
                 );
             }
         }
-        let metric = section.choice("metric", &metrics);
-        if let Some(metric) = metric {
-            check_metric(&section, metric, flows);
-        }
+        let metric = metric(&section, flows);
         let within = section.share("within");
         if within == Some(0.0) {
             section.error(

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::build::WEEK;
-use crate::links::{check_node, path, unique};
+use crate::limits::WEEK;
 use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, SocketOptions};
+use crate::names::{check_cc, check_node, unique};
+use crate::route::path;
 use crate::tcp_model::tcp_model;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::Kind;
@@ -23,6 +24,20 @@ const APPS: [(&str, AppKind); 4] = [
     ("iperf3", AppKind::Iperf3),
     ("request-response", AppKind::RequestResponse),
     ("short-flows", AppKind::ShortFlows),
+];
+
+/// Keys that every flow has.
+const KEYS: [&str; 10] = [
+    "name",
+    "from",
+    "to",
+    "app",
+    "cc",
+    "start",
+    "start_within",
+    "connections",
+    "socket",
+    "model",
 ];
 
 /// Keys that only some applications have.
@@ -53,19 +68,8 @@ pub(crate) fn flows(
             section.what = format!("flow '{}'", name.text);
             unique(&section, name, "flow", flows.iter().map(|f| f.name.clone()));
         }
-        let mut known = vec![
-            "name",
-            "from",
-            "to",
-            "app",
-            "cc",
-            "start",
-            "start_within",
-            "connections",
-            "socket",
-            "model",
-        ];
-        known.extend(APP_KEYS.iter().map(|(key, _)| *key));
+        let app_keys = APP_KEYS.iter().map(|(key, _)| *key);
+        let known: Vec<&str> = KEYS.into_iter().chain(app_keys).collect();
         section.only(&known);
         let from = end(&section, "from", "\"sender\"", nodes);
         let to = end(&section, "to", "\"receiver\"", nodes);
@@ -75,24 +79,7 @@ pub(crate) fn flows(
         }
         let app = app(&section);
         let fixed_cc = section.word("cc").filter(|cc| check_cc(&section, cc));
-        let start = section
-            .time("start", Duration::ZERO, WEEK)
-            .unwrap_or_default();
-        if duration.is_some_and(|duration| start >= duration) {
-            section.error(
-                &section.span_of("start"),
-                "this flow starts after the scenario has ended; see 'duration'",
-            );
-        }
-        let start_within = section
-            .time("start_within", Duration::ZERO, WEEK)
-            .unwrap_or_default();
-        if duration.is_some_and(|end| start < end && start + start_within > end) {
-            section.error(
-                &section.span_of("start_within"),
-                "this flow may start after the scenario has ended; see 'duration'",
-            );
-        }
+        let (start, start_within) = starts(&section, duration);
         let connections = section.whole("connections", 1, 100_000).unwrap_or(1);
         let socket = socket(&section);
         let model = tcp_model(&section);
@@ -121,6 +108,27 @@ pub(crate) fn flows(
     flows
 }
 
+/// When a flow starts: at the earliest, and how much later at the latest.
+fn starts(section: &Section<'_>, duration: Option<Duration>) -> (Duration, Duration) {
+    let time = |key| section.time(key, Duration::ZERO, WEEK).unwrap_or_default();
+    let start = time("start");
+    if duration.is_some_and(|duration| start >= duration) {
+        section.error(
+            &section.span_of("start"),
+            "this flow starts after the scenario has ended; see 'duration'",
+        );
+    }
+    let start_within = time("start_within");
+    if duration.is_some_and(|end| start < end && start + start_within > end) {
+        section.error(
+            &section.span_of("start_within"),
+            "this flow may start after the scenario has ended; see 'duration'",
+        );
+    }
+    (start, start_within)
+}
+
+/// Reads the key of one end of a flow: a node that is there and is no bridge.
 fn end(section: &Section<'_>, key: &str, example: &str, nodes: &[Node]) -> Option<Word> {
     let word = section.required_word(key, example)?;
     if !check_node(section, &word, nodes) {
@@ -194,25 +202,6 @@ fn check_ipv6(section: &Section<'_>, from: &Word, to: &Word, nodes: &[Node], lin
             ),
         );
     }
-}
-
-/// Whether this can be the name of a congestion control of Linux.
-pub(crate) fn check_cc(section: &Section<'_>, word: &Word) -> bool {
-    let fine = (1..=15).contains(&word.text.len())
-        && word
-            .text
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'));
-    if !fine {
-        section.error(
-            &word.span,
-            format!(
-                "'{}' is not a congestion control; write e.g. \"cubic\", \"bbr\" or \"reno\"",
-                word.text
-            ),
-        );
-    }
-    fine
 }
 
 fn app(section: &Section<'_>) -> Option<App> {

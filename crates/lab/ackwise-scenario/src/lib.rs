@@ -18,21 +18,26 @@ mod error;
 mod expect;
 mod flows;
 mod glob;
+mod limits;
 mod links;
 mod load;
+mod metric;
 pub mod model;
+mod names;
 mod progress;
 pub mod record;
 mod replace;
+mod route;
 mod runs;
 mod sweep;
 pub mod tcp_model;
 
 pub use error::ScenarioError;
 pub use glob::matches as glob_matches;
+pub use metric::Metric;
 pub use model::{
-    Agree, App, Arm, By, Direction, Duplex, Environment, Expect, Flow, IpVersion, Link, Node,
-    NodeKind, Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting,
+    Agree, App, Arm, BASELINE, By, Direction, Duplex, Environment, Expect, Flow, IpVersion, Link,
+    Node, NodeKind, Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting,
     SettingValue, SocketOptions, Sweep, Vary,
 };
 pub use progress::Progress;

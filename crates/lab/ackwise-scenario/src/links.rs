@@ -1,35 +1,19 @@
 //! Nodes and links.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::boxes;
+use crate::limits::MAX_DELAY;
 use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder};
+use crate::names::{check_node, table_names, unique};
 use ackwise_config::Span;
-use ackwise_config::diagnostic::suggest;
 use ackwise_config::queue_keys::{Context, NANOSECOND};
 use ackwise_config::section::{Section, Word};
-use ackwise_config::tree::{Kind, Table, Value};
+use ackwise_config::tree::{Kind, Table};
 
 /// Bytes of an Ethernet header, which count against the rate of a link.
 const ETHERNET: u32 = 14;
-
-const LONGEST_DELAY: Duration = Duration::from_secs(60);
-
-/// Notes a name that is taken already.
-pub(crate) fn unique(
-    section: &Section<'_>,
-    word: &Word,
-    what: &str,
-    mut taken: impl Iterator<Item = String>,
-) {
-    if taken.any(|name| name == word.text) {
-        section.error(
-            &word.span,
-            format!("there is another {what} '{}'; names are unique", word.text),
-        );
-    }
-}
 
 pub(crate) fn nodes(top: &Section<'_>) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
@@ -114,29 +98,12 @@ fn settings(
     }
 }
 
-/// Notes a reference to a node that does not exist.
-pub(crate) fn check_node(section: &Section<'_>, word: &Word, nodes: &[Node]) -> bool {
-    let known: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
-    let found = known.contains(&word.text.as_str());
-    if !found {
-        section.error(
-            &word.span,
-            format!(
-                "there is no node '{}'{}",
-                word.text,
-                suggest(&word.text, &known)
-            ),
-        );
-    }
-    found
-}
-
 pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     if !top.has("link") {
         top.error(&(0..0), "there are no links; add [[link]] tables");
     }
-    let flows = names(top, "flow");
+    let flows = table_names(top, "flow");
     for (table, span) in top.tables("link") {
         let known = [
             "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "overhead",
@@ -215,18 +182,6 @@ fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
     }
 }
 
-/// The names in a list of tables, whatever else is wrong with them.
-fn names(top: &Section<'_>, key: &str) -> Vec<String> {
-    let Some(Kind::Array(items)) = top.value(key).map(|value| &value.kind) else {
-        return Vec::new();
-    };
-    let name = |item: &Value| match &item.kind {
-        Kind::Table(table) => table.get("name").and_then(Value::plain),
-        _ => None,
-    };
-    items.iter().filter_map(name).collect()
-}
-
 fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
     if !section.has("between") {
         section.error(
@@ -298,10 +253,10 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
     if let Some(rate) = section.rate("rate") {
         direction.rate_bps = Some(rate);
     }
-    if let Some(delay) = section.time("delay", Duration::ZERO, LONGEST_DELAY) {
+    if let Some(delay) = section.time("delay", Duration::ZERO, MAX_DELAY) {
         direction.delay = delay;
     }
-    if let Some(jitter) = section.time("jitter", Duration::ZERO, LONGEST_DELAY) {
+    if let Some(jitter) = section.time("jitter", Duration::ZERO, MAX_DELAY) {
         direction.jitter = jitter;
     }
     if direction.jitter > direction.delay {
@@ -363,50 +318,6 @@ fn reorder(direction: &Section<'_>, table: &Table, span: &Span) -> Option<Reorde
     }
     Some(Reorder {
         probability: section.probability("probability")?,
-        delay: section.time("delay", NANOSECOND, LONGEST_DELAY)?,
+        delay: section.time("delay", NANOSECOND, MAX_DELAY)?,
     })
-}
-
-/// The links of a shortest path between two nodes; only routers and bridges
-/// are passed through. `None` if there is none.
-pub(crate) fn path<'a>(
-    from: &str,
-    to: &str,
-    nodes: &[Node],
-    links: &'a [Link],
-) -> Option<Vec<&'a Link>> {
-    let mut came_by: BTreeMap<&str, &Link> = BTreeMap::new();
-    let mut queue = VecDeque::from([from]);
-    while let Some(at) = queue.pop_front() {
-        if at == to {
-            break;
-        }
-        let forwards = nodes
-            .iter()
-            .any(|node| node.name == at && node.kind != NodeKind::Host);
-        if at != from && !forwards {
-            continue;
-        }
-        for link in links {
-            let next = match &link.between {
-                [a, b] if a == at => b.as_str(),
-                [a, b] if b == at => a.as_str(),
-                _ => continue,
-            };
-            if next != from && !came_by.contains_key(next) {
-                came_by.insert(next, link);
-                queue.push_back(next);
-            }
-        }
-    }
-    let mut path = Vec::new();
-    let mut at = to;
-    while at != from {
-        let link = came_by.get(at)?;
-        path.push(*link);
-        let [a, b] = &link.between;
-        at = if a == at { b } else { a };
-    }
-    path.reverse();
-    Some(path)
 }

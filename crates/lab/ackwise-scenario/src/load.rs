@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use crate::ScenarioError;
 use crate::build;
+use crate::error::ScenarioError;
+use crate::limits::MAX_RUNS;
 use crate::model::{RunSpec, Scenario};
 use crate::replace::replace;
-use crate::sweep::{MOST_RUNS, replacements, varied, written};
+use crate::sweep::{replacements, varied, written};
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
 use ackwise_config::tree::{Kind, Table, Value};
@@ -141,9 +142,9 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
         ])
         .try_fold(1usize, usize::checked_mul)
         .unwrap_or(usize::MAX);
-    if runs > MOST_RUNS {
+    if runs > MAX_RUNS {
         let span = tree.entry("sweep").map_or(0..0, |e| e.key_span.clone());
-        let message = format!("these are more than {MOST_RUNS} runs; sweep less");
+        let message = format!("these are more than {MAX_RUNS} runs; sweep less");
         return errors.borrow_mut().error(&span, message);
     }
     for replacement in sweep_table(tree).map(varied).unwrap_or_default() {

@@ -10,8 +10,11 @@ use std::time::Duration;
 use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
 use ackwise_config::{Source, Span};
 
-use crate::record::Metric;
+use crate::metric::Metric;
 use crate::tcp_model::TcpModel;
+
+/// The name of the arm that others are compared with: the stock stack.
+pub const BASELINE: &str = "baseline";
 
 /// A scenario file, checked.
 #[derive(Debug, Clone, PartialEq)]

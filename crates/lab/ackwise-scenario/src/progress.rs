@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::RunSpec;
+use crate::model::RunSpec;
 use crate::record::Run;
 
 /// What an observer is told; of several runs at a time, in any order.

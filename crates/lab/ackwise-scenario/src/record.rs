@@ -501,101 +501,6 @@ fn is_zero(v: &u64) -> bool {
     *v == 0
 }
 
-/// A number that can be read off a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Metric {
-    /// `goodput_bps`.
-    Goodput,
-    /// `data_segments`.
-    DataSegments,
-    /// `acks_on_wire`.
-    Acks,
-    /// ACKs per data segment.
-    AcksPerSegment,
-    /// Data segments per ACK.
-    SegmentsPerAck,
-    /// `ack_bytes_on_wire`.
-    AckBytes,
-    /// `uplink_share`, 0…1.
-    UplinkShare,
-    /// `retransmits`.
-    Retransmits,
-    /// Retransmitted segments per data segment.
-    RetransmitShare,
-    /// `rtt_us.mean`.
-    RttMean,
-    /// `rtt_us.p50`.
-    RttP50,
-    /// `rtt_us.p99`.
-    RttP99,
-    /// `completion.time_us.p50`.
-    CompletionP50,
-    /// `completion.time_us.p99`.
-    CompletionP99,
-    /// CPU seconds of all nodes, processes and stack, per gigabyte.
-    CpuPerGigabyte,
-}
-
-impl Metric {
-    /// All, with the names that scenario files use.
-    pub const ALL: [(Metric, &'static str); 15] = [
-        (Metric::Goodput, "goodput"),
-        (Metric::DataSegments, "data-segments"),
-        (Metric::Acks, "acks"),
-        (Metric::AcksPerSegment, "acks-per-segment"),
-        (Metric::SegmentsPerAck, "segments-per-ack"),
-        (Metric::AckBytes, "ack-bytes"),
-        (Metric::UplinkShare, "uplink-share"),
-        (Metric::Retransmits, "retransmits"),
-        (Metric::RetransmitShare, "retransmit-share"),
-        (Metric::RttMean, "rtt-mean"),
-        (Metric::RttP50, "rtt-p50"),
-        (Metric::RttP99, "rtt-p99"),
-        (Metric::CompletionP50, "completion-p50"),
-        (Metric::CompletionP99, "completion-p99"),
-        (Metric::CpuPerGigabyte, "cpu-per-gigabyte"),
-    ];
-
-    /// The name used in scenario files.
-    pub fn name(self) -> &'static str {
-        Metric::ALL
-            .iter()
-            .find(|(metric, _)| *metric == self)
-            .map_or("", |(_, name)| name)
-    }
-
-    /// The metric of that name.
-    pub fn from_name(name: &str) -> Option<Metric> {
-        Metric::ALL
-            .iter()
-            .find(|(_, known)| *known == name)
-            .map(|(metric, _)| *metric)
-    }
-
-    /// Its value in a run, if the run has it.
-    pub fn of(self, run: &Run) -> Option<f64> {
-        let t = &run.totals;
-        let ratio = |a: u64, b: u64| (b > 0).then(|| a as f64 / b as f64);
-        match self {
-            Metric::Goodput => Some(t.goodput_bps),
-            Metric::DataSegments => Some(t.data_segments as f64),
-            Metric::Acks => Some(t.acks_on_wire as f64),
-            Metric::AcksPerSegment => ratio(t.acks_on_wire, t.data_segments),
-            Metric::SegmentsPerAck => t.segments_per_ack(),
-            Metric::AckBytes => t.ack_bytes_on_wire.map(|v| v as f64),
-            Metric::UplinkShare => t.uplink_share,
-            Metric::Retransmits => Some(t.retransmits as f64),
-            Metric::RetransmitShare => ratio(t.retransmits, t.data_segments),
-            Metric::RttMean => t.rtt_us.and_then(|q| q.mean),
-            Metric::RttP50 => t.rtt_us.map(|q| q.p50),
-            Metric::RttP99 => t.rtt_us.map(|q| q.p99),
-            Metric::CompletionP50 => t.completion.as_ref().map(|c| c.time_us.p50),
-            Metric::CompletionP99 => t.completion.as_ref().map(|c| c.time_us.p99),
-            Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
-        }
-    }
-}
-
 impl Run {
     /// CPU seconds of all nodes per gigabyte (10⁹ bytes) delivered.
     pub fn cpu_s_per_gigabyte(&self) -> Option<f64> {
@@ -631,22 +536,6 @@ pub enum RecordError {
 }
 
 impl Report {
-    /// An empty report of this version of the format.
-    pub fn new(engine: &str, scenario: &crate::Scenario) -> Report {
-        Report {
-            schema: SCHEMA,
-            engine: engine.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            scenario: ScenarioInfo {
-                name: scenario.name.clone(),
-                about: scenario.about.clone(),
-                duration_s: scenario.duration.as_secs_f64(),
-                text: scenario.source.text.clone(),
-            },
-            ..Report::default()
-        }
-    }
-
     /// As JSON, indented.
     pub fn to_json(&self) -> Result<String, RecordError> {
         let mut text = serde_json::to_string_pretty(self)?;

@@ -1,10 +1,12 @@
-//! What has to be run: arms × congestion controls × seeds × varied values.
+//! What has to be run: arms × congestion controls × seeds × varied values; and the empty
+//! report that takes the results.
 
 use std::collections::BTreeMap;
 
-use crate::ScenarioError;
+use crate::error::ScenarioError;
 use crate::glob;
 use crate::model::{RunSpec, Scenario, Sweep};
+use crate::record::{Report, SCHEMA, ScenarioInfo};
 
 /// Which runs are wanted. An empty list wants all; patterns know `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -111,5 +113,23 @@ impl Scenario {
         let mut runs = self.runs();
         runs.retain(|run| filter.wants(&run.arm, &run.cc, run.seed));
         Ok(runs)
+    }
+}
+
+impl Report {
+    /// An empty report of this version of the format.
+    pub fn new(engine: &str, scenario: &Scenario) -> Report {
+        Report {
+            schema: SCHEMA,
+            engine: engine.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            scenario: ScenarioInfo {
+                name: scenario.name.clone(),
+                about: scenario.about.clone(),
+                duration_s: scenario.duration.as_secs_f64(),
+                text: scenario.source.text.clone(),
+            },
+            ..Report::default()
+        }
     }
 }

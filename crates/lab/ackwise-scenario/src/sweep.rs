@@ -1,12 +1,9 @@
 //! `[sweep]`: what is varied, and the values that replace others.
 
-use crate::flows::check_cc;
 use crate::model::{Sweep, Vary};
+use crate::names::check_cc;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
-
-/// More runs than this are a slip of the hand.
-pub(crate) const MOST_RUNS: usize = 100_000;
 
 /// Sections of the file in which values can be varied.
 const VARIABLE: [&str; 5] = ["node", "link", "flow", "record", "scenario"];

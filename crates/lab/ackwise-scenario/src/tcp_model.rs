@@ -79,7 +79,7 @@ pub enum Growth {
 /// How slow start ends before a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HyStart {
-    /// It does not.
+    /// Only a loss ends it.
     Off,
     /// By the length of ACK trains and by delay, as Linux has it.
     Linux,
@@ -132,66 +132,117 @@ pub enum IdleRestart {
     Decay,
 }
 
-/// The keys of `[flow.model]` that were given.
+/// The keys of `[flow.model]` that were given; `docs/scenarios.md` has the defaults of the
+/// others.
 #[derive(Debug, Clone, PartialEq, Default)]
-#[allow(missing_docs)] // each is a key that docs/scenarios.md describes
 pub struct TcpModel {
+    /// The bundle that gives the defaults of the other keys.
     pub stack: Option<Stack>,
     // Segments.
+    /// Payload of a full segment, bytes; what fits into the path's MTU if absent.
     pub segment: Option<u32>,
+    /// Bytes of IP and TCP header of each packet, without options.
     pub header: Option<u32>,
+    /// Bytes of an ACK on the wire, SACK blocks included.
     pub ack_size: Option<u32>,
+    /// Whether a connection opens with a SYN and closes with a FIN.
     pub handshake: Option<bool>,
     // Windows.
+    /// What opens the congestion window.
     pub growth: Option<Growth>,
+    /// The limit L of appropriate byte counting, segments (RFC 3465 §2.2).
     pub abc_limit: Option<u32>,
+    /// The initial window, segments (RFC 6928).
     pub initial_window: Option<u32>,
+    /// The initial slow-start threshold.
     pub initial_ssthresh: Option<QueueLimit>,
+    /// Lost SYNs after which the window starts at one segment (RFC 5681 §3.1).
     pub lost_syns: Option<u32>,
+    /// Whether a lost SYN also sets the slow-start threshold to two segments.
     pub lost_syn_halves: Option<bool>,
+    /// The sender's own limit of its window (`window_` of ns-2).
     pub window_limit: Option<QueueLimit>,
+    /// Whether a window that is not used does not grow (RFC 7661).
     pub validate_window: Option<bool>,
+    /// What becomes of the window after a pause of a timeout.
     pub idle_restart: Option<IdleRestart>,
+    /// What a loss halves.
     pub halve: Option<Halve>,
+    /// How slow start ends before a loss.
     pub hystart: Option<HyStart>,
+    /// Whether CUBIC leaves bandwidth to new flows after a loss (RFC 9438 §4.7).
     pub fast_convergence: Option<bool>,
     // Loss.
+    /// How losses are found and repaired.
     pub recovery: Option<Recovery>,
+    /// Duplicate ACKs that count as a loss.
     pub dupthresh: Option<u32>,
+    /// Whether a duplicate ACK counts when nothing is in flight.
     pub idle_duplicates: Option<bool>,
+    /// Whether the first duplicate ACKs let out new segments (RFC 3042).
     pub limited_transmit: Option<bool>,
+    /// Whether segments that were in flight at a fast retransmission cause no second one (RFC 6582 §4.1).
     pub avoid_repeat: Option<bool>,
+    /// When a partial ACK restarts the retransmission timer (RFC 6582 §4).
     pub partial_ack: Option<PartialAck>,
+    /// The window after fast recovery.
     pub recovery_exit: Option<Exit>,
+    /// Most segments that leave for one ACK during recovery; 0 is any number.
     pub recovery_burst: Option<u32>,
+    /// Proportional rate reduction (RFC 6937).
     pub prr: Option<bool>,
+    /// Tail loss probes (RFC 8985 §7).
     pub tlp: Option<bool>,
+    /// Whether a needless reduction is undone (RFC 3522, RFC 5682, DSACK).
     pub undo: Option<bool>,
     // Retransmission timer.
+    /// How the retransmission timeout follows from RTT samples.
     pub rtt_estimator: Option<Estimator>,
+    /// The timeout before the first RTT sample.
     pub initial_rto: Option<Duration>,
+    /// What the timeout is multiplied by before its bounds apply.
     pub rto_factor: Option<u32>,
+    /// The shortest timeout.
     pub min_rto: Option<Duration>,
+    /// The longest timeout.
     pub max_rto: Option<Duration>,
+    /// Resolution of the clock that times round trips.
     pub tick: Option<Duration>,
+    /// Timeouts in a row after which the RTT estimate starts anew (RFC 6298 §5.7); 0 is never.
     pub forget_rtt_after: Option<u32>,
     // When packets leave.
+    /// When packets that the window allows leave.
     pub pacing: Option<Pacing>,
+    /// Most segments that leave for one event; 0 is any number.
     pub max_burst: Option<u32>,
+    /// Whether segments leave in chunks with PSH on the last, as Linux's TSO has it.
     pub push_bursts: Option<bool>,
+    /// Whether less than a chunk waits for the next ACK.
     pub defer_chunks: Option<bool>,
+    /// Whether ACKs can be marked, and the sender echoes marks (RFC 3449 §4.3).
     pub ack_ecn: Option<bool>,
+    /// Whether the window field of data has the congestion window, in segments.
     pub cwnd_hint: Option<bool>,
+    /// Whether data ask for an ACK by a reserved bit (Ayadi 2013).
     pub ask_ack: Option<bool>,
     // Acknowledgments.
+    /// The delayed-ACK factor d, segments.
     pub ack_every: Option<u32>,
+    /// Whether d counts full segments of bytes (RFC 5681 §4.2), or packets.
     pub ack_bytes: Option<bool>,
+    /// How long an ACK is delayed at most (RFC 1122 §4.2.3.2).
     pub ack_delay: Option<Duration>,
+    /// What the delayed-ACK timer is measured from.
     pub ack_timer: Option<AckTimer>,
+    /// ACKs that are sent at once at the start, after a pause and after a duplicate.
     pub quick_acks: Option<u32>,
+    /// Whether a segment with PSH is acknowledged at once.
     pub ack_pushes: Option<bool>,
+    /// Whether the fourth and later duplicate ACKs are merged.
     pub compress_sack: Option<bool>,
+    /// Whether the receive window is auto-tuned, as by `tcp_moderate_rcvbuf`.
     pub tune_window: Option<bool>,
+    /// Whether duplicates are reported (RFC 2883).
     pub dsack: Option<bool>,
 }
 
@@ -302,8 +353,8 @@ const KEYS: [&str; 51] = [
 ];
 
 const MS: Duration = Duration::from_millis(1);
-/// RFC 1122 §4.2.3.2: an ACK must not be delayed by more.
-const MOST_ACK_DELAY: Duration = Duration::from_millis(500);
+/// The longest delay of an ACK (RFC 1122 §4.2.3.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(500);
 
 /// Reads the keys of a TCP model from the table `model` of a section, and reports
 /// every mistake to the section's collector.
@@ -361,7 +412,7 @@ pub fn tcp_model(flow: &Section<'_>) -> TcpModel {
         ask_ack: s.flag("ask_ack"),
         ack_every: s.whole("ack_every", 1, 1_000),
         ack_bytes: s.flag("ack_bytes"),
-        ack_delay: time("ack_delay", MS, MOST_ACK_DELAY),
+        ack_delay: time("ack_delay", MS, MAX_ACK_DELAY),
         ack_timer: s.choice("ack_timer", &ACK_TIMERS),
         quick_acks: s.whole("quick_acks", 0, 1_000),
         ack_pushes: s.flag("ack_pushes"),

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{
-    AckKinds, Completion, CompletionOfSize, Content, FlowRecord, Metric, NodeRecord, Quantiles,
+    AckKinds, Completion, CompletionOfSize, Content, FlowRecord, NodeRecord, Quantiles,
     RecordError, Report, Run, Series, Traffic,
 };
+use ackwise_scenario::{Metric, Scenario};
 use proptest::prelude::*;
 
 fn report() -> Report {

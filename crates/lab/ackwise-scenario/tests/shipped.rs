@@ -154,7 +154,7 @@ fn the_documentation_tells_the_truth() {
     let arms: Vec<&str> = scenario.arms.iter().map(|a| a.name.as_str()).collect();
     assert_eq!(arms, ["baseline", "every-n-2", "every-n-4", "every-n-8"]);
     assert_eq!(scenario.runs().len(), 4 * 2 * 3 * 2);
-    for (metric, name) in ackwise_scenario::record::Metric::ALL {
+    for (metric, name) in ackwise_scenario::Metric::ALL {
         assert!(
             text.contains(&format!("`{name}`")),
             "{metric:?} is not described"

@@ -1,0 +1,49 @@
+//! The way of a flow through the links of a scenario.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::model::{Link, Node, NodeKind};
+
+/// The links of a shortest path between two nodes; only routers and bridges
+/// are passed through. `None` if there is none.
+pub(crate) fn path<'a>(
+    from: &str,
+    to: &str,
+    nodes: &[Node],
+    links: &'a [Link],
+) -> Option<Vec<&'a Link>> {
+    let mut came_by: BTreeMap<&str, &Link> = BTreeMap::new();
+    let mut queue = VecDeque::from([from]);
+    while let Some(at) = queue.pop_front() {
+        if at == to {
+            break;
+        }
+        let forwards = nodes
+            .iter()
+            .any(|node| node.name == at && node.kind != NodeKind::Host);
+        if at != from && !forwards {
+            continue;
+        }
+        for link in links {
+            let next = match &link.between {
+                [a, b] if a == at => b.as_str(),
+                [a, b] if b == at => a.as_str(),
+                _ => continue,
+            };
+            if next != from && !came_by.contains_key(next) {
+                came_by.insert(next, link);
+                queue.push_back(next);
+            }
+        }
+    }
+    let mut path = Vec::new();
+    let mut at = to;
+    while at != from {
+        let link = came_by.get(at)?;
+        path.push(*link);
+        let [a, b] = &link.between;
+        at = if a == at { b } else { a };
+    }
+    path.reverse();
+    Some(path)
+}
