@@ -2,13 +2,22 @@
 
 use std::fmt;
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width,
+};
 use serde::{Deserialize, Serialize};
+use textwrap::core::display_width;
 
 use crate::format::short;
 use crate::table::TableOptions;
 
-/// Columns of a terminal that tells no width.
+/// Width of a terminal that tells none.
 const WIDTH: u16 = 80;
+/// The columns of the table; the last has the number of a note.
+const HEADS: [&str; 5] = ["", "published", "measured", "p10 … p90 (n)", ""];
+/// Least widths of the columns; the first gets what is left.
+const MIN_WIDTHS: [usize; 5] = [0, 9, 8, 13, 4];
 
 /// A number or a word: what was printed, what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -237,42 +246,44 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
     serde_json::to_string_pretty(&Document { experiments })
 }
 
-/// Least widths of the columns after the first, which gets the rest: published, measured,
-/// spread, note.
-const COLUMNS: [usize; 4] = [9, 8, 13, 4];
-/// What the first keeps when the others want more.
-const FIRST: usize = 24;
-/// Spaces before, between and after five columns.
-const GAPS: usize = 2 + 2 * COLUMNS.len();
-
-/// The experiments for a terminal, notes below the table. Ends with a line feed.
+/// The experiments as a table for a terminal, with the notes below it. Ends with a line feed.
+///
+/// The table is as wide as the terminal, and 80 columns at least.
 pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String {
-    let width = usize::from(options.width.unwrap_or(WIDTH).max(WIDTH));
-    let [bold, plain] = if options.color {
-        ["\u{1b}[1m", "\u{1b}[0m"]
-    } else {
-        ["", ""]
-    };
-    let mut text = String::new();
-    for line in [&paper.title, &paper.source] {
-        text.push_str(&hanging("", line, width));
-    }
-    let head = ["", "published", "measured", "p10 … p90 (n)", ""].map(str::to_owned);
+    let width = options.width.unwrap_or(WIDTH).max(WIDTH);
     let mut notes: Vec<&str> = Vec::new();
     let rows: Vec<[String; 5]> = paper
         .experiments
         .iter()
         .map(|experiment| cells(experiment, &mut notes))
         .collect();
-    let widths = widths(&rows, width);
-    text.push_str(&row(&head, &widths));
+    let mut table = Table::new();
+    table
+        .load_preset(NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width)
+        .set_header(HEADS.map(Cell::new));
+    if options.color {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
     let mut part = "";
     for (experiment, cells) in paper.experiments.iter().zip(&rows) {
         if experiment.part != part {
             part = &experiment.part;
-            text.push_str(&format!("{bold}{part}{plain}\n"));
+            table.add_row(vec![Cell::new(part).add_attribute(Attribute::Bold)]);
         }
-        text.push_str(&row(cells, &widths));
+        table.add_row(cells);
+    }
+    lay_out(&mut table, &rows);
+    let mut text = String::new();
+    for line in [&paper.title, &paper.source] {
+        text.push_str(&hanging("", line, width));
+    }
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
     }
     for (index, note) in notes.iter().enumerate() {
         text.push_str(&hanging(&format!("[{}] ", index + 1), note, width));
@@ -281,6 +292,22 @@ pub fn experiments_table(paper: &PaperReport, options: &TableOptions) -> String 
         text.push_str(&hanging("Not run: ", missing, width));
     }
     text
+}
+
+/// Numbers to the right; no column narrower than its longest word, so that none is cut.
+fn lay_out(table: &mut Table, rows: &[[String; 5]]) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if (1..=3).contains(&index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if index > 0 {
+            let words = rows.iter().flat_map(|row| row[index].split(' '));
+            let longest = words.map(display_width).max().unwrap_or(0);
+            let width = u16::try_from(longest.max(MIN_WIDTHS[index]) + 2).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+        }
+    }
 }
 
 fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; 5] {
@@ -314,87 +341,13 @@ fn cells<'a>(experiment: &'a Experiment, notes: &mut Vec<&'a str>) -> [String; 5
     ]
 }
 
-/// How wide the columns are: so that no word of a value is cut, and then that no value
-/// is broken, as far as the first column can spare it.
-fn widths(rows: &[[String; 5]], width: usize) -> [usize; 5] {
-    let longest_word = |cell: &str| {
-        let words = cell.split(' ').map(|word| word.chars().count());
-        words.max().unwrap_or(0)
-    };
-    let whole = |cell: &str| cell.chars().count();
-    let mut widths = [0; 5];
-    widths[1..].copy_from_slice(&COLUMNS);
-    let mut spare = width.saturating_sub(GAPS + FIRST + COLUMNS.iter().sum::<usize>());
-    for wish in [&longest_word as &dyn Fn(&str) -> usize, &whole] {
-        for column in 1..5 {
-            let wanted = rows.iter().map(|row| wish(&row[column])).max();
-            let more = wanted.unwrap_or(0).saturating_sub(widths[column]);
-            let more = more.min(spare);
-            widths[column] += more;
-            spare -= more;
-        }
-    }
-    widths[0] = FIRST + spare;
-    widths
-}
-
-/// Cells side by side, each wrapped in its column; the middle ones to the right.
-fn row(cells: &[String; 5], widths: &[usize; 5]) -> String {
-    let wrapped = cells.iter().zip(widths);
-    let wrapped: Vec<Vec<String>> = wrapped.map(|(cell, width)| wrap(cell, *width)).collect();
-    let mut text = String::new();
-    for line in 0..wrapped.iter().map(Vec::len).max().unwrap_or(0) {
-        let mut out = String::from("  ");
-        for (column, width) in widths.iter().enumerate() {
-            let cell = wrapped[column].get(line).map_or("", String::as_str);
-            let pad = " ".repeat(width - cell.chars().count().min(*width));
-            let right = (1..=3).contains(&column);
-            out.push_str(&if right {
-                pad + cell
-            } else {
-                cell.to_owned() + &pad
-            });
-            out.push_str("  ");
-        }
-        text.push_str(out.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// Lines of at most `width` characters; words that are longer are cut.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let letters: Vec<char> = word.chars().collect();
-        for piece in letters.chunks(width.max(1)) {
-            match lines.last_mut() {
-                Some(line) if line.chars().count() + 1 + piece.len() <= width => {
-                    line.push(' ');
-                    line.extend(piece);
-                }
-                _ => lines.push(piece.iter().collect()),
-            }
-        }
-    }
-    lines
-}
-
-/// Words wrapped under a lead.
-fn hanging(lead: &str, text: &str, width: usize) -> String {
-    let indent = lead.chars().count();
-    let mut out = String::new();
-    for (index, line) in wrap(text, width - indent).iter().enumerate() {
-        let before = if index == 0 {
-            lead
-        } else {
-            &" ".repeat(indent)
-        };
-        out.push_str(before);
-        out.push_str(line);
-        out.push('\n');
-    }
-    out
+/// Wraps text to `width` columns, the lines after the first under the end of `lead`.
+fn hanging(lead: &str, text: &str, width: u16) -> String {
+    let indent = " ".repeat(display_width(lead));
+    let options = textwrap::Options::new(usize::from(width))
+        .initial_indent(lead)
+        .subsequent_indent(&indent);
+    textwrap::fill(text, options) + "\n"
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::compare::Comparison;
 
 /// All points of all series together; a few megabytes of JSON.
 const POINT_BUDGET: usize = 400_000;
-const MOST_POINTS: usize = 400;
-const FEWEST_POINTS: usize = 60;
+const MAX_POINTS: usize = 400;
+const MIN_POINTS: usize = 60;
 
 #[derive(Serialize)]
 pub(crate) struct PageData<'a> {
@@ -55,7 +55,7 @@ impl<'a> PageData<'a> {
             }
         }
         let points =
-            (POINT_BUDGET / 5 / report.runs.len().max(1)).clamp(FEWEST_POINTS, MOST_POINTS);
+            (POINT_BUDGET / 5 / report.runs.len().max(1)).clamp(MIN_POINTS, MAX_POINTS);
         let groups = comparison
             .groups
             .iter()
