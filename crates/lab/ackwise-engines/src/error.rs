@@ -51,14 +51,9 @@ pub enum LabError {
     /// An emulated machine did not do its job; with what it last said.
     #[error("{0}")]
     Guest(String),
-    /// A virtual machine failed.
-    #[error("the virtual machine {what}; the end of its console:\n  {console}")]
-    Machine {
-        /// What it did.
-        what: String,
-        /// What it printed last.
-        console: String,
-    },
+    /// A virtual machine could not be booted, or failed.
+    #[error(transparent)]
+    Machine(#[from] ackwise_uml::Error),
     /// What stood in the way of a run in a virtual machine.
     #[error("{0}")]
     Run(String),
@@ -79,7 +74,11 @@ impl LabError {
     pub fn is_of_scenario(&self) -> bool {
         matches!(
             self,
-            Self::Scenario(_) | Self::Missing { .. } | Self::Invalid(_) | Self::InGuest(_)
+            Self::Scenario(_)
+                | Self::Missing { .. }
+                | Self::Invalid(_)
+                | Self::InGuest(_)
+                | Self::Machine(ackwise_uml::Error::Missing { .. })
         )
     }
 

@@ -3,62 +3,18 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use ackwise_uml::{is_left_over, is_of_ackwise};
 use nix::sched::{CloneFlags, setns};
 
 use crate::command;
 use crate::error::LabError;
 
+pub use ackwise_uml::Naming;
+
 /// Where `ip netns` keeps its names.
 const DIRECTORY: &str = "/run/netns";
-/// First part of every name that we make.
-const PREFIX: &str = "ackwise";
-
-/// Distinguishes runs of one process.
-static GENERATION: AtomicU32 = AtomicU32::new(0);
-
-/// Names for the namespaces of one run, unlike those of any other.
-#[derive(Debug, Clone)]
-pub struct Naming {
-    stem: String,
-}
-
-impl Naming {
-    /// A fresh set of names.
-    #[must_use]
-    pub fn fresh() -> Self {
-        let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
-        let pid = std::process::id();
-        let started = start_time(pid).unwrap_or(0);
-        Self {
-            stem: format!("{PREFIX}-{pid}-{started}-{generation}"),
-        }
-    }
-
-    /// The name for a node.
-    #[must_use]
-    pub fn of(&self, node: &str) -> String {
-        format!("{}-{node}", self.stem)
-    }
-
-    /// The name for a link: like that of no node.
-    #[must_use]
-    pub fn of_link(&self, link: &str) -> String {
-        format!("{}-:{link}", self.stem)
-    }
-}
-
-/// When a process began, in clock ticks since boot: a process id is used
-/// again, the pair is not.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command may contain spaces and parentheses; fields follow the last one.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
-}
-
 /// A named network namespace; removed on drop.
 #[derive(Debug)]
 pub struct Namespace {
@@ -198,25 +154,10 @@ pub fn ours() -> Vec<String> {
     };
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| owner(name).is_some())
+        .filter(|name| is_of_ackwise(name))
         .collect();
     names.sort();
     names
-}
-
-/// The process (id, start time) that made a namespace of that name.
-fn owner(name: &str) -> Option<(u32, u64)> {
-    let mut parts = name.strip_prefix(PREFIX)?.strip_prefix('-')?.splitn(4, '-');
-    let pid = parts.next()?.parse().ok()?;
-    let started = parts.next()?.parse().ok()?;
-    let _generation: u32 = parts.next()?.parse().ok()?;
-    parts.next()?;
-    Some((pid, started))
-}
-
-/// Whether a name of [`Naming`] was given by a process that is no more.
-pub(crate) fn is_left_over(name: &str) -> bool {
-    owner(name).is_some_and(|(pid, started)| start_time(pid) != Some(started))
 }
 
 /// Removes namespaces of processes that are no more (killed, crashed); returns
@@ -238,31 +179,6 @@ pub fn remove_leftovers() -> Result<Vec<String>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_tell_their_owner() {
-        let name = Naming::fresh().of("node-with-dash");
-        let (pid, started) = owner(&name).unwrap();
-        assert_eq!(pid, std::process::id());
-        assert_eq!(Some(started), start_time(pid));
-        assert_ne!(Naming::fresh().of("a"), Naming::fresh().of("a"));
-        assert!(!is_left_over(&name));
-        assert!(is_left_over(&format!("ackwise-{pid}-{}-0-a", started + 1)));
-        assert!(!is_left_over("of-somebody-else"));
-    }
-
-    #[test]
-    fn names_of_others_are_left_alone() {
-        for name in [
-            "ackwise",
-            "ackwise-engines",
-            "ackwise-1-x-0-a",
-            "mine",
-            "ackwise-1-2-3",
-        ] {
-            assert_eq!(owner(name), None, "{name}");
-        }
-    }
 
     #[test]
     fn sysctl_names_map_to_paths() {

@@ -17,8 +17,6 @@ pub(super) const ANSWER: &str = "answer.json";
 pub(super) const PROGRESS: &str = "progress";
 /// Guest → host: captures.
 pub(super) const CAPTURES: &str = "captures";
-/// The guest's first program.
-pub(super) const INIT: &str = "init";
 
 /// One run of a scenario.
 #[derive(Debug, Serialize, Deserialize)]

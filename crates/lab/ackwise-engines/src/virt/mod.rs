@@ -10,7 +10,6 @@
 
 mod guest;
 mod job;
-mod kernel;
 mod machine;
 
 use std::collections::BTreeMap;
@@ -27,11 +26,11 @@ use ackwise_scenario::{RunSpec, Scenario};
 use crate::error::LabError;
 use crate::live::{self, Clock, Observer, Progress, RunOptions};
 
+pub use ackwise_uml::{Kernel, VARIABLE};
 pub use guest::run_if_guest;
-pub use kernel::{Kernel, VARIABLE};
 
 use job::{Answer, Job, Told};
-use machine::{End, Machine};
+use machine::End;
 
 /// Stream of a run's seed from which the guest's random numbers come.
 const STREAM: u64 = 3000;
@@ -73,7 +72,7 @@ pub fn run(
 ) -> Result<Report, LabError> {
     live::check_placements(scenario)?;
     let kernel = Kernel::find(options.kernel.as_deref())?;
-    machine::remove_leftovers();
+    ackwise_uml::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
         None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
@@ -206,13 +205,13 @@ impl Worker<'_> {
             disturbance: self.disturbance,
         };
         let seed = Rng::stream(spec.seed, STREAM).next_u64();
-        let machine = Machine::boot(self.kernel, self.init, &job, seed)?;
+        let machine = machine::boot(self.kernel, self.init, &job, seed)?;
         let captures = self
             .options
             .capture_dir
             .as_deref()
             .unwrap_or(Path::new("."));
-        let end = machine.wait(captures, cancelled, |elapsed| {
+        let end = machine::wait(machine, captures, cancelled, |elapsed| {
             let _ = self.sender.send(News::Running(index, elapsed));
         })?;
         match end {

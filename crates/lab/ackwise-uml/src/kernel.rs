@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::LabError;
+use crate::Error;
 
 /// Names a kernel to use instead of the one that `kernel/build` made.
 pub const VARIABLE: &str = "ACKWISE_KERNEL";
@@ -28,7 +28,7 @@ impl Kernel {
     ///
     /// # Errors
     /// There is none.
-    pub fn find(wanted: Option<&Path>) -> Result<Self, LabError> {
+    pub fn find(wanted: Option<&Path>) -> Result<Self, Error> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
         let image = match (wanted, named) {
             (Some(path), _) => path.to_owned(),
@@ -38,7 +38,7 @@ impl Kernel {
         // Its link moves when another is built; this run stays with what it has.
         let image =
             fs::canonicalize(&image).map_err(|error| {
-                LabError::Missing {
+                Error::Missing {
             what: format!("there is no kernel for virtual time at {}: {error}", image.display()),
             mend: "run kernel/build in ackwise's source (some minutes, once; no root), or name one \
                    with --kernel or ACKWISE_KERNEL"
@@ -79,12 +79,12 @@ impl Kernel {
 }
 
 /// Where `kernel/build` leaves what it made last.
-fn built() -> Result<PathBuf, LabError> {
+fn built() -> Result<PathBuf, Error> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
-        .ok_or_else(|| LabError::Missing {
+        .ok_or_else(|| Error::Missing {
             what: "the kernel for virtual time is kept in a cache directory, and neither \
                    XDG_CACHE_HOME nor HOME says where"
                 .to_owned(),

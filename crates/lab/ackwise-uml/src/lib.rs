@@ -1,0 +1,16 @@
+//! Boots a Linux kernel as a child process, in virtual time and without root.
+//!
+//! The kernel is User Mode Linux. With `time-travel=inf-cpu` its clock stands
+//! still while anything computes, and jumps to the next timer when all wait. What
+//! happens inside depends on the kernel, the first program and the seed, and on
+//! nothing of the host. See `docs/decisions/0014-virtual-time.md`.
+
+mod error;
+mod kernel;
+mod machine;
+mod owner;
+
+pub use error::Error;
+pub use kernel::{Kernel, VARIABLE};
+pub use machine::{Ended, INIT, Machine, link_init, remove_leftovers};
+pub use owner::{Naming, is_left_over, is_of_ackwise};

@@ -1,0 +1,63 @@
+//! Where tests run: declared networks of namespaces, and a kernel in virtual time.
+//!
+//! A test declares its network as a [`Topology`], and gets a [`Netns`] for each node.
+//! Namespaces have no names: they go with the process, however it ends.
+//!
+//! ```no_run
+//! use ackwise_testbed::{Topology, host, link, router};
+//!
+//! const TOPOLOGY: Topology = Topology {
+//!     nodes: &[host("sender"), router("gateway"), host("receiver")],
+//!     links: &[
+//!         link("sender.lan0", "gateway.lan1"),
+//!         link("gateway.wan0", "receiver.wan1"),
+//!     ],
+//! };
+//! let [sender, gateway, receiver] = TOPOLOGY.build();
+//! ```
+//!
+//! What a test asserts must hold on a busy machine. So a test either asserts what no
+//! schedule can change, or it runs [`in_virtual_time`], where computing takes no time
+//! and every delay is exact; [`here_and_in_virtual_time`] does both.
+
+mod netns;
+mod topology;
+mod virtual_time;
+
+pub use netns::{Netns, ip, packet_socket, run_command, set_up};
+pub use topology::{Link, Node, Topology, host, link, router};
+pub use virtual_time::{here_and_in_virtual_time, in_virtual_time, time_is_virtual};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Waiting for longer than this is taken for a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Waits until no other test of this program runs, and fails without root.
+pub fn alone() -> MutexGuard<'static, ()> {
+    // SAFETY: takes no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    assert_eq!(
+        user, 0,
+        "this test makes network namespaces and loads BPF programs: run it as root"
+    );
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until `look` finds something, however slow the machine is.
+///
+/// # Panics
+/// Nothing was found for half a minute.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

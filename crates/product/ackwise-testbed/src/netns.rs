@@ -1,0 +1,169 @@
+//! Network namespaces without names.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+
+/// A network namespace. It is gone when this is dropped and nothing runs inside.
+#[derive(Debug)]
+pub struct Netns(File);
+
+impl Netns {
+    /// Makes an empty namespace, whose loopback interface is up.
+    #[allow(
+        clippy::new_without_default,
+        reason = "it asks the kernel for something"
+    )]
+    #[must_use]
+    pub fn new() -> Self {
+        std::thread::spawn(|| {
+            // SAFETY: only this thread changes its namespace.
+            let r = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            assert_eq!(r, 0, "{}", io::Error::last_os_error());
+            let here = Self(File::open("/proc/thread-self/ns/net").expect("a namespace"));
+            ip("link set lo up");
+            here
+        })
+        .join()
+        .expect("a thread in a new namespace")
+    }
+
+    /// Runs something in a thread inside. Sockets that it opens and processes that it
+    /// starts stay inside; a panic goes on in the caller.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    // SAFETY: a valid descriptor of a namespace.
+                    let r = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
+                    assert_eq!(r, 0, "{}", io::Error::last_os_error());
+                    work()
+                })
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// A path by which `ip` finds this namespace while the process lives.
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// Joins two namespaces by a veth pair without addresses, both ends up.
+    pub fn wire(&self, here: &str, other: &Self, there: &str) {
+        self.run(|| {
+            ip(&format!(
+                "link add {here} type veth peer name {there} netns {}",
+                other.path()
+            ));
+            set_up(here);
+        });
+        other.run(|| set_up(there));
+    }
+
+    /// Devices of gateways and tunnels that are there, and how many programs of ackwise
+    /// are attached to interfaces.
+    #[must_use]
+    pub fn leftovers(&self) -> (Vec<String>, usize) {
+        self.run(|| {
+            let devices = std::fs::read_to_string("/proc/thread-self/net/dev").expect("devices");
+            let devices = devices
+                .lines()
+                .filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned()))
+                .filter(|name| name.starts_with("awgate") || name.starts_with("awtun"))
+                .collect();
+            let filters = run_command("bpftool", "net show")
+                .matches("ackwise")
+                .count();
+            (devices, filters + tcx_links())
+        })
+    }
+}
+
+/// Counts this process's tcx links. Not every bpftool knows tcx; such a link lives as
+/// long as a descriptor of it.
+fn tcx_links() -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors");
+    descriptors
+        .flatten()
+        .filter_map(|fd| std::fs::read_to_string(fd.path()).ok())
+        .filter(|info| info.contains("link_type:\ttcx"))
+        .count()
+}
+
+/// Sets an interface of the calling thread's namespace up, and keeps it silent: no
+/// router solicitations come between the packets of a test.
+pub fn set_up(name: &str) {
+    let sysctl = |key: &str, value: &str| {
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
+    };
+    sysctl("accept_dad", "0");
+    sysctl("router_solicitations", "0");
+    ip(&format!("link set {name} up"));
+}
+
+/// Runs `ip` with these arguments in the calling thread's namespace.
+///
+/// # Panics
+/// It fails.
+pub fn ip(args: &str) {
+    run_command("ip", args);
+}
+
+/// Runs a program with these arguments, separated by spaces, and returns its output.
+///
+/// # Panics
+/// It cannot be started, or fails.
+pub fn run_command(name: &str, args: &str) -> String {
+    let out = Command::new(name)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(
+        out.status.success(),
+        "{name} {args}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Opens a packet socket for everything that passes an interface of the calling
+/// thread's namespace, in either direction. Reading it gives up after 100 ms.
+///
+/// # Panics
+/// The interface does not exist.
+#[must_use]
+pub fn packet_socket(interface: &str) -> OwnedFd {
+    let name = CString::new(interface).expect("a name without NUL");
+    let all = (libc::ETH_P_ALL as u16).to_be();
+    // SAFETY: a terminated string; plain data, for which zero is a value; an address and
+    // a time that live as long as the calls.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        let fd = libc::socket(libc::AF_PACKET, kind, i32::from(all));
+        assert!(fd >= 0, "{}", io::Error::last_os_error());
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = all;
+        address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
+        let size = size_of::<libc::sockaddr_ll>() as u32;
+        let bound = libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size);
+        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
+        let patience = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 100_000,
+        };
+        let set = libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVTIMEO,
+            (&raw const patience).cast(),
+            size_of::<libc::timeval>() as u32,
+        );
+        assert_eq!(set, 0, "{}", io::Error::last_os_error());
+        fd
+    }
+}

@@ -1,0 +1,180 @@
+//! Runs a test on a kernel of its own, in virtual time.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use ackwise_uml::{Ended, INIT, Kernel, Machine};
+
+/// Set in the guest.
+const IN_GUEST: &str = "ACKWISE_TESTBED_GUEST";
+/// The guest's random numbers start from here.
+const SEED: u64 = 7;
+
+/// Whether this is the guest: computing takes no time, and every delay is exact.
+#[must_use]
+pub fn time_is_virtual() -> bool {
+    std::env::var_os(IN_GUEST).is_some()
+}
+
+/// Runs a test on a kernel of its own, in virtual time: boots it, and starts this
+/// program there as root for this one test. Fails with what that printed. The host
+/// needs no root.
+///
+/// `test` must be a closure that stands in the test's function itself: that gives it
+/// its name.
+///
+/// # Panics
+/// There is no kernel, or the test fails.
+pub fn in_virtual_time<F: FnOnce()>(test: F) {
+    if time_is_virtual() {
+        return test();
+    }
+    run_in_guest(&name_of::<F>());
+}
+
+/// Runs a test in virtual time, and then here. Where it asserts when something
+/// happens, it asks [`time_is_virtual`] first.
+///
+/// # Panics
+/// The test fails in either.
+pub fn here_and_in_virtual_time<F: FnOnce()>(test: F) {
+    if !time_is_virtual() {
+        run_in_guest(&name_of::<F>());
+    }
+    test();
+}
+
+/// The name of a test as its harness knows it, from the type of a closure in it:
+/// `file::module::test::{{closure}}`.
+fn name_of<F>() -> String {
+    let path = std::any::type_name::<F>();
+    let path = path.split("::{{closure}}").next().unwrap_or(path);
+    path.split_once("::")
+        .map_or(path, |(_, name)| name)
+        .to_owned()
+}
+
+/// One machine a core: more would only take each other's time.
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A machine's place, free again when this is dropped.
+struct Slot<'a>(&'a Slots);
+
+impl Slots {
+    fn take(&self) -> Slot<'_> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while *free == 0 {
+            free = self
+                .freed
+                .wait(free)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Slot(self)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+static SLOTS: std::sync::LazyLock<Slots> = std::sync::LazyLock::new(|| Slots {
+    free: Mutex::new(std::thread::available_parallelism().map_or(1, usize::from)),
+    freed: Condvar::new(),
+});
+
+fn run_in_guest(test: &str) {
+    let _slot = SLOTS.take();
+    ackwise_uml::remove_leftovers();
+    let kernel = Kernel::find(None).unwrap_or_else(|error| panic!("{error}"));
+    let mut machine = Machine::boot(&kernel, "testbed", SEED, |directory| {
+        let init = directory.join(INIT);
+        fs::write(&init, include_str!("guest.sh"))?;
+        fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
+        fs::write(directory.join("command"), command(test)?)
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    // A test that prints nothing for minutes makes no progress.
+    let printed = |directory: &Path| Some(fs::metadata(directory.join("output")).ok()?.len());
+    let ended = machine
+        .wait(|| false, printed)
+        .unwrap_or_else(|error| panic!("{error}\n{}", output(&machine)));
+    let Ended::ByItself(status) = ended else {
+        unreachable!("nobody cancels it")
+    };
+    let output = output(&machine);
+    match fs::read_to_string(machine.directory().join("status")) {
+        Ok(code) if code.trim() == "0" && output.contains("1 passed") => print!("{output}"),
+        Ok(_) => panic!("{test} failed in virtual time:\n{output}"),
+        Err(_) => panic!("{}\n{output}", machine.failed(&format!("died ({status})"))),
+    }
+}
+
+fn output(machine: &Machine) -> String {
+    let bytes = fs::read(machine.directory().join("output")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The shell command that runs one test of this program in the guest. What cargo said
+/// to this process, it says there, too.
+fn command(test: &str) -> std::io::Result<String> {
+    let mut text = format!("export {IN_GUEST}=1\n");
+    for (name, value) in std::env::vars() {
+        if name.starts_with("CARGO_") || name.starts_with("RUST_") {
+            let _ = writeln!(text, "export {name}={}", quoted(&value));
+        }
+    }
+    let here = std::env::current_dir()?;
+    let program = std::env::current_exe()?;
+    let _ = writeln!(text, "cd {}", quoted(&here.display().to_string()));
+    let _ = writeln!(
+        text,
+        "exec {} --exact {} --nocapture --test-threads=1",
+        quoted(&program.display().to_string()),
+        quoted(test)
+    );
+    Ok(text)
+}
+
+/// Quotes a word for the shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_closure_tells_the_name_of_its_test() {
+        fn name<F: FnOnce()>(_: F) -> String {
+            name_of::<F>()
+        }
+        let name = name(|| ());
+        assert_eq!(
+            name,
+            "virtual_time::tests::a_closure_tells_the_name_of_its_test"
+        );
+    }
+
+    #[test]
+    fn an_hour_passes_at_once() {
+        in_virtual_time(|| {
+            let before = Instant::now();
+            std::thread::sleep(Duration::from_secs(3600));
+            let slept = before.elapsed();
+            let late = slept - Duration::from_secs(3600);
+            assert!(late < Duration::from_millis(1), "{slept:?}");
+        });
+    }
+}
