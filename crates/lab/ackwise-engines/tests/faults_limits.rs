@@ -1,7 +1,7 @@
 //! Limits and neighbours: maps that are full, slots that are taken, garbage from
 //! strangers, and traffic of the same host in the other direction.
 
-mod support;
+mod harness;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,39 +13,44 @@ use ackwise_engines::tcpinfo::SockDiag;
 use ackwise_engines::traffic::content::{CHUNK, Producer, Tally};
 use ackwise_rng::Rng;
 use ackwise_scenario::IpVersion;
-use support::bed::{PORT, Tune};
-use support::{Bed, Case, Need, POLICIES, alone, check, consistent, matrix, one, options, shared};
+use ackwise_testbed::here_and_in_virtual_time;
+use harness::network::{PORT, Tune};
+use harness::{
+    Case, Need, Network, POLICIES, alone, check, consistent, exactly, matrix, one, options, shared,
+};
 
 const FAST: &str = r#"both = { rate = "50 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
 #[test]
 fn more_flows_than_the_map_keeps() {
-    let _company = shared();
-    for policy in POLICIES {
-        let mut case = Case::new("300 connections, room for 64").link(FAST);
-        case.flow = "connections = 300\nbytes = \"24 kB\"".to_owned();
-        case.seconds = 20.0;
-        case.timeouts = 4;
-        let bed = Bed::build(&case);
-        let mut wanted = options(&bed.interface("receiver", "wan"), policy);
-        wanted.max_flows = 64;
-        let attachment = bed.attach("receiver", wanted);
-        let ran = bed.run(&case, |_| ());
-        // Now that nothing comes and goes, the list is exact.
-        let kept = attachment.flows(1000).expect("flows").len();
-        let stats = bed.detach("receiver", attachment);
-        let ran = bed.finish(ran);
-        check(&case, policy, Need::Any, &ran, &stats);
-        assert_eq!(
-            ran.outcome.bytes,
-            300 * 24_000,
-            "every connection, every byte"
-        );
-        assert!(stats.flows_created >= 300, "{stats:#?}");
-        assert!((17..=64).contains(&kept), "{kept} flows are kept");
-        let flows = stats.memory["flows"];
-        assert!(flows < 64 * 2048, "room for 64 flows takes {flows} bytes");
-    }
+    here_and_in_virtual_time(|| {
+        let _company = shared();
+        for policy in POLICIES {
+            let mut case = Case::new("300 connections, room for 64").link(FAST);
+            case.flow = "connections = 300\nbytes = \"24 kB\"".to_owned();
+            case.seconds = 20.0;
+            case.timeouts = 4;
+            let network = Network::build(&case);
+            let mut wanted = options(&network.interface("receiver", "wan"), policy);
+            wanted.max_flows = 64;
+            let attachment = network.attach("receiver", wanted);
+            let ran = network.run(&case, |_| ());
+            // Now that nothing comes and goes, the list is exact.
+            let kept = attachment.flows(1000).expect("flows").len();
+            let stats = network.detach("receiver", attachment);
+            let ran = network.finish(ran);
+            check(&case, policy, Need::Any, &ran, &stats);
+            assert_eq!(
+                ran.outcome.bytes,
+                300 * 24_000,
+                "every connection, every byte"
+            );
+            assert!(stats.flows_created >= 300, "{stats:#?}");
+            exactly(|| assert!((17..=64).contains(&kept), "{kept} flows are kept"));
+            let flows = stats.memory["flows"];
+            assert!(flows < 64 * 2048, "room for 64 flows takes {flows} bytes");
+        }
+    });
 }
 
 /// As on a virtual machine whose CPUs are taken away in the middle of a program: those
@@ -70,90 +75,105 @@ fn locks_that_somebody_keeps() {
 /// recently used goes first.
 #[test]
 fn a_busy_flow_outlives_a_flood_of_short_ones() {
-    let _company = shared();
-    let mut case = Case::new("a flow among short ones, room for 64");
-    case.tune = |options| options.max_flows = 64;
-    case.during = |bed| {
-        let listener = bed.inside("receiver", || TcpListener::bind("0.0.0.0:7000"));
-        let listener = listener.expect("listen");
-        let to = (bed.address("receiver", "wan"), 7000);
-        bed.at(Duration::from_millis(600));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..150 {
-                    let (mut one, _) = listener.accept().expect("a connection");
-                    let mut all = Vec::new();
-                    one.read_to_end(&mut all).expect("its bytes");
-                    assert_eq!(all, [7; 100]);
-                }
+    here_and_in_virtual_time(|| {
+        let _company = shared();
+        let mut case = Case::new("a flow among short ones, room for 64");
+        case.tune = |options| options.max_flows = 64;
+        case.during = |network| {
+            let listener = network.inside("receiver", || TcpListener::bind("0.0.0.0:7000"));
+            let listener = listener.expect("listen");
+            let to = (network.address("receiver", "wan"), 7000);
+            network.at(Duration::from_millis(600));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for _ in 0..150 {
+                        let (mut one, _) = listener.accept().expect("a connection");
+                        let mut all = Vec::new();
+                        one.read_to_end(&mut all).expect("its bytes");
+                        assert_eq!(all, [7; 100]);
+                    }
+                });
+                network.inside("sender", || {
+                    for _ in 0..150 {
+                        // Not waiting for each other: they close by themselves.
+                        let mut one = TcpStream::connect(to).expect("connect");
+                        one.write_all(&[7; 100]).expect("write");
+                    }
+                });
             });
-            bed.inside("sender", || {
-                for _ in 0..150 {
-                    // Not waiting for each other: they close by themselves.
-                    let mut one = TcpStream::connect(to).expect("connect");
-                    one.write_all(&[7; 100]).expect("write");
-                }
+        };
+        case.seconds = 5.0;
+        for policy in POLICIES {
+            let (ran, stats) = harness::one(&case, policy);
+            check(&case, policy, Need::Some, &ran, &stats);
+            // Each once, those that only ever sent a FIN not at all: the busy one was
+            // never forgotten.
+            let created = stats.flows_created;
+            exactly(|| assert!((129..=151).contains(&created), "{stats:#?}"));
+            exactly(|| {
+                assert!(
+                    stats.withheld * 3 > stats.acks,
+                    "it was thinned on: {stats:#?}"
+                );
             });
-        });
-    };
-    case.seconds = 5.0;
-    for policy in POLICIES {
-        let (ran, stats) = support::one(&case, policy);
-        check(&case, policy, Need::Some, &ran, &stats);
-        // Each once, those that only ever sent a FIN not at all: the busy one was
-        // never forgotten.
-        let created = stats.flows_created;
-        assert!((129..=151).contains(&created), "{stats:#?}");
-        assert!(
-            stats.withheld * 3 > stats.acks,
-            "it was thinned on: {stats:#?}"
-        );
-    }
+        }
+    });
 }
 
 #[test]
 fn fewer_slots_than_flows() {
-    fn one_slot(options: &mut ackwise_datapath::Options) {
-        options.slots = 1;
-    }
-    fn four_slots(options: &mut ackwise_datapath::Options) {
-        options.slots = 4;
-    }
-    let tunes: [(&str, Tune); 2] = [("1 slot", one_slot), ("4 slots", four_slots)];
-    for (name, tune) in tunes {
-        let mut case = Case::new(&format!("{name}, 24 connections")).link(FAST);
-        case.flow = "connections = 24".to_owned();
-        case.tune = tune;
-        case.timeouts = 3;
-        case.need = [Need::Any, Need::Some];
-        let seen = matrix(&case);
-        let (_, stats) = &seen[1];
-        assert!(
-            stats.fail_open["no-slot"] > 0,
-            "they never ran out: {stats:#?}"
-        );
-    }
+    here_and_in_virtual_time(|| {
+        fn one_slot(options: &mut ackwise_datapath::Options) {
+            options.slots = 1;
+        }
+        fn four_slots(options: &mut ackwise_datapath::Options) {
+            options.slots = 4;
+        }
+        let tunes: [(&str, Tune); 2] = [("1 slot", one_slot), ("4 slots", four_slots)];
+        for (name, tune) in tunes {
+            let mut case = Case::new(&format!("{name}, 24 connections")).link(FAST);
+            case.flow = "connections = 24".to_owned();
+            case.tune = tune;
+            case.timeouts = 3;
+            case.need = [Need::Any, Need::Some];
+            let seen = matrix(&case);
+            let (_, stats) = &seen[1];
+            exactly(|| {
+                assert!(
+                    stats.fail_open["no-slot"] > 0,
+                    "they never ran out: {stats:#?}"
+                );
+            });
+        }
+    });
 }
 
 /// Segments that an attacker who cannot see the flow might send: at the flow's
 /// own ports and elsewhere, with flags of all kinds, whole and broken.
-fn garbage(bed: &Bed) {
-    bed.at(Duration::from_millis(600));
-    let (from, to) = (bed.address("sender", "wan"), bed.address("receiver", "wan"));
-    let ifname = bed.interface("sender", "wan");
-    let node = bed.node("sender");
-    let mac = |of: usize| bed.topology.plan.interface(0, of).mac;
-    let (mine, theirs) = if bed.topology.plan.interface(0, 0).node == node {
+fn garbage(network: &Network) {
+    network.at(Duration::from_millis(600));
+    let (from, to) = (
+        network.address("sender", "wan"),
+        network.address("receiver", "wan"),
+    );
+    let ifname = network.interface("sender", "wan");
+    let node = network.node("sender");
+    let mac = |of: usize| network.topology.plan.interface(0, of).mac;
+    let (mine, theirs) = if network.topology.plan.interface(0, 0).node == node {
         (mac(0), mac(1))
     } else {
         (mac(1), mac(0))
     };
-    let sent = bed.inside("sender", || {
+    let sent = network.inside("sender", || {
         let connections = SockDiag::open()
             .unwrap_or_else(|error| panic!("{error}"))
             .connections_to(PORT, IpVersion::V4)
             .expect("connections");
-        let port = connections.first().expect("the flow").source_port;
+        let Some(flow) = connections.first() else {
+            exactly(|| panic!("there is no flow"));
+            return 0;
+        };
+        let port = flow.source_port;
         let wire = packet_socket(&ifname);
         let mut rng = Rng::stream(5, 5);
         let until = Instant::now() + Duration::from_millis(1200);
@@ -181,7 +201,7 @@ fn garbage(bed: &Bed) {
         }
         sent
     });
-    assert!(sent > 300, "{sent} stray segments");
+    exactly(|| assert!(sent > 300, "{sent} stray segments"));
 }
 
 /// A raw socket, bound to an interface of the calling thread's namespace.
@@ -284,28 +304,30 @@ fn fold(mut sum: u32) -> u16 {
 
 #[test]
 fn garbage_from_off_the_path() {
-    let mut case = Case::new("stray SYN, RST, broken headers");
-    case.during = garbage;
-    // A SYN at its ports makes a flow begin anew, and `adaptive` leaves that alone.
-    case.need = [Need::Any, Need::Some];
-    case.timeouts = 2;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.syns > 100, "they arrived: {stats:#?}");
-        assert!(stats.unparsable > 0, "so did the broken ones: {stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("stray SYN, RST, broken headers");
+        case.during = garbage;
+        // A SYN at its ports makes a flow begin anew, and `adaptive` leaves that alone.
+        case.need = [Need::Any, Need::Some];
+        case.timeouts = 2;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.syns > 100, "they arrived: {stats:#?}"));
+            exactly(|| assert!(stats.unparsable > 0, "so did the broken ones: {stats:#?}"));
+        }
+    });
 }
 
 /// One connection that sends both ways for a while.
 fn both_ways(policy: &str) -> Stats {
     let case = Case::new("two-way");
-    let bed = Bed::build(&case);
-    let attachment = bed.attach(
+    let network = Network::build(&case);
+    let attachment = network.attach(
         "receiver",
-        options(&bed.interface("receiver", "wan"), policy),
+        options(&network.interface("receiver", "wan"), policy),
     );
-    let far = (bed.address("sender", "wan"), 7000);
-    let listener = bed.inside("sender", || TcpListener::bind(far).expect("listen"));
-    let near = bed.inside("receiver", || TcpStream::connect(far).expect("connect"));
+    let far = (network.address("sender", "wan"), 7000);
+    let listener = network.inside("sender", || TcpListener::bind(far).expect("listen"));
+    let near = network.inside("receiver", || TcpStream::connect(far).expect("connect"));
     let (far, _) = listener.accept().expect("a connection");
     let until = Instant::now() + Duration::from_millis(1800);
     let pump = |mut socket: TcpStream, seed: u64, size: usize, pause: Duration| {
@@ -351,7 +373,7 @@ fn both_ways(policy: &str) -> Stats {
             assert_eq!((sent.bytes, sent.sha256), (got.bytes, got.sha256));
         }
     });
-    bed.detach("receiver", attachment)
+    network.detach("receiver", attachment)
 }
 
 /// The bytes of both directions of one connection are right while its ACKs are
@@ -359,10 +381,12 @@ fn both_ways(policy: &str) -> Stats {
 /// drop, by the tests of ackwise-datapath.
 #[test]
 fn both_ways_at_once_arrive() {
-    let _alone = alone();
-    for policy in POLICIES {
-        let stats = both_ways(policy);
-        consistent(policy, &stats);
-        assert!(stats.withheld > 0, "{policy}: {stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let _alone = alone();
+        for policy in POLICIES {
+            let stats = both_ways(policy);
+            consistent(policy, &stats);
+            exactly(|| assert!(stats.withheld > 0, "{policy}: {stats:#?}"));
+        }
+    });
 }

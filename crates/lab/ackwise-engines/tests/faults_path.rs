@@ -1,13 +1,13 @@
 //! Faults of the path: the transfer must bear with every one of them while ACKs
 //! are withheld at the receiver.
 
-mod support;
+mod harness;
 
 use std::time::Duration;
 
 use ackwise_engines::command;
-use support::bed::Bed;
-use support::{Case, WARY, matrix};
+use ackwise_testbed::here_and_in_virtual_time;
+use harness::{Case, LOSS_RECOVERY, Network, exactly, matrix};
 
 fn losing(share: &str) -> Case {
     let mut case = Case::new(&format!("loss {share} of data")).link(&format!(
@@ -16,114 +16,132 @@ fn losing(share: &str) -> Case {
         reverse = {{ rate = "20 Mbit/s", delay = "10 ms" }}
         "#
     ));
-    case.need = WARY;
+    case.need = LOSS_RECOVERY;
     case
 }
 
 #[test]
 fn no_loss() {
-    let mut case = Case::new("no fault");
-    case.seconds = 3.0;
-    let seen = matrix(&case);
-    for (ran, stats) in &seen {
-        // Thinning is what it is for. `adaptive` leaves the first second alone.
-        assert!(stats.withheld * 3 > stats.acks, "{stats:#?}");
-        // And what went did not reach the wire.
-        let wire = ran.wire.as_ref().expect("emulated");
-        let acks = wire.counter.flows()[0].acks.total();
-        let passed = stats.acks - stats.withheld + stats.fail_open["busy"];
-        let left = passed + stats.reemitted + stats.cloned;
-        // The segments that end and begin a connection are counted otherwise.
-        assert!(acks.abs_diff(left) <= 4, "{acks} on the wire, {left} left");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("no fault");
+        case.seconds = 3.0;
+        let seen = matrix(&case);
+        for (ran, stats) in &seen {
+            // Thinning is what it is for. `adaptive` leaves the first second alone.
+            exactly(|| assert!(stats.withheld * 3 > stats.acks, "{stats:#?}"));
+            // And what went did not reach the wire.
+            let wire = ran.wire.as_ref().expect("emulated");
+            let acks = wire.counter.flows()[0].acks.total();
+            let passed = stats.acks - stats.withheld + stats.fail_open["busy"];
+            let left = passed + stats.reemitted + stats.cloned;
+            // The segments that end and begin a connection are counted otherwise.
+            assert!(acks.abs_diff(left) <= 4, "{acks} on the wire, {left} left");
+        }
+    });
 }
 
 #[test]
 fn loss_of_one_in_a_thousand() {
-    matrix(&losing("0.1 %"));
+    here_and_in_virtual_time(|| {
+        matrix(&losing("0.1 %"));
+    });
 }
 
 #[test]
 fn loss_of_one_per_cent() {
-    let mut case = losing("1 %");
-    case.timeouts = 2;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.reasons["sack"] > 0, "{stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = losing("1 %");
+        case.timeouts = 2;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["sack"] > 0, "{stats:#?}"));
+        }
+    });
 }
 
 #[test]
 fn loss_of_five_per_cent() {
-    let mut case = losing("5 %");
-    case.timeouts = 4;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.reasons["sack"] > 0, "{stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = losing("5 %");
+        case.timeouts = 4;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["sack"] > 0, "{stats:#?}"));
+        }
+    });
 }
 
 #[test]
 fn reordering() {
-    let mut case = Case::new("reordering 2 %, 5 ms").link(
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("reordering 2 %, 5 ms").link(
         r#"
         forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", reorder = { probability = "2 %", delay = "5 ms" } }
         reverse = { rate = "20 Mbit/s", delay = "10 ms" }
         "#,
     );
-    case.need = WARY;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.reasons["sack"] > 0, "it was noticed: {stats:#?}");
-    }
+        case.need = LOSS_RECOVERY;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["sack"] > 0, "it was noticed: {stats:#?}"));
+        }
+    });
 }
 
 #[test]
 fn reordered_acks() {
-    matrix(&Case::new("reordering of ACKs 5 %, 5 ms").link(
+    here_and_in_virtual_time(|| {
+        matrix(&Case::new("reordering of ACKs 5 %, 5 ms").link(
         r#"
         forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }
         reverse = { rate = "20 Mbit/s", delay = "10 ms", reorder = { probability = "5 %", delay = "5 ms" } }
         "#,
     ));
+    });
 }
 
 #[test]
 fn duplication() {
-    let mut case = Case::new("duplication 2 %").link(
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("duplication 2 %").link(
         r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", duplicate = "2 %" }"#,
     );
-    case.need = WARY;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.reasons["sack"] > 0, "DSACKs leave: {stats:#?}");
-    }
+        case.need = LOSS_RECOVERY;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["sack"] > 0, "DSACKs leave: {stats:#?}"));
+        }
+    });
 }
 
 #[test]
 fn everything_at_once_and_both_ways() {
-    let mut case = Case::new("loss, reorder, duplicate both ways").link(
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("loss, reorder, duplicate both ways").link(
         r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "1 %", duplicate = "1 %", reorder = { probability = "1 %", delay = "5 ms" } }"#,
     );
-    case.timeouts = 3;
-    case.need = WARY;
-    matrix(&case);
+        case.timeouts = 3;
+        case.need = LOSS_RECOVERY;
+        matrix(&case);
+    });
 }
 
 #[test]
 fn a_narrow_way_back() {
-    let mut case = Case::new("ACKs lost on a narrow uplink").link(
-        r#"
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("ACKs lost on a narrow uplink").link(
+            r#"
         forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }
         reverse = { rate = "200 kbit/s", delay = "10 ms", queue = "10 packets", loss = "1 %" }
         "#,
-    );
-    case.timeouts = 2;
-    case.need = WARY;
-    matrix(&case);
+        );
+        case.timeouts = 2;
+        case.need = LOSS_RECOVERY;
+        matrix(&case);
+    });
 }
 
 /// A router in the middle says that packets have become too large (RFC 1191).
-fn shrink_at_the_router(bed: &Bed) {
-    bed.at(Duration::from_millis(1000));
-    let lan = bed.interface("router", "lan");
-    bed.inside("router", || {
+fn shrink_at_the_router(network: &Network) {
+    network.at(Duration::from_millis(1000));
+    let lan = network.interface("router", "lan");
+    network.inside("router", || {
         command::run("ip", &["link", "set", &lan, "mtu", "1000"])
             .unwrap_or_else(|error| panic!("{error}"))
     });
@@ -131,48 +149,56 @@ fn shrink_at_the_router(bed: &Bed) {
 
 #[test]
 fn the_path_mtu_shrinks_and_a_router_says_so() {
-    let mut case = Case::new("path MTU 1500 to 1000, told");
-    case.router = true;
-    case.place = ackwise_datapath::Position::Router;
-    case.during = shrink_at_the_router;
-    case.timeouts = 2;
-    case.need = WARY;
-    for (ran, _) in matrix(&case) {
-        // Before, a segment carried 1448 bytes.
-        let wire = ran.wire.as_ref().expect("emulated");
-        let segments = wire.counter.flows()[0].data_segments;
-        assert!(
-            ran.outcome.bytes / segments < 1300,
-            "segments did not become smaller: {} bytes in {segments}",
-            ran.outcome.bytes
-        );
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("path MTU 1500 to 1000, told");
+        case.router = true;
+        case.place = ackwise_datapath::Position::Router;
+        case.during = shrink_at_the_router;
+        case.timeouts = 2;
+        case.need = LOSS_RECOVERY;
+        for (ran, _) in matrix(&case) {
+            // Before, a segment carried 1448 bytes.
+            let wire = ran.wire.as_ref().expect("emulated");
+            let segments = wire.counter.flows()[0].data_segments;
+            exactly(|| {
+                assert!(
+                    ran.outcome.bytes / segments < 1300,
+                    "segments did not become smaller: {} bytes in {segments}",
+                    ran.outcome.bytes
+                );
+            });
+        }
+    });
 }
 
-fn shrink_in_silence(bed: &Bed) {
-    bed.at(Duration::from_millis(700));
-    bed.black_hole(1200);
+fn shrink_in_silence(network: &Network) {
+    network.at(Duration::from_millis(700));
+    network.black_hole(1200);
 }
 
 #[test]
 fn the_path_mtu_shrinks_and_nobody_says_so() {
-    let mut case = Case::new("path MTU 1500 to 1200, untold")
-        // RFC 4821: after some timeouts the sender tries smaller ones.
-        .sysctl("sender", "net.ipv4.tcp_mtu_probing", "1")
-        .sysctl("sender", "net.ipv4.tcp_retries1", "2");
-    case.during = shrink_in_silence;
-    case.seconds = 4.0;
-    case.timeouts = 4;
-    case.need = WARY;
-    for (ran, _) in matrix(&case) {
-        // It hurt, and then it went on.
-        assert!(
-            ran.stall() > Duration::from_millis(200),
-            "{:?}",
-            ran.stall()
-        );
-        let last = ran.progress.last().expect("progress").1;
-        let before = ran.bytes_at(ran.stalled_at());
-        assert!(last > before, "{before} of {last} bytes came before it");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("path MTU 1500 to 1200, untold")
+            // RFC 4821: after some timeouts the sender tries smaller ones.
+            .sysctl("sender", "net.ipv4.tcp_mtu_probing", "1")
+            .sysctl("sender", "net.ipv4.tcp_retries1", "2");
+        case.during = shrink_in_silence;
+        case.seconds = 4.0;
+        case.timeouts = 4;
+        case.need = LOSS_RECOVERY;
+        for (ran, _) in matrix(&case) {
+            exactly(|| {
+                // It hurt, and then it went on.
+                assert!(
+                    ran.stall() > Duration::from_millis(200),
+                    "{:?}",
+                    ran.stall()
+                );
+                let last = ran.progress.last().expect("progress").1;
+                let before = ran.bytes_at(ran.stalled_at());
+                assert!(last > before, "{before} of {last} bytes came before it");
+            });
+        }
+    });
 }

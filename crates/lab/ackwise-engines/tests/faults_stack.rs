@@ -1,26 +1,32 @@
 //! TCP as it may be met: options off, options on that few have, small windows,
 //! other congestion controls, other places.
 
-mod support;
+mod harness;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ackwise_datapath::Position;
 use ackwise_engines::traffic::Behaviour;
-use support::tamper::{ask_for_accecn, mark_some};
-use support::{Bed, Case, Need, POLICIES, WARY, check, matrix, one, options, shared};
+use ackwise_testbed::here_and_in_virtual_time;
+use harness::tamper::{ask_for_accecn, mark_some};
+use harness::{
+    Case, LOSS_RECOVERY, Need, Network, POLICIES, check, exactly, matrix, one, options, shared,
+};
 
 #[test]
 fn sack_off() {
-    for (_, stats) in matrix(&Case::new("SACK off").socket("sack = false")) {
-        assert_eq!(stats.reasons["sack"], 0, "{stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        for (_, stats) in matrix(&Case::new("SACK off").socket("sack = false")) {
+            assert_eq!(stats.reasons["sack"], 0, "{stats:#?}");
+        }
+    });
 }
 
 #[test]
 fn sack_off_with_loss() {
-    let mut case = Case::new("SACK off, loss 1 %, duplicates 1 %")
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("SACK off, loss 1 %, duplicates 1 %")
         .socket("sack = false")
         .link(
             r#"
@@ -28,87 +34,100 @@ fn sack_off_with_loss() {
             reverse = { rate = "20 Mbit/s", delay = "10 ms", loss = "0.5 %" }
             "#,
         );
-    // NewReno repairs one loss a round trip (RFC 6582), and its last one by timeout.
-    case.timeouts = 4;
-    case.need = WARY;
-    for (_, stats) in matrix(&case) {
-        assert!(stats.reasons["duplicate"] > 0, "{stats:#?}");
-        assert_eq!(stats.reasons["sack"], 0, "{stats:#?}");
-    }
+        // NewReno repairs one loss a round trip (RFC 6582), and its last one by timeout.
+        case.timeouts = 4;
+        case.need = LOSS_RECOVERY;
+        for (_, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["duplicate"] > 0, "{stats:#?}"));
+            assert_eq!(stats.reasons["sack"], 0, "{stats:#?}");
+        }
+    });
 }
 
 #[test]
 fn timestamps_off() {
-    matrix(&Case::new("timestamps off").socket("timestamps = false"));
+    here_and_in_virtual_time(|| {
+        matrix(&Case::new("timestamps off").socket("timestamps = false"));
+    });
 }
 
 #[test]
 fn window_scaling_off() {
-    matrix(&Case::new("window scaling off").socket("window_scaling = false"));
+    here_and_in_virtual_time(|| {
+        matrix(&Case::new("window scaling off").socket("window_scaling = false"));
+    });
 }
 
 #[test]
 fn everything_off() {
-    let mut case = Case::new("SACK, timestamps, scaling off; loss")
-        .socket("sack = false\ntimestamps = false\nwindow_scaling = false")
-        .link(
-            r#"
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("SACK, timestamps, scaling off; loss")
+            .socket("sack = false\ntimestamps = false\nwindow_scaling = false")
+            .link(
+                r#"
             forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "0.5 %" }
             reverse = { rate = "20 Mbit/s", delay = "10 ms" }
             "#,
-        );
-    case.timeouts = 4;
-    case.need = WARY;
-    matrix(&case);
+            );
+        case.timeouts = 4;
+        case.need = LOSS_RECOVERY;
+        matrix(&case);
+    });
 }
 
 #[test]
 fn ecn_with_marks() {
-    let mut case = Case::new("ECN, CE marks").socket("ecn = true");
-    case.tamper = Some(mark_some);
-    for (_, stats) in with_marks(&case, 0xc2, 0x52) {
-        // ECE appears and ends with each mark's answer (RFC 3168 §6.1.3).
-        assert!(stats.reasons["ecn"] >= 2, "{stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("ECN, CE marks").socket("ecn = true");
+        case.tamper = Some(mark_some);
+        for (_, stats) in with_marks(&case, 0xc2, 0x52) {
+            // ECE appears and ends with each mark's answer (RFC 3168 §6.1.3).
+            exactly(|| assert!(stats.reasons["ecn"] >= 2, "{stats:#?}"));
+        }
+    });
 }
 
 /// Linux takes 3 for "ask for AccECN and grant it" from the version on that can
 /// negotiate it; before, it refuses the value. Either is a case of its own.
 #[test]
 fn accecn_if_the_kernel_negotiates_it() {
-    let refused = unshared_sysctl("net.ipv4.tcp_ecn", "3").err();
-    if let Some(error) = refused {
-        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
-        support::remark("AccECN: not tried between kernels, this one cannot negotiate it");
-        return;
-    }
-    let mut case = Case::new("AccECN, CE marks")
-        .sysctl("sender", "net.ipv4.tcp_ecn", "3")
-        .sysctl("receiver", "net.ipv4.tcp_ecn", "3");
-    case.tamper = Some(mark_some);
-    for (ran, stats) in with_marks(&case, 0x1c2, 0) {
-        assert!(stats.reasons["ecn"] > 0, "{stats:#?}");
-        no_ace_wrap(&ran, &stats);
-    }
+    here_and_in_virtual_time(|| {
+        let refused = unshared_sysctl("net.ipv4.tcp_ecn", "3").err();
+        if let Some(error) = refused {
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{error}");
+            harness::remark("AccECN: not tried between kernels, this one cannot negotiate it");
+            return;
+        }
+        let mut case = Case::new("AccECN, CE marks")
+            .sysctl("sender", "net.ipv4.tcp_ecn", "3")
+            .sysctl("receiver", "net.ipv4.tcp_ecn", "3");
+        case.tamper = Some(mark_some);
+        for (ran, stats) in with_marks(&case, 0x1c2, 0) {
+            exactly(|| assert!(stats.reasons["ecn"] > 0, "{stats:#?}"));
+            exactly(|| no_ace_wrap(&ran, &stats));
+        }
+    });
 }
 
 /// A peer that asks for AccECN, whatever this kernel makes of it: the datapath
 /// must reckon with a 3-bit counter.
 #[test]
 fn a_peer_asks_for_accecn() {
-    let mut case = Case::new("the peer asks for AccECN").socket("ecn = true");
-    case.tamper = Some(ask_for_accecn);
-    for (ran, stats) in matrix(&case) {
-        assert!(stats.reasons["ace-wrap"] > 0, "{stats:#?}");
-        no_ace_wrap(&ran, &stats);
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("the peer asks for AccECN").socket("ecn = true");
+        case.tamper = Some(ask_for_accecn);
+        for (ran, stats) in matrix(&case) {
+            exactly(|| assert!(stats.reasons["ace-wrap"] > 0, "{stats:#?}"));
+            exactly(|| no_ace_wrap(&ran, &stats));
+        }
+    });
 }
 
 /// ACKs cover no more than the counter is safe for (RFC 9768 §3.2.2.5). The
 /// contract lets none wait that covers more than 4 segments; the receiver's next
 /// one, of 2 segments, says it all, so 6. Half of them at least: where a hole is
 /// filled, one ACK covers what came behind it.
-fn no_ace_wrap(ran: &support::Ran, stats: &ackwise_datapath::Stats) {
+fn no_ace_wrap(ran: &harness::Ran, stats: &ackwise_datapath::Stats) {
     let wire = ran.wire.as_ref().expect("emulated");
     let bars = wire.counter.flows()[0].stretch();
     let count = |up_to: u32| -> u64 {
@@ -134,20 +153,20 @@ fn unshared_sysctl(name: &str, value: &str) -> std::io::Result<()> {
 
 /// Runs the case; looks that the flags of SYN and SYN-ACK were these (0: any
 /// that say AccECN), and that packets were marked.
-fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(support::Ran, ackwise_datapath::Stats)> {
+fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(harness::Ran, ackwise_datapath::Stats)> {
     let _company = shared();
     POLICIES
         .iter()
         .map(|policy| {
-            let bed = Bed::build(case);
-            let attachment = bed.attach(
+            let network = Network::build(case);
+            let attachment = network.attach(
                 "receiver",
-                options(&bed.interface("receiver", "wan"), policy),
+                options(&network.interface("receiver", "wan"), policy),
             );
-            let ran = bed.run(case, |_| ());
-            let stats = bed.detach("receiver", attachment);
-            let tamper = bed.tamper.as_ref().expect("it tampers").seen();
-            let ran = bed.finish(ran);
+            let ran = network.run(case, |_| ());
+            let stats = network.detach("receiver", attachment);
+            let tamper = network.tamper.as_ref().expect("it tampers").seen();
+            let ran = network.finish(ran);
             check(case, policy, Need::Some, &ran, &stats);
             let flags = tamper.syn_flags.load(Ordering::Relaxed);
             let (asked, granted) = (flags & 0xffff, flags >> 16);
@@ -159,7 +178,7 @@ fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(support::Ran, ackwise
                 assert_eq!(granted, syn_ack, "the SYN-ACK grants it: {flags:x}");
             }
             let marked = tamper.marked.load(Ordering::Relaxed);
-            assert!(marked > 3, "{}: {marked} marks", case.name);
+            exactly(|| assert!(marked > 3, "{}: {marked} marks", case.name));
             (ran, stats)
         })
         .collect()
@@ -167,17 +186,19 @@ fn with_marks(case: &Case, syn: u64, syn_ack: u64) -> Vec<(support::Ran, ackwise
 
 #[test]
 fn mptcp() {
-    let mut case = Case::new("MPTCP").socket("mptcp = true");
-    case.need = [Need::Nothing; 2];
-    for (_, stats) in matrix(&case) {
-        // Its options are not understood, so every ACK that has one leaves.
-        assert!(stats.reasons["option"] > 100, "{stats:#?}");
-        assert_eq!(
-            stats.reasons["option"],
-            stats.acks - other(&stats),
-            "{stats:#?}"
-        );
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("MPTCP").socket("mptcp = true");
+        case.need = [Need::Nothing; 2];
+        for (_, stats) in matrix(&case) {
+            // Its options are not understood, so every ACK that has one leaves.
+            exactly(|| assert!(stats.reasons["option"] > 100, "{stats:#?}"));
+            assert_eq!(
+                stats.reasons["option"],
+                stats.acks - other(&stats),
+                "{stats:#?}"
+            );
+        }
+    });
 }
 
 /// Segments that were let out for another reason than their options.
@@ -198,123 +219,147 @@ fn other(stats: &ackwise_datapath::Stats) -> u64 {
 
 #[test]
 fn ipv6() {
-    matrix(&Case::new("IPv6").socket("ip = 6"));
+    here_and_in_virtual_time(|| {
+        matrix(&Case::new("IPv6").socket("ip = 6"));
+    });
 }
 
 #[test]
 fn a_small_receive_buffer() {
-    let mut case = Case::new("receive buffer 16 KiB").socket("receive_buffer = \"16 KiB\"");
-    case.need = [Need::Any, Need::Any];
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("receive buffer 16 KiB").socket("receive_buffer = \"16 KiB\"");
+        case.need = [Need::Any, Need::Any];
+        matrix(&case);
+    });
 }
 
 #[test]
 fn bbr() {
-    let mut case = Case::new("bbr");
-    case.cc = "bbr";
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("bbr");
+        case.cc = "bbr";
+        matrix(&case);
+    });
 }
 
 #[test]
 fn reno() {
-    let mut case = Case::new("reno");
-    case.cc = "reno";
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("reno");
+        case.cc = "reno";
+        matrix(&case);
+    });
 }
 
 #[test]
 fn at_a_router() {
-    let mut case = Case::new("at a router");
-    case.router = true;
-    case.place = Position::Router;
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("at a router");
+        case.router = true;
+        case.place = Position::Router;
+        matrix(&case);
+    });
 }
 
 #[test]
 fn at_the_sender() {
-    let mut case = Case::new("at the sender");
-    case.place = Position::Sender;
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("at the sender");
+        case.place = Position::Sender;
+        matrix(&case);
+    });
 }
 
 #[test]
 fn at_the_sender_with_loss() {
-    let mut case = Case::new("at the sender, loss 1 % both ways").link(
-        r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "1 %" }"#,
-    );
-    case.place = Position::Sender;
-    case.timeouts = 3;
-    case.need = WARY;
-    matrix(&case);
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("at the sender, loss 1 % both ways").link(
+            r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "1 %" }"#,
+        );
+        case.place = Position::Sender;
+        case.timeouts = 3;
+        case.need = LOSS_RECOVERY;
+        matrix(&case);
+    });
 }
 
 #[test]
 fn the_sender_pauses() {
-    let lasting = Duration::from_millis(700);
-    let mut case = Case::new("the sender pauses");
-    case.seconds = 2.5;
-    case.pause = lasting;
-    case.behaviour = vec![Behaviour::SenderPause {
-        after: Duration::from_millis(900),
-        lasting,
-    }];
-    for (ran, _) in matrix(&case) {
-        assert!(ran.stall() >= lasting / 2, "it paused: {:?}", ran.stall());
-    }
+    here_and_in_virtual_time(|| {
+        let lasting = Duration::from_millis(700);
+        let mut case = Case::new("the sender pauses");
+        case.seconds = 2.5;
+        case.pause = lasting;
+        case.behaviour = vec![Behaviour::SenderPause {
+            after: Duration::from_millis(900),
+            lasting,
+        }];
+        for (ran, _) in matrix(&case) {
+            exactly(|| assert!(ran.stall() >= lasting / 2, "it paused: {:?}", ran.stall()));
+        }
+    });
 }
 
 #[test]
 fn the_receiver_pauses() {
-    let lasting = Duration::from_millis(1200);
-    let mut case = Case::new("the receiver pauses").socket("receive_buffer = \"128 KiB\"");
-    case.seconds = 3.0;
-    // While it pauses nothing arrives; a probe of the sender may then be up to
-    // one of its doubled timers away, if the opened window were not told.
-    case.pause = lasting;
-    case.behaviour = vec![Behaviour::ReceiverPause {
-        after: Duration::from_millis(800),
-        lasting,
-    }];
-    for (ran, stats) in matrix(&case) {
-        assert!(ran.stall() >= lasting / 2, "it paused: {:?}", ran.stall());
-        // The window closed, was probed, and opened again (RFC 9293 §3.8.6).
-        let opened = stats.reasons["window-update"] + stats.reasons["window-opens"];
-        assert!(opened > 0, "{stats:#?}");
-        assert!(
-            stats.reasons["duplicate"] > 0,
-            "probes were answered: {stats:#?}"
-        );
-    }
+    here_and_in_virtual_time(|| {
+        let lasting = Duration::from_millis(1200);
+        let mut case = Case::new("the receiver pauses").socket("receive_buffer = \"128 KiB\"");
+        case.seconds = 3.0;
+        // While it pauses nothing arrives; a probe of the sender may then be up to
+        // one of its doubled timers away, if the opened window were not told.
+        case.pause = lasting;
+        case.behaviour = vec![Behaviour::ReceiverPause {
+            after: Duration::from_millis(800),
+            lasting,
+        }];
+        for (ran, stats) in matrix(&case) {
+            exactly(|| assert!(ran.stall() >= lasting / 2, "it paused: {:?}", ran.stall()));
+            // The window closed, was probed, and opened again (RFC 9293 §3.8.6).
+            let opened = stats.reasons["window-update"] + stats.reasons["window-opens"];
+            exactly(|| assert!(opened > 0, "{stats:#?}"));
+            exactly(|| {
+                assert!(
+                    stats.reasons["duplicate"] > 0,
+                    "probes were answered: {stats:#?}"
+                );
+            });
+        }
+    });
 }
 
 #[test]
 fn the_receiver_is_slow() {
-    let mut case = Case::new("a slow reader, 4 Mbit/s").socket("receive_buffer = \"64 KiB\"");
-    case.behaviour = vec![Behaviour::SlowReader {
-        bytes_per_s: 500_000,
-    }];
-    case.need = [Need::Any; 2];
-    for (ran, stats) in matrix(&case) {
-        assert!(ran.goodput_bps() < 6e6, "{}", ran.goodput_bps());
-        let opened = stats.reasons["window-update"] + stats.reasons["window-opens"];
-        assert!(opened > 0, "{stats:#?}");
-    }
+    here_and_in_virtual_time(|| {
+        let mut case = Case::new("a slow reader, 4 Mbit/s").socket("receive_buffer = \"64 KiB\"");
+        case.behaviour = vec![Behaviour::SlowReader {
+            bytes_per_s: 500_000,
+        }];
+        case.need = [Need::Any; 2];
+        for (ran, stats) in matrix(&case) {
+            exactly(|| assert!(ran.goodput_bps() < 6e6, "{}", ran.goodput_bps()));
+            let opened = stats.reasons["window-update"] + stats.reasons["window-opens"];
+            exactly(|| assert!(opened > 0, "{stats:#?}"));
+        }
+    });
 }
 
 /// What would be withheld is counted, and all of it is on the wire.
 #[test]
 fn a_dry_run_withholds_nothing() {
-    let _company = shared();
-    let mut case = Case::new("dry run");
-    case.tune = |options| options.dry_run = true;
-    let (ran, stats) = one(&case, POLICIES[1]);
-    ran.assert_right("dry run");
-    assert!(stats.withheld > 0, "it would have: {stats:#?}");
-    let wire = ran.wire.as_ref().expect("emulated");
-    let acks = wire.counter.flows()[0].acks.total();
-    assert!(
-        acks.abs_diff(stats.acks) <= 4,
-        "{acks} of {} left",
-        stats.acks
-    );
+    here_and_in_virtual_time(|| {
+        let _company = shared();
+        let mut case = Case::new("dry run");
+        case.tune = |options| options.dry_run = true;
+        let (ran, stats) = one(&case, POLICIES[1]);
+        ran.assert_right("dry run");
+        exactly(|| assert!(stats.withheld > 0, "it would have: {stats:#?}"));
+        let wire = ran.wire.as_ref().expect("emulated");
+        let acks = wire.counter.flows()[0].acks.total();
+        assert!(
+            acks.abs_diff(stats.acks) <= 4,
+            "{acks} of {} left",
+            stats.acks
+        );
+    });
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::{Attachment, Lateness, Options, Programs, sys};
-use common::{Flow, Netns, Pair, SYN, Seg, Wire, ms};
+use common::{Flow, Pair, SYN, Seg, Topology, Wire, host, link, ms};
 use serde_json::{Value, json};
 
 /// The machine is shared: the least of many short runs, taken in turns.
@@ -21,6 +21,12 @@ const DATA_TARGET: u128 = 60;
 const HELD_TARGET: u128 = 120;
 /// Past its bound D, on an idle machine, us: half of the held ACKs, and 99 of 100.
 const LATE_TARGETS: (u64, u64) = (200, 5000);
+
+/// A wire whose other end drops everything.
+const BENCH: Topology = Topology {
+    nodes: &[host("here"), host("there")],
+    links: &[link("here.bench0", "there.bench1").without_addresses()],
+};
 
 const POLICIES: [(&str, &str); 4] = [
     ("none", "none"),
@@ -169,8 +175,7 @@ fn loading() -> Vec<Value> {
 /// run like programs, so packets are sent through a veth with and without it.
 fn police() -> Option<u128> {
     const PACKETS: u32 = 20_000;
-    let (here, there) = (Netns::new(), Netns::new());
-    here.wire("bench0", &there, "bench1");
+    let [here, _there] = BENCH.build();
     here.run(|| {
         let tc = |args: &str| {
             Command::new("tc")

@@ -11,7 +11,10 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use ackwise_datapath::{Attachment, Options, Position};
-use common::{ACK, FIN, Frame, Netns, RST, SYN, Seg, Wire, alone, eventually, ip, ms, tc};
+use common::{
+    ACK, FIN, Frame, Netns, RST, SYN, Seg, Topology, Wire, alone, eventually,
+    here_and_in_virtual_time, host, ip, link, ms, router, tc, time_is_virtual,
+};
 
 struct Bed {
     receiver: Netns,
@@ -19,24 +22,20 @@ struct Bed {
     sender: Netns,
 }
 
-/// receiver awr ── awi router awo ── aws sender; the sender's side is shaped, so
-/// that packets come spaced, as from a wire.
+const TOPOLOGY: Topology = Topology {
+    nodes: &[host("receiver"), router("router"), host("sender")],
+    links: &[
+        link("receiver.awr", "router.awi"),
+        link("sender.aws", "router.awo"),
+    ],
+};
+
+/// Builds the network. The sender's side is shaped, so that packets come spaced, as
+/// from a wire.
 fn bed(rate: &str) -> Bed {
-    let (receiver, router, sender) = (Netns::new(), Netns::new(), Netns::new());
-    receiver.wire("awr", &router, "awi");
-    router.wire("awo", &sender, "aws");
-    receiver.run(|| {
-        ip("addr add 10.77.1.1/24 dev awr");
-        ip("route add default via 10.77.1.2");
-    });
-    router.run(|| {
-        ip("addr add 10.77.1.2/24 dev awi");
-        ip("addr add 10.77.2.2/24 dev awo");
-        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
-    });
+    let [receiver, router, sender] = TOPOLOGY.build();
     sender.run(|| {
-        ip("addr add 10.77.2.1/24 dev aws");
-        ip("route add default via 10.77.2.2 rto_min 20s");
+        ip("route change default via 10.9.2.2 rto_min 20s");
         // No tail loss probes, RFC 8985 §7.
         std::fs::write("/proc/sys/net/ipv4/tcp_early_retrans", "0").expect("sysctl");
         ip("link set aws gso_max_segs 1 gso_max_size 2000");
@@ -57,7 +56,7 @@ fn bed(rate: &str) -> Bed {
 fn transfer(bed: &Bed, bytes: usize) {
     let listener = bed
         .receiver
-        .run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
+        .run(|| TcpListener::bind("10.9.1.1:0").expect("listen"));
     let to = listener.local_addr().expect("an address");
     std::thread::scope(|s| {
         let reader = s.spawn(move || {
@@ -77,7 +76,9 @@ fn transfer(bed: &Bed, bytes: usize) {
         let send = |n: usize| {
             (&c).write_all(&vec![7; n]).expect("write");
             eventually("everything is acknowledged", || unacknowledged(&c) == 0);
-            assert_eq!(info(&c, 100), 0, "something was sent again");
+            // On several CPUs a veth keeps no order, and TCP takes that for a loss.
+            let again = info(&c, TOTAL_RETRANS);
+            assert!(again == 0 || !time_is_virtual(), "{again} were sent again");
         };
         send(bytes);
         for _ in 0..BURSTS {
@@ -106,7 +107,10 @@ fn unacknowledged(c: &TcpStream) -> i32 {
     n
 }
 
-/// A word of TCP_INFO, by where it stands; at 100 is tcpi_total_retrans.
+/// Where tcpi_total_retrans stands in TCP_INFO.
+const TOTAL_RETRANS: usize = 100;
+
+/// A word of TCP_INFO, by where it stands.
 fn info(c: &TcpStream, at: usize) -> u32 {
     let mut info = [0_u8; 256];
     let mut len = 256_u32;
@@ -138,7 +142,7 @@ fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
         let Some(s) = Seg::read(&f.bytes) else {
             continue;
         };
-        if f.outgoing || f.bytes[26..30] != [10, 77, 1, 1] {
+        if f.outgoing || f.bytes[26..30] != [10, 9, 1, 1] {
             continue;
         }
         let len = usize::from(u16::from_be_bytes([f.bytes[16], f.bytes[17]]));
@@ -219,11 +223,12 @@ fn settle(ins: &[Seen], outs: &[Seen]) -> (u64, u64) {
             "neither superseded nor sent: {last:?}"
         );
     }
-    assert_eq!(
-        outs.last().map(|o| &o.bytes),
-        ins.last().map(|i| &i.bytes),
-        "the last word"
-    );
+    let last = ins.last().map(|i| &i.bytes);
+    let itself = |o: &Seen| Some(&o.bytes) == last;
+    assert!(outs.iter().any(itself), "the last word never left");
+    if time_is_virtual() {
+        assert!(outs.last().is_some_and(itself), "it was not the last");
+    }
     (withheld, twice)
 }
 
@@ -268,23 +273,25 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
 
 #[test]
 fn each_withheld_ack_every_n() {
-    prove("every-n:n=8", "30mbit", 12_000_000, 1000);
+    here_and_in_virtual_time(|| prove("every-n:n=8", "30mbit", 12_000_000, 1000));
 }
 
 #[test]
 fn each_withheld_ack_every_n_far() {
-    prove("every-n:n=64", "10mbit", 4_000_000, 500);
+    here_and_in_virtual_time(|| prove("every-n:n=64", "10mbit", 4_000_000, 500));
 }
 
 #[test]
 fn each_withheld_ack_adaptive() {
     // As usual it would let nearly all of this path pass, which has no distance.
-    prove(
-        "adaptive:start_segments=64,acks_per_rtt=2",
-        "30mbit",
-        12_000_000,
-        1,
-    );
+    here_and_in_virtual_time(|| {
+        prove(
+            "adaptive:start_segments=64,acks_per_rtt=2",
+            "30mbit",
+            12_000_000,
+            1,
+        );
+    });
 }
 
 /// TCP_INFO's tcpi_snd_ssthresh and tcpi_snd_cwnd.
@@ -310,7 +317,13 @@ fn option(c: &TcpStream, level: i32, name: i32, value: &[u8]) {
 /// ACKs must not look like a local drop, which would shrink its own window.
 #[test]
 fn a_local_socket_takes_no_harm() {
-    let _alone = alone();
+    here_and_in_virtual_time(|| {
+        let _alone = alone();
+        two_way_with_and_without();
+    });
+}
+
+fn two_way_with_and_without() {
     let run = |policy: Option<&str>| {
         let bed = bed("40mbit");
         let attachment = policy.map(|p| {
@@ -322,7 +335,7 @@ fn a_local_socket_takes_no_harm() {
         });
         let listener = bed
             .receiver
-            .run(|| TcpListener::bind("10.77.1.1:0").expect("listen"));
+            .run(|| TcpListener::bind("10.9.1.1:0").expect("listen"));
         let to = listener.local_addr().expect("an address");
         let far = bed.sender.run(|| TcpStream::connect(to).expect("connect"));
         let (near, _) = listener.accept().expect("a connection");
@@ -382,6 +395,11 @@ fn a_local_socket_takes_no_harm() {
         withheld {} of {}",
         stats.withheld, stats.acks
     );
+    assert!(stats.withheld > 0, "{stats:#?}");
+    if !time_is_virtual() {
+        // A busy machine reorders, and that shrinks a window, too.
+        return;
+    }
     assert!(stats.withheld > 200, "{stats:#?}");
     assert!(
         info.0 >= 100 || info.0 >= plain_info.0,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ackwise_datapath::{Attachment, Options};
 use ackwise_gateway::{Acc, Attach, Config, Gateway};
 use ackwise_policy::Config as Policy;
-use common::{Home, Netns, alone};
+use common::{AccessNetwork, Netns, alone};
 
 /// Marks early and much: a few seconds are to be enough.
 const MARKING: &str = "{ limit = \"200 packets\", discipline = \"red\", ecn = true, \
@@ -25,29 +25,29 @@ const WIDE: &str = "20 Mbit/s";
 const LENIENT: &str = "{ limit = \"500 packets\", discipline = \"red\", ecn = true, \
     min = \"200 packets\", max = \"400 packets\" }";
 
-fn gateway(home: &Home, rate: &str, more: &str) -> Gateway {
+fn gateway(network: &AccessNetwork, rate: &str, more: &str) -> Gateway {
     let queue = if rate == WIDE { LENIENT } else { MARKING };
     let text =
         format!("interface = \"wan0\"\nrate = \"{rate}\"\nheader = 14\nqueue = {queue}\n{more}");
     let config = Config::parse("test", &text).unwrap();
-    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
     gateway.unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The data have a wire: 20 Mbit/s, packet by packet.
-fn down(home: &Home) -> Gateway {
+fn down(network: &AccessNetwork) -> Gateway {
     let text = "interface = \"wan1\"\nrate = \"20 Mbit/s\"\nqueue = \"100 packets\"";
     let config = Config::parse("test", text).unwrap();
-    let gateway = home.server.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network.server.run(|| Gateway::start(config, Attach::Auto));
     gateway.unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn attach(home: &Home, policy: &str, dry_run: bool) -> Attachment {
+fn attach(network: &AccessNetwork, policy: &str, dry_run: bool) -> Attachment {
     let mut options = Options::new("lan0", policy.parse::<Policy>().unwrap());
     // These paths have next to no delay, and a quarter of nothing is no time to wait.
     options.hold_rtt_shift = 0;
     options.dry_run = dry_run;
-    home.host.run(|| Attachment::attach(options).unwrap())
+    network.host.run(|| Attachment::attach(options).unwrap())
 }
 
 /// What TCP packets say that pass an interface.
@@ -112,8 +112,8 @@ struct Download {
 }
 
 impl Download {
-    fn begin(home: &Home) -> Self {
-        let listener = home
+    fn begin(network: &AccessNetwork) -> Self {
+        let listener = network
             .server
             .run(|| TcpListener::bind("10.9.2.2:80").unwrap());
         thread::spawn(move || {
@@ -121,7 +121,9 @@ impl Download {
             let chunk: Vec<u8> = (0..251 * 64).map(|n| (n % 251) as u8).collect();
             while stream.write_all(&chunk).is_ok() {}
         });
-        let stream = home.host.run(|| TcpStream::connect("10.9.2.2:80").unwrap());
+        let stream = network
+            .host
+            .run(|| TcpStream::connect("10.9.2.2:80").unwrap());
         Self { stream, at: 0 }
     }
 
@@ -161,30 +163,30 @@ struct Outcome {
 /// Counts segments with ECE behind the hooks, where the host's stack sees them.
 fn count_ece(host: &Netns) {
     host.run(|| {
-        common::command("nft", "add table ip acc");
+        common::run_command("nft", "add table ip acc");
         let input = "{ type filter hook input priority 0 ; }";
-        common::command("nft", &format!("add chain ip acc in {input}"));
-        common::command("nft", "add rule ip acc in tcp flags & ecn == ecn counter");
+        common::run_command("nft", &format!("add chain ip acc in {input}"));
+        common::run_command("nft", "add rule ip acc in tcp flags & ecn == ecn counter");
     });
 }
 
 fn counted(host: &Netns) -> u64 {
-    let rules = host.run(|| common::command("nft", "list chain ip acc in"));
+    let rules = host.run(|| common::run_command("nft", "list chain ip acc in"));
     let (_, rest) = rules.split_once("counter packets ").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
 }
 
 /// At least three seconds of a download with 20 Mbit/s of data.
-fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outcome {
-    let down = down(home);
-    let up = gateway(home, rate, more);
-    let attached = attach(home, policy, dry_run);
+fn run(network: &AccessNetwork, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outcome {
+    let down = down(network);
+    let up = gateway(network, rate, more);
+    let attached = attach(network, policy, dry_run);
     let stop = AtomicBool::new(false);
-    count_ece(&home.host);
+    count_ece(&network.host);
     let (receiver, sender) = thread::scope(|scope| {
-        let receiver = watch(scope, &home.router, "lan1", &stop);
-        let sender = watch(scope, &home.server, "wan1", &stop);
-        let mut download = Download::begin(home);
+        let receiver = watch(scope, &network.router, "lan1", &stop);
+        let sender = watch(scope, &network.server, "wan1", &stop);
+        let mut download = Download::begin(network);
         download.receive(Duration::from_secs(3), 3_000_000);
         stop.store(true, Ordering::Relaxed);
         (receiver.join().unwrap(), sender.join().unwrap())
@@ -198,14 +200,14 @@ fn run(home: &Home, policy: &str, rate: &str, more: &str, dry_run: bool) -> Outc
         acc: up.stop().unwrap().acc,
         receiver,
         sender,
-        told_the_stack: counted(&home.host),
+        told_the_stack: counted(&network.host),
     }
 }
 
 #[test]
 fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
     let _alone = alone();
-    let thin = run(&Home::new(), "acc", THIN, "acc = true", false);
+    let thin = run(&AccessNetwork::new(), "acc", THIN, "acc = true", false);
     let acc = thin.acc.unwrap();
     println!("{acc:?} {:?} {:?}", thin.receiver, thin.sender);
     assert!(acc.marks > 10 && acc.echoes > 5, "{acc:?}");
@@ -218,7 +220,7 @@ fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
     assert_eq!(thin.sender.capable_acks, 0, "{:?}", thin.sender);
     assert_eq!(thin.sender.data_with_ece, 0, "{:?}", thin.sender);
 
-    let wide = run(&Home::new(), "acc", WIDE, "acc = true", false);
+    let wide = run(&AccessNetwork::new(), "acc", WIDE, "acc = true", false);
     let acc = wide.acc.unwrap();
     assert_eq!((acc.marks, acc.echoes, wide.withheld), (0, 0, 0), "{acc:?}");
     assert!(acc.capable > 100 && wide.sender.capable_acks == 0);
@@ -227,11 +229,11 @@ fn marks_make_acks_fewer_and_no_marks_leave_them_alone() {
 #[test]
 fn when_marks_end_acks_come_back() {
     let _alone = alone();
-    let home = Home::new();
-    let down = down(&home);
-    let up = gateway(&home, THIN, "acc = true");
-    let attached = attach(&home, "acc", false);
-    let mut download = Download::begin(&home);
+    let network = AccessNetwork::new();
+    let down = down(&network);
+    let up = gateway(&network, THIN, "acc = true");
+    let attached = attach(&network, "acc", false);
+    let mut download = Download::begin(&network);
     download.receive(Duration::from_secs(2), 2_000_000);
     up.stop().unwrap();
     let (congested, _) = thinned(&attached);
@@ -257,7 +259,7 @@ fn by_default_no_packet_is_changed() {
         ("every-n", "acc = true", false),
         ("acc", "acc = true", true),
     ] {
-        let outcome = run(&Home::new(), policy, THIN, more, dry_run);
+        let outcome = run(&AccessNetwork::new(), policy, THIN, more, dry_run);
         for seen in [outcome.receiver, outcome.sender] {
             let changed = (seen.capable_acks, seen.data_with_ece, seen.capable_data);
             assert_eq!(changed, (0, 0, 0), "{policy}, {more}: {seen:?}");
@@ -271,11 +273,11 @@ fn by_default_no_packet_is_changed() {
 #[test]
 fn a_connection_with_ecn_is_left_alone() {
     let _alone = alone();
-    let home = Home::new();
-    for end in [&home.host, &home.server] {
+    let network = AccessNetwork::new();
+    for end in [&network.host, &network.server] {
         end.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap());
     }
-    let outcome = run(&home, "acc", THIN, "acc = true", false);
+    let outcome = run(&network, "acc", THIN, "acc = true", false);
     let acc = outcome.acc.unwrap();
     assert_eq!(acc.with_ecn, 1, "{acc:?}");
     assert_eq!((acc.capable, acc.marks, acc.echoes), (0, 0, 0), "{acc:?}");

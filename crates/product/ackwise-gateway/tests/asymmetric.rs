@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_gateway::{Attach, Config, Gateway, Stats};
-use common::{Home, alone};
+use common::{AccessNetwork, alone};
 
 /// ACKs that go up before it is counted what has come down.
 const ACKS: u64 = 80;
@@ -26,21 +26,23 @@ fn config(interface: &str, rate: &str, queue: &str) -> Config {
 
 /// Segments that came down for each packet that went up, and what the gateway of the ACKs did.
 fn segments_an_ack(queue: &str) -> (f64, Stats) {
-    let home = Home::new();
+    let network = AccessNetwork::new();
     let down = config("wan1", "1 Mbit/s", "\"60 packets\"");
-    let down = home.server.run(|| Gateway::start(down, Attach::Auto));
+    let down = network.server.run(|| Gateway::start(down, Attach::Auto));
     let up = config("wan0", "10 kbit/s", queue);
-    let up = home.router.run(|| Gateway::start(up, Attach::Auto));
+    let up = network.router.run(|| Gateway::start(up, Attach::Auto));
     let (down, up) = (down.unwrap(), up.unwrap());
 
-    let listener = home
+    let listener = network
         .server
         .run(|| TcpListener::bind("10.9.2.2:80").unwrap());
     let serving = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         while stream.write_all(&[7; 1 << 16]).is_ok() {}
     });
-    let mut stream = home.host.run(|| TcpStream::connect("10.9.2.2:80").unwrap());
+    let mut stream = network
+        .host
+        .run(|| TcpStream::connect("10.9.2.2:80").unwrap());
     let patience = Some(Duration::from_millis(50));
     stream.set_read_timeout(patience).unwrap();
     let mut buffer = vec![0; 1 << 16];

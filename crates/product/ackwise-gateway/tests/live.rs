@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_gateway::{Attach, Config, Ended, Error, Gateway, Stats, control};
-use common::{Home, Netns, alone, ip, until};
+use common::{AccessNetwork, Netns, alone, ip, until};
 
 const BYTES: usize = 2_000_000;
 
@@ -51,9 +51,9 @@ fn transfer(from: &Netns, to: &Netns, address: &str) {
 }
 
 /// At the host, and at the server on port 6000, where nothing is waited for longer.
-fn datagrams(home: &Home, patience: Duration) -> (UdpSocket, UdpSocket) {
-    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
-    let receiver = home
+fn datagrams(network: &AccessNetwork, patience: Duration) -> (UdpSocket, UdpSocket) {
+    let sender = network.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let receiver = network
         .server
         .run(|| UdpSocket::bind("10.9.2.2:6000").unwrap());
     receiver.set_read_timeout(Some(patience)).unwrap();
@@ -90,23 +90,23 @@ fn once(gateway: &Gateway, so: impl Fn(&Stats) -> bool) -> Stats {
     }
 }
 
-fn gone(home: &Home) {
-    assert_eq!(home.router.leftovers(), (Vec::new(), 0));
+fn gone(network: &AccessNetwork) {
+    assert_eq!(network.router.leftovers(), (Vec::new(), 0));
 }
 
 #[test]
 fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway(
+    let network = AccessNetwork::new();
+    let gateway = network.gateway(
         "40 Mbit/s",
         "{ limit = \"100 packets\", ack_filter = \"rfc3449\", acks_first = true }",
     );
-    let up = |address| transfer(&home.host, &home.server, address);
-    let down = |address| transfer(&home.server, &home.host, address);
+    let up = |address| transfer(&network.host, &network.server, address);
+    let down = |address| transfer(&network.server, &network.host, address);
     up("10.9.2.2:5001");
     up("[fd09:2::2]:5001");
-    assert_eq!(home.router.leftovers().1, 1, "the test sees no programs");
+    assert_eq!(network.router.leftovers().1, 1, "the test sees no programs");
     // Cut to the size of the wire: uploads are aggregated packets on their way here.
     let before = once(&gateway, |stats| stats.read as usize >= 2 * BYTES / 1448);
     assert!(before.taken.packets < before.read, "{before:#?}");
@@ -116,7 +116,7 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
     assert!(stats.reasons.values().sum::<u64>() > 50, "{stats:#?}");
     assert_eq!(stats.dropped.overrun + stats.dropped.refused, 0);
     account(&stats);
-    gone(&home);
+    gone(&network);
     up("10.9.2.2:5003");
 }
 
@@ -124,14 +124,14 @@ fn uploads_and_downloads_arrive_byte_by_byte_over_both_families() {
 fn marks_reach_real_stacks_and_slow_them() {
     let _alone = alone();
     for (address, family) in [("10.9.2.2:5001", 4), ("[fd09:2::2]:5001", 6)] {
-        let home = Home::new();
-        for end in [&home.host, &home.server] {
+        let network = AccessNetwork::new();
+        for end in [&network.host, &network.server] {
             end.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1").unwrap());
         }
         let queue = "{ limit = \"1000 packets\", discipline = \"red\", ecn = true, \
                      min = \"2 packets\", max = \"8 packets\", weight = 0.1 }";
-        let gateway = home.gateway("20 Mbit/s", queue);
-        transfer(&home.host, &home.server, address);
+        let gateway = network.gateway("20 Mbit/s", queue);
+        transfer(&network.host, &network.server, address);
         let stats = gateway.stop().unwrap();
         assert!(stats.marked > 0, "IPv{family}: {stats:#?}");
         // A queue of 1000 would have held the whole slow start.
@@ -143,9 +143,9 @@ fn marks_reach_real_stacks_and_slow_them() {
 #[test]
 fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway("4 Mbit/s", "\"20 packets\"");
-    let (sender, receiver) = datagrams(&home, Duration::from_secs(1));
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("4 Mbit/s", "\"20 packets\"");
+    let (sender, receiver) = datagrams(&network, Duration::from_secs(1));
     let ended = Arc::new(AtomicBool::new(false));
     let no_more = Arc::clone(&ended);
     let receiving = thread::spawn(move || {
@@ -189,17 +189,17 @@ fn the_rate_is_never_exceeded_and_the_queue_never_longer() {
     // 1000-byte IP packets; at the end the rest goes at once.
     let allowed = 4e6 / 8.0 * stats.uptime_s + (21 + passed) as f64 * 1000.0;
     assert!(((arrived * 1000) as f64) <= allowed, "{stats:#?}");
-    gone(&home);
+    gone(&network);
 }
 
 #[test]
 fn datagrams_of_every_length_pass_unchanged() {
     let _alone = alone();
-    let home = Home::new();
+    let network = AccessNetwork::new();
     let queue = "{ limit = \"2000 packets\", discipline = \"red\", min = \"900 packets\", \
                  max = \"1500 packets\" }";
-    let gateway = home.gateway("1 Gbit/s", queue);
-    let (sender, receiver) = datagrams(&home, Duration::from_secs(30));
+    let gateway = network.gateway("1 Gbit/s", queue);
+    let (sender, receiver) = datagrams(&network, Duration::from_secs(30));
     let all = pattern(4000);
     let mut buffer = [0; 5000];
     // To 1472 whole, above it in fragments.
@@ -219,17 +219,17 @@ fn datagrams_of_every_length_pass_unchanged() {
 #[test]
 fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     let _alone = alone();
-    let home = Home::new();
-    home.router.run(|| {
+    let network = AccessNetwork::new();
+    network.router.run(|| {
         let modem = "rate 3mbit burst 3000 limit 2000000";
-        common::command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
+        common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
     });
     let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nleast = \"300 kbit/s\"\n\
                 queue = \"40 packets\"\nheader = 14";
     let config = Config::parse("test", text).unwrap();
-    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
-    let listener = home
+    let listener = network
         .server
         .run(|| TcpListener::bind("10.9.2.2:5001").unwrap());
     thread::spawn(move || {
@@ -237,7 +237,7 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
         let mut buffer = vec![0; 1 << 16];
         while stream.read(&mut buffer).is_ok_and(|got| got > 0) {}
     });
-    let stream = home
+    let stream = network
         .host
         .run(|| TcpStream::connect("10.9.2.2:5001").unwrap());
     stream
@@ -271,7 +271,7 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     assert!((1_200_000..4_000_000).contains(&found[5]), "{found:?}");
     drop(stream);
     account(&gateway.stop().unwrap());
-    gone(&home);
+    gone(&network);
 }
 
 /// An uplink without link headers, as PPP or a tunnel has.
@@ -297,8 +297,8 @@ fn bare_uplink(name: &str) -> File {
 #[test]
 fn an_uplink_without_link_headers() {
     let _alone = alone();
-    let home = Home::new();
-    let mut uplink = home.router.run(|| {
+    let network = AccessNetwork::new();
+    let mut uplink = network.router.run(|| {
         let uplink = bare_uplink("ppp0");
         ip("route add 192.0.2.0/24 dev ppp0");
         ip("-6 route add 2001:db8::/32 dev ppp0");
@@ -307,7 +307,7 @@ fn an_uplink_without_link_headers() {
     let text = "interface = \"ppp0\"\nrate = \"40 Mbit/s\"\n\
                 queue = { limit = \"900 packets\", ack_filter = \"rfc3449\" }";
     let config = Config::parse("test", text).unwrap();
-    let gateway = home.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
     common::looked(&gateway);
     let all = pattern(1400);
@@ -316,7 +316,7 @@ fn an_uplink_without_link_headers() {
         ("10.9.1.1:0", "192.0.2.1:7", 28),
         ("[fd09:1::1]:0", "[2001:db8::1]:7", 48),
     ] {
-        let sender = home.host.run(|| UdpSocket::bind(from).unwrap());
+        let sender = network.host.run(|| UdpSocket::bind(from).unwrap());
         for len in [0, 1, 2, 33, 500, 1399, 1400] {
             sender.send_to(&all[..len], to).unwrap();
             let whole = loop {
@@ -337,22 +337,22 @@ fn an_uplink_without_link_headers() {
     let stats = gateway.stop().unwrap();
     assert!(stats.sent.packets >= 14, "{stats:#?}");
     account(&stats);
-    gone(&home);
+    gone(&network);
 }
 
 #[test]
 fn an_mtu_that_grows_is_noticed() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway("40 Mbit/s", "\"100 packets\"");
-    home.host.run(|| ip("link set lan0 mtu 4000"));
-    home.server.run(|| ip("link set wan1 mtu 4000"));
-    home.router.run(|| {
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("40 Mbit/s", "\"100 packets\"");
+    network.host.run(|| ip("link set lan0 mtu 4000"));
+    network.server.run(|| ip("link set wan1 mtu 4000"));
+    network.router.run(|| {
         ip("link set lan1 mtu 4000");
         ip("link set wan0 mtu 4000");
     });
     common::looked(&gateway);
-    let (sender, receiver) = datagrams(&home, Duration::from_secs(2));
+    let (sender, receiver) = datagrams(&network, Duration::from_secs(2));
     let all = pattern(3972);
     for len in [1500, 1600, 3972] {
         sender.send_to(&all[..len], "10.9.2.2:6000").unwrap();
@@ -368,77 +368,77 @@ fn an_mtu_that_grows_is_noticed() {
 #[test]
 fn on_clsact_as_well() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway_by("40 Mbit/s", "\"100 packets\"", Attach::Clsact);
-    transfer(&home.host, &home.server, "10.9.2.2:5001");
+    let network = AccessNetwork::new();
+    let gateway = network.gateway_by("40 Mbit/s", "\"100 packets\"", Attach::Clsact);
+    transfer(&network.host, &network.server, "10.9.2.2:5001");
     assert_eq!(gateway.stats().unwrap().attach, Attach::Clsact);
-    assert_eq!(home.router.leftovers().1, 1, "the test sees no programs");
+    assert_eq!(network.router.leftovers().1, 1, "the test sees no programs");
     let stats = gateway.stop().unwrap();
     let through = stats.sent.packets + stats.passed.unattended;
     assert!(through as usize > BYTES / 1448, "{stats:#?}");
-    gone(&home);
-    transfer(&home.host, &home.server, "10.9.2.2:5002");
+    gone(&network);
+    transfer(&network.host, &network.server, "10.9.2.2:5002");
 }
 
 #[test]
 fn without_a_sign_of_life_packets_pass() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
     gateway.freeze(true);
     // Half a second, and the look that was under way.
     thread::sleep(Duration::from_secs(2));
     // At 8 kbit/s this took half an hour.
-    transfer(&home.host, &home.server, "10.9.2.2:5001");
+    transfer(&network.host, &network.server, "10.9.2.2:5001");
     let stats = gateway.stop().unwrap();
     assert!(stats.passed.unattended > 20, "{stats:#?}");
     assert!(stats.read < 10, "{stats:#?}");
-    gone(&home);
+    gone(&network);
 }
 
 #[test]
 fn when_its_device_is_deleted_or_down_packets_pass() {
     let _alone = alone();
     for what in ["link delete {}", "link set {} down"] {
-        let home = Home::new();
-        let gateway = home.gateway("8 kbit/s", "\"5 packets\"");
+        let network = AccessNetwork::new();
+        let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
         let device = gateway.stats().unwrap().device;
-        home.router.run(|| ip(&what.replace("{}", &device)));
+        network.router.run(|| ip(&what.replace("{}", &device)));
         let ended = until("the end", || gateway.ended());
         assert_eq!(ended, Ended::DeviceGone);
-        transfer(&home.host, &home.server, "10.9.2.2:5001");
+        transfer(&network.host, &network.server, "10.9.2.2:5001");
         assert!(matches!(gateway.stop(), Err(Error::DeviceGone(name)) if name == device));
-        gone(&home);
+        gone(&network);
     }
 }
 
 #[test]
 fn it_ends_with_its_interface() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway("1 Mbit/s", "\"5 packets\"");
-    home.router.run(|| ip("link delete wan0"));
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("1 Mbit/s", "\"5 packets\"");
+    network.router.run(|| ip("link delete wan0"));
     assert_eq!(until("the end", || gateway.ended()), Ended::InterfaceGone);
     assert!(matches!(gateway.stop(), Err(Error::InterfaceGone(name)) if name == "wan0"));
-    gone(&home);
+    gone(&network);
 }
 
 #[test]
 fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
     let _alone = alone();
-    let home = Home::new();
-    let first = home.gateway("8 Mbit/s", "\"5 packets\"");
+    let network = AccessNetwork::new();
+    let first = network.gateway("8 Mbit/s", "\"5 packets\"");
     let config = Config::parse(
         "test",
         "interface = \"wan0\"\nrate = \"1 Mbit/s\"\nqueue = \"5 packets\"",
     )
     .unwrap();
-    let second = home
+    let second = network
         .router
         .run(|| Gateway::start(config.clone(), Attach::Auto));
     let me = std::process::id();
     assert!(matches!(second, Err(Error::Held { pid, .. }) if pid == me));
-    home.router.run(|| {
+    network.router.run(|| {
         assert_eq!(control::list().unwrap(), ["wan0"]);
         assert_eq!(control::status("wan0").unwrap().rate_bps, 8_000_000);
         assert!(matches!(control::status("lan1"), Err(Error::NotThere(_))));
@@ -446,24 +446,25 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
     });
     assert_eq!(until("the end", || first.ended()), Ended::Asked);
     first.stop().unwrap();
-    gone(&home);
-    home.host
+    gone(&network);
+    network
+        .host
         .run(|| assert!(control::list().unwrap().is_empty()));
-    let again = home.router.run(|| Gateway::start(config, Attach::Tcx));
+    let again = network.router.run(|| Gateway::start(config, Attach::Tcx));
     again.unwrap().stop().unwrap();
-    gone(&home);
+    gone(&network);
 }
 
 #[test]
 fn neighbours_are_found_past_a_full_queue() {
     let _alone = alone();
-    let home = Home::new();
-    let gateway = home.gateway("8 kbit/s", "\"100 packets\"");
-    let sender = home.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("8 kbit/s", "\"100 packets\"");
+    let sender = network.host.run(|| UdpSocket::bind("10.9.1.1:0").unwrap());
     for _ in 0..50 {
         sender.send_to(&[0; 1000], "10.9.2.2:6000").unwrap();
     }
-    home.server.run(|| {
+    network.server.run(|| {
         ip("neigh flush dev wan1");
         ip("-6 neigh flush dev wan1");
         // What asks for the router's link address; its answers do not wait 50 s.
@@ -473,7 +474,7 @@ fn neighbours_are_found_past_a_full_queue() {
         v4.send_to(&[1], "10.9.2.1:7000").unwrap();
         for family in ["-4", "-6"] {
             until("the neighbour", || {
-                let shown = common::command("ip", &format!("{family} neigh show dev wan1"));
+                let shown = common::run_command("ip", &format!("{family} neigh show dev wan1"));
                 shown.contains("REACHABLE").then_some(())
             });
         }
@@ -489,15 +490,15 @@ fn neighbours_are_found_past_a_full_queue() {
 #[test]
 fn an_interface_that_is_not_there() {
     let _alone = alone();
-    let home = Home::new();
+    let network = AccessNetwork::new();
     let config = Config::parse(
         "test",
         "interface = \"nosuch0\"\nrate = \"1 Mbit/s\"\nqueue = \"5 packets\"",
     );
-    let started = home
+    let started = network
         .router
         .run(|| Gateway::start(config.unwrap(), Attach::Auto));
     let error = started.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("ip link"), "{error}");
-    gone(&home);
+    gone(&network);
 }

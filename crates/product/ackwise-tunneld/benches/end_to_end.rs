@@ -25,14 +25,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ackwise_testbed::{Netns, Topology, host, ip, link};
 use ackwise_tunnel::trace::Recorded;
 use ackwise_tunnel::{KeyPair, key_to_text};
 use ackwise_tunneld::{Attach, Config, Daemon};
-use netns::{Netns, ip};
 
-#[path = "../../ackwise-gateway/tests/common/netns.rs"]
-#[allow(dead_code, reason = "the tests use the rest")]
-mod netns;
+/// The two ends; 10.9.1.1 – .2.
+const TOPOLOGY: Topology = Topology {
+    nodes: &[host("near"), host("far")],
+    links: &[link("near.wan0", "far.wan1")],
+};
 
 const ROUNDS: usize = 5;
 const COPIES: u8 = 10;
@@ -82,7 +84,7 @@ fn tun(name: &str) -> File {
 
 impl Bed {
     fn new() -> Bed {
-        let (near, far) = (Netns::new(), Netns::new());
+        let [near, far] = TOPOLOGY.build();
         for end in [&near, &far] {
             end.run(|| {
                 for (name, value) in [
@@ -94,13 +96,12 @@ impl Bed {
                 }
             });
         }
-        near.veth("wan0", &far, "wan1", 2);
         let source = near.run(|| tun("src0"));
         let sink = far.run(|| {
             let sink = tun("dst0");
             ip("route add 10.77.1.1/32 dev dst0");
             // Where the ACKs come from must be known: the device is not for strangers'.
-            ip("route add 10.77.0.0/16 via 10.9.2.1");
+            ip("route add 10.77.0.0/16 via 10.9.1.1");
             sink
         });
         let trace = Recorded::Plain.read().expect("recorded");
@@ -236,11 +237,11 @@ impl Bed {
                 .expect("a tunnel")
         };
         let far = start(&self.far, 1, "");
-        let near = start(&self.near, 0, "endpoint = \"10.9.2.2:51830\"");
-        self.near.run(|| ip("route add 10.77.1.1/32 via 10.9.2.2"));
+        let near = start(&self.near, 0, "endpoint = \"10.9.1.2:51830\"");
+        self.near.run(|| ip("route add 10.77.1.1/32 via 10.9.1.2"));
         let ends = [far, near];
         let up = |end: &Daemon| end.stats().peers.iter().all(|peer| peer.up);
-        netns::until("the tunnel", || ends.iter().all(up).then_some(()));
+        ackwise_testbed::until("the tunnel", || ends.iter().all(up).then_some(()));
         // The path's MTU is looked for in the first second.
         thread::sleep(Duration::from_secs(1));
         let round = self.play(&|| {
@@ -264,8 +265,8 @@ impl Bed {
 
     fn theirs(&self) -> Round {
         let mut ends = [
-            (&self.near, "wan0", "10.9.2.2"),
-            (&self.far, "wan1", "10.9.2.1"),
+            (&self.near, "wan0", "10.9.1.2"),
+            (&self.far, "wan1", "10.9.1.1"),
         ]
         .map(|(ns, wire, peer)| {
             ns.run(|| {

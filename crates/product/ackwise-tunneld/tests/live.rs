@@ -16,7 +16,7 @@ use ackwise_policy::LinkKind;
 use ackwise_tunnel::key_to_text;
 use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
 use common::{
-    Capture, Netns, Sites, ack_from, alone, command, ip, is_up, once, peer, send_strange_acks,
+    Capture, Netns, Sites, ack_from, alone, ip, is_up, once, peer, run_command, send_strange_acks,
     transfer, transfer_and, until,
 };
 
@@ -124,7 +124,7 @@ fn restored_packets_are_the_originals() {
     let _alone = alone();
     let sites = Sites::new();
     // Checksums that are there when the packet is captured.
-    sites.host.run(|| command("ethtool", "-K lan0 tx off"));
+    sites.host.run(|| run_command("ethtool", "-K lan0 tx off"));
     for encoding in ["aligned", "entropy"] {
         let ends = sites.tunnel(&format!("encoding = \"{encoding}\""));
         for to in DOWNLOADS {

@@ -9,12 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-#[path = "../../../ackwise-gateway/tests/common/netns.rs"]
-mod netns;
-pub use netns::*;
+pub use ackwise_testbed::*;
 
 pub fn tc(args: &str) {
-    command("tc", args);
+    run_command("tc", args);
 }
 
 pub fn output(name: &str, args: &str) -> String {
@@ -393,6 +391,12 @@ fn fold(mut s: u32) -> u16 {
     s as u16
 }
 
+/// A wire on which nobody speaks but the test.
+const PAIR: Topology = Topology {
+    nodes: &[host("near"), host("far")],
+    links: &[link("near.aw0", "far.aw1").without_addresses()],
+};
+
 /// Two namespaces, `aw0` (the ACKs' side, where ackwise goes) and `aw1`.
 pub struct Pair {
     pub near: Netns,
@@ -401,8 +405,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn new() -> Self {
-        let (near, far) = (Netns::new(), Netns::new());
-        near.wire("aw0", &far, "aw1");
+        let [near, far] = PAIR.build();
         Self { near, far }
     }
 
@@ -499,7 +502,7 @@ pub fn tun(name: &str) -> File {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
     }
-    up(name);
+    set_up(name);
     file
 }
 

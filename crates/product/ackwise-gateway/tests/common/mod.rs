@@ -1,42 +1,35 @@
-//! A home with a gateway.
+//! An access network with a gateway.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use ackwise_gateway::{Attach, Config, Gateway};
 
-mod netns;
+pub use ackwise_testbed::*;
 
-pub use netns::*;
+/// A host behind a router with the gateway on `wan0`, and a server:
+/// 10.9.1.1 – .2 router 10.9.2.1 – .2.
+const TOPOLOGY: Topology = Topology {
+    nodes: &[host("host"), router("router"), host("server")],
+    links: &[
+        link("host.lan0", "router.lan1"),
+        link("router.wan0", "server.wan1"),
+    ],
+};
 
-/// A host, a router with the gateway on `wan0`, and a server: 10.9.1.1 – .2 router
-/// 10.9.2.1 – .2.
-pub struct Home {
+/// The nodes of the network, built.
+pub struct AccessNetwork {
     pub host: Netns,
     pub router: Netns,
     pub server: Netns,
 }
 
-impl Home {
+impl AccessNetwork {
     pub fn new() -> Self {
-        let home = Self {
-            host: Netns::new(),
-            router: Netns::new(),
-            server: Netns::new(),
-        };
-        home.host.veth("lan0", &home.router, "lan1", 1);
-        home.router.veth("wan0", &home.server, "wan1", 2);
-        home.host.run(|| {
-            ip("route add default via 10.9.1.2");
-            ip("-6 route add default via fd09:1::2");
-        });
-        home.server.run(|| {
-            ip("route add default via 10.9.2.1");
-            ip("-6 route add default via fd09:2::1");
-        });
-        home.router.run(|| {
-            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
-            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
-        });
-        home
+        let [host, router, server] = TOPOLOGY.build();
+        Self {
+            host,
+            router,
+            server,
+        }
     }
 
     pub fn gateway(&self, rate: &str, queue: &str) -> Gateway {

@@ -15,10 +15,16 @@ use ackwise_tunnel::{KeyPair, key_to_text};
 use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
 use nix::sys::socket::{setsockopt, sockopt};
 
-#[path = "../../../ackwise-gateway/tests/common/netns.rs"]
-mod netns;
+pub use ackwise_testbed::*;
 
-pub use netns::*;
+const TOPOLOGY: Topology = Topology {
+    nodes: &[host("host"), router("near"), router("far"), host("server")],
+    links: &[
+        link("host.lan0", "near.lan1"),
+        link("near.wan0", "far.wan1"),
+        link("far.net0", "server.net1"),
+    ],
+};
 
 /// A host, its router, the other router, the other host: 10.9.1.1 – .2 near 10.9.2.1 –
 /// .2 far 10.9.3.1 – .2, and the same of fd09.
@@ -41,60 +47,20 @@ pub fn write_key(directory: &Path, name: &str) -> KeyPair {
 impl Sites {
     pub fn new() -> Self {
         let keys = tempfile::tempdir().unwrap();
+        let [host, near, far, server] = TOPOLOGY.build();
         let sites = Self {
-            host: Netns::new(),
-            near: Netns::new(),
-            far: Netns::new(),
-            server: Netns::new(),
+            host,
+            near,
+            far,
+            server,
             near_key: write_key(keys.path(), "near"),
             far_key: write_key(keys.path(), "far"),
             keys,
         };
-        sites.host.veth("lan0", &sites.near, "lan1", 1);
-        sites.near.veth("wan0", &sites.far, "wan1", 2);
-        sites.far.veth("net0", &sites.server, "net1", 3);
         // An ACK for every two segments, as on a wire, not for every 64 KiB.
         for (end, device) in [(&sites.host, "lan0"), (&sites.server, "net1")] {
-            end.run(|| command("ethtool", &format!("-K {device} tso off gso off gro off")));
+            end.run(|| run_command("ethtool", &format!("-K {device} tso off gso off gro off")));
         }
-        for router in [&sites.near, &sites.far] {
-            router.run(|| {
-                std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
-                std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
-            });
-        }
-        let route = |ns: &Netns, to: &[&str], via: &str, via6: &str| {
-            ns.run(|| {
-                for to in to {
-                    let via = if to.contains(':') { via6 } else { via };
-                    ip(&format!("route add {to} via {via}"));
-                }
-            });
-        };
-        route(
-            &sites.host,
-            &["10.9.0.0/16", "fd09::/16"],
-            "10.9.1.2",
-            "fd09:1::2",
-        );
-        route(
-            &sites.near,
-            &["10.9.3.0/24", "fd09:3::/64"],
-            "10.9.2.2",
-            "fd09:2::2",
-        );
-        route(
-            &sites.far,
-            &["10.9.1.0/24", "fd09:1::/64"],
-            "10.9.2.1",
-            "fd09:2::1",
-        );
-        route(
-            &sites.server,
-            &["10.9.0.0/16", "fd09::/16"],
-            "10.9.3.1",
-            "fd09:3::1",
-        );
         sites
     }
 

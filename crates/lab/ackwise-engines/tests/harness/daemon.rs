@@ -8,7 +8,7 @@ use ackwise_datapath::{Attach, Attachment, Stats, control};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::bed::Bed;
+use super::network::Network;
 
 /// Set in the process that attaches: interface, policy, hook.
 const CHILD: &str = "ACKWISE_FAULTS_DAEMON";
@@ -50,15 +50,15 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts `test`, which must ask [`is_daemon`] first of all.
-    pub fn start(bed: &Bed, node: &str, policy: &str, hook: &str, test: &str) -> Self {
-        let ifname = bed.interface(node, "wan");
+    pub fn start(network: &Network, node: &str, policy: &str, hook: &str, test: &str) -> Self {
+        let ifname = network.interface(node, "wan");
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(CHILD, format!("{ifname}|{policy}|{hook}"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut child = bed.inside(node, || command.spawn().expect("a process"));
+        let mut child = network.inside(node, || command.spawn().expect("a process"));
         let mut daemon = Self {
             _stdin: child.stdin.take(),
             node: node.to_owned(),
@@ -76,8 +76,8 @@ impl Daemon {
     }
 
     /// Its counters now.
-    pub fn stats(&self, bed: &Bed) -> Stats {
-        bed.inside(&self.node, || {
+    pub fn stats(&self, network: &Network) -> Stats {
+        network.inside(&self.node, || {
             control::status(&self.ifname, 0)
                 .unwrap_or_else(|error| panic!("{error}"))
                 .stats

@@ -50,7 +50,7 @@ pub struct Case {
     pub place: Position,
     pub tune: Tune,
     /// While traffic flows.
-    pub during: fn(&Bed),
+    pub during: fn(&Network),
     /// What happens to frames between the sender and the link.
     pub tamper: Option<Touch>,
     /// With `adaptive`, and with `every-n`.
@@ -65,7 +65,7 @@ pub struct Case {
 }
 
 fn nothing_to_tune(_: &mut Options) {}
-fn nothing_happens(_: &Bed) {}
+fn nothing_happens(_: &Network) {}
 
 /// The link that a case has if it says nothing else.
 pub const LINK: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }"#;
@@ -177,7 +177,7 @@ impl Case {
 }
 
 /// A network, up; gone when this is dropped.
-pub struct Bed {
+pub struct Network {
     emulator: Option<Emulator>,
     pub tamper: Option<Tamper>,
     pub topology: Topology,
@@ -200,7 +200,7 @@ pub struct Ran {
     pub wire: Option<EmulatorReport>,
 }
 
-impl Bed {
+impl Network {
     pub fn build(case: &Case) -> Self {
         let scenario = case.scenario();
         let mut topology =
@@ -509,7 +509,8 @@ impl Ran {
         RTO_MIN + 3 * self.srtt
     }
 
-    /// How long this machine kept threads and frames waiting.
+    /// How long this machine kept threads and frames waiting; next to nothing in virtual
+    /// time. It only widens the bound that the table shows.
     pub fn noise(&self) -> Duration {
         let late = self
             .wire
