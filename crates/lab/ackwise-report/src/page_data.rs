@@ -54,8 +54,7 @@ impl<'a> PageData<'a> {
                 arms.push(&run.arm);
             }
         }
-        let points =
-            (POINT_BUDGET / 5 / report.runs.len().max(1)).clamp(MIN_POINTS, MAX_POINTS);
+        let points = (POINT_BUDGET / 5 / report.runs.len().max(1)).clamp(MIN_POINTS, MAX_POINTS);
         let groups = comparison
             .groups
             .iter()
