@@ -38,6 +38,7 @@ const TIME: Dimension = Dimension {
         ("ms", 1e6),
         ("s", 1e9),
         ("min", 60e9),
+        ("m", 60e9),
         ("h", 3600e9),
     ],
     listed: "ns, us, ms, s, min or h",
@@ -105,7 +106,6 @@ const ALIASES: &[(&str, &str)] = &[
     ("seconds", "s"),
     ("msec", "ms"),
     ("usec", "us"),
-    ("m", "min"),
     ("minutes", "min"),
     ("hours", "h"),
     ("bytes", "B"),
@@ -284,6 +284,7 @@ mod tests {
         assert_eq!(time("20 ms"), Ok(Duration::from_millis(20)));
         assert_eq!(time("1.5 µs"), Ok(Duration::from_nanos(1500)));
         assert_eq!(time("2 min"), Ok(Duration::from_secs(120)));
+        assert_eq!(time("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(size("64 KiB"), Ok(65536));
         assert_eq!(size("1 kB"), Ok(1000));
         assert_eq!(probability("1.5 %"), Ok(0.015));

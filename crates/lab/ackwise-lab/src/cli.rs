@@ -9,9 +9,6 @@ use ackwise_cli::time::duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
-use crate::tunnel_bench::{BENCH_HELP, BenchArgs};
-use crate::tunnel_demo::DemoArgs;
-
 /// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
 /// ways to thin ACKs.
 #[derive(Debug, Parser)]
@@ -53,6 +50,11 @@ pub enum Command {
         shell: Shell,
     },
 }
+
+const BENCH_HELP: &str = "\
+Bytes count all headers: IPv4, UDP, the datagram's own and the tag of its encryption. They are
+counted from 200 ms on, when the flows are known to both sides. Speeds are those of one core,
+without encryption, the best of 20 passes; they are measured, and vary.";
 
 const REPRODUCE_HELP: &str = "\
 Examples:
@@ -189,6 +191,30 @@ pub enum ScenarioCommand {
         #[arg(required = true, value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
     },
+}
+
+/// `ackwise-lab tunnel-bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// ACKs of one's own instead of the recorded ones: a pcap file of one direction, frames whole
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pcap: Option<PathBuf>,
+
+    /// The multiplexing period, in milliseconds
+    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub period_ms: u64,
+
+    /// The tunnel's round trip, in milliseconds: what is referred to is that old
+    #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
+    pub rtt_ms: u64,
+}
+
+/// `ackwise-lab tunnel-demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// How long each run takes, instead of 15s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
 use ackwise_engines::live;
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
@@ -13,9 +15,6 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{Engine, RenderArgs, RunArgs};
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
 
 /// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
 /// reads it next says why.

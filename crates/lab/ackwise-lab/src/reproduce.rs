@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
 use ackwise_engines::{live, virt};
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
@@ -19,9 +21,6 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{self, ReproduceArgs};
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
 
 /// Reproduces papers and shows what came out.
 pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {

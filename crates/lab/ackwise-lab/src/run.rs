@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, policy, text};
 use ackwise_engines::live;
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
@@ -18,10 +20,6 @@ use serde::Serialize;
 use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
 use crate::radio;
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::policy;
-use ackwise_cli::text;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {

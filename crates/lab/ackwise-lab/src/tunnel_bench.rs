@@ -1,6 +1,6 @@
 //! `ackwise-lab tunnel-bench`: what bundles of ACKs cost.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
@@ -10,29 +10,9 @@ use ackwise_tunnel::Variant;
 use ackwise_tunnel::replay::{Outcome, Replay, replay};
 use ackwise_tunnel::trace::{Recorded, Seen, read_pcap};
 use anyhow::Context;
-use clap::{Args, ValueHint};
 use serde::Serialize;
 
-pub const BENCH_HELP: &str = "\
-Bytes count all headers: IPv4, UDP, the datagram's own and the tag of its encryption. They are
-counted from 200 ms on, when the flows are known to both sides. Speeds are those of one core,
-without encryption, the best of 20 passes; they are measured, and vary.";
-
-/// `ackwise-lab tunnel-bench`.
-#[derive(Debug, Args)]
-pub struct BenchArgs {
-    /// ACKs of one's own instead of the recorded ones: a pcap file of one direction, frames whole
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub pcap: Option<PathBuf>,
-
-    /// The multiplexing period, in milliseconds
-    #[arg(long, default_value_t = 10, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub period_ms: u64,
-
-    /// The tunnel's round trip, in milliseconds: what is referred to is that old
-    #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
-    pub rtt_ms: u64,
-}
+use crate::cli::BenchArgs;
 
 /// How long flows take to be known.
 const KNOWN_AFTER: u64 = 200_000_000;

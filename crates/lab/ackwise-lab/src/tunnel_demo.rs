@@ -1,31 +1,21 @@
 //! `ackwise-lab tunnel-demo`: what goes up a thin uplink, with and without a tunnel.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use ackwise_cli::{Format, text};
 use ackwise_engines::live;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
 use anyhow::{Context, bail};
-use clap::Args;
 use serde::Serialize;
 
+use crate::cli::DemoArgs;
 use crate::engines::Bar;
 use crate::run::with_duration;
-use ackwise_cli::Format;
-use ackwise_cli::text;
 
 const SCENARIO: &str = include_str!("../../../../scenarios/tunnel.toml");
 /// The direction of the ACKs.
 const UPLINK: &str = "wan.reverse";
-
-/// `ackwise-lab tunnel-demo`.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// How long each run takes, instead of 15s
-    #[arg(long, value_name = "TIME", value_parser = ackwise_cli::time::duration)]
-    pub duration: Option<Duration>,
-}
 
 /// What one arm came to.
 #[derive(Debug, Serialize)]

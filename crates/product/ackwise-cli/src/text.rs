@@ -2,34 +2,26 @@
 
 use std::io::{self, IsTerminal, Write};
 
-/// Lines up columns: `right` says which of them hold numbers.
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+
+/// Lines up columns, two spaces apart; `right` says which of them hold numbers. No line ends in
+/// spaces.
 pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| {
-        rows.iter()
-            .filter_map(|r| r.get(c))
-            .map(|s| s.chars().count())
-            .max()
-    };
-    let widths: Vec<_> = (0..count).map(|c| width(c).unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (c, cell) in row.iter().enumerate() {
-            let w = widths[c];
-            if c > 0 {
-                line.push_str("  ");
-            }
-            if right.get(c).copied().unwrap_or(false) {
-                line.push_str(&format!("{cell:>w$}"));
-            } else {
-                line.push_str(&format!("{cell:<w$}"));
-            }
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
+    if rows.is_empty() {
+        return String::new();
     }
-    out
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.get(index).copied().unwrap_or(false) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    format!("{}\n", table.trim_fmt())
 }
 
 /// A count in at most five characters: `950`, `12.3k`, `4.56M`.

@@ -2,32 +2,20 @@
 
 use std::time::Duration;
 
-/// A day's run is a service, not a duration.
-const MAX_DURATION_S: f64 = 86_400.0;
+use ackwise_config::units;
 
-/// Reads a duration like `30s`, `500ms` or `5m`, as clap's value parsers do: the error says what
-/// is wrong. A bare number is seconds; a duration lies above 0 and is at most a day.
+/// What runs for longer than a day is a service and has no duration.
+const MAX_DURATION: Duration = Duration::from_secs(86_400);
+
+/// Reads a duration as configurations and scenarios write it: a number and a unit, `30s`,
+/// `500 ms` or `5 min`. It lies above 0 and is at most a day. The error says what is wrong, as
+/// clap's value parsers want it.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let split = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let number: f64 = number
-        .trim()
-        .parse()
-        .map_err(|_| "write it like `30s`, `500ms` or `5m`".to_owned())?;
-    let seconds = number
-        * match unit {
-            "ms" => 0.001,
-            "" | "s" => 1.0,
-            "m" | "min" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(format!("unknown unit `{unit}`: use ms, s, m or h")),
-        };
-    if !(seconds > 0.0 && seconds <= MAX_DURATION_S) {
-        return Err("must be more than 0 and at most 24h".to_owned());
+    let duration = units::time(text)?;
+    if duration.is_zero() || duration > MAX_DURATION {
+        return Err("a duration must be more than 0 and at most 24 h".to_owned());
     }
-    Ok(Duration::from_secs_f64(seconds))
+    Ok(duration)
 }
 
 #[cfg(test)]
@@ -38,9 +26,10 @@ mod tests {
     fn durations_are_read_and_bounded() {
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
+        assert_eq!(duration("5 min"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("24h"), Ok(Duration::from_secs(86_400)));
         for bad in [
-            "0s", "-1s", "25h", "NaN", "1e99", "10 weeks", "s", "", "1ns",
+            "0s", "-1s", "25h", "NaN", "1e99", "10 weeks", "s", "", "0.1ns", "3",
         ] {
             assert!(duration(bad).is_err(), "{bad}");
         }

@@ -4,6 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
 use ackwise_datapath::{Attachment, Ended, Error, Options, Stats};
 use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,9 +20,6 @@ use crate::notify::Notifier;
 use crate::options::options;
 use crate::status::{name, totals};
 use crate::summary;
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
 
 /// How often the live line changes.
 const LOOK: Duration = Duration::from_secs(1);

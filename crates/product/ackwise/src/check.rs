@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
-use ackwise_cli::Format;
 use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
+use ackwise_cli::{Format, text};
+use serde_json::json;
 
 /// Says of each file what it describes, or all that is wrong with it.
 pub fn files<T, E: std::error::Error + Send + Sync + 'static>(

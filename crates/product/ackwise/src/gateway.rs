@@ -3,17 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
 use ackwise_gateway::{Config, Ended, Error, Gateway, Stats, control, describe};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::attach::Signals;
-use crate::cli::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
+use crate::cli::gateway::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
 use crate::notify::Notifier;
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
-
 use crate::summary;
 
 /// How often the live line changes.

@@ -22,94 +22,125 @@ pub fn page(stats: Stats) -> Result<String, String> {
 #[derive(Debug)]
 struct Snapshot(Stats);
 
+/// A counter of [`Stats`].
+struct Counter {
+    /// Its name without the prefix `ackwise` and the unit.
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    value: fn(&Stats) -> u64,
+}
+
+const fn counter(name: &'static str, value: fn(&Stats) -> u64, help: &'static str) -> Counter {
+    Counter {
+        name,
+        help,
+        unit: None,
+        value,
+    }
+}
+
+const fn bytes(name: &'static str, value: fn(&Stats) -> u64, help: &'static str) -> Counter {
+    Counter {
+        name,
+        help,
+        unit: Some(Unit::Bytes),
+        value,
+    }
+}
+
+/// What is counted in segments, packets, flows or events.
+const COUNTERS: &[Counter] = &[
+    counter(
+        "acks_seen",
+        |s| s.acks,
+        "Segments of the ACK direction of followed flows",
+    ),
+    counter(
+        "acks_withheld",
+        |s| s.withheld,
+        "ACKs withheld; in a dry run those that would have been",
+    ),
+    counter(
+        "acks_reemitted",
+        |s| s.reemitted,
+        "Withheld ACKs that left by themselves at their deadline",
+    ),
+    counter(
+        "acks_saved",
+        |s| s.packets_saved,
+        "ACKs that never had to leave",
+    ),
+    counter(
+        "acks_superseded",
+        |s| s.superseded,
+        "Holds that a newer ACK on its way out ended",
+    ),
+    counter(
+        "acks_lost",
+        |s| s.release.lost,
+        "Withheld ACKs given up after the last try to send them",
+    ),
+    counter(
+        "data_segments",
+        |s| s.data_segments,
+        "Data segments of followed flows",
+    ),
+    counter("syns", |s| s.syns, "SYNs in both directions"),
+    counter("packets", |s| s.packets, "Packets seen in both directions"),
+    counter(
+        "packets_unparsable",
+        |s| s.unparsable,
+        "Packets not understood, which always pass",
+    ),
+    counter(
+        "flows_created",
+        |s| s.flows_created,
+        "Flows followed since the start",
+    ),
+    counter(
+        "flows_failed",
+        |s| s.flows_failed,
+        "Flows that could not be followed",
+    ),
+    counter(
+        "send_errors",
+        |s| s.release.send_errors,
+        "Re-emissions that the kernel did not take",
+    ),
+];
+
+/// What is counted in bytes.
+const BYTE_COUNTERS: &[Counter] = &[
+    bytes(
+        "acks_seen",
+        |s| s.ack_bytes,
+        "Size of the ACKs seen, from the IP header on",
+    ),
+    bytes(
+        "acks_withheld",
+        |s| s.withheld_bytes,
+        "Size of the withheld ACKs",
+    ),
+    bytes(
+        "acks_saved",
+        |s| s.bytes_saved,
+        "Size of the ACKs that never had to leave",
+    ),
+    bytes("data", |s| s.data_bytes, "Payload of the data segments"),
+];
+
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let s = &self.0;
         let mut to = Families {
             encoder,
+            stats: s,
             interface: &escape(&s.ifname),
         };
         to.info(s)?;
-        for (name, help, n) in [
-            (
-                "acks_seen",
-                "Segments of the ACK direction of followed flows",
-                s.acks,
-            ),
-            (
-                "acks_withheld",
-                "ACKs withheld; in a dry run those that would have been",
-                s.withheld,
-            ),
-            (
-                "acks_reemitted",
-                "Withheld ACKs that left by themselves at their deadline",
-                s.reemitted,
-            ),
-            (
-                "acks_saved",
-                "ACKs that never had to leave",
-                s.packets_saved,
-            ),
-            (
-                "acks_superseded",
-                "Holds that a newer ACK on its way out ended",
-                s.superseded,
-            ),
-            (
-                "acks_lost",
-                "Withheld ACKs given up after the last try to send them",
-                s.release.lost,
-            ),
-            (
-                "data_segments",
-                "Data segments of followed flows",
-                s.data_segments,
-            ),
-            ("syns", "SYNs in both directions", s.syns),
-            ("packets", "Packets seen in both directions", s.packets),
-            (
-                "packets_unparsable",
-                "Packets not understood, which always pass",
-                s.unparsable,
-            ),
-            (
-                "flows_created",
-                "Flows followed since the start",
-                s.flows_created,
-            ),
-            (
-                "flows_failed",
-                "Flows that could not be followed",
-                s.flows_failed,
-            ),
-            (
-                "send_errors",
-                "Re-emissions that the kernel did not take",
-                s.release.send_errors,
-            ),
-        ] {
-            to.counter(name, help, None, n)?;
-        }
-        for (name, help, n) in [
-            (
-                "acks_seen",
-                "Size of the ACKs seen, from the IP header on",
-                s.ack_bytes,
-            ),
-            (
-                "acks_withheld",
-                "Size of the withheld ACKs",
-                s.withheld_bytes,
-            ),
-            (
-                "acks_saved",
-                "Size of the ACKs that never had to leave",
-                s.bytes_saved,
-            ),
-            ("data", "Payload of the data segments", s.data_bytes),
-        ] {
-            to.counter(name, help, Some(Unit::Bytes), n)?;
+        for counter in COUNTERS.iter().chain(BYTE_COUNTERS) {
+            to.counter(counter)?;
         }
         to.labelled(
             "ack_verdicts",
@@ -156,6 +187,7 @@ fn escape(value: &str) -> String {
 
 struct Families<'a, 'e> {
     encoder: DescriptorEncoder<'e>,
+    stats: &'a Stats,
     interface: &'a str,
 }
 
@@ -176,11 +208,15 @@ impl Families<'_, '_> {
         value.encode(family.encode_family(&labels)?)
     }
 
-    fn counter(&mut self, name: &str, help: &str, unit: Option<Unit>, n: u64) -> fmt::Result {
-        let mut family =
-            self.encoder
-                .encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        ConstCounter::new(n).encode(family.encode_family(&[("interface", self.interface)])?)
+    fn counter(&mut self, counter: &Counter) -> fmt::Result {
+        let mut family = self.encoder.encode_descriptor(
+            counter.name,
+            counter.help,
+            counter.unit.as_ref(),
+            MetricType::Counter,
+        )?;
+        let value = ConstCounter::new((counter.value)(self.stats));
+        value.encode(family.encode_family(&[("interface", self.interface)])?)
     }
 
     fn gauge(&mut self, name: &str, help: &str, unit: Option<Unit>, v: f64) -> fmt::Result {

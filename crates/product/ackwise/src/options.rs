@@ -3,11 +3,11 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::policy;
 use ackwise_datapath::{Matches, Options, Position, Prefix};
 
 use crate::cli::{self, AttachArgs};
-use ackwise_cli::error::BadInput;
-use ackwise_cli::policy;
 
 /// Everything about an attachment that arguments say.
 pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {

@@ -1,11 +1,10 @@
 //! `ackwise policies`: the policies of this build.
 
+use ackwise_cli::{Format, policy, text};
 use ackwise_policy::{Capabilities, Policy};
 use serde::Serialize;
 
 use crate::cli::PoliciesArgs;
-use ackwise_cli::Format;
-use ackwise_cli::{policy, text};
 
 /// Where a policy can run in this build, and what each of these can do.
 const HOMES: [(&str, Capabilities); 2] = {

@@ -2,13 +2,12 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use ackwise_cli::{Format, text};
 use ackwise_datapath::control::{self, Holder, Status};
 use ackwise_datapath::{FlowStats, Stats};
 use serde::Serialize;
 
 use crate::cli::{DetachArgs, StatusArgs};
-use ackwise_cli::Format;
-use ackwise_cli::text;
 
 /// As many flows are looked at, in search of the busiest.
 const MOST_FLOWS: usize = 65_536;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use ackwise_cli::text;
 use ackwise_datapath::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::status::share;
-use ackwise_cli::text;
 
 /// What happened between two looks at the counters, `took` apart.
 pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {

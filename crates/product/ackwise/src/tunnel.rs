@@ -1,89 +1,17 @@
-//! `ackwise tunnel`: its arguments, and the making of keys. Tunnels at work are in
-//! `tunnel_run.rs`.
+//! `ackwise tunnel`: the making of keys. Running tunnels are in `tunnel_run.rs`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
+use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_tunnel::{KeyPair, key_from_text, key_to_text};
 use anyhow::Context;
-use clap::{Args, Subcommand, ValueHint};
 
-use crate::cli::AttachMode;
+use crate::cli::tunnel::TunnelCommand;
 use crate::tunnel_run;
-use ackwise_cli::error::BadInput;
-
-/// What `ackwise tunnel` does.
-#[derive(Debug, Subcommand)]
-pub enum TunnelCommand {
-    /// Make a key pair: the private key is written to a file, the public key is printed
-    Keygen(KeygenArgs),
-    /// Print the public key of a private key, as `wg pubkey` does
-    Pubkey(PubkeyArgs),
-    /// Be one end of a tunnel, until Ctrl-C
-    Up(UpArgs),
-    /// Show the tunnels of this network namespace
-    Status(StatusArgs),
-    /// End a tunnel
-    Down(DownArgs),
-    /// Check configurations without starting anything
-    Check {
-        /// Configurations (docs/tunnel.md)
-        #[arg(required = true, value_hint = ValueHint::FilePath)]
-        files: Vec<PathBuf>,
-    },
-}
-
-/// `ackwise tunnel keygen`.
-#[derive(Debug, Args)]
-pub struct KeygenArgs {
-    /// Where the private key is written; the file must not exist
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: PathBuf,
-}
-
-/// `ackwise tunnel pubkey`.
-#[derive(Debug, Args)]
-pub struct PubkeyArgs {
-    /// The file with the private key; without it, standard input is read
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: Option<PathBuf>,
-}
-
-/// `ackwise tunnel up`.
-#[derive(Debug, Args)]
-pub struct UpArgs {
-    /// The configuration (docs/tunnel.md)
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub config: PathBuf,
-
-    /// End by itself after this time, e.g. 30s
-    #[arg(long, value_name = "TIME", value_parser = ackwise_cli::time::duration)]
-    pub duration: Option<Duration>,
-
-    /// How the program hangs on the interface
-    #[arg(long, value_enum, default_value_t = AttachMode::Auto, value_name = "HOW")]
-    pub attach_mode: AttachMode,
-}
-
-/// `ackwise tunnel status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// Only the tunnel with this device
-    #[arg(value_name = "DEVICE")]
-    pub device: Option<String>,
-}
-
-/// `ackwise tunnel down`.
-#[derive(Debug, Args)]
-pub struct DownArgs {
-    /// Its device; not needed if there is one tunnel
-    #[arg(value_name = "DEVICE")]
-    pub device: Option<String>,
-}
 
 /// Runs `ackwise tunnel`.
 pub fn tunnel(command: &TunnelCommand, format: Format) -> anyhow::Result<()> {

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
 use ackwise_tunneld::{
     Amount, Config, Daemon, Ended, Error, PeerStats, Prepared, Restored, Stats, control,
 };
@@ -10,12 +12,8 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::attach::Signals;
+use crate::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
 use crate::notify::Notifier;
-use crate::tunnel::{DownArgs, StatusArgs, UpArgs};
-use ackwise_cli::Format;
-use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
-
 use crate::summary;
 
 /// How often the live line changes.

@@ -69,7 +69,7 @@ fn numbers_and_times() {
     );
     refused(
         &["attach", "lo", "--duration", "soon"],
-        &["--duration", "30s"],
+        &["--duration", "a number and a unit"],
     );
     refused(&["attach", "lo", "--duration", "0s"], &["more than 0"]);
     refused(

@@ -1,0 +1,78 @@
+//! The arguments of `ackwise tunnel`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackwise_cli::time::duration;
+use clap::{Args, Subcommand, ValueHint};
+
+use super::AttachMode;
+
+/// What `ackwise tunnel` does.
+#[derive(Debug, Subcommand)]
+pub enum TunnelCommand {
+    /// Make a key pair: the private key is written to a file, the public key is printed
+    Keygen(KeygenArgs),
+    /// Print the public key of a private key, as `wg pubkey` does
+    Pubkey(PubkeyArgs),
+    /// Be one end of a tunnel, until Ctrl-C
+    Up(UpArgs),
+    /// Show the tunnels of this network namespace
+    Status(StatusArgs),
+    /// End a tunnel
+    Down(DownArgs),
+    /// Check configurations without starting anything
+    Check {
+        /// Configurations (docs/tunnel.md)
+        #[arg(required = true, value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// `ackwise tunnel keygen`.
+#[derive(Debug, Args)]
+pub struct KeygenArgs {
+    /// Where the private key is written; the file must not exist
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}
+
+/// `ackwise tunnel pubkey`.
+#[derive(Debug, Args)]
+pub struct PubkeyArgs {
+    /// The file with the private key; without it, standard input is read
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+}
+
+/// `ackwise tunnel up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The configuration (docs/tunnel.md)
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: PathBuf,
+
+    /// End by itself after this time, e.g. 30s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+
+    /// How the program hangs on the interface
+    #[arg(long, value_enum, default_value_t = AttachMode::Auto, value_name = "HOW")]
+    pub attach_mode: AttachMode,
+}
+
+/// `ackwise tunnel status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Only the tunnel with this device
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+}
+
+/// `ackwise tunnel down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// Its device; not needed if there is one tunnel
+    #[arg(value_name = "DEVICE")]
+    pub device: Option<String>,
+}
