@@ -79,7 +79,7 @@ check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench
 	policy/check.sh
 
-lint: setup ## formatting, clippy, shellcheck, layers, circles, words, and the freestanding check of policy/
+lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
