@@ -26,7 +26,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check lint \
-	fmt bench install install-lab uninstall clean
+	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, an
 	shellcheck $(SHELL_FILES)
 	$(NICE) scripts/bindings --check
 	policy/check.sh
+
+docs: ## build the book of docs/ into target/book (mdbook is installed once if it is missing)
+	@scripts/docs
 
 fmt: ## format Rust and C in place
 	$(CARGO) fmt --all
