@@ -79,7 +79,7 @@ fn mux(
     for packet in packets {
         near.packet(packet, now, actions);
     }
-    if near.wake(now) <= now {
+    if near.next_tick(now) <= now {
         near.tick(now, actions);
     }
 }
@@ -91,7 +91,7 @@ fn demux(far: &mut Tunnel, datagrams: &mut Vec<Vec<u8>>, now: u64, actions: &mut
     for datagram in datagrams.drain(..) {
         let _ = far.datagram(&datagram, now, actions);
     }
-    if far.wake(now) <= now {
+    if far.next_tick(now) <= now {
         far.tick(now, actions);
     }
 }
@@ -122,7 +122,7 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
         });
         config.variant = variant;
         config.follow_rtt = false;
-        config.begins = end == 0;
+        config.initiates = end == 0;
         Tunnel::new(config)
     });
     let (mut there, mut back) = (Way::default(), Way::default());
@@ -146,7 +146,7 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
         let start = Instant::now();
         mux(&mut near, &mut feedback, packets, now, &mut actions);
         took.mux += start.elapsed();
-        assert!(actions.outside.is_empty(), "the tunnel is up");
+        assert!(actions.bypass.is_empty(), "the tunnel is up");
         there.send(now, &mut actions.datagrams);
         let mut datagrams = there.arrived(now);
         let start = Instant::now();

@@ -84,7 +84,7 @@ impl Ends {
         match self.decoder.decode(number, bundle, &mut packets) {
             Ok(decoded) => {
                 assert_eq!(decoded.packets, packets.len());
-                self.led_astray |= decoded.asks;
+                self.led_astray |= decoded.wants_feedback;
                 again(&packets);
             }
             Err(_) => {

@@ -37,14 +37,14 @@ fn security(i: usize, noise: bool) -> Security {
 
 fn tunnel(i: usize, noise: bool) -> Tunnel {
     let mut config = TunnelConfig::new(security(i, noise));
-    config.begins = i == 0;
+    config.initiates = i == 0;
     config.max_flows = 16;
     Tunnel::new(config)
 }
 
 /// What anyone could see of an end, apart from what depends on keys or counts attacks.
 #[derive(Debug, PartialEq, Eq)]
-enum Seen {
+enum TracedPacket {
     Datagram(usize, u64, usize),
     Packet(Vec<u8>),
     Outside(Vec<u8>),
@@ -55,7 +55,7 @@ struct Pair {
     noise: bool,
     ends: [Tunnel; 2],
     now: u64,
-    log: Vec<Seen>,
+    log: Vec<TracedPacket>,
     /// What arrived, and at which end.
     history: Vec<(usize, Vec<u8>)>,
     lose: u32,
@@ -77,12 +77,19 @@ impl Pair {
     fn act(&mut self, end: usize, actions: Actions) {
         let mut todo = vec![(end, actions)];
         while let Some((end, actions)) = todo.pop() {
-            let packets = actions.packets.iter().map(|p| Seen::Packet(p.to_vec()));
+            let packets = actions
+                .packets
+                .iter()
+                .map(|p| TracedPacket::Packet(p.to_vec()));
             self.log.extend(packets);
-            let outside = actions.outside.iter().map(|p| Seen::Outside(p.to_vec()));
+            let outside = actions
+                .bypass
+                .iter()
+                .map(|p| TracedPacket::Outside(p.to_vec()));
             self.log.extend(outside);
             for datagram in actions.datagrams {
-                self.log.push(Seen::Datagram(end, self.now, datagram.len()));
+                self.log
+                    .push(TracedPacket::Datagram(end, self.now, datagram.len()));
                 if self.lose > 0 {
                     self.lose -= 1;
                     continue;
@@ -107,7 +114,7 @@ impl Pair {
         let until = self.now + time;
         // An end that wants to be woken again and again at one time would stay here.
         for _ in 0..2000 {
-            let wakes = [0, 1].map(|i: usize| self.ends[i].wake(self.now).max(self.now));
+            let wakes = [0, 1].map(|i: usize| self.ends[i].next_tick(self.now).max(self.now));
             let end = usize::from(wakes[1] < wakes[0]);
             if wakes[end] > until {
                 self.now = until;
@@ -127,10 +134,10 @@ impl Pair {
 
     fn counters(&self) -> [Counters; 2] {
         [0, 1].map(|i: usize| Counters {
-            foreign: 0,
-            forged: 0,
+            unknown_session: 0,
+            auth_failures: 0,
             replayed: 0,
-            flood: 0,
+            handshakes_limited: 0,
             ..*self.ends[i].counters()
         })
     }
@@ -151,7 +158,7 @@ impl Attack {
             .is_err()
         {
             let nothing = actions.datagrams.is_empty() && actions.packets.is_empty();
-            assert!(nothing && actions.outside.is_empty());
+            assert!(nothing && actions.bypass.is_empty());
             return;
         }
         let first = datagram[0] >> 6 == FIRST;
@@ -257,8 +264,9 @@ pub fn run(input: &[u8]) {
         }
         for pair in &mut pairs {
             assert!(pair.log.iter().all(|seen| match seen {
-                Seen::Packet(packet) | Seen::Outside(packet) => known.contains(&packet[..]),
-                Seen::Datagram(..) => true,
+                TracedPacket::Packet(packet) | TracedPacket::Outside(packet) =>
+                    known.contains(&packet[..]),
+                TracedPacket::Datagram(..) => true,
             }));
         }
         if !attack.taken {
@@ -288,6 +296,6 @@ fn still_works(pair: &mut Pair, acks: &[Vec<u8>], noise: bool) {
     let arrived = pair
         .log
         .iter()
-        .filter(|seen| matches!(seen, Seen::Packet(_)));
+        .filter(|seen| matches!(seen, TracedPacket::Packet(_)));
     assert_eq!(arrived.count(), 2);
 }

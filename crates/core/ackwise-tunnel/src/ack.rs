@@ -1,10 +1,10 @@
-//! A TCP segment without payload, taken apart, and put together again.
+//! Parses a TCP segment without payload into its fields, and writes it from them.
 
 use crate::checksum;
-use crate::key::Key;
-use crate::shape::{MAX_OPTIONS, Shape};
+use crate::flow_key::FlowKey;
+use crate::options::{MAX_OPTIONS, OptionLayout};
 
-/// Longest packet that [`Ack::parse`] takes: IPv6 and a full TCP header.
+/// The longest packet that [`Ack::parse`] accepts: IPv6 and a TCP header with all options.
 pub(crate) const MAX_PACKET: usize = IPV6 + TCP_HEADER + MAX_OPTIONS;
 
 const IPV4: usize = 20;
@@ -12,18 +12,20 @@ const IPV6: usize = 40;
 const TCP_HEADER: usize = 20;
 
 const TCP: u8 = 6;
-/// "Don't fragment" and the reserved bit of the IPv4 header; the others say fragment.
+/// "Don't fragment" and the reserved bit of the IPv4 header. Packets with other bits in this
+/// field are fragments.
 const FRAG_KEPT: u16 = 0xc000;
 
-/// Values of TCP options.
+/// The values of TCP options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Values {
     pub tsval: u32,
     pub tsecr: u32,
-    /// Of `sack`, so many are in use.
+    /// The number of entries of `sack` that are in use.
     pub blocks: u8,
+    /// The left and right edge of each block (RFC 2018 §3).
     pub sack: [(u32, u32); 4],
-    /// 24 bits each.
+    /// The counters of AccECN, of 24 bits each.
     pub ecn: [u32; 3],
 }
 
@@ -33,19 +35,19 @@ impl Values {
     }
 }
 
-/// All of a header that is not implied by the rest.
+/// The fields of the IP and TCP headers that are not implied by others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ack {
-    pub key: Key,
-    /// Type of service, or traffic class.
+    pub key: FlowKey,
+    /// The type of service, or traffic class.
     pub tos: u8,
-    /// Time to live, or hop limit.
+    /// The time to live, or hop limit.
     pub ttl: u8,
-    /// IPv4: the flags of fragmentation.
+    /// IPv4: the flags of the fragmentation field.
     pub frag: u16,
-    /// IPv4: identification.
+    /// IPv4: the identification.
     pub ip_id: u16,
-    /// IPv6: flow label.
+    /// IPv6: the flow label.
     pub label: u32,
     pub seq: u32,
     pub ack: u32,
@@ -53,16 +55,16 @@ pub(crate) struct Ack {
     pub flags: u16,
     pub window: u16,
     pub urgent: u16,
-    /// The TCP checksum, if it is wrong.
-    pub wrong: Option<u16>,
-    pub shape: Shape,
+    /// The TCP checksum if it is wrong. A correct one is computed.
+    pub bad_checksum: Option<u16>,
+    pub layout: OptionLayout,
     pub values: Values,
 }
 
 impl Ack {
-    /// Takes a packet apart, from its IP header on. `None` for all that cannot be put
-    /// together again from the parts: another protocol, a fragment, IPv4 options, IPv6
-    /// extension headers, payload, a wrong IPv4 checksum, lengths that contradict.
+    /// Parses a packet that begins with its IP header. Returns `None` for packets that cannot
+    /// be restored from the fields: another protocol, a fragment, IPv4 options, IPv6
+    /// extension headers, payload, a wrong IPv4 checksum, contradicting lengths.
     pub fn parse(packet: &[u8]) -> Option<Ack> {
         if packet.len() > MAX_PACKET {
             return None;
@@ -87,7 +89,7 @@ impl Ack {
         fits.then_some(())?;
         let addresses = ip.last_chunk::<8>()?;
         let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
-        ack.key = Key::v4(*tcp.first_chunk()?, *addresses);
+        ack.key = FlowKey::v4(*tcp.first_chunk()?, *addresses);
         ack.tos = ip[1];
         ack.ip_id = be16(ip, 4);
         ack.frag = frag;
@@ -102,14 +104,15 @@ impl Ack {
         let addresses = ip.last_chunk::<32>()?;
         let first = be32(ip, 0);
         let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
-        ack.key = Key::v6(*tcp.first_chunk()?, *addresses);
+        ack.key = FlowKey::v6(*tcp.first_chunk()?, *addresses);
         ack.tos = (first >> 20) as u8;
         ack.label = first & 0xf_ffff;
         ack.ttl = ip[7];
         Some(ack)
     }
 
-    /// All but what the IP header tells.
+    /// Parses the TCP header; `addresses` is the sum of the IP addresses. The fields of the
+    /// IP header stay empty.
     #[inline(always)]
     fn parse_tcp(addresses: u64, tcp: &[u8]) -> Option<Ack> {
         let (header, options) = tcp.split_first_chunk::<TCP_HEADER>()?;
@@ -117,12 +120,12 @@ impl Ack {
             return None;
         }
         let mut values = Values::default();
-        let shape = Shape::read(options, &mut values)?;
+        let layout = OptionLayout::read(options, &mut values)?;
         let given = [header[16], header[17]];
         let all = addresses + pseudo(tcp.len()) + checksum::sum(tcp) - checksum::word(given);
         let wrong = checksum::finish(all) != given;
         Some(Ack {
-            key: Key::NONE,
+            key: FlowKey::NONE,
             tos: 0,
             ttl: 0,
             frag: 0,
@@ -133,14 +136,14 @@ impl Ack {
             flags: be16(header, 12) & 0xfff,
             window: be16(header, 14),
             urgent: be16(header, 18),
-            wrong: wrong.then_some(u16::from_be_bytes(given)),
-            shape,
+            bad_checksum: wrong.then_some(u16::from_be_bytes(given)),
+            layout,
             values,
         })
     }
 
-    /// Puts the packet together at the end of `out`. `None`, and `out` as it was, if the
-    /// parts are not those of any packet.
+    /// Appends the packet to `out`. Returns `None`, and leaves `out` as it was, if the fields
+    /// are not those of a packet.
     pub fn write(&self, out: &mut Vec<u8>) -> Option<()> {
         let mut packet = [0; MAX_PACKET];
         let len = if self.key.v6 {
@@ -172,11 +175,14 @@ impl Ack {
         Some(())
     }
 
-    /// Writes the TCP header, its length is returned. `addresses`: their sum.
+    /// Writes the TCP header and returns its length. `addresses` is the sum of the IP
+    /// addresses.
     #[inline(always)]
     fn write_tcp(&self, addresses: u64, tcp: &mut [u8; TCP_HEADER + MAX_OPTIONS]) -> Option<usize> {
         let (header, options) = tcp.split_first_chunk_mut::<TCP_HEADER>()?;
-        let options = self.shape.write(&self.values, options.first_chunk_mut()?)?;
+        let options = self
+            .layout
+            .write(&self.values, options.first_chunk_mut()?)?;
         let len = TCP_HEADER + options;
         put(header, 0, self.key.ports());
         put(header, 4, self.seq.to_be_bytes());
@@ -189,7 +195,7 @@ impl Ack {
         );
         put(header, 14, self.window.to_be_bytes());
         put(header, 18, self.urgent.to_be_bytes());
-        let sum = match self.wrong {
+        let sum = match self.bad_checksum {
             Some(wrong) => wrong.to_be_bytes(),
             None => checksum::finish(addresses + pseudo(len) + checksum::sum(tcp.get(..len)?)),
         };
@@ -198,12 +204,12 @@ impl Ack {
     }
 }
 
-/// What the pseudo-header adds beside the addresses (RFC 9293 §3.1, RFC 8200 §8.1).
+/// The sum of the pseudo-header without the addresses (RFC 9293 §3.1, RFC 8200 §8.1).
 fn pseudo(tcp_len: usize) -> u64 {
     checksum::word((u16::from(TCP) + tcp_len as u16).to_be_bytes())
 }
 
-/// Writes bytes at a place that a constant names.
+/// Writes bytes at a constant offset.
 #[inline(always)]
 fn put<const N: usize, const M: usize>(to: &mut [u8; M], at: usize, bytes: [u8; N]) {
     to[at..at + N].copy_from_slice(&bytes);
@@ -221,7 +227,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// An ACK as Linux sent it, checksums and all.
+    /// An ACK as Linux sent it.
     pub(crate) const LINUX: [u8; 52] = [
         0x45, 0x00, 0x00, 0x34, 0x4f, 0xe9, 0x40, 0x00, 0x40, 0x06, 0xd6, 0x3f, 0x0a, 0x4d, 0x01,
         0x02, 0x0a, 0x4d, 0x01, 0x01, 0x13, 0x89, 0xbd, 0x6c, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc,
@@ -243,7 +249,7 @@ mod tests {
         let mut packet = LINUX;
         with_checksums(&mut packet);
         let ack = Ack::parse(&packet).expect("an ACK");
-        assert_eq!(ack.wrong, None);
+        assert_eq!(ack.bad_checksum, None);
         assert_eq!((ack.window, ack.ip_id), (0x286, 0x4fe9));
         let mut out = vec![9];
         ack.write(&mut out).expect("writable");
@@ -256,7 +262,7 @@ mod tests {
         with_checksums(&mut packet);
         packet[37] ^= 1;
         let ack = Ack::parse(&packet).expect("an ACK");
-        assert!(ack.wrong.is_some());
+        assert!(ack.bad_checksum.is_some());
         let mut out = Vec::new();
         ack.write(&mut out).expect("writable");
         assert_eq!(out, packet);

@@ -1,26 +1,28 @@
-//! Deltas as bytes: no model, nothing to keep but the flows. See `docs/tunnel-format.md`.
+//! The aligned encoding of deltas: whole bytes, no models. See `docs/tunnel-format.md`.
 
-use crate::delta::{Delta, NewShape, Rest, State, Step, rare};
+use crate::delta::{Delta, NewLayout, OtherFields, State, Step, rare};
+use crate::options::OptionLayout;
 use crate::sack::{Op, Signed};
-use crate::shape::Shape;
 
-/// In a field of two bits of the first byte: the value follows.
+/// The value of a two-bit field of the first byte that says that the value follows.
 const FOLLOWS: u8 = 3;
-/// First byte: the window moves.
+/// Bit of the first byte: the window changes.
 const WINDOW: u8 = 2;
-/// First byte: a byte follows with what seldom changes.
+/// Bit of the first byte: a byte with the fields that seldom change follows.
 const RARE: u8 = 1;
 
-/// First byte of SACK blocks: their number, less one, below it; a byte for each follows.
+/// First byte of SACK blocks: the lower bits are their number minus one, and a byte for each
+/// follows.
 const LISTED: u8 = 0xc0;
-/// As they were, but the first has grown by the units in the lower six bits.
+/// First byte of SACK blocks: they are unchanged, except that the first grew by the units in
+/// the lower six bits.
 const FIRST_GROWN: u8 = 0x40;
-/// In the place of a block: it is new.
+/// The place of a block that is new.
 const NEW: u8 = 7;
-/// In the length of a block: it follows.
+/// The length of a block whose length follows.
 const LENGTH_FOLLOWS: u32 = 31;
 
-/// Bytes to read from.
+/// The bytes that are left to read.
 pub(crate) struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -40,7 +42,8 @@ impl<'a> Input<'a> {
         self.take(2).map(|b| u16::from_be_bytes([b[0], b[1]]))
     }
 
-    /// Seven bits a byte, the lowest first; the highest bit says that more follow.
+    /// Reads a varint: seven bits in each byte, the lowest first; the highest bit says that
+    /// more follow.
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..42).step_by(7) {
@@ -58,7 +61,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Writes what [`Input::varint`] reads; below 2⁴².
+/// Writes a varint below 2⁴².
 pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -67,7 +70,7 @@ pub(crate) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Small for numbers near zero.
+/// Maps numbers near zero to small ones: 0, −1, 1, −2, … to 0, 1, 2, 3, ….
 pub(crate) fn zigzag(value: i32) -> u32 {
     (value << 1 ^ value >> 31) as u32
 }
@@ -94,12 +97,12 @@ fn read_step(input: &mut Input) -> Option<Step> {
     })
 }
 
-/// A field of two bits, and whether its value follows.
+/// Returns the two-bit field of a value.
 fn field(value: u32) -> u8 {
     value.min(u32::from(FOLLOWS)) as u8
 }
 
-/// Writes a delta from `from`.
+/// Writes a delta from the state `from`.
 pub(crate) fn write(out: &mut Vec<u8>, from: &State, delta: &Delta) {
     let ack = match delta.ack {
         Step::Units(units) => field(units),
@@ -134,14 +137,14 @@ pub(crate) fn write(out: &mut Vec<u8>, from: &State, delta: &Delta) {
     }
 }
 
-/// Reads a delta from `from`; `None` if there is none.
+/// Reads a delta from the state `from`. Returns `None` if the bytes are not valid.
 pub(crate) fn read(input: &mut Input, from: &State) -> Option<Delta> {
     let mut delta = Delta::NONE;
     let head = input.byte()?;
     if head & RARE != 0 {
         read_rare(input, &mut delta)?;
     }
-    let (_, holds) = delta.holds(from)?;
+    let (_, fields) = delta.fields(from)?;
     delta.ack = match head >> 6 {
         FOLLOWS => read_step(input)?,
         units => Step::Units(units.into()),
@@ -157,7 +160,7 @@ pub(crate) fn read(input: &mut Input, from: &State) -> Option<Delta> {
     if head & WINDOW != 0 {
         delta.window = unzigzag(input.varint32()?) as i16;
     }
-    if holds.sack {
+    if fields.sack {
         read_sack(input, from, &mut delta)?;
     }
     Some(delta)
@@ -168,20 +171,20 @@ fn write_rare(out: &mut Vec<u8>, delta: &Delta) {
     if delta.rare & rare::ID != 0 {
         varint(out, zigzag(delta.id.into()).into());
     }
-    if delta.rare & rare::SHAPE != 0 {
-        match delta.shape {
-            NewShape::Known(number) => out.push(0x80 | number),
-            NewShape::Other(shape) => {
-                out.push(shape.tokens().len() as u8);
-                out.extend(shape.tokens());
+    if delta.rare & rare::LAYOUT != 0 {
+        match delta.layout {
+            NewLayout::Known(number) => out.push(0x80 | number),
+            NewLayout::Other(layout) => {
+                out.push(layout.tokens().len() as u8);
+                out.extend(layout.tokens());
             }
         }
     }
     if delta.rare & rare::SEQ != 0 {
         varint(out, delta.seq.into());
     }
-    if delta.rare & rare::WRONG != 0 {
-        out.extend(delta.wrong.to_be_bytes());
+    if delta.rare & rare::BAD_CHECKSUM != 0 {
+        out.extend(delta.bad_checksum.to_be_bytes());
     }
     if delta.rare & rare::FLAGS != 0 {
         out.extend(delta.flags.to_be_bytes());
@@ -192,7 +195,7 @@ fn write_rare(out: &mut Vec<u8>, delta: &Delta) {
             .iter()
             .for_each(|step| varint(out, (*step).into()));
     }
-    if delta.rare & rare::REST != 0 {
+    if delta.rare & rare::OTHER_FIELDS != 0 {
         let rest = &delta.rest;
         out.extend([rest.tos, rest.ttl]);
         varint(out, (rest.frag >> 14).into());
@@ -206,17 +209,17 @@ fn read_rare(input: &mut Input, delta: &mut Delta) -> Option<()> {
     if delta.rare & rare::ID != 0 {
         delta.id = unzigzag(input.varint32()?) as i16;
     }
-    if delta.rare & rare::SHAPE != 0 {
-        delta.shape = match input.byte()? {
-            known if known >= 0x80 => NewShape::Known(known & 0x7f),
-            len => NewShape::Other(Shape::from_tokens(input.take(len.into())?)?),
+    if delta.rare & rare::LAYOUT != 0 {
+        delta.layout = match input.byte()? {
+            known if known >= 0x80 => NewLayout::Known(known & 0x7f),
+            len => NewLayout::Other(OptionLayout::from_tokens(input.take(len.into())?)?),
         };
     }
     if delta.rare & rare::SEQ != 0 {
         delta.seq = input.varint32()?;
     }
-    if delta.rare & rare::WRONG != 0 {
-        delta.wrong = input.be16()?;
+    if delta.rare & rare::BAD_CHECKSUM != 0 {
+        delta.bad_checksum = input.be16()?;
     }
     if delta.rare & rare::FLAGS != 0 {
         delta.flags = input.be16()?;
@@ -226,8 +229,8 @@ fn read_rare(input: &mut Input, delta: &mut Delta) -> Option<()> {
             *step = input.varint32()?;
         }
     }
-    if delta.rare & rare::REST != 0 {
-        delta.rest = Rest {
+    if delta.rare & rare::OTHER_FIELDS != 0 {
+        delta.rest = OtherFields {
             tos: input.byte()?,
             ttl: input.byte()?,
             frag: (input.varint32()? << 14) as u16,
@@ -238,7 +241,7 @@ fn read_rare(input: &mut Input, delta: &mut Delta) -> Option<()> {
     Some(())
 }
 
-/// The units by which the first block grew, if that is all.
+/// Returns the units by which the first block grew, if nothing else changed.
 fn only_first_grown(from: &State, delta: &Delta) -> Option<u8> {
     let ops = &delta.sack[..usize::from(delta.blocks)];
     let same = |grown| Op::Kept { place: 0, grown };

@@ -1,58 +1,60 @@
-//! What stands before the ACKs of a bundle.
+//! The header of a bundle, its check, and its limits. See `docs/tunnel-format.md`.
 
 use crate::aligned::{Input, varint};
 
-/// The variant in which ACKs are written.
+/// The encoding of ACKs in a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Variant {
-    /// Whole bytes: least work.
+    /// Fields fill whole bytes, which takes the least CPU time.
     Aligned,
-    /// Adaptive models and a range coder: fewest bytes.
+    /// A range coder with adaptive models, which takes the fewest bytes.
     #[default]
     Entropy,
 }
 
-/// How far back a sender may refer: so many versions of a flow, and so many models. When
-/// more bundles are under way, flows start anew.
-pub(crate) const VERSIONS: usize = 64;
-/// How many of them a receiver keeps: more, so that a bundle that was overtaken by others
+/// How many versions of a flow, and of the models, the sender keeps to refer to. If more
+/// bundles are in flight, flows start again with an uncompressed packet.
+pub(crate) const MAX_VERSIONS: usize = 64;
+/// How many of them the receiver keeps: more than the sender, so that a reordered bundle
 /// finds what it refers to.
-pub(crate) const KEPT: usize = VERSIONS + 32;
-/// Most ACKs in a bundle.
+pub(crate) const MAX_KEPT: usize = MAX_VERSIONS + 32;
+/// The largest number of packets in a bundle.
 pub(crate) const MAX_ACKS: usize = 1024;
-/// More than anything takes that is put into a bundle at once: an ACK and its flow's head,
-/// or the longest packet that is carried. Where less is left, it has to be looked.
-pub(crate) const ROOM: usize = 448;
-/// Number of the flow of packets that are carried as they are.
-pub(crate) const RAW: u16 = 0;
+/// An upper bound in bytes of one item of a bundle: an ACK with the header of its flow, or
+/// the longest packet that is carried. If a bundle has less room left, the writer computes
+/// the exact bound of the next item.
+pub(crate) const MAX_ITEM: usize = 448;
+/// The flow number of packets that are carried uncompressed and belong to no flow.
+pub(crate) const UNCOMPRESSED: u16 = 0;
 
 const ENTROPY: u8 = 1;
 const REFERENCE: u8 = 2;
 const FEEDBACK: u8 = 4;
 const BODY: u8 = 8;
-const ASKS: u8 = 16;
+const WANTS_FEEDBACK: u8 = 16;
 
-/// Which bundles of the other side arrived and were understood.
+/// Tells the peer which of its bundles were received and decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {
-    /// The highest number, its lower 32 bits.
+    /// The lower 32 bits of the highest number.
     pub highest: u32,
-    /// Bit i: `highest` − 1 − i as well.
+    /// Bit *i* is set if bundle `highest` − 1 − *i* was received, too.
     pub before: u32,
 }
 
+/// The header of a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct BundleHeader {
     pub variant: Variant,
-    /// How many numbers before this bundle is the one that references start from.
+    /// The distance to the bundle from which references are counted.
     pub reference: Option<u64>,
     pub feedback: Option<Feedback>,
     pub body: bool,
-    /// Feedback is wanted, though there is no body.
-    pub asks: bool,
+    /// Whether the receiver shall send feedback although there is no body.
+    pub wants_feedback: bool,
 }
 
-impl Head {
+impl BundleHeader {
     pub fn write(&self, out: &mut Vec<u8>) {
         let bit = |on, bit| if on { bit } else { 0 };
         out.push(
@@ -60,7 +62,7 @@ impl Head {
                 | bit(self.reference.is_some(), REFERENCE)
                 | bit(self.feedback.is_some(), FEEDBACK)
                 | bit(self.body, BODY)
-                | bit(self.asks, ASKS),
+                | bit(self.wants_feedback, WANTS_FEEDBACK),
         );
         if let Some(distance) = self.reference {
             varint(out, distance);
@@ -71,9 +73,9 @@ impl Head {
         }
     }
 
-    pub fn read(input: &mut Input) -> Option<Head> {
+    pub fn read(input: &mut Input) -> Option<BundleHeader> {
         let bits = input.byte()?;
-        if bits & !(ENTROPY | REFERENCE | FEEDBACK | BODY | ASKS) != 0 {
+        if bits & !(ENTROPY | REFERENCE | FEEDBACK | BODY | WANTS_FEEDBACK) != 0 {
             return None;
         }
         let reference = match bits & REFERENCE {
@@ -87,7 +89,7 @@ impl Head {
                 before: u32::try_from(input.varint()?).ok()?,
             }),
         };
-        Some(Head {
+        Some(BundleHeader {
             variant: match bits & ENTROPY {
                 0 => Variant::Aligned,
                 _ => Variant::Entropy,
@@ -95,21 +97,22 @@ impl Head {
             reference,
             feedback,
             body: bits & BODY != 0,
-            asks: bits & ASKS != 0,
+            wants_feedback: bits & WANTS_FEEDBACK != 0,
         })
     }
 }
 
-/// 2⁶⁴ by the golden ratio (Knuth, vol. 3, §6.4).
+/// 2⁶⁴ divided by the golden ratio (Knuth, vol. 3, §6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The check over all packets of a bundle, in the order in which they are in it.
+/// The check over all packets of a bundle, in their order.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct Check(u32);
 
 impl Check {
-    /// The hash of a packet. A CRC takes thrice as many instructions, and what is in a bundle
-    /// was not damaged on its way: only what both ends know of a flow may differ.
+    /// Returns the hash of a packet. The bundle was authenticated, so the check only has to
+    /// find flow states that differ between the ends. A CRC would take three times as many
+    /// instructions.
     pub fn of(packet: &[u8]) -> u32 {
         let mix = |hash: u64, word: [u8; 8]| {
             let mixed = u128::from(hash ^ u64::from_le_bytes(word)) * u128::from(GOLDEN);
@@ -139,21 +142,20 @@ impl Check {
     }
 }
 
-/// The number that has these lower 32 bits and is nearest to `near`.
-pub(crate) fn nearest(low: u32, near: u64) -> Option<u64> {
+/// Returns the number that has these lower 32 bits and is nearest to `near`.
+pub(crate) fn expand_number(low: u32, near: u64) -> Option<u64> {
     let ahead = i64::from(low.wrapping_sub(near as u32) as i32);
     near.checked_add_signed(ahead)
 }
 
-/// Appends a bundle without packets: feedback, and a question for it, or only room that is
-/// filled up.
-pub(crate) fn empty(feedback: Option<Feedback>, asks: bool, out: &mut Vec<u8>) {
-    Head {
+/// Appends a bundle without packets. It may carry feedback, ask for feedback, and be padded.
+pub(crate) fn write_empty(feedback: Option<Feedback>, wants_feedback: bool, out: &mut Vec<u8>) {
+    BundleHeader {
         variant: Variant::Aligned,
         reference: None,
         feedback,
         body: false,
-        asks,
+        wants_feedback,
     }
     .write(out);
 }

@@ -1,8 +1,8 @@
 //! The Internet checksum (RFC 1071).
 
-/// The one's complement sum of 16-bit words in the machine's order, not yet folded; an
-/// odd last byte is padded with zero. In which order the bytes of a word are summed does not
-/// matter as long as the result is stored likewise (RFC 1071 §2 (B)).
+/// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet
+/// folded. An odd last byte is padded with zero. The byte order does not matter as long as
+/// the result is stored in the same order (RFC 1071 §2 (B)).
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut total = 0_u64;
@@ -17,7 +17,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     total
 }
 
-/// Folds a sum, below 2⁴⁸, into 16 bits and complements it: the bytes as on the wire.
+/// Folds a sum below 2⁴⁸ into 16 bits and complements it. Returns the bytes as on the wire.
 pub(crate) fn finish(sum: u64) -> [u8; 2] {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
@@ -26,7 +26,7 @@ pub(crate) fn finish(sum: u64) -> [u8; 2] {
     (!(sum as u16)).to_ne_bytes()
 }
 
-/// What a number on the wire adds to a sum.
+/// Returns what two bytes of the wire add to a sum.
 pub(crate) fn word(bytes: [u8; 2]) -> u64 {
     u16::from_ne_bytes(bytes).into()
 }
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(finish(sum(&[])), [0xff; 2]);
     }
 
-    /// Word by word, as RFC 1071 §1 says it.
+    /// The definition of RFC 1071 §1, word by word.
     fn slowly(bytes: &[u8]) -> [u8; 2] {
         let mut sum = 0_u32;
         for pair in bytes.chunks(2) {

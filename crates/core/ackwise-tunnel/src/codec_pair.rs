@@ -2,7 +2,7 @@
 
 use crate::{Decoder, Encoder, Variant};
 
-/// One for each direction.
+/// One codec for each direction.
 #[derive(Debug)]
 pub(crate) struct Codecs {
     pub encoder: Encoder,
@@ -10,7 +10,7 @@ pub(crate) struct Codecs {
 }
 
 impl Codecs {
-    /// For so many flows as this side keeps; to the other goes what that keeps.
+    /// Makes the codecs. `ours` and `theirs` are the flows whose state each end keeps.
     pub fn new(variant: Variant, ours: u16, theirs: u16) -> Codecs {
         Codecs {
             encoder: Encoder::new(variant, ours.min(theirs)),

@@ -1,16 +1,16 @@
-//! The side that takes bundles apart.
+//! Decodes bundles and restores their packets.
 
 use std::collections::VecDeque;
 
 use crate::ack::Ack;
 use crate::aligned::{self, Input};
-use crate::bundle::{Check, Feedback, Head, KEPT, MAX_ACKS, RAW, Variant};
+use crate::bundle::{BundleHeader, Check, Feedback, MAX_ACKS, MAX_KEPT, UNCOMPRESSED, Variant};
+use crate::bundle_writer::{FULL, distance};
 use crate::delta::{Delta, State};
 use crate::entropy::Models;
 use crate::range::{Coder, Reader};
-use crate::write::{FULL, distance};
 
-/// Packets, one after the other in one buffer.
+/// Packets in one buffer, one after the other.
 #[derive(Debug, Default)]
 pub struct Packets {
     bytes: Vec<u8>,
@@ -18,34 +18,34 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// How many there are.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all of them.
+    /// Returns the bytes of all packets.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// All bytes, and where each packet ends: the first begins at 0, others where the one
-    /// before them ends.
+    /// Returns the buffer, and the offset at which each packet ends. The first packet begins
+    /// at 0, every other where the one before it ends.
     pub fn bytes_and_ends(&self) -> (&[u8], &[usize]) {
         (&self.bytes, &self.ends)
     }
 
-    /// Forgets all, but keeps the memory.
+    /// Removes all packets but keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    /// The packets.
+    /// Iterates over the packets.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.ends.len()).map(|i| self.get(i))
     }
@@ -61,14 +61,14 @@ impl Packets {
         self.ends.push(self.bytes.len());
     }
 
-    /// Appends the packet of an ACK, if it is one.
+    /// Appends the packet of an ACK. Returns `None` if its fields are not those of a packet.
     pub(crate) fn push_ack(&mut self, ack: &Ack) -> Option<()> {
         ack.write(&mut self.bytes)?;
         self.ends.push(self.bytes.len());
         Some(())
     }
 
-    /// Ends a packet that was appended to the bytes.
+    /// Ends a packet whose bytes were appended to the buffer.
     fn end(&mut self, check: &mut Check) {
         self.ends.push(self.bytes.len());
         check.add(Check::of(self.get(self.ends.len() - 1)));
@@ -80,53 +80,52 @@ impl Packets {
     }
 }
 
-/// Why a bundle was not taken apart. None of its packets was restored, and nothing was
-/// learnt from it.
+/// Why a bundle was not decoded. None of its packets was restored, and no state changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// It is no bundle.
-    #[error("it is no bundle: a length or a field is wrong")]
+    /// A length or a field is wrong.
+    #[error("the bundle is malformed: a length or a field is wrong")]
     Malformed,
-    /// It refers to one that is not there.
-    #[error("it refers to a bundle that did not arrive, or was forgotten")]
+    /// The bundle refers to one that this end does not have.
+    #[error("the bundle refers to one that did not arrive, or was forgotten")]
     Reference,
-    /// Its packets came out wrong.
-    #[error("its packets are not those that were sent: the two ends disagree on a flow")]
+    /// The restored packets do not match the check.
+    #[error("the restored packets are not those that were sent: the ends disagree on a flow")]
     Check,
-    /// It has come before.
-    #[error("it has come before")]
+    /// The bundle was received before.
+    #[error("the bundle was received before")]
     Duplicate,
 }
 
-/// A bundle that was taken apart.
+/// The content of a bundle that was decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
-    /// For this side's encoder.
+    /// Feedback for the encoder of this end.
     pub feedback: Option<Feedback>,
-    /// Packets that were restored.
+    /// The number of packets that were restored.
     pub packets: usize,
-    /// The other side waits for feedback.
-    pub asks: bool,
+    /// Whether the peer waits for feedback.
+    pub wants_feedback: bool,
 }
 
-/// Restores packets.
+/// Restores packets from bundles.
 #[derive(Debug)]
 pub struct Decoder {
     max_flows: u16,
-    /// Of each flow the versions after the newest bundles that it was in.
+    /// For each flow, its states after the newest bundles that it was in.
     flows: Vec<VecDeque<(u64, State)>>,
     models: VecDeque<(u64, Box<Models>)>,
     spare: Vec<Box<Models>>,
     received: Received,
-    /// Of the bundle at hand.
+    /// The new states of the flows in the current bundle.
     staged: Vec<(u16, State)>,
 }
 
-/// The newest numbers that came.
+/// The newest bundle numbers that were received.
 #[derive(Debug, Clone, Copy, Default)]
 struct Received {
     highest: Option<u64>,
-    /// Bit i: `highest` − 1 − i.
+    /// Bit *i* stands for number `highest` − 1 − *i*.
     before: u64,
 }
 
@@ -135,7 +134,7 @@ impl Received {
         match self.highest {
             Some(highest) if number < highest => {
                 let back = highest - number - 1;
-                // What is too old to tell has no feedback to wait for.
+                // A number that is too old to tell counts as received.
                 back >= 64 || self.before >> back & 1 == 1
             }
             Some(highest) => number == highest,
@@ -162,7 +161,7 @@ impl Received {
 type Result<T> = std::result::Result<T, DecodeError>;
 
 impl Decoder {
-    /// For so many flows at a time, at least 1: as many as the other side's encoder.
+    /// Makes a decoder for this many flows, at least 1: as many as the peer's encoder has.
     pub fn new(max_flows: u16) -> Decoder {
         Decoder {
             max_flows: max_flows.max(1),
@@ -174,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// What the other side's encoder is to be told.
+    /// Returns the feedback for the peer's encoder.
     pub fn feedback(&self) -> Option<Feedback> {
         self.received.highest.map(|highest| Feedback {
             highest: highest as u32,
@@ -182,13 +181,13 @@ impl Decoder {
         })
     }
 
-    /// Appends the packets of a bundle. The bundle must be authentic.
+    /// Appends the packets of a bundle to `out`. The bundle must be authentic.
     ///
     /// # Errors
-    /// It is not taken apart; then nothing is appended.
+    /// Returns why the bundle was not decoded. Nothing is appended then.
     pub fn decode(&mut self, number: u64, bundle: &[u8], out: &mut Packets) -> Result<Decoded> {
         let mut input = Input(bundle);
-        let head = Head::read(&mut input).ok_or(DecodeError::Malformed)?;
+        let head = BundleHeader::read(&mut input).ok_or(DecodeError::Malformed)?;
         let before = out.len();
         if head.body {
             if self.received.has(number) {
@@ -198,20 +197,20 @@ impl Decoder {
             let models = self.read_body(number, &head, input, out);
             let models = models.inspect_err(|_| out.truncate(before))?;
             self.commit(number, models);
-        } else if head.asks {
+        } else if head.wants_feedback {
             self.received.add(number);
         }
         Ok(Decoded {
             feedback: head.feedback,
             packets: out.len() - before,
-            asks: head.body || head.asks,
+            wants_feedback: head.body || head.wants_feedback,
         })
     }
 
     fn read_body(
         &mut self,
         number: u64,
-        head: &Head,
+        head: &BundleHeader,
         mut input: Input,
         out: &mut Packets,
     ) -> Result<Option<Box<Models>>> {
@@ -267,7 +266,7 @@ impl Decoder {
                 let packet = len.and_then(|len| input.take(len));
                 let packet = packet.ok_or(DecodeError::Malformed)?;
                 run -= 1;
-                match made.whole(flow, packet)? {
+                match made.uncompressed(flow, packet)? {
                     Some(state) => state,
                     None => continue,
                 }
@@ -307,7 +306,7 @@ impl Decoder {
             if gap == 0 {
                 let len = coder.bits(16, 0);
                 let packet = read_bytes(&mut coder, len)?;
-                made.whole(RAW, &packet)?;
+                made.uncompressed(UNCOMPRESSED, &packet)?;
                 continue;
             }
             let flow = self.flow_number(u64::from(last) + u64::from(gap))?;
@@ -317,7 +316,8 @@ impl Decoder {
                 let len = coder.bits(8, 0);
                 let packet = read_bytes(&mut coder, len)?;
                 run = 1;
-                made.whole(flow, &packet)?.ok_or(DecodeError::Malformed)?
+                made.uncompressed(flow, &packet)?
+                    .ok_or(DecodeError::Malformed)?
             } else {
                 let far = models.distance.code(&mut coder, 0);
                 self.version(flow, base.checked_sub(far.into()))?
@@ -343,7 +343,7 @@ impl Decoder {
         }
     }
 
-    /// All is well: what was staged holds from now on.
+    /// Makes the states of the current bundle valid.
     fn commit(&mut self, number: u64, models: Option<Box<Models>>) {
         for (flow, state) in self.staged.drain(..) {
             let flow = usize::from(flow);
@@ -359,11 +359,11 @@ impl Decoder {
     }
 }
 
-/// Keeps the newest, in the order of their numbers; returns what had to go.
+/// Inserts a version in the order of numbers. Returns the oldest if there are too many.
 fn insert<T>(versions: &mut VecDeque<(u64, T)>, number: u64, value: T) -> Option<T> {
     let at = versions.partition_point(|version| version.0 < number);
     versions.insert(at, (number, value));
-    if versions.len() <= KEPT {
+    if versions.len() <= MAX_KEPT {
         return None;
     }
     versions.pop_front().map(|oldest| oldest.1)
@@ -380,7 +380,7 @@ fn read_bytes(coder: &mut Reader, len: u32) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Packets of the bundle at hand.
+/// The packets of the current bundle.
 struct Restored<'a> {
     out: &'a mut Packets,
     check: Check,
@@ -393,14 +393,14 @@ impl Restored<'_> {
         Ok(())
     }
 
-    /// A packet that stands there whole; the state of its flow, if it has one.
-    fn whole(&mut self, flow: u16, packet: &[u8]) -> Result<Option<State>> {
+    /// Restores an uncompressed packet. Returns the state of its flow, if it has one.
+    fn uncompressed(&mut self, flow: u16, packet: &[u8]) -> Result<Option<State>> {
         self.count()?;
         let state = match flow {
-            RAW => None,
+            UNCOMPRESSED => None,
             _ => Ack::parse(packet).and_then(State::new),
         };
-        if flow != RAW && state.is_none() {
+        if flow != UNCOMPRESSED && state.is_none() {
             return Err(DecodeError::Malformed);
         }
         self.out.bytes.extend(packet);
@@ -410,11 +410,11 @@ impl Restored<'_> {
 
     fn step(&mut self, state: &mut State, delta: &Delta) -> Result<()> {
         self.count()?;
-        let (ack, holds) = delta.apply(state).ok_or(DecodeError::Malformed)?;
+        let (ack, fields) = delta.apply(state).ok_or(DecodeError::Malformed)?;
         ack.write(&mut self.out.bytes)
             .ok_or(DecodeError::Malformed)?;
         self.out.end(&mut self.check);
-        state.advance(&ack, holds);
+        state.advance(&ack, fields);
         Ok(())
     }
 }

@@ -1,48 +1,49 @@
-//! What an ACK changes in the state of its flow.
+//! The difference between an ACK and the state of its flow.
 //!
-//! [`Delta::between`] and [`Delta::apply`] are inverses; how a delta is written down is
-//! the business of [`crate::aligned`] and [`crate::entropy`].
+//! [`Delta::between`] and [`Delta::apply`] are inverses. [`crate::aligned`] and
+//! [`crate::entropy`] encode deltas.
 
 use crate::ack::{Ack, Values};
+use crate::options::{KNOWN_LAYOUTS, LayoutFields, OptionLayout};
 use crate::sack::{self, Op};
-use crate::shape::{Holds, KNOWN, Shape};
 
-/// Distances that may be the payload of a segment, or of a few.
+/// Distances in bytes that may be the payload of a segment, or of a few.
 const UNIT: std::ops::RangeInclusive<u32> = 256..=65_535;
 
-/// What both sides know of a flow after one of its ACKs.
+/// The state of a flow after one of its ACKs. Both ends have the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State {
     pub ack: Ack,
-    pub holds: Holds,
-    /// What acknowledgments move by, in bytes; 0 until known. A payload of a segment.
+    pub fields: LayoutFields,
+    /// The bytes by which acknowledgments advance, which is the payload of a segment; 0
+    /// until it is known.
     pub unit: u32,
-    /// The last distance that was no multiple of the unit.
+    /// The last distance that was not a multiple of the unit.
     candidate: u32,
-    /// What the IPv4 identification moves by.
+    /// The step of the IPv4 identification.
     id_step: u16,
-    /// The last move in units, to 3: a context of the entropy coder.
-    pub pace: u8,
-    /// Whether the window moved: the same.
-    pub restless: bool,
+    /// The last advance in units, at most 3: a context of the entropy coder.
+    pub last_units: u8,
+    /// Whether the window changed: another context.
+    pub window_moved: bool,
 }
 
 impl State {
-    /// Of a flow of which one ACK was seen; `None` if its options are no options.
+    /// Returns the state after the first ACK, or `None` if its options are not valid.
     pub fn new(ack: Ack) -> Option<State> {
         Some(State {
-            holds: ack.shape.holds()?,
+            fields: ack.layout.fields()?,
             ack,
             unit: 0,
             candidate: 0,
             id_step: 1,
-            pace: 0,
-            restless: false,
+            last_units: 0,
+            window_moved: false,
         })
     }
 
-    /// Goes on to the next ACK; both sides call it with the same.
-    pub fn advance(&mut self, next: &Ack, holds: Holds) {
+    /// Advances to the next ACK. Both ends call this with the same ACK.
+    pub fn advance(&mut self, next: &Ack, fields: LayoutFields) {
         let moved = next.ack.wrapping_sub(self.ack.ack);
         let (unit, mut step) = (self.unit, Step::forward(moved, self.unit));
         if let Step::Bytes(_) = step {
@@ -53,24 +54,24 @@ impl State {
         {
             self.learn(block.1.wrapping_sub(last.1));
         }
-        // Divisions are dear: only where there is another divisor.
+        // Divide again only if the unit has changed, because divisions are expensive.
         if self.unit != unit {
             step = Step::forward(moved, self.unit);
         }
         if let Step::Units(units) = step {
-            self.pace = units.min(3) as u8;
+            self.last_units = units.min(3) as u8;
         }
         let step = next.ip_id.wrapping_sub(self.ack.ip_id);
-        // By one, never, or by one in the other byte order.
+        // Stacks increase it by one, never, or by one in the other byte order.
         if matches!(step, 0 | 1 | 256) {
             self.id_step = step;
         }
-        self.restless = next.window != self.ack.window;
-        self.holds = holds;
+        self.window_moved = next.window != self.ack.window;
+        self.fields = fields;
         self.ack = *next;
     }
 
-    /// Takes a distance for the unit if it and another one agree.
+    /// Takes a distance as the unit if it and an earlier one agree.
     fn learn(&mut self, moved: u32) {
         if UNIT.contains(&moved) && !divides(self.unit, moved) {
             let candidate = self.candidate;
@@ -82,17 +83,17 @@ impl State {
     }
 }
 
-/// Whether `number` is a multiple of `unit`.
+/// Returns whether `number` is a multiple of `unit`.
 fn divides(unit: u32, number: u32) -> bool {
     unit != 0 && number.is_multiple_of(unit)
 }
 
-/// A move forward of a sequence number, modulo 2³².
+/// An advance of a sequence number, modulo 2³².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// So many times the flow's unit.
+    /// A multiple of the flow's unit.
     Units(u32),
-    /// So many bytes.
+    /// Bytes.
     Bytes(u32),
 }
 
@@ -113,29 +114,29 @@ impl Step {
     }
 }
 
-/// What seldom changes: bits of [`Delta::rare`].
+/// The bits of [`Delta::rare`]: fields that seldom change.
 pub(crate) mod rare {
-    /// The identification did not take its usual step.
+    /// The identification did not advance by its usual step.
     pub const ID: u8 = 1;
-    /// The arrangement of options.
-    pub const SHAPE: u8 = 2;
+    /// The layout of the options.
+    pub const LAYOUT: u8 = 2;
     /// The sequence number.
     pub const SEQ: u8 = 4;
     /// The TCP checksum is wrong.
-    pub const WRONG: u8 = 8;
-    /// The flags of TCP.
+    pub const BAD_CHECKSUM: u8 = 8;
+    /// The TCP flags.
     pub const FLAGS: u8 = 16;
-    /// Counters of Accurate ECN.
+    /// The counters of Accurate ECN.
     pub const ECN: u8 = 32;
-    /// Anything else in the IP header, or the urgent pointer.
-    pub const REST: u8 = 64;
-    /// How many bits there are.
+    /// Other fields of the IP header, or the urgent pointer.
+    pub const OTHER_FIELDS: u8 = 64;
+    /// The number of bits.
     pub const BITS: u32 = 7;
 }
 
-/// The fields that next to never change.
+/// The fields that almost never change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct OtherFields {
     pub tos: u8,
     pub ttl: u8,
     pub frag: u16,
@@ -143,42 +144,42 @@ pub(crate) struct Rest {
     pub urgent: u16,
 }
 
-/// A change of arrangement.
+/// A new layout of options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NewShape {
-    /// One of [`KNOWN`].
+pub(crate) enum NewLayout {
+    /// An index into [`KNOWN_LAYOUTS`].
     Known(u8),
-    /// Another.
-    Other(Shape),
+    /// Another layout.
+    Other(OptionLayout),
 }
 
-/// What an ACK changes.
+/// The difference between an ACK and the state of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Delta {
     pub ack: Step,
-    /// Forward, modulo 2³²; 0 where there are no timestamps.
+    /// The advance modulo 2³²; 0 if there are no timestamps.
     pub tsval: u32,
     pub tsecr: u32,
-    /// Modulo 2¹⁶.
+    /// The change modulo 2¹⁶.
     pub window: i16,
-    /// Which of the following there are.
+    /// Which of the following fields changed; see [`rare`].
     pub rare: u8,
-    /// Beside the usual step.
+    /// The difference to the usual step.
     pub id: i16,
-    pub shape: NewShape,
+    pub layout: NewLayout,
     pub seq: u32,
-    pub wrong: u16,
+    pub bad_checksum: u16,
     pub flags: u16,
-    /// Forward, modulo 2²⁴.
+    /// The advance of each counter, modulo 2²⁴.
     pub ecn: [u32; 3],
-    pub rest: Rest,
-    /// Blocks of the SACK option, where there is one.
+    pub rest: OtherFields,
+    /// The number of SACK blocks.
     pub blocks: u8,
     pub sack: [Op; 4],
 }
 
 impl Delta {
-    /// Nothing changes but the identification, by its step.
+    /// Nothing changes but the identification, which advances by its step.
     pub const NONE: Delta = Delta {
         ack: Step::Units(0),
         tsval: 0,
@@ -186,12 +187,12 @@ impl Delta {
         window: 0,
         rare: 0,
         id: 0,
-        shape: NewShape::Known(0),
+        layout: NewLayout::Known(0),
         seq: 0,
-        wrong: 0,
+        bad_checksum: 0,
         flags: 0,
         ecn: [0; 3],
-        rest: Rest {
+        rest: OtherFields {
             tos: 0,
             ttl: 0,
             frag: 0,
@@ -202,19 +203,20 @@ impl Delta {
         sack: [Op::NONE; 4],
     };
 
-    /// What leads from a state to the next ACK of the flow, which has such options.
-    pub fn between(from: &State, to: &Ack, holds: Holds) -> Delta {
+    /// Returns the delta from a state to the next ACK of the flow. `fields` are the values
+    /// of its options.
+    pub fn between(from: &State, to: &Ack, fields: LayoutFields) -> Delta {
         let last = &from.ack;
         let mut delta = Delta {
             ack: Step::forward(to.ack.wrapping_sub(last.ack), from.unit),
             window: to.window.wrapping_sub(last.window) as i16,
             ..Delta::NONE
         };
-        if holds.ts {
+        if fields.ts {
             delta.tsval = to.values.tsval.wrapping_sub(last.values.tsval);
             delta.tsecr = to.values.tsecr.wrapping_sub(last.values.tsecr);
         }
-        if holds.sack {
+        if fields.sack {
             delta.blocks = to.values.blocks;
             delta.sack = sack::between(from, to);
         }
@@ -223,85 +225,86 @@ impl Delta {
             delta.rare |= rare::ID;
             delta.id = to.ip_id.wrapping_sub(expected_id) as i16;
         }
-        if to.shape != last.shape {
-            delta.rare |= rare::SHAPE;
-            let known = KNOWN.iter().position(|shape| *shape == to.shape);
-            delta.shape = match known {
-                Some(number) => NewShape::Known(number as u8),
-                None => NewShape::Other(to.shape),
+        if to.layout != last.layout {
+            delta.rare |= rare::LAYOUT;
+            let known = KNOWN_LAYOUTS.iter().position(|layout| *layout == to.layout);
+            delta.layout = match known {
+                Some(number) => NewLayout::Known(number as u8),
+                None => NewLayout::Other(to.layout),
             };
         }
         if to.seq != last.seq {
             delta.rare |= rare::SEQ;
             delta.seq = to.seq.wrapping_sub(last.seq);
         }
-        if let Some(wrong) = to.wrong {
-            delta.rare |= rare::WRONG;
-            delta.wrong = wrong;
+        if let Some(wrong) = to.bad_checksum {
+            delta.rare |= rare::BAD_CHECKSUM;
+            delta.bad_checksum = wrong;
         }
         if to.flags != last.flags {
             delta.rare |= rare::FLAGS;
             delta.flags = to.flags;
         }
-        if to.values.ecn != last.values.ecn && holds.ecn > 0 {
+        if to.values.ecn != last.values.ecn && fields.ecn > 0 {
             delta.rare |= rare::ECN;
-            let counters = usize::from(holds.ecn);
+            let counters = usize::from(fields.ecn);
             for (i, step) in delta.ecn.iter_mut().enumerate().take(counters) {
                 *step = to.values.ecn[i].wrapping_sub(last.values.ecn[i]) & 0xff_ffff;
             }
         }
         let rest = rest(to);
         if rest != self::rest(last) {
-            delta.rare |= rare::REST;
+            delta.rare |= rare::OTHER_FIELDS;
             delta.rest = rest;
         }
         delta
     }
 
-    /// What options the ACK has that this leads to; `None` if the shape is none.
-    pub fn holds(&self, from: &State) -> Option<(Shape, Holds)> {
-        if self.rare & rare::SHAPE == 0 {
-            return Some((from.ack.shape, from.holds));
+    /// Returns the options of the next ACK, or `None` if the layout is not valid.
+    pub fn fields(&self, from: &State) -> Option<(OptionLayout, LayoutFields)> {
+        if self.rare & rare::LAYOUT == 0 {
+            return Some((from.ack.layout, from.fields));
         }
-        let shape = match self.shape {
-            NewShape::Known(number) => *KNOWN.get(usize::from(number))?,
-            NewShape::Other(shape) => shape,
+        let layout = match self.layout {
+            NewLayout::Known(number) => *KNOWN_LAYOUTS.get(usize::from(number))?,
+            NewLayout::Other(layout) => layout,
         };
-        Some((shape, shape.holds()?))
+        Some((layout, layout.fields()?))
     }
 
-    /// The ACK that this leads to, with what its options hold; `None` if it leads nowhere.
-    pub fn apply(&self, from: &State) -> Option<(Ack, Holds)> {
+    /// Returns the next ACK and the values of its options, or `None` if the delta is not
+    /// valid.
+    pub fn apply(&self, from: &State) -> Option<(Ack, LayoutFields)> {
         let last = &from.ack;
-        let (shape, holds) = self.holds(from)?;
+        let (layout, fields) = self.fields(from)?;
         let mut to = Ack {
             ack: last.ack.wrapping_add(self.ack.bytes(from.unit)),
             window: last.window.wrapping_add(self.window as u16),
-            wrong: None,
-            shape,
+            bad_checksum: None,
+            layout,
             values: Values::default(),
             ..*last
         };
         if !to.key.v6 {
             to.ip_id = last.ip_id.wrapping_add(from.id_step);
         }
-        if holds.ts {
+        if fields.ts {
             to.values.tsval = last.values.tsval.wrapping_add(self.tsval);
             to.values.tsecr = last.values.tsecr.wrapping_add(self.tsecr);
         }
-        if holds.sack {
+        if fields.sack {
             to.values.blocks = self.blocks;
             to.values.sack = sack::apply(from, to.ack, self.blocks, &self.sack)?;
         }
         for (i, counter) in to.values.ecn.iter_mut().enumerate() {
-            if i < usize::from(holds.ecn) {
+            if i < usize::from(fields.ecn) {
                 *counter = last.values.ecn[i].wrapping_add(self.ecn[i]) & 0xff_ffff;
             }
         }
         if self.rare != 0 {
             self.apply_rare(last, &mut to);
         }
-        Some((to, holds))
+        Some((to, fields))
     }
 
     fn apply_rare(&self, last: &Ack, to: &mut Ack) {
@@ -311,13 +314,13 @@ impl Delta {
         if self.rare & rare::SEQ != 0 {
             to.seq = last.seq.wrapping_add(self.seq);
         }
-        if self.rare & rare::WRONG != 0 {
-            to.wrong = Some(self.wrong);
+        if self.rare & rare::BAD_CHECKSUM != 0 {
+            to.bad_checksum = Some(self.bad_checksum);
         }
         if self.rare & rare::FLAGS != 0 {
             to.flags = self.flags & 0xfff;
         }
-        if self.rare & rare::REST != 0 {
+        if self.rare & rare::OTHER_FIELDS != 0 {
             to.tos = self.rest.tos;
             to.ttl = self.rest.ttl;
             to.frag = self.rest.frag;
@@ -327,8 +330,8 @@ impl Delta {
     }
 }
 
-fn rest(ack: &Ack) -> Rest {
-    Rest {
+fn rest(ack: &Ack) -> OtherFields {
+    OtherFields {
         tos: ack.tos,
         ttl: ack.ttl,
         frag: ack.frag,

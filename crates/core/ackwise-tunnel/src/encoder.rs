@@ -1,80 +1,83 @@
-//! The side that collects ACKs and makes bundles of them.
+//! Collects ACKs and makes bundles of them.
 
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
 use crate::ack::Ack;
-use crate::bundle::{Check, Feedback, Head, MAX_ACKS, VERSIONS, Variant, nearest};
+use crate::bundle::{
+    BundleHeader, Check, Feedback, MAX_ACKS, MAX_VERSIONS, Variant, expand_number,
+};
+use crate::bundle_writer::Room;
 use crate::decoder::Packets;
 use crate::delta::State;
 use crate::entropy::Models;
-use crate::key::{Hasher, Key};
-use crate::write::Room;
+use crate::flow_key::{FlowKey, Hasher};
 
-/// The smallest bundle that can be asked for, in bytes.
+/// The smallest limit for the size of a bundle, in bytes.
 pub const MIN_BUNDLE: usize = 768;
-/// The longest packet that is carried.
-pub const LONGEST_CARRIED: usize = 384;
-/// Bundles of which it is known which flows are in them: more than may be under way when
-/// every ACK stands there whole, or those of many flows would never be known.
-const SENT: usize = 512;
+/// The longest packet that is carried uncompressed, in bytes.
+pub const MAX_CARRIED: usize = 384;
+/// The number of bundles whose flows are remembered until feedback arrives. It exceeds the
+/// bundles in flight even if every ACK is uncompressed; otherwise feedback for tunnels with
+/// many flows would always come too late.
+const MAX_SENT: usize = 512;
 
-/// What became of a packet.
+/// What the encoder did with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
-    /// It will be compressed.
-    Flow,
-    /// It will be carried as it is.
-    Raw,
-    /// It does not fit: too long, or there are too many already. It was not taken.
+    /// The packet is an ACK and will be compressed.
+    Compressed,
+    /// The packet will be carried uncompressed.
+    Uncompressed,
+    /// The packet was not taken: it is too long, or too many packets wait.
     Refused,
 }
 
-/// A bundle that was made.
+/// The content of a bundle that was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Made {
-    /// Packets in it.
+pub struct Bundled {
+    /// The packets in the bundle.
     pub packets: usize,
-    /// Of these, those that stand there whole.
-    pub whole: usize,
-    /// Packets that had no place: for the next.
+    /// Those of them that are uncompressed.
+    pub uncompressed: usize,
+    /// The packets that did not fit and wait for the next bundle.
     pub left: usize,
 }
 
-/// Compresses against what the other side acknowledged.
+/// Compresses packets against bundles that the peer has acknowledged.
 #[derive(Debug)]
 pub struct Encoder {
     variant: Variant,
-    /// Number 0 is not used.
+    /// Flow number *n* is at index *n* − 1.
     pub(crate) flows: Vec<Flow>,
     max_flows: u16,
     by_key: HashTable<u16>,
     hasher: Hasher,
-    /// Where the search for the next flow to give up goes on.
+    /// The hand of the clock algorithm that finds a flow to evict.
     hand: u16,
-    /// Flows that have ACKs waiting.
+    /// The flows with waiting ACKs.
     pub(crate) waiting: Vec<u16>,
     pub(crate) raw: VecDeque<(Box<[u8]>, u32)>,
     count: usize,
     sent: VecDeque<Sent>,
-    /// After the last bundles, by number.
+    /// The models after each of the last bundles, by the number of the bundle.
     models: VecDeque<(u64, Box<Models>)>,
-    /// Models to use again.
+    /// Memory of models that can be used again.
     spare: Vec<Box<Models>>,
     acknowledged: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Flow {
-    key: Key,
-    /// With what each adds to the check.
+    key: FlowKey,
+    /// The waiting ACKs, each with its hash for the check.
     pub waiting: Vec<(Ack, u32)>,
-    /// After the bundles of these numbers. The first may be acknowledged; none before it
-    /// is kept then.
+    /// The states after the bundles of these numbers. If `acknowledged`, the peer has the
+    /// first, and none before it is kept.
     versions: VecDeque<(u64, State)>,
     acknowledged: bool,
-    touched: bool,
+    referenced: bool,
 }
 
 #[derive(Debug)]
@@ -84,7 +87,7 @@ struct Sent {
 }
 
 impl Encoder {
-    /// For so many flows at a time, at least 1.
+    /// Makes an encoder that keeps the state of this many flows, at least 1.
     pub fn new(variant: Variant, max_flows: u16) -> Encoder {
         Encoder {
             variant,
@@ -103,18 +106,18 @@ impl Encoder {
         }
     }
 
-    /// Packets that wait.
+    /// Returns the number of waiting packets.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no packet waits.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Takes a packet, from its IP header on. ACKs are compressed, whatever else fits is
-    /// carried as it is.
+    /// Takes a packet that begins with its IP header. ACKs are compressed; other packets are
+    /// carried uncompressed if they are short.
     pub fn push(&mut self, packet: &[u8]) -> Pushed {
         if self.count >= MAX_ACKS {
             return Pushed::Refused;
@@ -129,25 +132,25 @@ impl Encoder {
         if flow.waiting.is_empty() {
             self.waiting.push(number);
         }
-        flow.touched = true;
+        flow.referenced = true;
         flow.waiting.push((ack, Check::of(packet)));
         self.count += 1;
-        Pushed::Flow
+        Pushed::Compressed
     }
 
     fn push_raw(&mut self, packet: &[u8]) -> Pushed {
-        // What does not fit the smallest bundle might fit none.
-        if packet.len() > LONGEST_CARRIED {
+        // A longer packet may not fit the smallest bundle.
+        if packet.len() > MAX_CARRIED {
             return Pushed::Refused;
         }
         self.raw.push_back((packet.into(), Check::of(packet)));
         self.count += 1;
-        Pushed::Raw
+        Pushed::Uncompressed
     }
 
-    /// The number of a flow; a new one takes the place of one that was not used for
-    /// long. `None` if ACKs of every flow wait.
-    fn flow(&mut self, key: &Key) -> Option<u16> {
+    /// Returns the number of a flow. A new flow replaces one that was not used for long.
+    /// Returns `None` if ACKs of every flow wait.
+    fn flow(&mut self, key: &FlowKey) -> Option<u16> {
         let (hash, flows) = (self.hasher.of(key), &self.flows);
         let same = |number: &u16| flows[usize::from(*number) - 1].key == *key;
         if let Some(number) = self.by_key.find(hash, same) {
@@ -159,11 +162,11 @@ impl Encoder {
                 waiting: Vec::new(),
                 versions: VecDeque::new(),
                 acknowledged: false,
-                touched: false,
+                referenced: false,
             });
             self.flows.len() as u16
         } else {
-            let number = self.give_up()?;
+            let number = self.evict()?;
             let before = self.hasher.of(&self.flows[usize::from(number) - 1].key);
             if let Ok(entry) = self.by_key.find_entry(before, |n| *n == number) {
                 entry.remove();
@@ -180,24 +183,25 @@ impl Encoder {
         Some(number)
     }
 
-    /// Second chance: the first flow at the hand that was not used since it last came by.
-    fn give_up(&mut self) -> Option<u16> {
+    /// Finds a flow to evict by the clock algorithm: the first one that was not used since
+    /// the hand last passed it.
+    fn evict(&mut self) -> Option<u16> {
         for _ in 0..2 * self.flows.len() {
             self.hand = self.hand % self.max_flows + 1;
             let flow = &mut self.flows[usize::from(self.hand) - 1];
-            if flow.waiting.is_empty() && !std::mem::take(&mut flow.touched) {
+            if flow.waiting.is_empty() && !std::mem::take(&mut flow.referenced) {
                 return Some(self.hand);
             }
         }
         None
     }
 
-    /// The other side has these bundles.
+    /// Notes that the peer has these bundles.
     pub fn acknowledge(&mut self, feedback: &Feedback) {
         let Some(newest) = self.sent.back().map(|sent| sent.number) else {
             return;
         };
-        let Some(highest) = nearest(feedback.highest, newest) else {
+        let Some(highest) = expand_number(feedback.highest, newest) else {
             return;
         };
         self.acknowledge_one(highest);
@@ -226,32 +230,32 @@ impl Encoder {
         }
     }
 
-    /// Makes a bundle of what waits and fits `max` bytes, at least [`MIN_BUNDLE`], at the
-    /// end of `out`. Numbers must grow from bundle to bundle.
+    /// Appends a bundle of waiting packets to `out`. It has at most `max` bytes, which count
+    /// as [`MIN_BUNDLE`] if they are fewer. The numbers of bundles must increase.
     ///
     /// # Panics
-    /// If a number does not grow.
+    /// Panics if a number does not increase.
     pub fn finish(
         &mut self,
         number: u64,
         feedback: Option<Feedback>,
         max: usize,
         out: &mut Vec<u8>,
-    ) -> Made {
+    ) -> Bundled {
         let newest = self.sent.back().map(|sent| sent.number);
         assert!(newest.is_none_or(|newest| newest < number), "numbers grow");
         let start = out.len();
         let reference = self.reference();
-        Head {
+        BundleHeader {
             variant: self.variant,
             reference: reference.map(|r| number - r),
             feedback,
             body: self.count > 0,
-            asks: false,
+            wants_feedback: false,
         }
         .write(out);
         if self.count == 0 {
-            return Made::default();
+            return Bundled::default();
         }
         let check_at = out.len();
         out.extend([0, 0]);
@@ -270,7 +274,7 @@ impl Encoder {
                     None => *models = Models::NEW,
                 }
                 let written = self.write_entropy(&room, &mut models, out);
-                if self.models.len() == VERSIONS {
+                if self.models.len() == MAX_VERSIONS {
                     let oldest = self.models.pop_front();
                     self.spare.extend(oldest.map(|oldest| oldest.1));
                 }
@@ -280,17 +284,17 @@ impl Encoder {
         };
         out[check_at..check_at + 2].copy_from_slice(&check.value().to_be_bytes());
         self.count -= made.packets;
-        if self.sent.len() == SENT {
+        if self.sent.len() == MAX_SENT {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent { number, flows });
-        Made {
+        Bundled {
             left: self.count,
             ..made
         }
     }
 
-    /// Gives back what waits, as it was.
+    /// Gives back the waiting packets unchanged.
     pub fn take_back(&mut self, out: &mut Packets) {
         for (packet, _) in self.raw.drain(..) {
             out.push(&packet);
@@ -304,7 +308,7 @@ impl Encoder {
         self.count = 0;
     }
 
-    /// The newest bundle that the other side surely has; with models, if it remembers them.
+    /// Returns the newest bundle that the peer has acknowledged and that can be referred to.
     fn reference(&self) -> Option<u64> {
         let number = self.acknowledged?;
         let known = match self.variant {
@@ -319,11 +323,11 @@ impl Encoder {
         at.ok().map(|at| &*self.models[at].1)
     }
 
-    /// Notes the state of a flow after a bundle.
+    /// Remembers the state of a flow after a bundle.
     pub(crate) fn keep(&mut self, number: u16, state: State, bundle: u64) {
         let flow = &mut self.flows[usize::from(number) - 1];
         flow.versions.push_back((bundle, state));
-        if flow.versions.len() > VERSIONS {
+        if flow.versions.len() > MAX_VERSIONS {
             flow.versions.pop_front();
             flow.acknowledged = false;
         }
@@ -331,7 +335,7 @@ impl Encoder {
 }
 
 impl Flow {
-    /// The version that the other side surely has.
+    /// Returns the newest state that the peer has acknowledged, with the number of its bundle.
     pub fn base(&self) -> Option<(u64, &State)> {
         let (number, state) = self.versions.front().filter(|_| self.acknowledged)?;
         Some((*number, state))

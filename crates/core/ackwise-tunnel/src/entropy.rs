@@ -1,22 +1,24 @@
-//! Deltas under adaptive models. See `docs/tunnel-format.md`.
+//! The entropy encoding of deltas: a range coder with adaptive models. See
+//! `docs/tunnel-format.md`.
 
 use crate::aligned::{unzigzag, zigzag};
-use crate::delta::{Delta, NewShape, Rest, State, Step, rare};
+use crate::delta::{Delta, NewLayout, OtherFields, State, Step, rare};
+use crate::options::{KNOWN_LAYOUTS, OptionLayout};
 use crate::range::{Coder, Number, Prob, Tree};
 use crate::sack::{Op, Signed};
-use crate::shape::{KNOWN, Shape};
 
-/// What was learnt of the ACKs so far. A bundle starts from the models after one that
-/// the receiver acknowledged.
+/// The adaptive models. A bundle starts from the models after a bundle that the receiver
+/// has acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Models {
-    // Of a bundle.
+    // The models of the structure of a bundle.
     pub flow: Number,
     pub distance: Number,
     pub full: Prob,
     pub another_flow: Prob,
     pub another_ack: [Prob; 16],
-    // Of an ACK. The first index: whether it is the first of its flow in the bundle.
+    // The models of an ACK. The first index says whether it is the first of its flow in the
+    // bundle.
     ack: [[Number; 4]; 2],
     tsval: [[Number; 2]; 2],
     tsecr: [[Number; 4]; 2],
@@ -26,7 +28,7 @@ pub(crate) struct Models {
     which: [[Prob; rare::BITS as usize]; 2],
     id: Number,
     seq: Number,
-    shape: Tree<8>,
+    layout: Tree<8>,
     ecn: Number,
     blocks: [Tree<4>; 5],
     place: [Tree<8>; 2],
@@ -35,13 +37,13 @@ pub(crate) struct Models {
     length: Number,
 }
 
-/// Symbol of an arrangement of options that has no number.
-const OTHER_SHAPE: u32 = 7;
-/// Symbol of the place of a new block.
+/// The symbol of a layout of options that has no number.
+const OTHER_LAYOUT: u32 = 7;
+/// The symbol of a new SACK block.
 const NEW_BLOCK: u32 = 7;
 
 impl Models {
-    /// Nothing learnt.
+    /// The models before the first ACK.
     pub const NEW: Models = Models {
         flow: Number::NEW,
         distance: Number::NEW,
@@ -57,7 +59,7 @@ impl Models {
         which: [[Prob::EVEN; rare::BITS as usize]; 2],
         id: Number::NEW,
         seq: Number::NEW,
-        shape: Tree::NEW,
+        layout: Tree::NEW,
         ecn: Number::NEW,
         blocks: [Tree::NEW; 5],
         place: [Tree::NEW; 2],
@@ -66,8 +68,8 @@ impl Models {
         length: Number::NEW,
     };
 
-    /// Writes `delta`, or reads into it, by the direction of the coder. `None` if what
-    /// is read leads nowhere.
+    /// Writes `delta`, or reads into it, depending on the coder. `first` says whether it is
+    /// the first of its flow in the bundle. Returns `None` if the bytes are not valid.
     pub fn code(
         &mut self,
         coder: &mut impl Coder,
@@ -79,21 +81,21 @@ impl Models {
         if coder.bit(&mut self.rare[first], delta.rare != 0) {
             self.code_rare(coder, first, delta)?;
         }
-        let (_, holds) = delta.holds(from)?;
-        let sack = usize::from(holds.sack);
-        let pace = usize::from(from.pace & 3);
-        delta.ack = step(coder, &mut self.ack[first][pace], delta.ack);
-        if holds.ts {
+        let (_, fields) = delta.fields(from)?;
+        let sack = usize::from(fields.sack);
+        let last_units = usize::from(from.last_units & 3);
+        delta.ack = step(coder, &mut self.ack[first][last_units], delta.ack);
+        if fields.ts {
             delta.tsval = self.tsval[first][sack].code(coder, delta.tsval);
             let context = delta.tsval.min(3) as usize;
             delta.tsecr = self.tsecr[first][context].code(coder, delta.tsecr);
         }
-        let moves = &mut self.window_moves[first][usize::from(from.restless)];
+        let moves = &mut self.window_moves[first][usize::from(from.window_moved)];
         if coder.bit(moves, delta.window != 0) {
             let window = zigzag(delta.window.into());
             delta.window = unzigzag(self.window[first].code(coder, window)) as i16;
         }
-        if holds.sack {
+        if fields.sack {
             self.code_sack(coder, from, delta);
         }
         Some(())
@@ -108,14 +110,14 @@ impl Models {
         if which & rare::ID != 0 {
             delta.id = unzigzag(self.id.code(coder, zigzag(delta.id.into()))) as i16;
         }
-        if which & rare::SHAPE != 0 {
-            delta.shape = self.code_shape(coder, delta.shape)?;
+        if which & rare::LAYOUT != 0 {
+            delta.layout = self.code_layout(coder, delta.layout)?;
         }
         if which & rare::SEQ != 0 {
             delta.seq = self.seq.code(coder, delta.seq);
         }
-        if which & rare::WRONG != 0 {
-            delta.wrong = coder.bits(16, delta.wrong.into()) as u16;
+        if which & rare::BAD_CHECKSUM != 0 {
+            delta.bad_checksum = coder.bits(16, delta.bad_checksum.into()) as u16;
         }
         if which & rare::FLAGS != 0 {
             delta.flags = coder.bits(12, delta.flags.into()) as u16;
@@ -125,9 +127,9 @@ impl Models {
                 *counter = self.ecn.code(coder, *counter);
             }
         }
-        if which & rare::REST != 0 {
+        if which & rare::OTHER_FIELDS != 0 {
             let rest = delta.rest;
-            delta.rest = Rest {
+            delta.rest = OtherFields {
                 tos: coder.bits(8, rest.tos.into()) as u8,
                 ttl: coder.bits(8, rest.ttl.into()) as u8,
                 frag: (coder.bits(2, (rest.frag >> 14).into()) << 14) as u16,
@@ -138,14 +140,14 @@ impl Models {
         Some(())
     }
 
-    fn code_shape(&mut self, coder: &mut impl Coder, shape: NewShape) -> Option<NewShape> {
-        let (symbol, tokens) = match &shape {
-            NewShape::Known(number) => ((*number).into(), KNOWN[0]),
-            NewShape::Other(shape) => (OTHER_SHAPE, *shape),
+    fn code_layout(&mut self, coder: &mut impl Coder, layout: NewLayout) -> Option<NewLayout> {
+        let (symbol, tokens) = match &layout {
+            NewLayout::Known(number) => ((*number).into(), KNOWN_LAYOUTS[0]),
+            NewLayout::Other(layout) => (OTHER_LAYOUT, *layout),
         };
-        let symbol = self.shape.code(coder, symbol);
-        if symbol != OTHER_SHAPE {
-            return Some(NewShape::Known(symbol as u8));
+        let symbol = self.layout.code(coder, symbol);
+        if symbol != OTHER_LAYOUT {
+            return Some(NewLayout::Known(symbol as u8));
         }
         let len = coder.bits(6, tokens.tokens().len() as u32);
         let mut made = [0; 64];
@@ -154,7 +156,7 @@ impl Models {
             let token = tokens.tokens().get(i).copied().unwrap_or(0);
             *byte = coder.bits(8, token.into()) as u8;
         }
-        Shape::from_tokens(made).map(NewShape::Other)
+        OptionLayout::from_tokens(made).map(NewLayout::Other)
     }
 
     fn code_sack(&mut self, coder: &mut impl Coder, from: &State, delta: &mut Delta) {
@@ -192,7 +194,7 @@ impl Models {
     }
 }
 
-/// 0 says that bytes follow, other numbers are units, plus one.
+/// Codes an advance: 0 says that bytes follow, other symbols are units plus one.
 fn step(coder: &mut impl Coder, model: &mut Number, step: Step) -> Step {
     let symbol = match step {
         Step::Units(units) => units.saturating_add(1),

@@ -1,45 +1,58 @@
-//! Carries the ACKs of many flows in few, small, authenticated packets.
+//! Carries the ACKs of many TCP flows in few, small, authenticated datagrams.
 //!
-//! Everything here is sans-IO: packets and the time come in as arguments, packets and
-//! the next wake-up come out. `docs/tunnel-format.md` has the bytes.
+//! Everything here is sans-I/O: packets and the time come in as arguments; packets,
+//! datagrams and the next wake-up time come out. `docs/tunnel-format.md` describes the
+//! bytes.
 //!
-//! - [`Encoder`] and [`Decoder`]: ACKs to bundles and back, byte for byte. A bundle is
-//!   written against bundles that the other side acknowledged, never against one that
-//!   may be lost: loss and reordering cost the lost bundle and nothing else.
+//! - [`Tunnel`] is one end of a tunnel with one peer: handshakes and sessions, the
+//!   multiplexing period, feedback, path MTU discovery.
+//! - [`Encoder`] and [`Decoder`] turn ACKs into bundles and back, byte for byte. A bundle
+//!   refers only to bundles that the peer has acknowledged, never to one that may be lost.
+//!   Loss and reordering therefore cost the lost bundle and nothing else.
+//!
+//! The feature `traces` adds recorded ACKs and their replay through both codecs. Tests,
+//! benchmarks and the laboratory use it; the daemon does not.
 #![forbid(unsafe_code)]
 
 mod ack;
 mod aligned;
 mod bundle;
+mod bundle_writer;
 mod checksum;
+mod cipher;
+mod classifier;
 mod codec_pair;
 mod decoder;
 mod delta;
 mod encoder;
 mod entropy;
-mod key;
-mod news;
+mod flow_key;
+mod handshake;
+mod keys;
+mod options;
 mod pmtu;
 mod range;
-pub mod replay;
+mod rate_limiter;
+mod replay_window;
 mod rtt;
 mod sack;
-mod seal;
 mod session;
-mod shape;
+mod session_table;
+mod timers;
+#[cfg(any(test, feature = "traces"))]
 pub mod trace;
+#[cfg(any(test, feature = "traces"))]
+pub mod trace_replay;
 mod tunnel;
-mod window;
-mod write;
 
 pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder, Packets};
-pub use encoder::{Encoder, LONGEST_CARRIED, MIN_BUNDLE, Made, Pushed};
-pub use seal::{KeyPair, SealError, Security, key_from_text, key_to_text};
-pub use session::OpenError;
-pub use tunnel::{Actions, Counters, DatagramError, Heard, Others, Tunnel, TunnelConfig};
+pub use encoder::{Bundled, Encoder, MAX_CARRIED, MIN_BUNDLE, Pushed};
+pub use keys::{CryptoError, KeyPair, Security, key_from_base64, key_to_base64};
+pub use session_table::OpenError;
+pub use tunnel::{Actions, Counters, DatagramError, OtherPackets, Source, Tunnel, TunnelConfig};
 
-/// Bytes before the sealed part of a datagram.
+/// The bytes before the sealed part of a datagram.
 pub const HEADER: usize = 4;
-/// Bytes that sealing adds behind it.
+/// The bytes that encryption adds after it.
 pub const TAG: usize = 16;

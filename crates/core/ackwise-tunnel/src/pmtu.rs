@@ -1,32 +1,32 @@
-//! How long a datagram may be: path MTU discovery by probes (RFC 8899), without ICMP.
+//! Path MTU discovery by probes (RFC 8899), without ICMP.
 
-/// Payload of UDP that every path is taken to carry (RFC 8899 §5.1.2).
-pub(crate) const BASE: usize = 1200;
-/// The search ends when it is known this closely.
-const CLOSE: usize = 16;
-/// Probes of a size that get lost before it is taken for too long.
-const TRIES: u32 = 3;
-/// Long datagrams lost in a row before the path is taken to have changed.
-const HOLE: u32 = 4;
+/// The UDP payload that every path is assumed to carry (RFC 8899 §5.1.2).
+pub(crate) const BASE_PLPMTU: usize = 1200;
+/// The search ends when the size is known to this many bytes.
+const SEARCH_PRECISION: usize = 16;
+/// The number of lost probes after which a size counts as too long (RFC 8899 §5.1.2).
+const MAX_PROBES: u32 = 3;
+/// The number of long datagrams lost in a row that indicate a black hole (RFC 8899 §4.3).
+const BLACK_HOLE_LOSSES: u32 = 4;
 const SECOND: u64 = 1_000_000_000;
-/// When a longer size is tried again.
-const AGAIN: u64 = 600 * SECOND;
+/// The time after which a longer size is tried again (RFC 8899 §5.1.1).
+const PMTU_RAISE_TIMER: u64 = 600 * SECOND;
 
-/// The state of the search.
+/// The state of the search. All sizes are bytes of UDP payload.
 #[derive(Debug, Clone)]
 pub(crate) struct Pmtu {
-    /// Known to pass.
+    /// A size that is known to pass.
     size: usize,
-    /// Known not to pass, or one more than is wanted.
+    /// A size that is known not to pass, or one more than the maximum.
     too_long: usize,
-    most: usize,
+    max: usize,
     probe: Option<Probe>,
-    tries: u32,
-    holes: u32,
-    /// The shortest of them.
-    hole: usize,
-    /// When to search again from the top.
-    again_at: u64,
+    probe_count: u32,
+    losses: u32,
+    /// The length of the shortest of them.
+    shortest_lost: usize,
+    /// When to try longer sizes again.
+    raise_at: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,66 +37,66 @@ struct Probe {
 }
 
 impl Pmtu {
-    /// Up to so many bytes in UDP.
-    pub fn new(most: usize) -> Pmtu {
+    /// Starts a search up to a maximum.
+    pub fn new(max: usize) -> Pmtu {
         Pmtu {
-            size: BASE.min(most),
-            too_long: most + 1,
-            most,
+            size: BASE_PLPMTU.min(max),
+            too_long: max + 1,
+            max,
             probe: None,
-            tries: 0,
-            holes: 0,
-            hole: usize::MAX,
-            again_at: 0,
+            probe_count: 0,
+            losses: 0,
+            shortest_lost: usize::MAX,
+            raise_at: 0,
         }
     }
 
-    /// What may be sent.
+    /// Returns the longest size that is known to pass.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The size of the probe that is due, if one is.
+    /// Returns the size of the probe that is due.
     pub fn due(&mut self, now: u64) -> Option<usize> {
         if let Some(probe) = self.probe {
             if now < probe.lost_at {
                 return None;
             }
             self.probe = None;
-            self.tries += 1;
-            if self.tries >= TRIES {
+            self.probe_count += 1;
+            if self.probe_count >= MAX_PROBES {
                 self.too_long = probe.size;
-                self.tries = 0;
+                self.probe_count = 0;
             }
         }
-        if self.too_long - self.size <= CLOSE {
-            if self.too_long > self.most || now < self.again_at {
+        if self.too_long - self.size <= SEARCH_PRECISION {
+            if self.too_long > self.max || now < self.raise_at {
                 return None;
             }
-            self.too_long = self.most + 1;
+            self.too_long = self.max + 1;
         }
-        // The longest first: it passes most of the time.
+        // Try the maximum first, because it usually passes.
         let middle = (self.size + self.too_long) / 2;
-        Some(if self.too_long > self.most {
-            self.most
+        Some(if self.too_long > self.max {
+            self.max
         } else {
             middle
         })
     }
 
-    /// When [`Pmtu::due`] is to be asked.
+    /// Returns when a probe may be due.
     pub fn wake(&self, now: u64) -> u64 {
         match self.probe {
             Some(probe) => probe.lost_at,
-            None if self.too_long - self.size > CLOSE => now,
-            None if self.too_long > self.most => u64::MAX,
-            None => self.again_at.max(now),
+            None if self.too_long - self.size > SEARCH_PRECISION => now,
+            None if self.too_long > self.max => u64::MAX,
+            None => self.raise_at.max(now),
         }
     }
 
-    /// A probe was sent.
+    /// Notes a probe that was sent.
     pub fn sent(&mut self, size: usize, number: u64, now: u64, patience: u64) {
-        self.again_at = now + AGAIN;
+        self.raise_at = now + PMTU_RAISE_TIMER;
         self.probe = Some(Probe {
             size,
             number,
@@ -104,50 +104,50 @@ impl Pmtu {
         });
     }
 
-    /// A datagram of some length arrived.
+    /// Notes that a datagram arrived.
     pub fn arrived(&mut self, number: u64, len: usize) {
-        if len >= self.hole {
-            self.fill_hole();
+        if len >= self.shortest_lost {
+            self.forget_losses();
         }
         if let Some(probe) = self.probe.filter(|probe| probe.number == number) {
             self.size = probe.size;
             self.probe = None;
-            self.tries = 0;
+            self.probe_count = 0;
         }
     }
 
-    /// A datagram of some length got lost.
+    /// Notes that a datagram was lost.
     pub fn lost(&mut self, number: u64, len: usize) {
-        if len <= BASE || self.probe.is_some_and(|probe| probe.number == number) {
+        if len <= BASE_PLPMTU || self.probe.is_some_and(|probe| probe.number == number) {
             return;
         }
-        self.holes += 1;
-        self.hole = self.hole.min(len);
-        if self.holes >= HOLE {
-            self.too_long(self.hole);
+        self.losses += 1;
+        self.shortest_lost = self.shortest_lost.min(len);
+        if self.losses >= BLACK_HOLE_LOSSES {
+            self.too_long(self.shortest_lost);
         }
     }
 
-    fn fill_hole(&mut self) {
-        self.holes = 0;
-        self.hole = usize::MAX;
+    fn forget_losses(&mut self) {
+        self.losses = 0;
+        self.shortest_lost = usize::MAX;
     }
 
-    /// Datagrams of this length do not pass.
+    /// Notes that datagrams of this length do not pass.
     pub fn too_long(&mut self, len: usize) {
-        self.fill_hole();
-        self.tries = 0;
+        self.forget_losses();
+        self.probe_count = 0;
         self.probe = None;
         if len > self.size {
-            // A probe, that is: what is known to pass still does.
+            // It was a probe. The size that is known to pass still does.
             self.too_long = self.too_long.min(len);
             return;
         }
-        self.size = BASE.min(self.most);
-        self.too_long = len.clamp(self.size + 1, self.most + 1);
+        self.size = BASE_PLPMTU.min(self.max);
+        self.too_long = len.clamp(self.size + 1, self.max + 1);
     }
 
-    /// Another session: numbers begin anew.
+    /// Forgets the probe of the last session.
     pub fn forget_probe(&mut self) {
         self.probe = None;
     }
@@ -182,7 +182,7 @@ mod tests {
         for path in [1200, 1280, 1400, 1471] {
             let mut pmtu = Pmtu::new(1472);
             assert!(search(&mut pmtu, path, &mut now) <= 20);
-            assert!((path - CLOSE..=path).contains(&pmtu.size()) || pmtu.size() == 1200);
+            assert!((path - SEARCH_PRECISION..=path).contains(&pmtu.size()) || pmtu.size() == 1200);
             assert!(pmtu.size() <= path);
             assert_eq!(pmtu.due(now), None);
         }
@@ -202,9 +202,9 @@ mod tests {
         assert_eq!(pmtu.size(), 1200);
         search(&mut pmtu, 1300, &mut now);
         assert!((1284..=1300).contains(&pmtu.size()));
-        now += AGAIN;
+        now += PMTU_RAISE_TIMER;
         search(&mut pmtu, 1472, &mut now);
-        assert!(pmtu.size() > 1472 - CLOSE);
+        assert!(pmtu.size() > 1472 - SEARCH_PRECISION);
     }
 
     #[test]

@@ -1,26 +1,27 @@
-//! A binary adaptive range coder (Martin 1979; carries and adaptation as in LZMA).
+//! A binary adaptive range coder (Martin 1979), with carries and adaptation as in LZMA.
 
-/// Bits of a probability.
+/// The bits of a probability.
 const SCALE: u32 = 12;
-/// Below this the range is widened by a byte.
-const LEAST: u32 = 1 << 24;
-/// Adaptations of a probability until it moves by the least: 1/32 of the error.
-const YOUNG: u16 = 4;
-/// Bits without a model that are coded at once.
+/// If the range is below this, it is extended by a byte.
+const MIN_RANGE: u32 = 1 << 24;
+/// The adaptations after which a probability moves by 1/32 of the error. Before, it moves
+/// by more.
+const MAX_ADAPTATIONS: u16 = 4;
+/// The number of bits without a model that are coded in one step.
 const GROUP: u32 = 8;
-/// How far a decoder may read beyond the end, as if zeros followed.
-const BEYOND: usize = 8;
+/// How many bytes a decoder may read after the end. They count as zeros.
+const MAX_OVERREAD: usize = 8;
 
-/// The probability of a zero in the upper 12 bits, and below them how often it was
-/// adapted, to 4: it learns fast at first.
+/// The probability of a zero in the upper 12 bits. The lower bits count adaptations up to 4,
+/// because a new probability adapts faster.
 ///
-/// It stays within 31 to 4065 by itself, as an error below 32 moves nothing by then:
-/// neither bit is ever certain, and one bit makes the range smaller by a byte at most.
+/// The probability stays within 31 and 4065, because an error below 32 moves nothing. So
+/// neither bit is ever certain, and one bit shrinks the range by at most a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Prob(u16);
 
 impl Prob {
-    /// Knows nothing.
+    /// Both bits are equally likely.
     pub const EVEN: Prob = Prob(0x8000);
 
     #[inline(always)]
@@ -36,27 +37,26 @@ impl Prob {
         } else {
             zero + (((1 << SCALE) - zero) >> (seen + 1))
         };
-        self.0 = zero << 4 | (seen + u16::from(seen < YOUNG));
+        self.0 = zero << 4 | (seen + u16::from(seen < MAX_ADAPTATIONS));
     }
 }
 
-/// Both directions of the coder: what is written is returned, what is read too, so that
-/// a format is stated once.
+/// Writes or reads. Both return the value, so that a format is stated once.
 pub(crate) trait Coder {
-    /// A bit under a model.
+    /// Codes a bit with a model.
     fn bit(&mut self, prob: &mut Prob, bit: bool) -> bool;
-    /// `count` bits, at most 32, that have no model.
+    /// Codes `count` bits without a model, at most 32.
     fn bits(&mut self, count: u32, value: u32) -> u32;
-    /// A symbol below `N`, a power of two, from the highest bit on, each under the model of
-    /// those before it.
+    /// Codes a symbol below `N`, a power of two. The model of each bit depends on the higher
+    /// bits.
     fn symbol<const N: usize>(&mut self, probs: &mut [Prob; N], symbol: u32) -> u32;
 }
 
-/// Writes.
+/// Encodes to a buffer.
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
-    /// Bit 32: a carry into what was written.
+    /// The lower end of the range. Bit 32 is a carry into the bytes that were written.
     low: u64,
     range: u32,
 }
@@ -71,12 +71,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// How many bytes there would be at most if it ended here: one more than there are.
+    /// Returns an upper bound of the length if the encoder ended here, without the end.
     pub fn len(&self) -> usize {
         self.out.len() - self.start + 1
     }
 
-    /// Writes a byte of this low end; what is left of it.
+    /// Writes the highest byte of the lower end and returns the rest of it.
     #[inline(never)]
     fn shift(&mut self, low: u64) -> u64 {
         if low > u64::from(u32::MAX) {
@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
         (low & 0x00ff_ffff) << 8
     }
 
-    /// Never beyond the first byte: the low end stays below 1.
+    /// Propagates a carry. It never reaches the first byte, because the value stays below 1.
     #[cold]
     fn carry(&mut self) {
         for byte in self.out[self.start..].iter_mut().rev() {
@@ -97,24 +97,24 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn widen(&mut self) {
-        if self.range < LEAST {
+    fn normalize(&mut self) {
+        if self.range < MIN_RANGE {
             self.range <<= 8;
             self.low = self.shift(self.low);
         }
     }
 
-    /// Ends with as few bytes as tell the reader apart from any other ending: zeros at
-    /// the end are left out, up to eight.
+    /// Ends with as few bytes as identify the value. Up to eight zero bytes at the end are
+    /// left out.
     pub fn finish(mut self) {
-        let mask = u64::from(LEAST) - 1;
-        // The range is at least this mask wide, so it holds such a number.
+        let mask = u64::from(MIN_RANGE) - 1;
+        // The range is at least as wide as the mask, so it contains such a number.
         self.low = (self.low + mask) & !mask;
         for _ in 0..4 {
             self.low = self.shift(self.low);
         }
-        // A reader that looks for more than these would never end.
-        for _ in 0..BEYOND {
+        // The decoder accepts at most this many missing bytes.
+        for _ in 0..MAX_OVERREAD {
             if self.out.len() > self.start {
                 self.out.pop_if(|last| *last == 0);
             }
@@ -129,7 +129,7 @@ impl Coder for Writer<'_> {
         self.low += u64::from(if bit { bound } else { 0 });
         self.range = if bit { self.range - bound } else { bound };
         prob.adapt(bit);
-        self.widen();
+        self.normalize();
         bit
     }
 
@@ -141,18 +141,18 @@ impl Coder for Writer<'_> {
             self.range >>= group;
             let number = value >> left & ((1 << group) - 1);
             self.low += u64::from(number) * u64::from(self.range);
-            self.widen();
+            self.normalize();
         }
         value
     }
 
     #[inline(always)]
     fn symbol<const N: usize>(&mut self, probs: &mut [Prob; N], symbol: u32) -> u32 {
-        // In registers from bit to bit.
+        // Local copies stay in registers from bit to bit.
         let (mut low, mut range) = (self.low, self.range);
         let mut node = 1;
         for i in (0..N.ilog2()).rev() {
-            // Below N anyway; said so that nothing need be checked.
+            // The index is below N in any case; the mask removes the bounds check.
             let prob = &mut probs[node & (N - 1)];
             let bit = symbol >> i & 1 == 1;
             let bound = (range >> SCALE) * prob.zero();
@@ -160,7 +160,7 @@ impl Coder for Writer<'_> {
             range = if bit { range - bound } else { bound };
             prob.adapt(bit);
             node = node << 1 | usize::from(bit);
-            if range < LEAST {
+            if range < MIN_RANGE {
                 range <<= 8;
                 low = self.shift(low);
             }
@@ -170,25 +170,25 @@ impl Coder for Writer<'_> {
     }
 }
 
-/// Counts what would be written at most, in sixteenths of a bit: a bit under a model makes
-/// the range smaller by a factor of 31 in 4096 at most, which is 7.05 bits.
+/// Computes an upper bound of the encoded length, in sixteenths of a bit. A bit with a model
+/// shrinks the range by a factor of at most 31/4096, which is 7.05 bits.
 #[derive(Default)]
-pub(crate) struct Most(usize);
+pub(crate) struct UpperBound(usize);
 
-impl Most {
+impl UpperBound {
     const BIT: usize = 113;
-    /// That no more follows: of the flow's ACKs, of flows.
-    const END: usize = 3 * Most::BIT;
+    /// The bits that end the ACKs of a flow, and the flows.
+    const END: usize = 3 * UpperBound::BIT;
 
-    /// Bytes, with an end after it.
+    /// Returns the bound in bytes, including the end.
     pub fn bytes(&self) -> usize {
-        (self.0 + Most::END).div_ceil(16 * 8)
+        (self.0 + UpperBound::END).div_ceil(16 * 8)
     }
 }
 
-impl Coder for Most {
+impl Coder for UpperBound {
     fn bit(&mut self, _: &mut Prob, bit: bool) -> bool {
-        self.0 += Most::BIT;
+        self.0 += UpperBound::BIT;
         bit
     }
 
@@ -198,12 +198,12 @@ impl Coder for Most {
     }
 
     fn symbol<const N: usize>(&mut self, _: &mut [Prob; N], symbol: u32) -> u32 {
-        self.0 += Most::BIT * N.ilog2() as usize;
+        self.0 += UpperBound::BIT * N.ilog2() as usize;
         symbol
     }
 }
 
-/// Reads; after the end it reads zeros, for a while.
+/// Decodes from a buffer. A few zeros may be read after its end.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -225,9 +225,9 @@ impl<'a> Reader<'a> {
         reader
     }
 
-    /// Whether more was read than there can have been.
+    /// Returns whether more was read than an encoder can have written.
     pub fn exhausted(&self) -> bool {
-        self.at > self.bytes.len() + BEYOND
+        self.at > self.bytes.len() + MAX_OVERREAD
     }
 
     fn next(&mut self) -> u32 {
@@ -237,8 +237,8 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    fn widen(&mut self) {
-        if self.range < LEAST {
+    fn normalize(&mut self) {
+        if self.range < MIN_RANGE {
             self.range <<= 8;
             self.code = self.code << 8 | self.next();
         }
@@ -253,7 +253,7 @@ impl Coder for Reader<'_> {
         self.code -= if bit { bound } else { 0 };
         self.range = if bit { self.range - bound } else { bound };
         prob.adapt(bit);
-        self.widen();
+        self.normalize();
         bit
     }
 
@@ -263,11 +263,11 @@ impl Coder for Reader<'_> {
             let group = left.min(GROUP);
             left -= group;
             self.range >>= group;
-            // No writer leads above the highest.
+            // An encoder never exceeds the maximum; damaged input may.
             let number = (self.code / self.range).min((1 << group) - 1);
             self.code -= number * self.range;
             value = value << group | number;
-            self.widen();
+            self.normalize();
         }
         value
     }
@@ -284,7 +284,7 @@ impl Coder for Reader<'_> {
             range = if bit { range - bound } else { bound };
             prob.adapt(bit);
             node = node << 1 | usize::from(bit);
-            if range < LEAST {
+            if range < MIN_RANGE {
                 range <<= 8;
                 code = code << 8 | self.next();
             }
@@ -308,16 +308,17 @@ impl<const N: usize> Tree<N> {
     }
 }
 
-/// A model of numbers: small ones by a symbol each, others by their order of magnitude.
+/// A model of numbers: small numbers have a symbol each, others are coded by their width in
+/// bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Number {
     small: Tree<8>,
     width: Tree<32>,
-    /// The bit below the highest, for each width.
+    /// The second highest bit, for each width.
     second: [Prob; 32],
 }
 
-/// The first number that is not small.
+/// The smallest number without a symbol of its own.
 const LARGE: u32 = 7;
 
 impl Number {
@@ -363,7 +364,7 @@ mod tests {
             for bit in before {
                 writer.bit(&mut even, bit);
             }
-            let (start, mut most) = (writer.len(), Most::default());
+            let (start, mut bound) = (writer.len(), UpperBound::default());
             for &(count, value) in &values {
                 // Nothing is expected less.
                 let (mut prob, mut number) = (Prob::EVEN, Number::NEW);
@@ -372,31 +373,31 @@ mod tests {
                     (0..300).for_each(|_| prob.adapt(false));
                 }
                 let value = value & ((1 << count) - 1);
-                most.bit(&mut prob, true);
-                number.code(&mut most, value.saturating_add(15));
-                most.bits(count, value);
+                bound.bit(&mut prob, true);
+                number.code(&mut bound, value.saturating_add(15));
+                bound.bits(count, value);
                 writer.bit(&mut prob, true);
                 number.code(&mut writer, value.saturating_add(15));
                 writer.bits(count, value);
             }
             writer.finish();
-            prop_assert!(out.len() <= start + most.bytes());
+            prop_assert!(out.len() <= start + bound.bytes());
         }
     }
 
     #[test]
     fn what_surprises_is_counted_to_the_byte() {
         let mut out = Vec::new();
-        let (mut writer, mut most) = (Writer::new(&mut out), Most::default());
+        let (mut writer, mut bound) = (Writer::new(&mut out), UpperBound::default());
         let start = writer.len();
         for _ in 0..400 {
             let mut prob = Prob::EVEN;
             (0..300).for_each(|_| prob.adapt(false));
-            most.bit(&mut prob, true);
+            bound.bit(&mut prob, true);
             writer.bit(&mut prob, true);
         }
         writer.finish();
-        let counted = start + most.bytes();
+        let counted = start + bound.bytes();
         assert!(
             (counted - 4..=counted).contains(&out.len()),
             "{counted} {}",

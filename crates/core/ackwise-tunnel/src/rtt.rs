@@ -1,14 +1,15 @@
-//! The round trip of a tunnel, from what the other side answered.
+//! The round-trip time of a tunnel, and the fate of each datagram, from feedback.
 
 use std::collections::VecDeque;
 
 use crate::Feedback;
-use crate::bundle::nearest;
+use crate::bundle::expand_number;
 
-/// Datagrams of which the fate is still open; older ones do not matter.
-const OPEN: usize = 256;
-/// Numbers that may overtake a datagram before it counts as lost.
-const REORDERED: u64 = 3;
+/// The largest number of datagrams whose fate is open. Older ones are forgotten.
+const MAX_OUTSTANDING: usize = 256;
+/// The number of later datagrams that arrive before a missing one counts as lost, as in
+/// RFC 9002 §6.1.1.
+const REORDERING_THRESHOLD: u64 = 3;
 
 #[derive(Debug, Clone, Copy)]
 struct Sent {
@@ -18,25 +19,25 @@ struct Sent {
     settled: bool,
 }
 
-/// What was sent, and how long answers take.
+/// The datagrams that were sent, and the round-trip time.
 #[derive(Debug, Default)]
 pub(crate) struct Rtt {
     sent: VecDeque<Sent>,
-    /// RFC 6298 §2, in nanoseconds.
+    /// The smoothed round-trip time and its variation (RFC 6298 §2), in nanoseconds.
     smoothed: Option<u64>,
     variation: u64,
 }
 
-/// What feedback told of a datagram: its number, its length.
+/// The fate of a datagram: its number and length.
 pub(crate) enum Fate {
     Arrived(u64, usize),
     Lost(u64, usize),
 }
 
 impl Rtt {
-    /// A datagram that will be answered was sent.
+    /// Notes a datagram that will be answered.
     pub fn sent(&mut self, number: u64, at: u64, len: usize) {
-        if self.sent.len() == OPEN {
+        if self.sent.len() == MAX_OUTSTANDING {
             self.sent.pop_front();
         }
         self.sent.push_back(Sent {
@@ -47,12 +48,12 @@ impl Rtt {
         });
     }
 
-    /// Feedback came.
+    /// Takes feedback, and reports the fate of each datagram that it settles.
     pub fn feedback(&mut self, feedback: &Feedback, now: u64, fate: &mut dyn FnMut(Fate)) {
         let Some(newest) = self.sent.back().map(|sent| sent.number) else {
             return;
         };
-        let Some(highest) = nearest(feedback.highest, newest) else {
+        let Some(highest) = expand_number(feedback.highest, newest) else {
             return;
         };
         let mut sample = None;
@@ -67,7 +68,7 @@ impl Rtt {
                 if back == 0 {
                     sample = Some(now.saturating_sub(sent.at));
                 }
-            } else if back > REORDERED {
+            } else if back > REORDERING_THRESHOLD {
                 sent.settled = true;
                 fate(Fate::Lost(sent.number, sent.len));
             }
@@ -94,17 +95,18 @@ impl Rtt {
         }
     }
 
-    /// The smoothed round trip, the other side's delay of feedback included.
+    /// Returns the smoothed round-trip time. It includes the time that the peer delays
+    /// feedback.
     pub fn smoothed(&self) -> Option<u64> {
         self.smoothed
     }
 
-    /// How long an answer may take; `None` before the first.
+    /// Returns how long an answer may take, once a round trip was measured.
     pub fn patience(&self) -> Option<u64> {
         self.smoothed.map(|smoothed| smoothed + 4 * self.variation)
     }
 
-    /// Numbers begin anew.
+    /// Forgets the datagrams of the last session.
     pub fn forget_sent(&mut self) {
         self.sent.clear();
     }

@@ -1,19 +1,19 @@
-//! SACK blocks as changes of the last ones.
+//! SACK blocks as changes of the blocks of the last ACK.
 //!
-//! From one ACK to the next a list of blocks changes little: the block that just grew
-//! comes first (RFC 2018 §4), the others follow as they were.
+//! From one ACK to the next the list of blocks changes little: the block that grew comes
+//! first (RFC 2018 §4), and the others follow unchanged.
 
 use crate::ack::Ack;
 use crate::delta::{State, Step};
 
-/// How a block comes about.
+/// How a block follows from those of the last ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Op {
-    /// The block that has this place among those of the last ACK that were not used yet;
-    /// its right edge moved.
+    /// A block of the last ACK whose right edge moved. `place` is its index among the blocks
+    /// that were not used yet.
     Kept { place: u8, grown: Step },
-    /// Another. Its left edge is so far from the highest edge of the last ACK's blocks
-    /// (without any, from the acknowledgment number), and so long is it.
+    /// A new block. `left` is the distance of its left edge from the highest right edge of
+    /// the last ACK's blocks, or from the acknowledgment number if there are none.
     New { left: Signed, length: Step },
 }
 
@@ -31,7 +31,7 @@ impl Op {
     };
 }
 
-/// Blocks of the last ACK that were not used yet.
+/// The blocks of the last ACK that were not used yet.
 struct Unused {
     blocks: [(u32, u32); 4],
     len: usize,
@@ -53,7 +53,7 @@ impl Unused {
     }
 }
 
-/// How the blocks of the next ACK come about.
+/// Returns the operations that lead to the blocks of the next ACK.
 pub(crate) fn between(from: &State, to: &Ack) -> [Op; 4] {
     let mut unused = Unused::new(from);
     let top = top(from, to.ack);
@@ -74,7 +74,8 @@ pub(crate) fn between(from: &State, to: &Ack) -> [Op; 4] {
     ops
 }
 
-/// The blocks that so come about; `None` if there are none such.
+/// Applies operations to the blocks of the last ACK. Returns `None` if an operation uses a
+/// block that does not exist.
 pub(crate) fn apply(from: &State, ack: u32, blocks: u8, ops: &[Op; 4]) -> Option<[(u32, u32); 4]> {
     let mut unused = Unused::new(from);
     let top = top(from, ack);

@@ -1,36 +1,36 @@
-//! Recorded ACKs.
+//! Recorded ACKs, and captures in the pcap format.
 
 use std::io::Read;
 
-/// A packet and when it was seen, in nanoseconds since the first.
+/// A packet of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// When.
+pub struct TracedPacket {
+    /// The time in nanoseconds since the first packet.
     pub at_ns: u64,
-    /// From its IP header on.
+    /// The bytes from the IP header on.
     pub packet: Box<[u8]>,
 }
 
-/// ACKs of a Linux 6.12 receiver, as `traces/README.md` says how they were recorded.
+/// Recorded ACKs of a Linux 6.12 receiver. `traces/README.md` says how they were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
-    /// Eight cubic downloads over IPv4, with timestamps, hardly a loss.
+    /// Eight cubic downloads over IPv4, with timestamps and almost no loss.
     Plain,
-    /// Eight bbr downloads over IPv4 with 5 % loss: nearly every ACK has SACK blocks.
+    /// Eight bbr downloads over IPv4 with 5 % loss, so that nearly every ACK has SACK blocks.
     Sack,
-    /// The first moments of eight cubic downloads over IPv6 with 0.2 % loss.
+    /// The start of eight cubic downloads over IPv6 with 0.2 % loss.
     Six,
 }
 
 impl Recorded {
-    /// All there are.
+    /// All recordings.
     pub const ALL: [Recorded; 3] = [Recorded::Plain, Recorded::Sack, Recorded::Six];
 
-    /// The ACKs.
+    /// Returns the ACKs of a recording.
     ///
     /// # Errors
-    /// Never, unless the build is broken.
-    pub fn read(self) -> Result<Vec<Seen>, TraceError> {
+    /// Fails only if the file that was built in is damaged.
+    pub fn read(self) -> Result<Vec<TracedPacket>, TraceError> {
         let bytes: &[u8] = match self {
             Recorded::Plain => include_bytes!("../traces/plain.pcap.gz"),
             Recorded::Sack => include_bytes!("../traces/sack.pcap.gz"),
@@ -43,32 +43,32 @@ impl Recorded {
 /// Why a capture cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It is packed, and that is broken.
+    /// The file is compressed, but cannot be decompressed.
     #[error("not readable as gzip: {0}")]
     Gzip(#[from] std::io::Error),
-    /// It is something else.
-    #[error("no pcap file: it begins with {0:02x?}; pcapng can be converted with `tcpdump -r`")]
+    /// The file has another format.
+    #[error("not a pcap file: it begins with {0:02x?}; pcapng can be converted with `tcpdump -r`")]
     Magic(Vec<u8>),
-    /// Its packets have other headers.
+    /// The packets have link headers that are not supported.
     #[error("link type {0} is not supported; Ethernet (1) and raw IP (101) are")]
     LinkType(u32),
-    /// The file ends within a packet.
-    #[error("it ends within packet {0}")]
+    /// The file ends in the middle of a packet.
+    #[error("the file ends in the middle of packet {0}")]
     Truncated(usize),
-    /// There is nothing to compress.
-    #[error("there is no whole TCP segment without payload in it")]
+    /// The file has no pure ACK.
+    #[error("the file has no complete pure ACK")]
     Empty,
 }
 
-/// Most bytes that a capture may have, unpacked.
+/// The largest capture in bytes, after decompression.
 const LIMIT: u64 = 1 << 30;
 
-/// Reads the TCP segments without payload, SYN, FIN or RST of a pcap file, packed with
-/// gzip or not. A frame that was cut is left out.
+/// Reads the pure ACKs of a pcap file, which may be compressed with gzip. Truncated frames are
+/// left out.
 ///
 /// # Errors
-/// It is no such file, or has no ACK.
-pub fn read_pcap(file: &[u8]) -> Result<Vec<Seen>, TraceError> {
+/// Returns why the file cannot be used.
+pub fn read_pcap(file: &[u8]) -> Result<Vec<TracedPacket>, TraceError> {
     let mut unpacked = Vec::new();
     let file = if file.starts_with(&[0x1f, 0x8b]) {
         let gzip = flate2::read::MultiGzDecoder::new(file);
@@ -107,7 +107,7 @@ pub fn read_pcap(file: &[u8]) -> Result<Vec<Seen>, TraceError> {
         at += 16 + len;
         let time = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit;
         if let Some(packet) = frame.get(skip..).and_then(pure_ack) {
-            acks.push(Seen {
+            acks.push(TracedPacket {
                 at_ns: time.saturating_sub(*start.get_or_insert(time)),
                 packet: packet.into(),
             });
@@ -119,7 +119,7 @@ pub fn read_pcap(file: &[u8]) -> Result<Vec<Seen>, TraceError> {
     Ok(acks)
 }
 
-/// The packet without what Ethernet filled up, if it is a pure ACK.
+/// Returns a packet without Ethernet padding if it is a pure ACK.
 fn pure_ack(packet: &[u8]) -> Option<&[u8]> {
     let len = match packet.first()? >> 4 {
         4 => usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?])),
@@ -136,22 +136,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_recorded_is_there() {
+    fn the_recordings_are_complete() {
         let counts = Recorded::ALL.map(|which| which.read().expect("recorded").len());
         assert_eq!(counts, [4064, 4990, 3046]);
     }
 
     #[test]
-    fn what_is_no_capture_says_so() {
+    fn files_that_are_not_captures_are_refused() {
         let text = |bytes: &[u8]| read_pcap(bytes).expect_err("no capture").to_string();
-        assert!(text(b"hello, world").starts_with("no pcap file: it begins with [68, 65"));
+        assert!(text(b"hello, world").starts_with("not a pcap file: it begins with [68, 65"));
         assert!(text(&[0x1f, 0x8b, 8, 0]).starts_with("not readable as gzip"));
         let mut head = vec![0x4d, 0x3c, 0xb2, 0xa1];
         head.resize(24, 0);
         assert!(text(&head).starts_with("link type 0 "));
         head[20] = 101;
-        assert!(text(&head).starts_with("there is no whole TCP segment"));
+        assert!(text(&head).starts_with("the file has no complete"));
         head.extend([0; 15]);
-        assert_eq!(text(&head), "it ends within packet 1");
+        assert_eq!(text(&head), "the file ends in the middle of packet 1");
     }
 }

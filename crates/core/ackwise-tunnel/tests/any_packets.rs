@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ackwise_tunnel::{Decoder, Encoder, LONGEST_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
+use ackwise_tunnel::{Decoder, Encoder, MAX_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
 use proptest::prelude::*;
 
 /// A change to the flow's next packet.
@@ -223,7 +223,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0..6_u8, change()).prop_map(|(flow, change)| Step::Packet(flow, change)),
         1 => prop::collection::vec(any::<u8>(), 0..80).prop_map(Step::Other),
-        1 => (0..=LONGEST_CARRIED).prop_map(|len| Step::Other(vec![len as u8; len])),
+        1 => (0..=MAX_CARRIED).prop_map(|len| Step::Other(vec![len as u8; len])),
         4 => (any::<u8>(), 0..6_u8, MIN_BUNDLE..1500)
             .prop_map(|(fate, late, room)| Step::Bundle { fate, late, room }),
         3 => any::<bool>().prop_map(|lost| Step::Feedback { lost }),
@@ -232,7 +232,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Everything on the way.
-struct World {
+struct Harness {
     variant: Variant,
     max_flows: u16,
     encoder: Encoder,
@@ -240,7 +240,7 @@ struct World {
     number: u64,
     /// What waits in the encoder, then what stands in each bundle.
     waiting: Vec<Sent>,
-    under_way: Vec<Bundle>,
+    in_flight: Vec<Bundle>,
 }
 
 /// How late a bundle is, its number, its bytes, and what is in it.
@@ -249,7 +249,7 @@ type Bundle = (u8, u64, Vec<u8>, Vec<Sent>);
 /// A packet, and how it is carried.
 type Sent = (Vec<u8>, Pushed);
 
-impl World {
+impl Harness {
     fn push(&mut self, packet: Vec<u8>) {
         let how = self.encoder.push(&packet);
         if how != Pushed::Refused {
@@ -273,11 +273,11 @@ impl World {
                 0 => {}
                 1 => {
                     let copy = (late, self.number, bytes.clone(), inside.clone());
-                    self.under_way.push(copy);
-                    self.under_way.push((0, self.number, bytes, inside));
+                    self.in_flight.push(copy);
+                    self.in_flight.push((0, self.number, bytes, inside));
                 }
-                2 => self.under_way.push((late, self.number, bytes, inside)),
-                _ => self.under_way.push((0, self.number, bytes, inside)),
+                2 => self.in_flight.push((late, self.number, bytes, inside)),
+                _ => self.in_flight.push((0, self.number, bytes, inside)),
             }
         }
     }
@@ -299,10 +299,10 @@ impl World {
     }
 
     fn deliver(&mut self) {
-        for (mut late, number, bytes, inside) in std::mem::take(&mut self.under_way) {
+        for (mut late, number, bytes, inside) in std::mem::take(&mut self.in_flight) {
             if late > 0 {
                 late -= 1;
-                self.under_way.push((late, number, bytes, inside));
+                self.in_flight.push((late, number, bytes, inside));
                 continue;
             }
             let mut packets = Packets::default();
@@ -328,7 +328,7 @@ fn same(inside: &[Sent], packets: &Packets) {
     };
     for (packet, how) in inside {
         flows.entry(key(packet)).or_default().0.push(packet);
-        if *how == Pushed::Raw {
+        if *how == Pushed::Uncompressed {
             unordered.insert(key(packet));
         }
     }
@@ -347,39 +347,39 @@ fn same(inside: &[Sent], packets: &Packets) {
 
 fn play(variant: Variant, max_flows: u16, steps: &[Step]) {
     let mut flows: Vec<Flow> = (0..6).map(|i| Flow::new(i, i >= 3)).collect();
-    let mut world = World {
+    let mut net = Harness {
         variant,
         max_flows,
         encoder: Encoder::new(variant, max_flows),
         decoder: Decoder::new(max_flows),
         number: 0,
         waiting: Vec::new(),
-        under_way: Vec::new(),
+        in_flight: Vec::new(),
     };
     for step in steps {
         match step {
             Step::Packet(flow, change) => {
                 let packet = flows[usize::from(*flow)].next(change);
-                world.push(packet);
+                net.push(packet);
             }
             Step::Other(packet) => {
-                world.push(packet.clone());
+                net.push(packet.clone());
             }
             Step::Bundle { fate, late, room } => {
-                world.bundle(*fate, *late, *room);
-                world.deliver();
+                net.bundle(*fate, *late, *room);
+                net.deliver();
             }
             Step::Feedback { lost } => {
-                if let Some(feedback) = world.decoder.feedback().filter(|_| !lost) {
-                    world.encoder.acknowledge(&feedback);
+                if let Some(feedback) = net.decoder.feedback().filter(|_| !lost) {
+                    net.encoder.acknowledge(&feedback);
                 }
             }
             Step::Restart => {
                 // A new session has new keys: what is under way cannot be opened any more.
-                world.encoder = Encoder::new(world.variant, world.max_flows);
-                world.decoder = Decoder::new(world.max_flows);
-                world.waiting.clear();
-                world.under_way.clear();
+                net.encoder = Encoder::new(net.variant, net.max_flows);
+                net.decoder = Decoder::new(net.max_flows);
+                net.waiting.clear();
+                net.in_flight.clear();
             }
         }
     }
@@ -441,7 +441,7 @@ fn packets_that_end_in_zeros_arrive() {
         for zeros in 0..300 {
             let packet = [vec![7; 3], vec![0; zeros]].concat();
             let mut encoder = Encoder::new(variant, 8);
-            assert_eq!(encoder.push(&packet), Pushed::Raw);
+            assert_eq!(encoder.push(&packet), Pushed::Uncompressed);
             let (mut bytes, mut packets) = (Vec::new(), Packets::default());
             encoder.finish(1, None, 1200, &mut bytes);
             let decoded = Decoder::new(8).decode(1, &bytes, &mut packets);

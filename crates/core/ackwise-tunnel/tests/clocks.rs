@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ackwise_tunnel::trace::{Recorded, Seen};
+use ackwise_tunnel::trace::{Recorded, TracedPacket};
 use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig};
 
 const MS: u64 = 1_000_000;
@@ -12,18 +12,18 @@ const DELAY: u64 = 10 * MS;
 const FORGOTTEN: u64 = 200 * SECOND;
 
 /// Two ends, 10 ms apart, looked at every half a millisecond of true time.
-struct World {
+struct Harness {
     ends: [Tunnel; 2],
     /// What each clock is ahead of the true time.
     ahead: [u64; 2],
     now: u64,
-    under_way: VecDeque<(u64, usize, Vec<u8>)>,
+    in_flight: VecDeque<(u64, usize, Vec<u8>)>,
     restored: usize,
-    outside: usize,
+    bypass: usize,
 }
 
-impl World {
-    fn new() -> World {
+impl Harness {
+    fn new() -> Harness {
         let keys = [(); 2].map(|()| KeyPair::generate().expect("random numbers"));
         let ends = [0, 1].map(|i: usize| {
             Tunnel::new(TunnelConfig::new(Security::Noise {
@@ -32,14 +32,14 @@ impl World {
                 peer: keys[1 - i].public,
             }))
         });
-        World {
+        Harness {
             ends,
             // They were started at different times.
             ahead: [0, 77_777 * SECOND],
             now: 10 * SECOND,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             restored: 0,
-            outside: 0,
+            bypass: 0,
         }
     }
 
@@ -49,11 +49,11 @@ impl World {
 
     fn act(&mut self, end: usize, actions: Actions) {
         for datagram in actions.datagrams {
-            self.under_way
+            self.in_flight
                 .push_back((self.now + DELAY, 1 - end, datagram));
         }
         self.restored += actions.packets.len();
-        self.outside += actions.outside.len();
+        self.bypass += actions.bypass.len();
     }
 
     fn pass(&mut self, span: u64) {
@@ -61,11 +61,11 @@ impl World {
         while self.now < until {
             self.now += MS / 2;
             while self
-                .under_way
+                .in_flight
                 .front()
                 .is_some_and(|first| first.0 <= self.now)
             {
-                let Some((_, end, datagram)) = self.under_way.pop_front() else {
+                let Some((_, end, datagram)) = self.in_flight.pop_front() else {
                     break;
                 };
                 let (mut actions, time) = (Actions::default(), self.time(end));
@@ -74,7 +74,7 @@ impl World {
             }
             for end in 0..2 {
                 let time = self.time(end);
-                if self.ends[end].wake(time) <= time {
+                if self.ends[end].next_tick(time) <= time {
                     let mut actions = Actions::default();
                     self.ends[end].tick(time, &mut actions);
                     self.act(end, actions);
@@ -84,8 +84,8 @@ impl World {
     }
 
     /// How many arrive, by whichever way.
-    fn carry(&mut self, acks: &[Seen]) -> usize {
-        let before = self.restored + self.outside;
+    fn carry(&mut self, acks: &[TracedPacket]) -> usize {
+        let before = self.restored + self.bypass;
         for ack in acks {
             let (mut actions, time) = (Actions::default(), self.time(0));
             self.ends[0].packet(&ack.packet, time, &mut actions);
@@ -93,21 +93,21 @@ impl World {
             self.pass(MS / 2);
         }
         self.pass(2 * SECOND);
-        self.restored + self.outside - before
+        self.restored + self.bypass - before
     }
 
     /// Soon both hear each other again, and all ACKs travel in bundles.
-    fn is_well(&mut self, acks: &[Seen]) {
+    fn is_well(&mut self, acks: &[TracedPacket]) {
         self.pass(3 * SECOND);
         assert!(self.ends.iter().all(Tunnel::is_up));
-        let outside = self.outside;
+        let outside = self.bypass;
         assert_eq!(self.carry(acks), acks.len());
-        assert_eq!(self.outside, outside);
+        assert_eq!(self.bypass, outside);
     }
 
     /// At once after a clock of one end jumped. When that end has forgotten the session for
     /// it, what the other sends in it until it notices is lost, as with one that restarted.
-    fn copes(&mut self, acks: &[Seen], jump: u64) {
+    fn copes(&mut self, acks: &[TracedPacket], jump: u64) {
         let arrived = self.carry(acks);
         let least = if jump < FORGOTTEN {
             acks.len()
@@ -126,13 +126,13 @@ impl World {
 fn clocks_that_jump_ahead() {
     let trace = Recorded::Plain.read().expect("recorded");
     let acks = &trace[..200];
-    let mut world = World::new();
-    world.is_well(acks);
+    let mut net = Harness::new();
+    net.is_well(acks);
     // A second; longer than sessions are kept; longer than they are used; a month.
     for jump in [1, 20, 200, 3600, 30 * 86_400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
-            world.ahead[end] += jump;
-            world.copes(acks, jump);
+            net.ahead[end] += jump;
+            net.copes(acks, jump);
         }
     }
 }
@@ -142,13 +142,13 @@ fn clocks_that_jump_ahead() {
 fn an_end_that_stood_still() {
     let trace = Recorded::Plain.read().expect("recorded");
     let acks = &trace[..200];
-    let mut world = World::new();
-    world.is_well(acks);
+    let mut net = Harness::new();
+    net.is_well(acks);
     for still in [1, 20, 400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
             // The other one goes on; what was under way waited in the socket.
-            world.ahead[1 - end] += still;
-            world.copes(acks, still);
+            net.ahead[1 - end] += still;
+            net.copes(acks, still);
         }
     }
 }
@@ -158,11 +158,11 @@ fn an_end_that_stood_still() {
 fn clocks_that_jump_back() {
     let trace = Recorded::Plain.read().expect("recorded");
     let acks = &trace[..200];
-    let mut world = World::new();
-    world.ahead = [10_000 * SECOND; 2];
-    world.is_well(acks);
+    let mut net = Harness::new();
+    net.ahead = [10_000 * SECOND; 2];
+    net.is_well(acks);
     for end in 0..2 {
-        world.ahead[end] -= SECOND;
-        world.copes(acks, 0);
+        net.ahead[end] -= SECOND;
+        net.copes(acks, 0);
     }
 }

@@ -2,13 +2,13 @@
 //! even when very many bundles are under way.
 
 use ackwise_rng::Rng;
-use ackwise_tunnel::replay::{Replay, replay};
-use ackwise_tunnel::trace::{Recorded, Seen};
-use ackwise_tunnel::{Decoder, Encoder, LONGEST_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
+use ackwise_tunnel::trace::{Recorded, TracedPacket};
+use ackwise_tunnel::trace_replay::{ReplayConfig, replay};
+use ackwise_tunnel::{Decoder, Encoder, MAX_CARRIED, MIN_BUNDLE, Packets, Pushed, Variant};
 
-mod world;
+mod harness;
 
-use world::{CLEAN, MS, World, pair};
+use harness::{CLEAN, Harness, MS, pair};
 
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 
@@ -24,11 +24,11 @@ fn of_other_ports(packet: &[u8], up: u16) -> Box<[u8]> {
 }
 
 /// Eight flows become so many times eight.
-fn many(which: Recorded, acks: usize, copies: u16) -> Vec<Seen> {
+fn many(which: Recorded, acks: usize, copies: u16) -> Vec<TracedPacket> {
     let trace = which.read().expect("recorded");
-    let copies_of = |seen: &Seen| {
+    let copies_of = |seen: &TracedPacket| {
         let (at_ns, packet) = (seen.at_ns, seen.packet.clone());
-        (0..copies).map(move |up| Seen {
+        (0..copies).map(move |up| TracedPacket {
             at_ns,
             packet: of_other_ports(&packet, up),
         })
@@ -40,10 +40,14 @@ fn many(which: Recorded, acks: usize, copies: u16) -> Vec<Seen> {
 fn flows_are_known_when_hundreds_of_bundles_are_under_way() {
     for variant in VARIANTS {
         let trace = many(Recorded::Plain, 300, 100);
-        let outcome = replay(&trace, &Replay::new(variant));
+        let outcome = replay(&trace, &ReplayConfig::new(variant));
         assert_eq!((outcome.wrong, outcome.lost_beyond), (0, 0));
         // Until the first answer, after 40 ms, each flow once a bundle.
-        assert!(outcome.whole < 5 * 800, "{variant:?}: {}", outcome.whole);
+        assert!(
+            outcome.uncompressed < 5 * 800,
+            "{variant:?}: {}",
+            outcome.uncompressed
+        );
     }
 }
 
@@ -58,7 +62,7 @@ fn bundles_are_filled_to_the_last_bytes() {
         let (mut number, mut full) = (0, 0);
         for slice in many(which, 400, 40).chunks(1000) {
             for seen in slice {
-                assert_eq!(encoder.push(&seen.packet), Pushed::Flow);
+                assert_eq!(encoder.push(&seen.packet), Pushed::Compressed);
             }
             while !encoder.is_empty() {
                 number += 1;
@@ -66,7 +70,7 @@ fn bundles_are_filled_to_the_last_bytes() {
                 let made = encoder.finish(number, None, MIN_BUNDLE, &mut bytes);
                 assert!(bytes.len() <= MIN_BUNDLE);
                 // Only what stands there whole is longer than that, or may be.
-                if made.left > 0 && made.whole == 0 && number > 30 {
+                if made.left > 0 && made.uncompressed == 0 && number > 30 {
                     full += 1;
                     assert!(
                         bytes.len() + spare > MIN_BUNDLE,
@@ -95,7 +99,7 @@ fn the_longest_things_fit_the_smallest_bundles() {
             for seen in slice {
                 let mut packet = seen.packet.to_vec();
                 match rng.below(3) {
-                    0 => packet = (0..LONGEST_CARRIED).map(|_| rng.below(256) as u8).collect(),
+                    0 => packet = (0..MAX_CARRIED).map(|_| rng.below(256) as u8).collect(),
                     // Every option is another one, nothing can be foretold.
                     1 => packet[20..]
                         .iter_mut()
@@ -128,19 +132,19 @@ fn what_has_no_place_leaves_in_time_and_not_in_a_bundle_of_its_own() {
     let configs = pair(|config| {
         config.variant = Variant::Aligned;
         config.follow_rtt = false;
-        config.news = false;
+        config.expedite = false;
     });
-    let mut world = World::new(configs, CLEAN);
-    world.run(2000 * MS);
+    let mut net = Harness::new(configs, CLEAN);
+    net.run(2000 * MS);
     // 240 ACKs a millisecond, of 480 flows: a datagram is full after 3 ms.
     let trace = many(Recorded::Plain, 600, 60);
-    let sent = world.play(&trace);
-    assert_eq!(world.restored.len(), trace.len());
-    for (at, packet) in &world.restored {
+    let sent = net.play(&trace);
+    assert_eq!(net.restored.len(), trace.len());
+    for (at, packet) in &net.restored {
         let waited = at - sent[packet] - CLEAN.delay;
         assert!(waited <= 10 * MS, "{waited} ns");
     }
-    let counters = world.ends[0].counters();
+    let counters = net.ends[0].counters();
     let mean = counters.bundle_bytes_out / counters.bundles_out;
     assert!(mean > 1150, "{mean} B a bundle");
 }
@@ -151,23 +155,23 @@ fn what_has_no_place_leaves_though_nothing_follows() {
         config.variant = Variant::Aligned;
         config.follow_rtt = false;
     });
-    let mut world = World::new(configs, CLEAN);
-    world.run(2000 * MS);
+    let mut net = Harness::new(configs, CLEAN);
+    net.run(2000 * MS);
     let trace = many(Recorded::Plain, 1500, 60);
     let mut rest = trace.iter();
     let (mut left, mut sent) = (0, 0);
     while rest.len() > 2000 {
-        let before = world.ends[0].counters().bundles_out;
-        while world.ends[0].counters().bundles_out == before {
+        let before = net.ends[0].counters().bundles_out;
+        while net.ends[0].counters().bundles_out == before {
             let seen = rest.next().expect("a bundle is full before");
-            world.packet(&seen.packet);
+            net.packet(&seen.packet);
             sent += 1;
         }
-        let waiting = world.ends[0].waiting();
+        let waiting = net.ends[0].waiting();
         left += usize::from(waiting.is_some_and(|(count, _)| count > 0));
-        world.run(world.now + 10 * MS + CLEAN.delay);
-        assert_eq!(world.restored.len(), sent);
-        world.run(world.now + 60 * MS);
+        net.run(net.now + 10 * MS + CLEAN.delay);
+        assert_eq!(net.restored.len(), sent);
+        net.run(net.now + 60 * MS);
     }
     assert!(left > 5, "{left}");
 }

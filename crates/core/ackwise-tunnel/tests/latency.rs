@@ -3,11 +3,11 @@
 
 use ackwise_rng::Rng;
 use ackwise_tunnel::Tunnel;
-use ackwise_tunnel::trace::{Recorded, Seen};
+use ackwise_tunnel::trace::{Recorded, TracedPacket};
 
-mod world;
+mod harness;
 
-use world::{CLEAN, MS, World, pair};
+use harness::{CLEAN, Harness, MS, pair};
 
 const ACKS: usize = 400;
 
@@ -50,7 +50,7 @@ fn exponential(rng: &mut Rng, mean: u64) -> u64 {
 
 impl Arrivals {
     /// Recorded ACKs at these times.
-    fn at(self, period: u64, acks: &[Seen]) -> Vec<Seen> {
+    fn at(self, period: u64, acks: &[TracedPacket]) -> Vec<TracedPacket> {
         let mut rng = Rng::new(11);
         let mut trace = acks.to_vec();
         let mut now = 0;
@@ -74,20 +74,20 @@ impl Arrivals {
 }
 
 /// Added latencies in thousandths of a period, sorted; and ACKs in a bundle.
-fn added(arrivals: Arrivals, period: u64, acks: &[Seen], space: bool) -> (Vec<u64>, f64) {
+fn added(arrivals: Arrivals, period: u64, acks: &[TracedPacket], respace: bool) -> (Vec<u64>, f64) {
     let trace = arrivals.at(period, acks);
-    let configs = pair(|c| (c.period, c.follow_rtt, c.space) = (period, false, space));
-    let mut world = World::new(configs, CLEAN);
-    world.run(200 * MS);
-    assert!(world.ends.iter().all(Tunnel::is_up));
-    let came_in = world.play(&trace);
-    assert_eq!(world.restored.len(), trace.len());
-    assert_eq!(world.outside.len(), 0);
-    let added = world.restored.iter();
+    let configs = pair(|c| (c.period, c.follow_rtt, c.respace) = (period, false, respace));
+    let mut net = Harness::new(configs, CLEAN);
+    net.run(200 * MS);
+    assert!(net.ends.iter().all(Tunnel::is_up));
+    let came_in = net.play(&trace);
+    assert_eq!(net.restored.len(), trace.len());
+    assert_eq!(net.bypass.len(), 0);
+    let added = net.restored.iter();
     let added = added.map(|(at, ack)| (at - came_in[ack] - CLEAN.delay) * 1000 / period);
     let mut added: Vec<u64> = added.collect();
     added.sort_unstable();
-    let bundles = world.ends[0].counters().bundles_out;
+    let bundles = net.ends[0].counters().bundles_out;
     (added, trace.len() as f64 / bundles as f64)
 }
 
@@ -129,23 +129,23 @@ fn spacing_takes_half_a_period_more_in_the_mean_and_one_at_most() {
 #[test]
 fn what_is_read_late_leaves_in_one_bundle() {
     let trace = Recorded::Plain.read().expect("recorded");
-    let mut world = World::new(pair(|c| c.follow_rtt = false), CLEAN);
-    world.run(200 * MS);
-    world.packet(&trace[100].packet);
-    world.run(world.now + MS);
+    let mut net = Harness::new(pair(|c| c.follow_rtt = false), CLEAN);
+    net.run(200 * MS);
+    net.packet(&trace[100].packet);
+    net.run(net.now + MS);
     // After a pause one leaves at once; then nothing does for a quarter of the period.
-    assert_eq!(world.ends[0].soonest(), world.now - MS + 10 * MS / 4);
+    assert_eq!(net.ends[0].earliest_bundle_at(), net.now - MS + 10 * MS / 4);
     // Its period is over when a busy machine reads them; and after a pause it is the same.
     for pause in [12 * MS, 100 * MS] {
-        let before = *world.ends[0].counters();
-        world.packet(&trace[101].packet);
-        world.now += pause;
+        let before = *net.ends[0].counters();
+        net.packet(&trace[101].packet);
+        net.now += pause;
         for seen in &trace[200..210] {
-            world.packet(&seen.packet);
+            net.packet(&seen.packet);
         }
-        assert_eq!(world.ends[0].counters().bundles_out, before.bundles_out);
-        world.run(world.now);
-        let after = *world.ends[0].counters();
+        assert_eq!(net.ends[0].counters().bundles_out, before.bundles_out);
+        net.run(net.now);
+        let after = *net.ends[0].counters();
         assert_eq!(after.bundles_out, before.bundles_out + 1);
         assert_eq!(after.packets_in, before.packets_in + 11);
     }

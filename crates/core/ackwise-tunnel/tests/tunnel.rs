@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use ackwise_tunnel::trace::{Recorded, Seen};
+use ackwise_tunnel::trace::{Recorded, TracedPacket};
 use ackwise_tunnel::{Tunnel, Variant};
 
-mod world;
+mod harness;
 
-use world::{CLEAN, MS, Path, World, pair};
+use harness::{CLEAN, Harness, MS, Path, pair};
 
 /// Sorted packets, to compare.
 fn sorted<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
@@ -16,7 +16,7 @@ fn sorted<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<&'a [u8]> {
     sorted
 }
 
-fn went_in(trace: &[Seen]) -> Vec<&[u8]> {
+fn went_in(trace: &[TracedPacket]) -> Vec<&[u8]> {
     sorted(trace.iter().map(|seen| &*seen.packet))
 }
 
@@ -25,17 +25,17 @@ fn every_ack_arrives_within_a_period() {
     let trace = Recorded::Plain.read().expect("recorded");
     for news in [true, false] {
         let period = 5 * MS;
-        let mut world = World::new(pair(|c| (c.news, c.period) = (news, period)), CLEAN);
-        world.run(200 * MS);
-        assert!(world.ends.iter().all(Tunnel::is_up));
-        let times = world.play(&trace);
-        assert_eq!(world.ends[0].period(), period);
+        let mut net = Harness::new(pair(|c| (c.expedite, c.period) = (news, period)), CLEAN);
+        net.run(200 * MS);
+        assert!(net.ends.iter().all(Tunnel::is_up));
+        let times = net.play(&trace);
+        assert_eq!(net.ends[0].period(), period);
         assert_eq!(
-            sorted(world.restored.iter().map(|(_, p)| &p[..])),
+            sorted(net.restored.iter().map(|(_, p)| &p[..])),
             went_in(&trace)
         );
-        assert!(world.outside.is_empty());
-        let added = world.restored.iter();
+        assert!(net.bypass.is_empty());
+        let added = net.restored.iter();
         let added = added.map(|(at, packet)| at - times[packet] - CLEAN.delay);
         let mut added: Vec<u64> = added.collect();
         added.sort_unstable();
@@ -44,10 +44,10 @@ fn every_ack_arrives_within_a_period() {
         println!("news {news}: mean {mean} ns, p99 {p99} ns");
         assert!(10 * mean <= 6 * period, "{mean}");
         assert!(p99 <= period, "{p99}");
-        let counters = world.ends[0].counters();
+        let counters = net.ends[0].counters();
         assert_eq!(counters.packets_in, trace.len() as u64);
-        assert_eq!(world.ends[1].counters().packets_out, trace.len() as u64);
-        assert_eq!(counters.news > 0, news);
+        assert_eq!(net.ends[1].counters().packets_out, trace.len() as u64);
+        assert_eq!(counters.expedited > 0, news);
     }
 }
 
@@ -58,15 +58,15 @@ fn the_period_follows_a_short_round_trip() {
         ..CLEAN
     };
     let trace = Recorded::Plain.read().expect("recorded");
-    let mut world = World::new(pair(|_| ()), path);
-    world.run(200 * MS);
-    world.play(&trace[..2000]);
-    let period = world.ends[0].period();
+    let mut net = Harness::new(pair(|_| ()), path);
+    net.run(200 * MS);
+    net.play(&trace[..2000]);
+    let period = net.ends[0].period();
     assert!((MS..3 * MS).contains(&period), "{period}");
-    let mut world = World::new(pair(|c| c.follow_rtt = false), path);
-    world.run(200 * MS);
-    world.play(&trace[..2000]);
-    assert_eq!(world.ends[0].period(), 10 * MS);
+    let mut net = Harness::new(pair(|c| c.follow_rtt = false), path);
+    net.run(200 * MS);
+    net.play(&trace[..2000]);
+    assert_eq!(net.ends[0].period(), 10 * MS);
 }
 
 #[test]
@@ -80,14 +80,14 @@ fn a_bad_path_loses_but_never_changes() {
     };
     for which in Recorded::ALL {
         let trace = which.read().expect("recorded");
-        let mut world = World::new(pair(|_| ()), path);
-        world.run(3000 * MS);
-        world.play(&trace);
+        let mut net = Harness::new(pair(|_| ()), path);
+        net.run(3000 * MS);
+        net.play(&trace);
         let mut left: HashMap<&[u8], u32> = HashMap::new();
         for seen in &trace {
             *left.entry(&seen.packet).or_default() += 1;
         }
-        let out = world.restored.iter().chain(&world.outside);
+        let out = net.restored.iter().chain(&net.bypass);
         for (_, packet) in out {
             let left = left.get_mut(&packet[..]).expect("it never went in");
             *left = left.checked_sub(1).expect("it came out twice");
@@ -95,78 +95,78 @@ fn a_bad_path_loses_but_never_changes() {
         let lost: u32 = left.values().sum();
         // 7 % of bundles, in the mean.
         assert!((1..trace.len() as u32 / 5).contains(&lost), "{lost}");
-        let counters = world.ends[1].counters();
+        let counters = net.ends[1].counters();
         assert_eq!(counters.undecodable, 0);
-        assert!(counters.replayed > 0 && counters.forged + counters.foreign > 0);
+        assert!(counters.replayed > 0 && counters.auth_failures + counters.unknown_session > 0);
     }
 }
 
 #[test]
 fn a_peer_that_dies_is_left_alone_and_one_that_returns_is_used() {
     let trace = Recorded::Plain.read().expect("recorded");
-    let mut world = World::new(pair(|_| ()), CLEAN);
-    world.run(200 * MS);
+    let mut net = Harness::new(pair(|_| ()), CLEAN);
+    net.run(200 * MS);
     let (first, rest) = trace.split_at(1000);
-    world.play(first);
-    assert_eq!(world.restored.len(), first.len());
+    net.play(first);
+    assert_eq!(net.restored.len(), first.len());
     // The other end is gone, and comes back knowing nothing.
-    world.cut = true;
-    let start = world.now;
+    net.cut = true;
+    let start = net.now;
     for seen in &rest[..1000] {
-        world.run(start + seen.at_ns - rest[0].at_ns);
-        world.packet(&seen.packet);
+        net.run(start + seen.at_ns - rest[0].at_ns);
+        net.packet(&seen.packet);
     }
-    assert!(!world.ends[0].is_up());
-    let before = world.outside.len();
+    assert!(!net.ends[0].is_up());
+    let before = net.bypass.len();
     assert!(before > 500, "{before}");
     // At most what was sent before its silence was noticed is lost.
-    let noticed = world.outside[0].0 - start;
+    let noticed = net.bypass[0].0 - start;
     assert!(noticed < 150 * MS, "{noticed}");
-    world.packet(&rest[1000].packet);
-    assert_eq!(world.outside.len(), before + 1);
-    assert_eq!(world.outside.last().map(|o| o.0), Some(world.now));
+    net.packet(&rest[1000].packet);
+    assert_eq!(net.bypass.len(), before + 1);
+    assert_eq!(net.bypass.last().map(|o| o.0), Some(net.now));
 
-    world.cut = false;
-    world.ends[1] = Tunnel::new(world.configs[1].clone());
-    world.run(world.now + 3000 * MS);
-    assert!(world.ends.iter().all(Tunnel::is_up));
-    let before = (world.restored.len(), world.outside.len());
-    world.play(&rest[2000..3000]);
-    assert_eq!(world.restored.len(), before.0 + 1000);
-    assert_eq!(world.outside.len(), before.1);
-    assert_eq!(world.ends[0].counters().deaths, 1);
+    net.cut = false;
+    net.ends[1] = Tunnel::new(net.configs[1].clone());
+    net.run(net.now + 3000 * MS);
+    assert!(net.ends.iter().all(Tunnel::is_up));
+    let before = (net.restored.len(), net.bypass.len());
+    net.play(&rest[2000..3000]);
+    assert_eq!(net.restored.len(), before.0 + 1000);
+    assert_eq!(net.bypass.len(), before.1);
+    assert_eq!(net.ends[0].counters().peer_timeouts, 1);
 }
 
 #[test]
 fn without_a_peer_everything_takes_the_ordinary_path() {
     let trace = Recorded::Plain.read().expect("recorded");
-    let mut world = World::new(pair(|_| ()), CLEAN);
-    world.cut = true;
-    world.play(&trace[..500]);
-    assert_eq!(world.outside.len(), 500);
+    let mut net = Harness::new(pair(|_| ()), CLEAN);
+    net.cut = true;
+    net.play(&trace[..500]);
+    assert_eq!(net.bypass.len(), 500);
     // A stranger's key does not make it a peer.
     let [a, _] = pair(|_| ());
     let [_, b] = pair(|_| ());
-    let mut world = World::new([a, b], CLEAN);
-    world.run(5000 * MS);
-    world.play(&trace[..500]);
-    assert_eq!(world.outside.len(), 500);
-    assert!(world.restored.is_empty());
-    assert!(world.ends[1].counters().forged > 0);
+    let mut net = Harness::new([a, b], CLEAN);
+    net.run(5000 * MS);
+    net.play(&trace[..500]);
+    assert_eq!(net.bypass.len(), 500);
+    assert!(net.restored.is_empty());
+    assert!(net.ends[1].counters().auth_failures > 0);
 }
 
 #[test]
 fn sessions_change_without_a_loss() {
     let trace = Recorded::Plain.read().expect("recorded");
-    let mut world = World::new(pair(|_| ()), CLEAN);
-    world.run(200 * MS);
+    let mut net = Harness::new(pair(|_| ()), CLEAN);
+    net.run(200 * MS);
     for round in 1..=8_usize {
-        world.run(round as u64 * 60_000 * MS - 500 * MS);
-        world.play(&trace);
-        assert_eq!(world.restored.len(), round * trace.len());
+        net.run(round as u64 * 60_000 * MS - 500 * MS);
+        net.play(&trace);
+        assert_eq!(net.restored.len(), round * trace.len());
     }
-    assert!(world.outside.is_empty());
-    assert_eq!(world.ends[0].counters().deaths, 0);
+    assert!(net.bypass.is_empty());
+    assert_eq!(net.ends[0].counters().peer_timeouts, 0);
 }
 
 #[test]
@@ -175,20 +175,20 @@ fn what_is_no_ack_is_carried_if_so_configured() {
     let mut syn = trace[0].packet.to_vec();
     syn[33] = 0x02;
     for carried in [false, true] {
-        let mut world = World::new(
+        let mut net = Harness::new(
             pair(|c| {
                 if carried {
-                    c.others = ackwise_tunnel::Others::Carried;
+                    c.other_packets = ackwise_tunnel::OtherPackets::Carry;
                 }
             }),
             CLEAN,
         );
-        world.run(200 * MS);
-        world.packet(&syn);
-        world.packet(&vec![0x45; 1400]);
-        world.run(400 * MS);
-        assert_eq!(world.restored.len(), usize::from(carried));
-        assert_eq!(world.outside.len(), 2 - usize::from(carried));
+        net.run(200 * MS);
+        net.packet(&syn);
+        net.packet(&vec![0x45; 1400]);
+        net.run(400 * MS);
+        assert_eq!(net.restored.len(), usize::from(carried));
+        assert_eq!(net.bypass.len(), 2 - usize::from(carried));
     }
 }
 
@@ -196,38 +196,38 @@ fn what_is_no_ack_is_carried_if_so_configured() {
 fn the_path_mtu_is_found_and_found_again() {
     let trace = Recorded::Sack.read().expect("recorded");
     let config = pair(|c| {
-        (c.period, c.follow_rtt, c.news) = (400 * MS, false, false);
+        (c.period, c.follow_rtt, c.expedite) = (400 * MS, false, false);
         (c.variant, c.max_datagram) = (Variant::Aligned, 3000);
     });
     let path = Path { mtu: 9000, ..CLEAN };
-    let mut world = World::new(config, path);
-    world.run(3000 * MS);
-    assert_eq!(world.ends[0].datagram_size(), 3000);
-    world.path.mtu = 1500;
+    let mut net = Harness::new(config, path);
+    net.run(3000 * MS);
+    assert_eq!(net.ends[0].datagram_size(), 3000);
+    net.path.mtu = 1500;
     for _ in 0..8 {
-        world.play(&trace);
+        net.play(&trace);
     }
-    let size = world.ends[0].datagram_size();
+    let size = net.ends[0].datagram_size();
     assert!((1440..=1472).contains(&size), "{size}");
-    let before = world.restored.len();
-    world.play(&trace);
-    assert_eq!(world.restored.len(), before + trace.len());
-    assert!(world.ends[0].is_up());
+    let before = net.restored.len();
+    net.play(&trace);
+    assert_eq!(net.restored.len(), before + trace.len());
+    assert!(net.ends[0].is_up());
 }
 
 #[test]
 fn acks_are_spaced_if_so_configured() {
     let trace = Recorded::Plain.read().expect("recorded");
     let spread = |space| {
-        let mut world = World::new(pair(|c| c.space = space), CLEAN);
-        world.run(200 * MS);
-        world.play(&trace);
+        let mut net = Harness::new(pair(|c| c.respace = space), CLEAN);
+        net.run(200 * MS);
+        net.play(&trace);
         assert_eq!(
-            sorted(world.restored.iter().map(|(_, p)| &p[..])),
+            sorted(net.restored.iter().map(|(_, p)| &p[..])),
             went_in(&trace)
         );
         let times: std::collections::HashSet<u64> =
-            world.restored.iter().map(|(at, _)| *at).collect();
+            net.restored.iter().map(|(at, _)| *at).collect();
         times.len()
     };
     let (at_once, spaced) = (spread(false), spread(true));

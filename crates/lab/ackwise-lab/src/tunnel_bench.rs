@@ -7,8 +7,8 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_rng::Probability;
 use ackwise_tunnel::Variant;
-use ackwise_tunnel::replay::{Outcome, Replay, replay};
-use ackwise_tunnel::trace::{Recorded, Seen, read_pcap};
+use ackwise_tunnel::trace::{Recorded, TracedPacket, read_pcap};
+use ackwise_tunnel::trace_replay::{Outcome, ReplayConfig, replay};
 use anyhow::Context;
 use serde::Serialize;
 
@@ -56,15 +56,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn settings(&self, variant: Variant) -> Replay {
-        Replay {
+    fn settings(&self, variant: Variant) -> ReplayConfig {
+        ReplayConfig {
             period_ns: self.args.period_ms * 1_000_000,
             rtt_ns: self.args.rtt_ms * 1_000_000,
-            ..Replay::new(variant)
+            ..ReplayConfig::new(variant)
         }
     }
 
-    fn run(&mut self, trace: &[Seen], settings: &Replay) -> Outcome {
+    fn run(&mut self, trace: &[TracedPacket], settings: &ReplayConfig) -> Outcome {
         let outcome = replay(trace, settings);
         self.total.acks += outcome.acks;
         self.total.wrong += outcome.wrong;
@@ -74,13 +74,13 @@ impl Bench<'_> {
     }
 
     /// Bytes per ACK, counted from a time on.
-    fn size(&mut self, trace: &[Seen], variant: Variant, from: u64) -> f64 {
+    fn size(&mut self, trace: &[TracedPacket], variant: Variant, from: u64) -> f64 {
         let mut settings = self.settings(variant);
         settings.count_from_ns = from;
         self.run(trace, &settings).bytes_per_ack()
     }
 
-    fn sizes(&mut self, plain: &[Seen], sack: Option<&[Seen]>, from: u64) -> Sizes {
+    fn sizes(&mut self, plain: &[TracedPacket], sack: Option<&[TracedPacket]>, from: u64) -> Sizes {
         Sizes {
             aligned: self.size(plain, Variant::Aligned, from),
             entropy: self.size(plain, Variant::Entropy, from),
@@ -90,7 +90,7 @@ impl Bench<'_> {
     }
 
     /// Loss of 1, 2 and 5 %, reordering and duplicates.
-    fn faults(&mut self, trace: &[Seen]) {
+    fn faults(&mut self, trace: &[TracedPacket]) {
         for variant in [Variant::Aligned, Variant::Entropy] {
             for (loss, others, seed) in [
                 (0.01, 0.0, 1),
@@ -109,7 +109,7 @@ impl Bench<'_> {
     }
 
     /// ACKs a second: into bundles, and out of them.
-    fn speed(&mut self, trace: &[Seen], variant: Variant) -> (f64, f64) {
+    fn speed(&mut self, trace: &[TracedPacket], variant: Variant) -> (f64, f64) {
         let settings = self.settings(variant);
         let (mut mux, mut demux) = (Duration::MAX, Duration::MAX);
         for _ in 0..PASSES {
@@ -169,7 +169,7 @@ pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-fn read_capture(path: &Path) -> anyhow::Result<Vec<Seen>> {
+fn read_capture(path: &Path) -> anyhow::Result<Vec<TracedPacket>> {
     let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let trace = read_pcap(&file);
     trace.map_err(|error| BadInput::new(format!("{}: {error}", path.display())).into())

@@ -33,5 +33,5 @@ fn bench_refuses_what_is_no_capture() {
     let run = bench().arg("--pcap").arg(&path).output().expect("runs");
     assert_eq!(run.status.code(), Some(2));
     let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("x.pcap: no pcap file"), "{said}");
+    assert!(said.contains("x.pcap: not a pcap file"), "{said}");
 }

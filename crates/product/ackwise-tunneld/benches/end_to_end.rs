@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_testbed::{Netns, Topology, host, ip, link};
 use ackwise_tunnel::trace::Recorded;
-use ackwise_tunnel::{KeyPair, key_to_text};
+use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{Attach, Config, Daemon};
 
 /// The two ends; 10.9.1.1 – .2.
@@ -57,7 +57,7 @@ struct Round {
     /// Of it, where ACKs go in.
     in_us: f64,
     /// Percent of the ACKs that did not come by the tunnel.
-    outside: f64,
+    bypassed: f64,
     bytes: f64,
     lost: f64,
     wrong: f64,
@@ -178,7 +178,7 @@ impl Bed {
             // What got lost was for nothing.
             cpu_us: taken + restored,
             in_us: taken,
-            outside: 0.0,
+            bypassed: 0.0,
             bytes: (self.sent() - bytes) as f64 / count,
             lost: count - waits.len() as f64,
             wrong,
@@ -218,7 +218,7 @@ impl Bed {
         let keys = tempfile::tempdir().expect("a directory");
         let pairs = ["near", "far"].map(|name| {
             let pair = KeyPair::generate().expect("random numbers");
-            std::fs::write(keys.path().join(name), key_to_text(&pair.secret)).expect("a key");
+            std::fs::write(keys.path().join(name), key_to_base64(&pair.secret)).expect("a key");
             pair
         });
         let start = |ns: &Netns, at: usize, endpoint: &str| {
@@ -228,7 +228,7 @@ impl Bed {
                  follow_rtt = false\n[[peer]]\nname = \"other\"\npublic_key = \"{}\"\n{endpoint}\n\
                  allowed_ips = [\"10.77.0.0/16\"]\n",
                 ["near", "far"][at],
-                key_to_text(&pairs[1 - at].public)
+                key_to_base64(&pairs[1 - at].public)
             );
             let file = keys.path().join("tunnel.toml");
             std::fs::write(&file, text).expect("a file");
@@ -253,7 +253,7 @@ impl Bed {
         let round = Round {
             cpu_us: round.cpu_us * all / came,
             in_us: round.in_us * all / came,
-            outside: (all - came) * 100.0 / all,
+            bypassed: (all - came) * 100.0 / all,
             ..round
         };
         self.near.run(|| ip("route delete 10.77.1.1/32"));
@@ -353,7 +353,7 @@ fn print(name: &str, rounds: &[Round]) {
         of(|r| r.p99_ms),
         of(|r| r.lost),
         of(|r| r.wrong),
-        of(|r| r.outside),
+        of(|r| r.bypassed),
     );
 }
 
@@ -387,9 +387,9 @@ fn main() {
     );
     print("ackwise tunnel", &ours);
     let period = PERIOD.as_secs_f64() * 1e3;
-    if median(&ours, |r| r.lost + r.outside) > 0.0 {
+    if median(&ours, |r| r.lost + r.bypassed) > 0.0 {
         println!(
-            "ACKs were lost or outside: this machine has no time for this; latencies say nothing"
+            "ACKs were lost or bypassed: this machine has no time for this; latencies say nothing"
         );
     }
     println!(

@@ -1,9 +1,8 @@
-//! Checksums that a device was to complete.
+//! Completes TCP checksums that were left to a device (checksum offload).
 
-/// The stack leaves the sum over the pseudo-header in a segment that it made, and the device
-/// completes it. Anything else in that place was right or wrong before, and stays. A program
-/// is not told which of both it is: of 65,536 segments that were damaged before, one looks
-/// like that and is completed, too.
+/// Completes the TCP checksum of a packet if it has only the sum over the pseudo-header, as
+/// the stack leaves it for checksum offload. Any other checksum was right or wrong before,
+/// and stays. One of 65,536 damaged segments looks the same and is completed, too.
 pub(crate) fn complete(ip: &mut [u8]) {
     let (addresses, at) = match ip.first().map(|first| (first >> 4, first & 15)) {
         Some((4, words)) => (12..20, usize::from(words) * 4),
@@ -16,7 +15,7 @@ pub(crate) fn complete(ip: &mut [u8]) {
     let (header, segment) = ip.split_at_mut(at);
     let pseudo = sum(header.get(addresses).unwrap_or(&[]), 6 + len as u32);
     if segment[16..18] == fold(pseudo).to_be_bytes() {
-        // The sum of the pseudo-header is in it.
+        // The segment contains the sum over the pseudo-header.
         let right = !fold(sum(segment, 0));
         segment[16..18].copy_from_slice(&right.to_be_bytes());
     }

@@ -1,17 +1,16 @@
-//! Which tunnels there are, and how to talk to them: by the name of their device.
+//! The control socket: it finds the tunnels of a network namespace and asks them, by the
+//! name of their device.
 
 use std::io;
-use std::sync::Arc;
 
 use ackwise_netdev::control::{Request, Service, Unanswered};
-use ackwise_netdev::socket::{Claim, PATIENCE, Server};
+use ackwise_netdev::socket::{Claim, Server};
 
-use crate::daemon::Inner;
 use crate::{Error, Stats};
 
 const TUNNELS: Service<Stats> = Service::new("tunnel");
 
-/// The right to be the tunnel of a name.
+/// Claims the name of a device, so that no other tunnel uses it.
 pub(crate) fn claim(device: &str) -> Result<Claim, Error> {
     TUNNELS.claim(device).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => Error::Held {
@@ -22,12 +21,18 @@ pub(crate) fn claim(device: &str) -> Result<Claim, Error> {
     })
 }
 
-pub(crate) fn start(claim: Claim, tunnel: Arc<Inner>) -> Result<Server, Error> {
+/// Answers requests on the control socket. `stats` returns the statistics; `stop` ends the
+/// tunnel and returns the last ones.
+pub(crate) fn start(
+    claim: Claim,
+    stats: impl Fn() -> Stats + Send + Sync + 'static,
+    stop: impl Fn() -> Stats + Send + Sync + 'static,
+) -> Result<Server, Error> {
     TUNNELS
         .start(claim, move |request| {
             Ok(match request {
-                Request::Status => tunnel.stats(),
-                Request::Down => tunnel.stop_and_wait(PATIENCE / 2),
+                Request::Status => stats(),
+                Request::Down => stop(),
             })
         })
         .map_err(Error::system("starting the control thread"))
@@ -45,26 +50,28 @@ fn ask(device: &str, request: Request) -> Result<Stats, Error> {
         })
 }
 
-/// The counters of a tunnel.
+/// Returns the statistics of a tunnel.
 ///
 /// # Errors
-/// There is none, or it does not answer.
+/// Returns [`Error::NotThere`] if there is no such tunnel, and [`Error::Control`] if it does
+/// not answer.
 pub fn status(device: &str) -> Result<Stats, Error> {
     ask(device, Request::Status)
 }
 
-/// Ends a tunnel; its last counters.
+/// Ends a tunnel and returns its last statistics.
 ///
 /// # Errors
-/// There is none, or it does not answer.
+/// Returns [`Error::NotThere`] if there is no such tunnel, and [`Error::Control`] if it does
+/// not answer.
 pub fn down(device: &str) -> Result<Stats, Error> {
     ask(device, Request::Down)
 }
 
-/// The devices of this network namespace's tunnels.
+/// Lists the devices of the tunnels in this network namespace.
 ///
 /// # Errors
-/// The list of sockets cannot be read.
+/// Fails if the list of sockets cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
     TUNNELS
         .list()

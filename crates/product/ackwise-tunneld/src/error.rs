@@ -1,34 +1,34 @@
-//! What can go wrong, where, and what mends it.
+//! The errors of a tunnel.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why a tunnel could not be made, or did not last.
+/// Why a tunnel could not be started, or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A device, an interface or a program.
+    /// A device, an interface or a BPF program failed.
     #[error(transparent)]
     Netdev(#[from] ackwise_netdev::Error),
-    /// Another tunnel has the name.
+    /// Another tunnel has the device.
     #[error(
-        "there is a tunnel {device} already, process {pid}: end it with `ackwise tunnel down \
+        "process {pid} runs the tunnel {device} already: end it with `ackwise tunnel down \
          {device}` first, or give this one another 'device'"
     )]
     Held {
         /// Its device.
         device: String,
-        /// Who has it; 0 if it does not say.
+        /// The id of its process; 0 if it does not answer.
         pid: u32,
     },
-    /// No such tunnel.
+    /// There is no such tunnel.
     #[error(
-        "there is no tunnel {0} in this network namespace (`ackwise tunnel status` lists those \
-         there are)"
+        "there is no tunnel {0} in this network namespace (`ackwise tunnel status` lists \
+         them)"
     )]
     NotThere(String),
-    /// A tunnel gave no answer, or none that can be understood.
+    /// A tunnel gave no valid answer.
     #[error("the tunnel {device} does not answer: {why}")]
     Control {
         /// Its device.
@@ -37,36 +37,36 @@ pub enum Error {
         why: String,
     },
     /// The key file cannot be used.
-    #[error("{}: {why}; `ackwise tunnel keygen` makes one", path.display())]
+    #[error("{}: {why}; `ackwise tunnel keygen` makes a key", path.display())]
     Key {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// A peer has the key of this side.
-    #[error("peer '{0}' has the public key of this side: give it that of the other side")]
+    /// A peer has the key of this end.
+    #[error("peer '{0}' has the public key of this end: give it the key of the other end")]
     OwnKey(String),
-    /// A host name has no address that can be used.
-    #[error("peer '{peer}': {endpoint} is not found: {why}")]
+    /// The endpoint of a peer could not be resolved.
+    #[error("peer '{peer}': cannot resolve {endpoint}: {why}")]
     Endpoint {
         /// The peer.
         peer: String,
-        /// As configured.
+        /// The endpoint as configured.
         endpoint: String,
         /// What happened.
         why: String,
     },
-    /// Datagrams cannot come in.
+    /// A UDP socket could not be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// The cause.
         source: io::Error,
     },
     /// There is no such user.
-    #[error("there is no user '{0}': make it, or leave 'user' out")]
+    #[error("there is no user '{0}': create it, or remove 'user'")]
     NoUser(String),
     /// The interface was deleted.
     #[error("{0} was deleted while the tunnel took ACKs there")]
@@ -80,7 +80,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Returns a function for `map_err`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| ackwise_netdev::Error::system(what)(source).into()
     }

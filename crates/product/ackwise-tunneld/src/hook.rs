@@ -1,4 +1,4 @@
-//! The program at the interface's egress: see `bpf/tunnel.bpf.c`.
+//! The BPF program at the egress of the interface; see `bpf/tunnel.bpf.c`.
 
 use std::mem::offset_of;
 use std::net::IpAddr;
@@ -15,36 +15,40 @@ use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::Error;
-use crate::mapped::Mapped;
+use crate::map_memory::MapMemory;
 use crate::ring::Ring;
 
 const PROGRAM: &str = "ackwise_tunnel";
 
-/// Bytes from one record of the ring to the next: the kernel's header is before it, and
-/// each is at a multiple of 8.
+/// The bytes from one record of the ring to the next, with the header of the record and
+/// alignment to 8 bytes.
 const RECORD: usize = (size_of::<sys::aw_tunnel_ack>() + 8).next_multiple_of(8);
-/// Records that are fetched before they are looked at.
+/// How many records ahead the CPU prefetches.
 const AHEAD: usize = 3;
 
-/// Bits of the family, before those of the address.
+/// The bits of the address family in a key, before those of the address.
 const FAMILY: u32 = 32;
 
-/// What the program is told when it is loaded.
+/// The options of the program, which are fixed when it is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
+    /// The time without a read after which the program lets packets pass.
     pub grace: Duration,
-    /// Index of the device that packets are redirected to.
+    /// The index of the device that packets are redirected to.
     pub device: u32,
-    /// Index of the device that restored packets come from.
+    /// The index of the device that restored packets arrive by.
     pub link: u32,
+    /// The mark of packets that the tunnel sends by this interface.
     pub cookie: u32,
+    /// The mark of routed packets that bypass the tunnel.
     pub mark: u32,
-    /// Bytes of other packets that are carried; 0: none are.
-    pub longest: u32,
+    /// The longest packet in bytes that is not a pure ACK and is carried; 0 if none is.
+    pub max_other: u32,
+    /// The UDP port of the tunnel.
     pub port: u16,
 }
 
-/// A program that is hooked in, until this is dropped.
+/// The attached program. It is detached on drop.
 pub(crate) struct Hook {
     bpf: Ebpf,
     attached: Attached,
@@ -59,13 +63,14 @@ impl std::fmt::Debug for Hook {
 }
 
 impl Hook {
-    /// Loads the program; it takes nothing before a peer is [up](Shared::set_up).
+    /// Loads and attaches the program. It takes no packet before a peer is
+    /// [up](ProgramState::set_up).
     pub fn install<'a>(
         interface: &Interface,
         options: &Options,
         allowed_ips: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: Attach,
-    ) -> Result<(Self, Shared, Acks), Error> {
+    ) -> Result<(Self, ProgramState, Acks), Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
@@ -74,7 +79,7 @@ impl Hook {
             restored_ifindex: options.link,
             cookie: options.cookie,
             mark: options.mark,
-            max_other_len: options.longest,
+            max_other_len: options.max_other,
             port: options.port,
             ..Default::default()
         };
@@ -84,26 +89,26 @@ impl Hook {
             .load(sys::OBJECT)
             .map_err(|e| fail(&e))?;
         fill(&mut bpf, allowed_ips)?;
-        let shared = Shared::of(&mut bpf)?;
+        let state = ProgramState::of(&mut bpf)?;
         let acks = Acks::of(&mut bpf)?;
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
         let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok((Self { bpf, attached }, shared, acks))
+        Ok((Self { bpf, attached }, state, acks))
     }
 
     pub fn attach(&self) -> Attach {
         self.attached.how
     }
 
-    /// Unhooks the program: from now on packets pass.
+    /// Detaches the program. Packets pass from now on.
     pub fn remove(&mut self) {
         self.attached.remove(&mut self.bpf);
     }
 }
 
-/// Copies of the ACKs that were taken.
+/// The copies of ACKs that the program took.
 #[derive(Debug)]
 pub(crate) struct Acks(Ring);
 
@@ -117,7 +122,7 @@ impl Acks {
             .map_err(Error::system("mapping the program's memory"))
     }
 
-    /// The next frame, if one is there.
+    /// Copies the next frame into the buffer and returns its length.
     pub fn take(&mut self, room: &mut [u8]) -> Option<usize> {
         let record = self.0.next()?;
         fetch_ahead(record);
@@ -128,14 +133,14 @@ impl Acks {
     }
 }
 
-/// Another CPU wrote the records, and all have one length. To wait for each to come from its
-/// cache takes as long as half of the compression.
+/// Prefetches a later record. Another CPU wrote it, and waiting for its cache lines would take
+/// half as long as compressing the ACK.
 fn fetch_ahead(record: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 64] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let at = record.as_ptr().wrapping_add(AHEAD * RECORD + line);
-        // SAFETY: nothing is read: an address that is not mapped is ignored.
+        // SAFETY: a prefetch reads nothing, and ignores an address that is not mapped.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -195,7 +200,7 @@ fn unusable(map: &str) -> Error {
     ackwise_netdev::Error::unusable(map).into()
 }
 
-/// What the program counted.
+/// The counters of the program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub taken: u64,
@@ -203,17 +208,17 @@ pub(crate) struct Counters {
     pub unattended: u64,
 }
 
-/// Memory that the program and this process both see: no system call, and no right, is
-/// needed to say something.
+/// The state that the program and this process share in memory. Access takes no system call
+/// and no privilege.
 #[derive(Debug)]
-pub(crate) struct Shared(Mapped);
+pub(crate) struct ProgramState(MapMemory);
 
-impl Shared {
+impl ProgramState {
     fn of(bpf: &mut Ebpf) -> Result<Self, Error> {
         let Some(Map::Array(map)) = bpf.map_mut("state") else {
             return Err(unusable("state"));
         };
-        let memory = Mapped::whole::<sys::aw_tunnel_state>(map.fd().as_fd());
+        let memory = MapMemory::whole::<sys::aw_tunnel_state>(map.fd().as_fd());
         memory
             .map(Self)
             .map_err(Error::system("mapping the program's memory"))
@@ -228,17 +233,17 @@ impl Shared {
         unsafe { AtomicU64::from_ptr(of(self.state())) }
     }
 
-    /// Everything that was redirected so far is read.
+    /// Tells the program that all redirected packets were read.
     pub fn all_read(&self) {
         // SAFETY: a field of the mapped struct.
         let since = self.word(|state| unsafe { &raw mut (*state).waiting_since });
-        // A line of memory that the program's CPU has is not taken from it for nothing.
+        // Do not take the cache line from the program's CPU without need.
         if since.load(Ordering::Relaxed) != 0 {
             since.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether ACKs for a peer are taken.
+    /// Sets whether the program takes ACKs for a peer.
     pub fn set_up(&self, peer: usize, up: bool) {
         debug_assert!(peer < sys::AW_TUNNEL_PEERS as usize);
         // SAFETY: the configuration has no more peers than the array has places.

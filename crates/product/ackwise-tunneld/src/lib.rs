@@ -1,19 +1,19 @@
 //! The ACK tunnel on live packets.
 //!
 //! ACKs that leave through an interface, or are routed to the tunnel's device, travel in
-//! bundles over UDP to the other end, which puts them back as they were. What they are
-//! made of is in `ackwise-tunnel`, which does no I/O; here is what moves them:
+//! bundles over UDP to the other end, which restores them unchanged. The protocol is in
+//! `ackwise-tunnel`, which does no I/O. This crate moves the packets:
 //!
 //! ```text
 //! stack, forwarding ─► egress hook ─► TUN or TAP ─► Tunnel ─► UDP ─► … ─► UDP ─► Tunnel
-//!                          └─► straight on: no ACK, nobody behind,               │
+//!                          └─► passes: no ACK, no peer for it,                   │
 //!                              no peer that answers, no process         device ◄─┘
 //!                                                                 routing, forwarding
 //! ```
 //!
-//! One thread does it all; it has no rights left when it looks at what comes from the
-//! network. However the process ends, ACKs take the ordinary path again: the hook is a
-//! link that goes with it, the devices go with their descriptors.
+//! One thread moves all packets. It has no privileges when it reads from the network.
+//! However the process ends, ACKs take the ordinary path again: the BPF program is attached
+//! by a link that ends with the process, and so do the devices.
 //!
 //! ```no_run
 //! use ackwise_tunneld::{Attach, Config, Daemon};
@@ -26,26 +26,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod batch_injector;
+mod bypass;
 mod checksum;
 pub mod control;
 mod daemon;
-mod entrance;
 mod error;
-mod exit;
 mod hook;
-mod inject;
-mod mapped;
+mod map_memory;
 mod peer;
+mod poller;
 mod privileges;
+mod redirect;
 mod ring;
+mod setup;
+mod shared;
 mod stats;
+mod tun_injector;
 mod udp;
-mod waits;
 mod worker;
 
-pub use crate::daemon::{Daemon, Ended, Prepared};
+pub use crate::daemon::{Daemon, Prepared};
 pub use crate::error::Error;
 pub use crate::privileges::drop_privileges;
-pub use crate::stats::{Amount, Arrivals, Failures, PeerStats, Restored, Stats};
+pub use crate::shared::Ended;
+pub use crate::stats::{Amount, Delivery, Failures, PeerStats, Restored, Stats};
 pub use ackwise_config::tunnel::Tunnel as Config;
 pub use ackwise_netdev::Attach;

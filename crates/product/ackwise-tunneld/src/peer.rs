@@ -1,58 +1,70 @@
-//! One peer: its end of the tunnel, and where it is.
+//! One peer: the tunnel with it, and its address.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use ackwise_config::tunnel::{Encoding, OtherPackets, Peer as Described, Prefix, Tunnel as Config};
 use ackwise_tunnel::{
-    Actions, DatagramError, Heard, KeyPair, OpenError, Security, Tunnel, TunnelConfig, Variant,
+    Actions, DatagramError, KeyPair, OpenError, Security, Source, Tunnel, TunnelConfig, Variant,
 };
 
 use crate::Error;
-use crate::entrance::Entrance;
-use crate::exit::{Exit, source};
+use crate::bypass::{Bypass, source};
 use crate::stats::{Amount, Failures, PeerStats};
+use crate::tun_injector::TunInjector;
 use crate::udp::{Sent, Sockets};
 
-/// Headers of IP and UDP.
-const V4: u64 = 28;
-const V6: u64 = 48;
+/// The bytes of the IP and UDP headers.
+const V4_HEADERS: u64 = 28;
+const V6_HEADERS: u64 = 48;
 
-/// Once so many packets wait, it is known that they come quickly: to be woken by each of
-/// those that follow costs more than all else that is done for it.
-const NAP_FROM: usize = 8;
-/// Naps in a period: each is as long as news waits in any case.
-const NAPS: u64 = 4;
+/// If this many packets wait, packets arrive quickly, and the thread naps instead of being
+/// woken by each: a wake-up takes more CPU time than everything else that is done for a packet.
+const MIN_WAITING_FOR_NAP: usize = 8;
+/// Naps in a period. Expedited ACKs wait for a quarter of a period in any case.
+const NAPS_PER_PERIOD: u64 = 4;
 
-/// Where packets and datagrams of peers go.
-pub(crate) struct Ways<'a> {
+/// Where packets and datagrams go.
+pub(crate) struct Outputs<'a> {
     pub sockets: &'a Sockets,
-    pub link: &'a Entrance,
-    pub exit: &'a mut Exit,
+    pub link: &'a TunInjector,
+    pub bypass: &'a mut Bypass,
 }
 
-/// What is known of the other end.
+/// The bytes of IP and UDP headers.
+#[derive(Debug, Clone, Copy, Default)]
+struct HeaderBytes {
+    /// Of all datagrams that were sent.
+    sent: u64,
+    /// Of the bundles among them.
+    bundles: u64,
+    /// Of all datagrams that were received.
+    received: u64,
+}
+
+/// A peer: the other end of the tunnel.
 #[derive(Debug)]
 pub(crate) struct Peer {
     name: String,
     allowed_ips: Vec<Prefix>,
     endpoint: Option<SocketAddr>,
-    /// Without keys a peer is known by its address, so that does not change.
-    fixed: bool,
+    /// Whether the peer is identified by its key, so that its address may change.
+    may_roam: bool,
     tunnel: Tunnel,
     actions: Actions,
-    /// Bytes of IP and UDP headers of what was sent; of these, of bundles; and of what came.
-    headers: [u64; 3],
+    headers: HeaderBytes,
+    /// The bundles whose headers were counted.
     bundles: u64,
     failures: Failures,
-    /// What was known of the peer when this side ended: that is not the peer's end.
-    at_end: Option<PeerStats>,
+    /// The statistics when this end closed. The end of this side is not a timeout of the peer.
+    at_close: Option<PeerStats>,
 }
 
-/// Whether a peer took a datagram.
+/// Whether a datagram belonged to a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
+    /// The datagram was processed.
     Yes,
-    /// It is not of this peer.
+    /// The datagram does not belong to this peer.
     No,
 }
 
@@ -82,26 +94,26 @@ impl Peer {
             max_flows: config.flows,
             period: config.period.as_nanos() as u64,
             follow_rtt: config.follow_rtt,
-            space: config.respace,
-            others: match config.other_packets {
-                OtherPackets::Bypass => ackwise_tunnel::Others::Outside,
-                OtherPackets::Carry => ackwise_tunnel::Others::Carried,
+            respace: config.respace,
+            other_packets: match config.other_packets {
+                OtherPackets::Bypass => ackwise_tunnel::OtherPackets::Bypass,
+                OtherPackets::Carry => ackwise_tunnel::OtherPackets::Carry,
             },
             max_datagram: config.max_datagram as usize,
-            begins: endpoint.is_some(),
+            initiates: endpoint.is_some(),
             ..TunnelConfig::new(security)
         };
         Ok(Self {
             name: described.name.clone(),
             allowed_ips: described.allowed_ips.clone(),
             endpoint,
-            fixed: keys.is_none(),
+            may_roam: keys.is_some(),
             tunnel: Tunnel::new(settings),
             actions: Actions::default(),
-            headers: [0; 3],
+            headers: HeaderBytes::default(),
             bundles: 0,
             failures: Failures::default(),
-            at_end: None,
+            at_close: None,
         })
     }
 
@@ -109,128 +121,128 @@ impl Peer {
         self.endpoint == Some(address)
     }
 
-    /// Whether it may have moved to an address that is not known.
-    pub fn may_move(&self) -> bool {
-        !self.fixed
+    /// Whether the peer may have moved to an unknown address.
+    pub fn may_roam(&self) -> bool {
+        self.may_roam
     }
 
     pub fn is_up(&self) -> bool {
         self.tunnel.is_up()
     }
 
-    pub fn wake(&self, now: u64) -> u64 {
-        self.tunnel.wake(now)
+    pub fn next_tick(&self, now: u64) -> u64 {
+        self.tunnel.next_tick(now)
     }
 
-    /// Until when packets for it need not be read, if that is so: they leave with those that
-    /// wait. Which of them are news shall be seen in time.
+    /// Returns until when packets for this peer need not be read, because they leave with
+    /// those that wait. Expedited ACKs among them must still be seen in time.
     pub fn nap(&mut self, now: u64) -> Option<u64> {
-        let soonest = self.tunnel.soonest();
-        if now < soonest {
-            return Some(soonest);
+        let earliest = self.tunnel.earliest_bundle_at();
+        if now < earliest {
+            return Some(earliest);
         }
         let (packets, due) = self.tunnel.waiting()?;
-        (packets >= NAP_FROM).then(|| due.min(self.next_nap(now)))
+        (packets >= MIN_WAITING_FOR_NAP).then(|| due.min(self.max_nap(now)))
     }
 
-    /// Until when packets for it may wait where others' do.
-    pub fn next_nap(&self, now: u64) -> u64 {
-        now + self.tunnel.period() / NAPS
+    /// Returns until when packets for this peer may stay unread at most.
+    pub fn max_nap(&self, now: u64) -> u64 {
+        now + self.tunnel.period() / NAPS_PER_PERIOD
     }
 
-    /// A packet for it.
-    pub fn packet(&mut self, packet: &[u8], now: u64, ways: &mut Ways<'_>) {
+    /// Takes a packet for this peer.
+    pub fn packet(&mut self, packet: &[u8], now: u64, outputs: &mut Outputs<'_>) {
         self.tunnel.packet(packet, now, &mut self.actions);
         let actions = &self.actions;
-        // Most wait, and nothing is to be done.
-        if !actions.datagrams.is_empty() || !actions.outside.is_empty() {
-            self.act(None, ways);
+        // Most packets wait, and there is nothing to do.
+        if !actions.datagrams.is_empty() || !actions.bypass.is_empty() {
+            self.act(None, outputs);
         }
     }
 
-    /// A datagram that may be of it.
+    /// Takes a datagram that may come from this peer.
     pub fn datagram(
         &mut self,
         datagram: &[u8],
         from: SocketAddr,
         now: u64,
-        ways: &mut Ways<'_>,
+        outputs: &mut Outputs<'_>,
     ) -> Taken {
         match self.tunnel.datagram(datagram, now, &mut self.actions) {
-            Ok(Heard::Answered) => self.act(Some(from), ways),
-            Ok(Heard::Peer) => {
-                self.headers[2] += header(from);
+            Ok(Source::Unverified) => self.act(Some(from), outputs),
+            Ok(Source::Peer) => {
+                self.headers.received += header(from);
                 if self.endpoint != Some(from) {
                     tracing::info!("peer '{}' is at {from}", self.name);
                     self.endpoint = Some(from);
                 }
-                self.act(None, ways);
+                self.act(None, outputs);
             }
-            Err(DatagramError::Decode(_)) => self.act(None, ways),
-            Err(DatagramError::Open(OpenError::Replayed | OpenError::Flood)) => {}
+            Err(DatagramError::Decode(_)) => self.act(None, outputs),
+            Err(DatagramError::Open(OpenError::Replayed | OpenError::RateLimited)) => {}
             Err(DatagramError::Open(_)) => return Taken::No,
         }
         Taken::Yes
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: u64, ways: &mut Ways<'_>) {
+    pub fn tick(&mut self, now: u64, outputs: &mut Outputs<'_>) {
         self.tunnel.tick(now, &mut self.actions);
-        self.act(None, ways);
+        self.act(None, outputs);
     }
 
-    fn act(&mut self, answer_to: Option<SocketAddr>, ways: &mut Ways<'_>) {
+    fn act(&mut self, respond_to: Option<SocketAddr>, outputs: &mut Outputs<'_>) {
         for datagram in &self.actions.datagrams {
-            let Some(to) = answer_to.or(self.endpoint) else {
+            let Some(to) = respond_to.or(self.endpoint) else {
                 self.failures.not_sent += 1;
                 continue;
             };
-            self.headers[0] += header(to);
-            match ways.sockets.send(datagram, to) {
+            self.headers.sent += header(to);
+            match outputs.sockets.send(datagram, to) {
                 Sent::Whole => {}
                 Sent::InFragments => {
                     self.failures.fragmented += 1;
-                    self.tunnel.too_long(datagram.len());
+                    self.tunnel.datagram_too_long(datagram.len());
                 }
                 Sent::Failed => self.failures.not_sent += 1,
             }
         }
         let bundles = self.tunnel.counters().bundles_out;
-        self.headers[1] += (bundles - self.bundles) * self.endpoint.map_or(0, header);
+        self.headers.bundles += (bundles - self.bundles) * self.endpoint.map_or(0, header);
         self.bundles = bundles;
         for packet in self.actions.packets.iter() {
             let allowed = source(packet)
                 .is_some_and(|from| self.allowed_ips.iter().any(|prefix| prefix.contains(from)));
             if allowed {
-                ways.link.put(packet);
+                outputs.link.put(packet);
             } else {
-                self.failures.not_behind += 1;
+                self.failures.not_allowed += 1;
             }
         }
-        self.failures.not_put += ways.link.flush();
-        for packet in self.actions.outside.iter() {
-            ways.exit.put(packet);
+        self.failures.not_delivered += outputs.link.flush();
+        for packet in self.actions.bypass.iter() {
+            outputs.bypass.put(packet);
         }
         self.actions.clear();
     }
 
-    /// What still waits goes its way: ACKs by the ordinary path, restored ones at once.
-    pub fn end(&mut self, now: u64, ways: &mut Ways<'_>) {
-        self.at_end = Some(self.stats(now));
-        self.tunnel.end(&mut self.actions);
-        self.act(None, ways);
+    /// Closes this end. Waiting ACKs bypass the tunnel; restored ones are delivered at once.
+    pub fn close(&mut self, now: u64, outputs: &mut Outputs<'_>) {
+        self.at_close = Some(self.stats(now));
+        self.tunnel.close(&mut self.actions);
+        self.act(None, outputs);
     }
 
     pub fn stats(&mut self, now: u64) -> PeerStats {
         let stats = self.counted(now);
-        let Some(before) = &self.at_end else {
+        let Some(before) = &self.at_close else {
             return stats;
         };
         PeerStats {
             up: before.up,
             session_age_s: before.session_age_s,
             failures: Failures {
-                deaths: before.failures.deaths,
+                peer_timeouts: before.failures.peer_timeouts,
                 ..stats.failures
             },
             ..stats
@@ -240,7 +252,7 @@ impl Peer {
     fn counted(&mut self, now: u64) -> PeerStats {
         let ms = |ns: u64| ns as f64 / 1e6;
         let counters = *self.tunnel.counters();
-        let bundles = counters.bundle_bytes_out + self.headers[1];
+        let bundles = counters.bundle_bytes_out + self.headers.bundles;
         let carried = counters.packets_in.max(1) as f64;
         PeerStats {
             name: self.name.clone(),
@@ -254,33 +266,33 @@ impl Peer {
                 packets: counters.packets_in,
                 bytes: counters.bytes_in,
             },
-            news: counters.news,
-            outside: counters.outside,
+            expedited: counters.expedited,
+            bypassed: counters.bypassed,
             bundles_out: Amount {
                 packets: counters.bundles_out,
                 bytes: bundles,
             },
             datagrams_out: Amount {
                 packets: counters.datagrams_out,
-                bytes: counters.bytes_out + self.headers[0],
+                bytes: counters.bytes_out + self.headers.sent,
             },
             bundles_in: counters.bundles_in,
             datagrams_in: Amount {
                 packets: counters.datagrams_in,
-                bytes: counters.bytes_from + self.headers[2],
+                bytes: counters.datagram_bytes_in + self.headers.received,
             },
             packets_out: Amount {
                 packets: counters.packets_out,
-                bytes: counters.restored_bytes,
+                bytes: counters.packet_bytes_out,
             },
             bytes_per_ack: (counters.bundles_out > 0).then(|| bundles as f64 / carried),
             failures: Failures {
-                forged: counters.forged,
+                auth_failures: counters.auth_failures,
                 replayed: counters.replayed,
-                foreign: counters.foreign,
-                flood: counters.flood,
+                unknown_session: counters.unknown_session,
+                handshakes_limited: counters.handshakes_limited,
                 undecodable: counters.undecodable,
-                deaths: counters.deaths,
+                peer_timeouts: counters.peer_timeouts,
                 ..self.failures
             },
         }
@@ -288,10 +300,14 @@ impl Peer {
 }
 
 fn header(address: SocketAddr) -> u64 {
-    if address.is_ipv4() { V4 } else { V6 }
+    if address.is_ipv4() {
+        V4_HEADERS
+    } else {
+        V6_HEADERS
+    }
 }
 
-/// The first address of a family that is listened to.
+/// Looks up the endpoint and returns the first address of a family that is listened on.
 fn resolve(peer: &Described, config: &Config) -> Result<Option<SocketAddr>, Error> {
     let Some(endpoint) = &peer.endpoint else {
         return Ok(None);
@@ -308,6 +324,6 @@ fn resolve(peer: &Described, config: &Config) -> Result<Option<SocketAddr>, Erro
             let mut own = config.listen.iter();
             own.any(|own| own.is_ipv4() == address.is_ipv4())
         });
-    let none = || not_found("it has no address of a family that 'listen' has".to_owned());
+    let none = || not_found("it has no address of a family that this end listens on".to_owned());
     found.map(Some).ok_or_else(none)
 }

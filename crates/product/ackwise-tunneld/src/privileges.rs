@@ -1,8 +1,8 @@
-//! What a process may do once all is set up: hardly anything.
+//! Drops all privileges after the tunnel is set up.
 //!
-//! Everything that needs a right is done before: devices, sockets and programs are open
-//! descriptors, and the program's memory is mapped. What comes from the network is read
-//! afterwards, without any right, and none can be got back.
+//! Devices, sockets and programs are open descriptors by then, and the memory of the program
+//! is mapped. The process reads from the network only afterwards, and cannot regain a
+//! privilege.
 
 use std::io;
 
@@ -27,35 +27,35 @@ struct CapData {
     inheritable: u32,
 }
 
-/// Among others that could run: a thread that waits for its turn lets ACKs wait, and after
-/// a period they pass it by.
+/// The nice value of the thread. If it waits for a CPU, ACKs wait, too, and bypass the tunnel
+/// after a period.
 const NICENESS: libc::c_int = -10;
 
-/// Lets this thread, and those that it starts, go before others, if it may.
-pub(crate) fn go_first() {
+/// Raises the priority of this thread and of those that it starts later, if that is permitted.
+pub(crate) fn raise_priority() {
     // SAFETY: no pointers. In Linux 0 is the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
 }
 
-/// Gives up every capability, for this thread and those that it starts from now on, and
-/// becomes `user`, if one is named.
+/// Drops every capability of this thread and of those that it starts later, and becomes
+/// `user` if one is given.
 ///
 /// # Errors
-/// There is no such user, or the system refuses: then nothing should be run.
+/// Fails if there is no such user, or if the system refuses. The caller must not go on then.
 pub fn drop_privileges(user: Option<&str>) -> Result<(), Error> {
     let user = user.map(find).transpose()?;
-    go_first();
-    let failed = |errno: nix::Error| Error::system("giving up rights")(errno.into());
-    bounding_set().map_err(Error::system("giving up rights"))?;
+    raise_priority();
+    let failed = |errno: nix::Error| Error::system("dropping privileges")(errno.into());
+    bounding_set().map_err(Error::system("dropping privileges"))?;
     if let Some((uid, gid)) = user {
         setgroups(&[]).map_err(failed)?;
         setresgid(gid, gid, gid).map_err(failed)?;
         setresuid(uid, uid, uid).map_err(failed)?;
     }
-    clear().map_err(Error::system("giving up rights"))
+    clear().map_err(Error::system("dropping privileges"))
 }
 
-/// By name, or by number.
+/// Finds a user by name or by number.
 fn find(name: &str) -> Result<(Uid, Gid), Error> {
     let found = match name.parse::<u32>() {
         Ok(uid) => User::from_uid(Uid::from_raw(uid)),
@@ -67,7 +67,7 @@ fn find(name: &str) -> Result<(Uid, Gid), Error> {
     }
 }
 
-/// What no program that is executed can get either.
+/// Drops the bounding set, so that a program that is executed cannot regain capabilities.
 fn bounding_set() -> io::Result<()> {
     for capability in 0..64 {
         // SAFETY: no pointers.
@@ -75,7 +75,7 @@ fn bounding_set() -> io::Result<()> {
         if dropped < 0 {
             let error = io::Error::last_os_error();
             match error.raw_os_error() {
-                // The last one is behind us; or there is nothing to give up.
+                // All capabilities are dropped, or there are none to drop.
                 Some(libc::EINVAL | libc::EPERM) => return Ok(()),
                 _ => return Err(error),
             }
@@ -108,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_that_is_not_there() {
+    fn an_unknown_user_is_an_error() {
         let error = drop_privileges(Some("no-such-user")).unwrap_err();
         assert!(matches!(error, Error::NoUser(_)), "{error}");
     }
 
-    /// Of a thread of its own: a test before would have no rights to lose.
+    /// In a thread of its own, so that the other tests keep their privileges.
     #[test]
-    fn nothing_is_left() {
+    fn no_capability_is_left() {
         std::thread::spawn(|| {
             drop_privileges(None).unwrap();
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();

@@ -1,7 +1,7 @@
-//! Copies of the ACKs that were taken: the kernel's ring buffer, read without system calls.
+//! Reads the kernel's BPF ring buffer without system calls.
 //!
-//! What was read is given back to the kernel once nothing is left, or a quarter of the ring
-//! was read: to do so for each record costs as much as to look at it.
+//! Records are released when none is left, or when a quarter of the ring was read. Releasing
+//! each record would take as long as reading it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,39 +9,43 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 use aya::maps::MapData;
 
-use crate::mapped::Mapped;
+use crate::map_memory::MapMemory;
 
-/// `linux/bpf.h`: it is being written; it is of no use; the header's bytes.
+/// The record is being written (`BPF_RINGBUF_BUSY_BIT`).
 const BUSY: u32 = 1 << 31;
+/// The record was discarded (`BPF_RINGBUF_DISCARD_BIT`).
 const DISCARDED: u32 = 1 << 30;
+/// The bytes of the header of a record (`BPF_RINGBUF_HDR_SZ`).
 const HEADER: usize = 8;
 
 /// The reading end of a map of type `BPF_MAP_TYPE_RINGBUF`.
 #[derive(Debug)]
 pub(crate) struct Ring {
     map: MapData,
-    /// A page that this side writes.
-    consumer: Mapped,
-    /// A page that the kernel writes, and its records, mapped twice, so that each is in one
-    /// piece.
-    producer: Mapped,
+    /// The page with the consumer position, which this process writes.
+    consumer: MapMemory,
+    /// The page with the producer position, and the records. They are mapped twice in a row,
+    /// so that each record is contiguous.
+    producer: MapMemory,
     page: usize,
     size: usize,
-    /// Bytes read so far, given back, and written.
+    /// The position up to which records were read.
     read: usize,
-    given: usize,
+    /// The position up to which records were released.
+    released: usize,
+    /// The last known producer position.
     written: usize,
 }
 
 impl Ring {
-    /// Maps a ring of `size` bytes, a power of two; nobody else reads it.
+    /// Maps a ring of `size` bytes, a power of two. Nothing else may read it.
     pub fn map(map: MapData, size: usize) -> io::Result<Self> {
         // SAFETY: no pointers.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = usize::try_from(page).map_err(io::Error::other)?;
         let read = libc::PROT_READ;
-        let consumer = Mapped::part(map.fd().as_fd(), 0, page, read | libc::PROT_WRITE)?;
-        let producer = Mapped::part(map.fd().as_fd(), page, page + 2 * size, read)?;
+        let consumer = MapMemory::part(map.fd().as_fd(), 0, page, read | libc::PROT_WRITE)?;
+        let producer = MapMemory::part(map.fd().as_fd(), page, page + 2 * size, read)?;
         Ok(Self {
             map,
             consumer,
@@ -49,22 +53,22 @@ impl Ring {
             page,
             size,
             read: 0,
-            given: 0,
+            released: 0,
             written: 0,
         })
     }
 
-    /// The next record, if one is there.
+    /// Returns the next record, if there is one.
     pub fn next(&mut self) -> Option<&[u8]> {
         loop {
             if self.read == self.written {
-                // SAFETY: the kernel keeps a counter at the start of this page.
+                // SAFETY: the producer position is at the start of this page.
                 let written =
                     unsafe { AtomicUsize::from_ptr(self.producer.start().as_ptr().cast()) };
                 self.written = written.load(Ordering::Acquire);
             }
             if self.read == self.written {
-                self.give_back();
+                self.release_all();
                 return None;
             }
             let at = self.page + (self.read & (self.size - 1));
@@ -75,14 +79,14 @@ impl Ring {
             let head = unsafe { AtomicU32::from_ptr(record.as_ptr().cast()) };
             let head = head.load(Ordering::Acquire);
             if head & BUSY != 0 {
-                self.give_back();
+                self.release_all();
                 return None;
             }
             let len = (head & !(BUSY | DISCARDED)) as usize;
             self.read = self.read.wrapping_add(length(len));
-            if self.read.wrapping_sub(self.given) > self.size / 4 {
-                // The last is still looked at.
-                self.give(self.read.wrapping_sub(length(len)));
+            if self.read.wrapping_sub(self.released) > self.size / 4 {
+                // The caller still uses the last record.
+                self.release(self.read.wrapping_sub(length(len)));
             }
             if head & DISCARDED == 0 && HEADER + len <= self.size {
                 // SAFETY: a record is at most as long as the ring, which is mapped twice. The
@@ -95,25 +99,25 @@ impl Ring {
         }
     }
 
-    fn give_back(&mut self) {
-        self.give(self.read);
+    fn release_all(&mut self) {
+        self.release(self.read);
     }
 
-    fn give(&mut self, until: usize) {
-        if until == self.given {
+    fn release(&mut self, until: usize) {
+        if until == self.released {
             return;
         }
-        self.given = until;
-        // SAFETY: the kernel expects a counter at the start of this page.
-        let given = unsafe { AtomicUsize::from_ptr(self.consumer.start().as_ptr().cast()) };
-        given.store(until, Ordering::Release);
-        // Whoever writes after this looks at the counter, and wakes; what was written before
-        // is seen by who sleeps.
+        self.released = until;
+        // SAFETY: the consumer position is at the start of this page.
+        let position = unsafe { AtomicUsize::from_ptr(self.consumer.start().as_ptr().cast()) };
+        position.store(until, Ordering::Release);
+        // A producer that writes after this fence sees the position and wakes this thread. What
+        // was written before is seen by the next read.
         fence(Ordering::SeqCst);
     }
 }
 
-/// Of a record, to the next.
+/// The distance from one record to the next.
 fn length(len: usize) -> usize {
     (HEADER + len).next_multiple_of(8)
 }

@@ -1,4 +1,4 @@
-//! What a tunnel did.
+//! The statistics of a tunnel, as `ackwise tunnel status --format json` prints them.
 
 use std::net::SocketAddr;
 
@@ -6,138 +6,139 @@ use serde::{Deserialize, Serialize};
 
 use ackwise_netdev::Attach;
 
-/// Packets and their bytes.
+/// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
     /// Their bytes, from the IP header on.
     pub bytes: u64,
 }
 
-/// What did not go as it should, by cause.
+/// Failures at one peer, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     /// Datagrams that are not authentic.
-    pub forged: u64,
-    /// Datagrams that came before.
+    pub auth_failures: u64,
+    /// Datagrams that were received before.
     pub replayed: u64,
-    /// Datagrams of no session at hand: after a restart, for one.
-    pub foreign: u64,
-    /// Handshakes beyond those that are answered.
-    pub flood: u64,
-    /// Bundles that were authentic and not understood.
+    /// Datagrams of no known session, for example after a restart.
+    pub unknown_session: u64,
+    /// Handshake initiations that were not answered because there were too many.
+    pub handshakes_limited: u64,
+    /// Authentic bundles that could not be decoded.
     pub undecodable: u64,
-    /// Restored packets whose source is not behind the peer; dropped.
-    pub not_behind: u64,
-    /// Restored packets that the kernel would not take.
-    pub not_put: u64,
+    /// Restored packets that were dropped because their source is not in `allowed_ips`.
+    pub not_allowed: u64,
+    /// Restored packets that the kernel refused.
+    pub not_delivered: u64,
     /// Datagrams that could not be sent.
     pub not_sent: u64,
-    /// Datagrams that were longer than the interface takes, and left in fragments.
+    /// Datagrams that exceeded the interface's MTU and were sent in fragments.
     pub fragmented: u64,
-    /// Times that the peer stopped answering.
-    pub deaths: u64,
+    /// How often the peer stopped answering.
+    pub peer_timeouts: u64,
 }
 
-/// The other end, seen from here.
+/// The statistics of one peer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerStats {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub name: String,
-    /// Where it is, as far as it is known.
+    /// The current UDP address, if it is known.
     pub endpoint: Option<SocketAddr>,
-    /// Whether it answers.
+    /// Whether the peer answers.
     pub up: bool,
-    /// How long the present session has been there, seconds.
+    /// The age of the current session in seconds.
     pub session_age_s: Option<f64>,
-    /// The tunnel's round trip, milliseconds.
+    /// The smoothed round-trip time of the tunnel in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// The multiplexing period in force, milliseconds.
+    /// The multiplexing period in force in milliseconds.
     pub period_ms: f64,
-    /// The longest datagram known to pass, bytes of UDP payload.
+    /// The longest UDP payload that is known to pass, in bytes.
     pub datagram_size: u64,
-    /// ACKs, and what else is carried, that were taken into bundles.
+    /// The packets that were taken into bundles: ACKs, and other packets that are carried.
     pub packets_in: Amount,
-    /// Of these, ACKs that carried news.
-    pub news: u64,
-    /// Packets for this peer that took the ordinary path after they had come here.
-    pub outside: u64,
-    /// Bundles with packets that were sent, with IP and UDP headers.
+    /// The ACKs among them that were expedited because their sender acts on them.
+    pub expedited: u64,
+    /// The packets for this peer that bypassed the tunnel after they had been taken.
+    pub bypassed: u64,
+    /// The bundles with packets that were sent, with IP and UDP headers.
     pub bundles_out: Amount,
     /// All datagrams that were sent, with IP and UDP headers.
     pub datagrams_out: Amount,
-    /// Bundles with packets that came.
+    /// The bundles with packets that were received.
     pub bundles_in: u64,
-    /// All datagrams that came and were opened, with IP and UDP headers.
+    /// All datagrams that were received and opened, with IP and UDP headers.
     pub datagrams_in: Amount,
-    /// Packets that were restored.
+    /// The packets that were restored.
     pub packets_out: Amount,
-    /// Bytes of bundles, all headers included, for each packet in them.
+    /// The bytes of bundles for each packet in them, with all headers.
     pub bytes_per_ack: Option<f64>,
-    /// By cause.
+    /// The failures by cause.
     pub failures: Failures,
 }
 
-/// How restored packets are given to the kernel.
+/// How restored packets are delivered to the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Each is written to the device.
+pub enum Delivery {
+    /// Each packet is written to the device.
     #[default]
-    OneByOne,
-    /// Those of a bundle by one system call, if they are not few.
-    Together,
+    Single,
+    /// The packets of a bundle are delivered by one system call, if there are enough.
+    Batched,
 }
 
-/// Packets that were restored, on their way into the kernel.
+/// Statistics of the delivery of restored packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// How they are given to it.
-    pub arrivals: Arrivals,
-    /// Why not together.
-    pub why: Option<String>,
-    /// Those that were given to it together.
-    pub together: u64,
-    /// System calls for these.
+    /// How packets are delivered.
+    pub delivery: Delivery,
+    /// Why packets are not delivered in batches.
+    pub reason: Option<String>,
+    /// The packets that were delivered in batches.
+    pub batched: u64,
+    /// The system calls that delivered them.
     pub calls: u64,
-    /// Of these, those that the kernel ended early; the others were written one by one.
+    /// The system calls that the kernel ended early. The rest of their packets was written
+    /// one by one.
     pub interrupted: u64,
 }
 
-/// The counters of a tunnel.
+/// The statistics of a tunnel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stats {
-    /// Its device.
+    /// The name of the tunnel's device.
     pub device: String,
-    /// Its process.
+    /// The id of its process.
     pub pid: u32,
-    /// The interface whose outgoing ACKs are taken; without one they are routed here.
+    /// The interface whose outgoing ACKs are taken. `None` if ACKs are routed to the device.
     pub interface: Option<String>,
-    /// How the hook is attached.
+    /// How the BPF program is attached to the interface.
     pub attach: Option<Attach>,
-    /// Where datagrams come in.
+    /// The UDP addresses that are listened on.
     pub listen: Vec<SocketAddr>,
-    /// This side's public key; without encryption there is none.
+    /// The public key of this end in base64. `None` without encryption.
     pub public_key: Option<String>,
-    /// Seconds since it began.
+    /// The seconds since the start.
     pub uptime_s: f64,
-    /// CPU seconds of the thread that moves packets.
+    /// The CPU seconds of the thread that moves packets.
     pub cpu_s: f64,
-    /// Sent here by the hook.
+    /// The packets that the BPF program took.
     pub taken: u64,
-    /// Let pass by the hook because nobody read what it had sent before.
+    /// The packets that the BPF program let pass because earlier ones were not read in time.
     pub unattended: u64,
-    /// Dropped because they were not read in time.
+    /// The packets that were dropped because they were not read in time.
     pub overrun: u64,
-    /// Sent by the ordinary path after they had come here.
-    pub outside: u64,
-    /// Of those that had to go there, lost on the way.
-    pub outside_failed: u64,
-    /// Datagrams that no peer sent.
-    pub strangers: u64,
-    /// How restored packets come in.
+    /// The packets that bypassed the tunnel after they had been taken.
+    pub bypassed: u64,
+    /// The packets that should have bypassed the tunnel but could not be sent.
+    pub bypass_failed: u64,
+    /// The datagrams that came from no peer.
+    pub unknown_sources: u64,
+    /// The delivery of restored packets.
     pub restored: Restored,
-    /// The peers, as configured.
+    /// The peers, in the order of the configuration.
     pub peers: Vec<PeerStats>,
 }

@@ -1,4 +1,4 @@
-//! Where datagrams come in and go out.
+//! The UDP sockets of a tunnel.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -11,21 +11,21 @@ use nix::sys::socket::{
 
 use crate::Error;
 
-/// Room for datagrams that were not read yet.
+/// The receive buffer of a socket in bytes.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// What became of a datagram.
+/// What happened to a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It left.
+    /// It was sent unfragmented.
     Whole,
-    /// It is longer than the interface takes; it left in fragments.
+    /// It exceeded the MTU of the interface and was sent in fragments.
     InFragments,
-    /// It did not leave.
+    /// It was not sent.
     Failed,
 }
 
-/// The sockets of a tunnel: one for each family, at most.
+/// The sockets of a tunnel: at most one for each address family.
 #[derive(Debug)]
 pub(crate) struct Sockets(Vec<UdpSocket>);
 
@@ -35,7 +35,7 @@ impl Sockets {
         for address in listen {
             match open(*address) {
                 Ok(socket) => sockets.push(socket),
-                // "Both families" on a kernel with one.
+                // `listen_port` stands for both families, but the kernel has only one.
                 Err(error)
                     if error.raw_os_error() == Some(libc::EAFNOSUPPORT)
                         && address.ip().is_unspecified()
@@ -49,9 +49,9 @@ impl Sockets {
         Ok(Self(sockets))
     }
 
-    /// The next datagram that came by socket `n`, and from where.
+    /// Receives a datagram from socket `n`. Returns its length and source.
     pub fn receive(&self, n: usize, room: &mut [u8]) -> Option<(usize, SocketAddr)> {
-        // An error is one of a datagram that was sent, and says nothing of the next.
+        // An error concerns a datagram that was sent earlier, not one that arrived.
         self.0.get(n)?.recv_from(room).ok()
     }
 
@@ -63,7 +63,7 @@ impl Sockets {
         self.0.iter().map(AsFd::as_fd)
     }
 
-    /// Sends a datagram, whole if that is possible.
+    /// Sends a datagram, in fragments if it exceeds the MTU of the interface.
     pub fn send(&self, datagram: &[u8], to: SocketAddr) -> Sent {
         let socket = self.0.iter().find(|socket| {
             let own = socket.local_addr();
@@ -75,7 +75,7 @@ impl Sockets {
         match socket.send_to(datagram, to) {
             Ok(_) => Sent::Whole,
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
-                // What is in it shall not be lost because the interface has changed.
+                // The MTU of the interface has shrunk. Do not lose the packets in the datagram.
                 let _ = fragment(socket, true);
                 let sent = socket.send_to(datagram, to);
                 let _ = fragment(socket, false);
@@ -99,7 +99,7 @@ fn open(address: SocketAddr) -> io::Result<UdpSocket> {
     if address.is_ipv6() {
         setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
     }
-    // More than the default, if it may be.
+    // A larger buffer than the default, if that is permitted.
     if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
@@ -109,8 +109,8 @@ fn open(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether datagrams may be cut up. Otherwise the path is told not to, and what routers
-/// said of it is not believed: anyone could have said it (RFC 8899 §4.6.1).
+/// Sets whether datagrams may be fragmented. If not, they carry "don't fragment", and ICMP
+/// messages about the path MTU are ignored, because anyone can forge them (RFC 8899 §4.6.1).
 fn fragment(socket: &UdpSocket, may: bool) -> io::Result<()> {
     let (level, option, value) = if socket.local_addr()?.is_ipv4() {
         let value = [libc::IP_PMTUDISC_PROBE, libc::IP_PMTUDISC_DONT][usize::from(may)];

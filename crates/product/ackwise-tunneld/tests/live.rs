@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ackwise_config::tunnel::Prefix;
 use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
-use ackwise_tunnel::key_to_text;
+use ackwise_tunnel::key_to_base64;
 use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
 use common::{
     Capture, Netns, Sites, ack_from, alone, ip, is_up, once, peer, run_command, send_strange_acks,
@@ -54,14 +54,14 @@ fn all_came(from: &Daemon, to: &Daemon) {
     }
     for end in [from, to] {
         let stats = end.stats();
-        assert_eq!((stats.outside_failed, stats.strangers), (0, 0));
+        assert_eq!((stats.bypass_failed, stats.unknown_sources), (0, 0));
         // The kernel itself may say something by a device that has no carrier yet, and ACKs
         // are under way to it when it loses it.
-        let fell_silent = peer(end).failures.deaths > 0;
+        let fell_silent = peer(end).failures.peer_timeouts > 0;
         assert!(stats.overrun <= 2 || fell_silent, "{stats:#?}");
         let failures = Failures {
             // Of a machine that has other things to do.
-            deaths: 0,
+            peer_timeouts: 0,
             ..peer(end).failures
         };
         assert_eq!(failures, Failures::default());
@@ -94,7 +94,7 @@ fn both_directions_of_both_families_arrive_byte_by_byte() {
         // Its own end is not that of the other side.
         let peer = &last.peers[0];
         assert!(peer.up && peer.session_age_s >= before.session_age_s);
-        assert_eq!(peer.failures.deaths, before.failures.deaths);
+        assert_eq!(peer.failures.peer_timeouts, before.failures.peer_timeouts);
     }
     sites.nothing_left();
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
@@ -191,14 +191,14 @@ fn without_encryption_a_peer_is_known_by_its_address() {
     let first = [&[0x40, 0, 0, 0][..], b"ackwise tunnel 1", &[7; 12], &[0; 8]].concat();
     stranger.send_to(&first, "10.9.2.2:51830").unwrap();
     until("the stranger", || {
-        (far.stats().strangers == 1).then_some(())
+        (far.stats().unknown_sources == 1).then_some(())
     });
 }
 
 #[test]
 fn other_packets_are_carried_if_that_is_wanted() {
     let _alone = alone();
-    for (others, carried) in [("outside", 0), ("carried", 20)] {
+    for (others, carried) in [("bypass", 0), ("carry", 20)] {
         let sites = Sites::new();
         let [_far, near] = sites.tunnel(&format!("others = \"{others}\""));
         let from = sites.host.run(|| UdpSocket::bind("10.9.1.1:7000").unwrap());
@@ -383,6 +383,6 @@ fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
     );
     assert_eq!(
         far.stats().public_key,
-        Some(key_to_text(&sites.far_key.public))
+        Some(key_to_base64(&sites.far_key.public))
     );
 }

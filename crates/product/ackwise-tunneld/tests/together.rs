@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_netdev::Interface;
-use ackwise_tunneld::{Arrivals, Attach, Config, Daemon, Prepared, Stats};
+use ackwise_tunneld::{Attach, Config, Daemon, Delivery, Prepared, Stats};
 use aya::maps::MapInfo;
 use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
@@ -133,7 +133,7 @@ fn as_sent(packets: &[(u16, Vec<u8>)]) -> Flows {
 /// each comes once. Whether all were in the tunnel.
 fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
     let [far, near] = ends;
-    let beside = |stats: &Stats| stats.unattended + stats.overrun + stats.outside;
+    let beside = |stats: &Stats| stats.unattended + stats.overrun + stats.bypassed;
     let before = (peer(far).packets_out.packets, beside(&near.stats()));
     let packets = acks(number);
     let capture = Capture::start(&sites.server, "net1");
@@ -167,7 +167,7 @@ fn round(sites: &Sites, ends: &[Daemon; 2], number: u32) -> bool {
         );
     }
     assert!(arrived.is_empty());
-    assert_eq!(peer(far).failures.not_put, 0);
+    assert_eq!(peer(far).failures.not_delivered, 0);
     whole
 }
 
@@ -204,12 +204,12 @@ fn hundreds_arrive_as_they_were_without_any_right() {
     assert_eq!(lens, [40, 60]);
     let restored = ends[0].stats().restored;
     assert_eq!(
-        (restored.arrivals, &restored.why),
-        (Arrivals::Together, &None)
+        (restored.delivery, &restored.reason),
+        (Delivery::Batched, &None)
     );
     assert_eq!(restored.interrupted, 0);
-    assert!(restored.together > 1000, "{restored:?}");
-    assert!(restored.together >= 16 * restored.calls, "{restored:?}");
+    assert!(restored.batched > 1000, "{restored:?}");
+    assert!(restored.batched >= 16 * restored.calls, "{restored:?}");
 }
 
 #[test]
@@ -224,9 +224,9 @@ fn a_kernel_that_refuses_gets_them_one_by_one() {
     let whole = (0..10).filter(|n| round(&sites, &ends, *n)).count();
     assert!(whole > 0, "{:#?}", ends[1].stats());
     let restored = ends[0].stats().restored;
-    assert_eq!((restored.together, restored.calls), (0, 0));
-    assert_eq!(restored.arrivals, Arrivals::OneByOne);
-    let why = restored.why.unwrap();
+    assert_eq!((restored.batched, restored.calls), (0, 0));
+    assert_eq!(restored.delivery, Delivery::Single);
+    let why = restored.reason.unwrap();
     assert!(why.contains("not permitted"), "{why}");
     transfer(&sites.server, &sites.host, "10.9.1.1:5001", 4_000_000);
 }
@@ -240,16 +240,16 @@ fn the_device_of_the_program_is_deleted() {
         Daemon::start(config, Attach::Auto).unwrap()
     });
     round(&sites, &ends, 0);
-    assert_eq!(ends[0].stats().restored.arrivals, Arrivals::Together);
+    assert_eq!(ends[0].stats().restored.delivery, Delivery::Batched);
     sites.far.run(|| ip("link delete awtunput0"));
     let restored = until("another way", || {
         let restored = ends[0].stats().restored;
-        (restored.arrivals == Arrivals::OneByOne).then_some(restored)
+        (restored.delivery == Delivery::Single).then_some(restored)
     });
-    assert!(restored.why.unwrap().contains("awtunput0"));
+    assert!(restored.reason.unwrap().contains("awtunput0"));
     let whole = (1..10).filter(|n| round(&sites, &ends, *n)).count();
     assert!(whole > 0, "{:#?}", ends[1].stats());
-    assert_eq!(ends[0].stats().restored.together, restored.together);
+    assert_eq!(ends[0].stats().restored.batched, restored.batched);
 }
 
 /// For this thread, and those that it starts.
@@ -336,7 +336,7 @@ fn signals_in_between_lose_and_double_nothing() {
         }
         assert!(whole > 0 && interrupted(), "{:#?}", ends[0].stats());
     });
-    assert_eq!(ends[0].stats().restored.arrivals, Arrivals::Together);
+    assert_eq!(ends[0].stats().restored.delivery, Delivery::Batched);
 }
 
 /// Says that it is over, also when the test fails.
@@ -443,7 +443,7 @@ fn packets_come_in_by_the_tunnel_s_own_device_only() {
     let sites = Sites::new();
     let far = sites.start(&sites.far, sites.far_config(PERIOD));
     until("the way in", || {
-        (far.stats().restored.arrivals == Arrivals::Together).then_some(())
+        (far.stats().restored.delivery == Delivery::Batched).then_some(())
     });
     let run = |device: &str| {
         let programs = loaded_programs().flatten();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_tunnel::{KeyPair, key_from_text, key_to_text};
+use ackwise_tunnel::{KeyPair, key_from_base64, key_to_base64};
 use anyhow::Context;
 
 use crate::cli::tunnel::TunnelCommand;
@@ -31,7 +31,7 @@ fn keygen(file: &Path, format: Format) -> anyhow::Result<()> {
     options.write(true).create_new(true).mode(0o600);
     let written = options
         .open(file)
-        .and_then(|mut file| writeln!(file, "{}", key_to_text(&keys.secret)));
+        .and_then(|mut file| writeln!(file, "{}", key_to_base64(&keys.secret)));
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let what = format!("{} exists: a key is not overwritten", file.display());
@@ -60,7 +60,7 @@ fn pubkey(file: Option<&Path>, format: Format) -> anyhow::Result<()> {
         ),
     };
     let text = read.with_context(|| format!("cannot read {name}"))?;
-    let secret = key_from_text(&text).map_err(|error| {
+    let secret = key_from_base64(&text).map_err(|error| {
         BadInput::new(format!("{name}: {error}"))
             .mend("ackwise tunnel keygen FILE, or wg genkey, makes one")
     })?;
@@ -69,7 +69,7 @@ fn pubkey(file: Option<&Path>, format: Format) -> anyhow::Result<()> {
 }
 
 fn print_public_key(keys: &KeyPair, format: Format) -> anyhow::Result<()> {
-    let public = key_to_text(&keys.public);
+    let public = key_to_base64(&keys.public);
     match format {
         Format::Json => text::print_json(&serde_json::json!({ "public_key": public })),
         Format::Text => text::print(&format!("{public}\n")),

@@ -218,9 +218,9 @@ fn in_full(stats: &Stats) -> String {
     let others = [
         ("not read in time, passed", stats.unattended),
         ("not read in time, dropped", stats.overrun),
-        ("sent by the ordinary path", stats.outside),
-        ("  which failed", stats.outside_failed),
-        ("datagrams of strangers", stats.strangers),
+        ("bypassed the tunnel", stats.bypassed),
+        ("  which failed", stats.bypass_failed),
+        ("datagrams from unknown sources", stats.unknown_sources),
     ];
     text.push_str(&counts(&others));
     if stats.peers.iter().any(|peer| peer.packets_out.packets > 0) {
@@ -232,15 +232,15 @@ fn in_full(stats: &Stats) -> String {
 
 /// How restored packets come in.
 fn restored(how: &Restored) -> String {
-    let Some(why) = &how.why else {
-        let mean = how.together as f64 / how.calls.max(1) as f64;
+    let Some(why) = &how.reason else {
+        let mean = how.batched as f64 / how.calls.max(1) as f64;
         let ended = match how.interrupted {
             0 => String::new(),
             calls => format!(", {calls} ended early"),
         };
         return format!(
-            "  restored: {} packets together, {} calls of {mean:.0}{ended}\n",
-            how.together, how.calls
+            "  restored: {} packets in batches, {} calls of {mean:.0}{ended}\n",
+            how.batched, how.calls
         );
     };
     format!("  restored packets are written one by one: {why}\n")
@@ -279,18 +279,18 @@ fn peer_in_full(peer: &PeerStats) -> String {
     ];
     let failures = &peer.failures;
     let failures = counts(&[
-        ("with news", peer.news),
-        ("by the ordinary path", peer.outside),
-        ("forged", failures.forged),
-        ("repeated", failures.replayed),
-        ("of no session", failures.foreign),
-        ("handshakes too many", failures.flood),
+        ("expedited", peer.expedited),
+        ("bypassed the tunnel", peer.bypassed),
+        ("not authentic", failures.auth_failures),
+        ("replayed", failures.replayed),
+        ("of an unknown session", failures.unknown_session),
+        ("handshakes over the limit", failures.handshakes_limited),
         ("not understood", failures.undecodable),
-        ("from elsewhere, dropped", failures.not_behind),
-        ("not taken by the kernel", failures.not_put),
+        ("not in allowed_ips, dropped", failures.not_allowed),
+        ("refused by the kernel", failures.not_delivered),
         ("not sent", failures.not_sent),
         ("sent in fragments", failures.fragmented),
-        ("times it fell silent", failures.deaths),
+        ("timeouts of the peer", failures.peer_timeouts),
     ]);
     format!(
         "peer {} at {at}: {state}{age}\n{}  period {:.2} ms, datagrams up to {} B{cost}\n{failures}",

@@ -24,7 +24,7 @@ fn a_key_is_made_once_and_for_its_owner() {
     let public = String::from_utf8(made.stdout).expect("text");
     let secret = std::fs::read_to_string(&path).expect("written");
     for key in [&public, &secret] {
-        assert!(ackwise_tunnel::key_from_text(key).is_ok(), "{key}");
+        assert!(ackwise_tunnel::key_from_base64(key).is_ok(), "{key}");
     }
     assert_ne!(public, secret);
     let mode = std::fs::metadata(&path)

@@ -175,7 +175,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert_eq!(found, expected, "{stats:#}");
     assert_eq!(stats["pid"], receiver.0.id());
     // Without any right.
-    assert_eq!(stats["restored"]["arrivals"], "together");
+    assert_eq!(stats["restored"]["delivery"], "batched");
     assert_eq!(pair.net.programs(), 1);
     let peer = &stats["peers"][0];
     assert!(peer["bytes_per_ack"].as_f64().unwrap() < 40.0, "{peer:#}");

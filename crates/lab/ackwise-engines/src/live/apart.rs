@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ackwise_tunnel::{KeyPair, key_to_text};
+use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{Attach, Config, Daemon, Stats, control};
 
 use crate::error::LabError;
@@ -72,7 +72,7 @@ impl Process {
         let text = config
             .to_toml()
             .map_err(|error| LabError::Run(error.to_string()))?;
-        fs::write(files.path().join("key"), key_to_text(&keys.secret))
+        fs::write(files.path().join("key"), key_to_base64(&keys.secret))
             .and_then(|()| fs::write(&path, text))
             .map_err(LabError::os("a tunnel's files"))?;
         let mut child = at.inside(|| {

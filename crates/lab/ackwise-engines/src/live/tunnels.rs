@@ -9,7 +9,7 @@ use ackwise_config::queues::Mux;
 use ackwise_config::tunnel::{Encoding, OtherPackets, Peer, Prefix};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, QueueRecord};
-use ackwise_tunnel::{KeyPair, key_to_text};
+use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{Attach, Config, Daemon, Stats};
 
 use super::Turn;
@@ -163,7 +163,7 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
 impl End {
     fn start(&mut self, topology: &Topology) -> Result<(), LabError> {
         let mut file = tempfile::NamedTempFile::new().map_err(LabError::os("a tunnel's key"))?;
-        file.write_all(key_to_text(&self.keys.secret).as_bytes())
+        file.write_all(key_to_base64(&self.keys.secret).as_bytes())
             .map_err(LabError::os("a tunnel's key"))?;
         let mut config = self.config.clone();
         config.private_key = Some(file.path().to_owned());
@@ -254,7 +254,8 @@ impl Tunnel {
         // An end has one peer.
         for peer in stats.peers {
             let fails = &peer.failures;
-            if fails.forged + fails.undecodable + fails.not_behind + fails.not_put > 0 {
+            if fails.auth_failures + fails.undecodable + fails.not_allowed + fails.not_delivered > 0
+            {
                 return Err(failed(format!("{fails:?}")));
             }
             mux.bundles += peer.bundles_out.packets;
@@ -262,7 +263,7 @@ impl Tunnel {
             mux.native_bytes += peer.packets_in.bytes;
             mux.bundle_bytes += peer.bundles_out.bytes;
         }
-        *mux.together.get_or_insert_default() += stats.restored.together;
+        *mux.together.get_or_insert_default() += stats.restored.batched;
         Ok(())
     }
 

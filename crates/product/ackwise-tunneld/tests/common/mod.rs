@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ackwise_tunnel::{KeyPair, key_to_text};
+use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
 use nix::sys::socket::{setsockopt, sockopt};
 
@@ -40,7 +40,7 @@ pub struct Sites {
 
 pub fn write_key(directory: &Path, name: &str) -> KeyPair {
     let keys = KeyPair::generate().unwrap();
-    std::fs::write(directory.join(name), key_to_text(&keys.secret)).unwrap();
+    std::fs::write(directory.join(name), key_to_base64(&keys.secret)).unwrap();
     keys
 }
 
@@ -71,7 +71,7 @@ impl Sites {
             &format!(
                 "public_key = \"{}\"\nendpoint = \"10.9.2.2:51830\"\n\
                  allowed_ips = [\"10.9.3.0/24\", \"fd09:3::/64\"]",
-                key_to_text(&self.far_key.public)
+                key_to_base64(&self.far_key.public)
             ),
         )
     }
@@ -82,7 +82,7 @@ impl Sites {
             &format!("interface = \"wan1\"\nkey = \"far\"\n{more}"),
             &format!(
                 "public_key = \"{}\"\nallowed_ips = [\"10.9.1.0/24\", \"fd09:1::/64\"]",
-                key_to_text(&self.near_key.public)
+                key_to_base64(&self.near_key.public)
             ),
         )
     }

@@ -1,4 +1,4 @@
-//! Restored packets, received many at a time: see `bpf/inject.bpf.c`.
+//! Delivers many packets by one system call; see `bpf/inject.bpf.c`.
 
 use std::cell::Cell;
 use std::io;
@@ -12,32 +12,33 @@ use aya::programs::{ProgramError, TestRun, Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRunAttrs, TestRunOptions};
 
 use crate::Error;
-use crate::mapped::Mapped;
+use crate::map_memory::MapMemory;
 
 const PROGRAM: &str = "ackwise_inject";
 const MAP: &str = "inject";
 
-/// Packets that fit at a time.
+/// The largest batch.
 pub(crate) const SLOTS: usize = sys::AW_INJECT_SLOTS as usize;
-/// Bytes of the longest that fits.
-pub(crate) const LONGEST: usize = sys::AW_INJECT_LONGEST as usize;
+/// The longest packet in bytes.
+pub(crate) const MAX_PACKET: usize = sys::AW_INJECT_LONGEST as usize;
 
-/// The first whose frames lie in their pages as the stack expects, in each of its stable
-/// series.
-const OLDEST: (u32, u32) = (6, 6);
-/// Packets that the stack gets as one list. Each is in a page of its own; as many of those
-/// are kept for a second after each call as this says.
+/// The first kernel version whose frames lie in their pages as the stack expects, in all of
+/// its stable releases.
+const MIN_KERNEL: (u32, u32) = (6, 6);
+/// The packets that the stack gets as one list. Each is in a page of its own, and the kernel
+/// keeps this many pages for a second after each call.
 const BATCH: u32 = 32;
-/// A frame as the program wants it, with an Ethernet header.
-const FRAME: usize = 14 + LONGEST;
-/// Bytes of the kernel's `struct xdp_md`.
+/// The bytes of a frame with an Ethernet header, as the program expects it.
+const FRAME: usize = 14 + MAX_PACKET;
+/// The bytes of the kernel's `struct xdp_md`.
 const CONTEXT: usize = 24;
 
-/// A program that receives packets by a device, and the memory where it finds them.
-pub(crate) struct Injector {
+/// The BPF program that delivers packets by a device, and the memory with the packets.
+pub(crate) struct BatchInjector {
     bpf: Ebpf,
-    /// What the program hangs on, so that the kernel keeps it in its table of XDP programs:
-    /// else each run entered and removed it, and waited for all CPUs. Nothing comes in here.
+    /// The device that the program is attached to, so that the kernel keeps it in its table of
+    /// XDP programs. Otherwise each run would enter and remove it, and wait for all CPUs. No
+    /// packet arrives by this device.
     anchor: TunDevice,
     shared: Memory,
     filled: Cell<usize>,
@@ -45,23 +46,23 @@ pub(crate) struct Injector {
     context: [u8; CONTEXT],
 }
 
-impl std::fmt::Debug for Injector {
+impl std::fmt::Debug for BatchInjector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Injector")
+        f.debug_struct("BatchInjector")
             .field("filled", &self.filled)
             .finish_non_exhaustive()
     }
 }
 
-impl Injector {
-    /// Loads the program; needs rights, which [`Injector::run`] does not.
+impl BatchInjector {
+    /// Loads the program. This needs privileges; [`BatchInjector::run`] does not.
     ///
     /// # Errors
-    /// The kernel has not what it needs, or refuses.
+    /// Fails if the kernel has no support for it, or refuses.
     pub fn load(device: &TunDevice) -> Result<Self, Error> {
         let fail = |why: &dyn std::error::Error| ackwise_netdev::Error::program(&device.name, why);
-        if release().is_some_and(|release| release < OLDEST) {
-            let (major, minor) = OLDEST;
+        if release().is_some_and(|release| release < MIN_KERNEL) {
+            let (major, minor) = MIN_KERNEL;
             let why = format!("the kernel is older than {major}.{minor}");
             let interface = device.name.clone();
             return Err(ackwise_netdev::Error::Program { interface, why }.into());
@@ -96,35 +97,35 @@ impl Injector {
         })
     }
 
-    /// Whether this thread may: runs the program, without a packet.
+    /// Runs the program without a packet, to find out whether this thread may.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// Fails if the kernel refuses.
     pub fn probe(&self) -> io::Result<()> {
         self.shared.set(0, 0);
         self.call(2)
     }
 
-    /// Whether the program still hangs where it was put; else each call takes long.
+    /// Checks that the program is still attached. Otherwise each call would take long.
     ///
     /// # Errors
-    /// Somebody deleted that device.
-    pub fn look_around(&self) -> Result<(), Error> {
+    /// Fails if the device was deleted.
+    pub fn check(&self) -> Result<(), Error> {
         if self.anchor.exists() {
             return Ok(());
         }
         Err(ackwise_netdev::Error::DeviceGone(self.anchor.name.clone()).into())
     }
 
-    /// How many packets wait.
+    /// Returns the number of packets in the batch.
     pub fn len(&self) -> usize {
         self.filled.get()
     }
 
-    /// Keeps a packet for [`Injector::run`]; whether it fits.
+    /// Adds a packet to the batch. Returns whether it fits.
     pub fn push(&self, packet: &[u8]) -> bool {
         let at = self.filled.get();
-        if at >= SLOTS || packet.is_empty() || packet.len() > LONGEST {
+        if at >= SLOTS || packet.is_empty() || packet.len() > MAX_PACKET {
             return false;
         }
         self.shared.fill(at, packet);
@@ -132,22 +133,19 @@ impl Injector {
         true
     }
 
-    /// Receives the packets that wait, in their order. How many of them the kernel took;
-    /// the others, from there on, are to be [visited](Injector::take).
-    ///
-    /// # Errors
-    /// The kernel stopped there.
+    /// Delivers the batch in order. Returns how many packets the kernel took, and an error if
+    /// it stopped there. The caller must [take](BatchInjector::take) the others.
     pub fn run(&self) -> (usize, io::Result<()>) {
         let count = self.filled.get();
         self.shared.set(0, count as u32);
-        // Of one packet the kernel would not ask for the table, but then this is not for one.
+        // The kernel would not use the table of programs for a single packet.
         let done = self.call(count.max(2) as u32);
         (self.shared.next().min(count), done)
     }
 
-    /// Forgets the packets that wait, and shows those from `from` on.
+    /// Empties the batch and shows the packets from index `from` on.
     pub fn take(&self, from: usize, mut visit: impl FnMut(&[u8])) {
-        let mut room = [0; LONGEST];
+        let mut room = [0; MAX_PACKET];
         for at in from..self.filled.replace(0) {
             visit(self.shared.read(at, &mut room));
         }
@@ -176,7 +174,7 @@ impl Injector {
     }
 }
 
-/// The kernel's version, if it can be understood.
+/// Returns the version of the running kernel, if it can be read.
 fn release() -> Option<(u32, u32)> {
     version(&std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
 }
@@ -186,13 +184,13 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Memory that the program and this process both see, in turns: it only runs while this
-/// thread waits for its call.
-struct Memory(Mapped);
+/// The memory that the program and this process share. The program runs only while this thread
+/// waits for its call.
+struct Memory(MapMemory);
 
 impl Memory {
     fn of(map: &MapData) -> io::Result<Self> {
-        Mapped::whole::<sys::aw_inject>(map.fd().as_fd()).map(Self)
+        MapMemory::whole::<sys::aw_inject>(map.fd().as_fd()).map(Self)
     }
 
     fn shared(&self) -> *mut sys::aw_inject {
@@ -213,7 +211,7 @@ impl Memory {
         unsafe { (&raw const (*self.shared()).next).read_volatile() as usize }
     }
 
-    /// Where a packet's length is, and its bytes.
+    /// Returns where the length and the bytes of a packet are.
     fn slot(&self, at: usize) -> (*mut u16, *mut u8) {
         assert!(at < SLOTS, "slot {at} of {SLOTS}");
         let shared = self.shared();
@@ -221,12 +219,12 @@ impl Memory {
         unsafe {
             let len = (&raw mut (*shared).len).cast::<u16>().add(at);
             let bytes = (&raw mut (*shared).packets).cast::<u8>();
-            (len, bytes.add(at * LONGEST))
+            (len, bytes.add(at * MAX_PACKET))
         }
     }
 
     fn fill(&self, at: usize, packet: &[u8]) {
-        assert!(packet.len() <= LONGEST);
+        assert!(packet.len() <= MAX_PACKET);
         let (len, bytes) = self.slot(at);
         // SAFETY: a slot of the mapping, with room for the packet, which is elsewhere.
         unsafe {
@@ -235,14 +233,14 @@ impl Memory {
         }
     }
 
-    fn read<'a>(&self, at: usize, room: &'a mut [u8; LONGEST]) -> &'a [u8] {
+    fn read<'a>(&self, at: usize, room: &'a mut [u8; MAX_PACKET]) -> &'a [u8] {
         let (len, bytes) = self.slot(at);
         // SAFETY: a slot of the mapping, as long as the room, which is elsewhere.
         let len = unsafe {
-            bytes.copy_to_nonoverlapping(room.as_mut_ptr(), LONGEST);
+            bytes.copy_to_nonoverlapping(room.as_mut_ptr(), MAX_PACKET);
             len.read_volatile()
         };
-        &room[..usize::from(len).min(LONGEST)]
+        &room[..usize::from(len).min(MAX_PACKET)]
     }
 }
 
@@ -256,6 +254,6 @@ mod tests {
         assert_eq!(version("6.6\n"), Some((6, 6)));
         assert_eq!(version("5.15.0-1+deb"), Some((5, 15)));
         assert_eq!(version("next"), None);
-        assert!((6, 10) > OLDEST && (6, 5) < OLDEST && (5, 19) < OLDEST);
+        assert!((6, 10) > MIN_KERNEL && (6, 5) < MIN_KERNEL && (5, 19) < MIN_KERNEL);
     }
 }

@@ -1,68 +1,68 @@
-//! The options of a TCP header, their values apart from their arrangement.
+//! The options of a TCP header: their layout, apart from their values.
 
 use crate::ack::Values;
 
-/// No operation.
+/// No-operation (RFC 9293 §3.1).
 const NOP: u8 = 1;
-/// End of the list; what follows is padding.
+/// End of option list; padding follows.
 const END: u8 = 0;
 /// SACK blocks (RFC 2018).
 const SACK: u8 = 5;
 /// Timestamps (RFC 7323).
 const TS: u8 = 8;
-/// Accurate ECN, both orders of the counters (RFC 9768 §3.2.3).
+/// AccECN0 and AccECN1, which differ in the order of the counters (RFC 9768 §3.2.3).
 const ACCECN: [u8; 2] = [172, 174];
 
-/// Most bytes of options in a TCP header.
+/// The largest number of option bytes in a TCP header.
 pub(crate) const MAX_OPTIONS: usize = 40;
 
-/// The arrangement of a header's options: which, in which order, with which
-/// padding. The values of the first timestamps, SACK and AccECN options are left
-/// out; of an option that is not understood all bytes are kept.
+/// The layout of a header's options: which options, in which order, with which padding.
+/// The values of the first timestamps, SACK and AccECN options are not part of it. All bytes
+/// of other options are.
 ///
-/// It is a list of tokens: `01` a NOP; `08` timestamps; `05` SACK blocks; `ac n` and
+/// A layout is a list of tokens: `01` a NOP; `08` timestamps; `05` SACK blocks; `ac n` and
 /// `ae n` AccECN of length n; `00` and all bytes after it, verbatim; anything else an
 /// option verbatim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct OptionLayout {
     len: u8,
     tokens: [u8; MAX_OPTIONS],
 }
 
-const fn known(tokens: &[u8]) -> Shape {
-    let mut shape = Shape {
+const fn known(tokens: &[u8]) -> OptionLayout {
+    let mut layout = OptionLayout {
         len: tokens.len() as u8,
         tokens: [0; MAX_OPTIONS],
     };
     let mut i = 0;
     while i < tokens.len() {
-        shape.tokens[i] = tokens[i];
+        layout.tokens[i] = tokens[i];
         i += 1;
     }
-    shape
+    layout
 }
 
-/// Arrangements that have a number: none; and as Linux and the BSDs write
-/// timestamps, timestamps with SACK, and SACK.
-pub(crate) const KNOWN: [Shape; 4] = [
+/// The layouts that have a number: no options, and timestamps, timestamps with SACK, and SACK
+/// as Linux and the BSDs write them.
+pub(crate) const KNOWN_LAYOUTS: [OptionLayout; 4] = [
     known(&[]),
     known(&[NOP, NOP, TS]),
     known(&[NOP, NOP, TS, NOP, NOP, SACK]),
     known(&[NOP, NOP, SACK]),
 ];
 
-/// What a shape holds.
+/// The values that a layout has room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Holds {
+pub(crate) struct LayoutFields {
     pub ts: bool,
     pub sack: bool,
-    /// Counters in the AccECN option.
+    /// The number of counters in the AccECN option.
     pub ecn: u8,
 }
 
-impl Shape {
-    /// The shape of these tokens, if there are not too many.
-    pub fn from_tokens(tokens: &[u8]) -> Option<Shape> {
+impl OptionLayout {
+    /// Makes a layout of tokens. Returns `None` if there are too many.
+    pub fn from_tokens(tokens: &[u8]) -> Option<OptionLayout> {
         (tokens.len() <= MAX_OPTIONS).then(|| known(tokens))
     }
 
@@ -79,26 +79,26 @@ impl Shape {
         Some(())
     }
 
-    /// Reads the options of a header. `None` where a length is wrong: such a packet is
-    /// carried whole.
-    pub fn read(mut options: &[u8], values: &mut Values) -> Option<Shape> {
-        // What nearly every ACK has.
+    /// Reads the options of a header into a layout and values. Returns `None` if a length is
+    /// wrong; such a packet is carried uncompressed.
+    pub fn read(mut options: &[u8], values: &mut Values) -> Option<OptionLayout> {
+        // Nearly every ACK has just timestamps.
         if let [NOP, NOP, TS, 10, ts @ ..] = options
             && ts.len() == 8
         {
             read_ts(ts, values);
-            return Some(KNOWN[1]);
+            return Some(KNOWN_LAYOUTS[1]);
         }
-        let mut shape = KNOWN[0];
-        let mut seen = Holds::default();
+        let mut layout = KNOWN_LAYOUTS[0];
+        let mut seen = LayoutFields::default();
         while let [kind, rest @ ..] = options {
             match *kind {
                 END => {
-                    shape.push(options)?;
+                    layout.push(options)?;
                     break;
                 }
                 NOP => {
-                    shape.push(&[NOP])?;
+                    layout.push(&[NOP])?;
                     options = rest;
                     continue;
                 }
@@ -113,7 +113,7 @@ impl Shape {
                     (len == 10).then_some(())?;
                     seen.ts = true;
                     read_ts(body, values);
-                    shape.push(&[TS])?;
+                    layout.push(&[TS])?;
                 }
                 SACK if !seen.sack => {
                     (matches!(len, 10 | 18 | 26 | 34)).then_some(())?;
@@ -122,7 +122,7 @@ impl Shape {
                     for (to, from) in values.sack.iter_mut().zip(body.chunks_exact(8)) {
                         *to = (be32(&from[..4]), be32(&from[4..]));
                     }
-                    shape.push(&[SACK])?;
+                    layout.push(&[SACK])?;
                 }
                 kind if ACCECN.contains(&kind) && seen.ecn == 0 => {
                     (matches!(len, 5 | 8 | 11)).then_some(())?;
@@ -130,34 +130,34 @@ impl Shape {
                     for (to, from) in values.ecn.iter_mut().zip(body.chunks_exact(3)) {
                         *to = be32(&[0, from[0], from[1], from[2]]);
                     }
-                    shape.push(&[kind, len as u8])?;
+                    layout.push(&[kind, len as u8])?;
                 }
-                _ => shape.push(option)?,
+                _ => layout.push(option)?,
             }
         }
-        Some(shape)
+        Some(layout)
     }
 
-    /// Which values it holds; `None` if it is no list of tokens.
-    pub fn holds(&self) -> Option<Holds> {
-        let mut holds = Holds::default();
+    /// Returns which values the layout has, or `None` if it is not a valid list of tokens.
+    pub fn fields(&self) -> Option<LayoutFields> {
+        let mut fields = LayoutFields::default();
         let mut tokens = self.tokens();
         while let [kind, rest @ ..] = tokens {
             tokens = match *kind {
                 END => break,
                 NOP => rest,
-                TS if !holds.ts => {
-                    holds.ts = true;
+                TS if !fields.ts => {
+                    fields.ts = true;
                     rest
                 }
-                SACK if !holds.sack => {
-                    holds.sack = true;
+                SACK if !fields.sack => {
+                    fields.sack = true;
                     rest
                 }
-                kind if ACCECN.contains(&kind) && holds.ecn == 0 => {
+                kind if ACCECN.contains(&kind) && fields.ecn == 0 => {
                     let (len, rest) = rest.split_first()?;
                     matches!(len, 5 | 8 | 11).then_some(())?;
-                    holds.ecn = (len - 2) / 3;
+                    fields.ecn = (len - 2) / 3;
                     rest
                 }
                 _ => {
@@ -167,19 +167,19 @@ impl Shape {
                 }
             };
         }
-        Some(holds)
+        Some(fields)
     }
 
-    /// Writes the options; their length is returned. `None` if they are no list of tokens,
-    /// or do not fill whole words of the header.
+    /// Writes the options and returns their length. Returns `None` if the layout is not a
+    /// valid list of tokens, or if its length is not a multiple of four bytes.
     pub fn write(&self, values: &Values, to: &mut [u8; MAX_OPTIONS]) -> Option<usize> {
         let mut out = Output { to, len: 0 };
-        if *self == KNOWN[1] {
+        if *self == KNOWN_LAYOUTS[1] {
             out.put(&[NOP, NOP])?;
             write_ts(values, &mut out)?;
             return Some(out.len);
         }
-        let mut seen = Holds::default();
+        let mut seen = LayoutFields::default();
         let mut tokens = self.tokens();
         while let [kind, rest @ ..] = tokens {
             tokens = match *kind {
@@ -227,7 +227,7 @@ impl Shape {
     }
 }
 
-/// Options that are being written.
+/// The buffer that options are written to.
 struct Output<'a> {
     to: &'a mut [u8; MAX_OPTIONS],
     len: usize,
@@ -265,25 +265,31 @@ fn be32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    fn again(options: &[u8]) -> (Shape, Values) {
+    fn again(options: &[u8]) -> (OptionLayout, Values) {
         let mut values = Values::default();
-        let shape = Shape::read(options, &mut values).expect("well-formed");
+        let layout = OptionLayout::read(options, &mut values).expect("well-formed");
         let mut out = [0; MAX_OPTIONS];
-        let len = shape.write(&values, &mut out).expect("writable");
+        let len = layout.write(&values, &mut out).expect("writable");
         assert_eq!(out[..len], *options);
-        (shape, values)
+        (layout, values)
     }
 
     #[test]
     fn what_linux_writes_has_a_number() {
-        assert_eq!(again(&[]).0, KNOWN[0]);
+        assert_eq!(again(&[]).0, KNOWN_LAYOUTS[0]);
         let ts = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
-        let (shape, values) = again(&ts);
-        assert_eq!((shape, values.tsval, values.tsecr), (KNOWN[1], 7, 9));
+        let (layout, values) = again(&ts);
+        assert_eq!(
+            (layout, values.tsval, values.tsecr),
+            (KNOWN_LAYOUTS[1], 7, 9)
+        );
         let mut both = ts.to_vec();
         both.extend([1, 1, 5, 10, 0, 0, 1, 0, 0, 0, 2, 0]);
-        let (shape, values) = again(&both);
-        assert_eq!((shape, values.blocks()), (KNOWN[2], &[(256, 512)][..]));
+        let (layout, values) = again(&both);
+        assert_eq!(
+            (layout, values.blocks()),
+            (KNOWN_LAYOUTS[2], &[(256, 512)][..])
+        );
     }
 
     #[test]
@@ -293,21 +299,21 @@ mod tests {
             254, 4, 0xde, 0xad, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2, 8, 10, 3, 3, 3, 3, 4, 4, 4, 4, 0,
             0xff, 1, 8,
         ];
-        let (shape, values) = again(&options);
+        let (layout, values) = again(&options);
         assert_eq!((values.tsval, values.tsecr), (1, 2));
-        let holds = Holds {
+        let fields = LayoutFields {
             ts: true,
-            ..Holds::default()
+            ..LayoutFields::default()
         };
-        assert_eq!(shape.holds(), Some(holds));
+        assert_eq!(layout.fields(), Some(fields));
     }
 
     #[test]
     fn counters_of_accurate_ecn_are_values() {
-        let (shape, values) = again(&[1, 172, 11, 0, 0, 1, 0, 2, 0, 3, 0, 0]);
+        let (layout, values) = again(&[1, 172, 11, 0, 0, 1, 0, 2, 0, 3, 0, 0]);
         assert_eq!(values.ecn, [1, 0x200, 0x3_0000]);
-        assert_eq!(shape.tokens(), [1, 172, 11]);
-        assert_eq!(shape.holds().map(|h| h.ecn), Some(3));
+        assert_eq!(layout.tokens(), [1, 172, 11]);
+        assert_eq!(layout.fields().map(|h| h.ecn), Some(3));
     }
 
     #[test]
@@ -320,7 +326,7 @@ mod tests {
             &[254],
             &[172, 6, 0, 0, 0, 0, 0, 1],
         ] {
-            assert_eq!(Shape::read(options, &mut Values::default()), None);
+            assert_eq!(OptionLayout::read(options, &mut Values::default()), None);
         }
     }
 }

@@ -3,19 +3,19 @@
 
 use ackwise_rng::Probability;
 use ackwise_tunnel::Variant;
-use ackwise_tunnel::replay::{Outcome, Replay, replay};
 use ackwise_tunnel::trace::Recorded;
+use ackwise_tunnel::trace_replay::{Outcome, ReplayConfig, replay};
 
-fn run(which: Recorded, change: impl FnOnce(&mut Replay), variant: Variant) -> Outcome {
+fn run(which: Recorded, change: impl FnOnce(&mut ReplayConfig), variant: Variant) -> Outcome {
     let trace = which.read().expect("recorded");
-    let mut settings = Replay::new(variant);
+    let mut settings = ReplayConfig::new(variant);
     change(&mut settings);
     let outcome = replay(&trace, &settings);
     println!(
         "{which:?} {variant:?}: {:.3} B/ACK, {:.1} ACKs/bundle, {} whole, {} lost with bundles, mux {:.0} k/s, demux {:.0} k/s",
         outcome.bytes_per_ack(),
         outcome.counted as f64 / outcome.counted_bundles as f64,
-        outcome.whole,
+        outcome.uncompressed,
         outcome.lost_with_bundles,
         outcome.acks as f64 / outcome.mux.as_secs_f64() / 1e3,
         outcome.acks as f64 / outcome.demux.as_secs_f64() / 1e3,
@@ -82,7 +82,7 @@ fn order_and_duplicates_do_not_matter() {
 fn more_flows_than_there_is_room_for() {
     for variant in VARIANTS {
         let few = run(Recorded::Plain, |r| r.max_flows = 3, variant);
-        assert!(few.whole > 300);
+        assert!(few.uncompressed > 300);
     }
 }
 

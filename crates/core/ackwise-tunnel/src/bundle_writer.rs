@@ -1,61 +1,64 @@
-//! Bundles, as an [`Encoder`] writes them: as much of what waits as fits.
+//! Writes the body of a bundle: as many waiting packets as fit.
 
 use crate::ack::Ack;
 use crate::aligned::{self, varint};
-use crate::bundle::{Check, RAW, ROOM};
+use crate::bundle::{Check, MAX_ITEM, UNCOMPRESSED};
 use crate::delta::{Delta, State};
-use crate::encoder::{Encoder, Made};
+use crate::encoder::{Bundled, Encoder};
 use crate::entropy::Models;
-use crate::range::{Coder, Most, Writer};
-use crate::shape::Holds;
+use crate::options::LayoutFields;
+use crate::range::{Coder, UpperBound, Writer};
 
-/// Three bits of the head of a flow: how many numbers before the reference its version is.
+/// Three bits of the header of a flow: the distance from the reference to its version.
 pub(crate) mod distance {
-    /// It is this bundle: the flow goes on.
+    /// The flow continues from an earlier run in this bundle.
     pub const HERE: u8 = 6;
-    /// It follows.
+    /// The distance follows as a varint.
     pub const FOLLOWS: u8 = 7;
 }
-/// In the head of a flow: its first packet stands there whole.
+/// Bit of the header of a flow: its first packet is uncompressed.
 pub(crate) const FULL: u8 = 0x80;
-/// Most ACKs under one head, aligned.
+/// The largest number of ACKs after one header in the aligned encoding.
 pub(crate) const MAX_RUN: usize = 16;
 
-/// Where a bundle ends, and from where distances count.
+/// The limits of a bundle.
 pub(crate) struct Room {
+    /// The largest length of the buffer.
     pub end: usize,
+    /// The bundle from which distances are counted.
     pub base: u64,
+    /// The number of the bundle.
     pub number: u64,
 }
 
 /// What is in a bundle, the check of it, and the flows.
-type Written = (Made, Check, Vec<u16>);
+type Written = (Bundled, Check, Vec<u16>);
 
-/// What leads from a state to an ACK, and what its options hold.
-fn step(state: &State, ack: &Ack) -> (Delta, Holds) {
-    let holds = if ack.shape == state.ack.shape {
-        state.holds
+/// Returns the delta from a state to an ACK, and the values of its options.
+fn step(state: &State, ack: &Ack) -> (Delta, LayoutFields) {
+    let fields = if ack.layout == state.ack.layout {
+        state.fields
     } else {
-        // What was parsed is a list of tokens.
-        ack.shape.holds().unwrap_or_default()
+        // The layout of a parsed ACK is valid.
+        ack.layout.fields().unwrap_or_default()
     };
-    (Delta::between(state, ack, holds), holds)
+    (Delta::between(state, ack, fields), fields)
 }
 
-/// The packet of an ACK that stands there whole.
-fn whole(ack: &Ack) -> Vec<u8> {
+/// Returns the packet of an ACK.
+fn uncompressed_packet(ack: &Ack) -> Vec<u8> {
     let mut packet = Vec::with_capacity(crate::ack::MAX_PACKET);
-    // What was parsed can be written.
+    // An ACK that was parsed can be written.
     let _ = ack.write(&mut packet);
     packet
 }
 
 impl Encoder {
     pub(crate) fn write_aligned(&mut self, room: &Room, out: &mut Vec<u8>) -> Written {
-        let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
+        let (mut made, mut check, mut flows) = (Bundled::default(), Check::default(), Vec::new());
         while let Some((packet, hash)) = self.raw.front() {
             let before = out.len();
-            out.extend([RAW as u8, FULL]);
+            out.extend([UNCOMPRESSED as u8, FULL]);
             varint(out, packet.len() as u64);
             out.extend(&**packet);
             if out.len() > room.end {
@@ -64,7 +67,7 @@ impl Encoder {
             }
             check.add(*hash);
             made.packets += 1;
-            made.whole += 1;
+            made.uncompressed += 1;
             self.raw.pop_front();
         }
         let waiting = std::mem::take(&mut self.waiting);
@@ -78,7 +81,7 @@ impl Encoder {
                 far: base.map(|(far, _)| far),
                 state: base.map(|(_, state)| state),
                 taken: 0,
-                whole: 0,
+                uncompressed: 0,
             };
             while run.taken < flow.waiting.len() && run.write(&flow.waiting, room.end, out) {}
             for (_, hash) in flow.waiting.drain(..run.taken) {
@@ -86,7 +89,7 @@ impl Encoder {
             }
             let full = !flow.waiting.is_empty();
             made.packets += run.taken;
-            made.whole += run.whole;
+            made.uncompressed += run.uncompressed;
             if let Some(state) = run.state.filter(|_| run.taken > 0) {
                 self.keep(number, state, room.number);
                 flows.push(number);
@@ -105,18 +108,20 @@ impl Encoder {
         models: &mut Models,
         out: &mut Vec<u8>,
     ) -> Written {
-        let (mut made, mut check, mut flows) = (Made::default(), Check::default(), Vec::new());
+        let (mut made, mut check, mut flows) = (Bundled::default(), Check::default(), Vec::new());
         let limit = room.end - out.len();
         let mut coder = Writer::new(out);
         while let Some((packet, hash)) = self.raw.front() {
-            let fits = fits(&coder, limit, |most| carry(most, models, packet));
+            let fits = fits(&coder, limit, |bound| {
+                write_uncompressed(bound, models, packet)
+            });
             if !fits {
                 break;
             }
-            carry(&mut coder, models, packet);
+            write_uncompressed(&mut coder, models, packet);
             check.add(*hash);
             made.packets += 1;
-            made.whole += 1;
+            made.uncompressed += 1;
             self.raw.pop_front();
         }
         let mut last = 0;
@@ -124,18 +129,18 @@ impl Encoder {
         for (i, &number) in waiting.iter().enumerate() {
             let flow = &mut self.flows[usize::from(number) - 1];
             let base = flow.base();
-            let head = Head {
+            let head = FlowHeader {
                 gap: u32::from(number - last),
-                // Versions are as old as the window at most, if not: two in one.
+                // Versions are at most as old as the window, so they fit into 32 bits.
                 far: base.map(|(version, _)| (room.base - version).min(u32::MAX.into()) as u32),
             };
             let mut state = base.map(|(_, state)| *state);
             let Some((first, _)) = flow.waiting.first() else {
                 continue;
             };
-            let first_fits = fits(&coder, limit, |most| {
-                head.code(most, models);
-                code(most, models, state.as_ref(), true, first);
+            let first_fits = fits(&coder, limit, |bound| {
+                head.code(bound, models);
+                code(bound, models, state.as_ref(), true, first);
             });
             if !first_fits {
                 self.waiting.extend(&waiting[i..]);
@@ -145,19 +150,19 @@ impl Encoder {
             last = number;
             let mut taken = 0;
             while let Some((ack, hash)) = flow.waiting.get(taken) {
-                let holds = code(&mut coder, models, state.as_ref(), taken == 0, ack);
+                let fields = code(&mut coder, models, state.as_ref(), taken == 0, ack);
                 match &mut state {
-                    Some(state) => state.advance(ack, holds),
+                    Some(state) => state.advance(ack, fields),
                     None => {
                         state = State::new(*ack);
-                        made.whole += 1;
+                        made.uncompressed += 1;
                     }
                 }
                 check.add(*hash);
                 taken += 1;
                 let more = flow.waiting.get(taken).is_some_and(|(next, _)| {
-                    fits(&coder, limit, |most| {
-                        code(most, models, state.as_ref(), false, next);
+                    fits(&coder, limit, |bound| {
+                        code(bound, models, state.as_ref(), false, next);
                     })
                 });
                 coder.bit(&mut models.another_ack[taken.min(15)], more);
@@ -181,18 +186,18 @@ impl Encoder {
     }
 }
 
-/// A flow in a bundle, aligned.
+/// A run of ACKs of one flow in the aligned encoding.
 struct Run {
     number: u16,
-    /// How far before the reference its version is.
+    /// The distance from the reference to the version of the flow.
     far: Option<u64>,
     state: Option<State>,
     taken: usize,
-    whole: usize,
+    uncompressed: usize,
 }
 
 impl Run {
-    /// Writes a head and ACKs under it, as many as it may have. Whether all of these fit.
+    /// Writes a header and at most [`MAX_RUN`] ACKs. Returns whether all of them fit.
     fn write(&mut self, waiting: &[(Ack, u32)], end: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         varint(out, self.number.into());
@@ -223,16 +228,16 @@ impl Run {
         fit
     }
 
-    /// Writes an ACK, if it fits.
+    /// Writes an ACK if it fits.
     fn ack(&mut self, ack: &Ack, end: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        let mut holds = Holds::default();
+        let mut fields = LayoutFields::default();
         if let Some(state) = &self.state {
             let (delta, held) = step(state, ack);
             aligned::write(out, state, &delta);
-            holds = held;
+            fields = held;
         } else {
-            let packet = whole(ack);
+            let packet = uncompressed_packet(ack);
             out.push(packet.len() as u8);
             out.extend(packet);
         }
@@ -241,25 +246,25 @@ impl Run {
             return false;
         }
         match &mut self.state {
-            Some(state) => state.advance(ack, holds),
+            Some(state) => state.advance(ack, fields),
             None => {
                 self.state = State::new(*ack);
-                self.whole += 1;
+                self.uncompressed += 1;
             }
         }
         true
     }
 }
 
-/// What stands before the ACKs of a flow, entropy-coded.
-struct Head {
-    /// How much higher than the last flow's number its own is.
+/// The header of a flow in the entropy encoding.
+struct FlowHeader {
+    /// The difference to the number of the last flow.
     gap: u32,
-    /// As in [`Run`].
+    /// The distance from the reference to the version of the flow, if it has one.
     far: Option<u32>,
 }
 
-impl Head {
+impl FlowHeader {
     fn code(&self, coder: &mut impl Coder, models: &mut Models) {
         coder.bit(&mut models.another_flow, true);
         models.flow.code(coder, self.gap);
@@ -270,45 +275,45 @@ impl Head {
     }
 }
 
-/// An ACK; what its options hold.
+/// Writes an ACK and returns the values of its options.
 fn code(
     coder: &mut impl Coder,
     models: &mut Models,
     from: Option<&State>,
     first: bool,
     ack: &Ack,
-) -> Holds {
+) -> LayoutFields {
     if let Some(state) = from {
-        let (mut delta, holds) = step(state, ack);
-        // Writing leads where the ACK says.
+        let (mut delta, fields) = step(state, ack);
+        // Only reading can fail.
         let _ = models.code(coder, state, first, &mut delta);
-        return holds;
+        return fields;
     }
-    let packet = whole(ack);
+    let packet = uncompressed_packet(ack);
     coder.bits(8, packet.len() as u32);
     for byte in packet {
         coder.bits(8, byte.into());
     }
-    Holds::default()
+    LayoutFields::default()
 }
 
-/// A packet that is carried as it is.
-fn carry(coder: &mut impl Coder, models: &mut Models, packet: &[u8]) {
+/// Writes an uncompressed packet that belongs to no flow.
+fn write_uncompressed(coder: &mut impl Coder, models: &mut Models, packet: &[u8]) {
     coder.bit(&mut models.another_flow, true);
-    models.flow.code(coder, RAW.into());
+    models.flow.code(coder, UNCOMPRESSED.into());
     coder.bits(16, packet.len() as u32);
     for byte in packet {
         coder.bits(8, u32::from(*byte));
     }
 }
 
-/// Whether there is room for more, and for the end. Near the end of the room, what it takes
-/// at most is counted by the code that writes it.
-fn fits(coder: &Writer<'_>, limit: usize, write: impl FnOnce(&mut Most)) -> bool {
-    if coder.len() + ROOM <= limit {
+/// Returns whether an item and the end of the bundle fit. Close to the limit, the code that
+/// writes the item computes an upper bound of its size.
+fn fits(coder: &Writer<'_>, limit: usize, write: impl FnOnce(&mut UpperBound)) -> bool {
+    if coder.len() + MAX_ITEM <= limit {
         return true;
     }
-    let mut most = Most::default();
-    write(&mut most);
-    coder.len() + most.bytes() <= limit
+    let mut bound = UpperBound::default();
+    write(&mut bound);
+    coder.len() + bound.bytes() <= limit
 }

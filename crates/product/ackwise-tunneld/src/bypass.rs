@@ -1,4 +1,4 @@
-//! The ordinary path of packets that came here and are not carried.
+//! Sends packets that were taken but not carried by the ordinary path.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,12 +10,13 @@ use ackwise_netdev::{BATCH, PacketSocket};
 
 use crate::Error;
 
-/// The longest link header: Ethernet with two tags.
+/// The longest link header: Ethernet with two VLAN tags.
 const LINK_HEADER: usize = 22;
-/// Destinations of which the link header is remembered: more than bundles hold packets.
+/// The number of destinations whose link header is remembered: more than the packets of a
+/// bundle.
 const REMEMBERED: usize = 4096;
 
-/// Of the last destinations, a power of two.
+/// The size of the cache of recent destinations, a power of two.
 const RECENT: usize = 32;
 
 /// A link header.
@@ -56,18 +57,18 @@ fn last_byte(address: IpAddr) -> usize {
     }
 }
 
-/// Which link header goes before packets to a destination. It was routed, and its
-/// neighbour found, before the packet was redirected; that is not done again.
+/// The link headers by destination. A packet was routed and its neighbour resolved before it
+/// was redirected, so neither is done again.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
     now: HashMap<IpAddr, Header>,
     before: HashMap<IpAddr, Header>,
-    /// The last ones, by the last bits of the destination: of most packets nothing is learnt.
+    /// The recent ones, by the last bits of the destination. Most packets bring nothing new.
     last: [Option<(IpAddr, Header)>; RECENT],
 }
 
 impl Headers {
-    /// A packet to `to` came with this header.
+    /// Notes that a packet to `to` had this link header.
     pub fn learn(&mut self, to: IpAddr, header: &[u8]) {
         let same = |known: &Header| known.bytes.get(..usize::from(known.len)) == Some(header);
         let recent = &self.last[last_byte(to) % RECENT];
@@ -97,24 +98,26 @@ impl Headers {
     }
 }
 
-/// The ways out.
+/// The ordinary path.
 #[derive(Debug)]
-pub(crate) struct Exit {
-    /// Behind the hook that packets were taken by.
-    outlet: Option<PacketSocket>,
+pub(crate) struct Bypass {
+    /// Sends frames by the interface that packets were taken from.
+    egress: Option<PacketSocket>,
     pub headers: Headers,
     frames: Vec<Vec<u8>>,
-    /// For what was routed here: the routing of this machine, once more, by another mark.
+    /// Raw sockets for packets that were routed to the tunnel's device: they are routed again
+    /// with another mark.
     raw: [Option<OwnedFd>; 2],
-    /// Packets that left, and that could not.
+    /// The packets that were sent.
     pub sent: u64,
+    /// The packets that could not be sent.
     pub failed: u64,
 }
 
-impl Exit {
-    pub fn open(outlet: Option<PacketSocket>, mark: u32) -> Result<Self, Error> {
+impl Bypass {
+    pub fn open(egress: Option<PacketSocket>, mark: u32) -> Result<Self, Error> {
         Ok(Self {
-            outlet,
+            egress,
             headers: Headers::default(),
             frames: Vec::new(),
             raw: [raw(libc::AF_INET, mark)?, raw(libc::AF_INET6, mark)?],
@@ -123,13 +126,13 @@ impl Exit {
         })
     }
 
-    /// Sends a packet, now or with [`Exit::flush`].
+    /// Sends a packet, now or with [`Bypass::flush`].
     pub fn put(&mut self, packet: &[u8]) {
         let Some(to) = destination(packet) else {
             self.failed += 1;
             return;
         };
-        if let (Some(_), Some(header)) = (&self.outlet, self.headers.get(to)) {
+        if let (Some(_), Some(header)) = (&self.egress, self.headers.get(to)) {
             self.frames.push([header, packet].concat());
             if self.frames.len() == BATCH {
                 self.flush();
@@ -145,13 +148,13 @@ impl Exit {
         }
     }
 
-    /// Sends what waits.
+    /// Sends the waiting packets.
     pub fn flush(&mut self) {
         if self.frames.is_empty() {
             return;
         }
-        if let Some(outlet) = &self.outlet {
-            let sent = outlet.send(&self.frames);
+        if let Some(egress) = &self.egress {
+            let sent = egress.send(&self.frames);
             self.sent += sent.packets;
             self.failed += sent.no_room + sent.down + sent.refused;
         }
@@ -193,7 +196,8 @@ impl Exit {
     }
 }
 
-/// A socket that sends whole IP packets; `None` if the kernel has no such family.
+/// Opens a socket that sends whole IP packets. Returns `None` if the kernel does not have the
+/// address family.
 fn raw(family: libc::c_int, mark: u32) -> Result<Option<OwnedFd>, Error> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers; the result is checked.
@@ -237,10 +241,10 @@ mod tests {
         let to = |n: u32| IpAddr::V4(Ipv4Addr::from(n));
         for n in (0..20_000_u32).filter(|n| n % RECENT as u32 != 31) {
             headers.learn(to(n), &n.to_be_bytes());
-            // Another way to the same destination.
+            // Another route to the same destination.
             headers.learn(to(n), &[1; 14]);
             headers.learn(to(n), &[2; 14]);
-            // One of which nothing new is ever learnt is not forgotten either.
+            // A destination without new headers is not forgotten either.
             headers.learn(to(u32::MAX), &[4; 14]);
         }
         assert_eq!(headers.get(to(u32::MAX)), Some(&[4; 14][..]));

@@ -1,28 +1,28 @@
-//! A map's memory.
+//! Memory of a BPF map that is mapped into this process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// Memory of a map, which programs and the kernel see, too: no system call, and no right,
-/// is needed to look at it. Unmapped when this is dropped.
+/// Memory of a BPF map, which programs and the kernel see, too. Access takes no system call
+/// and no privilege. It is unmapped on drop.
 #[derive(Debug)]
-pub(crate) struct Mapped {
+pub(crate) struct MapMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: the mapping is this value's own; it moves to another thread with it.
-unsafe impl Send for Mapped {}
+unsafe impl Send for MapMemory {}
 
-impl Mapped {
-    /// All of a map that holds one `T`, to read and to write.
+impl MapMemory {
+    /// Maps a map that holds one `T`, for reading and writing.
     pub fn whole<T>(map: BorrowedFd<'_>) -> io::Result<Self> {
         let may = libc::PROT_READ | libc::PROT_WRITE;
         Self::part(map, 0, size_of::<T>(), may)
     }
 
-    /// `len` bytes from `at` on, a page's start.
+    /// Maps `len` bytes at offset `at`, which is the start of a page.
     pub fn part(map: BorrowedFd<'_>, at: usize, len: usize, may: libc::c_int) -> io::Result<Self> {
         let (null, shared) = (std::ptr::null_mut(), libc::MAP_SHARED);
         let at = libc::off_t::try_from(at).map_err(io::Error::other)?;
@@ -35,15 +35,15 @@ impl Mapped {
         Ok(Self { start, len })
     }
 
-    /// Where it begins: at a page.
+    /// Returns the start, which is aligned to a page.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MapMemory {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing refers to it any more.
+        // SAFETY: the memory was mapped with this length, and nothing refers to it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

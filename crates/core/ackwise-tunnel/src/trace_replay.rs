@@ -1,46 +1,47 @@
-//! Recorded ACKs through both ends of a tunnel, and every packet compared.
+//! Replays recorded ACKs through the encoder and the decoder, and compares every packet.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use ackwise_rng::{Probability, Rng};
 
-use crate::trace::Seen;
+use crate::trace::TracedPacket;
 use crate::{Decoder, Encoder, Feedback, Packets, Variant};
 
-/// What a datagram has beside the bundle: IPv4 and UDP (28), the header of the datagram
-/// (4) and the tag (16).
+/// The bytes of a datagram in addition to the bundle: the headers of IPv4 and UDP (28), the
+/// header of the datagram (4) and the tag (16).
 pub const OVERHEAD: usize = 28 + crate::HEADER + crate::TAG;
 
 /// How ACKs are replayed.
 #[derive(Debug, Clone)]
-pub struct Replay {
-    /// How they are written.
+pub struct ReplayConfig {
+    /// The encoding.
     pub variant: Variant,
     /// The multiplexing period.
     pub period_ns: u64,
-    /// The round trip of the tunnel: feedback is that old.
+    /// The round-trip time of the tunnel, after which feedback arrives.
     pub rtt_ns: u64,
-    /// Of bundles, and of feedback.
+    /// The loss of bundles and of feedback.
     pub loss: Probability,
-    /// Of bundles that are late by up to three periods.
+    /// The share of bundles that are late by up to three periods.
     pub reorder: Probability,
-    /// Of bundles that arrive twice.
+    /// The share of bundles that arrive twice.
     pub duplicate: Probability,
-    /// Of all draws.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Flows that both ends keep.
+    /// The flows whose state both ends keep.
     pub max_flows: u16,
-    /// Room in a datagram for a bundle.
+    /// The largest bundle, in bytes.
     pub room: usize,
-    /// From when on bytes are counted.
+    /// The time from which bytes are counted.
     pub count_from_ns: u64,
 }
 
-impl Replay {
-    /// 10 ms, a round trip of 40 ms, nothing goes wrong, all bytes count.
-    pub fn new(variant: Variant) -> Replay {
-        Replay {
+impl ReplayConfig {
+    /// Returns the defaults: a period of 10 ms, a round trip of 40 ms, no faults, all bytes
+    /// count.
+    pub fn new(variant: Variant) -> ReplayConfig {
+        ReplayConfig {
             variant,
             period_ns: 10_000_000,
             rtt_ns: 40_000_000,
@@ -55,74 +56,74 @@ impl Replay {
     }
 }
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// ACKs that went in.
+    /// The ACKs that were encoded.
     pub acks: usize,
-    /// Bundles that were sent.
+    /// The bundles that were sent.
     pub bundles: usize,
-    /// ACKs that were counted, and the bytes that carried them with all headers.
+    /// The ACKs that were counted.
     pub counted: usize,
-    /// See `counted`.
+    /// The bytes that carried these ACKs, with all headers.
     pub bytes: usize,
-    /// Bundles among those.
+    /// The bundles that carried these ACKs.
     pub counted_bundles: usize,
-    /// Bytes of feedback in the other direction, with all headers, if each bundle is
-    /// answered by a datagram of its own.
+    /// The bytes of feedback in the other direction, with all headers, if each bundle is
+    /// answered by a datagram.
     pub feedback_bytes: usize,
-    /// ACKs that were in bundles which got lost.
+    /// The ACKs in bundles that were lost.
     pub lost_with_bundles: usize,
-    /// Of the others, those that were not restored.
+    /// The other ACKs that were not restored.
     pub lost_beyond: usize,
-    /// Packets that came out but never went in.
+    /// The restored packets that were never encoded.
     pub wrong: usize,
-    /// Packets that stood in a bundle whole.
-    pub whole: usize,
-    /// Time taken to collect and compress.
+    /// The packets that were carried uncompressed.
+    pub uncompressed: usize,
+    /// The time that encoding took.
     pub mux: Duration,
-    /// Time taken to restore.
+    /// The time that decoding took.
     pub demux: Duration,
 }
 
 impl Outcome {
-    /// Bytes on the wire with all headers, for each ACK.
+    /// Returns the bytes on the wire for each ACK, with all headers.
     pub fn bytes_per_ack(&self) -> f64 {
         self.bytes as f64 / self.counted.max(1) as f64
     }
 }
 
-/// What is under way.
+/// A datagram in flight.
 enum Event {
     Bundle { number: u64, bytes: Vec<u8> },
     Feedback(Feedback),
 }
 
 struct Run<'a> {
-    replay: &'a Replay,
+    config: &'a ReplayConfig,
     encoder: Encoder,
     decoder: Decoder,
     rng: Rng,
     outcome: Outcome,
-    /// What is under way, by arrival and order of dispatch.
-    under_way: BTreeMap<(u64, u64), Event>,
+    /// The datagrams in flight, by arrival and order of dispatch.
+    in_flight: BTreeMap<(u64, u64), Event>,
     number: u64,
     dispatched: u64,
     packets: Packets,
-    /// Packets that went in, and how often they have yet to come out.
+    /// The packets that were encoded, and how often each is still to be restored.
     expected: HashMap<Box<[u8]>, usize>,
     arrived: std::collections::HashSet<u64>,
 }
 
-/// Replays.
-pub fn replay(trace: &[Seen], replay: &Replay) -> Outcome {
+/// Replays a trace.
+pub fn replay(trace: &[TracedPacket], config: &ReplayConfig) -> Outcome {
     let mut run = Run {
-        replay,
-        encoder: Encoder::new(replay.variant, replay.max_flows),
-        decoder: Decoder::new(replay.max_flows),
-        rng: Rng::new(replay.seed),
+        config,
+        encoder: Encoder::new(config.variant, config.max_flows),
+        decoder: Decoder::new(config.max_flows),
+        rng: Rng::new(config.seed),
         outcome: Outcome::default(),
-        under_way: BTreeMap::new(),
+        in_flight: BTreeMap::new(),
         number: 0,
         dispatched: 0,
         packets: Packets::default(),
@@ -133,10 +134,10 @@ pub fn replay(trace: &[Seen], replay: &Replay) -> Outcome {
         *run.expected.entry(seen.packet.clone()).or_default() += 1;
     }
     let mut rest = trace;
-    let mut tick = replay.period_ns;
+    let mut tick = config.period_ns;
     while let Some(first) = rest.first() {
-        // Ticks at which nothing waits are nothing.
-        tick = tick.max(first.at_ns / replay.period_ns * replay.period_ns + replay.period_ns);
+        // Skip ticks at which nothing waits.
+        tick = tick.max(first.at_ns / config.period_ns * config.period_ns + config.period_ns);
         let due = rest.partition_point(|seen| seen.at_ns < tick);
         let (now, later) = rest.split_at(due);
         run.until(tick);
@@ -148,11 +149,11 @@ pub fn replay(trace: &[Seen], replay: &Replay) -> Outcome {
 }
 
 impl Run<'_> {
-    fn bundle(&mut self, acks: &[Seen], now: u64) {
+    fn bundle(&mut self, acks: &[TracedPacket], now: u64) {
         let mut started = Instant::now();
         for ack in acks {
             if self.encoder.push(&ack.packet) == crate::Pushed::Refused {
-                // Too many wait, unless it can never be taken.
+                // Too many packets wait, or the packet is never taken.
                 self.outcome.mux += started.elapsed();
                 self.release(now);
                 started = Instant::now();
@@ -166,32 +167,32 @@ impl Run<'_> {
         self.release(now);
     }
 
-    /// Sends what waits.
+    /// Sends the waiting packets.
     fn release(&mut self, now: u64) {
         while !self.encoder.is_empty() {
             self.number += 1;
-            let mut bytes = Vec::with_capacity(self.replay.room);
+            let mut bytes = Vec::with_capacity(self.config.room);
             let started = Instant::now();
-            let room = self.replay.room;
+            let room = self.config.room;
             let made = self.encoder.finish(self.number, None, room, &mut bytes);
             self.outcome.mux += started.elapsed();
             self.outcome.bundles += 1;
-            self.outcome.whole += made.whole;
-            if now >= self.replay.count_from_ns {
+            self.outcome.uncompressed += made.uncompressed;
+            if now >= self.config.count_from_ns {
                 self.outcome.counted += made.packets;
                 self.outcome.counted_bundles += 1;
                 self.outcome.bytes += bytes.len() + OVERHEAD;
             }
-            if self.rng.happens(self.replay.loss) {
+            if self.rng.happens(self.config.loss) {
                 self.outcome.lost_with_bundles += made.packets;
                 continue;
             }
-            let mut at = now + self.replay.rtt_ns / 2;
-            if self.rng.happens(self.replay.reorder) {
-                at += self.rng.below(3 * self.replay.period_ns);
+            let mut at = now + self.config.rtt_ns / 2;
+            if self.rng.happens(self.config.reorder) {
+                at += self.rng.below(3 * self.config.period_ns);
             }
-            if self.rng.happens(self.replay.duplicate) {
-                let again = at + self.rng.below(3 * self.replay.period_ns);
+            if self.rng.happens(self.config.duplicate) {
+                let again = at + self.rng.below(3 * self.config.period_ns);
                 self.dispatch(again, self.number, bytes.clone());
             }
             self.dispatch(at, self.number, bytes);
@@ -201,11 +202,11 @@ impl Run<'_> {
     fn dispatch(&mut self, at: u64, number: u64, bytes: Vec<u8>) {
         self.dispatched += 1;
         let event = Event::Bundle { number, bytes };
-        self.under_way.insert((at, self.dispatched), event);
+        self.in_flight.insert((at, self.dispatched), event);
     }
 
     fn until(&mut self, now: u64) {
-        while let Some(entry) = self.under_way.first_entry() {
+        while let Some(entry) = self.in_flight.first_entry() {
             if entry.key().0 > now {
                 break;
             }
@@ -228,7 +229,8 @@ impl Run<'_> {
         self.outcome.demux += started.elapsed();
         let twice = !self.arrived.insert(number);
         if decoded.is_ok() == twice {
-            // Taken twice, or not at all: the packets missing or too many will tell.
+            // A bundle that is decoded twice is wrong; a bundle that is not decoded shows in
+            // the missing packets.
             self.outcome.wrong += usize::from(twice);
         }
         for packet in self.packets.iter() {
@@ -242,12 +244,12 @@ impl Run<'_> {
         };
         let mut bytes = Vec::new();
         let answer = Some(feedback);
-        Encoder::new(self.replay.variant, 1).finish(1, answer, 0, &mut bytes);
+        Encoder::new(self.config.variant, 1).finish(1, answer, 0, &mut bytes);
         self.outcome.feedback_bytes += bytes.len() + OVERHEAD;
-        if !self.rng.happens(self.replay.loss) {
+        if !self.rng.happens(self.config.loss) {
             self.dispatched += 1;
-            let key = (at + self.replay.rtt_ns / 2, self.dispatched);
-            self.under_way.insert(key, Event::Feedback(feedback));
+            let key = (at + self.config.rtt_ns / 2, self.dispatched);
+            self.in_flight.insert(key, Event::Feedback(feedback));
         }
     }
 

@@ -1,37 +1,37 @@
-//! What tells flows apart, and how it is looked up.
+//! The key that identifies a flow, and its hash.
 
 use ackwise_policy::Segment;
 
-/// Words of the longest key: ports, two IPv6 addresses.
+/// The words of the longest key: the ports and two IPv6 addresses.
 const WORDS: usize = 9;
 
-/// A direction of a connection.
+/// One direction of a TCP connection: addresses and ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Key {
+pub(crate) struct FlowKey {
     pub v6: bool,
-    /// Ports, then the addresses, as on the wire; of IPv4 the first three.
+    /// The ports, then the addresses, in network byte order. IPv4 uses the first three words.
     words: [u32; WORDS],
 }
 
-impl Key {
-    /// No flow's.
-    pub const NONE: Key = Key {
+impl FlowKey {
+    /// The key of no flow.
+    pub const NONE: FlowKey = FlowKey {
         v6: false,
         words: [0; WORDS],
     };
 
-    /// Of IPv4: both ports, both addresses.
-    pub fn v4(ports: [u8; 4], addresses: [u8; 8]) -> Key {
-        let mut key = Key::NONE;
+    /// Makes the key of an IPv4 flow from both ports and both addresses.
+    pub fn v4(ports: [u8; 4], addresses: [u8; 8]) -> FlowKey {
+        let mut key = FlowKey::NONE;
         key.put(ports, &addresses);
         key
     }
 
-    /// Of IPv6.
-    pub fn v6(ports: [u8; 4], addresses: [u8; 32]) -> Key {
-        let mut key = Key {
+    /// Makes the key of an IPv6 flow.
+    pub fn v6(ports: [u8; 4], addresses: [u8; 32]) -> FlowKey {
+        let mut key = FlowKey {
             v6: true,
-            ..Key::NONE
+            ..FlowKey::NONE
         };
         key.put(ports, &addresses);
         key
@@ -44,8 +44,8 @@ impl Key {
         }
     }
 
-    /// Of a parsed segment.
-    pub fn of(segment: &Segment) -> Key {
+    /// Returns the key of a parsed segment.
+    pub fn of(segment: &Segment) -> FlowKey {
         let raw = segment.raw();
         let [s0, s1] = raw.sport.to_ne_bytes();
         let [d0, d1] = raw.dport.to_ne_bytes();
@@ -57,22 +57,22 @@ impl Key {
         } else {
             [ports, s[0], d[0], 0, 0, 0, 0, 0, 0]
         };
-        Key { v6, words }
+        FlowKey { v6, words }
     }
 
-    /// Source port and destination port.
+    /// The source port and the destination port.
     pub fn ports(&self) -> [u8; 4] {
         self.words[0].to_ne_bytes()
     }
 
-    /// Source and destination of IPv4.
+    /// The source and destination address of IPv4.
     pub fn addresses_v4(&self) -> [u8; 8] {
         let [a, b, c, d] = self.words[1].to_ne_bytes();
         let [e, f, g, h] = self.words[2].to_ne_bytes();
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Source and destination of IPv6.
+    /// The source and destination address of IPv6.
     pub fn addresses_v6(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (to, word) in bytes.chunks_exact_mut(4).zip(&self.words[1..]) {
@@ -82,9 +82,9 @@ impl Key {
     }
 }
 
-/// Hashes keys: multilinear hashing under random multipliers (Lemire and Kaser 2014, §2),
-/// so that two keys collide by a chance of 2⁻³², whoever chose them. Few multiplications
-/// instead of SipHash's rounds: there are two look-ups for each ACK.
+/// Hashes keys by multilinear hashing with random multipliers (Lemire and Kaser 2014, §2).
+/// Two keys collide with a probability of 2⁻³², even if an attacker chose them. This takes
+/// fewer instructions than SipHash, and there are two look-ups for each ACK.
 #[derive(Debug, Clone)]
 pub(crate) struct Hasher {
     v4: [u64; 4],
@@ -92,7 +92,7 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// With multipliers that nobody else knows.
+    /// Draws secret multipliers.
     pub fn new() -> Hasher {
         let random = std::hash::RandomState::new();
         let draw = |i: usize| std::hash::BuildHasher::hash_one(&random, i);
@@ -102,8 +102,9 @@ impl Hasher {
         }
     }
 
-    /// The hash; its upper and lower half are the same, as a table looks at both ends.
-    pub fn of(&self, key: &Key) -> u64 {
+    /// Returns the hash of a key. Both halves are equal, because the table uses bits of both
+    /// ends.
+    pub fn of(&self, key: &FlowKey) -> u64 {
         let sum = if key.v6 {
             multilinear(&self.v6, &key.words)
         } else {
@@ -130,38 +131,38 @@ mod tests {
     fn keys_that_differ_in_one_bit_have_other_hashes() {
         let hasher = Hasher::new();
         let mut hashes = HashSet::new();
-        let mut add = |key: Key| assert!(hashes.insert(hasher.of(&key) as u32), "{key:?}");
+        let mut add = |key: FlowKey| assert!(hashes.insert(hasher.of(&key) as u32), "{key:?}");
         for bit in 0..32 {
-            add(Key::v4((1_u32 << bit).to_be_bytes(), [0; 8]));
-            add(Key::v6((1_u32 << bit).to_be_bytes(), [0; 32]));
+            add(FlowKey::v4((1_u32 << bit).to_be_bytes(), [0; 8]));
+            add(FlowKey::v6((1_u32 << bit).to_be_bytes(), [0; 32]));
         }
         for bit in 0..64 {
-            add(Key::v4([0; 4], (1_u64 << bit).to_be_bytes()));
+            add(FlowKey::v4([0; 4], (1_u64 << bit).to_be_bytes()));
         }
         for bit in 0..256 {
             let mut addresses = [0; 32];
             addresses[bit / 8] = 1 << (bit % 8);
-            add(Key::v6([0; 4], addresses));
+            add(FlowKey::v6([0; 4], addresses));
         }
-        add(Key::v4([0; 4], [0; 8]));
-        add(Key::v6([0; 4], [0; 32]));
+        add(FlowKey::v4([0; 4], [0; 8]));
+        add(FlowKey::v6([0; 4], [0; 32]));
     }
 
     #[test]
     fn two_tables_hash_otherwise() {
-        let key = Key::v4([1, 2, 3, 4], [9; 8]);
+        let key = FlowKey::v4([1, 2, 3, 4], [9; 8]);
         assert_ne!(Hasher::new().of(&key), Hasher::new().of(&key));
     }
 
     #[test]
-    fn a_key_is_the_same_of_a_segment() {
+    fn a_segment_and_an_ack_have_the_same_key() {
         use crate::trace::Recorded;
         use ackwise_policy::{LinkKind, parse};
         for which in [Recorded::Plain, Recorded::Six] {
             let packet = &which.read().expect("recorded")[0].packet;
             let segment = parse(packet, LinkKind::Ip).expect("TCP");
             let ack = crate::ack::Ack::parse(packet).expect("an ACK");
-            assert_eq!(Key::of(&segment), ack.key);
+            assert_eq!(FlowKey::of(&segment), ack.key);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use ackwise_rng::{Probability, Rng};
-use ackwise_tunnel::trace::Seen;
+use ackwise_tunnel::trace::TracedPacket;
 use ackwise_tunnel::{Actions, KeyPair, Security, Tunnel, TunnelConfig};
 
 pub const MS: u64 = 1_000_000;
@@ -29,17 +29,17 @@ pub const CLEAN: Path = Path {
 };
 
 /// Packets come in at end 0 and go out at end 1.
-pub struct World {
+pub struct Harness {
     pub ends: [Tunnel; 2],
     #[allow(dead_code, reason = "only some tests start an end anew")]
     pub configs: [TunnelConfig; 2],
     pub path: Path,
     rng: Rng,
     pub now: u64,
-    under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    in_flight: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
     count: u64,
     pub restored: Vec<(u64, Vec<u8>)>,
-    pub outside: Vec<(u64, Vec<u8>)>,
+    pub bypass: Vec<(u64, Vec<u8>)>,
     pub cut: bool,
 }
 
@@ -56,18 +56,18 @@ pub fn pair(change: impl Fn(&mut TunnelConfig)) -> [TunnelConfig; 2] {
     })
 }
 
-impl World {
-    pub fn new(configs: [TunnelConfig; 2], path: Path) -> World {
-        World {
+impl Harness {
+    pub fn new(configs: [TunnelConfig; 2], path: Path) -> Harness {
+        Harness {
             ends: [0, 1].map(|i: usize| Tunnel::new(configs[i].clone())),
             configs,
             path,
             rng: Rng::new(7),
             now: 0,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             count: 0,
             restored: Vec::new(),
-            outside: Vec::new(),
+            bypass: Vec::new(),
             cut: false,
         }
     }
@@ -94,7 +94,7 @@ impl World {
             packets.iter().map(|p| (now, p.to_vec())).collect()
         };
         self.restored.extend(kept(&actions.packets, self.now));
-        self.outside.extend(kept(&actions.outside, self.now));
+        self.bypass.extend(kept(&actions.bypass, self.now));
     }
 
     fn send(&mut self, to: usize, datagram: Vec<u8>) {
@@ -105,15 +105,15 @@ impl World {
         };
         self.count += 1;
         let at = self.now + self.path.delay + late;
-        self.under_way.insert((at, self.count), (to, datagram));
+        self.in_flight.insert((at, self.count), (to, datagram));
     }
 
     /// Goes on until `until`; no end is woken more often than can be.
     pub fn run(&mut self, until: u64) {
         let mut steps = 0;
         loop {
-            let arrival = self.under_way.keys().next().map_or(u64::MAX, |key| key.0);
-            let wakes = [0, 1].map(|i: usize| self.ends[i].wake(self.now).max(self.now));
+            let arrival = self.in_flight.keys().next().map_or(u64::MAX, |key| key.0);
+            let wakes = [0, 1].map(|i: usize| self.ends[i].next_tick(self.now).max(self.now));
             let next = arrival.min(wakes[0]).min(wakes[1]);
             if next > until {
                 self.now = until;
@@ -123,7 +123,7 @@ impl World {
             assert!(steps < 1_000_000, "it does not come to rest at {next}");
             self.now = next;
             if arrival == next {
-                let (_, (to, datagram)) = self.under_way.pop_first().expect("there is one");
+                let (_, (to, datagram)) = self.in_flight.pop_first().expect("there is one");
                 let mut actions = Actions::default();
                 let _ = self.ends[to].datagram(&datagram, next, &mut actions);
                 self.act(to, actions);
@@ -146,7 +146,7 @@ impl World {
     }
 
     /// Plays a trace from now on; returns when each packet came in.
-    pub fn play(&mut self, trace: &[Seen]) -> HashMap<Vec<u8>, u64> {
+    pub fn play(&mut self, trace: &[TracedPacket]) -> HashMap<Vec<u8>, u64> {
         let start = self.now;
         let mut times = HashMap::new();
         for seen in trace {

@@ -1,4 +1,4 @@
-//! How restored packets come in: many at a time, or one by one.
+//! Delivers restored packets to the kernel by the tunnel's device: in batches, or one by one.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -8,23 +8,23 @@ use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 
 use crate::Error;
-use crate::inject::{Injector, LONGEST, SLOTS};
-use crate::stats::{Arrivals, Restored};
+use crate::batch_injector::{BatchInjector, MAX_PACKET, SLOTS};
+use crate::stats::{Delivery, Restored};
 
-/// Fewer are written one by one: that is cheaper.
-const FEW: usize = 16;
+/// The smallest batch. Writing fewer packets one by one takes less CPU time.
+const MIN_BATCH: usize = 16;
 
-/// The tunnel's device.
+/// The tunnel's device, and the batches that it delivers.
 #[derive(Debug)]
-pub(crate) struct Entrance {
+pub(crate) struct TunInjector {
     device: TunDevice,
-    injector: RefCell<Option<Injector>>,
+    injector: RefCell<Option<BatchInjector>>,
     stats: RefCell<Restored>,
-    /// Packets that the kernel would not take, of those that waited.
+    /// The packets that the kernel refused since the last flush.
     lost: Cell<u64>,
 }
 
-impl Deref for Entrance {
+impl Deref for TunInjector {
     type Target = TunDevice;
 
     fn deref(&self) -> &TunDevice {
@@ -32,11 +32,11 @@ impl Deref for Entrance {
     }
 }
 
-impl Entrance {
-    /// Makes the device. That the kernel cannot take packets many at a time is no error.
+impl TunInjector {
+    /// Makes the device. It works without batches if the kernel has no support for them.
     ///
     /// # Errors
-    /// There is one of that name, a right is missing, or the kernel has no TUN.
+    /// Fails if the name is in use, if a privilege is missing, or if the kernel has no TUN.
     pub fn open(name: &str, mtu: u32) -> Result<Self, Error> {
         let device = TunDevice::open(name, LinkKind::Ip, mtu, Role::Routed)?;
         let entrance = Self {
@@ -45,38 +45,39 @@ impl Entrance {
             lost: Cell::new(0),
             device,
         };
-        match Injector::load(&entrance.device) {
+        match BatchInjector::load(&entrance.device) {
             Ok(injector) => *entrance.injector.borrow_mut() = Some(injector),
             Err(error) => entrance.one_by_one(&error),
         }
         Ok(entrance)
     }
 
-    /// To be called by the thread that will use it, when its rights are gone.
+    /// Finds out whether batches work. Call it on the thread that will use them, after it has
+    /// dropped its privileges.
     pub fn begin(&self) {
-        let Some(probe) = self.injector.borrow().as_ref().map(Injector::probe) else {
+        let Some(probe) = self.injector.borrow().as_ref().map(BatchInjector::probe) else {
             return;
         };
         match probe {
-            Ok(()) => self.stats.borrow_mut().arrivals = Arrivals::Together,
+            Ok(()) => self.stats.borrow_mut().delivery = Delivery::Batched,
             Err(error) => self.one_by_one(&error),
         }
     }
 
-    /// To be called some times a second.
-    pub fn look_around(&self) {
-        let found = self.injector.borrow().as_ref().map(Injector::look_around);
+    /// Checks that batches still work. Call it several times per second.
+    pub fn check_batching(&self) {
+        let found = self.injector.borrow().as_ref().map(BatchInjector::check);
         if let Some(Err(error)) = found {
             self.one_by_one(&error);
         }
     }
 
-    /// From now on, and why.
+    /// Writes packets one by one from now on, and notes why.
     fn one_by_one(&self, why: &dyn std::fmt::Display) {
         *self.injector.borrow_mut() = None;
         let mut stats = self.stats.borrow_mut();
-        stats.arrivals = Arrivals::OneByOne;
-        stats.why = Some(why.to_string());
+        stats.delivery = Delivery::Single;
+        stats.reason = Some(why.to_string());
         tracing::info!("restored packets are written one by one: {why}");
     }
 
@@ -84,45 +85,47 @@ impl Entrance {
         self.stats.borrow().clone()
     }
 
-    /// Receives a packet as if it had come from a wire, now or with [`Entrance::flush`].
+    /// Delivers a packet as if it had arrived by the device, now or with
+    /// [`TunInjector::flush`].
     pub fn put(&self, packet: &[u8]) {
-        if self.keep(packet) {
+        if self.queue(packet) {
             return;
         }
-        self.hand_over();
-        if packet.len() > LONGEST || !self.keep(packet) {
+        self.deliver();
+        if packet.len() > MAX_PACKET || !self.queue(packet) {
             self.write(packet);
         }
     }
 
-    /// Whether it waits now.
-    fn keep(&self, packet: &[u8]) -> bool {
+    /// Adds a packet to the batch. Returns whether it fits.
+    fn queue(&self, packet: &[u8]) -> bool {
         let injector = self.injector.borrow();
         injector.as_ref().is_some_and(|known| known.push(packet))
     }
 
-    /// Receives what waits. How many packets, since the last time, could not be.
+    /// Delivers the batch. Returns the number of packets that the kernel refused since the
+    /// last call.
     pub fn flush(&self) -> u64 {
-        self.hand_over();
+        self.deliver();
         self.lost.take()
     }
 
-    fn hand_over(&self) {
+    fn deliver(&self) {
         let mut broken = None;
         if let Some(injector) = self.injector.borrow().as_ref() {
             let mut done = 0;
-            if injector.len() >= FEW {
+            if injector.len() >= MIN_BATCH {
                 let (taken, result) = injector.run();
                 done = taken;
                 let mut stats = self.stats.borrow_mut();
-                stats.together += done as u64;
+                stats.batched += done as u64;
                 stats.calls += 1;
                 if let Err(error) = result {
                     stats.interrupted += 1;
-                    broken = Some(error).filter(|error| !passes(error));
+                    broken = Some(error).filter(|error| !is_temporary(error));
                 }
             }
-            // What was not taken, in its order.
+            // The rest, in its order.
             injector.take(done, |packet| self.write(packet));
         }
         if let Some(error) = broken {
@@ -137,12 +140,12 @@ impl Entrance {
     }
 }
 
-/// Whether it may be better the next time.
-fn passes(error: &io::Error) -> bool {
+/// Returns whether a batch may work the next time.
+fn is_temporary(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EINTR | libc::EAGAIN | libc::ENOMEM)
     )
 }
 
-const _: () = assert!(FEW <= SLOTS);
+const _: () = assert!(MIN_BATCH <= SLOTS);

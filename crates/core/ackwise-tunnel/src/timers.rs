@@ -1,0 +1,84 @@
+//! When a session is replaced, and when it ends.
+//!
+//! All times are nanoseconds of a monotonic clock.
+
+pub(crate) const SECOND: u64 = 1_000_000_000;
+/// The initiator replaces a session after this time (WireGuard's REKEY_AFTER_TIME).
+pub(crate) const REKEY_AFTER_TIME: u64 = 120 * SECOND;
+/// The responder replaces it only later, so that usually one end does.
+pub(crate) const REKEY_AFTER_TIME_RESPONDER: u64 = 150 * SECOND;
+/// A session is not used after this time.
+pub(crate) const REJECT_AFTER_TIME: u64 = 360 * SECOND;
+/// A session that was replaced still receives for this time.
+pub(crate) const REPLACED_GRACE: u64 = 10 * SECOND;
+/// Handshakes of both ends within this time count as simultaneous.
+pub(crate) const SIMULTANEOUS: u64 = 2 * SECOND;
+/// A session is replaced after it has sent this many bytes.
+pub(crate) const REKEY_AFTER_BYTES: u64 = 1 << 36;
+/// How long an initiator waits for a response before it initiates again.
+pub(crate) const REKEY_TIMEOUT: u64 = SECOND;
+
+/// The timers of one session.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    established_at: u64,
+    initiator: bool,
+    replaced_at: Option<u64>,
+}
+
+impl Timers {
+    pub fn new(established_at: u64, initiator: bool) -> Timers {
+        Timers {
+            established_at,
+            initiator,
+            replaced_at: None,
+        }
+    }
+
+    /// The time since the handshake.
+    pub fn age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.established_at)
+    }
+
+    /// Whether this end initiated the session.
+    pub fn is_initiator(&self) -> bool {
+        self.initiator
+    }
+
+    /// When the session has to be replaced, given the bytes that were sent in it.
+    pub fn rekey_at(&self, bytes: u64) -> u64 {
+        if bytes >= REKEY_AFTER_BYTES {
+            return 0;
+        }
+        self.established_at
+            + if self.initiator {
+                REKEY_AFTER_TIME
+            } else {
+                REKEY_AFTER_TIME_RESPONDER
+            }
+    }
+
+    /// Whether the session may not be used any more.
+    pub fn is_expired(&self, now: u64) -> bool {
+        now >= self.established_at + REJECT_AFTER_TIME
+            || self
+                .replaced_at
+                .is_some_and(|at| now >= at + REPLACED_GRACE)
+    }
+
+    /// Whether a handshake of the other end at this time counts as simultaneous with the one
+    /// that led to this session.
+    pub fn is_simultaneous(&self, now: u64) -> bool {
+        now < self.established_at + SIMULTANEOUS
+    }
+
+    /// Notes that another session has replaced this one.
+    pub fn replace(&mut self, now: u64) {
+        self.replaced_at = Some(now);
+    }
+
+    /// Notes that this session is in use again.
+    pub fn keep(&mut self) {
+        self.replaced_at = None;
+    }
+}

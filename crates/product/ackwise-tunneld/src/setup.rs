@@ -1,0 +1,135 @@
+//! Makes everything that a tunnel needs privileges for.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use ackwise_config::tunnel::Tunnel as Config;
+use ackwise_netdev::{Attach, Interface, PacketSocket, TunDevice, clock};
+use ackwise_tunnel::{KeyPair, key_from_base64, key_to_base64};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::bypass::Bypass;
+use crate::peer::Peer;
+use crate::poller::{Poller, Source};
+use crate::redirect::Redirect;
+use crate::tun_injector::TunInjector;
+use crate::udp::Sockets;
+use crate::worker::Worker;
+use crate::{Error, Stats};
+
+/// The MTU of the tunnel's device: restored packets have their original length.
+const MTU: u32 = 1500;
+
+/// A tunnel that is set up.
+pub(crate) struct Setup {
+    pub worker: Worker,
+    pub stats: Stats,
+    /// Wakes the worker.
+    pub wake: EventFd,
+}
+
+impl Setup {
+    pub fn new(config: Config, attach: Attach) -> Result<Self, Error> {
+        let keys = config.private_key.as_deref().map(read_key).transpose()?;
+        let peers = config.peers.iter();
+        let peers = peers.map(|peer| Peer::new(peer, &config, keys.as_ref()));
+        let peers = peers.collect::<Result<Vec<_>, _>>()?;
+        let interface = config
+            .interface
+            .as_deref()
+            .map(Interface::find)
+            .transpose()?;
+        let sockets = Sockets::open(&config.listen)?;
+        let link = TunInjector::open(&config.device, MTU)?;
+        let cookie = cookie();
+        let egress = interface
+            .clone()
+            .map(|interface| PacketSocket::open(interface, cookie));
+        let bypass = Bypass::open(egress.transpose()?, config.fwmark)?;
+        let redirect = interface
+            .map(|interface| Redirect::install(&config, interface, &link, cookie, attach))
+            .transpose()?;
+        let (wake, woken) = event()?;
+        let stats = Stats {
+            device: config.device.clone(),
+            interface: config.interface.clone(),
+            attach: redirect.as_ref().map(|redirect| redirect.hook.attach()),
+            listen: config.listen.clone(),
+            public_key: keys.map(|keys| key_to_base64(&keys.public)),
+            ..Stats::default()
+        };
+        let poller = poller(woken, &link, redirect.as_ref(), &sockets);
+        let worker = Worker {
+            poller,
+            announced_up: vec![false; peers.len()],
+            config,
+            peers,
+            sockets,
+            link,
+            redirect,
+            bypass,
+            buffer: Worker::new_buffer(),
+            last_route: None,
+            unknown_sources: 0,
+            publications: 0,
+            overrun: 0,
+        };
+        Ok(Self {
+            worker,
+            stats,
+            wake,
+        })
+    }
+}
+
+/// Makes an event descriptor and a second handle of it.
+fn event() -> Result<(EventFd, OwnedFd), Error> {
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let wake = EventFd::from_flags(flags)
+        .map_err(|errno| Error::system("making an event descriptor")(errno.into()))?;
+    let woken = wake
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(Error::system("duplicating a descriptor"))?;
+    Ok((wake, woken))
+}
+
+fn poller(
+    wake: OwnedFd,
+    link: &TunDevice,
+    redirect: Option<&Redirect>,
+    sockets: &Sockets,
+) -> Poller {
+    let link = std::iter::once((Source::Link, link.as_fd()));
+    let redirect = redirect.into_iter().flat_map(|redirect| {
+        [
+            (Source::Redirected, redirect.device.as_fd()),
+            (Source::Ring, redirect.acks.as_fd()),
+        ]
+    });
+    let sockets = sockets.descriptors().enumerate();
+    let sockets = sockets.map(|(n, socket)| (Source::Socket(n), socket));
+    Poller::new(wake, link.chain(redirect).chain(sockets))
+}
+
+/// Draws a mark for packets of the tunnel. It is not 0, which stands for no mark.
+fn cookie() -> u32 {
+    let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
+    (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
+}
+
+fn read_key(path: &Path) -> Result<KeyPair, Error> {
+    let wrong = |why: String| Error::Key {
+        path: path.to_owned(),
+        why,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    if let Ok(about) = std::fs::metadata(path)
+        && about.permissions().mode() & 0o077 != 0
+    {
+        tracing::warn!("{}: others may read it; chmod 600", path.display());
+    }
+    let secret = key_from_base64(&text).map_err(|error| wrong(error.to_string()))?;
+    KeyPair::from_secret(secret).map_err(|error| wrong(error.to_string()))
+}
