@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The kernel as an environment of the policies: policy/vectors replayed, the syntax in
- * which a policy is named, and what tcp_ack_policy.c makes of a socket's state.
- * Packets on a wire are kernel/tests/wire.c.
+ * Tests the policies in the kernel: they replay policy/vectors, and check the syntax in
+ * which a policy is named and what tcp_ack_policy.c makes of a socket's state.
+ * kernel/tests/wire.c tests packets on a wire.
  */
 #include <kunit/test.h>
 #include <linux/in.h>
@@ -63,7 +63,7 @@ static void replay_step(struct kunit *test, const struct vec_trace *t, const str
 				    v->line, t->name);
 }
 
-/* A policy that this environment refuses is not to be replayed here, but to be refused. */
+/* A policy that a receiver cannot run must be refused, and is not replayed here. */
 static bool refused(const char *policy)
 {
 	char list[TCP_ACK_POLICY_SPEC_MAX], *rest = list, *name;

@@ -55,7 +55,7 @@ struct space {
 	int ns, listener, receiver, sender, number;
 };
 
-static int home;
+static int outer_netns;
 static long received, held;
 
 static void add(struct nlmsghdr *h, int type, const void *data, size_t n)
@@ -82,7 +82,7 @@ static void nest_end(struct nlmsghdr *h, struct rtattr *a)
 	a->rta_len = (char *)h + h->nlmsg_len - (char *)a;
 }
 
-/* A veth pair: `inside` here, `outside` in the namespace `home`. */
+/* A veth pair: `inside` here, `outside` in the namespace `outer_netns`. */
 static void add_veth(const char *inside, const char *outside)
 {
 	union {
@@ -102,7 +102,7 @@ static void add_veth(const char *inside, const char *outside)
 	peer = nest(&m.h, VETH_INFO_PEER);
 	m.h.nlmsg_len += sizeof(struct ifinfomsg);
 	add(&m.h, IFLA_IFNAME, outside, strlen(outside) + 1);
-	add(&m.h, IFLA_NET_NS_FD, &home, sizeof(home));
+	add(&m.h, IFLA_NET_NS_FD, &outer_netns, sizeof(outer_netns));
 	nest_end(&m.h, peer);
 	nest_end(&m.h, data);
 	nest_end(&m.h, info);
@@ -177,7 +177,7 @@ static void begin(struct space *p, int number)
 	p->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	if (bind(p->listener, (struct sockaddr *)&a, sizeof(a)) || listen(p->listener, 8))
 		die("listen");
-	enter(home);
+	enter(outer_netns);
 	configure(outside, address(number, 2));
 	p->sender = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	if (connect(p->sender, (struct sockaddr *)&a, sizeof(a)) && errno != EINPROGRESS)
@@ -238,7 +238,7 @@ static void end(struct space *p)
 	default:
 		no_linger(p->receiver);
 	}
-	enter(home);
+	enter(outer_netns);
 	close(p->receiver);
 	close(p->listener);
 	close(p->ns);
@@ -302,8 +302,8 @@ int main(void)
 	int i, failed;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	home = open("/proc/self/ns/net", O_RDONLY);
-	if (home < 0)
+	outer_netns = open("/proc/self/ns/net", O_RDONLY);
+	if (outer_netns < 0)
 		die("/proc/self/ns/net");
 	for (i = 0; i < ROUNDS; i++) {
 		one_round(i * A_ROUND);

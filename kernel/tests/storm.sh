@@ -23,7 +23,7 @@ tc -n s qdisc add dev sr root netem delay 10ms reorder 2% 25% gap 3 loss 1% dupl
 tc -n r qdisc add dev rd root netem rate 50mbit loss 2% ecn limit 600
 tc -n r qdisc add dev rs root netem delay 10ms reorder 2% loss 1% duplicate 2% limit 100000
 
-# storm NAME LONGEST_US FLOWS COUNT BYTES POLICIES [TURNS]
+# storm NAME MAX_US FLOWS COUNT BYTES POLICIES [TURNS]
 storm() {
 	local name=$1 longest=$2 flows=$3 count=$4 bytes=$5 policies=$6 turns=${7:-} \
 		watching turning='' sinking sent=0 sunk=0 seen=0 line held

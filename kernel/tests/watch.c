@@ -3,13 +3,13 @@
  * Follows every connection at the receiver's interface, and says where its ACKs
  * break the contract (docs/contract.md), whatever the network did to the data.
  *
- *	watch INTERFACE LONGEST_US	until SIGTERM; data goes to ports from 7000 on
+ *	watch INTERFACE MAX_US	until SIGTERM; data goes to ports from 7000 on
  *
  * - An ACK says all that has arrived in order, and nothing more.
  * - At once answered are: data out of order, data that was there already, data
  *   that fills a hole, the first CE, CWR, FIN (RFC 5681 §4.2, RFC 3168 §6.1.3).
  * - ECE is set from CE to CWR, and not elsewhere.
- * - No byte waits longer than LONGEST_US for its ACK.
+ * - No byte waits longer than MAX_US for its ACK.
  *
  * To be exact it wants virtual time, no offloads and net.ipv4.tcp_comp_sack_nr=0.
  */
@@ -193,15 +193,15 @@ static void leaves(struct flow *f, uint64_t at, uint32_t ack, uint8_t flags)
 }
 
 /* What should have happened before now. */
-static void late(struct flow *f, uint64_t at, uint64_t longest_us)
+static void late(struct flow *f, uint64_t at, uint64_t max_us)
 {
 	if (f->due && at - f->due > AT_ONCE_US) {
 		complain(f, f->due, f->why, 0, 1);
 		f->due = 0;
 	}
 	/* Both stamps were cut to a microsecond. */
-	if (f->since && at - f->since > longest_us + 1) {
-		complain(f, f->since, "waits, us", at - f->since, longest_us);
+	if (f->since && at - f->since > max_us + 1) {
+		complain(f, f->since, "waits, us", at - f->since, max_us);
 		f->since = at;
 	}
 }
@@ -234,21 +234,21 @@ static void packet(const uint8_t *ip, int n, uint64_t at)
 	}
 }
 
-static int report(int s, uint64_t at, uint64_t longest_us)
+static int report(int s, uint64_t at, uint64_t max_us)
 {
 	struct tpacket_stats lost = {};
 	socklen_t size = sizeof(lost);
 	int i;
 
 	for (i = 0; i < FLOWS; i++)
-		late(&flows[i], at, longest_us);
+		late(&flows[i], at, max_us);
 	getsockopt(s, SOL_PACKET, PACKET_STATISTICS, &lost, &size);
 	if (lost.tp_drops) {
 		printf("# watch: missed %u packets\n", lost.tp_drops);
 		complaints++;
 	}
 	printf("watched connections %llu data %llu ooo %llu old %llu filled %llu ce %llu acks %llu "
-	       "longest_us %llu complaints %d\n",
+	       "max_us %llu complaints %d\n",
 	       connections, data, ooo, old, filled, ce, acks, longest, complaints);
 	return complaints > 0;
 }
@@ -257,11 +257,11 @@ int main(int argc, char **argv)
 {
 	struct sigaction sa = { .sa_handler = on_term };
 	int i, s;
-	uint64_t start = 0, at = 0, longest_us = argc == 3 ? atoll(argv[2]) : 0;
+	uint64_t start = 0, at = 0, max_us = argc == 3 ? atoll(argv[2]) : 0;
 	uint8_t b[128];
 
 	if (argc != 3) {
-		fprintf(stderr, "usage: watch INTERFACE LONGEST_US\n");
+		fprintf(stderr, "usage: watch INTERFACE MAX_US\n");
 		return 2;
 	}
 	s = sniff_open("watch", argv[1]);
@@ -278,8 +278,8 @@ int main(int argc, char **argv)
 		at -= start;
 		at++; /* 0 stands for never */
 		for (i = 0; i < FLOWS; i++)
-			late(&flows[i], at, longest_us);
+			late(&flows[i], at, max_us);
 		packet(b, n, at);
 	}
-	return report(s, at + longest_us, longest_us);
+	return report(s, at + max_us, max_us);
 }

@@ -1,42 +1,49 @@
-//! Compiles policy/ with the C compiler and makes the bindings from its headers.
+//! Compiles policy/ with the C compiler, and refuses to build when the committed bindings
+//! (`src/sys.rs`) do not fit its headers. It does not need libclang.
 
 use std::env;
 use std::error::Error;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let policy = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../../policy");
+    let crate_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let policy = crate_dir.join("../../../policy");
     let (include, src) = (policy.join("include"), policy.join("src"));
+    let bindings = crate_dir.join("src/sys.rs");
     let out = PathBuf::from(env::var("OUT_DIR")?);
+    for path in [&include, &src, &bindings] {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
 
-    println!("cargo::rerun-if-changed={}", include.display());
-    println!("cargo::rerun-if-changed={}", src.display());
+    let layout = out.join("layout.c");
+    let rust = fs::read_to_string(&bindings)?;
+    let assertions = ackwise_layout_check::c_assertions(Path::new("shim.h"), &rust);
+    fs::write(&layout, assertions)?;
+    let checked = compiler(&include, &src)
+        .file(&layout)
+        .try_compile("ackwise_policy_layout");
+    if let Err(error) = checked {
+        return Err(format!(
+            "{} does not fit policy/src/shim.h: run scripts/bindings and commit what it \
+             writes ({error})",
+            bindings.display()
+        )
+        .into());
+    }
 
-    cc::Build::new()
+    compiler(&include, &src)
         .file(src.join("shim.c"))
-        .include(&include)
-        .include(&src)
-        .std("gnu11")
         .warnings(true)
         .extra_warnings(true)
         // Even an unoptimised simulator steps policies by the million.
         .opt_level(2)
         .compile("ackwise_policy");
-
-    bindgen::Builder::default()
-        .header(src.join("shim.h").to_string_lossy())
-        .clang_arg(format!("-I{}", include.display()))
-        .allowlist_function("aw_shim_.*")
-        .allowlist_type("aw_.*")
-        .allowlist_var("AW_.*")
-        .default_enum_style(bindgen::EnumVariation::Consts)
-        .prepend_enum_name(false)
-        .derive_default(true)
-        .use_core()
-        .layout_tests(true)
-        .rust_target(bindgen::RustTarget::stable(87, 0).map_err(|e| e.to_string())?)
-        .rust_edition(bindgen::RustEdition::Edition2024)
-        .generate()?
-        .write_to_file(out.join("sys.rs"))?;
     Ok(())
+}
+
+fn compiler(include: &Path, src: &Path) -> cc::Build {
+    let mut build = cc::Build::new();
+    build.include(include).include(src).std("gnu11");
+    build
 }

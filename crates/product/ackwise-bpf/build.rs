@@ -1,7 +1,6 @@
 //! Compiles the programs of `bpf/` with clang, and refuses to build when the committed
 //! bindings do not fit their headers. It does not need libclang.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -69,7 +68,9 @@ fn main() {
             .with_extension("rs");
         let layout = out.join(format!("{}_layout.c", object.source));
         let header = root.join(format!("bpf/{}_shared.h", object.source));
-        write_layout_check(&header, &bindings, &layout);
+        let rust = fs::read_to_string(&bindings).expect("the bindings are committed");
+        let assertions = ackwise_layout_check::c_assertions(&header, &rust);
+        fs::write(&layout, assertions).expect("OUT_DIR is writable");
         let checked = run_clang(&clang, &root, &layout, &["-fsyntax-only"]);
         assert!(
             checked.is_ok(),
@@ -171,65 +172,4 @@ fn compile(clang: &str, root: &Path, out: &Path, name: &str) {
         };
         panic!("\n\n{} does not compile:\n{said}{hint}\n", source.display());
     }
-}
-
-/// Writes a C file that asserts what the bindings say: sizes and alignments of structs,
-/// offsets of fields, and values of constants. bindgen asserts the same in Rust, so the
-/// two languages cannot disagree.
-fn write_layout_check(header: &Path, bindings: &Path, to: &Path) {
-    let rust = fs::read_to_string(bindings).expect("the bindings are committed");
-    let unions: Vec<&str> = rust
-        .lines()
-        .filter_map(|line| line.strip_prefix("pub union "))
-        .filter_map(|line| line.split([' ', '<']).next())
-        .collect();
-    let tag = |name: &str| {
-        let kind = if unions.contains(&name) {
-            "union"
-        } else {
-            "struct"
-        };
-        format!("{kind} {name}")
-    };
-    let mut c = format!("#include \"{}\"\n", header.display());
-    let mut assert = |what: String| {
-        writeln!(c, "_Static_assert({what}, \"stale binding\");").expect("a String");
-    };
-    // One assertion may be on two lines.
-    let statements = rust.split(['\n', ';']).collect::<Vec<_>>().join(" ");
-    for statement in statements.split("[\"").skip(1) {
-        let Some((what, rest)) = statement.split_once("\"]") else {
-            continue;
-        };
-        let number = rest
-            .split("usize]")
-            .next()
-            .and_then(|text| text.rsplit(' ').next());
-        let Some(number) = number.and_then(|n| n.parse::<u64>().ok()) else {
-            panic!("a layout assertion without a number: {statement}");
-        };
-        if let Some(name) = what.strip_prefix("Size of ") {
-            assert(format!("sizeof({}) == {number}", tag(name)));
-        } else if let Some(name) = what.strip_prefix("Alignment of ") {
-            assert(format!("_Alignof({}) == {number}", tag(name)));
-        } else if let Some(field) = what.strip_prefix("Offset of field: ") {
-            let (name, field) = field.split_once("::").expect("Type::field");
-            // bindgen appends `_` to what is a keyword of Rust.
-            let field = field.trim_end_matches('_');
-            let offset = format!("__builtin_offsetof({}, {field})", tag(name));
-            assert(format!("{offset} == {number}"));
-        } else {
-            panic!("an unknown layout assertion: {what}");
-        }
-    }
-    for line in rust.lines() {
-        let constant = line
-            .strip_prefix("pub const ")
-            .and_then(|l| l.split_once(':'));
-        let value = line.split_once(" = ").map(|(_, v)| v.trim_end_matches(';'));
-        if let (Some((name, _)), Some(value)) = (constant, value) {
-            assert(format!("{name} == {value}"));
-        }
-    }
-    fs::write(to, c).expect("OUT_DIR is writable");
 }

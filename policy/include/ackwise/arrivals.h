@@ -10,13 +10,19 @@
 
 #define AW_ARRIVALS_MAX_GAP_US 500000 /* a longer gap is a pause */
 
+/**
+ * struct aw_arrivals - the pace at which data arrive
+ * @last_us: when the last segment arrived, while @running
+ * @gap_us: smoothed gap between two segments; 0 if it is not known yet
+ * @running: 0 if the gap before the next segment does not count
+ */
 struct aw_arrivals {
 	aw_u32 last_us;
-	aw_u32 gap_us;	/* 0: none known yet */
-	aw_u32 running; /* last_us means something */
+	aw_u32 gap_us;
+	aw_u32 running;
 };
 
-/* A data segment. What a loss, a repair or a pause puts between two does not count. */
+/* Takes a data segment. A gap that a loss, a repair or a pause makes does not count. */
 AW_FN void aw_arrivals_data(struct aw_arrivals *a, const struct aw_event *e)
 {
 	aw_u32 now = (aw_u32)e->now_us, gap = now - a->last_us;
@@ -34,13 +40,13 @@ AW_FN void aw_arrivals_data(struct aw_arrivals *a, const struct aw_event *e)
 	a->running = 1;
 }
 
-/* The gap before the next segment is none of the sender's pace. */
+/* The gap before the next segment says nothing about the sender's pace. */
 AW_FN void aw_arrivals_pause(struct aw_arrivals *a)
 {
 	a->running = 0;
 }
 
-/* Until `segments` and `tenths` of one more have come; hold_us at most. */
+/* The time until `segments`, and `tenths` of one more, should have come; hold_us at most. */
 AW_FN aw_u32 aw_arrivals_wait(const struct aw_arrivals *a, aw_u32 segments, aw_u32 tenths,
 			      aw_u32 hold_us)
 {

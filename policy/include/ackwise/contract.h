@@ -2,19 +2,19 @@
 /*
  * The ACK contract: may this ACK be withheld, and if not, why not?
  *
- * Withheld means: not sent now, but superseded by a later ACK of its flow that
- * does leave, or sent by itself within the bound D. So an ACK may be withheld
- * only if everything it says, a later ACK says too, and if the sender loses
- * nothing by hearing it late. Each rule below is a case where that fails.
+ * An ACK is withheld if it is not sent now, and is either superseded by a later
+ * ACK of its flow that is sent, or sent by itself within the bound D. It may be
+ * withheld only if a later ACK says everything that it says, and if the sender
+ * loses nothing by hearing it late. Each rule below is a case where that fails.
  *
- * Every environment asks aw_contract(); no policy can overrule it.
+ * Every environment asks aw_contract(), and no policy can overrule it.
  */
 #ifndef ACKWISE_CONTRACT_H
 #define ACKWISE_CONTRACT_H
 
-#include "tcp.h"
+#include "handshake.h"
 
-/* AW_REASON(IDENT, "name", what it means). The first two withhold. */
+/* AW_REASON(IDENT, "name", what it means). Only the first two withhold. */
 #define AW_REASONS(AW_REASON) \
 	AW_REASON(HELD, "held", "withheld, the newest of its flow kept until D") \
 	AW_REASON(DROPPED, "dropped", "withheld, a newer one is known to follow") \
@@ -23,7 +23,7 @@
 	AW_REASON(PAYLOAD, "payload", "carries data") \
 	AW_REASON(FLAGS, "flags", "SYN, FIN, RST, URG, PSH or a reserved bit") \
 	AW_REASON(OPTION, "option", "a TCP option that is not understood here") \
-	AW_REASON(FIRST, "first", "the first ACK seen of its flow") \
+	AW_REASON(FIRST, "first", "the first ACK of its flow") \
 	AW_REASON(START, "start", "the flow starts: the sender needs every sample") \
 	AW_REASON(DUPLICATE, "duplicate", \
 		  "acknowledges nothing new: a dupACK or a probe's answer") \
@@ -36,7 +36,7 @@
 	AW_REASON(SHRINK, "window-shrinks", "the window's right edge moved back") \
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
-	AW_REASON(NO_HOLD, "no-hold", "this environment has no room or time to hold it: fail open")
+	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -56,49 +56,49 @@ enum aw_reason {
 #define AW_NEAR_ZERO_SEGMENTS 2
 #define AW_MSS_DEFAULT 536 /* RFC 9293 §3.7.1, until a segment or an option tells */
 
-/* Facts of the handshake. Kept apart from flows: a SYN flood must not evict them. */
-struct aw_handshake {
-	aw_u32 syn_us, synack_us; /* when seen here; 0 = not */
-	aw_u32 rtt_us;		  /* both legs as seen from here; 0 = not known */
-	aw_u16 mss;		  /* the smaller MSS option, 0 = none */
-	aw_u8 wscale[2];	  /* [0] the data sender's, [1] the ACK sender's */
-	aw_u16 flags;		  /* enum aw_handshake_flag */
-	aw_u16 reserved;
-};
-
-enum aw_handshake_flag {
-	AW_HS_SYN_DATA = 1 << 0, /* a SYN of the data sender was seen */
-	AW_HS_SYN_ACKS = 1 << 1, /* a SYN of the ACK sender was seen */
-	AW_HS_WSCALE_DATA = 1 << 2,
-	AW_HS_WSCALE_ACKS = 1 << 3,
-	AW_HS_ACCECN = 1 << 4, /* AccECN was asked for, RFC 9768 §3.1 */
-	AW_HS_DONE = 1 << 5,   /* rtt_us is complete */
-};
-
-/* The ACK direction: what was seen of it, and what left. */
+/**
+ * struct aw_ack_state - the ACK direction: what was received, and what was sent on
+ * @rcvd_ack: newest acknowledgment number received
+ * @sent_ack: newest acknowledgment number sent
+ * @rcvd_right_edge: right edge of the newest window received, if scaled
+ * @sent_right_edge: right edge of the newest window sent, if scaled
+ * @rcvd_wnd: newest window received, bytes; as on the wire if the scale is not known
+ * @sent_wnd: newest window sent, in the same unit
+ * @tsval: timestamp of the newest received, with AW_ACK_TS
+ * @ce_bytes: AccECN's counter of CE-marked bytes, as last reported
+ * @started: segments acknowledged by what was sent, up to AW_START_SEGMENTS
+ * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
+ * @ecn: ECE, CWR and AE of the newest received
+ * @n_sack: blocks in @sack
+ * @flags: enum aw_ack_flag, enum aw_token
+ * @sack: SACK blocks of the newest received: left edge, right edge
+ */
 struct aw_ack_state {
-	aw_u32 rcvd_ack;	/* newest acknowledgment number seen */
-	aw_u32 sent_ack;	/* newest that left */
-	aw_u32 rcvd_right_edge; /* right edge of the newest window seen, if scaled */
-	aw_u32 sent_right_edge; /* right edge of the newest that left, if scaled */
-	aw_u32 rcvd_wnd;	/* bytes, or as on the wire if the scale is not known */
+	aw_u32 rcvd_ack;
+	aw_u32 sent_ack;
+	aw_u32 rcvd_right_edge;
+	aw_u32 sent_right_edge;
+	aw_u32 rcvd_wnd;
 	aw_u32 sent_wnd;
 	aw_u32 tsval;
 	aw_u32 ce_bytes;
-	aw_u32 started; /* segments acknowledged, saturating */
-	aw_u32 recover; /* while recovering: all below must be acknowledged first */
-	aw_u16 ecn;	/* ECE, CWR, AE of the newest seen */
+	aw_u32 started;
+	aw_u32 recover;
+	aw_u16 ecn;
 	aw_u8 n_sack;
-	aw_u8 flags; /* enum aw_ack_flag */
+	aw_u8 flags;
 	aw_u32 sack[2 * AW_SACK_BLOCKS];
 };
 
+AW_ASSERT(sizeof(struct aw_ack_state) == 76, "aw_ack_state");
+
 enum aw_ack_flag {
-	AW_ACK_VALID = 1 << 0,	 /* one was seen */
-	AW_ACK_TS = 1 << 1,	 /* they carry timestamps */
-	AW_ACK_HOLDING = 1 << 2, /* the newest seen is withheld */
-	AW_ACK_ACCECN = 1 << 3,
-	AW_ACK_RECOVERING = 1 << 4, /* by its SACK blocks; from bit 5 on: enum aw_token */
+	AW_ACK_VALID = 1 << 0,	 /* an ACK was received */
+	AW_ACK_TS = 1 << 1,	 /* the newest received has timestamps */
+	AW_ACK_HOLDING = 1 << 2, /* the newest received is withheld */
+	AW_ACK_ACCECN = 1 << 3,	 /* the flow uses AccECN */
+	/* SACK blocks report a hole that is not closed. From bit 5 on: enum aw_token. */
+	AW_ACK_RECOVERING = 1 << 4,
 };
 
 /*
@@ -106,47 +106,48 @@ enum aw_ack_flag {
  * turns over in its own copy. It goes on while they differ.
  */
 enum aw_token {
-	AW_TOKEN_NEAR = 1 << 5, /* a near probe waits; see flow.h */
-	AW_TOKEN_FAR = 1 << 6,
-	AW_TOKEN_LOSS = 1 << 7, /* the data side saw a gap, not acknowledged yet */
+	AW_TOKEN_NEAR = 1 << 5, /* a near probe of the RTT is in flight; see rtt.h */
+	AW_TOKEN_FAR = 1 << 6,	/* a far one is */
+	AW_TOKEN_LOSS = 1 << 7, /* the data side saw a gap that is not acknowledged yet */
 };
 
-/*
- * The data direction. Each side writes only its own half, and reads the other's:
- * so an environment need not lock out the ACKs to see a data segment.
+/**
+ * struct aw_data_state - the data direction
+ * @high: end of the highest segment received
+ * @recover: with AW_TOKEN_LOSS: all below must be acknowledged first
+ * @mss: payload of a full segment, bytes; 0 if none was received
+ * @wnd: the window that the data sender itself advertises, bytes
+ * @valid: not 0 once data were received
+ * @flags: enum aw_token
+ * @reserved: 0
+ *
+ * Each side writes only its own half and reads the other's, so that a data
+ * segment need not lock out the ACKs.
  */
 struct aw_data_state {
-	aw_u32 high;	/* end of the highest segment seen */
-	aw_u32 recover; /* as above, by a gap in the data or old data again */
-	aw_u32 mss;	/* payload of a full segment, 0 = none seen */
-	aw_u32 wnd;	/* the data sender's own window, bytes */
+	aw_u32 high;
+	aw_u32 recover;
+	aw_u32 mss;
+	aw_u32 wnd;
 	aw_u8 valid;
-	aw_u8 flags; /* enum aw_token */
+	aw_u8 flags;
 	aw_u16 reserved;
 };
 
-AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
+/* Has one side started what the other has not ended yet? */
+AW_FN int aw_token_out(const struct aw_ack_state *a, const struct aw_data_state *d,
+		       enum aw_token which)
 {
-	/* Scaling holds only if both sides offered it (RFC 7323 §2.2). */
-	if ((h->flags & (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS)) ==
-	    (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS))
-		return (aw_u32)s->window << (h->wscale[acks] & 15);
-	return s->window;
+	return (a->flags ^ d->flags) & which;
 }
 
 /* Is a loss or a reordering not repaired yet, as either side saw it? */
 AW_FN int aw_recovering(const struct aw_ack_state *a, const struct aw_data_state *d)
 {
-	return (a->flags & AW_ACK_RECOVERING) | ((a->flags ^ d->flags) & AW_TOKEN_LOSS);
+	return (a->flags & AW_ACK_RECOVERING) | aw_token_out(a, d, AW_TOKEN_LOSS);
 }
 
-/* Are windows known in bytes, that is, was the handshake seen? */
-AW_FN int aw_scale_known(const struct aw_handshake *h)
-{
-	return (h->flags & (AW_HS_SYN_DATA | AW_HS_SYN_ACKS)) == (AW_HS_SYN_DATA | AW_HS_SYN_ACKS);
-}
-
-/* Is every SACK block of s one that the newest ACK seen reported as well? */
+/* Did the newest ACK received report every SACK block of s as well? */
 AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	aw_u32 i, j;
@@ -173,7 +174,7 @@ AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
 	return 1;
 }
 
-/* Its window against the ones seen and left: AW_R_HELD if it says nothing new. */
+/* Compares its window with those received and sent: AW_R_HELD if it says nothing new. */
 AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const struct aw_data_state *d,
 					const struct aw_handshake *h, const struct aw_seg *s)
 {
@@ -182,7 +183,7 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 	aw_u32 near_zero = AW_NEAR_ZERO_SEGMENTS * mss;
 
 	if (!aw_scale_known(h)) {
-		/* Only the wire's number is known: a change that could matter passes. */
+		/* Only the number on the wire is known: a change that could matter is sent. */
 		if (wnd < a->rcvd_wnd)
 			return AW_R_SHRINK;
 		if (!a->sent_wnd || wnd >> 1 >= a->sent_wnd)
@@ -203,8 +204,8 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 }
 
 /*
- * AW_R_HELD: it may be withheld. Anything else: it must leave now, and why.
- * The caller has parsed s without error; what cannot be parsed always leaves.
+ * Returns AW_R_HELD if s may be withheld; anything else is why it must be sent now.
+ * The caller has parsed s without error; what cannot be parsed is always sent.
  */
 AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
 				 const struct aw_handshake *h, const struct aw_seg *s)
@@ -220,7 +221,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return AW_R_OPTION;
 	if (AW_UNLIKELY(!(a->flags & AW_ACK_VALID)))
 		return AW_R_FIRST;
-	/* A flow's ECN feedback, and a mark on the ACK itself. */
+	/* The ECN feedback of the flow, and a mark on the ACK itself. */
 	if (AW_UNLIKELY(ecn != a->ecn || s->ip_ecn == 3))
 		return AW_R_ECN;
 	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && s->ce_bytes != a->ce_bytes))
@@ -232,7 +233,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 	if (AW_UNLIKELY(!aw_after(s->ack, a->rcvd_ack)))
 		return AW_R_OLD;
 	/*
-	 * Until it is repaired everything leaves, but for an ACK that moves forward
+	 * Until the loss is repaired every ACK is sent, but for one that moves forward
 	 * and repeats blocks already reported: those alone can fill a thin uplink.
 	 */
 	if (AW_UNLIKELY((a->n_sack || aw_recovering(a, d)) && !s->n_sack))
@@ -246,7 +247,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return why;
 	if (AW_UNLIKELY(a->started < AW_START_SEGMENTS))
 		return AW_R_START;
-	/* The next one that leaves covers this one's step more: it must still be safe. */
+	/* The next one that is sent covers as much more as this one: it must be safe, too. */
 	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) &&
 			(s->ack - a->sent_ack) + (s->ack - a->rcvd_ack) >
 				AW_ACE_SAFE_SEGMENTS * (d->mss ? d->mss : AW_MSS_DEFAULT)))

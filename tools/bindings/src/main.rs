@@ -47,6 +47,12 @@ const BPF: [Binding; 6] = [
     },
 ];
 
+/// The functions, tables, types and constants of `policy/`.
+const POLICY: Binding = Binding {
+    header: "policy/src/shim.h",
+    output: "crates/core/ackwise-policy/src/sys.rs",
+};
+
 fn main() -> Result<ExitCode> {
     let check = match env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [] => false,
@@ -59,8 +65,12 @@ fn main() -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().context("the workspace")?;
     let mut stale = Vec::new();
-    for binding in &BPF {
-        let text = bpf_bindings(&root, binding.header)?;
+    let policy = (&POLICY, policy_bindings(&root, POLICY.header)?);
+    let bpf = BPF
+        .iter()
+        .map(|binding| Ok((binding, bpf_bindings(&root, binding.header)?)))
+        .collect::<Result<Vec<_>>>()?;
+    for (binding, text) in std::iter::once(policy).chain(bpf) {
         let path = root.join(binding.output);
         if fs::read_to_string(&path).is_ok_and(|old| old == text) {
             continue;
@@ -122,11 +132,54 @@ fn bpf_bindings(root: &Path, header: &str) -> Result<String> {
     Ok(bindings.to_string())
 }
 
+/// Everything in `policy/src/shim.h` that begins with `aw_` or `AW_`.
+///
+/// The tables (`aw_*_meta`) have pointers, whose size is the target's: their layout is not
+/// asserted, and `repr(C)` alone makes them fit. So they are bound in a pass of their own.
+fn policy_bindings(root: &Path, header: &str) -> Result<String> {
+    const TABLES: &str = "aw_.*_meta";
+    let path = root.join(header);
+    let include = root.join("policy/include");
+    let types = common(header)?
+        .header(utf8(&path)?)
+        .clang_arg(format!("-I{}", utf8(&include)?))
+        .generate_comments(false)
+        .derive_debug(true)
+        .allowlist_type("aw_.*")
+        .allowlist_var("AW_.*")
+        .blocklist_type(TABLES)
+        // The tables have these texts.
+        .blocklist_item("AW_.*_(SUMMARY|SOURCE)");
+    let functions = bindgen::Builder::default()
+        .disable_header_comment()
+        .header(utf8(&path)?)
+        .clang_arg(format!("-I{}", utf8(&include)?))
+        .rust_target(rust_target()?)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .generate_comments(false)
+        .layout_tests(false)
+        .use_core()
+        .allowlist_recursively(false)
+        .allowlist_type(TABLES)
+        .allowlist_function("aw_shim_.*");
+    let mut text = String::new();
+    for builder in [types, functions] {
+        let bindings = builder
+            .generate()
+            .with_context(|| format!("binding {header}"))?;
+        text.push_str(&bindings.to_string());
+    }
+    Ok(text)
+}
+
+fn rust_target() -> Result<bindgen::RustTarget> {
+    bindgen::RustTarget::stable(87, 0).map_err(|e| anyhow::anyhow!("{e}"))
+}
+
 /// What all bindings have in common: where they come from, and how C becomes Rust.
 fn common(header: &str) -> Result<bindgen::Builder> {
-    let rust = bindgen::RustTarget::stable(87, 0).map_err(|e| anyhow::anyhow!("{e}"))?;
     Ok(bindgen::Builder::default()
-        .rust_target(rust)
+        .rust_target(rust_target()?)
         .disable_header_comment()
         .raw_line(format!(
             "// @generated from {header} by scripts/bindings; do not edit."

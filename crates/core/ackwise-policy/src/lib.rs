@@ -1,9 +1,8 @@
 //! The safe Rust face of `policy/`: the ACK policies and the contract, as the
 //! kernel runs them.
 //!
-//! Nothing of an algorithm is written here. The C headers are compiled by
-//! `build.rs`, and the bindings, the names of the policies, their parameters and
-//! the reasons of the contract are made from these very headers.
+//! No algorithm is written here. `build.rs` compiles the C headers, and the names of the
+//! policies, their parameters and the reasons of the contract come from these headers.
 //!
 //! ```
 //! use ackwise_policy::{Config, Event, Policy, PolicyState, Verdict};
@@ -32,8 +31,11 @@ pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason};
 pub use meta::{Capabilities, Param, Policy, Unsupported};
 pub use segment::{LinkKind, Options, ParseError, Segment, TcpFlags, parse, parse_part};
 
-/// The bindings as bindgen makes them from `policy/src/shim.h`, for environments that
+/// The C types, constants and functions of `policy/src/shim.h`, for environments that
 /// share memory with C: maps of a BPF program, tables of a kernel test.
+///
+/// `scripts/bindings` writes this module, and the build fails if it does not fit the
+/// headers.
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -43,6 +45,5 @@ pub use segment::{LinkKind, Options, ParseError, Segment, TcpFlags, parse, parse
     clippy::pedantic,
     clippy::undocumented_unsafe_blocks
 )]
-pub mod sys {
-    include!(concat!(env!("OUT_DIR"), "/sys.rs"));
-}
+#[rustfmt::skip]
+pub mod sys;

@@ -381,7 +381,7 @@ pub(crate) fn is_overdue(flow: &sys::aw_entry, now_ns: u64) -> bool {
 impl FlowStats {
     pub(crate) fn new(key: &sys::aw_key, e: &sys::aw_entry, now_ns: u64) -> Self {
         let v4 = [&key.acks, &key.data].iter().all(|a| a.w[1..] == [0; 3]);
-        let far = e.flow.rtt.far_min;
+        let far = e.flow.rtt.far_min.min;
         let near = e.flow.rtt.near_srtt;
         let (late, late_bytes) = if is_overdue(e, now_ns) {
             (1, u64::from(e.dry_len))

@@ -2,23 +2,54 @@
 /*
  * adaptive: as few ACKs as the sender can do with, and no fewer.
  *
- *   starting:  every ACK leaves, until the delivery rate has stopped growing
- *              for `plateau` rounds (one round = one minimum RTT) and there were
- *              `start_segments`, or until a queue has doubled the RTT
- *   steady:    an ACK leaves if the last one left T ago, T = RTT / acks_per_rtt,
- *              or if it covers max_segments, or 1/window_share of the window
- *   swollen:   a queue has doubled the RTT: T up to the hold bound, to drain it
- *   easy:      after a loss, for wary_rtts round trips: T is a quarter while no
- *              queue stands on the path, for then each wait lengthens the RTT and
- *              goodput goes with its inverse; over a queue, half for one RTT. What
- *              was lost over a queue was its overflow, and is forgotten after that
- *   idle:      after a pause longer than an RTO the flow starts anew
+ * An ACK is sent if the last one was sent T ago, or if it covers max_segments, or
+ * the window_share-th part of the receiver's window. Otherwise it is held.
  *
- * So the number of ACKs follows the sender: a window of W segments keeps
- * acks_per_rtt ACKs a round trip however large W is, and a window smaller than
- * that keeps them all. Eight samples a round are what HyStart asks for
- * (RFC 9406 §4.2); TACK's analysis (SIGCOMM 2020 §4) needs two, and sets four.
- * T is taken from the smoothed RTT, so a congested ACK path slows itself down.
+ *   RTT = clamp(srtt, min_rtt, 4 min_rtt)
+ *   D   = the longest hold that the contract grants
+ *
+ *   state           T                                 hold
+ *   STARTUP         0: every ACK is sent
+ *   STEADY          min(RTT / acks_per_rtt, D / 2)    D
+ *   BUFFERBLOAT     min(RTT / acks_per_rtt, D)        D
+ *   LOSS_RECOVERY   half of what it would be          D
+ *   RANDOM_LOSS     a quarter of STEADY's             2 T
+ *
+ *                |
+ *                V
+ *             STARTUP  <-------------- a pause of idle_us and of 4 srtt, in any state
+ *                |  the rate has not grown for `plateau` rounds and start_segments were
+ *                |  acknowledged; or srtt >= 2 min_rtt, after 64 segments
+ *                V
+ *    +------> STEADY  <------------------>  BUFFERBLOAT  <----+
+ *    |           |      srtt >= 2 min_rtt        |            |
+ *    |           +---------------+---------------+            |
+ *    |                           | a loss                     |
+ *    |           +---------------+---------------+            |
+ *    |           | no queue stood                | a queue    | one RTT after
+ *    |           V                               V   stood    | the repair
+ *    +----- RANDOM_LOSS  <--------------> LOSS_RECOVERY ------+----> STEADY
+ *     after          srtt > 9/8 min_rtt
+ *     after_loss_rtts
+ *
+ * A queue stands while srtt > 9/8 min_rtt. It absorbs what an ACK waits, so that a
+ * path that loses counts as RANDOM_LOSS only without one; over a queue it counts as
+ * LOSS_RECOVERY for one RTT, and then as STEADY or BUFFERBLOAT. A loss that was found
+ * over a queue was its overflow, and is forgotten.
+ *
+ * aw_adaptive_phase_now() computes the state from what is remembered (`filled`, and
+ * the cause of the last loss) and from the RTT of the moment. A loss during STARTUP is
+ * remembered as well, and counts when STARTUP is over.
+ *
+ * The number of ACKs follows the sender: a window of W segments keeps acks_per_rtt
+ * ACKs a round trip however large W is, and a window smaller than that keeps them
+ * all. HyStart asks for eight samples a round (RFC 9406 §4.2); TACK's analysis needs
+ * two and sets four (SIGCOMM 2020 §4). T is taken from the smoothed RTT, so that a
+ * congested ACK path slows itself down.
+ *
+ * Limits: on a path that this host sees in one direction only, the RTT is taken for
+ * shorter than it is, and more ACKs are kept; with an RTT below about 1 ms nothing is
+ * gained. docs/policies/adaptive.md has the measurements behind the constants.
  */
 #ifndef ACKWISE_POLICY_ADAPTIVE_H
 #define ACKWISE_POLICY_ADAPTIVE_H
@@ -29,50 +60,80 @@
 #define AW_ADAPTIVE_SOURCE "ackwise; after RFC 3449 §4, RFC 9406 §4.2, TACK (SIGCOMM 2020)"
 #define AW_ADAPTIVE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
 #define AW_ADAPTIVE_PARAMS(P) \
-	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that leave in one round trip") \
+	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that are sent in one round trip") \
 	P(1, max_segments, "segments", 32, 2, 1024, "most segments that one ACK covers") \
-	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the start") \
+	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the startup") \
 	P(3, start_segments, "segments", 800, 10, 1000000, \
 	  "first segments of a flow, whose ACKs all pass") \
 	P(4, window_share, "", 16, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
-	P(6, wary_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered")
+	P(6, after_loss_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered")
 
-/* A growth of a quarter per round is still a start (BBR draft, full pipe: 25 %). */
+#define P(i, name, unit, def, min, max, what) AW_ADAPTIVE_##name = i,
+enum aw_adaptive_param {
+	AW_ADAPTIVE_PARAMS(P)
+};
+#undef P
+
+/* A growth of a quarter per round is still a startup (BBR draft, full pipe: 25 %). */
 #define AW_ADAPTIVE_GROWTH_SHIFT 2
-/* A round is no shorter: clocks and bursts of aggregation. */
+/* A round is no shorter than this, because of clocks and of bursts of aggregation. */
 #define AW_ADAPTIVE_ROUND_MIN_US 2000
 /* The smoothed RTT counts up to this multiple of the minimum. */
 #define AW_ADAPTIVE_RTT_SPAN 4
-/* A start lasts for so many segments at least, even over a standing queue. */
+/* A startup lasts for so many segments at least, even over a standing queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
 /* A queue stands if the RTT is above its minimum by this share: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
-/* RTT unknown: act as on a short path, which keeps more ACKs. */
+/* If the RTT is not known: act as on a short path, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
+/* The diagram above says how one follows the other. */
 enum aw_adaptive_phase {
-	AW_ADAPTIVE_START = 0,
-	AW_ADAPTIVE_STEADY = 1
+	AW_ADAPTIVE_STARTUP,	   /* the sender may still be probing for bandwidth */
+	AW_ADAPTIVE_STEADY,	   /* acks_per_rtt ACKs a round trip */
+	AW_ADAPTIVE_BUFFERBLOAT,   /* a queue has doubled the RTT: fewer ACKs drain it */
+	AW_ADAPTIVE_LOSS_RECOVERY, /* a loss was repaired within the last RTT */
+	AW_ADAPTIVE_RANDOM_LOSS,   /* the path loses: goodput goes with 1/RTT, so wait less */
 };
 
+/* What the remembered loss is taken for. */
 enum aw_adaptive_loss {
-	AW_ADAPTIVE_NO_LOSS = 0,
-	AW_ADAPTIVE_LOSS = 1,
-	AW_ADAPTIVE_OVERFLOW = 2 /* a queue stood */
+	AW_ADAPTIVE_LOSS_NONE = 0,
+	AW_ADAPTIVE_LOSS_RANDOM = 1,   /* no queue stood: the path loses */
+	AW_ADAPTIVE_LOSS_OVERFLOW = 2, /* a queue stood, and overflowed */
 };
 
+/**
+ * struct aw_adaptive_state - the running round (vars), and what is remembered (stats)
+ * @sent_us: when an ACK was last sent
+ * @rcvd_us: when an ACK was last a candidate
+ * @loss_us: when a loss was last under repair
+ * @round_us: when the running round of the startup began
+ * @round_bytes: bytes acknowledged in that round
+ * @pending: bytes that the last candidate covered, if it was held
+ * @peak: largest delivery rate of a round, bytes per 1024 us
+ * @started: segments acknowledged in the startup, up to start_segments
+ * @filled: not 0 once the startup is over
+ * @flat: rounds since the rate last grew by a quarter, up to 255
+ * @valid: not 0 once an ACK was a candidate
+ * @loss: enum aw_adaptive_loss
+ */
 struct aw_adaptive_state {
-	aw_u32 sent_us;	    /* when an ACK last left */
-	aw_u32 rcvd_us;	    /* when one was last a candidate */
-	aw_u32 repair_us;   /* when a loss was last under repair */
-	aw_u32 round_us;    /* when the round began */
-	aw_u32 round_bytes; /* acknowledged in it */
-	aw_u32 pending;	    /* bytes of the last candidate not yet counted as left */
-	aw_u32 peak;	    /* best rate of a round, bytes per 1024 us */
-	aw_u32 started;	    /* segments acknowledged, saturating */
-	aw_u8 phase, flat, valid, repaired;
+	/* vars */
+	aw_u32 sent_us;
+	aw_u32 rcvd_us;
+	aw_u32 loss_us;
+	aw_u32 round_us;
+	aw_u32 round_bytes;
+	aw_u32 pending;
+	/* stats */
+	aw_u32 peak;
+	aw_u32 started;
+	aw_u8 filled, flat, valid, loss;
 };
+
+AW_ASSERT(sizeof(struct aw_adaptive_state) == 36, "aw_adaptive_state");
 
 AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 {
@@ -82,44 +143,67 @@ AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 }
 
 /* Has a queue doubled the RTT? On a thin uplink it is that of the ACKs themselves. */
-AW_FN int aw_adaptive_swollen(const struct aw_event *e)
+AW_FN int aw_adaptive_bufferbloated(const struct aw_event *e)
 {
 	return e->min_rtt_us && (e->srtt_us >> 1) >= e->min_rtt_us;
 }
 
-/*
- * T. Never more than half the hold bound, so that an ACK leaves with the segment
- * that it answers and not with a timer: one that leaves late makes the next look
- * early, and a sender that measures delivery (BBR) takes that for bandwidth. Where
- * the RTT is swollen, the queue is the greater evil.
- */
-AW_FN aw_u32 aw_adaptive_interval(const struct aw_cfg *c, const struct aw_event *e, aw_u32 rtt)
-{
-	return aw_min(aw_div32(rtt, c->param[0]), e->hold_us >> !aw_adaptive_swollen(e));
-}
-
-/* Does a queue stand on the path? It absorbs what an ACK waits. */
+/* Does a queue stand on the path? It absorbs the time that an ACK waits. */
 AW_FN int aw_adaptive_queue(const struct aw_event *e)
 {
 	return e->srtt_us > e->min_rtt_us + (e->min_rtt_us >> AW_ADAPTIVE_QUEUE_SHIFT);
 }
 
-/* Has the delivery rate stopped growing? Counts the bytes of one candidate. */
+AW_FN enum aw_adaptive_phase aw_adaptive_phase_now(const struct aw_adaptive_state *s,
+						   const struct aw_event *e, aw_u32 now, aw_u32 rtt)
+{
+	if (!s->filled)
+		return AW_ADAPTIVE_STARTUP;
+	if (s->loss == AW_ADAPTIVE_LOSS_RANDOM && !aw_adaptive_queue(e))
+		return AW_ADAPTIVE_RANDOM_LOSS;
+	if (s->loss && now - s->loss_us <= rtt)
+		return AW_ADAPTIVE_LOSS_RECOVERY;
+	if (aw_adaptive_bufferbloated(e))
+		return AW_ADAPTIVE_BUFFERBLOAT;
+	return AW_ADAPTIVE_STEADY;
+}
+
+/*
+ * T. It is at most half the hold bound, so that an ACK is sent with the segment that
+ * it answers and not with a timer: one that is late makes the next look early, and a
+ * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated
+ * path the queue is the greater evil.
+ */
+AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_cfg *c,
+				  const struct aw_event *e, aw_u32 rtt)
+{
+	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
+				 e->hold_us >> !aw_adaptive_bufferbloated(e));
+
+	if (phase == AW_ADAPTIVE_RANDOM_LOSS)
+		return interval >> 2;
+	if (phase == AW_ADAPTIVE_LOSS_RECOVERY)
+		return interval >> 1;
+	return interval;
+}
+
+/* Counts a candidate of the startup, and ends it when the rate has stopped growing. */
 AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c,
 			     const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 len = aw_max(e->min_rtt_us ? e->min_rtt_us : AW_ADAPTIVE_RTT_UNKNOWN_US,
 			    AW_ADAPTIVE_ROUND_MIN_US);
+	aw_u32 start_segments = c->param[AW_ADAPTIVE_start_segments];
 	aw_u32 took = now - s->round_us, rate;
 
 	s->round_bytes += e->bytes > s->pending ? e->bytes - s->pending : 0;
-	s->started = aw_min(s->started + e->segments, c->param[3]);
+	s->started = aw_min(s->started + e->segments, start_segments);
 	/*
-	 * A queue as long as the path: the start is over, or its ACKs are what
-	 * queues. A sender without HyStart then learns of its overshoot late.
+	 * A queue as long as the path: the startup is over, or its ACKs are what queues.
+	 * A sender without HyStart would then learn of its overshoot late.
 	 */
-	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_swollen(e))
-		s->phase = AW_ADAPTIVE_STEADY;
+	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_bufferbloated(e))
+		s->filled = 1;
 	if (took < len)
 		return;
 	rate = (aw_u32)aw_div64((aw_u64)s->round_bytes << 10, took);
@@ -131,29 +215,33 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 	}
 	s->round_us = now;
 	s->round_bytes = 0;
-	if (s->flat >= c->param[2] && s->started >= c->param[3])
-		s->phase = AW_ADAPTIVE_STEADY;
+	if (s->flat >= c->param[AW_ADAPTIVE_plateau] && s->started >= start_segments)
+		s->filled = 1;
 }
 
-/* A loss, and how long it is remembered. */
-AW_FN void aw_adaptive_loss(struct aw_adaptive_state *s, const struct aw_cfg *c,
-			    const struct aw_event *e, aw_u32 now, aw_u32 rtt)
+/* Notes a loss and its cause, and forgets them after after_loss_rtts round trips. */
+AW_FN void aw_adaptive_note_loss(struct aw_adaptive_state *s, const struct aw_cfg *c,
+				 const struct aw_event *e, aw_u32 now, aw_u32 rtt)
 {
+	aw_u32 memory = c->param[AW_ADAPTIVE_after_loss_rtts] * rtt;
+
 	if (e->flags & AW_A_RECOVERY) {
-		/* Another one without a queue is the path's; what the first drained is not. */
-		if (!s->repaired ||
-		    (s->repaired == AW_ADAPTIVE_OVERFLOW && now - s->repair_us > rtt))
-			s->repaired = aw_adaptive_queue(e) ? AW_ADAPTIVE_OVERFLOW
-							   : AW_ADAPTIVE_LOSS;
-		s->repair_us = now;
-	} else if (s->repaired && now - s->repair_us > c->param[6] * rtt) {
-		s->repaired = AW_ADAPTIVE_NO_LOSS;
+		/*
+		 * The cause is that of the first loss, whose repair drains the queue. Another
+		 * one, a round trip after an overflow, has a cause of its own.
+		 */
+		if (!s->loss || (s->loss == AW_ADAPTIVE_LOSS_OVERFLOW && now - s->loss_us > rtt))
+			s->loss = aw_adaptive_queue(e) ? AW_ADAPTIVE_LOSS_OVERFLOW
+						       : AW_ADAPTIVE_LOSS_RANDOM;
+		s->loss_us = now;
+	} else if (s->loss && now - s->loss_us > memory) {
+		s->loss = AW_ADAPTIVE_LOSS_NONE;
 	}
 }
 
 AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
 {
-	s->phase = AW_ADAPTIVE_START;
+	s->filled = 0;
 	s->flat = 0;
 	s->peak = 0;
 	s->started = 0;
@@ -164,31 +252,28 @@ AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
 AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struct aw_cfg *c,
 					const struct aw_event *e, aw_u32 now)
 {
-	aw_u32 rtt = aw_adaptive_rtt(e), interval = aw_adaptive_interval(c, e, rtt);
-	aw_u32 idle = aw_max(c->param[5], AW_ADAPTIVE_RTT_SPAN * aw_max(e->srtt_us, rtt));
-	aw_u32 hold = e->hold_us;
+	aw_u32 rtt = aw_adaptive_rtt(e), interval;
+	aw_u32 idle = aw_max(c->param[AW_ADAPTIVE_idle_us],
+			     AW_ADAPTIVE_RTT_SPAN * aw_max(e->srtt_us, rtt));
+	enum aw_adaptive_phase phase;
 
 	if (!s->valid || now - s->rcvd_us > idle) {
 		s->valid = 1;
 		aw_adaptive_restart(s, now);
 	}
 	s->rcvd_us = now;
-	if (s->phase == AW_ADAPTIVE_START)
+	if (!s->filled)
 		aw_adaptive_round(s, c, e, now);
-	aw_adaptive_loss(s, c, e, now, rtt);
-	if ((e->flags & AW_A_MUST_SEND) || s->phase == AW_ADAPTIVE_START)
+	aw_adaptive_note_loss(s, c, e, now, rtt);
+	phase = aw_adaptive_phase_now(s, e, now, rtt);
+	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_STARTUP)
 		return aw_send();
-	if (s->repaired == AW_ADAPTIVE_LOSS && !aw_adaptive_queue(e)) {
-		interval >>= 2;
-		hold = 2 * interval;
-	} else if (s->repaired && now - s->repair_us <= rtt) {
-		interval >>= 1;
-	}
-	if (now - s->sent_us >= interval || e->segments >= c->param[1])
+	interval = aw_adaptive_interval(phase, c, e, rtt);
+	if (now - s->sent_us >= interval || e->segments >= c->param[AW_ADAPTIVE_max_segments])
 		return aw_send();
-	if (e->rcv_wnd && e->bytes >= aw_div32(e->rcv_wnd, c->param[4]))
+	if (e->rcv_wnd && e->bytes >= aw_div32(e->rcv_wnd, c->param[AW_ADAPTIVE_window_share]))
 		return aw_send();
-	return aw_hold(hold);
+	return aw_hold(phase == AW_ADAPTIVE_RANDOM_LOSS ? 2 * interval : e->hold_us);
 }
 
 AW_FN struct aw_verdict aw_adaptive_step(struct aw_adaptive_state *s, const struct aw_cfg *c,

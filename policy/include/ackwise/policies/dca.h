@@ -24,7 +24,8 @@
 	P(1, far, "hops", 9, 0, 255, "up to so many: mid") \
 	P(2, mid, "segments", 5, 1, 64, "most segments that an ACK covers then") \
 	P(3, last, "segments", 3, 1, 64, "and on longer paths") \
-	P(4, most, "segments", 64, 1, 1024, "and on short ones, whatever the sender tells") \
+	P(4, max_segments, "segments", 64, 1, 1024, \
+	  "and on short ones, whatever the sender tells") \
 	P(5, kappa, "1/10 gap", 2, 0, 100, "tolerance of the timer, beyond what is missing") \
 	P(6, first, "us", 200000, 1000, 500000, "the timer until a gap is known")
 
@@ -49,7 +50,7 @@ AW_FN aw_u32 aw_dca_limit(const struct aw_dca_state *s, const struct aw_cfg *c,
 	if (s->hops <= c->param[AW_DCA_far])
 		limit = c->param[AW_DCA_mid];
 	if (s->hops && s->hops <= c->param[AW_DCA_near])
-		limit = c->param[AW_DCA_most];
+		limit = c->param[AW_DCA_max_segments];
 	cwnd = e->mss ? aw_div32(e->peer_wnd, e->mss) : 0;
 	if (e->mss && e->peer_wnd)
 		limit = aw_min(limit, cwnd);

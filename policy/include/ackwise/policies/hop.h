@@ -6,7 +6,7 @@
  * spent and the path has fallen silent.
  *
  *   window   the sender tells its congestion window in the window field of its data. A
- *            field of `most` segments or more tells nothing: then it is guessed, as
+ *            field of `max_window` segments or more tells nothing: then it is guessed, as
  *            what came before the path fell silent, and one more every few windows.
  *   the end  PSH: the sender has nothing more, and the ACK leaves.
  *   timer    missing segments * smoothed gap * patience, in case one of them was lost.
@@ -26,9 +26,9 @@
 #define AW_HOP_NEEDS (AW_CAP_HOLD | AW_CAP_SEE_DATA | AW_READS_TIME)
 #define AW_HOP_PARAMS(P) \
 	P(0, patience, "1/8 gap", 24, 1, 4096, "wait for each missing segment, at first") \
-	P(1, least, "1/8 gap", 12, 1, 4096, "and at least") \
-	P(2, longest, "1/8 gap", 512, 1, 4096, "and at most") \
-	P(3, most, "segments", 64, 1, 1024, "largest window that is believed") \
+	P(1, min_patience, "1/8 gap", 12, 1, 4096, "and at least") \
+	P(2, max_patience, "1/8 gap", 512, 1, 4096, "and at most") \
+	P(3, max_window, "segments", 64, 1, 1024, "largest window that is believed") \
 	P(4, per_hop, "us", 5000, 0, 500000, "time that an ACK takes a hop: shortest wait") \
 	P(5, first, "us", 20000, 1, 500000, "the wait, for each hop, until a gap is known") \
 	P(6, probe, "windows", 3, 1, 1024, "whole ones until a guess is tried one larger")
@@ -64,7 +64,7 @@ AW_FN aw_u32 aw_hop_told(const struct aw_cfg *c, const struct aw_event *e)
 {
 	aw_u32 wnd = e->mss ? aw_div32(e->peer_wnd, e->mss) : 0;
 
-	if (!e->mss || !e->peer_wnd || wnd >= c->param[AW_HOP_most])
+	if (!e->mss || !e->peer_wnd || wnd >= c->param[AW_HOP_max_window])
 		return 0;
 	return aw_max(wnd, 1);
 }
@@ -88,7 +88,8 @@ AW_FN void aw_hop_learn(struct aw_hop_state *s, const struct aw_cfg *c, const st
 		s->patience += (s->patience >> 1) + 1;
 	else
 		s->guess = s->gave_up;
-	s->patience = aw_max(aw_min(s->patience, c->param[AW_HOP_longest]), c->param[AW_HOP_least]);
+	s->patience = aw_max(aw_min(s->patience, c->param[AW_HOP_max_patience]),
+			     c->param[AW_HOP_min_patience]);
 	s->whole = 0;
 	s->gave_up = 0;
 }
@@ -146,14 +147,14 @@ AW_FN struct aw_verdict aw_hop_step(struct aw_hop_state *s, const struct aw_cfg 
 	}
 	step = e->segments > held ? e->segments - held : 0;
 	limit = s->flags & AW_HOP_TOLD ? aw_hop_told(c, e) : s->guess;
-	limit = aw_min(limit, c->param[AW_HOP_most]);
+	limit = aw_min(limit, c->param[AW_HOP_max_window]);
 	if (e->flags & AW_A_MUST_SEND || s->flags & AW_HOP_PUSH)
 		return aw_send();
 	if (e->segments >= limit || step > limit - e->segments) {
 		/* The next gap is a round trip, not the sender's pace. */
 		aw_arrivals_pause(&s->arrivals);
 		if (++s->whole >= c->param[AW_HOP_probe]) {
-			s->guess = aw_min(s->guess + 1, c->param[AW_HOP_most]);
+			s->guess = aw_min(s->guess + 1, c->param[AW_HOP_max_window]);
 			s->whole = 0;
 		}
 		return aw_send();

@@ -4,17 +4,18 @@
  *
  *   f = min( bw / (L MSS),  beta / RTTmin )
  *
- * so an ACK leaves if it covers L full segments and, once the path holds
- * beta L MSS or more (bw RTTmin: the second term is then the smaller one), if
- * the last one left at least RTTmin / beta ago. bw is the largest delivery rate
- * of the last theta round trips, sampled from the acknowledged bytes over times
- * of RTTmin / beta. Only the clock is TACK's: the rest of it (ACKs in packet
- * numbers, pacing) needs the sender.
+ * An ACK is sent if it covers L full segments. Once the path holds beta L MSS or
+ * more (bw RTTmin; the second term is then the smaller one), the last ACK must also
+ * have been sent at least RTTmin / beta ago. bw is the largest delivery rate of the
+ * last theta round trips, sampled from the acknowledged bytes over times of
+ * RTTmin / beta. Only the clock is TACK's: the rest of it (ACKs in packet numbers,
+ * pacing) needs the sender.
  */
 #ifndef ACKWISE_POLICY_TACK_H
 #define ACKWISE_POLICY_TACK_H
 
 #include "../types.h"
+#include "../windowed_minmax.h"
 
 #define AW_TACK_SUMMARY "beta ACKs per minimum round trip, L segments at least in each"
 #define AW_TACK_SOURCE "TACK (Li et al., SIGCOMM 2020) §4; draft-li-quic-optimizing-ack"
@@ -30,22 +31,33 @@ enum aw_tack_param {
 };
 #undef P
 
+/**
+ * struct aw_tack_state - the running sample (vars), and the rate (stats)
+ * @sent_us: when an ACK was last sent
+ * @pending: bytes of the last candidate, if it was held
+ * @since_us: when the running rate sample began
+ * @bytes: acknowledged in that sample
+ * @rate: largest delivery rate of theta to 2 theta round trips, bytes/s
+ * @window_us: when the window of @rate began
+ * @valid: not 0 once an ACK was a candidate
+ */
 struct aw_tack_state {
-	aw_u32 sent_us;	 /* when an ACK last left */
-	aw_u32 pending;	 /* bytes of the last candidate, if it was held */
-	aw_u32 since_us; /* when the running rate sample began */
-	aw_u32 bytes;	 /* acknowledged in it */
-	aw_u32 now_max;	 /* largest rate since bucket_us, bytes/s */
-	aw_u32 old_max;	 /* and of the bucket before */
-	aw_u32 bucket_us;
+	/* vars */
+	aw_u32 sent_us;
+	aw_u32 pending;
+	aw_u32 since_us;
+	aw_u32 bytes;
+	/* stats */
+	struct aw_windowed_max rate;
+	aw_u32 window_us;
 	aw_u32 valid;
 };
 
-/* The maximum over theta to 2 theta round trips, in two buckets. */
+/* Counts what a candidate acknowledges; a sample of a period or more is a rate. */
 AW_FN void aw_tack_rate(struct aw_tack_state *s, const struct aw_cfg *c, const struct aw_event *e,
 			aw_u32 now, aw_u32 period)
 {
-	aw_u32 took = now - s->since_us, age = now - s->bucket_us;
+	aw_u32 took = now - s->since_us, age = now - s->window_us;
 	aw_u32 rtt = aw_min(e->min_rtt_us, 10000000);
 	aw_u32 span = rtt * c->param[AW_TACK_theta];
 	aw_u64 rate;
@@ -54,12 +66,11 @@ AW_FN void aw_tack_rate(struct aw_tack_state *s, const struct aw_cfg *c, const s
 	if (took < period)
 		return;
 	if (age >= span) {
-		s->old_max = age - span >= span ? 0 : s->now_max;
-		s->now_max = 0;
-		s->bucket_us = now;
+		aw_windowed_max_rotate(&s->rate, age - span >= span);
+		s->window_us = now;
 	}
 	rate = aw_div64((aw_u64)s->bytes * 1000000, took);
-	s->now_max = aw_max(s->now_max, rate > ~0U ? ~0U : (aw_u32)rate);
+	aw_windowed_max_add(&s->rate, rate > ~0U ? ~0U : (aw_u32)rate);
 	s->since_us = now;
 	s->bytes = 0;
 }
@@ -68,23 +79,23 @@ AW_FN struct aw_verdict aw_tack_ack(struct aw_tack_state *s, const struct aw_cfg
 				    const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 segments = c->param[AW_TACK_L], beta = c->param[AW_TACK_beta];
-	/* Of a microsecond at least: a sample needs some time to divide by. */
+	/* A microsecond at least: a sample needs some time to divide by. */
 	aw_u32 period = aw_max(aw_div32(e->min_rtt_us, beta), 1);
 	aw_u64 bdp, enough = (aw_u64)beta * segments * e->mss * 1000000;
 
 	if (!s->valid) {
 		s->valid = 1;
-		s->since_us = s->bucket_us = now;
+		s->since_us = s->window_us = now;
 		return aw_send();
 	}
-	/* Without MSS or RTT there is no clock; counting is left. */
+	/* Without an MSS or an RTT there is no clock, and only counting remains. */
 	if (e->min_rtt_us)
 		aw_tack_rate(s, c, e, now, period);
 	if (e->flags & AW_A_MUST_SEND)
 		return aw_send();
 	if (e->segments < segments)
 		return aw_hold(e->hold_us);
-	bdp = (aw_u64)aw_max(s->now_max, s->old_max) * e->min_rtt_us;
+	bdp = (aw_u64)s->rate.max * e->min_rtt_us;
 	if (e->mss && e->min_rtt_us && bdp >= enough && now - s->sent_us < period)
 		return aw_hold(e->hold_us);
 	return aw_send();

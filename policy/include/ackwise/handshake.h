@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the handshake of a connection negotiated: window scale, MSS, AccECN, and
+ * the first round-trip time. It is kept apart from flows, so that a SYN flood
+ * cannot evict them.
+ */
+#ifndef ACKWISE_HANDSHAKE_H
+#define ACKWISE_HANDSHAKE_H
+
+#include "tcp.h"
+
+enum aw_handshake_flag {
+	AW_HS_SYN_DATA = 1 << 0,    /* a SYN of the data sender was received */
+	AW_HS_SYN_ACKS = 1 << 1,    /* a SYN of the ACK sender was received */
+	AW_HS_WSCALE_DATA = 1 << 2, /* the data sender's SYN had a window scale */
+	AW_HS_WSCALE_ACKS = 1 << 3, /* the ACK sender's SYN had a window scale */
+	AW_HS_ACCECN = 1 << 4,	    /* AccECN was asked for, RFC 9768 §3.1 */
+	AW_HS_DONE = 1 << 5,	    /* rtt_us is complete */
+};
+
+/**
+ * struct aw_handshake - what the handshake negotiated
+ * @syn_us: when the SYN was received, microseconds; 0 if it was not
+ * @synack_us: when the SYN-ACK was received, microseconds; 0 if it was not
+ * @rtt_us: both legs of the round trip, measured here; 0 if not known
+ * @mss: the smaller of the two MSS options, bytes; 0 if there was none
+ * @wscale: shift counts: [0] the data sender's, [1] the ACK sender's
+ * @flags: enum aw_handshake_flag
+ * @reserved: 0
+ */
+struct aw_handshake {
+	aw_u32 syn_us, synack_us;
+	aw_u32 rtt_us;
+	aw_u16 mss;
+	aw_u8 wscale[2];
+	aw_u16 flags;
+	aw_u16 reserved;
+};
+
+AW_ASSERT(sizeof(struct aw_handshake) == 20, "aw_handshake");
+
+/* Are windows known in bytes, that is, were both SYNs received? */
+AW_FN int aw_scale_known(const struct aw_handshake *h)
+{
+	return (h->flags & (AW_HS_SYN_DATA | AW_HS_SYN_ACKS)) == (AW_HS_SYN_DATA | AW_HS_SYN_ACKS);
+}
+
+/* The window of s in bytes; as on the wire if the scale is not known. */
+AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
+{
+	/* Scaling holds only if both sides offered it (RFC 7323 §2.2). */
+	if ((h->flags & (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS)) ==
+	    (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS))
+		return (aw_u32)s->window << (h->wscale[acks] & 15);
+	return s->window;
+}
+
+/*
+ * Takes a SYN, a SYN-ACK, or the first segment that follows them. acks is not 0
+ * if it travels in the direction of the ACKs.
+ */
+AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *s, int acks,
+				   aw_u64 now_us)
+{
+	aw_u32 now = (aw_u32)now_us;
+
+	if (!(s->flags & AW_TCP_SYN)) {
+		if (!(h->flags & AW_HS_DONE) && h->synack_us && (s->flags & AW_TCP_ACK)) {
+			/* The client's ACK closes the second leg; the server's data does not. */
+			if (h->syn_us)
+				h->rtt_us = h->synack_us - h->syn_us + (now - h->synack_us);
+			h->flags |= AW_HS_DONE;
+		}
+		return;
+	}
+	if (s->flags & AW_TCP_ACK) {
+		h->synack_us = now ? now : 1;
+	} else {
+		/* A new connection on old ports; a retransmitted SYN restarts the clock. */
+		h->flags = 0;
+		h->mss = 0;
+		h->rtt_us = 0;
+		h->synack_us = 0;
+		h->syn_us = now ? now : 1;
+		/* RFC 9768 §3.1.1: AE, CWR and ECE all set on the SYN. */
+		if ((s->flags & (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE)) ==
+		    (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE))
+			h->flags |= AW_HS_ACCECN;
+	}
+	h->flags |= acks ? AW_HS_SYN_ACKS : AW_HS_SYN_DATA;
+	if (s->opts & AW_OPT_WSCALE) {
+		h->flags |= acks ? AW_HS_WSCALE_ACKS : AW_HS_WSCALE_DATA;
+		h->wscale[!!acks] = s->wscale > 14 ? 14 : s->wscale; /* RFC 7323 §2.3 */
+	}
+	if ((s->opts & AW_OPT_MSS) && (!h->mss || s->mss < h->mss))
+		h->mss = s->mss;
+}
+
+#endif
