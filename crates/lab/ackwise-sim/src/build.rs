@@ -216,6 +216,7 @@ impl Ends {
         let (mut sender, mut receiver) =
             tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
                 .map_err(|error| not_modelled(scenario, flow, &error))?;
+        sender.seed = spec.seed;
         sender.cwnd_hint |= place::tells(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);

@@ -277,7 +277,7 @@ fn refused(parts: &[&str], options: &RunOptions) -> String {
 
 #[test]
 fn what_it_has_no_model_of_is_refused_with_its_place() {
-    let bbr = BULK.replace("app =", "cc = \"bbr\"\napp =");
+    let dctcp = BULK.replace("app =", "cc = \"dctcp\"\napp =");
     let mptcp = BULK.replace("app =", "socket = { mptcp = true }\napp =");
     let sysctl = NETWORK.replacen(
         "name = \"sender\"",
@@ -317,8 +317,8 @@ link = "wan"
 "#;
     for (parts, said) in [
         (
-            vec![NETWORK, &bbr],
-            "'bulk' runs with 'bbr', which the simulator has no model of",
+            vec![NETWORK, &dctcp],
+            "'bulk' runs with 'dctcp', which the simulator has no model of",
         ),
         (vec![NETWORK, &mptcp], "asks for Multipath TCP"),
         (vec![&sysctl, BULK], "'sender' sets 'net.ipv4.tcp_rmem'"),

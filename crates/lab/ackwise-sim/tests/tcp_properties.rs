@@ -6,7 +6,7 @@ use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::tcp_model::{HyStart, Pacing, Stack};
 use ackwise_scenario::{SocketOptions, TcpModel};
 use ackwise_sim::packet::{Flags, Packet, Way};
-use ackwise_sim::tcp::CONGESTION_CONTROLS;
+use ackwise_sim::tcp::congestion_controls;
 use proptest::prelude::*;
 use tcp_support::{Fate, MS, Net, Pipe, SECOND, ends};
 
@@ -158,7 +158,7 @@ proptest! {
 
     #[test]
     fn every_byte_arrives(w in weather(), bytes in 1u64..120_000) {
-        for cc in CONGESTION_CONTROLS {
+        for cc in congestion_controls() {
             for model in models() {
                 transfer(net(cc, &model, &SocketOptions::default(), &w), bytes)?;
             }
@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn small_windows_do_not_stall(w in weather(), bytes in 1u64..60_000, buffer in 1u64..9_000) {
         let socket = SocketOptions { receive_buffer: Some(buffer), ..SocketOptions::default() };
-        for cc in CONGESTION_CONTROLS {
+        for cc in congestion_controls() {
             transfer(net(cc, &TcpModel::default(), &socket, &w), bytes)?;
         }
     }

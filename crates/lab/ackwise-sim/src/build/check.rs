@@ -4,7 +4,7 @@ use ackwise_scenario::{App, Flow, RunSpec, Scenario};
 
 use super::place;
 use crate::error::SimError;
-use crate::tcp::{self, CONGESTION_CONTROLS};
+use crate::tcp::{self, congestion_controls};
 
 /// Parameters of a kernel that ask for what the simulator does anyway: each of its
 /// connections starts without knowing of others, and offers the segment that it has.
@@ -28,8 +28,9 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         }
         let mut named: Vec<&str> = runs.iter().map(|run| flow.cc(run)).collect();
         named.dedup();
-        if let Some(cc) = named.iter().find(|cc| !CONGESTION_CONTROLS.contains(cc)) {
-            let have = CONGESTION_CONTROLS.join(", ");
+        let have: Vec<&str> = congestion_controls().collect();
+        if let Some(cc) = named.iter().find(|cc| !have.contains(cc)) {
+            let have = have.join(", ");
             return Err(wrong(
                 scenario,
                 &flow.name,

@@ -1,10 +1,10 @@
 //! The sender's window: when it grows, and what a loss leaves of it.
 
 use ackwise_queue::Nanos;
-use ackwise_scenario::tcp_model::{Growth, Halve, HyStart, IdleRestart, Pacing};
+use ackwise_scenario::tcp_model::{HyStart, IdleRestart, Pacing};
 
-use super::config::Avoidance;
-use super::hystart::{Ack, CSS_DIVISOR, Round};
+use super::congestion::Acked;
+use super::hystart::{Ack, Round};
 use super::sender::Sender;
 
 /// Linux: a train may be this much longer for segments that leave together.
@@ -17,15 +17,16 @@ impl Sender {
     /// An ACK of `acked` new bytes opens the window.
     pub(super) fn grow(&mut self, acked: u64, now: Nanos) {
         let slow_start = self.window.in_slow_start();
-        if self.config.validate_window && !self.usage.may_grow(self.window.cwnd, slow_start) {
+        if self.config.validate_window && !self.validation.may_grow(self.window.cwnd, slow_start) {
             return;
         }
-        match self.config.avoidance {
-            Avoidance::Reno => self
-                .window
-                .grow_reno(&self.config, acked, self.slow_restart),
-            Avoidance::Cubic => self.grow_cubic(acked, now),
-        }
+        let acked = Acked {
+            now,
+            bytes: acked,
+            slow_restart: self.slow_restart,
+            conservative: self.hystart.is_conservative(),
+        };
+        self.control.on_ack(&self.config, &acked, &mut self.window);
         let most = self.config.window_limit.max(self.mss());
         self.window.cwnd = self.window.cwnd.min(most);
         if !self.window.in_slow_start() {
@@ -33,34 +34,11 @@ impl Sender {
         }
     }
 
-    fn grow_cubic(&mut self, acked: u64, now: Nanos) {
-        let mss = self.mss();
-        let mut segments = acked.div_ceil(mss);
-        if self.window.in_slow_start() {
-            if self.config.growth == Growth::PerAck {
-                segments = 1;
-            }
-            let mut bytes = segments * mss;
-            if self.hystart.is_conservative() {
-                bytes /= CSS_DIVISOR;
-            }
-            if self.config.growth == Growth::Abc {
-                bytes = bytes.min(u64::from(self.config.abc_limit) * mss);
-            }
-            segments = self.window.slow_start(bytes) / mss;
-            if segments == 0 {
-                return;
-            }
-        }
-        let per = self.cubic.update(self.window.cwnd / mss, segments, now);
-        self.window.count_towards(segments, per, mss);
-    }
-
     /// An RTT sample for what watches delays.
     pub(super) fn note_delay(&mut self, rtt: Nanos, now: Nanos) {
-        if self.config.avoidance == Avoidance::Cubic && !self.cubic.on_rtt(rtt, now) {
+        let Some(least) = self.control.on_rtt(rtt, now) else {
             return;
-        }
+        };
         if !self.window.in_slow_start() {
             return;
         }
@@ -76,7 +54,7 @@ impl Sender {
             HyStart::Off => false,
             HyStart::Linux => {
                 let slack = (TRAIN_BYTES * SECOND / self.pacing_rate().max(1)).min(TRAIN_SLACK);
-                self.hystart.linux(&ack, self.cubic.delay_min, slack)
+                self.hystart.linux(&ack, least, slack)
             }
             HyStart::PlusPlus => self.hystart.plus_plus(&ack),
         };
@@ -85,39 +63,21 @@ impl Sender {
         }
     }
 
-    /// The slow-start threshold after a loss. `flight` is what is out.
+    /// The slow-start threshold after a loss. `flight` is what is out, bytes.
     pub(super) fn threshold(&mut self, flight: u64) -> u64 {
-        let mss = self.mss();
-        let window = self.window.cwnd.min(self.config.window_limit);
-        if self.config.avoidance == Avoidance::Cubic {
-            return self
-                .cubic
-                .on_loss(window / mss, self.config.fast_convergence)
-                * mss;
-        }
-        match self.config.halve {
-            Halve::Flight => (flight / 2).max(2 * mss),
-            Halve::Window => (window / 2 / mss * mss).max(2 * mss),
-        }
+        self.control.ssthresh(&self.config, &self.window, flight)
     }
 
     /// Sets threshold and window. `extra` of what is out was sent beyond the window.
     pub(super) fn halve(&mut self, extra: u64) {
         self.window.ssthresh = self.threshold((self.nxt - self.una).saturating_sub(extra));
-        if self.config.halve == Halve::Window && self.config.avoidance == Avoidance::Reno {
-            // ns-2 keeps the half segment that the threshold loses.
-            self.window.halve(&self.config);
-        } else {
-            self.window.set(self.window.ssthresh);
-        }
+        self.control.reduce(&self.config, &mut self.window);
     }
 
     /// After a timeout.
     pub(super) fn forget_growth(&mut self) {
         self.slow_restart = true;
-        if self.config.avoidance == Avoidance::Cubic {
-            self.cubic.on_timeout();
-        }
+        self.control.on_timeout();
         self.hystart = Round::new();
     }
 
@@ -127,7 +87,11 @@ impl Sender {
         if self.last_sent == 0 || self.max > self.una {
             return;
         }
-        self.cubic.on_restart(idle, now);
+        self.control.on_restart(idle, now);
+        if self.control.is_model_based() {
+            self.restart_model(now);
+            return;
+        }
         let rto = self.rto();
         if idle <= rto {
             return;
@@ -150,7 +114,11 @@ impl Sender {
     }
 
     /// Bytes a second: twice the window per round trip in slow start, 1.2 times after.
+    /// A congestion control that paces has a rate of its own.
     pub(super) fn pacing_rate(&self) -> u64 {
+        if let Some(rate) = self.control.pacing_rate() {
+            return rate;
+        }
         let Some(srtt) = self.srtt().filter(|s| *s > 0) else {
             return u64::MAX;
         };

@@ -15,8 +15,6 @@ const SAMPLES: u32 = 8;
 const MIN_RTT_THRESH: Nanos = 4 * MS;
 const MAX_RTT_THRESH: Nanos = 16 * MS;
 const CSS_ROUNDS: u32 = 5;
-/// Conservative slow start grows by a quarter.
-pub(crate) const CSS_DIVISOR: u64 = 4;
 
 /// What a round trip of slow start showed.
 #[derive(Debug, Clone, Copy)]

@@ -6,28 +6,32 @@
 //! [`SenderConfig`] and a [`ReceiverConfig`], which [`configure`] makes from the
 //! options of a flow; flows that share their options share these.
 
-mod board;
 mod classic;
 mod config;
+mod configure;
+mod congestion;
+mod congestion_window;
 mod control;
-mod cubic;
+mod cwnd_validation;
 mod delack;
-mod growth;
+mod delivery_rate;
 mod hystart;
-mod offer;
+mod model_based;
+mod pacing;
 mod rack;
 mod reassembly;
+mod receive_window;
 mod receiver;
 mod rtt;
+mod scoreboard;
 mod selective;
 mod sender;
 mod stack;
 mod stats;
-mod usage;
 
-pub use config::{
-    Avoidance, CONGESTION_CONTROLS, ConfigError, ReceiverConfig, SenderConfig, configure,
-};
+pub use config::{ReceiverConfig, SenderConfig};
+pub use configure::{ConfigError, configure};
+pub use congestion::congestion_controls;
 pub use receiver::Receiver;
 pub use rtt::RtoConfig;
 pub use sender::Sender;

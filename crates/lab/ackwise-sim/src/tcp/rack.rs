@@ -3,7 +3,7 @@
 
 use ackwise_queue::Nanos;
 
-use super::board::{Mark, Seg};
+use super::scoreboard::{Mark, Seg};
 use super::selective::{Next, Selective, State, sent_after};
 use super::sender::{NEVER, Sender, Timer};
 
@@ -161,7 +161,7 @@ impl Sender {
         let wait = self.rack_detect(&mut s, now);
         if s.board.in_flight() != before && s.state != State::Recovery {
             self.enter_recovery(&mut s, now);
-            if self.config.prr {
+            if self.config.prr && !self.control.is_model_based() {
                 self.force_first(&mut s);
             }
         }

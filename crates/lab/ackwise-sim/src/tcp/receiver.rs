@@ -6,8 +6,8 @@ use ackwise_queue::Nanos;
 
 use super::config::ReceiverConfig;
 use super::delack::{DelayedAck, Seen};
-use super::offer::Offer;
 use super::reassembly::{Arrival, Reassembly};
+use super::receive_window::ReceiveWindow;
 use super::sender::NEVER;
 use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
@@ -40,7 +40,7 @@ pub struct Receiver {
     delack: DelayedAck,
     /// A policy instead of `delack`.
     stack: Option<Box<Stack>>,
-    offer: Offer,
+    receive_window: ReceiveWindow,
     /// When the SYN-ACK left; then how long its answer took.
     syn_ack_at: Option<Nanos>,
     handshake_rtt: Option<Nanos>,
@@ -64,7 +64,7 @@ impl Receiver {
             data: Reassembly::default(),
             delack: DelayedAck::new(),
             stack: config.policy.is_some().then(Box::default),
-            offer: Offer::new(&config),
+            receive_window: ReceiveWindow::new(&config),
             syn_ack_at: None,
             handshake_rtt: None,
             owed: Owed::Nothing,
@@ -162,7 +162,10 @@ impl Receiver {
             Arrival::OutOfOrder => self.config.sack,
             Arrival::Duplicate => false,
         };
-        let opens = may_open && self.offer.on_segment(&self.config, p.payload, held);
+        let opens = may_open
+            && self
+                .receive_window
+                .on_segment(&self.config, p.payload, held);
         let seen = Seen {
             arrival,
             holes: self.data.has_holes(),
@@ -194,14 +197,14 @@ impl Receiver {
         }
         if self.data.next() > before {
             let echo = (self.config.timestamps && p.payload >= self.config.mss).then_some(p.tsecr);
-            self.offer
+            self.receive_window
                 .on_read(&self.config, self.data.next(), echo, now);
         }
     }
 
     /// The receiver's idea of the round trip: the handshake's, if that was shorter.
     fn rtt(&self) -> Option<Nanos> {
-        match (self.offer.rtt(), self.handshake_rtt) {
+        match (self.receive_window.rtt(), self.handshake_rtt) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -352,7 +355,7 @@ impl Receiver {
             payload: 0,
             seq: 0,
             ack: self.data.next(),
-            window: self.offer.window(self.data.next()),
+            window: self.receive_window.window(self.data.next()),
             tsval: now,
             tsecr: self.ts_recent,
             sack,

@@ -15,8 +15,9 @@
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Recovery;
 
-use super::board::{Board, Mark, Seg};
+use super::delivery_rate::RateSampler;
 use super::rack::Rack;
+use super::scoreboard::{Mark, Scoreboard, Seg};
 use super::sender::Sender;
 use crate::packet::{Block, Packet};
 
@@ -38,7 +39,7 @@ pub(crate) enum State {
 /// What a sender with SACK remembers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selective {
-    pub board: Board,
+    pub board: Scoreboard,
     pub state: State,
     /// The state ends when this is acknowledged.
     pub recover: u64,
@@ -56,6 +57,8 @@ pub(crate) struct Selective {
     /// F-RTO (RFC 5682): no retransmission was needed so far; new data go first.
     frto: bool,
     new_first: bool,
+    /// For a congestion control that works from delivery-rate samples.
+    pub rate: Option<Box<RateSampler>>,
 }
 
 /// Proportional rate reduction (RFC 6937), in segments.
@@ -135,6 +138,10 @@ impl Sender {
     fn selective_ack_with(&mut self, s: &mut Selective, p: &Packet, now: Nanos, ece: bool) {
         let before = s.board.high_sacked();
         let out = s.board.len();
+        if let Some(rate) = &mut s.rate {
+            rate.prior_in_flight = u64::from(s.board.in_flight());
+            rate.prior_lost = s.board.losses();
+        }
         let duplicate = self.is_duplicate(p);
         let mut news = News {
             advanced: p.ack > self.una,
@@ -173,7 +180,14 @@ impl Sender {
             return;
         }
         while let Some(seg) = s.board.pop_below(p.ack) {
-            if seg.mark.contains(Mark::SACKED) {
+            let fresh = !seg.mark.contains(Mark::SACKED);
+            if let Some(rate) = &mut s.rate {
+                if fresh {
+                    rate.on_delivered(0, seg.sent, seg.end());
+                }
+                rate.pop();
+            }
+            if !fresh {
                 continue;
             }
             s.rack.advance(&seg, now);
@@ -208,8 +222,13 @@ impl Sender {
                 }
                 continue;
             }
-            let Selective { board, rack, .. } = s;
-            board.sack(*block, |seg| {
+            let Selective {
+                board, rack, rate, ..
+            } = s;
+            board.sack(*block, |index, seg| {
+                if let Some(rate) = rate {
+                    rate.on_delivered(index, seg.sent, seg.end());
+                }
                 news.delivered += 1;
                 news.sacked = true;
                 rack.advance(seg, now);
@@ -240,6 +259,9 @@ impl Sender {
         }
         if let Some(sent) = news.newest.or(news.sacked_newest) {
             s.rack.min_rtt = s.rack.min_rtt.min((now - sent).max(1));
+            if let Some(rate) = &mut s.rate {
+                rate.rtt = Some(now - sent);
+            }
             self.note_delay(now - sent, now);
         }
     }
@@ -333,8 +355,8 @@ impl Sender {
         let before = self.window.cwnd;
         let out = u64::from(s.board.in_flight()) * self.mss();
         let target = self.threshold(out);
-        self.window
-            .set(if self.config.prr { before } else { target });
+        let gradual = self.config.prr || self.control.is_model_based();
+        self.window.set(if gradual { before } else { target });
         self.window.ssthresh = target;
         s.recover = self.nxt;
         s.state = state;
@@ -346,7 +368,8 @@ impl Sender {
     }
 
     pub(super) fn end_reduction(&mut self, s: &mut Selective) {
-        if s.state == State::Reduce || s.undo.is_some() {
+        let reduced = s.state == State::Reduce || s.undo.is_some();
+        if reduced && !self.control.is_model_based() {
             self.window.set(self.window.ssthresh);
         }
         s.state = State::Open;
@@ -363,7 +386,11 @@ impl Sender {
         if !(by_dsack || by_time || !undo.any) {
             return false;
         }
-        self.window.set(self.window.cwnd.max(undo.cwnd));
+        if self.control.is_model_based() {
+            self.undo_model(s);
+        } else {
+            self.window.set(self.window.cwnd.max(undo.cwnd));
+        }
         self.window.ssthresh = self.window.ssthresh.max(undo.ssthresh);
         self.stats.undos += 1;
         s.undo = None;
@@ -418,6 +445,10 @@ impl Sender {
     /// The window after an ACK.
     fn steer(&mut self, s: &mut Selective, news: &News, out: u64, new_loss: bool, now: Nanos) {
         let delivered = u64::from(news.delivered);
+        if s.rate.is_some() {
+            self.steer_model(s, delivered, now);
+            return;
+        }
         match s.state {
             State::Recovery | State::Reduce if self.config.prr => {
                 if delivered == 0 {
@@ -465,6 +496,7 @@ impl Sender {
             s.recover = t.nxt;
             s.rack.probe = None;
             s.force = Some(t.una);
+            t.lose_model(s, now);
         });
     }
 
@@ -507,7 +539,7 @@ impl Sender {
         };
         let room = (counted + 1) * self.mss() <= self.window.cwnd.min(self.config.window_limit);
         if !room {
-            self.usage.note(
+            self.validation.note(
                 self.una,
                 self.nxt,
                 u64::from(s.board.len()) * self.mss(),
@@ -540,7 +572,8 @@ impl Sender {
         let Some(first) = s.board.first() else {
             return false;
         };
-        if !self.starts_chunk() || now - self.last_sent > MS {
+        let last = self.last_sent.max(self.pacer.departure());
+        if !self.starts_chunk() || now.saturating_sub(last) > MS {
             return false;
         }
         let srtt = self.srtt().unwrap_or(0);
@@ -577,6 +610,9 @@ impl Sender {
     fn send_new(&mut self, s: &mut Selective, len: u64, now: Nanos) -> Next {
         let seq = self.nxt;
         s.board.push(seq, len as u32, now);
+        if let Some(rate) = &mut s.rate {
+            rate.on_sent(now);
+        }
         s.prr.out += 1;
         Next {
             seq,
@@ -588,6 +624,9 @@ impl Sender {
     fn resend(&mut self, s: &mut Selective, seq: u64, now: Nanos) -> Option<Next> {
         let i = s.board.find(seq)?;
         let seg = s.board.resent(i, now)?;
+        if let Some(rate) = &mut s.rate {
+            rate.on_resent(i);
+        }
         s.prr.out += 1;
         s.high_resent = s.high_resent.max(seg.end());
         if let Some(undo) = &mut s.undo {
@@ -610,7 +649,7 @@ impl Sender {
             let flight = u64::from(s.board.len()) * t.mss();
             let full = (u64::from(s.board.in_flight()) + 1) * t.mss() > t.window.cwnd;
             let nxt = t.nxt;
-            t.usage.note(t.una, nxt, flight, full);
+            t.validation.note(t.una, nxt, flight, full);
             t.timer_after_send(s, next, now);
         });
     }
@@ -641,6 +680,14 @@ pub(crate) fn sent_after(a: (Nanos, u64), b: (Nanos, u64)) -> bool {
 }
 
 impl Selective {
+    /// Nothing is out. `samples`: delivery-rate samples are taken.
+    pub fn new(samples: bool) -> Box<Selective> {
+        Box::new(Selective {
+            rate: samples.then(|| Box::new(RateSampler::new())),
+            ..Selective::default()
+        })
+    }
+
     /// The first segment's time, if one is out.
     pub fn head(&self) -> Option<&Seg> {
         self.board.first()

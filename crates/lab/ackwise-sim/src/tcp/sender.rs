@@ -7,13 +7,14 @@ use ackwise_scenario::tcp_model::{Pacing, Recovery};
 
 use super::classic::Classic;
 use super::config::{SenderConfig, UNLIMITED};
-use super::cubic::Cubic;
-use super::growth::Window;
+use super::congestion::Control;
+use super::congestion_window::CongestionWindow;
+use super::cwnd_validation::CwndValidation;
 use super::hystart::Round;
+use super::pacing::Pacer;
 use super::rtt::Rtt;
 use super::selective::Selective;
 use super::stats::SenderStats;
-use super::usage::Usage;
 use crate::packet::{Flags, FlowId, Packet, Sack, Way};
 
 /// No timer.
@@ -69,16 +70,18 @@ pub struct Sender {
     edge: u64,
     /// The window in the last ACK.
     offered: u64,
-    pub(super) window: Window,
+    pub(super) window: CongestionWindow,
     pub(super) rtt: Rtt,
-    pub(super) cubic: Cubic,
+    pub(super) control: Control,
     pub(super) hystart: Round,
-    pub(super) usage: Usage,
+    pub(super) validation: CwndValidation,
     pub(super) classic: Classic,
     /// With SACK, instead of `classic`.
     pub(super) selective: Option<Box<Selective>>,
     timer: Timer,
     timer_at: Nanos,
+    /// Paces at the rate of a congestion control that has one.
+    pub(super) pacer: Pacer,
     /// Nothing new leaves before.
     pace_at: Nanos,
     /// Nor before an ACK comes after that.
@@ -106,7 +109,7 @@ impl Sender {
     /// A sender that does nothing until it is opened.
     pub fn new(flow: FlowId, config: Arc<SenderConfig>) -> Sender {
         let sack = matches!(config.recovery, Recovery::Sack | Recovery::Rack);
-        Sender {
+        let mut sender = Sender {
             flow,
             phase: Phase::Closed,
             control_due: false,
@@ -118,15 +121,16 @@ impl Sender {
             // The SYN-ACK tells; without a handshake the first ACK does.
             edge: u64::MAX,
             offered: 0,
-            window: Window::new(&config),
+            window: CongestionWindow::new(&config),
             rtt: Rtt::new(),
-            cubic: Cubic::default(),
+            control: Control::new(&config, flow),
             hystart: Round::new(),
-            usage: Usage::default(),
+            validation: CwndValidation::default(),
             classic: Classic::default(),
-            selective: sack.then(Box::default),
+            selective: None,
             timer: Timer::Retransmit,
             timer_at: NEVER,
+            pacer: Pacer::default(),
             pace_at: 0,
             pausing: false,
             burst: 0,
@@ -143,7 +147,9 @@ impl Sender {
                 ..SenderStats::default()
             },
             config,
-        }
+        };
+        sender.selective = sack.then(|| Selective::new(sender.control.is_model_based()));
+        sender
     }
 
     /// Opens the connection: by a handshake, or at once if the model has none.
@@ -158,11 +164,13 @@ impl Sender {
         } else {
             self.phase = Phase::Open;
             self.stats.established_at = Some(now);
+            self.start_model(now);
         }
     }
 
     /// More data to send; `u64::MAX` never ends.
     pub fn supply(&mut self, bytes: u64) {
+        self.note_app_limited();
         self.supplied = self.supplied.saturating_add(bytes).min(UNLIMITED);
         self.renew_burst();
     }
@@ -260,6 +268,7 @@ impl Sender {
         self.offered = p.window;
         self.tsrecent = p.tsval;
         self.renew_burst();
+        self.start_model(now);
     }
 
     fn on_ack(&mut self, p: &Packet, now: Nanos) {
@@ -382,6 +391,9 @@ impl Sender {
 
     /// A time that [`Sender::next_timer`] named has come.
     pub fn on_timer(&mut self, now: Nanos) {
+        if self.pacer.fires(now) {
+            self.renew_burst();
+        }
         let paced = self.pace_at > 0 && now >= self.pace_at;
         if paced && self.config.pacing != Pacing::BurstByAcks {
             self.pace_at = 0;
@@ -435,6 +447,9 @@ impl Sender {
         {
             at = at.min(self.pace_at);
         }
+        if let Some(departure) = self.pacer.timer() {
+            at = at.min(departure);
+        }
         (at != NEVER).then_some(at)
     }
 
@@ -484,7 +499,7 @@ impl Sender {
         let end = self.nxt + len;
         let full = end - self.una > window;
         if full && self.max > self.una {
-            self.usage
+            self.validation
                 .note(self.una, self.nxt, self.nxt - self.una, true);
             return None;
         }
@@ -493,7 +508,7 @@ impl Sender {
         }
         let seq = std::mem::replace(&mut self.nxt, end);
         let p = self.segment(seq, len, now);
-        self.usage
+        self.validation
             .note(self.una, self.nxt, self.nxt - self.una, false);
         Some(p)
     }
@@ -520,6 +535,9 @@ impl Sender {
         // Limited Transmit asks nobody.
         let single = self.config.recovery_burst > 0 && self.classic.is_first(self.config.dupthresh);
         if (now < self.pace_at || self.pausing) && !single {
+            return false;
+        }
+        if self.chunk == 0 && !self.pacer.may_leave(now) && !self.is_forced() {
             return false;
         }
         if self.burst > 0 {
@@ -574,7 +592,7 @@ impl Sender {
     /// The segments of a chunk, at most.
     pub(super) fn chunk_segments(&self) -> u32 {
         let segments = (self.pacing_rate() >> 10).min(CHUNK_BYTES) / self.mss();
-        (segments as u32).max(2)
+        (segments as u32).max(self.control.min_chunk())
     }
 
     /// Linux hands new segments down in chunks of a millisecond at its pacing rate,
@@ -636,7 +654,11 @@ impl Sender {
         if self.timer_at == NEVER {
             self.arm(now);
         }
-        if self.config.pacing == Pacing::Linux {
+        if let Some(rate) = self.control.pacing_rate() {
+            let last = self.chunk == 0 || end == self.supplied;
+            let segments = self.stats.data_segments;
+            self.pacer.on_sent(now, len, last, segments, rate);
+        } else if self.config.pacing == Pacing::Linux {
             let wire = u128::from(u64::from(self.config.header) + len) * 1_000_000_000;
             let gap = wire / u128::from(self.pacing_rate());
             self.pace_at = self.pace_at.max(now) + gap as Nanos;

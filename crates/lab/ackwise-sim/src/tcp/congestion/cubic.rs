@@ -6,7 +6,15 @@
 //! ```
 
 use ackwise_queue::Nanos;
+use ackwise_scenario::tcp_model::{Growth, Recovery, Stack};
 
+use super::{Acked, CongestionControl, Variant};
+use crate::packet::FlowId;
+use crate::tcp::config::SenderConfig;
+use crate::tcp::congestion_window::CongestionWindow;
+
+/// Conservative slow start grows by a quarter (RFC 9406 §4.3, CSS_GROWTH_DIVISOR).
+const CSS_DIVISOR: u64 = 4;
 const BETA: u64 = 717;
 const SCALE: u64 = 1024;
 /// C · 1024.
@@ -34,13 +42,80 @@ pub(crate) struct Cubic {
     acked: u64,
     reno_cwnd: u64,
     /// Least RTT, 0 before the first sample.
-    pub delay_min: Nanos,
+    delay_min: Nanos,
+}
+
+impl CongestionControl for Cubic {
+    const VARIANTS: &'static [Variant] = &[Variant {
+        name: "cubic",
+        stack: Stack::Linux,
+        linux_recovery: Recovery::Rack,
+        recovery: Recovery::Sack,
+        hystart: true,
+        needs_sack: false,
+    }];
+
+    fn new(_c: &SenderConfig, _flow: FlowId) -> Cubic {
+        Cubic::default()
+    }
+
+    fn on_ack(&mut self, c: &SenderConfig, acked: &Acked, window: &mut CongestionWindow) {
+        let mss = u64::from(c.mss);
+        let mut segments = acked.bytes.div_ceil(mss);
+        if window.in_slow_start() {
+            if c.growth == Growth::PerAck {
+                segments = 1;
+            }
+            let mut bytes = segments * mss;
+            if acked.conservative {
+                bytes /= CSS_DIVISOR;
+            }
+            if c.growth == Growth::Abc {
+                bytes = bytes.min(u64::from(c.abc_limit) * mss);
+            }
+            segments = window.slow_start(bytes) / mss;
+            if segments == 0 {
+                return;
+            }
+        }
+        let per = self.update(window.cwnd / mss, segments, acked.now);
+        window.count_towards(segments, per, mss);
+    }
+
+    fn ssthresh(&mut self, c: &SenderConfig, window: &CongestionWindow, _in_flight: u64) -> u64 {
+        let mss = u64::from(c.mss);
+        let segments = window.cwnd.min(c.window_limit) / mss;
+        self.reduced(segments, c.fast_convergence) * mss
+    }
+
+    /// Not judged in the second after an epoch began, when queues still drain.
+    fn on_rtt(&mut self, rtt: Nanos, now: Nanos) -> Option<Nanos> {
+        if self.epoch.is_some_and(|at| now - at < SECOND) {
+            return None;
+        }
+        if self.delay_min == 0 || rtt < self.delay_min {
+            self.delay_min = rtt.max(1);
+        }
+        Some(self.delay_min)
+    }
+
+    /// Everything is forgotten (RFC 9438 §4.8).
+    fn on_timeout(&mut self) {
+        *self = Cubic::default();
+    }
+
+    /// The curve has not moved on meanwhile.
+    fn on_restart(&mut self, idle: Nanos, now: Nanos) {
+        if let Some(epoch) = &mut self.epoch {
+            *epoch = (*epoch + idle).min(now);
+        }
+    }
 }
 
 impl Cubic {
     /// All windows in segments. Returns how many acknowledged segments make the
     /// window grow by one.
-    pub fn update(&mut self, cwnd: u64, acked: u64, now: Nanos) -> u64 {
+    fn update(&mut self, cwnd: u64, acked: u64, now: Nanos) -> u64 {
         self.acked += acked;
         // The curve is not asked more often than the clock of Linux ticks.
         let now = now / MS * MS;
@@ -109,7 +184,7 @@ impl Cubic {
     }
 
     /// A loss: the new threshold, in segments (RFC 9438 §4.6, §4.7).
-    pub fn on_loss(&mut self, cwnd: u64, fast_convergence: bool) -> u64 {
+    fn reduced(&mut self, cwnd: u64, fast_convergence: bool) -> u64 {
         self.epoch = None;
         self.last_max = if cwnd < self.last_max && fast_convergence {
             cwnd * (SCALE + BETA) / (2 * SCALE)
@@ -117,30 +192,6 @@ impl Cubic {
             cwnd
         };
         (cwnd * BETA / SCALE).max(2)
-    }
-
-    /// A timeout: everything is forgotten (RFC 9438 §4.8).
-    pub fn on_timeout(&mut self) {
-        *self = Cubic::default();
-    }
-
-    /// An RTT sample; false in the second after an epoch began, when queues still
-    /// drain.
-    pub fn on_rtt(&mut self, rtt: Nanos, now: Nanos) -> bool {
-        if self.epoch.is_some_and(|at| now - at < SECOND) {
-            return false;
-        }
-        if self.delay_min == 0 || rtt < self.delay_min {
-            self.delay_min = rtt.max(1);
-        }
-        true
-    }
-
-    /// Data flow again after a pause: the curve has not moved on meanwhile.
-    pub fn on_restart(&mut self, paused: Nanos, now: Nanos) {
-        if let Some(epoch) = &mut self.epoch {
-            *epoch = (*epoch + paused).min(now);
-        }
     }
 }
 
@@ -189,7 +240,7 @@ mod tests {
     #[test]
     fn the_curve_is_that_of_the_rfc() {
         let mut c = Cubic::default();
-        assert_eq!(c.on_loss(100, true), 70);
+        assert_eq!(c.reduced(100, true), 70);
         c.update(70, 1, 10 * SECOND);
         assert_eq!(c.origin, 100);
         assert!((4314..=4318).contains(&c.k), "{}", c.k);
@@ -204,13 +255,13 @@ mod tests {
     #[test]
     fn a_smaller_window_gives_way() {
         let mut c = Cubic::default();
-        c.on_loss(100, true);
+        c.reduced(100, true);
         // 80 < 100: Wmax = 80 · (1024 + 717) / 2048 = 68.
-        assert_eq!(c.on_loss(80, true), 56);
+        assert_eq!(c.reduced(80, true), 56);
         assert_eq!(c.last_max, 68);
         let mut c = Cubic::default();
-        c.on_loss(100, false);
-        c.on_loss(80, false);
+        c.reduced(100, false);
+        c.reduced(80, false);
         assert_eq!(c.last_max, 80);
     }
 
@@ -219,7 +270,7 @@ mod tests {
     #[test]
     fn it_is_not_slower_than_reno() {
         let mut c = Cubic::default();
-        c.on_loss(20, true);
+        c.reduced(20, true);
         // 15/8 of a window acknowledged for each segment.
         assert_eq!(FRIENDLY, 15);
         let mut cwnd = 14;

@@ -3,7 +3,7 @@
 
 /// What was in flight of late.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
+pub(crate) struct CwndValidation {
     /// The most that was out in this round, bytes.
     most: u64,
     /// The round ends when this is acknowledged.
@@ -12,7 +12,7 @@ pub(crate) struct Usage {
     limited: bool,
 }
 
-impl Usage {
+impl CwndValidation {
     /// Something was sent, or the window let nothing more out.
     pub fn note(&mut self, una: u64, nxt: u64, flight: u64, limited: bool) {
         if una >= self.round_end || limited || (!self.limited && flight > self.most) {

@@ -40,11 +40,13 @@ impl Seg {
 
 /// The segments between the cumulative ACK and the highest sent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Board {
+pub(crate) struct Scoreboard {
     segs: VecDeque<Seg>,
     sacked: u32,
     lost: u32,
     retrans: u32,
+    /// How often a segment was taken for lost, so far.
+    losses: u64,
     /// End of the highest segment that was SACKed; 0 if none is.
     high_sacked: u64,
     /// Nothing below is lost and waits to be sent again.
@@ -53,7 +55,7 @@ pub(crate) struct Board {
     judged: u64,
 }
 
-impl Board {
+impl Scoreboard {
     /// Segments out.
     pub fn len(&self) -> u32 {
         self.segs.len() as u32
@@ -65,6 +67,11 @@ impl Board {
 
     pub fn lost(&self) -> u32 {
         self.lost
+    }
+
+    /// How often a segment was taken for lost, so far; its retransmissions count, too.
+    pub fn losses(&self) -> u64 {
+        self.losses
     }
 
     pub fn retrans(&self) -> u32 {
@@ -126,17 +133,18 @@ impl Board {
         }
     }
 
-    /// Calls `f` for each segment that the block newly covers, as it was before.
-    pub fn sack(&mut self, block: Block, mut f: impl FnMut(&Seg)) {
+    /// Calls `f` for each segment that the block newly covers, with its place on the
+    /// scoreboard, as it was before.
+    pub fn sack(&mut self, block: Block, mut f: impl FnMut(usize, &Seg)) {
         let from = self.segs.partition_point(|s| s.seq < block.start);
-        for seg in self.segs.range_mut(from..) {
+        for (offset, seg) in self.segs.range_mut(from..).enumerate() {
             if seg.end() > block.end {
                 break;
             }
             if seg.mark.contains(Mark::SACKED) {
                 continue;
             }
-            f(seg);
+            f(from + offset, seg);
             self.sacked += 1;
             self.lost -= u32::from(seg.mark.contains(Mark::LOST));
             self.retrans -= u32::from(seg.mark.contains(Mark::RETRANS));
@@ -157,10 +165,12 @@ impl Board {
         if seg.mark.contains(Mark::RETRANS) {
             seg.mark -= Mark::RETRANS;
             self.retrans -= 1;
+            self.losses += 1;
         }
         if !seg.mark.contains(Mark::LOST) {
             seg.mark |= Mark::LOST;
             self.lost += 1;
+            self.losses += 1;
         }
         self.hint = self.hint.min(seg.seq);
     }
@@ -274,26 +284,26 @@ impl Board {
 mod tests {
     use super::*;
 
-    fn board(segments: u64) -> Board {
-        let mut b = Board::default();
+    fn board(segments: u64) -> Scoreboard {
+        let mut b = Scoreboard::default();
         for n in 0..segments {
             b.push(n * 100, 100, 0);
         }
         b
     }
 
-    fn sack(b: &mut Board, from: u64, to: u64) -> u32 {
+    fn sack(b: &mut Scoreboard, from: u64, to: u64) -> u32 {
         let mut news = 0;
         let block = Block {
             start: from * 100,
             end: to * 100,
         };
-        b.sack(block, |_| news += 1);
+        b.sack(block, |_, _| news += 1);
         b.check();
         news
     }
 
-    fn lost(b: &Board) -> Vec<u64> {
+    fn lost(b: &Scoreboard) -> Vec<u64> {
         (0..b.len() as usize)
             .filter_map(|i| b.get(i))
             .filter(|s| s.mark.contains(Mark::LOST))
@@ -361,7 +371,7 @@ mod tests {
             start: 700,
             end: 850,
         };
-        b.sack(part, |s| assert_eq!(s.seq, 700));
+        b.sack(part, |_, s| assert_eq!(s.seq, 700));
         assert_eq!(b.sacked(), 4);
         // Lost again: the retransmission has left the pipe.
         b.mark_lost(4);

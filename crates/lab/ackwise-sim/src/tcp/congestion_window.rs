@@ -6,7 +6,7 @@ use super::config::SenderConfig;
 
 /// `cwnd` and `ssthresh`, in bytes.
 #[derive(Debug, Clone)]
-pub(crate) struct Window {
+pub(crate) struct CongestionWindow {
     pub cwnd: u64,
     pub ssthresh: u64,
     /// Below a byte: growth by a segment per window adds up.
@@ -15,9 +15,9 @@ pub(crate) struct Window {
     counted: u64,
 }
 
-impl Window {
-    pub fn new(c: &SenderConfig) -> Window {
-        Window {
+impl CongestionWindow {
+    pub fn new(c: &SenderConfig) -> CongestionWindow {
+        CongestionWindow {
             cwnd: c.initial_window,
             ssthresh: c.initial_ssthresh,
             frac: 0.0,
@@ -136,7 +136,12 @@ mod tests {
     use crate::tcp::configure;
     use ackwise_scenario::{SocketOptions, TcpModel};
 
-    fn window(growth: Growth, abc_limit: u32, cwnd: u64, ssthresh: u64) -> (SenderConfig, Window) {
+    fn window(
+        growth: Growth,
+        abc_limit: u32,
+        cwnd: u64,
+        ssthresh: u64,
+    ) -> (SenderConfig, CongestionWindow) {
         let model = TcpModel {
             growth: Some(growth),
             abc_limit: Some(abc_limit),
@@ -144,13 +149,13 @@ mod tests {
             ..TcpModel::default()
         };
         let (c, _) = configure("newreno", &model, &SocketOptions::default(), 1500).unwrap();
-        let mut w = Window::new(&c);
+        let mut w = CongestionWindow::new(&c);
         w.cwnd = cwnd;
         w.ssthresh = ssthresh;
         (c, w)
     }
 
-    fn after(w: &mut Window, c: &SenderConfig, acked: u64) -> u64 {
+    fn after(w: &mut CongestionWindow, c: &SenderConfig, acked: u64) -> u64 {
         w.grow_reno(c, acked, false);
         w.cwnd
     }

@@ -23,7 +23,7 @@ const SPARE: u64 = 16;
 const LEAST: u32 = 128;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Offer {
+pub(crate) struct ReceiveWindow {
     /// What may be offered now, and at most later.
     open: u64,
     limit: u64,
@@ -41,14 +41,14 @@ pub(crate) struct Offer {
     window_at: Nanos,
 }
 
-impl Offer {
-    pub fn new(c: &ReceiverConfig) -> Offer {
+impl ReceiveWindow {
+    pub fn new(c: &ReceiverConfig) -> ReceiveWindow {
         let (open, limit) = if c.tune_window {
             (c.window.min(START), c.window.min(FIRST_LIMIT))
         } else {
             (c.window, c.window)
         };
-        Offer {
+        ReceiveWindow {
             open,
             limit: if c.auto_window { limit } else { c.window },
             edge: 0,
