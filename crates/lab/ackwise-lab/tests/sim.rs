@@ -28,11 +28,14 @@ fn a_simulated_run_prints_the_promised_record() {
 
 #[test]
 fn what_the_simulator_cannot_do_is_bad_input() {
-    let asymmetric = QUICK.replace("quick", "asymmetric");
-    let (code, _, err) = outcome(&["run", &asymmetric, "--on", "sim"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("vegas.toml");
+    let quick = std::fs::read_to_string(QUICK).unwrap();
+    std::fs::write(&path, quick + "[sweep]\ncc = [\"vegas\"]\n").unwrap();
+    let (code, _, err) = outcome(&["run", path.to_str().unwrap(), "--on", "sim"]);
     assert_eq!(code, 2, "{err}");
     assert!(
-        err.contains("'bbr'") && err.contains("cubic") && err.contains("--cc"),
+        err.contains("'vegas'") && err.contains("bbr") && err.contains("cubic") && err.contains("--cc"),
         "{err}"
     );
     let (code, _, err) = outcome(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
