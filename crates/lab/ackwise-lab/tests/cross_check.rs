@@ -53,6 +53,34 @@ fn reno_and_cubic_do_what_linux_does() {
     assert_eq!(acks, [18_115, 4_617, 17_431, 4_822]);
 }
 
+/// Deep and shallow queue, wide and thin uplink, a minute each.
+#[test]
+fn bbr_does_what_linux_does() {
+    let scenario = SCENARIO.replace("cross-check", "cross-check-bbr");
+    let arms = ["--arm", "baseline", "--arm", "every-n"];
+    let args = [&["--format", "json"], &arms[..]].concat();
+    let (code, out, err) = against_virtual(&scenario, &args);
+    assert_eq!(code, 0, "{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    let agreements = both["agreements"].as_array().unwrap();
+    // Two arms, two queues, two uplinks, three metrics.
+    assert_eq!(agreements.len(), 24);
+    for one in agreements {
+        assert_eq!(one["met"], true, "{one}");
+    }
+    // The simulator's side is exact.
+    let acks: Vec<u64> = both["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["acks_on_wire"].as_u64().unwrap())
+        .collect();
+    assert_eq!(
+        acks,
+        [48_753, 12_056, 48_487, 12_001, 48_845, 12_289, 48_505, 12_755]
+    );
+}
+
 #[test]
 fn a_difference_is_a_failure() {
     let text = std::fs::read_to_string(SCENARIO).unwrap();
