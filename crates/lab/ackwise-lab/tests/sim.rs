@@ -35,7 +35,10 @@ fn what_the_simulator_cannot_do_is_bad_input() {
     let (code, _, err) = outcome(&["run", path.to_str().unwrap(), "--on", "sim"]);
     assert_eq!(code, 2, "{err}");
     assert!(
-        err.contains("'vegas'") && err.contains("bbr") && err.contains("cubic") && err.contains("--cc"),
+        err.contains("'vegas'")
+            && err.contains("bbr")
+            && err.contains("cubic")
+            && err.contains("--cc"),
         "{err}"
     );
     let (code, _, err) = outcome(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
