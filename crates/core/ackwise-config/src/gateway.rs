@@ -10,12 +10,12 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use crate::diagnostic::Source;
+use crate::diagnostic::Span;
 use crate::diagnostic::{Collector, ConfigError};
 use crate::queue_keys;
 use crate::queues::Queue;
 use crate::section::Section;
-use crate::tree::Span;
+use crate::source::Source;
 use crate::tree::Table;
 
 /// Largest packet that a queue must hold.

@@ -14,9 +14,10 @@ pub mod gateway;
 pub mod queue_keys;
 pub mod queues;
 pub mod section;
+pub mod source;
 pub mod tree;
 pub mod tunnel;
 pub mod units;
 
-pub use diagnostic::{ConfigError, Diagnostic, Diagnostics, Source};
-pub use tree::Span;
+pub use diagnostic::{ConfigError, Diagnostic, Diagnostics, Span};
+pub use source::Source;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use crate::diagnostic::Span;
 use crate::diagnostic::suggest;
 use crate::queues::{
     AckFilter, Aqm, Bucket, Length, Mux, Police, PoliceHow, Queue, QueueLimit, Reconstruct, Red,
     RedPreset, Shape, What,
 };
 use crate::section::{Section, Word};
-use crate::tree::{Kind, Span, Table};
+use crate::tree::{Kind, Table};
 
 const LONGEST_PERIOD: Duration = Duration::from_secs(60);
 /// The shortest time of a key that must be more than zero.

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use crate::diagnostic::Span;
 use crate::diagnostic::{Collector, suggest};
 use crate::queues::QueueLimit;
-use crate::tree::Span;
 use crate::tree::{Entry, Kind, Table, Value};
 use crate::units::{self, Quantity};
 

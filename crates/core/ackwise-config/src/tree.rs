@@ -4,10 +4,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::Collector;
-
-/// Byte range in the text of a file.
-pub type Span = std::ops::Range<usize>;
+use crate::diagnostic::{Collector, Span};
 
 /// A value and its place in the file.
 #[derive(Debug, Clone)]

@@ -23,7 +23,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::diagnostic::{ConfigError, Source};
+use crate::diagnostic::ConfigError;
+use crate::source::Source;
 
 pub use key::{key_from_base64, key_to_base64};
 pub use prefix::Prefix;

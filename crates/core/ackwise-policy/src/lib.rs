@@ -18,6 +18,7 @@
 //! ```
 
 mod config;
+mod error;
 mod event;
 mod flow;
 mod meta;
@@ -25,7 +26,8 @@ mod segment;
 pub mod vectors;
 mod write;
 
-pub use config::{Config, ConfigError};
+pub use config::Config;
+pub use error::ConfigError;
 pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};
 pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason};
 pub use meta::{Capabilities, Param, Policy, Unsupported};

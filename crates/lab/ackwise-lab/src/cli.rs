@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ackwise_cli::GlobalArgs;
 use ackwise_cli::time::duration;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use ackwise_scenario::Engine;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 /// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
@@ -63,15 +65,10 @@ Examples:
   ackwise-lab reproduce marhoon --format json
   ackwise-lab reproduce --html papers/              all that this machine can run, as pages";
 
-/// What runs a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// Network namespaces on the running kernel, in real time (root)
-    Live,
-    /// The same on a kernel of its own, in virtual time: exact, and without root
-    Virtual,
-    /// The simulator
-    Sim,
+/// Reads the name of an engine; the help text says what each is.
+fn engine() -> impl TypedValueParser<Value = Engine> {
+    let named = |engine: Engine| PossibleValue::new(engine.name()).help(engine.about());
+    PossibleValuesParser::new(Engine::ALL.map(named)).try_map(|name| name.parse::<Engine>())
 }
 
 /// `ackwise-lab run`.
@@ -82,12 +79,12 @@ pub struct RunArgs {
     pub scenario: PathBuf,
 
     /// What runs it
-    #[arg(long = "on", value_name = "ENGINE", value_enum, default_value_t = Engine::Sim)]
+    #[arg(long = "on", value_name = "ENGINE", value_parser = engine(), default_value_t = Engine::Sim)]
     pub engine: Engine,
 
     /// Runs it on this engine too, and judges by the scenario's [[agree]] whether both come to
     /// the same
-    #[arg(long, value_name = "ENGINE", value_enum)]
+    #[arg(long, value_name = "ENGINE", value_parser = engine())]
     pub against: Option<Engine>,
 
     /// Only arms whose name matches this glob; may be repeated
@@ -166,7 +163,7 @@ pub struct ReproduceArgs {
     pub list: bool,
 
     /// What runs their scenarios [default: the paper's own]
-    #[arg(long = "on", value_enum)]
+    #[arg(long = "on", value_name = "ENGINE", value_parser = engine())]
     pub engine: Option<Engine>,
 
     /// Vary less: what has a published number is run in full, spreads are over fewer runs

@@ -8,10 +8,10 @@ use ackwise_cli::{Format, text};
 use ackwise_engines::live;
 use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_scenario::record::{Report, Run};
-use ackwise_scenario::{Progress, Scenario};
+use ackwise_scenario::{Engine, Progress, Scenario};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{Engine, RunArgs};
+use crate::cli::RunArgs;
 
 /// Steps of the bar for each run.
 const STEPS: u64 = 100;

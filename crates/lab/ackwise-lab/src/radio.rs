@@ -10,11 +10,11 @@ use ackwise_engines::live;
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
 use ackwise_report::TableOptions;
-use ackwise_scenario::{Filter, ScenarioError};
+use ackwise_scenario::{Engine, Filter, ScenarioError};
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{Engine, RenderArgs, RunArgs};
+use crate::cli::{RenderArgs, RunArgs};
 
 /// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
 /// reads it next says why.
@@ -78,13 +78,8 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
         .flatten()
         .find(other)
     {
-        let name = match engine {
-            Engine::Live => "live",
-            Engine::Virtual => "virtual",
-            Engine::Sim => "sim",
-        };
         return Err(BadInput::new(format!(
-            "{file}: a scenario of radio does not run on '{name}': its nodes are radios with \
+            "{file}: a scenario of radio does not run on '{engine}': its nodes are radios with \
              802.15.4, AODV and batteries, and the links between Linux stacks there have none"
         ))
         .mend("run it with --on sim; the same policies meet real stacks over links, see docs/radio.md"));

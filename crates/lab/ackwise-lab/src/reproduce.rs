@@ -20,7 +20,7 @@ use ackwise_scenario::record::Report;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::{self, ReproduceArgs};
+use crate::cli::ReproduceArgs;
 
 /// Reproduces papers and shows what came out.
 pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
@@ -64,13 +64,12 @@ fn run_all(
     args: &ReproduceArgs,
     engines: &Engines,
 ) -> (Vec<PaperReport>, Vec<Error>) {
-    let engine = args.engine.map(engine);
     let mut reports = Vec::new();
     let mut failures = Vec::new();
     for paper in chosen {
         let bar = Bar::new(paper.name());
         let result =
-            ackwise_reproduce::reproduce(*paper, engine, args.quick, engines, |p| bar.tell(p));
+            ackwise_reproduce::reproduce(*paper, args.engine, args.quick, engines, |p| bar.tell(p));
         bar.clear();
         match result {
             Ok(report) => reports.push(report),
@@ -174,14 +173,6 @@ fn list(format: Format) -> anyhow::Result<()> {
             }
             text::print(&out)
         }
-    }
-}
-
-fn engine(engine: cli::Engine) -> Engine {
-    match engine {
-        cli::Engine::Live => Engine::Live,
-        cli::Engine::Virtual => Engine::Virtual,
-        cli::Engine::Sim => Engine::Sim,
     }
 }
 

@@ -7,37 +7,9 @@ use std::thread;
 
 use ackwise_radio::scenario::{RadioReport, RadioScenario, RadioSpec};
 use ackwise_scenario::record::{FlowRecord, QueueRecord, Report, Run, Traffic};
-use ackwise_scenario::{RunSpec, Scenario};
+use ackwise_scenario::{Engine, RunSpec, Scenario};
 
 use crate::Error;
-
-/// What runs a scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
-    /// The simulator.
-    Sim,
-    /// The real stack in virtual time.
-    Virtual,
-    /// The running kernel, in real time.
-    Live,
-}
-
-impl Engine {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Sim => "sim",
-            Engine::Virtual => "virtual",
-            Engine::Live => "live",
-        }
-    }
-}
-
-impl fmt::Display for Engine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// Something that runs scenarios: the engines, or a stand-in of a test.
 pub trait RunScenario: Sync {

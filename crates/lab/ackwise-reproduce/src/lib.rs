@@ -10,6 +10,7 @@
 //! paper leaves something open, it is varied and the spread is reported.
 
 mod ayadi;
+mod catalog;
 mod conclusions;
 mod error;
 mod lab;
@@ -20,6 +21,8 @@ mod saldana;
 mod series;
 mod statkus;
 
+pub use ackwise_scenario::Engine;
+pub use catalog::{by_name, papers, reproduce};
 pub use error::Error;
-pub use lab::{Engine, Lab, Outcome, Progress, RunScenario};
-pub use paper::{Paper, Reproduced, by_name, papers, reproduce};
+pub use lab::{Lab, Outcome, Progress, RunScenario};
+pub use paper::{Paper, Reproduced};

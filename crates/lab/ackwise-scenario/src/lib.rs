@@ -14,6 +14,7 @@ mod arms;
 mod boxes;
 mod build;
 mod csv_tables;
+mod engine;
 mod error;
 mod expect;
 mod flows;
@@ -32,6 +33,7 @@ mod runs;
 mod sweep;
 pub mod tcp_model;
 
+pub use engine::{Engine, UnknownEngine};
 pub use error::ScenarioError;
 pub use glob::matches as glob_matches;
 pub use metric::Metric;

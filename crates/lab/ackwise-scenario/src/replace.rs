@@ -1,7 +1,8 @@
 //! Values of a scenario file that `[sweep]` and `change` replace.
 
+use ackwise_config::Span;
 use ackwise_config::diagnostic::{Collector, suggest};
-use ackwise_config::tree::{Kind, Span, Table, Value};
+use ackwise_config::tree::{Kind, Table, Value};
 
 use crate::glob;
 

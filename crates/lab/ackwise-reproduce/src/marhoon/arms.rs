@@ -5,7 +5,7 @@ use ackwise_rng::Rng;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
 
-use super::{ACK_QUEUE, CC, DATA_QUEUE, DURATION_S, figures};
+use super::{ACK_QUEUE, CC, DATA_QUEUE, DURATION_S};
 use crate::series::{mean, moments};
 use crate::{Error, Lab, Outcome, Reproduced};
 
@@ -63,14 +63,15 @@ pub(super) const ARMS: [Arm; 9] = [
     Arm::ours("acks-first", "ACKs first"),
 ];
 
-pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+/// Adds what the arms' numbers say, and returns their runs.
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<Outcome, Error> {
     let quick = lab.quick();
     let outcome = lab.run_where(PATH, TEXT, |run| !quick || run.seed <= QUICK_SEEDS)?;
     for arm in &ARMS {
         experiments(&outcome, arm, all)?;
     }
     verdict(&outcome, all)?;
-    figures::add(&outcome, all)
+    Ok(outcome)
 }
 
 /// A number of each run of an arm.

@@ -56,7 +56,8 @@ impl Paper for Marhoon {
             real::run(lab, &mut all)?;
             return Ok(all);
         }
-        arms::run(lab, &mut all)?;
+        let outcome = arms::run(lab, &mut all)?;
+        figures::add(&outcome, &mut all)?;
         open::run(lab, &mut all)?;
         two_way::run(lab, &mut all)?;
         real::run(lab, &mut all)?;

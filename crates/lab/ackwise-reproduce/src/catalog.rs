@@ -1,0 +1,87 @@
+//! The list of papers, and how one of them is reproduced.
+
+use ackwise_report::PaperReport;
+
+use crate::{Engine, Error, Lab, Paper, Progress, RunScenario};
+
+/// All papers, in the order in which they are listed.
+pub fn papers() -> &'static [&'static dyn Paper] {
+    &[
+        &crate::saldana::Saldana,
+        &crate::marhoon::Marhoon,
+        &crate::pavilanskas::Pavilanskas,
+        &crate::conclusions::Conclusions,
+        &crate::statkus::Statkus,
+        &crate::ayadi::Ayadi,
+    ]
+}
+
+/// A paper by its name.
+pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
+    let found = papers().iter().find(|paper| paper.name() == name);
+    found.copied().ok_or_else(|| Error::UnknownPaper {
+        name: name.to_owned(),
+        known: names(papers().iter().map(|paper| paper.name())),
+    })
+}
+
+/// Reproduces a paper on an engine, its default if `None`.
+pub fn reproduce(
+    paper: &'static dyn Paper,
+    engine: Option<Engine>,
+    quick: bool,
+    runner: &dyn RunScenario,
+    progress: impl FnMut(Progress) + Send,
+) -> Result<PaperReport, Error> {
+    let engine = engine.unwrap_or(paper.engines()[0]);
+    if !paper.engines().contains(&engine) {
+        return Err(Error::WrongEngine {
+            paper: paper.name(),
+            engine,
+            engines: names(paper.engines().iter().map(|engine| engine.name())),
+        });
+    }
+    paper.available(engine).map_err(|why| Error::Unavailable {
+        paper: paper.name(),
+        why,
+    })?;
+    let lab = Lab::new(engine, quick, runner, progress);
+    let before = load();
+    let reproduced = paper.reproduce(&lab)?;
+    let mut notes = reproduced.notes;
+    if let (Engine::Live, Some(before), Some(after)) = (engine, before, load()) {
+        notes.push(format!(
+            "The machine's load was {before} before the runs, {after} after them; each is in real \
+             time, once."
+        ));
+    }
+    if quick {
+        notes.push("A short version: spreads are over fewer runs.".to_owned());
+    }
+    Ok(PaperReport {
+        name: paper.name().to_owned(),
+        title: paper.title().to_owned(),
+        source: paper.source().to_owned(),
+        about: paper.about().to_owned(),
+        engine: match engine {
+            Engine::Sim => "simulated".to_owned(),
+            Engine::Virtual => "real Linux stack, virtual time".to_owned(),
+            Engine::Live => "real Linux stack, real time".to_owned(),
+        },
+        experiments: reproduced.experiments,
+        figures: reproduced.figures,
+        notes,
+        missing: reproduced.missing,
+        scenarios: lab.into_scenarios(),
+    })
+}
+
+/// Processes that want to run, over the last five minutes.
+fn load() -> Option<String> {
+    let all = std::fs::read_to_string("/proc/loadavg").ok()?;
+    all.split(' ').nth(1).map(str::to_owned)
+}
+
+fn names(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
