@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the tc programs and their loader both know. The loader's copy is made
- * from this file by bindgen; nothing is written down twice.
+ * What the datapath's programs and their loader both know. scripts/bindings makes the
+ * loader's copy from this file.
  */
 #ifndef ACKWISE_SHARED_H
 #define ACKWISE_SHARED_H
@@ -53,10 +53,9 @@ struct aw_options {
 	aw_u32 position; /* enum aw_position */
 	aw_u32 link;	 /* enum aw_link */
 	aw_u32 ifindex;
-	aw_u32 bench_step; /* benchmarks run one packet again and again: it moves on by this */
-	aw_u8 clsact;	   /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
+	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
-	aw_u8 tell_window; /* see tell.h */
+	aw_u8 cwnd_hint; /* see cwnd_hint.h */
 	aw_u8 reserved;
 };
 
@@ -94,7 +93,8 @@ struct aw_entry {
 	aw_u32 dry_len;
 	aw_u32 missed;	     /* an ACK passed that nobody noted */
 	aw_u64 dry_until_ns; /* 0: none */
-	aw_u64 heard_ns;     /* tell_window: the ACK sender's last data; 0: none */
+	/* cwnd_hint: when the ACK sender last sent data; 0: never */
+	aw_u64 reverse_data_ns;
 };
 
 #define AW_FRAME_L2 24
@@ -136,7 +136,7 @@ struct aw_counters {
 	aw_u64 reemitted, reemitted_bytes;
 	aw_u64 reemit_stale; /* came back after a newer one had left */
 	aw_u64 cloned;	     /* duplicates that left twice */
-	aw_u64 told;	     /* data whose window field told the congestion window */
+	aw_u64 cwnd_hints;   /* data whose window field has the congestion window */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;
@@ -157,12 +157,6 @@ struct aw_percpu {
 	struct aw_counters counters;
 	struct aw_seg seg; /* of the packet in hand: nothing preempts the hook */
 	struct aw_decision decision;
-};
-
-/* `replay`: one policy's state, stepped by test vectors. */
-struct aw_replay {
-	union aw_policy_state state;
-	struct aw_verdict verdict;
 };
 
 #endif

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The other half of ACC on the wire (echo.h is the receiver's): whoever owns the
- * queue that marks ACKs tells the data receiver, in the place of the data sender.
+ * The gateway's echo: the other half of ACC on the wire (echo.h is the receiver's). The
+ * owner of the queue that marks ACKs tells the data receiver, in place of the data sender.
+ *
+ * It sees both directions of the bottleneck's interface: `echo_acks` hangs at egress,
+ * behind the queue, `echo_data` at ingress.
  *
  *   receiver                   gateway                             sender
  *   ACK, ECT(0) ────► queue: CE ──► echo_acks: noted, not-ECT ──► ACK
  *   data, ECE ◄──────────────────── echo_data: sets ECE ◄──────── data
  *
- * - A sender that is an unmodified Linux does not look at CE on pure ACKs, so that
- *   somebody else must echo; and the gateway sees both directions.
- * - Past the gateway nobody would echo a mark. So an ACK leaves as it would have
- *   left without ACC, not capable of ECN, whether it was marked or not.
- * - One mark or several are one segment with ECE. Nobody repeats it: the next mark
- *   is not far.
- * - A connection is kept from its SYN-ACK on. With an ECN flag on that, ECN or
- *   AccECN may be in force, and nothing of the connection is touched.
+ * - A sender that is an unmodified Linux does not look at CE on pure ACKs, so somebody
+ *   else must echo, and the gateway sees both directions.
+ * - Past the gateway nobody would echo a mark. So an ACK leaves as it would have left
+ *   without ACC, not capable of ECN, whether it was marked or not.
+ * - One mark or several become one segment with ECE. It is not repeated: the next mark
+ *   comes soon.
+ * - It keeps one entry for each connection, from its SYN-ACK on. If that has an ECN flag,
+ *   ECN or AccECN may be in force, and nothing of the connection is touched.
+ *
+ * It fails open: a packet that cannot be parsed, and one of a connection that is not
+ * kept (the map is an LRU), passes unchanged.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
-#include "connection.h"
+#include "headers.h"
 #include "echo_shared.h"
 #include "ecn.h"
-
-#define PASS TC_ACT_UNSPEC /* go on to the next program */
+#include "verdict.h"
 
 const volatile struct aw_echo_options echo_options = {};
 
@@ -54,80 +59,95 @@ static __always_inline struct aw_echo_counters *count(void)
 	return bpf_map_lookup_elem(&echo_counters, &zero);
 }
 
-/* A SYN ends what was known, a SYN-ACK says what holds. */
-static __always_inline int handshake(const struct packet *p)
+/* Reads a TCP segment and names its connection. Returns 1, or 0 for any other packet. */
+static __always_inline int read(struct __sk_buff *skb, int egress, struct aw_seg *seg,
+				struct connection *of)
+{
+	__u32 link = echo_options.l3_off ? AW_LINK_ETHERNET : AW_LINK_IP;
+
+	__builtin_memset(seg, 0, sizeof(*seg));
+	if (read_segment(skb, link, seg, seg) != AW_PARSE_OK)
+		return 0;
+	connection_of(of, seg, egress);
+	return 1;
+}
+
+/* A SYN ends what was known of the connection, a SYN-ACK says what holds. */
+static __always_inline int handshake(const struct connection *of, const struct aw_seg *seg)
 {
 	struct aw_echo_counters *c = count();
-	struct echo *known, fresh = { .with_ecn = !!(p->flags & ECN_FLAGS) };
+	struct echo *known, fresh = { .with_ecn = !!(seg->flags & ECN_FLAGS) };
 
-	if (!(p->flags & AW_TCP_ACK)) {
-		bpf_map_delete_elem(&connections, &p->of);
-		return PASS;
+	if (!(seg->flags & AW_TCP_ACK)) {
+		bpf_map_delete_elem(&connections, of);
+		return AW_PASS;
 	}
-	known = bpf_map_lookup_elem(&connections, &p->of);
+	known = bpf_map_lookup_elem(&connections, of);
 	if (known) {
-		/* Said in two ways: whom the client has heard is not known. */
+		/* Two answers that differ: which one the client heard is not known. */
 		known->with_ecn |= fresh.with_ecn;
-		return PASS;
+		return AW_PASS;
 	}
-	if (!bpf_map_update_elem(&connections, &p->of, &fresh, BPF_NOEXIST) && c) {
+	if (!bpf_map_update_elem(&connections, of, &fresh, BPF_NOEXIST) && c) {
 		c->plain += !fresh.with_ecn;
 		c->other += fresh.with_ecn;
 	}
-	return PASS;
+	return AW_PASS;
 }
 
-/* Behind the queue. */
+/* At egress, behind the queue. */
 SEC("classifier")
 int ackwise_echo_acks(struct __sk_buff *skb)
 {
 	struct aw_echo_counters *c = count();
-	struct packet p;
+	struct connection of;
+	struct aw_seg seg;
 	struct echo *e;
 
-	if (!c || !read_packet(skb, &p, echo_options.l3_off, 1))
-		return PASS;
-	if (p.flags & AW_TCP_SYN)
-		return handshake(&p);
-	if (p.ecn == NOT_ECT || p.payload || !(p.flags & AW_TCP_ACK) ||
-	    p.flags & (AW_TCP_FIN | AW_TCP_RST))
-		return PASS;
-	e = bpf_map_lookup_elem(&connections, &p.of);
+	if (!c || !read(skb, 1, &seg, &of))
+		return AW_PASS;
+	if (seg.flags & AW_TCP_SYN)
+		return handshake(&of, &seg);
+	if (seg.ip_ecn == NOT_ECT || seg.payload || !(seg.flags & AW_TCP_ACK) ||
+	    seg.flags & (AW_TCP_FIN | AW_TCP_RST))
+		return AW_PASS;
+	e = bpf_map_lookup_elem(&connections, &of);
 	if (!e || e->with_ecn) {
-		c->unknown += !e && p.ecn == CE;
-		return PASS;
+		c->unknown += !e && seg.ip_ecn == CE;
+		return AW_PASS;
 	}
 	c->capable++;
-	if (p.ecn == CE) {
+	if (seg.ip_ecn == CE) {
 		c->marks++;
 		e->marked = 1;
 	}
-	set_ecn(skb, echo_options.l3_off, p.version, NOT_ECT);
-	return PASS;
+	set_ecn(skb, seg.l3_off, seg.ip_version, NOT_ECT);
+	return AW_PASS;
 }
 
-/* Where the data come in. */
+/* At ingress, where the data come in. */
 SEC("classifier")
 int ackwise_echo_data(struct __sk_buff *skb)
 {
 	struct aw_echo_counters *c = count();
-	struct packet p;
+	struct connection of;
+	struct aw_seg seg;
 	struct echo *e;
 
-	if (!c || !read_packet(skb, &p, echo_options.l3_off, 0))
-		return PASS;
-	if (p.flags & AW_TCP_SYN)
-		return handshake(&p);
-	if (!p.payload)
-		return PASS;
-	e = bpf_map_lookup_elem(&connections, &p.of);
+	if (!c || !read(skb, 0, &seg, &of))
+		return AW_PASS;
+	if (seg.flags & AW_TCP_SYN)
+		return handshake(&of, &seg);
+	if (!seg.payload)
+		return AW_PASS;
+	e = bpf_map_lookup_elem(&connections, &of);
 	if (!e || e->with_ecn || !e->marked)
-		return PASS;
-	/* A mark between the two is as good as told. */
+		return AW_PASS;
+	/* A mark that comes between these two lines is echoed by this segment. */
 	e->marked = 0;
-	if (!set_ece(skb, p.l4_off, 1))
+	if (!set_ece(skb, seg.l4_off, 1))
 		c->echoes++;
-	return PASS;
+	return AW_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -42,15 +42,27 @@ static __always_inline int echo_wanted(const struct aw_flow *f)
 }
 
 /* A pure ACK on its way out. */
-static __noinline int echo_capable(struct __sk_buff *skb, const struct aw_seg *seg)
+static __noinline int echo_mark_capable(struct __sk_buff *skb, const struct aw_seg *seg)
 {
 	if (!seg || seg->payload || seg->ip_ecn || (seg->flags & ~AW_TCP_PSH) != AW_TCP_ACK)
 		return 0;
 	return set_ecn(skb, seg->l3_off, seg->ip_version, ECT0);
 }
 
-/* Data on its way in, whose echo was seen: the stack is not shown it. */
-static __noinline int echo_taken(struct __sk_buff *skb, __u32 l4_off)
+/* Data on its way in. Returns 1 if its ECE is an echo; any other ECE means something else
+ * or nothing here, and the policy does not see it. */
+static __always_inline __u32 echo_on_data(const struct aw_entry *f, struct aw_seg *seg)
+{
+	if (options.flow.policy.policy != AW_POLICY_ACC || !(seg->flags & AW_TCP_ECE))
+		return 0;
+	if (echo_wanted(&f->flow))
+		return 1;
+	seg->flags &= ~AW_TCP_ECE;
+	return 0;
+}
+
+/* An echo that was noted is not shown to the stack, which knows nothing of ECN here. */
+static __noinline int echo_clear(struct __sk_buff *skb, __u32 l4_off)
 {
 	return set_ece(skb, l4_off, 0);
 }

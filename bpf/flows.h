@@ -4,63 +4,14 @@
 #define ACKWISE_FLOWS_H
 
 #include "echo.h"
+#include "headers.h"
 #include "maps.h"
 
 static const struct aw_entry blank;
 
-#define PULL_MAX (22 + 60 + 60)
-
-/* Its second half, verified with any offsets instead of along each way to one. */
-__attribute__((noinline)) int parse_slow_tcp(struct __sk_buff *skb, struct aw_seg *seg)
-{
-	if (!seg)
-		return AW_PARSE_MALFORMED;
-	return aw_general_tcp((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
-			      seg);
-}
-
 /*
- * The general reader: a global subprogram is verified once.
- * Headers that are not linear are pulled once; both callers load their packet
- * pointers after it.
- */
-__attribute__((noinline)) int parse_slow(struct __sk_buff *skb, struct aw_seg *seg)
-{
-	__u32 want = skb->len < PULL_MAX ? skb->len : PULL_MAX;
-
-	if (!seg)
-		return AW_PARSE_MALFORMED;
-	if ((__u32)(skb->data_end - skb->data) < want && bpf_skb_pull_data(skb, want))
-		return AW_PARSE_TRUNCATED;
-	want = aw_general_ip((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
-			     options.link, skb->len, seg);
-	return want == AW_PARSE_OK ? parse_slow_tcp(skb, seg) : want;
-}
-
-/* Seen at a glance, so that the slow reader is not asked about every UDP packet. */
-static __always_inline int surely_not_tcp(const struct __sk_buff *skb)
-{
-	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
-	const __u8 *ip = d + (options.link == AW_LINK_ETHERNET ? 14 : 0);
-	__u16 type = 0;
-
-	if (ip + 40 > end)
-		return 0;
-	if (options.link == AW_LINK_ETHERNET) {
-		type = *(const __u16 *)(d + 12);
-		if (type != bpf_htons(0x0800) && type != bpf_htons(0x86dd))
-			return type != bpf_htons(0x8100) && type != bpf_htons(0x88a8);
-	}
-	if (ip[0] >> 4 == 4 && type != bpf_htons(0x86dd))
-		return ip[0] == 0x45 && ip[9] != 6;
-	if (ip[0] >> 4 == 6 && type != bpf_htons(0x0800))
-		return ip[6] == 17 /* UDP */ || ip[6] == 58 /* ICMPv6 */;
-	return 0;
-}
-
-/*
- * The usual shape is read into seg, whose fields then can live in registers; only
- * what parse_slow() has read is copied, from the CPU's own room.
+ * Reads the segment, and counts the packet. What only the slow reader reads goes through
+ * the CPU's own memory, so that seg's fields can live in registers.
  */
 static __always_inline int parse(struct __sk_buff *skb, struct aw_percpu *here, struct aw_seg *seg,
 				 struct aw_counters *c)
@@ -69,19 +20,15 @@ static __always_inline int parse(struct __sk_buff *skb, struct aw_percpu *here, 
 
 	c->packets++;
 	c->bytes += skb->len;
-	if (AW_LIKELY(aw_parse_fast((const __u8 *)(long)skb->data,
-				    (const __u8 *)(long)skb->data_end, options.link, skb->len,
-				    seg)))
-		return AW_PARSE_OK;
-	status = surely_not_tcp(skb) ? AW_PARSE_NOT_TCP : parse_slow(skb, &here->seg);
+	status = read_segment(skb, options.link, seg, &here->seg);
+	if (AW_LIKELY(status == AW_PARSE_OK))
+		return status;
 	if (status == AW_PARSE_NOT_TCP)
 		c->not_tcp++;
 	else if (status == AW_PARSE_FRAGMENT)
 		c->fragments++;
-	else if (status != AW_PARSE_OK)
+	else
 		c->unparsable++;
-	else if (seg != &here->seg)
-		*seg = here->seg;
 	return status;
 }
 

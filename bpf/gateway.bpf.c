@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The gateway's hook: the egress of the interface that is the bottleneck.
+ * The gateway's redirect, at the egress of the interface that is the bottleneck. It takes
+ * IP packets that leave there to the gateway's own queue.
  *
  *   stack, forwarding ──► egress hook ──► ours? ──► yes: on to the device
  *                                           │
@@ -16,22 +17,18 @@
  *   packets up and fills in checksums, so what the gateway reads is what would
  *   have been on the wire.
  * - A redirect is no local drop: the socket that sent the packet sees nothing.
- * - What keeps the link itself alive passes: it must not wait behind data.
+ * - What keeps the link itself alive (ARP, IPv6 neighbour discovery) passes: it must not
+ *   wait behind data.
  * - The mark is taken off again, for whatever comes after this hook.
- * - No sign of life for a while, or no process and so no program: packets pass.
+ * - It keeps nothing but counters.
+ *
+ * It fails open: when the gateway gives no sign of life for a while packets pass, and
+ * when its process is gone the program is gone as well.
  */
-#include <linux/bpf.h>
-#include <linux/icmpv6.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ipv6.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
+#define AW_IP_ONLY
 #include "gateway_shared.h"
-
-/* Go on to the next program; the same number for tcx and direct action. */
-#define PASS TC_ACT_UNSPEC
+#include "headers.h"
+#include "verdict.h"
 
 const volatile struct aw_gateway_options gateway_options = {};
 
@@ -52,16 +49,11 @@ struct {
 /* RFC 4861: solicitations, advertisements, redirects. */
 static __always_inline int is_neighbour_discovery(struct __sk_buff *skb)
 {
-	struct ipv6hdr ip;
+	struct ip_info ip;
 	__u8 type;
 
-	if (bpf_skb_load_bytes_relative(skb, 0, &ip, sizeof(ip), BPF_HDR_START_NET) < 0)
-		return 0;
-	if (ip.nexthdr != IPPROTO_ICMPV6)
-		return 0;
-	if (bpf_skb_load_bytes_relative(skb, sizeof(ip), &type, 1, BPF_HDR_START_NET) < 0)
-		return 0;
-	return type >= 133 && type <= 137;
+	return read_ip(skb, &ip) && ip.protocol == IPPROTO_ICMPV6 &&
+	       load_l3(skb, ip.l4_off, &type, 1) && type >= 133 && type <= 137;
 }
 
 SEC("classifier")
@@ -74,11 +66,11 @@ int ackwise_gateway(struct __sk_buff *skb)
 	count = bpf_map_lookup_elem(&counters, &zero);
 	c = bpf_map_lookup_elem(&control, &zero);
 	if (!count || !c)
-		return PASS;
+		return AW_PASS;
 	if (skb->mark == gateway_options.cookie) {
 		skb->mark = 0;
 		count->returned++;
-		return PASS;
+		return AW_PASS;
 	}
 	switch (skb->protocol) {
 	case bpf_htons(ETH_P_IP):
@@ -90,14 +82,14 @@ int ackwise_gateway(struct __sk_buff *skb)
 		if (!is_neighbour_discovery(skb))
 			break;
 		count->neighbour++;
-		return PASS;
+		return AW_PASS;
 	default:
 		count->other++;
-		return PASS;
+		return AW_PASS;
 	}
 	if (c->alive_until_ns < bpf_ktime_get_coarse_ns()) {
 		count->unattended++;
-		return PASS;
+		return AW_PASS;
 	}
 	count->taken++;
 	count->taken_bytes += skb->len;

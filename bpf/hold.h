@@ -15,7 +15,7 @@
  * - Who takes it from the free list: nobody else touches a free slot.
  * - A flow that was evicted and is kept anew: its handle is new, the old slot's
  *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
- * - Who does not get the lock (on a virtual machine its holder may be off the CPU
+ * - Whoever does not get the lock (on a virtual machine its holder may be off the CPU
  *   for milliseconds): an ACK passes, and the next one is taken for the first of its
  *   flow, because something left that nobody noted; the timer comes again soon; a
  *   re-emission leaves, too, and says so by one exchange of the slot's state.

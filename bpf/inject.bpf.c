@@ -2,10 +2,14 @@
 /*
  * Restored packets, received many at a time (docs/decisions/0020-many-at-a-time.md).
  *
- * The tunnel runs this by BPF_PROG_TEST_RUN with live frames, once for each packet; it
- * hangs on no device that anything comes in by. Each run makes the frame the next packet
- * out of shared memory, as if the tunnel's device had received it: one system call for all
- * of them, and the stack takes them as one list.
+ * The tunnel runs this XDP program by BPF_PROG_TEST_RUN with live frames, once for each
+ * packet. It hangs on no device that receives anything. Each run fills the frame with the
+ * next packet in shared memory, as if the tunnel's device had received it: one system call
+ * for all of them, and the stack takes them as one list. It keeps the index of the next
+ * packet, in the same memory.
+ *
+ * A frame for which there is no packet, or that comes by another device, is dropped: it
+ * carries nothing. The tunnel then writes its packets to the device one by one.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -13,7 +17,7 @@
 #include <bpf/bpf_helpers.h>
 #include "inject_shared.h"
 
-#define WORDS (AW_INJECT_LONGEST / 8)
+#define WORDS (AW_INJECT_MAX_LEN / 8)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -23,12 +27,12 @@ struct {
 	__type(value, struct aw_inject);
 } inject SEC(".maps");
 
-/* The tunnel's own device. Whoever runs this names a device, and needs no right for it: a
- * process that was taken over must not speak by another. */
+/* The tunnel's own device. Running a program names a device, and needs no right to it. A
+ * process that was taken over must not be able to send by another one. */
 const volatile __u32 inject_device;
 
-/* A frame is as long as the longest. What it holds may be left of one that has been sent, as
- * pages are used again: all of it is written. The device's address is zero. */
+/* A frame has the maximum length. Pages are used again, so it may hold what was sent before:
+ * all of it is written. The device's address is zero. */
 SEC("xdp")
 int ackwise_inject(struct xdp_md *ctx)
 {
@@ -49,7 +53,7 @@ int ackwise_inject(struct xdp_md *ctx)
 		return XDP_DROP;
 	at &= AW_INJECT_SLOTS - 1;
 	len = shared->len[at];
-	if (len > AW_INJECT_LONGEST)
+	if (len > AW_INJECT_MAX_LEN)
 		return XDP_DROP;
 	from = shared->packets[at];
 	__builtin_memset(link, 0, sizeof(*link));
@@ -57,7 +61,7 @@ int ackwise_inject(struct xdp_md *ctx)
 #pragma unroll
 	for (int word = 0; word < WORDS; word++)
 		to[word] = from[word];
-	if (bpf_xdp_adjust_tail(ctx, (int)len - AW_INJECT_LONGEST))
+	if (bpf_xdp_adjust_tail(ctx, (int)len - AW_INJECT_MAX_LEN))
 		return XDP_DROP;
 	shared->next = at + 1;
 	return XDP_PASS;

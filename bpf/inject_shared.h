@@ -6,14 +6,14 @@
 #include <linux/types.h>
 
 #define AW_INJECT_SLOTS 512   /* a power of two */
-#define AW_INJECT_LONGEST 128 /* bytes; what is longer is written to the device */
+#define AW_INJECT_MAX_LEN 128 /* bytes; a longer packet is written to the device */
 
 /* One of them, mapped by the tunnel. */
 struct aw_inject {
 	__u32 next;  /* slots before it were received */
 	__u32 count; /* those that are filled */
 	__u16 len[AW_INJECT_SLOTS];
-	__u64 packets[AW_INJECT_SLOTS][AW_INJECT_LONGEST / 8]; /* from the IP header on */
+	__u64 packets[AW_INJECT_SLOTS][AW_INJECT_MAX_LEN / 8]; /* from the IP header on */
 };
 
 #endif

@@ -21,8 +21,7 @@ const volatile struct aw_options options = {};
  */
 struct aw_lock {
 	aw_u32 busy;
-	aw_u32 jammed;	     /* by ackwise_jam() */
-	aw_u32 reserved[14]; /* a cache line of its own */
+	aw_u32 reserved[15]; /* a cache line of its own */
 };
 
 #define LOCK_TRIES 4096
@@ -161,13 +160,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20); /* (*) */
 } emissions SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct aw_replay);
-} replays SEC(".maps");
 
 /* The compiler must not fold the zeroes above; the verifier folds the real ones. */
 static __always_inline const struct aw_flow_cfg *flow_cfg(void)

@@ -13,7 +13,7 @@ struct aw_rtt_options {
 /* On each CPU, since the loader last looked, which sets both to 0. */
 struct aw_rtt_samples {
 	__u64 count;
-	__u64 least_us; /* beyond the least of the connection; if there is one */
+	__u64 min_us; /* beyond the minimum of its connection; only if count is not 0 */
 };
 
 #endif

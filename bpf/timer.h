@@ -11,6 +11,7 @@
 #ifndef ACKWISE_TIMER_H
 #define ACKWISE_TIMER_H
 
+#include <linux/errno.h>
 #include "maps.h"
 
 #define AW_IDLE (~0ULL)
@@ -135,7 +136,7 @@ static long tick_one(__u32 i, struct tick *k)
 		return 1;
 	err = queue_peek(k->class, &d);
 	if (err) {
-		if (err != -2 /* ENOENT: empty; else somebody has the queue's lock for too long */)
+		if (err != -ENOENT) /* else empty; another CPU keeps the queue's lock too long */
 			k->again = 1;
 		return 1;
 	}
@@ -175,7 +176,7 @@ static long tick_one(__u32 i, struct tick *k)
 		k->again = 1;
 		return 1;
 	}
-	if (s->state == SLOT_HELD) /* else it may be gone by now: see return_past_lock() */
+	if (s->state == SLOT_HELD) /* else it may be gone by now: see claim_past_lock() */
 		s->state = SLOT_EMITTED;
 	c->retried += s->tries > 0;
 	s->tries++;

@@ -13,7 +13,7 @@ struct Object {
     bindings: &'static str,
 }
 
-const OBJECTS: [Object; 6] = [
+const OBJECTS: [Object; 7] = [
     Object {
         source: "ackwise",
         bindings: "datapath",
@@ -38,7 +38,14 @@ const OBJECTS: [Object; 6] = [
         source: "inject",
         bindings: "inject",
     },
+    Object {
+        source: SELFTEST,
+        bindings: "selftest",
+    },
 ];
+
+/// Compiled only with the feature of that name.
+const SELFTEST: &str = "selftest";
 
 const MIN_CLANG: u32 = 15;
 /// Versions that are looked for by name, in the order in which they are preferred.
@@ -61,7 +68,11 @@ fn main() {
     println!("cargo::rerun-if-env-changed=ACKWISE_CLANG");
 
     let clang = find_clang();
+    let with_selftest = env::var_os("CARGO_FEATURE_SELFTEST").is_some();
     for object in &OBJECTS {
+        if object.source == SELFTEST && !with_selftest {
+            continue;
+        }
         let bindings = crate_dir
             .join("src/bindings")
             .join(object.bindings)

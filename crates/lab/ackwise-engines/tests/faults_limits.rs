@@ -59,7 +59,7 @@ fn more_flows_than_the_map_keeps() {
 fn locks_that_somebody_keeps() {
     let _alone = alone();
     let mut case = Case::new("locks taken a third of the time");
-    case.jam = true;
+    case.contend_locks = true;
     for policy in POLICIES {
         let (ran, stats) = one(&case, policy);
         check(&case, policy, Need::Some, &ran, &stats);

@@ -60,8 +60,8 @@ fn arms() -> String {
         .concat()
 }
 
-fn told(run: &Run) -> Option<u64> {
-    run.datapath.as_ref().expect("two datapaths")["sender/air"]["told"].as_u64()
+fn cwnd_hints(run: &Run) -> Option<u64> {
+    run.datapath.as_ref().expect("two datapaths")["sender/air"]["cwnd_hints"].as_u64()
 }
 
 const BULK: &str = "app = \"bulk\"\nbytes = \"44 kB\"";
@@ -83,9 +83,13 @@ fn a_receiver_that_is_told_waits_no_longer_than_the_sender_can_send() {
         assert!(busy_s < run.totals.duration_s, "{}: {busy_s} s", run.id);
     }
     let [untold, told_run] = ["untold", "told"].map(|arm| of(&report, arm));
-    assert_eq!(told(untold), None);
+    assert_eq!(cwnd_hints(untold), None);
     // The first of all leave before the receiver has said anything.
-    assert!(told(told_run) >= Some(480), "{:?}", told(told_run));
+    assert!(
+        cwnd_hints(told_run) >= Some(480),
+        "{:?}",
+        cwnd_hints(told_run)
+    );
     // Untold it holds for five and more segments whatever the window is.
     assert!(told_run.totals.goodput_bps > 1.5 * untold.totals.goodput_bps);
     let stock = of(&report, "baseline");
@@ -99,7 +103,7 @@ fn nothing_is_told_while_the_other_side_sends() {
     let _turn = turn();
     let flow = "app = \"request-response\"\nrequest = \"60 B\"\nresponse = \"80 B\"\ncount = 50";
     let report = run(&slow("half", flow, &arms()));
-    assert_eq!(told(of(&report, "told")), None);
+    assert_eq!(cwnd_hints(of(&report, "told")), None);
 }
 
 /// The same link full duplex is faster by the time that ACKs take.

@@ -17,4 +17,6 @@ pub mod echo;
 pub mod gateway;
 pub mod inject;
 pub mod rtt;
+#[cfg(feature = "selftest")]
+pub mod selftest;
 pub mod tunnel;

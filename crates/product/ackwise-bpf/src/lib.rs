@@ -38,9 +38,20 @@ pub mod datapath {
         aw_key,
         aw_entry,
         aw_counters,
-        aw_percpu,
-        aw_replay
+        aw_percpu
     );
+}
+
+/// The datapath with programs for tests and benchmarks (`bpf/selftest.bpf.c`). No released
+/// binary contains it.
+#[cfg(feature = "selftest")]
+pub mod selftest {
+    pub use crate::bindings::selftest::*;
+
+    /// The programs, compiled.
+    pub static OBJECT: &[u8] = object!("selftest");
+
+    pod!(aw_selftest_options, aw_replay);
 }
 
 /// Takes the packets that leave by an interface to the gateway (`bpf/gateway.bpf.c`).

@@ -12,8 +12,9 @@ use crate::control::{self, Claim, Holder, Status, Target};
 use crate::emit::Shared;
 use crate::error::missing_capabilities;
 use crate::hooks::{Hooks, hook, sweep};
-use crate::jam::Jam;
 use crate::programs::{Programs, program};
+#[cfg(feature = "selftest")]
+use crate::selftest::LockContention;
 use crate::{Attach, Error, FlowStats, Options, Stats, net, sys};
 
 const ARPHRD_ETHER: u16 = 1;
@@ -195,18 +196,19 @@ impl Attachment {
         self.inner.shared.freeze.store(stop, Ordering::Release);
     }
 
-    /// Take the flows' locks as another CPU would, until the result is dropped. For
-    /// tests of failing open.
+    /// Takes the flows' locks as another CPU would, until the result is dropped. For
+    /// tests of failing open; needs `Options::selftest`.
+    #[cfg(feature = "selftest")]
     #[doc(hidden)]
-    pub fn jam(&self) -> Result<Jam, Error> {
-        if let Some(hooked) = lock(&self.inner.hooked).as_mut() {
-            hooked.programs.load_jam()?;
-        }
+    #[must_use]
+    pub fn contend_locks(&self) -> LockContention {
         let inner = Arc::clone(&self.inner);
-        Ok(Jam::start(move || {
+        LockContention::start(move || {
             let hooked = lock(&inner.hooked);
-            hooked.as_ref().is_some_and(|it| it.programs.jam().is_ok())
-        }))
+            hooked
+                .as_ref()
+                .is_some_and(|it| it.programs.contend_locks().is_ok())
+        })
     }
 }
 

@@ -88,7 +88,7 @@ pub enum Error {
         policy: String,
     },
     /// The policy wants something that a tc program cannot do.
-    #[error("{0}: choose another policy, or another home for this one")]
+    #[error("{0}: choose another policy, or another environment for this one")]
     Capability(#[from] ackwise_policy::Unsupported),
     /// An option is out of its range.
     #[error("{what} is {value}, but must be {range}")]
@@ -100,10 +100,10 @@ pub enum Error {
         /// What would do.
         range: String,
     },
-    /// The congestion window was to be told where no data leave.
+    /// The congestion-window hint was asked for where no data leave their sender.
     #[error(
-        "a congestion window is told where the data leave their sender: with position sender, \
-         not {0}"
+        "the congestion-window hint is written where the data leave their sender: with \
+         position sender, not {0}"
     )]
     NotTheSender(&'static str),
     /// The interface went away while attached.

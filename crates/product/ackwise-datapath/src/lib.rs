@@ -22,18 +22,20 @@ pub mod control;
 mod emit;
 mod error;
 mod hooks;
-mod jam;
 mod net;
 mod options;
 mod programs;
+#[cfg(feature = "selftest")]
+mod selftest;
 mod stats;
 pub mod sys;
 
 pub use ackwise_netdev::Attach;
 pub use attach::{Attachment, Ended};
 pub use error::Error;
-#[doc(hidden)]
-pub use jam::Jam;
 pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;
+#[cfg(feature = "selftest")]
+#[doc(hidden)]
+pub use selftest::LockContention;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

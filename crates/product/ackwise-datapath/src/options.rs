@@ -25,7 +25,7 @@ pub enum Position {
 
 /// An ACK may be as old as Linux's longest delayed ACK, 200 ms, when it comes here, and
 /// must leave within 500 ms of what it answers (RFC 9293 §3.8.6.3).
-const LONGEST_HOLD_US: u64 = 300_000;
+const MAX_HOLD_US: u64 = 300_000;
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -71,7 +71,7 @@ pub struct Options {
     pub hold_min: Duration,
     /// Write the congestion window of local sockets into the window field of their data:
     /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
-    pub tell_window: bool,
+    pub cwnd_hint: bool,
     /// Flows that are kept; the least recently used one goes first.
     pub max_flows: u32,
     /// ACKs that can be withheld at the same time.
@@ -85,6 +85,10 @@ pub struct Options {
     pub attach: Attach,
     /// Re-emit from a SCHED_FIFO thread if that is allowed.
     pub realtime: bool,
+    /// Load the object that has programs for tests as well.
+    #[cfg(feature = "selftest")]
+    #[doc(hidden)]
+    pub selftest: bool,
 }
 
 impl Options {
@@ -98,13 +102,15 @@ impl Options {
             hold_max: Duration::from_micros(u64::from(sys::AW_HOLD_MAX_US)),
             hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
             hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
-            tell_window: false,
+            cwnd_hint: false,
             max_flows: 65_536,
             slots: 4096,
             dry_run: false,
             matches: Matches::default(),
             attach: Attach::default(),
             realtime: true,
+            #[cfg(feature = "selftest")]
+            selftest: false,
         }
     }
 
@@ -123,7 +129,7 @@ impl Options {
             "hold_max in microseconds",
             micros(self.hold_max),
             u64::from(sys::AW_HOLD_MIN_US),
-            LONGEST_HOLD_US,
+            MAX_HOLD_US,
         )?;
         range(
             "hold_min in microseconds",
@@ -132,7 +138,7 @@ impl Options {
             micros(self.hold_max),
         )?;
         match self.position {
-            _ if !self.tell_window => {}
+            _ if !self.cwnd_hint => {}
             Position::Sender => {}
             Position::Receiver => return Err(Error::NotTheSender("receiver")),
             Position::Router => return Err(Error::NotTheSender("router")),
@@ -175,13 +181,19 @@ impl Options {
         classes
     }
 
+    /// For programs that are run by test runs, and hang nowhere.
+    #[cfg(feature = "selftest")]
+    pub(crate) fn to_bpf_unattached(&self) -> sys::aw_options {
+        self.to_bpf(1, sys::AW_LINK_ETHERNET, false)
+    }
+
     pub(crate) fn to_bpf(&self, ifindex: u32, link: u32, clsact: bool) -> sys::aw_options {
         let mut o = sys::aw_options::default();
         o.flow.policy.policy = self.policy.raw().policy;
         o.flow.policy.param = self.policy.raw().param;
         o.flow.hold_max_us = self.classes()[sys::AW_CLASSES as usize - 1];
         o.flow.hold_min_us = u32::try_from(micros(self.hold_min)).unwrap_or(u32::MAX);
-        o.tell_window = u8::from(self.tell_window);
+        o.cwnd_hint = u8::from(self.cwnd_hint);
         o.flow.hold_rtt_shift = self.hold_rtt_shift;
         o.class_us = self.classes();
         o.slots = self.slots;

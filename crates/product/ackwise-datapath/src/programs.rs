@@ -14,41 +14,54 @@ use crate::{Error, FlowStats, Options, net, stats, sys};
 pub(crate) const ACKS: &str = "ackwise_acks";
 pub(crate) const DATA: &str = "ackwise_data";
 pub(crate) const BACK: &str = "ackwise_back";
-const SETUP: &str = "ackwise_setup";
-/// Loaded by tests only.
-const JAM: &str = "ackwise_jam";
-const PROGRAMS: [&str; 6] = [ACKS, DATA, BACK, SETUP, "ackwise_empty", "ackwise_replay"];
+pub(crate) const SETUP: &str = "ackwise_setup";
+
+/// An object, and what is loaded of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Object<'a> {
+    pub bytes: &'a [u8],
+    pub programs: &'static [&'static str],
+    /// A constant that the programs read beside `options`: its name and its bytes.
+    pub global: Option<(&'static str, &'a [u8])>,
+}
+
+/// The datapath as it is shipped.
+const DATAPATH: Object<'static> = Object {
+    bytes: sys::OBJECT,
+    programs: &[ACKS, DATA, BACK, SETUP],
+    global: None,
+};
 
 /// The programs and their maps, in the kernel but not hooked in.
 pub struct Programs {
     pub(crate) bpf: Ebpf,
+    names: &'static [&'static str],
     memory: BTreeMap<String, u64>,
 }
 
 impl Programs {
-    /// Load for an interface; `link` is an `enum aw_link`.
+    /// Loads the programs for an interface. `link` is an `enum aw_link`.
+    ///
+    /// # Errors
+    /// The options are wrong, a right is missing, or the kernel refuses the programs.
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
-        Self::load_raw(options, &options.to_bpf(ifindex, link, clsact))
+        #[cfg(feature = "selftest")]
+        let object = if options.selftest {
+            &crate::selftest::OBJECT
+        } else {
+            &DATAPATH
+        };
+        #[cfg(not(feature = "selftest"))]
+        let object = &DATAPATH;
+        Self::load_object(options, &options.to_bpf(ifindex, link, clsact), object)
     }
 
-    /// Load for [`Programs::run`] only, where every ACK acknowledges `step` bytes
-    /// more than the one before, and data is always in order.
-    pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
-        options.check()?;
-        let mut raw = options.to_bpf(1, sys::AW_LINK_ETHERNET, false);
-        raw.bench_step = step;
-        Self::load_raw(options, &raw)
-    }
-
-    /// Load for [`Programs::replay`] only: any policy, whatever it needs of a home.
-    pub fn for_replay(policy: ackwise_policy::Config) -> Result<Self, Error> {
-        let mut options = Options::new("", policy);
-        (options.max_flows, options.slots) = (64, 1);
-        Self::load_raw(&options, &options.to_bpf(1, sys::AW_LINK_ETHERNET, false))
-    }
-
-    fn load_raw(options: &Options, raw: &sys::aw_options) -> Result<Self, Error> {
+    pub(crate) fn load_object(
+        options: &Options,
+        raw: &sys::aw_options,
+        object: &Object<'_>,
+    ) -> Result<Self, Error> {
         let missing = missing_capabilities();
         if !missing.is_empty() {
             return Err(Error::Permission {
@@ -73,11 +86,16 @@ impl Programs {
         for name in &queues {
             loader.map_max_entries(name, deadlines);
         }
+        if let Some((name, bytes)) = object.global {
+            loader.override_global(name, bytes, true);
+        }
         // What is held by other names is small beside these two.
         let bytes = u64::from(options.max_flows) * (size_of::<sys::aw_entry>() as u64 + 112)
             + u64::from(options.slots) * 1024;
-        let mut bpf = loader.load(sys::OBJECT).map_err(|e| load_error(e, bytes))?;
-        for name in PROGRAMS {
+        let mut bpf = loader
+            .load(object.bytes)
+            .map_err(|e| load_error(e, bytes))?;
+        for name in object.programs {
             program(&mut bpf, name)?
                 .load()
                 .map_err(|e| program_error(name, e))?;
@@ -86,7 +104,11 @@ impl Programs {
             .maps()
             .filter_map(|(name, map)| Some((name.to_owned(), map_memory(map)?)))
             .collect();
-        let mut programs = Self { bpf, memory };
+        let mut programs = Self {
+            bpf,
+            names: object.programs,
+            memory,
+        };
         programs.fill_free_slots(options.slots)?;
         programs.start_timer()?;
         Ok(programs)
@@ -102,17 +124,19 @@ impl Programs {
 
     /// Allocating a timer may fail for a moment when memory is short.
     fn start_timer(&mut self) -> Result<(), Error> {
+        let mut errno = 0;
         for round in 0..50 {
             let (code, _) = self.run(SETUP, &[0; 64], 1)?;
             if code == 0 {
                 return Ok(());
             }
-            tracing::debug!("timer set-up, round {round}: {code}");
+            errno = code.cast_signed().wrapping_neg();
+            tracing::debug!("setting up the timer, round {round}: errno {errno}");
             std::thread::sleep(Duration::from_millis(10));
         }
         Err(Error::System {
             what: "setting up the BPF timer (50 tries)",
-            source: std::io::ErrorKind::OutOfMemory.into(),
+            source: std::io::Error::from_raw_os_error(errno),
         })
     }
 
@@ -132,49 +156,12 @@ impl Programs {
         Ok((r.return_value, r.duration))
     }
 
-    /// One step of the policy alone, from the state that earlier steps left.
-    pub fn replay(
-        &mut self,
-        event: &ackwise_policy::Event,
-    ) -> Result<ackwise_policy::Verdict, Error> {
-        let raw = event.raw();
-        // SAFETY: aw_event is plain data without padding (its size is asserted in
-        // types.h), so all its bytes are initialised.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
-        };
-        self.run("ackwise_replay", bytes, 1)?;
-        let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
-        let verdict = map.get(&0, 0)?.verdict;
-        Ok(ackwise_policy::Verdict::from_raw(
-            verdict.kind,
-            verdict.hold_us,
-        ))
-    }
-
-    /// Forget what [`Programs::replay`] has built up.
-    pub fn replay_reset(&mut self) -> Result<(), Error> {
-        let mut map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
-        Ok(map.set(0, sys::aw_replay::default(), 0)?)
-    }
-
     /// Say that user space lives, so that ACKs are held: for test runs.
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
             net::monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
         Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
-    }
-
-    /// To be called before [`Programs::jam`].
-    pub(crate) fn load_jam(&mut self) -> Result<(), Error> {
-        let jam = program(&mut self.bpf, JAM)?;
-        jam.load().map_err(|e| program_error(JAM, e))
-    }
-
-    /// Have the locks of all flows for a moment.
-    pub(crate) fn jam(&self) -> Result<(), Error> {
-        self.run(JAM, &[0; 64], 1).map(|_| ())
     }
 
     /// Counters of all CPUs.
@@ -239,8 +226,9 @@ impl Programs {
     /// Instructions that the verifier went through, by program.
     #[must_use]
     pub fn verified(&self) -> BTreeMap<&'static str, u32> {
-        PROGRAMS
-            .into_iter()
+        self.names
+            .iter()
+            .copied()
             .filter_map(|name| {
                 let p: &SchedClassifier = self.bpf.program(name)?.try_into().ok()?;
                 Some((name, p.info().ok()?.verified_instruction_count()?))

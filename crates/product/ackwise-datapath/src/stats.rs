@@ -76,9 +76,9 @@ pub struct Stats {
     pub reemit_stale: u64,
     /// Plain duplicates that left twice, once for the original that was held.
     pub cloned: u64,
-    /// Data segments whose window field told their sender's congestion window.
+    /// Data segments whose window field has their sender's congestion window.
     #[serde(skip_serializing_if = "is_zero")]
-    pub told: u64,
+    pub cwnd_hints: u64,
     /// Flows kept since the start.
     pub flows_created: u64,
     /// Flows that could not be kept.
@@ -311,7 +311,7 @@ pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
 impl Stats {
     pub(crate) fn count(&mut self, c: &sys::aw_counters) {
         self.packets = c.packets;
-        self.told = c.told;
+        self.cwnd_hints = c.cwnd_hints;
         self.bytes = c.bytes;
         self.not_tcp = c.not_tcp;
         self.fragments = c.fragments;

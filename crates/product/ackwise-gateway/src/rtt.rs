@@ -40,7 +40,7 @@ impl Rtt {
         map.set(0, fresh, 0).map_err(|_| unusable())?;
         let timed = values.iter().filter(|one| one.count > 0);
         let count = timed.clone().map(|one| one.count).sum();
-        let least = timed.map(|one| one.least_us).min();
+        let least = timed.map(|one| one.min_us).min();
         Ok(least.map(|us| (count, u32::try_from(us).unwrap_or(u32::MAX))))
     }
 }

@@ -20,7 +20,7 @@ const MAP: &str = "inject";
 /// The largest batch.
 pub(crate) const SLOTS: usize = sys::AW_INJECT_SLOTS as usize;
 /// The longest packet in bytes.
-pub(crate) const MAX_PACKET: usize = sys::AW_INJECT_LONGEST as usize;
+pub(crate) const MAX_PACKET: usize = sys::AW_INJECT_MAX_LEN as usize;
 
 /// The first kernel version whose frames lie in their pages as the stack expects, in all of
 /// its stable releases.

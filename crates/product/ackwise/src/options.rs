@@ -22,11 +22,13 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     if let Some(hold) = args.hold_ms {
         options.hold_max = hold;
     }
-    if args.tell_window && options.position != Position::Sender {
-        return Err(BadInput::new("--tell-window: only a data sender can tell")
-            .mend("add --position sender, on the host that sends the data"));
+    if args.cwnd_hint && options.position != Position::Sender {
+        return Err(BadInput::new(
+            "--cwnd-hint: only the sender of the data has a congestion window",
+        )
+        .mend("add --position sender, on the host that sends the data"));
     }
-    options.tell_window = args.tell_window;
+    options.cwnd_hint = args.cwnd_hint;
     options.max_flows = args.max_flows;
     options.dry_run = args.dry_run;
     for text in &args.matches {

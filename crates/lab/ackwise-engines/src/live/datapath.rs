@@ -149,7 +149,7 @@ fn attach_one(
     if let Some(least) = placement.hold_min {
         options.hold_min = least;
     }
-    options.tell_window = placement.cwnd_hint;
+    options.cwnd_hint = placement.cwnd_hint;
     options.matches = matches(scenario, placement)?;
     let entrance = topology.entrance(node)?;
     let stop = Arc::new(AtomicBool::new(false));

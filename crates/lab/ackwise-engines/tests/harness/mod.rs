@@ -194,12 +194,11 @@ pub fn one(case: &Case, policy: &str) -> (Ran, Stats) {
     let mut options = options(&network.interface(node, "wan"), policy);
     options.position = position;
     (case.tune)(&mut options);
+    options.selftest = case.contend_locks;
     let attachment = network.attach(node, options);
-    let jam = case
-        .jam
-        .then(|| attachment.jam().unwrap_or_else(|error| panic!("{error}")));
+    let contention = case.contend_locks.then(|| attachment.contend_locks());
     let ran = network.run(case, |network| (case.during)(network));
-    drop(jam);
+    drop(contention);
     let stats = network.detach(node, attachment);
     let ran = network.finish(ran);
     (ran, stats)

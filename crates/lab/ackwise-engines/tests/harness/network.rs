@@ -61,7 +61,7 @@ pub struct Case {
     /// What the case itself keeps the receiver waiting for.
     pub pause: Duration,
     /// Somebody else has the datapath's locks, a third of the time.
-    pub jam: bool,
+    pub contend_locks: bool,
 }
 
 fn nothing_to_tune(_: &mut Options) {}
@@ -89,7 +89,7 @@ impl Case {
             need: [Need::Some, Need::Some],
             timeouts: 1,
             pause: Duration::ZERO,
-            jam: false,
+            contend_locks: false,
         }
     }
 

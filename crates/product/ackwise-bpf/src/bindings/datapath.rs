@@ -70,18 +70,16 @@ pub struct aw_options {
     #[doc = " enum aw_link"]
     pub link: aw_u32,
     pub ifindex: aw_u32,
-    #[doc = " benchmarks run one packet again and again: it moves on by this"]
-    pub bench_step: aw_u32,
     #[doc = " STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT"]
     pub clsact: aw_u8,
     pub dry_run: aw_u8,
-    #[doc = " see tell.h"]
-    pub tell_window: aw_u8,
+    #[doc = " see cwnd_hint.h"]
+    pub cwnd_hint: aw_u8,
     pub reserved: aw_u8,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 220usize];
+    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 216usize];
     ["Alignment of aw_options"][::core::mem::align_of::<aw_options>() - 4usize];
     ["Offset of field: aw_options::flow"][::core::mem::offset_of!(aw_options, flow) - 0usize];
     ["Offset of field: aw_options::match_"][::core::mem::offset_of!(aw_options, match_) - 72usize];
@@ -93,15 +91,13 @@ const _: () = {
     ["Offset of field: aw_options::link"][::core::mem::offset_of!(aw_options, link) - 204usize];
     ["Offset of field: aw_options::ifindex"]
         [::core::mem::offset_of!(aw_options, ifindex) - 208usize];
-    ["Offset of field: aw_options::bench_step"]
-        [::core::mem::offset_of!(aw_options, bench_step) - 212usize];
-    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 216usize];
+    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 212usize];
     ["Offset of field: aw_options::dry_run"]
-        [::core::mem::offset_of!(aw_options, dry_run) - 217usize];
-    ["Offset of field: aw_options::tell_window"]
-        [::core::mem::offset_of!(aw_options, tell_window) - 218usize];
+        [::core::mem::offset_of!(aw_options, dry_run) - 213usize];
+    ["Offset of field: aw_options::cwnd_hint"]
+        [::core::mem::offset_of!(aw_options, cwnd_hint) - 214usize];
     ["Offset of field: aw_options::reserved"]
-        [::core::mem::offset_of!(aw_options, reserved) - 219usize];
+        [::core::mem::offset_of!(aw_options, reserved) - 215usize];
 };
 #[doc = " One map entry that user space rewrites every 100 ms."]
 #[repr(C)]
@@ -199,8 +195,8 @@ pub struct aw_entry {
     pub missed: aw_u32,
     #[doc = " 0: none"]
     pub dry_until_ns: aw_u64,
-    #[doc = " tell_window: the ACK sender's last data; 0: none"]
-    pub heard_ns: aw_u64,
+    #[doc = " cwnd_hint: when the ACK sender last sent data; 0: never"]
+    pub reverse_data_ns: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -220,7 +216,8 @@ const _: () = {
     ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 324usize];
     ["Offset of field: aw_entry::dry_until_ns"]
         [::core::mem::offset_of!(aw_entry, dry_until_ns) - 328usize];
-    ["Offset of field: aw_entry::heard_ns"][::core::mem::offset_of!(aw_entry, heard_ns) - 336usize];
+    ["Offset of field: aw_entry::reverse_data_ns"]
+        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 336usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -298,8 +295,8 @@ pub struct aw_counters {
     pub reemit_stale: aw_u64,
     #[doc = " duplicates that left twice"]
     pub cloned: aw_u64,
-    #[doc = " data whose window field told the congestion window"]
-    pub told: aw_u64,
+    #[doc = " data whose window field has the congestion window"]
+    pub cwnd_hints: aw_u64,
     pub flows_created: aw_u64,
     pub flows_failed: aw_u64,
     #[doc = " fail open"]
@@ -373,7 +370,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_counters, reemit_stale) - 144usize];
     ["Offset of field: aw_counters::cloned"]
         [::core::mem::offset_of!(aw_counters, cloned) - 152usize];
-    ["Offset of field: aw_counters::told"][::core::mem::offset_of!(aw_counters, told) - 160usize];
+    ["Offset of field: aw_counters::cwnd_hints"]
+        [::core::mem::offset_of!(aw_counters, cwnd_hints) - 160usize];
     ["Offset of field: aw_counters::flows_created"]
         [::core::mem::offset_of!(aw_counters, flows_created) - 168usize];
     ["Offset of field: aw_counters::flows_failed"]
@@ -445,17 +443,3 @@ impl Default for aw_percpu {
         }
     }
 }
-#[doc = " `replay`: one policy's state, stepped by test vectors."]
-#[repr(C)]
-#[derive(Default, Copy, Clone)]
-pub struct aw_replay {
-    pub state: aw_policy_state,
-    pub verdict: aw_verdict,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of aw_replay"][::core::mem::size_of::<aw_replay>() - 72usize];
-    ["Alignment of aw_replay"][::core::mem::align_of::<aw_replay>() - 8usize];
-    ["Offset of field: aw_replay::state"][::core::mem::offset_of!(aw_replay, state) - 0usize];
-    ["Offset of field: aw_replay::verdict"][::core::mem::offset_of!(aw_replay, verdict) - 64usize];
-};

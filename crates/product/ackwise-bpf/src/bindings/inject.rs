@@ -1,7 +1,7 @@
 // @generated from bpf/inject_shared.h by scripts/bindings; do not edit.
 
 pub const AW_INJECT_SLOTS: u32 = 512;
-pub const AW_INJECT_LONGEST: u32 = 128;
+pub const AW_INJECT_MAX_LEN: u32 = 128;
 pub type __u16 = ::core::ffi::c_ushort;
 pub type __u32 = ::core::ffi::c_uint;
 pub type __u64 = ::core::ffi::c_ulonglong;

@@ -21,8 +21,8 @@ const _: () = {
 #[derive(Default, Copy, Clone)]
 pub struct aw_rtt_samples {
     pub count: __u64,
-    #[doc = " beyond the least of the connection; if there is one"]
-    pub least_us: __u64,
+    #[doc = " beyond the minimum of its connection; only if count is not 0"]
+    pub min_us: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -30,6 +30,6 @@ const _: () = {
     ["Alignment of aw_rtt_samples"][::core::mem::align_of::<aw_rtt_samples>() - 8usize];
     ["Offset of field: aw_rtt_samples::count"]
         [::core::mem::offset_of!(aw_rtt_samples, count) - 0usize];
-    ["Offset of field: aw_rtt_samples::least_us"]
-        [::core::mem::offset_of!(aw_rtt_samples, least_us) - 8usize];
+    ["Offset of field: aw_rtt_samples::min_us"]
+        [::core::mem::offset_of!(aw_rtt_samples, min_us) - 8usize];
 };

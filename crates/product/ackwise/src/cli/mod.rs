@@ -85,7 +85,7 @@ pub struct AttachArgs {
     /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
     /// back, so it is for one-way transfers; off while the other side sends
     #[arg(long)]
-    pub tell_window: bool,
+    pub cwnd_hint: bool,
 
     /// Where this interface stands, seen from the flows to thin
     #[arg(long, value_enum, default_value_t)]

@@ -17,17 +17,17 @@ const FIRST: u32 = 4;
 /// never raised.
 const BURSTS: u32 = 9;
 
-fn teller(on: bool) -> Attachment {
+fn hinter(on: bool) -> Attachment {
     let mut options = Options::new("aw0", "none".parse().expect("a policy"));
     options.position = Position::Sender;
-    options.tell_window = on;
+    options.cwnd_hint = on;
     Attachment::attach(options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Of a socket: its congestion window in segments, what is outstanding, its segment,
 /// and the scale of its own window.
 fn info(socket: &TcpStream) -> (u32, u32, u32, u32) {
-    // SAFETY: all zeroes is a value; the kernel writes no more than it is told.
+    // SAFETY: all zeroes is a value; the kernel writes no more than it is hint.
     let i = unsafe {
         let mut i: libc::tcp_info = zeroed();
         let mut len = size_of::<libc::tcp_info>() as u32;
@@ -113,12 +113,12 @@ fn fields(far: &Wire) -> Vec<u32> {
         .collect()
 }
 
-/// The window fields and the congestion windows, in segments, that they told.
-fn told_by(scale_wanted: u32) -> Vec<(u32, u32)> {
+/// The window fields and the congestion windows, in segments, that they hint.
+fn hints_of(scale_wanted: u32) -> Vec<(u32, u32)> {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let teller = teller(true);
+        let hinter = hinter(true);
         let thinner = pair.far.run(|| {
             Attachment::attach(Options::new("aw1", "dca".parse().expect("a policy")))
                 .unwrap_or_else(|e| panic!("{e}"))
@@ -136,11 +136,11 @@ fn told_by(scale_wanted: u32) -> Vec<(u32, u32)> {
             fields(far);
             let (cwnd, ..) = info(&transfer.from);
             transfer.send(1);
-            let told = fields(far);
-            assert_eq!(told.len(), 1, "{told:?}");
-            seen.push(((told[0] << scale) / mss, cwnd));
+            let hint = fields(far);
+            assert_eq!(hint.len(), 1, "{hint:?}");
+            seen.push(((hint[0] << scale) / mss, cwnd));
             let flow = &thinner.flows(1).expect("flows")[0];
-            assert_eq!(flow.data_window, told[0] << scale, "the receiver's view");
+            assert_eq!(flow.data_window, hint[0] << scale, "the receiver's view");
         }
         assert!(
             seen[BURSTS as usize - 1].1 > 5 * FIRST,
@@ -148,7 +148,7 @@ fn told_by(scale_wanted: u32) -> Vec<(u32, u32)> {
         );
         assert_eq!(transfer.got, transfer.sent);
         let data = 4 + (1..BURSTS).map(|burst| u64::from(burst) + 1).sum::<u64>();
-        assert_eq!(teller.detach().expect("detach").told, data);
+        assert_eq!(hinter.detach().expect("detach").cwnd_hints, data);
         thinner.detach().expect("detach");
         seen
     })
@@ -156,27 +156,27 @@ fn told_by(scale_wanted: u32) -> Vec<(u32, u32)> {
 
 #[test]
 fn data_tell_the_congestion_window() {
-    for (told, cwnd) in told_by(0) {
-        assert_eq!(told, cwnd);
+    for (hint, cwnd) in hints_of(0) {
+        assert_eq!(hint, cwnd);
     }
 }
 
 /// Units of 128 bytes are smaller than a segment.
 #[test]
 fn the_usual_scale_is_fine_enough() {
-    for (told, cwnd) in told_by(7) {
-        assert_eq!(told, cwnd);
+    for (hint, cwnd) in hints_of(7) {
+        assert_eq!(hint, cwnd);
     }
 }
 
 /// Units of 1024 bytes are not: then it is one too few, never one too many.
 #[test]
 fn a_coarse_scale_tells_less() {
-    let seen = told_by(10);
-    for &(told, cwnd) in &seen {
-        assert!(told == cwnd || told + 1 == cwnd, "{told} for {cwnd}");
+    let seen = hints_of(10);
+    for &(hint, cwnd) in &seen {
+        assert!(hint == cwnd || hint + 1 == cwnd, "{hint} for {cwnd}");
     }
-    assert!(seen.iter().any(|(told, cwnd)| told < cwnd));
+    assert!(seen.iter().any(|(hint, cwnd)| hint < cwnd));
 }
 
 /// A sender whose own window is smaller than its congestion window says the former.
@@ -185,18 +185,18 @@ fn the_true_window_is_never_raised() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let teller = teller(true);
+        let hinter = hinter(true);
         let mut transfer = Transfer::new(&pair, 7);
         for _ in 0..12 {
             transfer.send(20);
         }
         fields(far);
         let (cwnd, _, mss, scale) = info(&transfer.from);
-        let before = teller.stats().expect("stats").told;
+        let before = hinter.stats().expect("stats").cwnd_hints;
         transfer.send(1);
         let own = fields(far)[0] << scale;
         assert!(own > 30_000 && own < cwnd * mss, "{own} and {cwnd}");
-        assert_eq!(teller.detach().expect("detach").told, before);
+        assert_eq!(hinter.detach().expect("detach").cwnd_hints, before);
     });
 }
 
@@ -206,7 +206,7 @@ fn off_changes_nothing() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let teller = teller(false);
+        let hinter = hinter(false);
         let mut transfer = Transfer::new(&pair, 7);
         let (.., scale) = info(&transfer.from);
         transfer.send(20);
@@ -214,7 +214,7 @@ fn off_changes_nothing() {
         assert_eq!(all.len(), 20);
         // The stack's own window, from 32 KB on; nothing is received that would shrink it.
         assert!(all.iter().all(|field| field << scale > 30_000), "{all:?}");
-        assert_eq!(teller.detach().expect("detach").told, 0);
+        assert_eq!(hinter.detach().expect("detach").cwnd_hints, 0);
     });
 }
 
@@ -223,7 +223,7 @@ fn checksums_are_right_where_nothing_completes_them() {
     let _alone = alone();
     let pair = Pair::new();
     pair.run(|_, far| {
-        let teller = teller(true);
+        let hinter = hinter(true);
         let mut transfer = Transfer::new(&pair, 7);
         fields(far);
         transfer.send(FIRST);
@@ -237,7 +237,10 @@ fn checksums_are_right_where_nothing_completes_them() {
             assert!(common::checksum_is_right(&frame.bytes));
         }
         assert_eq!(transfer.got, transfer.sent);
-        assert_eq!(teller.detach().expect("detach").told, u64::from(FIRST));
+        assert_eq!(
+            hinter.detach().expect("detach").cwnd_hints,
+            u64::from(FIRST)
+        );
     });
 }
 
@@ -246,7 +249,7 @@ fn only_a_sender_can_tell() {
     let _alone = alone();
     Pair::new().run(|_, _| {
         let mut options = Options::new("aw0", "none".parse().expect("a policy"));
-        options.tell_window = true;
+        options.cwnd_hint = true;
         let refused = Attachment::attach(options).expect_err("position receiver");
         assert!(
             matches!(refused, Error::NotTheSender("receiver")),

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one reader of packet headers, for every program here.
+ *
+ *   read_segment()	a TCP segment, whatever its link header, IP options, extension
+ *			headers and TCP options are: policy's parser on the packet's bytes
+ *   read_ip()		of any IP packet what it is, where it goes and where its payload
+ *			begins, for programs that take more than TCP
+ *
+ * read_segment() has two speeds. Nearly every segment has the usual shape and is read
+ * inline from the linear bytes. What has not goes to global subprograms, which the
+ * verifier checks once instead of along every path that leads to them. A program that
+ * reads no segments defines AW_IP_ONLY, so that its object does not carry them.
+ */
+#ifndef ACKWISE_HEADERS_H
+#define ACKWISE_HEADERS_H
+
+/* How policy's parser is compiled for the verifier: see tcp.h. */
+#define AW_BPF 1
+#ifndef AW_IP_ONLY
+#define AW_SUBPROG __attribute__((noinline))
+#define AW_REPEAT(n, step, context) bpf_loop(n, step, context, 0)
+#endif
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "../policy/include/ackwise/tcp.h"
+
+#ifndef AW_IP_ONLY
+
+/* ---- TCP segments ---------------------------------------------------------- */
+
+#define MAX_HEADERS (22 + 60 + 60) /* Ethernet with two tags, IPv4, TCP */
+
+/* The second half of read_segment_slow(), verified with any offsets at once. */
+__attribute__((noinline)) int read_segment_slow_tcp(struct __sk_buff *skb, struct aw_seg *seg)
+{
+	if (!seg)
+		return AW_PARSE_MALFORMED;
+	return aw_general_tcp((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
+			      seg);
+}
+
+/*
+ * Reads any shape. Headers that are not linear are pulled once, so whoever calls this
+ * must load packet pointers afterwards.
+ */
+__attribute__((noinline)) int read_segment_slow(struct __sk_buff *skb, __u32 link,
+						struct aw_seg *seg)
+{
+	__u32 want = skb->len < MAX_HEADERS ? skb->len : MAX_HEADERS;
+	int status;
+
+	if (!seg)
+		return AW_PARSE_MALFORMED;
+	if ((__u32)(skb->data_end - skb->data) < want && bpf_skb_pull_data(skb, want))
+		return AW_PARSE_TRUNCATED;
+	status = aw_general_ip((const __u8 *)(long)skb->data, (const __u8 *)(long)skb->data_end,
+			       link, skb->len, seg);
+	return status == AW_PARSE_OK ? read_segment_slow_tcp(skb, seg) : status;
+}
+
+/* Whether a glance is enough to say no, so that not every UDP packet is read slowly. */
+static __always_inline int surely_not_tcp(const struct __sk_buff *skb, __u32 link)
+{
+	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
+	const __u8 *ip = d + (link == AW_LINK_ETHERNET ? ETH_HLEN : 0);
+	__u16 type = 0;
+
+	if (ip + 40 > end)
+		return 0;
+	if (link == AW_LINK_ETHERNET) {
+		type = *(const __u16 *)(d + 12);
+		if (type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6))
+			return type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD);
+	}
+	if (ip[0] >> 4 == 4 && type != bpf_htons(ETH_P_IPV6))
+		return ip[0] == 0x45 && ip[9] != IPPROTO_TCP;
+	if (ip[0] >> 4 == 6 && type != bpf_htons(ETH_P_IP))
+		return ip[6] == IPPROTO_UDP || ip[6] == IPPROTO_ICMPV6;
+	return 0;
+}
+
+/*
+ * Returns an enum aw_parse_status; seg is defined when that is AW_PARSE_OK. `spare` is
+ * initialised memory that the slow reader may write, seg itself or another. With another
+ * one seg never leaves this function, and its fields can live in registers.
+ */
+static __always_inline int read_segment(struct __sk_buff *skb, __u32 link, struct aw_seg *seg,
+					struct aw_seg *spare)
+{
+	int status;
+
+	if (AW_LIKELY(aw_parse_fast((const __u8 *)(long)skb->data,
+				    (const __u8 *)(long)skb->data_end, link, skb->len, seg)))
+		return AW_PARSE_OK;
+	if (surely_not_tcp(skb, link))
+		return AW_PARSE_NOT_TCP;
+	status = read_segment_slow(skb, link, spare);
+	if (status == AW_PARSE_OK && seg != spare)
+		*seg = *spare;
+	return status;
+}
+
+/* A TCP connection as an interface sees it. */
+struct connection {
+	struct aw_addr near, far; /* `near` is on this side of the interface */
+	__u16 near_port, far_port;
+};
+
+static __always_inline void connection_of(struct connection *c, const struct aw_seg *s, int egress)
+{
+	c->near = egress ? s->src : s->dst;
+	c->far = egress ? s->dst : s->src;
+	c->near_port = egress ? s->sport : s->dport;
+	c->far_port = egress ? s->dport : s->sport;
+}
+
+#endif /* AW_IP_ONLY */
+
+/* ---- Any IP packet --------------------------------------------------------- */
+
+struct ip_info {
+	__u8 version;	    /* 4 or 6 */
+	__u8 protocol;	    /* IPPROTO_*: of IPv6 the header after the fixed one */
+	__u32 l4_off;	    /* of what follows the IP header, from the IP header on */
+	__u32 l4_len;	    /* bytes of it, headers included */
+	struct aw_addr dst; /* as on the wire; IPv4 in the first word, the rest 0 */
+};
+
+/* Copies bytes from an offset that counts from the IP header. Returns 1, or 0 when the
+ * packet ends before. */
+static __always_inline int load_l3(const struct __sk_buff *skb, __u32 off, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, off, to, size, BPF_HDR_START_NET) == 0;
+}
+
+/* Returns 1 for a whole packet: 0 for a fragment, another protocol, or a header that ends
+ * too soon. */
+static __always_inline int read_ip(const struct __sk_buff *skb, struct ip_info *info)
+{
+	struct ipv6hdr ip6;
+	struct iphdr ip;
+	__u32 total;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!load_l3(skb, 0, &ip, sizeof(ip)) || ip.version != 4)
+			return 0;
+		if (ip.frag_off & bpf_htons(0x3fff)) /* more fragments, or an offset */
+			return 0;
+		info->version = 4;
+		info->protocol = ip.protocol;
+		info->l4_off = ip.ihl * 4;
+		total = bpf_ntohs(ip.tot_len);
+		if (total < info->l4_off)
+			return 0;
+		info->l4_len = total - info->l4_off;
+		aw_addr4(&info->dst, (const __u8 *)&ip.daddr);
+		return 1;
+	}
+	if (skb->protocol != bpf_htons(ETH_P_IPV6) || !load_l3(skb, 0, &ip6, sizeof(ip6)))
+		return 0;
+	info->version = 6;
+	info->protocol = ip6.nexthdr;
+	info->l4_off = sizeof(ip6);
+	info->l4_len = bpf_ntohs(ip6.payload_len);
+	aw_addr6(&info->dst, (const __u8 *)&ip6.daddr);
+	return 1;
+}
+
+/* Whether a packet is an ACK without payload that neither opens nor ends a connection. */
+static __always_inline int is_pure_ack(const struct __sk_buff *skb, const struct ip_info *info)
+{
+	struct tcphdr tcp;
+
+	if (info->protocol != IPPROTO_TCP || !load_l3(skb, info->l4_off, &tcp, sizeof(tcp)))
+		return 0;
+	return info->l4_len == tcp.doff * 4 && tcp.ack && !tcp.syn && !tcp.fin && !tcp.rst &&
+	       !tcp.urg;
+}
+
+#endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The datapath with programs for tests and benchmarks. It is an object of its own, which
+ * no released binary contains; the datapath itself is the very source that is shipped.
+ *
+ * - ackwise_empty does nothing. Its cost is the zero of the benchmark.
+ * - ackwise_replay steps one policy by the events of the test vectors, so that the code
+ *   that the kernel runs is compared with the code that everybody else runs.
+ * - ackwise_contend takes the locks of all flows for longer than anybody waits. On a
+ *   virtual machine that happens when the CPU of a lock's holder is taken away.
+ * - The benchmark moves its one packet on: see selftest.h.
+ *
+ * All of them are run by BPF_PROG_TEST_RUN, and hang nowhere.
+ */
+#define AW_SELFTEST 1
+#include "ackwise.bpf.c"
+#include <linux/errno.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_replay);
+} replays SEC(".maps");
+
+/* Which locks ackwise_contend has taken. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, AW_LOCKS);
+	__type(key, __u32);
+	__type(value, __u32);
+} contended SEC(".maps");
+
+AW_SEC("empty") int ackwise_empty(struct __sk_buff *skb)
+{
+	return AW_PASS;
+}
+
+/* One step of the policy alone. The packet is a struct aw_event. */
+AW_SEC("replay") int ackwise_replay(struct __sk_buff *skb)
+{
+	struct aw_event e;
+	struct aw_replay *r;
+	__u32 k = 0;
+
+	r = bpf_map_lookup_elem(&replays, &k);
+	if (!r)
+		return -ENOENT;
+	if (bpf_skb_load_bytes(skb, 0, &e, sizeof(e)))
+		return -EINVAL;
+	r->verdict = aw_policy_step(&r->state, &flow_cfg()->policy, &e);
+	return r->verdict.kind;
+}
+
+#define CONTEND_NS 150000 /* three times as long as anybody waits for a lock */
+
+static long contend_take(__u32 i, void *none)
+{
+	struct aw_lock *l = lock_at(i);
+	__u32 *mine = bpf_map_lookup_elem(&contended, &i);
+
+	if (l && mine && !__sync_lock_test_and_set(&l->busy, 1))
+		*mine = 1;
+	return 0;
+}
+
+static long contend_wait(__u32 i, const __u64 *until)
+{
+	return bpf_ktime_get_ns() >= *until;
+}
+
+static long contend_drop(__u32 i, void *none)
+{
+	struct aw_lock *l = lock_at(i);
+	__u32 *mine = bpf_map_lookup_elem(&contended, &i);
+
+	if (l && mine && *mine) {
+		*mine = 0;
+		lock_drop(l);
+	}
+	return 0;
+}
+
+/* Run one at a time. */
+AW_SEC("contend") int ackwise_contend(struct __sk_buff *skb)
+{
+	__u64 until;
+
+	bpf_loop(AW_LOCKS, contend_take, 0, 0);
+	until = bpf_ktime_get_ns() + CONTEND_NS;
+	bpf_loop(1 << 20, contend_wait, &until, 0);
+	bpf_loop(AW_LOCKS, contend_drop, 0, 0);
+	return 0;
+}

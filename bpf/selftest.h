@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the datapath does differently in the object for tests: nothing but this. In the
+ * object that is shipped these functions are empty. See selftest.bpf.c.
+ */
+#ifndef ACKWISE_SELFTEST_H
+#define ACKWISE_SELFTEST_H
+
+#include "maps.h"
+
+#ifdef AW_SELFTEST
+
+#include "selftest_shared.h"
+
+const volatile struct aw_selftest_options selftest = {};
+
+/* A benchmark runs one packet again and again. To a flow each is the next one. */
+static __always_inline void selftest_advance_ack(const struct aw_entry *f, struct aw_seg *seg)
+{
+	if (selftest.ack_step)
+		seg->ack = f->flow.acks.rcvd_ack + selftest.ack_step;
+}
+
+static __always_inline void selftest_advance_data(const struct aw_entry *f, struct aw_seg *seg)
+{
+	if (selftest.ack_step)
+		seg->seq = f->flow.data.high;
+}
+
+#else
+
+static __always_inline void selftest_advance_ack(const struct aw_entry *f, struct aw_seg *seg)
+{
+}
+
+static __always_inline void selftest_advance_data(const struct aw_entry *f, struct aw_seg *seg)
+{
+}
+
+#endif
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the programs for tests share with their loader, beside what the datapath shares. */
+#ifndef ACKWISE_SELFTEST_SHARED_H
+#define ACKWISE_SELFTEST_SHARED_H
+
+#include "../policy/include/ackwise/flow.h"
+
+/* Written before the programs are loaded. */
+struct aw_selftest_options {
+	/* Bytes that each ACK acknowledges beyond the one before, and data are always in
+	 * order; 0: segments are taken as they are. */
+	aw_u32 ack_step;
+};
+
+/* The state of one policy, stepped by ackwise_replay. */
+struct aw_replay {
+	union aw_policy_state state;
+	struct aw_verdict verdict;
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the tc programs return, the same by tcx and by clsact. */
+#ifndef ACKWISE_VERDICT_H
+#define ACKWISE_VERDICT_H
+
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+/* Go on to the next program. tcx (TCX_NEXT) and direct action share the number. */
+#define AW_PASS TC_ACT_UNSPEC
+
+/* No interface has this index. */
+#define AW_NO_IFINDEX 0x7fffffff
+
+/*
+ * Frees the packet without telling its socket, which a drop would (docs/decisions/
+ * 0006-silent-drop.md): tcx does not know STOLEN, but a redirect to nowhere is silent.
+ */
+static __always_inline int aw_vanish(void)
+{
+	return bpf_redirect(AW_NO_IFINDEX, 0);
+}
+
+#endif

@@ -1,0 +1,32 @@
+// @generated from bpf/selftest_shared.h by scripts/bindings; do not edit.
+
+use ackwise_policy::sys::*;
+
+#[doc = " Written before the programs are loaded."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_selftest_options {
+    #[doc = " Bytes that each ACK acknowledges beyond the one before, and data are always in\n order; 0: segments are taken as they are."]
+    pub ack_step: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_selftest_options"][::core::mem::size_of::<aw_selftest_options>() - 4usize];
+    ["Alignment of aw_selftest_options"][::core::mem::align_of::<aw_selftest_options>() - 4usize];
+    ["Offset of field: aw_selftest_options::ack_step"]
+        [::core::mem::offset_of!(aw_selftest_options, ack_step) - 0usize];
+};
+#[doc = " The state of one policy, stepped by ackwise_replay."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_replay {
+    pub state: aw_policy_state,
+    pub verdict: aw_verdict,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_replay"][::core::mem::size_of::<aw_replay>() - 72usize];
+    ["Alignment of aw_replay"][::core::mem::align_of::<aw_replay>() - 8usize];
+    ["Offset of field: aw_replay::state"][::core::mem::offset_of!(aw_replay, state) - 0usize];
+    ["Offset of field: aw_replay::verdict"][::core::mem::offset_of!(aw_replay, verdict) - 64usize];
+};

@@ -1,0 +1,120 @@
+//! For tests and benchmarks only: programs of `bpf/selftest.bpf.c`, an object that is not
+//! shipped. It contains the datapath, too, compiled from the same source.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ackwise_bpf::selftest as sys;
+use ackwise_policy::{Config, Event, Verdict};
+use aya::maps::Array;
+
+use crate::programs::{ACKS, BACK, DATA, Object, Programs, SETUP, map};
+use crate::{Error, Options};
+
+const EMPTY: &str = "ackwise_empty";
+const REPLAY: &str = "ackwise_replay";
+const CONTEND: &str = "ackwise_contend";
+
+/// How long the locks are free between two times that they are taken.
+const FREE_TIME: Duration = Duration::from_micros(200);
+
+/// The datapath and the programs for tests.
+pub(crate) const OBJECT: Object<'static> = Object {
+    bytes: sys::OBJECT,
+    programs: &[ACKS, DATA, BACK, SETUP, EMPTY, REPLAY, CONTEND],
+    global: None,
+};
+
+impl Programs {
+    /// Loads for [`Programs::run`] only, where every ACK acknowledges `step` bytes more
+    /// than the one before, and data are always in order.
+    ///
+    /// # Errors
+    /// The options are wrong, or the kernel refuses the programs.
+    pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
+        options.check()?;
+        let global = step.to_ne_bytes();
+        let object = Object {
+            global: Some(("selftest", &global)),
+            ..OBJECT
+        };
+        Self::load_object(options, &options.to_bpf_unattached(), &object)
+    }
+
+    /// Loads for [`Programs::replay`] only. Any policy is taken, whatever it needs of its
+    /// environment.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs.
+    pub fn for_replay(policy: Config) -> Result<Self, Error> {
+        let mut options = Options::new("", policy);
+        (options.max_flows, options.slots) = (64, 1);
+        Self::load_object(&options, &options.to_bpf_unattached(), &OBJECT)
+    }
+
+    /// Takes one step of the policy alone, from the state that earlier steps left.
+    ///
+    /// # Errors
+    /// The program cannot be run, or its map cannot be read.
+    pub fn replay(&mut self, event: &Event) -> Result<Verdict, Error> {
+        let raw = event.raw();
+        // SAFETY: aw_event is plain data without padding (its size is asserted in
+        // types.h), so all its bytes are initialised.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
+        };
+        self.run(REPLAY, bytes, 1)?;
+        let map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
+        let verdict = map.get(&0, 0)?.verdict;
+        Ok(Verdict::from_raw(verdict.kind, verdict.hold_us))
+    }
+
+    /// Forgets the state that [`Programs::replay`] has built up.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn replay_reset(&mut self) -> Result<(), Error> {
+        let mut map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
+        Ok(map.set(0, sys::aw_replay::default(), 0)?)
+    }
+
+    /// Takes the locks of all flows for longer than a program waits for one.
+    pub(crate) fn contend_locks(&self) -> Result<(), Error> {
+        self.run(CONTEND, &[0; 64], 1).map(|_| ())
+    }
+}
+
+/// Takes the locks of all flows again and again, until this is dropped.
+#[derive(Debug)]
+pub struct LockContention {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LockContention {
+    /// `once` takes the locks for a moment, and returns whether it can be called again.
+    pub(crate) fn start(once: impl Fn() -> bool + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) && once() {
+                std::thread::sleep(FREE_TIME);
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for LockContention {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
