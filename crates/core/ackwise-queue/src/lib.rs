@@ -34,9 +34,9 @@
 #![forbid(unsafe_code)]
 
 mod channel;
-mod described;
 mod discipline;
-mod half;
+mod from_keys;
+mod half_duplex;
 mod link;
 mod middlebox;
 mod packet;
@@ -44,19 +44,17 @@ mod queue;
 mod serialiser;
 
 pub use channel::{BoxStats, Channel, ChannelConfig};
-pub use described::described_queue;
 pub use discipline::{
-    Discipline, FilterConfig, FilterRule, Place, QueueConfig, QueueStats, REASONS, RedConfig,
-    RedUnit,
+    Discipline, DropTail, FilterConfig, FilterRule, Place, QueueConfig, RedConfig, RedUnit,
 };
-pub use half::HalfDuplex;
+pub use half_duplex::HalfDuplex;
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
 pub use middlebox::{
     BundleSizes, LengthMode, MuxConfig, MuxStats, Police, PoliceConfig, PoliceStats,
     ReconstructConfig, ReconstructStats, Release, ShapeConfig, ShapeStats, Spacing, TokenBucket,
 };
 pub use packet::{Ecn, Packet, Select};
-pub use queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+pub use queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued, REASONS};
 pub use serialiser::Serialiser;
 
 /// A point in time or a span, in nanoseconds. The origin is the caller's.

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Nanos;
-use crate::queue::{DropCause, DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
+use crate::discipline::DropTail;
+use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 use crate::serialiser::Serialiser;
 use ackwise_rng::{Probability, Rng};
 

@@ -1,10 +1,12 @@
-//! Queue disciplines: who waits, and who is turned away.
+//! What every queue discipline has in common: the trait, the limit, and its counters.
 
 use std::collections::VecDeque;
 
+use ackwise_policy::Reason;
+
 use crate::Nanos;
 
-/// A packet that waits, with what a discipline may decide by.
+/// A packet that waits, and what a discipline may base its decisions on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued<P> {
     /// The packet itself; a discipline that looks inside bounds `P`.
@@ -31,8 +33,7 @@ pub enum DropCause {
     Wire,
 }
 
-/// A packet that a discipline discards although it, or another in its place,
-/// had been accepted.
+/// A packet that a discipline discards, at its arrival or after it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evicted<P> {
     /// What was discarded.
@@ -41,27 +42,28 @@ pub struct Evicted<P> {
     pub cause: DropCause,
 }
 
-/// The waiting room in front of a serialiser.
+/// A queue in front of a serialiser.
 ///
-/// The packet that is being sent is no longer in the queue. A discipline may
-/// discard at arrival (return the packet), or later any that it holds (push
-/// them to `evicted`): RED is the former, CoDel and an ACK filter the latter.
+/// The packet that is being sent is no longer in the queue. A discipline may discard a
+/// packet at arrival (it returns the packet), as RED does, or any packet that it holds later
+/// (it pushes them to `evicted`), as CoDel and an ACK filter do.
 pub trait QueueDiscipline<P> {
     /// Takes a packet in, or returns it with the cause of its rejection.
     ///
     /// # Errors
-    /// The packet was not taken in.
+    /// The packet was rejected.
     fn enqueue(
         &mut self,
         queued: Queued<P>,
         evicted: &mut VecDeque<Evicted<P>>,
     ) -> Result<(), Evicted<P>>;
 
-    /// A packet arrives while nothing waits and the wire is free: as if it were
-    /// taken in, and then the next one chosen.
+    /// Takes a packet in while nothing waits and the wire is free, and chooses the next one
+    /// to send. It must do what [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue)
+    /// would do.
     ///
     /// # Errors
-    /// The packet was not taken in.
+    /// The packet was rejected.
     fn pass(
         &mut self,
         queued: Queued<P>,
@@ -72,7 +74,7 @@ pub trait QueueDiscipline<P> {
         Ok(self.dequeue(now, evicted))
     }
 
-    /// Chooses the next packet to send at `now`.
+    /// Takes out the next packet to send at `now`.
     fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>>;
 
     /// Packets that wait.
@@ -80,6 +82,62 @@ pub trait QueueDiscipline<P> {
 
     /// Bytes that wait.
     fn bytes(&self) -> u64;
+
+    /// What the discipline did, beyond what its link counts. All counters are 0 by default.
+    fn stats(&self) -> QueueStats {
+        QueueStats::default()
+    }
+
+    /// RED's average length of the queue, in its unit; `None` by default.
+    fn red_average(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// What a discipline did with packets, beyond what [`LinkStats`](crate::LinkStats)
+/// counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Packets turned away for want of room.
+    pub tail_drops: u64,
+    /// Packets that RED dropped by chance.
+    pub early_drops: u64,
+    /// Packets that RED dropped because its average was too long.
+    pub forced_drops: u64,
+    /// Packets that were marked instead.
+    pub marks: u64,
+    /// ACKs that a newer one took out.
+    pub filtered: u64,
+    /// Bytes of the ACKs that were filtered.
+    pub filtered_bytes: u64,
+    /// ACKs that a filter judged by the contract, by [`Reason::id`]. Those that are held may
+    /// be taken out; every other reason keeps an ACK.
+    pub reasons: [u64; REASONS],
+}
+
+/// The number of [`Reason`]s.
+pub const REASONS: usize = ackwise_policy::sys::AW_REASON_COUNT as usize;
+
+impl Default for QueueStats {
+    fn default() -> Self {
+        Self {
+            tail_drops: 0,
+            early_drops: 0,
+            forced_drops: 0,
+            marks: 0,
+            filtered: 0,
+            filtered_bytes: 0,
+            reasons: [0; REASONS],
+        }
+    }
+}
+
+impl QueueStats {
+    /// ACKs that the contract judged with this reason.
+    #[must_use]
+    pub fn reason(&self, reason: Reason) -> u64 {
+        self.reasons.get(reason.id() as usize).copied().unwrap_or(0)
+    }
 }
 
 /// How much a queue holds.
@@ -122,76 +180,5 @@ impl QueueLimit {
             Self::Bytes(bytes) => usize::try_from(bytes / 512).map_or(4096, |n| n.min(4096)),
             Self::Unlimited => 64,
         }
-    }
-}
-
-/// First in, first out; what finds no room is dropped.
-#[derive(Debug, Clone)]
-pub struct DropTail<P> {
-    limit: QueueLimit,
-    waiting: VecDeque<Queued<P>>,
-    bytes: u64,
-}
-
-impl<P> DropTail<P> {
-    /// An empty queue.
-    #[must_use]
-    pub fn new(limit: QueueLimit) -> Self {
-        Self {
-            limit,
-            waiting: VecDeque::new(),
-            bytes: 0,
-        }
-    }
-}
-
-impl<P> QueueDiscipline<P> for DropTail<P> {
-    fn enqueue(
-        &mut self,
-        queued: Queued<P>,
-        _evicted: &mut VecDeque<Evicted<P>>,
-    ) -> Result<(), Evicted<P>> {
-        if !self
-            .limit
-            .has_room(self.waiting.len(), self.bytes, queued.len)
-        {
-            return Err(Evicted {
-                queued,
-                cause: DropCause::QueueFull,
-            });
-        }
-        self.bytes += u64::from(queued.len);
-        self.waiting.push_back(queued);
-        Ok(())
-    }
-
-    #[inline]
-    fn pass(
-        &mut self,
-        queued: Queued<P>,
-        _now: Nanos,
-        _evicted: &mut VecDeque<Evicted<P>>,
-    ) -> Result<Option<Queued<P>>, Evicted<P>> {
-        if self.limit.has_room(0, 0, queued.len) {
-            return Ok(Some(queued));
-        }
-        Err(Evicted {
-            queued,
-            cause: DropCause::QueueFull,
-        })
-    }
-
-    fn dequeue(&mut self, _now: Nanos, _evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
-        let queued = self.waiting.pop_front()?;
-        self.bytes -= u64::from(queued.len);
-        Some(queued)
-    }
-
-    fn packets(&self) -> usize {
-        self.waiting.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
     }
 }

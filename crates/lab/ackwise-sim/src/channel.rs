@@ -7,7 +7,7 @@ use ackwise_config::queues::{Bucket, Length, Mux, PoliceHow, Reconstruct, Shape,
 use ackwise_policy::Segment;
 use ackwise_queue::{
     BundleSizes, ChannelConfig, Ecn, LengthMode, LinkConfig, MuxConfig, Police, PoliceConfig,
-    QueueConfig, ReconstructConfig, Release, Select, ShapeConfig, Spacing, described_queue,
+    QueueConfig, ReconstructConfig, Release, Select, ShapeConfig, Spacing,
 };
 use ackwise_rng::Probability;
 use ackwise_scenario::Direction;
@@ -135,7 +135,7 @@ fn length(bucket: Bucket) -> LengthMode {
 
 fn queue(direction: &Direction, link: &LinkConfig) -> QueueConfig {
     match &direction.queue {
-        Some(queue) => described_queue(queue, link),
+        Some(queue) => QueueConfig::from_keys(queue, link),
         None => QueueConfig::drop_tail(link.queue),
     }
 }

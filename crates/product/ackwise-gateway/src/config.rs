@@ -5,7 +5,7 @@ use std::fmt::Write;
 pub use ackwise_config::gateway::Gateway as Config;
 use ackwise_config::queues::QueueLimit as Limit;
 use ackwise_config::queues::{AckFilter, Queue};
-use ackwise_queue::{LinkConfig, QueueConfig, described_queue};
+use ackwise_queue::{LinkConfig, QueueConfig};
 
 /// The wire that the interface is taken for.
 pub(crate) fn link(config: &Config) -> LinkConfig {
@@ -21,7 +21,7 @@ pub(crate) fn queue(config: &Config, seed: u64) -> QueueConfig {
         seed,
         ..link(config)
     };
-    described_queue(&config.queue, &link)
+    QueueConfig::from_keys(&config.queue, &link)
 }
 
 /// The discipline in a few words.

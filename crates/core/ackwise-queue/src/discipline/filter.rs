@@ -1,9 +1,9 @@
 //! ACK filters.
 //!
-//! Each flow has a list of those of its ACKs that may still be taken out. Under
-//! the rule of RFC 3449 that is one at most (or `keep` and one), so that an arrival
-//! costs the same however long the queue is; ns-2's rule takes out whatever it
-//! passes. cake's looks through what waits of the flow until it has found two.
+//! Each flow has a list of those of its ACKs that may still be taken out. Under the rule of
+//! RFC 3449 that is one at most (or `keep` and one), so that an arrival costs the same
+//! however long the queue is. ns-2's rule takes out every ACK with a lower number. cake's
+//! rule looks through the waiting ACKs of the flow until it has found two.
 
 use std::collections::VecDeque;
 use std::hash::Hash;
@@ -13,10 +13,74 @@ use ackwise_policy::{Options, Segment, TcpFlags};
 use super::contract::Contract;
 use super::flows::Flows;
 use super::store::{NONE, Store, Tag};
-use super::{FilterConfig, FilterRule, Place, QueueStats};
 use crate::Nanos;
 use crate::packet::{Ecn, Packet};
-use crate::queue::{DropCause, Evicted, Queued};
+use crate::queue::{DropCause, Evicted, QueueStats, Queued};
+
+/// An ACK filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilterConfig {
+    /// Which ACKs are removed.
+    pub rule: FilterRule,
+    /// Flows that are remembered. If there are more, the one that was quiet for longest is
+    /// forgotten; while all of them have packets in the queue, the ACKs of further flows
+    /// pass untouched.
+    pub max_flows: u32,
+    /// With [`FilterRule::Rfc3449`]: removes a waiting duplicate with SACK blocks when the
+    /// next one reports all that it does, and more. The contract keeps each, for a sender
+    /// that counts duplicates; one with SACK reads the blocks (RFC 6675).
+    pub newest_sack: bool,
+}
+
+impl FilterConfig {
+    /// Flows that a filter remembers by default.
+    pub const MAX_FLOWS: u32 = 16_384;
+
+    /// Makes a filter by a rule, for the default number of flows.
+    #[must_use]
+    pub fn new(rule: FilterRule) -> Self {
+        Self {
+            rule,
+            max_flows: Self::MAX_FLOWS,
+            newest_sack: false,
+        }
+    }
+}
+
+/// Which of the ACKs that wait an arriving ACK takes out. All compare numbers
+/// modulo 2³², within a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterRule {
+    /// Those that acknowledge less and that the contract allows to withhold. Its
+    /// exemptions are RFC 3449's and more (`policy/include/ackwise/contract.h`).
+    Rfc3449 {
+        /// How many of the redundant ones stay; the newest do.
+        keep: u32,
+        /// Where the arriving ACK is put.
+        place: Place,
+        /// Most bytes that an ACK may come to cover because others were removed.
+        max_stretch: Option<u32>,
+    },
+    /// Those with a strictly lower number, whatever else they say; as ns-2's
+    /// semantic packet queue with `filteracks_`.
+    Ns2Append,
+    /// sch_cake's `ack-filter` (conservative: one redundant ACK always stays) or
+    /// `ack-filter-aggressive`; at most one a time.
+    Cake {
+        /// Removes the last redundant one as well, if the arriving one is next to it.
+        aggressive: bool,
+    },
+}
+
+/// Where an ACK is put that removed older ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// At the tail, as every packet.
+    Append,
+    /// Into the place of the one nearest the head; unless an ACK of its flow that
+    /// had to stay would be overtaken by that.
+    Replace,
+}
 
 const ECN_FLAGS: TcpFlags = TcpFlags::ECE.union(TcpFlags::CWR);
 

@@ -6,18 +6,18 @@ use std::num::NonZeroU32;
 use super::filter::Filter;
 use super::red::{Fate, Red};
 use super::store::{Store, Tag};
-use super::{QueueConfig, QueueStats};
+use super::{FromConfig, QueueConfig};
 use crate::Nanos;
 use crate::packet::Packet;
-use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
+use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued};
 
-/// In which list a packet waits: without data, if ACKs go first, or everything; and
-/// what goes after it.
+/// The list that is sent first: packets without data if ACKs go first, or else all packets.
 const FIRST: u8 = 0;
+/// The list that is sent after it: packets with data if ACKs go first.
 const SECOND: u8 = 1;
 
-/// Who may come in (a limit, RED), what goes instead (an ACK filter), and who
-/// leaves first.
+/// A queue that may drop or mark early (RED), removes ACKs (an ACK filter), and may send
+/// ACKs before data.
 #[derive(Debug)]
 pub struct Managed<P: Packet> {
     limit: QueueLimit,
@@ -25,13 +25,13 @@ pub struct Managed<P: Packet> {
     red: Option<Red>,
     filter: Option<Filter<P::Flow>>,
     acks_first: Option<NonZeroU32>,
-    /// ACKs that left in a row while something else waited.
+    /// ACKs that were sent in a row while something else waited.
     run: u32,
     stats: QueueStats,
 }
 
 impl<P: Packet> Managed<P> {
-    pub(super) fn new(config: &QueueConfig) -> Self {
+    fn new(config: &QueueConfig) -> Self {
         Self {
             limit: config.limit,
             store: Store::with_capacity(config.limit.room()),
@@ -41,14 +41,6 @@ impl<P: Packet> Managed<P> {
             run: 0,
             stats: QueueStats::default(),
         }
-    }
-
-    pub(super) fn stats(&self) -> &QueueStats {
-        &self.stats
-    }
-
-    pub(super) fn red_average(&self) -> Option<f64> {
-        self.red.as_ref().map(Red::average)
     }
 
     fn has_room(&self, len: u32) -> bool {
@@ -64,7 +56,7 @@ impl<P: Packet> Managed<P> {
         }
     }
 
-    /// RED's word on an arrival; the packet is marked if it says so.
+    /// Lets RED drop or mark an arrival.
     fn early(&mut self, queued: &mut Queued<P>) -> Result<(), DropCause> {
         let Some(red) = &mut self.red else {
             return Ok(());
@@ -95,11 +87,11 @@ impl<P: Packet> Managed<P> {
     }
 
     fn next(&mut self) -> Option<u32> {
-        let Some(most) = self.acks_first else {
+        let Some(max_run) = self.acks_first else {
             return self.store.first(FIRST);
         };
         match (self.store.first(FIRST), self.store.first(SECOND)) {
-            (Some(ack), Some(_)) if self.run < most.get() => {
+            (Some(ack), Some(_)) if self.run < max_run.get() => {
                 self.run += 1;
                 Some(ack)
             }
@@ -109,6 +101,14 @@ impl<P: Packet> Managed<P> {
             }
             (ack, None) => ack,
         }
+    }
+}
+
+impl<P: Packet> FromConfig for Box<Managed<P>> {
+    fn from_config(config: &QueueConfig) -> Option<Self> {
+        let asked =
+            config.red.is_some() || config.ack_filter.is_some() || config.acks_first.is_some();
+        asked.then(|| Box::new(Managed::new(config)))
     }
 }
 
@@ -175,5 +175,13 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
 
     fn bytes(&self) -> u64 {
         self.store.bytes()
+    }
+
+    fn stats(&self) -> QueueStats {
+        self.stats
+    }
+
+    fn red_average(&self) -> Option<f64> {
+        self.red.as_ref().map(Red::average)
     }
 }

@@ -1,6 +1,10 @@
-//! Queue disciplines by configuration.
+//! The queue disciplines, and how a configuration chooses one.
+//!
+//! A discipline is one file here: it implements [`QueueDiscipline`] and [`FromConfig`], and
+//! has a line in the list of [`Discipline`]. CONTRIBUTING.md shows the whole diff.
 
 mod contract;
+mod drop_tail;
 mod filter;
 mod flows;
 mod managed;
@@ -10,16 +14,15 @@ mod store;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
-use ackwise_policy::Reason;
-
+pub use drop_tail::DropTail;
+pub use filter::{FilterConfig, FilterRule, Place};
 pub use red::{RedConfig, RedUnit};
 
 use crate::Nanos;
 use crate::packet::Packet;
-use crate::queue::{DropTail, Evicted, QueueDiscipline, QueueLimit, Queued};
-use managed::Managed;
+use crate::queue::{Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued};
 
-/// What a queue does.
+/// The configuration of a queue, whatever its discipline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueConfig {
     /// How much it holds. Under RED a limit in bytes is one that an arrival must
@@ -29,10 +32,10 @@ pub struct QueueConfig {
     pub red: Option<RedConfig>,
     /// Removes ACKs that newer ones make redundant (RFC 3449 §5.2.1).
     pub ack_filter: Option<FilterConfig>,
-    /// ACKs leave before data (RFC 3449 §5.4.2), and with them what opens and ends
-    /// connections; but after so many of them one packet of data that waits.
+    /// Sends ACKs before data (RFC 3449 §5.4.2), and with them what opens and ends
+    /// connections. After this many of them, one packet of data that waits is sent.
     pub acks_first: Option<NonZeroU32>,
-    /// Of RED's draws.
+    /// The seed of RED's random draws.
     pub seed: u64,
 }
 
@@ -50,200 +53,110 @@ impl QueueConfig {
     }
 }
 
-/// An ACK filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FilterConfig {
-    /// Which ACKs go.
-    pub rule: FilterRule,
-    /// Flows that are remembered. ACKs of further ones pass untouched while all
-    /// of these have packets in the queue; else the one longest quiet is forgotten.
-    pub max_flows: u32,
-    /// Of [`FilterRule::Rfc3449`]: of duplicates with SACK blocks that wait, one goes when
-    /// the next reports all that it does, and more. The contract keeps each, for a sender
-    /// that counts them; one with SACK reads the blocks (RFC 6675).
-    pub newest_sack: bool,
+/// A discipline that a configuration can ask for.
+trait FromConfig: Sized {
+    /// Makes an empty queue, or returns `None` if the configuration asks for another
+    /// discipline.
+    fn from_config(config: &QueueConfig) -> Option<Self>;
 }
 
-impl FilterConfig {
-    /// Flows that a filter remembers if nothing else is said.
-    pub const MAX_FLOWS: u32 = 16_384;
-
-    /// A rule, for the default number of flows.
-    #[must_use]
-    pub fn new(rule: FilterRule) -> Self {
-        Self {
-            rule,
-            max_flows: Self::MAX_FLOWS,
-            newest_sack: false,
+/// Makes [`Discipline`] from the list of disciplines: the enum, the choice by
+/// configuration, and a static dispatch of each method.
+macro_rules! disciplines {
+    ($($(#[$doc:meta])* $name:ident($queue:ty),)+) => {
+        /// A queue of any discipline, dispatched statically.
+        #[derive(Debug)]
+        pub enum Discipline<P: Packet> {
+            $($(#[$doc])* $name($queue),)+
         }
-    }
-}
 
-/// Which of the ACKs that wait an arriving ACK takes out. All compare numbers
-/// modulo 2³², within a flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterRule {
-    /// Those that acknowledge less, and that the contract lets be withheld:
-    /// its exemptions are RFC 3449's and more (`policy/include/ackwise/contract.h`).
-    Rfc3449 {
-        /// How many of the redundant ones stay, the newest ones.
-        keep: u32,
-        /// Where the arriving one goes.
-        place: Place,
-        /// No ACK comes to cover more bytes than this because others went.
-        max_stretch: Option<u32>,
-    },
-    /// Those with a strictly lower number, whatever else they say; as ns-2's
-    /// semantic packet queue with `filteracks_`.
-    Ns2Append,
-    /// sch_cake's `ack-filter` (conservative: one redundant ACK always stays) or
-    /// `ack-filter-aggressive`; at most one a time.
-    Cake {
-        /// The last redundant one goes too, if the arriving one is next to it.
-        aggressive: bool,
-    },
-}
+        impl<P: Packet> Discipline<P> {
+            /// Makes an empty queue of the discipline that the configuration asks for.
+            #[must_use]
+            pub fn new(config: &QueueConfig) -> Self {
+                $(if let Some(queue) = <$queue>::from_config(config) {
+                    return Self::$name(queue);
+                })+
+                Self::DropTail(DropTail::new(config.limit))
+            }
 
-/// Where an ACK goes whose elders were removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// To the tail, as every packet.
-    Append,
-    /// Into the place of the one nearest the head; unless an ACK of its flow that
-    /// had to stay would be overtaken by that.
-    Replace,
-}
+            /// What it did, beyond what its link counts.
+            #[must_use]
+            pub fn stats(&self) -> QueueStats {
+                QueueDiscipline::stats(self)
+            }
 
-/// What a discipline did with packets, beyond what [`LinkStats`](crate::LinkStats)
-/// counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueStats {
-    /// Packets turned away for want of room.
-    pub tail_drops: u64,
-    /// Packets that RED dropped by chance.
-    pub early_drops: u64,
-    /// Packets that RED dropped because its average was too long.
-    pub forced_drops: u64,
-    /// Packets that were marked instead.
-    pub marks: u64,
-    /// ACKs that a newer one took out.
-    pub filtered: u64,
-    /// Their bytes.
-    pub filtered_bytes: u64,
-    /// ACKs that a filter by the contract saw, by [`Reason::id`]: held are those
-    /// that may be taken out, every other reason keeps.
-    pub reasons: [u64; REASONS],
-}
-
-/// How many [`Reason`]s there are.
-pub const REASONS: usize = ackwise_policy::sys::AW_REASON_COUNT as usize;
-
-impl Default for QueueStats {
-    fn default() -> Self {
-        Self {
-            tail_drops: 0,
-            early_drops: 0,
-            forced_drops: 0,
-            marks: 0,
-            filtered: 0,
-            filtered_bytes: 0,
-            reasons: [0; REASONS],
+            /// RED's average length of the queue, in its unit.
+            #[must_use]
+            pub fn red_average(&self) -> Option<f64> {
+                QueueDiscipline::red_average(self)
+            }
         }
-    }
+
+        impl<P: Packet> QueueDiscipline<P> for Discipline<P> {
+            fn enqueue(
+                &mut self,
+                queued: Queued<P>,
+                evicted: &mut VecDeque<Evicted<P>>,
+            ) -> Result<(), Evicted<P>> {
+                match self {
+                    $(Self::$name(queue) => queue.enqueue(queued, evicted),)+
+                }
+            }
+
+            #[inline]
+            fn pass(
+                &mut self,
+                queued: Queued<P>,
+                now: Nanos,
+                evicted: &mut VecDeque<Evicted<P>>,
+            ) -> Result<Option<Queued<P>>, Evicted<P>> {
+                match self {
+                    $(Self::$name(queue) => queue.pass(queued, now, evicted),)+
+                }
+            }
+
+            fn dequeue(
+                &mut self,
+                now: Nanos,
+                evicted: &mut VecDeque<Evicted<P>>,
+            ) -> Option<Queued<P>> {
+                match self {
+                    $(Self::$name(queue) => queue.dequeue(now, evicted),)+
+                }
+            }
+
+            fn packets(&self) -> usize {
+                match self {
+                    $(Self::$name(queue) => queue.packets(),)+
+                }
+            }
+
+            fn bytes(&self) -> u64 {
+                match self {
+                    $(Self::$name(queue) => queue.bytes(),)+
+                }
+            }
+
+            fn stats(&self) -> QueueStats {
+                match self {
+                    $(Self::$name(queue) => queue.stats(),)+
+                }
+            }
+
+            fn red_average(&self) -> Option<f64> {
+                match self {
+                    $(Self::$name(queue) => queue.red_average(),)+
+                }
+            }
+        }
+    };
 }
 
-impl QueueStats {
-    /// ACKs that the contract judged so.
-    #[must_use]
-    pub fn reason(&self, reason: Reason) -> u64 {
-        self.reasons.get(reason.id() as usize).copied().unwrap_or(0)
-    }
-}
-
-/// A queue of any configuration, dispatched statically.
-#[derive(Debug)]
-pub enum Discipline<P: Packet> {
-    /// First in, first out.
+// The first one that the configuration asks for is taken.
+disciplines! {
+    /// RED, ACK filters, and ACKs before data.
+    Managed(Box<managed::Managed<P>>),
+    /// First in, first out: what is taken if nothing else was asked for.
     DropTail(DropTail<P>),
-    /// Whatever looks into packets.
-    Managed(Box<Managed<P>>),
-}
-
-impl<P: Packet> Discipline<P> {
-    /// An empty queue.
-    #[must_use]
-    pub fn new(config: &QueueConfig) -> Self {
-        let plain =
-            config.red.is_none() && config.ack_filter.is_none() && config.acks_first.is_none();
-        if plain {
-            Self::DropTail(DropTail::new(config.limit))
-        } else {
-            Self::Managed(Box::new(Managed::new(config)))
-        }
-    }
-
-    /// What it did; all 0 for a drop-tail queue, whose link counts for it.
-    #[must_use]
-    pub fn stats(&self) -> QueueStats {
-        match self {
-            Self::DropTail(_) => QueueStats::default(),
-            Self::Managed(managed) => *managed.stats(),
-        }
-    }
-
-    /// RED's average, in its unit.
-    #[must_use]
-    pub fn red_average(&self) -> Option<f64> {
-        match self {
-            Self::DropTail(_) => None,
-            Self::Managed(managed) => managed.red_average(),
-        }
-    }
-}
-
-impl<P: Packet> QueueDiscipline<P> for Discipline<P> {
-    fn enqueue(
-        &mut self,
-        queued: Queued<P>,
-        evicted: &mut VecDeque<Evicted<P>>,
-    ) -> Result<(), Evicted<P>> {
-        match self {
-            Self::DropTail(queue) => queue.enqueue(queued, evicted),
-            Self::Managed(queue) => queue.enqueue(queued, evicted),
-        }
-    }
-
-    #[inline]
-    fn pass(
-        &mut self,
-        queued: Queued<P>,
-        now: Nanos,
-        evicted: &mut VecDeque<Evicted<P>>,
-    ) -> Result<Option<Queued<P>>, Evicted<P>> {
-        match self {
-            Self::DropTail(queue) => queue.pass(queued, now, evicted),
-            Self::Managed(queue) => queue.pass(queued, now, evicted),
-        }
-    }
-
-    fn dequeue(&mut self, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) -> Option<Queued<P>> {
-        match self {
-            Self::DropTail(queue) => queue.dequeue(now, evicted),
-            Self::Managed(queue) => queue.dequeue(now, evicted),
-        }
-    }
-
-    fn packets(&self) -> usize {
-        match self {
-            Self::DropTail(queue) => queue.packets(),
-            Self::Managed(queue) => queue.packets(),
-        }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::DropTail(queue) => queue.bytes(),
-            Self::Managed(queue) => queue.bytes(),
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Queues as a configuration file describes them.
+//! Queues from the keys of a configuration file.
 
 use std::num::NonZeroU32;
 
@@ -9,32 +9,35 @@ use crate::{
     FilterConfig, FilterRule, LinkConfig, Place, QueueConfig, QueueLimit, RedConfig, RedUnit,
 };
 
-/// The queue before a link. ns-2's RED looks at the delay of the link.
-#[must_use]
-pub fn described_queue(queue: &Queue, link: &LinkConfig) -> QueueConfig {
-    let limit = match queue.limit {
-        Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
-        Limit::Bytes(bytes) => QueueLimit::Bytes(bytes),
-    };
-    QueueConfig {
-        limit: if queue.counts_sending {
-            limit.with_one_in_service()
-        } else {
-            limit
-        },
-        red: queue.red.as_ref().map(|config| red(config, link)),
-        ack_filter: queue.ack_filter.map(|filter| FilterConfig {
-            newest_sack: matches!(
-                filter,
-                AckFilter::Rfc3449 {
-                    newest_sack: true,
-                    ..
-                }
-            ),
-            ..FilterConfig::new(rule(filter))
-        }),
-        acks_first: queue.acks_first.and_then(NonZeroU32::new),
-        seed: link.seed,
+impl QueueConfig {
+    /// Makes the configuration of a queue before `link` from the keys of a file. ns-2's RED
+    /// depends on the rate and the delay of the link.
+    #[must_use]
+    pub fn from_keys(queue: &Queue, link: &LinkConfig) -> Self {
+        let limit = match queue.limit {
+            Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
+            Limit::Bytes(bytes) => QueueLimit::Bytes(bytes),
+        };
+        Self {
+            limit: if queue.counts_sending {
+                limit.with_one_in_service()
+            } else {
+                limit
+            },
+            red: queue.red.as_ref().map(|config| red(config, link)),
+            ack_filter: queue.ack_filter.map(|filter| FilterConfig {
+                newest_sack: matches!(
+                    filter,
+                    AckFilter::Rfc3449 {
+                        newest_sack: true,
+                        ..
+                    }
+                ),
+                ..FilterConfig::new(rule(filter))
+            }),
+            acks_first: queue.acks_first.and_then(NonZeroU32::new),
+            seed: link.seed,
+        }
     }
 }
 
@@ -59,7 +62,7 @@ fn rule(filter: AckFilter) -> FilterRule {
     }
 }
 
-/// A preset with what differs from it.
+/// RED by a preset, with the keys that differ from it.
 fn red(red: &Red, link: &LinkConfig) -> RedConfig {
     let rate = link.rate_bps.unwrap_or(u64::MAX);
     let mean_packet = red.mean_packet.unwrap_or(500);
