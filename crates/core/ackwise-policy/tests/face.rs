@@ -118,7 +118,7 @@ fn parameters_are_set_by_name_within_their_range() {
 }
 
 #[test]
-fn a_home_that_cannot_run_a_policy_is_told_why() {
+fn an_environment_that_cannot_run_a_policy_is_told_why() {
     let policy = |name| Policy::by_name(name).unwrap();
     let router = Capabilities::SEE_DATA | Capabilities::HOLD;
     for p in Policy::all() {

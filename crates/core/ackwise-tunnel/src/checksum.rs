@@ -3,7 +3,7 @@
 /// Returns the one's complement sum of 16-bit words in the machine's byte order, not yet
 /// folded. An odd last byte is padded with zero. The byte order does not matter as long as
 /// the result is stored in the same order (RFC 1071 §2 (B)).
-pub(crate) fn sum(bytes: &[u8]) -> u64 {
+pub fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let mut total = 0_u64;
     for word in words {
@@ -18,7 +18,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
 }
 
 /// Folds a sum below 2⁴⁸ into 16 bits and complements it. Returns the bytes as on the wire.
-pub(crate) fn finish(sum: u64) -> [u8; 2] {
+pub fn finish(sum: u64) -> [u8; 2] {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -27,7 +27,7 @@ pub(crate) fn finish(sum: u64) -> [u8; 2] {
 }
 
 /// Returns what two bytes of the wire add to a sum.
-pub(crate) fn word(bytes: [u8; 2]) -> u64 {
+pub fn word(bytes: [u8; 2]) -> u64 {
     u16::from_ne_bytes(bytes).into()
 }
 

@@ -18,7 +18,7 @@ mod ack;
 mod aligned;
 mod bundle;
 mod bundle_writer;
-mod checksum;
+pub mod checksum;
 mod cipher;
 mod classifier;
 mod codec_pair;

@@ -1,5 +1,7 @@
 //! Completes TCP checksums that were left to a device (checksum offload).
 
+use ackwise_tunnel::checksum::{finish, sum};
+
 /// Completes the TCP checksum of a packet if it has only the sum over the pseudo-header, as
 /// the stack leaves it for checksum offload. Any other checksum was right or wrong before,
 /// and stays. One of 65,536 damaged segments looks the same and is completed, too.
@@ -13,26 +15,19 @@ pub(crate) fn complete(ip: &mut [u8]) {
         return;
     };
     let (header, segment) = ip.split_at_mut(at);
-    let pseudo = sum(header.get(addresses).unwrap_or(&[]), 6 + len as u32);
-    if segment[16..18] == fold(pseudo).to_be_bytes() {
+    let addresses = sum(header.get(addresses).unwrap_or(&[]));
+    if segment[16..18] == pseudo_header(addresses, len) {
         // The segment contains the sum over the pseudo-header.
-        let right = !fold(sum(segment, 0));
-        segment[16..18].copy_from_slice(&right.to_be_bytes());
+        let right = finish(sum(segment));
+        segment[16..18].copy_from_slice(&right);
     }
 }
 
-fn sum(bytes: &[u8], start: u32) -> u32 {
-    bytes.chunks(2).fold(start, |sum, pair| {
-        let low = pair.get(1).copied().unwrap_or(0);
-        sum + u32::from(u16::from_be_bytes([pair[0], low]))
-    })
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+/// Returns the sum over the pseudo-header of a TCP segment of `len` bytes, as the stack
+/// leaves it: folded, and not complemented. `addresses` is the sum of the addresses.
+fn pseudo_header(addresses: u64, len: usize) -> [u8; 2] {
+    let protocol_and_len = u64::from((6 + len as u32).to_be());
+    finish(addresses + protocol_and_len).map(|byte| !byte)
 }
 
 #[cfg(test)]
@@ -49,11 +44,11 @@ mod tests {
                 complete(&mut packet);
                 assert_eq!(packet, whole, "right as it is");
                 let addresses = if at == 20 { 12..20 } else { 8..40 };
-                let pseudo = fold(sum(&packet[addresses], 6 + (whole.len() - at) as u32));
-                packet[at + 16..at + 18].copy_from_slice(&pseudo.to_be_bytes());
+                let pseudo = pseudo_header(sum(&packet[addresses]), whole.len() - at);
+                packet[at + 16..at + 18].copy_from_slice(&pseudo);
                 complete(&mut packet);
                 assert_eq!(packet, whole, "as a device would");
-                let wrong = pseudo.wrapping_add(1).to_be_bytes();
+                let wrong = u16::from_be_bytes(pseudo).wrapping_add(1).to_be_bytes();
                 packet[at + 16..at + 18].copy_from_slice(&wrong);
                 let wrong = packet.clone();
                 complete(&mut packet);
