@@ -41,7 +41,7 @@ pub const WINDOW_NS: u64 = 100_000_000;
 /// waiting awake.
 const LEISURE_NS: u64 = WINDOW_NS / 4;
 /// The least sleep in a window.
-const LEAST_SLEEP_NS: u64 = WINDOW_NS * 6 / 100;
+const MIN_SLEEP_NS: u64 = WINDOW_NS * 6 / 100;
 /// Ethernet header and two VLAN tags.
 const FRAME_OVERHEAD: usize = 14 + 8;
 
@@ -453,7 +453,7 @@ impl Pace {
 
     /// How long to sleep now, frames or not, so that the window has its least.
     fn rest(&self, now: u64) -> Option<u64> {
-        let missing = LEAST_SLEEP_NS.checked_sub(self.slept_ns)?;
+        let missing = MIN_SLEEP_NS.checked_sub(self.slept_ns)?;
         let left = WINDOW_NS.saturating_sub(now - self.window_began_ns);
         (missing > 0 && left <= missing).then_some(missing)
     }

@@ -16,6 +16,7 @@
 pub mod clock;
 pub mod command;
 pub mod count;
+pub mod emulated;
 pub mod emulator;
 mod error;
 pub mod frame;
@@ -26,7 +27,6 @@ pub mod netns;
 pub mod pcap;
 pub mod plan;
 pub mod police;
-pub mod slow;
 pub mod sniffer;
 pub mod tap;
 pub mod tcpinfo;

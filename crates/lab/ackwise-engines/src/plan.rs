@@ -12,10 +12,12 @@ use ackwise_scenario::{IpVersion, NodeKind, Scenario};
 
 use crate::error::LabError;
 
+/// The port of the first flow's listening side. The next flows' ports follow.
+pub const FIRST_PORT: u16 = 5001;
 /// Longest name of an interface that Linux takes.
 const MAX_INTERFACE_NAME: usize = 15;
 /// A device with a smaller mtu has no IPv6 (RFC 8200 §5).
-const LEAST_V6: u32 = 1280;
+const MIN_MTU_V6: u32 = 1280;
 
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +72,7 @@ pub struct Hop {
     /// Index of the link.
     pub link: usize,
     /// The end at which packets enter: 0 for the link's `forward` direction.
-    pub enter: usize,
+    pub ingress_end: usize,
 }
 
 /// Everything that is decided before anything is built.
@@ -128,7 +130,7 @@ impl Plan {
                     ],
                     segment,
                     v4: addressed.then(|| Ipv4Addr::new(10, 77, net, host)),
-                    v6: (addressed && scenario.links[link].mtu >= LEAST_V6)
+                    v6: (addressed && scenario.links[link].mtu >= MIN_MTU_V6)
                         .then(|| Ipv6Addr::new(0xfdac, 0x77, 0, net.into(), 0, 0, 0, host.into())),
                 });
             }
@@ -254,7 +256,7 @@ impl Plan {
                         .into_iter()
                         .map(|interface| Hop {
                             link: interface / 2,
-                            enter: interface % 2,
+                            ingress_end: interface % 2,
                         })
                         .collect(),
                 );
@@ -277,7 +279,10 @@ impl Plan {
     /// The path is empty.
     pub fn address_at_end(&self, path: &[Hop], version: IpVersion) -> Result<IpAddr, LabError> {
         path.last()
-            .and_then(|hop| self.interface(hop.link, 1 - hop.enter).address(version))
+            .and_then(|hop| {
+                self.interface(hop.link, 1 - hop.ingress_end)
+                    .address(version)
+            })
             .ok_or_else(|| LabError::Scenario("a flow ends where it begins".to_owned()))
     }
 }
@@ -407,7 +412,9 @@ mod tests {
     fn paths_cross_bridges_and_routers() {
         let plan = Plan::new(&home()).unwrap();
         let hops = |path: Vec<Hop>| -> Vec<(usize, usize)> {
-            path.into_iter().map(|hop| (hop.link, hop.enter)).collect()
+            path.into_iter()
+                .map(|hop| (hop.link, hop.ingress_end))
+                .collect()
         };
         let down = plan.path(0, 4).unwrap();
         assert_eq!(

@@ -26,9 +26,9 @@ const BRIDGE: &str = "bridge";
 
 /// How the links of a run are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Shaper {
-    /// [`Shaper::Netem`] where the kernel has it and it does what the scenario
-    /// asks for, else [`Shaper::Emulator`].
+pub enum LinkBackend {
+    /// [`LinkBackend::Netem`] where the kernel has it and it does what the scenario
+    /// asks for, else [`LinkBackend::Emulator`].
     #[default]
     Auto,
     /// The emulator of this crate, on TAP devices.
@@ -60,19 +60,23 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Builds a scenario. `shaper` must not be [`Shaper::Auto`].
+    /// Builds a scenario. `backend` must not be [`LinkBackend::Auto`].
     ///
     /// # Errors
     /// Something could not be built; what had been built is gone again.
-    pub fn build(scenario: &Scenario, shaper: Shaper) -> Result<Self, LabError> {
-        Self::with_seed(scenario, shaper, 1)
+    pub fn build(scenario: &Scenario, backend: LinkBackend) -> Result<Self, LabError> {
+        Self::with_seed(scenario, backend, 1)
     }
 
     /// The same, and what the kernel's links draw comes from a seed.
     ///
     /// # Errors
     /// As for [`build`](Self::build).
-    pub fn with_seed(scenario: &Scenario, shaper: Shaper, seed: u64) -> Result<Self, LabError> {
+    pub fn with_seed(
+        scenario: &Scenario,
+        backend: LinkBackend,
+        seed: u64,
+    ) -> Result<Self, LabError> {
         let plan = Plan::new(scenario)?;
         let naming = Naming::fresh();
         let mut topology = Self {
@@ -86,8 +90,8 @@ impl Topology {
         }
         topology.set_parameters(scenario)?;
         for (index, link) in scenario.links.iter().enumerate() {
-            let built = match shaper {
-                Shaper::Netem if needs_shaping(link) => {
+            let built = match backend {
+                LinkBackend::Netem if needs_shaping(link) => {
                     let namespace = Namespace::create(&naming.of_link(&link.name))?;
                     topology.build_kernel_link(index, link, namespace, seed)?
                 }

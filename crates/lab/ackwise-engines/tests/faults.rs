@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use ackwise_engines::LabError;
 use ackwise_engines::live::{self, Event, Incident, Progress, RunOptions};
 use ackwise_engines::netns;
-use ackwise_engines::topology::{Shaper, Topology};
+use ackwise_engines::topology::{LinkBackend, Topology};
 use ackwise_engines::traffic::Behaviour;
 use common::{
     BULK, CHILD, assert_sound, mine, myself, of_process, only, run_with, turn, two_hosts,
@@ -215,7 +215,7 @@ fn a_panic_leaves_nothing() {
     let _turn = turn();
     let scenario = two_hosts("1 s", LINK, BULK);
     let panicked = catch_unwind(|| {
-        let topology = Topology::build(&scenario, Shaper::Emulator).unwrap();
+        let topology = Topology::build(&scenario, LinkBackend::Emulator).unwrap();
         assert_eq!(topology.namespaces.len(), 2);
         assert_eq!(mine().len(), 2);
         panic!("on purpose");

@@ -60,7 +60,7 @@ fn killed(test: &str, hook: &str, link: Option<&str>, policy: &str) {
         };
         // A filter of clsact outlives its process: it lets everything pass, and
         // whoever detaches or attaches next removes it.
-        assert_eq!(filters().contains("ackwise"), hook == "clsact", "{what}");
+        assert_eq!(filters().contains("bpf"), hook == "clsact", "{what}");
         match control::detach(&ifname) {
             Ok(None) => assert_eq!(hook, "clsact", "{what}: only clsact leaves something"),
             Err(Error::NotAttached(_)) => assert_eq!(hook, "tcx", "{what}: nobody cleaned up"),

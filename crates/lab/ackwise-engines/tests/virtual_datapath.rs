@@ -1,10 +1,10 @@
 //! The eBPF datapath on the real stack, in virtual time: what holds exactly.
 
-mod virtually;
+mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtually::{BASELINE, arm, of, run, run_pinned, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, of, run, run_pinned, turn, two_hosts};
 
 const CLEAN: &str = r#"both = { rate = "20 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 

@@ -1,6 +1,6 @@
 //! In virtual time the same run gives the same record, to the bit.
 
-mod virtually;
+mod virtual_harness;
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::thread;
 
 use ackwise_engines::virt::VirtualOptions;
 use ackwise_scenario::Scenario;
-use virtually::{BASELINE, arm, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, options, run, run_with, turn, two_hosts};
 
 const LINK: &str = r#"
 forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets", loss = "0.1 %" }

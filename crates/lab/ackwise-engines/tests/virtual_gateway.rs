@@ -1,10 +1,10 @@
 //! A real gateway at the end of a link, in virtual time.
 
-mod virtually;
+mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run};
-use virtually::{BASELINE, run, turn, two_hosts};
+use virtual_harness::{BASELINE, run, turn, two_hosts};
 
 /// What the ACKs of a download have, and who gives it to them.
 fn scenario(duration: &str, queue: &str, more: &str) -> Scenario {

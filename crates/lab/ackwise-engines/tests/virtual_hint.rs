@@ -1,10 +1,10 @@
 //! The sender's hint and a medium for both directions, on the real stack in virtual time.
 
-mod virtually;
+mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
-use virtually::{BASELINE, of, run, run_pinned, turn};
+use virtual_harness::{BASELINE, of, run, run_pinned, turn};
 
 const RATE: u64 = 250_000;
 

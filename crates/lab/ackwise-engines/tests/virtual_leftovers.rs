@@ -1,6 +1,6 @@
 //! A run in virtual time that is ended from outside leaves nothing behind.
 
-mod virtually;
+mod virtual_harness;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ackwise_engines::live::{self, RunOptions};
 use ackwise_engines::virt::{self, VirtualOptions};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use virtually::{BASELINE, options, run, turn, two_hosts};
+use virtual_harness::{BASELINE, options, run, turn, two_hosts};
 
 /// Set for the process that is to be ended.
 const VICTIM: &str = "ACKWISE_TEST_VICTIM";

@@ -1,16 +1,16 @@
 //! A policer in virtual time: a token bucket is the kernel's, other ways to choose are the
 //! emulator's.
 
-mod virtually;
+mod virtual_harness;
 
 use std::fs;
 use std::path::Path;
 
-use ackwise_engines::topology::Shaper;
+use ackwise_engines::topology::LinkBackend;
 use ackwise_engines::virt;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run, Traffic};
-use virtually::{BASELINE, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, options, run, run_with, turn, two_hosts};
 
 const LINK: &str = r#"
 forward = { rate = "10 Mbit/s", delay = "5 ms", queue = "60 packets" }
@@ -91,7 +91,7 @@ fn a_bucket_is_the_kernel_s_and_lets_pass_what_the_emulator_s_does() {
     again(&scenario, &report);
 
     let mut emulated = options();
-    emulated.run.shaper = Shaper::Emulator;
+    emulated.run.backend = LinkBackend::Emulator;
     let report = run_with(&scenario, &emulated);
     let [_, other] = both(&report);
     for run in [policed, other] {

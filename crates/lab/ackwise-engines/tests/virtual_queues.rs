@@ -1,24 +1,24 @@
 //! Links of the kernel in virtual time: the wire that a scenario asks for, and
 //! the kernel's own queue disciplines.
 
-mod virtually;
+mod virtual_harness;
 
 use ackwise_engines::live::RunOptions;
-use ackwise_engines::topology::Shaper;
+use ackwise_engines::topology::LinkBackend;
 use ackwise_engines::virt::{self, VirtualOptions};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Run};
-use virtually::{BASELINE, arm, of, options, run_pinned, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, of, options, run_pinned, run_with, turn, two_hosts};
 
 fn queue<'a>(run: &'a Run, name: &str) -> &'a QueueRecord {
     let found = run.queues.iter().find(|queue| queue.name == name);
     found.unwrap_or_else(|| panic!("{}: no queue {name}", run.id))
 }
 
-fn on(shaper: Shaper, scenario: &Scenario) -> Run {
+fn on(backend: LinkBackend, scenario: &Scenario) -> Run {
     let told = VirtualOptions {
         run: RunOptions {
-            shaper,
+            backend,
             ..RunOptions::default()
         },
         ..options()
@@ -37,7 +37,7 @@ request = "24 B"
 response = "24 B"
 count = 20"#;
     let scenario = two_hosts("2 s", link, flow, BASELINE);
-    let netem = on(Shaper::Netem, &scenario);
+    let netem = on(LinkBackend::Netem, &scenario);
     let time = netem.totals.completion.as_ref().expect("exchanges").time_us;
     // Two frames of 24 bytes, options and headers (66): 720 µs each.
     let wire = 2.0 * (5000.0 + 720.0);
@@ -58,8 +58,8 @@ forward = { rate = "20 Mbit/s", delay = "10 ms", queue = "60 packets" }
 reverse = { rate = "1 Mbit/s", delay = "10 ms", queue = "16 KiB" }"#;
     let scenario = two_hosts("3 s", link, "app = \"bulk\"", BASELINE);
     let (kernel, emulator) = (
-        on(Shaper::Netem, &scenario),
-        on(Shaper::Emulator, &scenario),
+        on(LinkBackend::Netem, &scenario),
+        on(LinkBackend::Emulator, &scenario),
     );
     let near = |what: &str, a: f64, b: f64, share: f64| {
         assert!((a - b).abs() <= share * b, "{what}: {a} and {b}");

@@ -1,13 +1,13 @@
 //! Real tunnel daemons over a link, in virtual time.
 
-mod virtually;
+mod virtual_harness;
 
 use std::time::Duration;
 
-use ackwise_engines::live::{Event, Incident, Turn};
+use ackwise_engines::live::{DaemonEvent, Event, Incident};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, Report, Run};
-use virtually::{BASELINE, options, run, run_with, turn, two_hosts};
+use virtual_harness::{BASELINE, options, run, run_with, turn, two_hosts};
 
 fn arm(period: &str, more: &str) -> String {
     format!(
@@ -121,44 +121,44 @@ fn it_repeats_itself() {
 /// again: ACKs get lost, but no connection gets wrong bytes, or stays where it is.
 #[test]
 fn chaos_costs_time_and_nothing_else() {
-    use Turn::{Begins, BeginsApart, Ends, Killed};
+    use DaemonEvent::{Ends, Killed, Starts, StartsAsProcess};
     let _turn = turn();
     let way = "{ rate = \"20 Mbit/s\", delay = \"15 ms\", queue = \"60 packets\", loss = \"2 %\", \
                duplicate = \"1 %\", reorder = { probability = \"3 %\", delay = \"12 ms\" } }";
     let link = format!("forward = {way}\nreverse = {way}");
     let arms = arm("5 ms", "");
     let scenario = two_hosts("5 s", &link, "app = \"bulk\"\nconnections = 8", &arms);
-    let at = |ms, node: &str, turn| Incident {
+    let at = |ms, node: &str, event| Incident {
         after: Duration::from_millis(ms),
         what: Event::Tunnel {
             link: "wan".to_owned(),
             node: node.to_owned(),
-            turn,
+            event,
         },
     };
     let mut options = options();
     options.run.incidents = vec![
         // The exit is gone for a while, the entrance for a moment, both at once.
         at(500, "sender", Ends),
-        at(900, "sender", BeginsApart),
+        at(900, "sender", StartsAsProcess),
         at(1500, "receiver", Ends),
-        at(1520, "receiver", BeginsApart),
+        at(1520, "receiver", StartsAsProcess),
         at(2000, "receiver", Ends),
         at(2000, "sender", Killed),
-        at(2100, "sender", Begins),
-        at(2200, "receiver", BeginsApart),
+        at(2100, "sender", Starts),
+        at(2200, "receiver", StartsAsProcess),
         at(2600, "sender", Ends),
-        at(2620, "sender", BeginsApart),
+        at(2620, "sender", StartsAsProcess),
         // The entrance is killed with ACKs in its hands, then the exit with a bundle on
         // its way, then both.
         at(3203, "receiver", Killed),
-        at(3300, "receiver", BeginsApart),
+        at(3300, "receiver", StartsAsProcess),
         at(3707, "sender", Killed),
-        at(3720, "sender", BeginsApart),
+        at(3720, "sender", StartsAsProcess),
         at(4201, "receiver", Killed),
         at(4201, "sender", Killed),
-        at(4300, "sender", Begins),
-        at(4320, "receiver", Begins),
+        at(4300, "sender", Starts),
+        at(4320, "receiver", Starts),
     ];
     let [once, again] = [(); 2].map(|()| run_with(&scenario, &options));
     let run = of(&once, "tunnel", "cubic");

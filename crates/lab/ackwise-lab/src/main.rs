@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     // In a virtual machine this program is the first process: see `run --on virtual`.
     ackwise_engines::virt::run_if_guest();
     // The same holds in an emulated machine: see `reproduce statkus`.
-    ackwise_engines::slow::run_if_guest();
+    ackwise_engines::emulated::run_if_guest();
     // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
     let cli = Cli::parse();
     ackwise_cli::start_log(cli.global.verbose);

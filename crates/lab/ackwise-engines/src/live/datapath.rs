@@ -10,8 +10,8 @@ use ackwise_datapath::{Attachment, Matches, Options, Stats};
 use ackwise_policy::{Capabilities, Config, ConfigError};
 use ackwise_scenario::{App, Environment, Flow, Placement, Position, Scenario};
 
-use super::engine::FIRST_PORT;
 use crate::error::LabError;
+use crate::plan::FIRST_PORT;
 use crate::topology::Topology;
 
 /// Whether a placement's policy exists, takes its parameters and fits the

@@ -10,18 +10,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub(crate) mod apart;
 mod assemble;
 mod daemon;
 mod datapath;
 mod engine;
+mod host_counters;
+mod incidents;
 mod preflight;
 mod sampler;
 mod signals;
 mod stack;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod tunnel_process;
 mod tunnels;
+mod wires;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +38,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::LabError;
 use crate::histogram::Histogram;
 use crate::netns;
-use crate::topology::Shaper;
+use crate::topology::LinkBackend;
 use crate::traffic::Behaviour;
 
 pub use ackwise_scenario::Progress;
@@ -51,7 +54,7 @@ pub struct RunOptions {
     /// report; see [`cancel_on_signals`].
     pub cancel: Arc<AtomicBool>,
     /// How links are made.
-    pub shaper: Shaper,
+    pub backend: LinkBackend,
     /// Where captures go if the scenario asks for them; the current directory
     /// if `None`.
     pub capture_dir: Option<PathBuf>,
@@ -105,20 +108,20 @@ pub enum Event {
         /// At which end of it.
         node: String,
         /// What.
-        turn: Turn,
+        event: DaemonEvent,
     },
 }
 
 /// What can happen to a daemon of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Turn {
+pub enum DaemonEvent {
     /// It ends in order.
     Ends,
     /// It begins, and knows nothing of what was before.
-    Begins,
+    Starts,
     /// It begins as a process of its own. The running program must be one that calls
     /// [`run_if_guest`](crate::virt::run_if_guest) first thing.
-    BeginsApart,
+    StartsAsProcess,
     /// Its process gets SIGKILL.
     Killed,
 }
@@ -144,7 +147,7 @@ pub fn run(
         tracing::info!("removed {name}, left by a process that is no more");
     }
     let runs = chosen(scenario, &options.only);
-    let shaper = preflight::choose_for_all(scenario, &runs, options.shaper)?;
+    let backend = preflight::choose_for_all(scenario, &runs, options.backend)?;
     let mut report = Report::new("live", scenario);
     report.environment = preflight::environment();
     let mut lateness = Histogram::default();
@@ -158,8 +161,15 @@ pub fn run(
             index,
             total,
         });
-        let clock = Clock::Real;
-        match engine::run_one(scenario, spec, (shaper, clock, index), options, observe) {
+        let request = engine::Request {
+            scenario,
+            spec,
+            options,
+            backend,
+            clock: Clock::Real,
+            index,
+        };
+        match engine::run_one(&request, observe) {
             Ok(done) => {
                 lateness.merge(&done.lateness);
                 for note in done.notes {
@@ -223,15 +233,17 @@ pub(crate) fn run_virtual(
     preflight::check_with(&changed, Clock::Virtual)?;
     // Only the emulator can be told of a path that shrinks.
     let shrinks = |incident: &Incident| matches!(incident.what, Event::PathMtu { .. });
-    let shaper = match options.shaper {
-        Shaper::Auto if options.incidents.iter().any(shrinks) => Shaper::Emulator,
-        wanted => preflight::choose_shaper(&daemon::without_daemons(&changed), wanted)?,
+    let backend = match options.backend {
+        LinkBackend::Auto if options.incidents.iter().any(shrinks) => LinkBackend::Emulator,
+        wanted => preflight::choose_backend(&daemon::without_daemons(&changed), wanted)?,
     };
-    engine::run_one(
+    let request = engine::Request {
         scenario,
         spec,
-        (shaper, Clock::Virtual, 0),
         options,
-        observe,
-    )
+        backend,
+        clock: Clock::Virtual,
+        index: 0,
+    };
+    engine::run_one(&request, observe)
 }

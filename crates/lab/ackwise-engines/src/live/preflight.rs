@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::kernel_link;
 use crate::netns::get_sysctl;
 use crate::tap;
-use crate::topology::{self, Shaper, needs_shaping};
+use crate::topology::{self, LinkBackend, needs_shaping};
 
 fn missing(what: impl Into<String>, mend: impl Into<String>) -> LabError {
     LabError::Missing {
@@ -206,48 +206,54 @@ fn check_congestion_control(scenario: &Scenario) -> Result<(), LabError> {
 pub(super) fn choose_for_all(
     scenario: &Scenario,
     runs: &[RunSpec],
-    wanted: Shaper,
-) -> Result<Shaper, LabError> {
-    let mut chosen = choose_shaper(&daemon::without_daemons(scenario), wanted)?;
+    wanted: LinkBackend,
+) -> Result<LinkBackend, LabError> {
+    let mut chosen = choose_backend(&daemon::without_daemons(scenario), wanted)?;
     for spec in runs {
         let changed = daemon::without_daemons(&scenario.at(spec)?);
-        if chosen == Shaper::Netem && wanted == Shaper::Auto && emulated(&changed).is_some() {
-            chosen = Shaper::Emulator;
+        if chosen == LinkBackend::Netem
+            && wanted == LinkBackend::Auto
+            && emulated(&changed).is_some()
+        {
+            chosen = LinkBackend::Emulator;
         }
     }
     Ok(chosen)
 }
 
 /// Decides how the links of a run are made.
-pub(super) fn choose_shaper(scenario: &Scenario, wanted: Shaper) -> Result<Shaper, LabError> {
+pub(super) fn choose_backend(
+    scenario: &Scenario,
+    wanted: LinkBackend,
+) -> Result<LinkBackend, LabError> {
     if !scenario.links.iter().any(needs_shaping) {
-        return Ok(Shaper::Emulator);
+        return Ok(LinkBackend::Emulator);
     }
     let emulated = emulated(scenario);
     match wanted {
-        Shaper::Emulator => Ok(Shaper::Emulator),
-        Shaper::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
+        LinkBackend::Emulator => Ok(LinkBackend::Emulator),
+        LinkBackend::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
             "`{}` as this scenario has it is a thing of the emulator; use that, or leave it out",
             emulated.unwrap_or_default()
         ))),
-        Shaper::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
+        LinkBackend::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
             "netem neither keeps order under jitter, nor reorders by extra delay; use the \
              emulator"
                 .to_owned(),
         )),
-        Shaper::Netem if !topology::kernel_has_netem()? => Err(missing(
+        LinkBackend::Netem if !topology::kernel_has_netem()? => Err(missing(
             "this kernel has no netem",
             "modprobe sch_netem, or use the emulator",
         )),
-        Shaper::Netem => Ok(Shaper::Netem),
-        Shaper::Auto => {
+        LinkBackend::Netem => Ok(LinkBackend::Netem),
+        LinkBackend::Auto => {
             let netem = emulated.is_none()
                 && topology::netem_can(scenario)
                 && topology::kernel_has_netem()?;
             Ok(if netem {
-                Shaper::Netem
+                LinkBackend::Netem
             } else {
-                Shaper::Emulator
+                LinkBackend::Emulator
             })
         }
     }
@@ -366,8 +372,8 @@ mod tests {
         for clock in [Clock::Real, Clock::Virtual] {
             assert!(check_means(&scenario, clock).is_ok());
         }
-        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
-        assert_eq!(shaper, Shaper::Emulator);
+        let backend = choose_backend(&scenario, LinkBackend::Auto).unwrap();
+        assert_eq!(backend, LinkBackend::Emulator);
         scenario.links[0].forward.queue = Some(Queue {
             aqm: Some(ackwise_config::queues::Aqm::FqCodel),
             ..Queue::drop_tail(QueueLimit::Packets(9))
@@ -390,8 +396,8 @@ mod tests {
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
         assert!(both.to_string().contains("`duplex`"), "{both}");
         scenario.links[0].forward.queue = None;
-        let shaper = choose_shaper(&scenario, Shaper::Auto).unwrap();
-        assert_eq!(shaper, Shaper::Emulator);
+        let backend = choose_backend(&scenario, LinkBackend::Auto).unwrap();
+        assert_eq!(backend, LinkBackend::Emulator);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use ackwise_scenario::record::{MuxRecord, QueueRecord};
 use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{Attach, Config, Daemon, Stats};
 
-use super::Turn;
-use super::apart::Process;
+use super::DaemonEvent;
+use super::tunnel_process::Process;
 use crate::clock::now_ns;
 use crate::error::LabError;
 use crate::plan::Interface;
@@ -50,14 +50,14 @@ struct End {
     node: usize,
     config: Config,
     keys: KeyPair,
-    daemon: Option<AtWork>,
+    daemon: Option<Running>,
 }
 
 /// Where a daemon is.
 #[derive(Debug)]
-enum AtWork {
-    Here(Daemon),
-    Apart(Process),
+enum Running {
+    InProcess(Daemon),
+    Process(Process),
 }
 
 /// The directions that have one: link, direction, what is asked of it.
@@ -170,14 +170,14 @@ impl End {
         let started = topology.namespaces[self.node].inside(|| {
             Daemon::start(config, Attach::Auto).map_err(|error| LabError::Run(error.to_string()))
         });
-        self.daemon = Some(AtWork::Here(started?));
+        self.daemon = Some(Running::InProcess(started?));
         Ok(())
     }
 
-    fn start_apart(&mut self, topology: &Topology) -> Result<(), LabError> {
+    fn start_process(&mut self, topology: &Topology) -> Result<(), LabError> {
         let namespace = &topology.namespaces[self.node];
         let process = Process::start(&self.config, &self.keys, namespace)?;
-        self.daemon = Some(AtWork::Apart(process));
+        self.daemon = Some(Running::Process(process));
         Ok(())
     }
 
@@ -185,17 +185,21 @@ impl End {
     fn stop(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
             None => Ok(None),
-            Some(AtWork::Here(daemon)) => {
+            Some(Running::InProcess(daemon)) => {
                 daemon.stop().map(Some).map_err(|error| error.to_string())
             }
-            Some(AtWork::Apart(process)) => process.stop(&topology.namespaces[self.node]).map(Some),
+            Some(Running::Process(process)) => {
+                process.stop(&topology.namespaces[self.node]).map(Some)
+            }
         }
     }
 
     /// Kills it; what it did.
     fn kill(&mut self, topology: &Topology) -> Result<Option<Stats>, String> {
         match self.daemon.take() {
-            Some(AtWork::Apart(process)) => process.kill(&topology.namespaces[self.node]).map(Some),
+            Some(Running::Process(process)) => {
+                process.kill(&topology.namespaces[self.node]).map(Some)
+            }
             _ => Err("there is no process to kill".to_owned()),
         }
     }
@@ -203,8 +207,8 @@ impl End {
     /// Whether it hears the other; of a process that is not asked.
     fn is_up(&self) -> bool {
         match &self.daemon {
-            Some(AtWork::Here(daemon)) => daemon.stats().peers.iter().all(|peer| peer.up),
-            Some(AtWork::Apart(_)) | None => false,
+            Some(Running::InProcess(daemon)) => daemon.stats().peers.iter().all(|peer| peer.up),
+            Some(Running::Process(_)) | None => false,
         }
     }
 }
@@ -222,11 +226,11 @@ impl Tunnel {
     ///
     /// # Errors
     /// It does not start, is not there, or something went wrong that must not.
-    pub fn turn(
+    pub fn apply(
         &mut self,
         link: &str,
         node: usize,
-        turn: Turn,
+        event: DaemonEvent,
         topology: &Topology,
     ) -> Result<bool, LabError> {
         let at = self.ends.iter().position(|end| end.node == node);
@@ -234,11 +238,11 @@ impl Tunnel {
             return Ok(false);
         };
         let end = &mut self.ends[at];
-        let ended = match turn {
-            Turn::Begins => return end.start(topology).map(|()| true),
-            Turn::BeginsApart => return end.start_apart(topology).map(|()| true),
-            Turn::Ends => end.stop(topology),
-            Turn::Killed => end.kill(topology),
+        let ended = match event {
+            DaemonEvent::Starts => return end.start(topology).map(|()| true),
+            DaemonEvent::StartsAsProcess => return end.start_process(topology).map(|()| true),
+            DaemonEvent::Ends => end.stop(topology),
+            DaemonEvent::Killed => end.kill(topology),
         };
         self.count(ended).map_err(LabError::Run)?;
         Ok(true)

@@ -24,7 +24,7 @@ const DIRECTORY: &str = "/run/ackwise-job";
 /// a virtual machine, runs its job and powers off; where it was started by such
 /// a job to be a part of it, is that. Elsewhere it does nothing.
 pub fn run_if_guest() {
-    live::apart::run_if_asked();
+    live::tunnel_process::run_if_asked();
     let asked = std::env::args_os()
         .nth(1)
         .is_some_and(|arg| arg == ARGUMENT);
@@ -123,7 +123,7 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         let _ = clock::now_ns();
     }
     let options = RunOptions {
-        shaper: job.shaper,
+        backend: job.backend,
         behaviour: job.behaviour.clone(),
         incidents: job.incidents.clone(),
         capture_dir: Some(directory.join(CAPTURES)),

@@ -6,7 +6,7 @@ use ackwise_scenario::record::Run;
 use serde::{Deserialize, Serialize};
 
 use crate::live::Incident;
-use crate::topology::Shaper;
+use crate::topology::LinkBackend;
 use crate::traffic::Behaviour;
 
 /// Host → guest: what to run ([`Job`]).
@@ -28,7 +28,7 @@ pub(super) struct Job {
     /// `RunSpec::id`.
     pub run: String,
     /// How links are made.
-    pub shaper: Shaper,
+    pub backend: LinkBackend,
     /// What applications are made to do wrong.
     pub behaviour: Vec<(String, Behaviour)>,
     /// See `VirtualOptions::disturbance`.

@@ -199,7 +199,7 @@ impl Worker<'_> {
             path: source.path.clone(),
             text: source.text.clone(),
             run: spec.id.clone(),
-            shaper: self.options.shaper,
+            backend: self.options.backend,
             behaviour: self.options.behaviour.clone(),
             incidents: self.options.incidents.clone(),
             disturbance: self.disturbance,
@@ -270,7 +270,7 @@ mod tests {
             path: "x.toml".into(),
             text: "[scenario]\n".to_owned(),
             run: "baseline/cubic/1".to_owned(),
-            shaper: crate::topology::Shaper::Emulator,
+            backend: crate::topology::LinkBackend::Emulator,
             disturbance: 3,
             behaviour: vec![(
                 "bulk".to_owned(),

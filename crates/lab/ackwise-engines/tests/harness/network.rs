@@ -10,7 +10,7 @@ use ackwise_engines::clock::{nanos, now_ns};
 use ackwise_engines::count::{FlowPort, WireCounter};
 use ackwise_engines::emulator::{Emulator, EmulatorConfig, EmulatorReport};
 use ackwise_engines::netns;
-use ackwise_engines::topology::{BuiltLink, Shaper, Topology, emulated};
+use ackwise_engines::topology::{BuiltLink, LinkBackend, Topology, emulated};
 use ackwise_engines::traffic::socket::Limits;
 use ackwise_engines::traffic::{self, Behaviour, Job, Live, Outcome, Prepared};
 use ackwise_scenario::Scenario;
@@ -203,8 +203,8 @@ pub struct Ran {
 impl Network {
     pub fn build(case: &Case) -> Self {
         let scenario = case.scenario();
-        let mut topology =
-            Topology::build(&scenario, Shaper::Emulator).unwrap_or_else(|error| panic!("{error}"));
+        let mut topology = Topology::build(&scenario, LinkBackend::Emulator)
+            .unwrap_or_else(|error| panic!("{error}"));
         let wan = scenario
             .links
             .iter()

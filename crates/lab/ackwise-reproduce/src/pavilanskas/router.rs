@@ -1,7 +1,7 @@
 //! Figs. 6 and 7 on the slow device: what forwarding costs a router, in instructions.
 
 use ackwise_engines::LabError;
-use ackwise_engines::slow::{self, Between, First, Job, Machine, Span};
+use ackwise_engines::emulated::{self, Between, First, Job, Machine, Span};
 use ackwise_report::{Axis, Experiment, Figure, Line, Style};
 
 use super::CC;
@@ -171,15 +171,15 @@ const NOTE: &str = "The router of Figs. 6 and 7 is Linux 6.12 on an emulated CPU
 
 /// QEMU, the kernel, and this program, which is the guest's first.
 fn machine() -> Result<Machine, String> {
-    slow::qemu_version().map_err(|error| error.to_string())?;
-    let kernel = slow::kernel_image().map_err(|error| error.to_string())?;
+    emulated::qemu_version().map_err(|error| error.to_string())?;
+    let kernel = emulated::kernel_image().map_err(|error| error.to_string())?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     Ok(Machine::new(kernel, program, SHIFT))
 }
 
 fn measure(lab: &Lab<'_>, machine: &Machine, arm: Arm, mbps: u32) -> Result<Cost, Error> {
     let job = job(arm, mbps);
-    let record = slow::run(machine, &job, &lab.cancel()).map_err(|error| match error {
+    let record = emulated::run(machine, &job, &lab.cancel()).map_err(|error| match error {
         LabError::Cancelled => Error::Cancelled,
         error => Error::Engine {
             scenario: "router".to_owned(),

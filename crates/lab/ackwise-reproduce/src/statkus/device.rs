@@ -1,7 +1,7 @@
 //! The slow device: which machine, which jobs, and what is read off them.
 
 use ackwise_engines::LabError;
-use ackwise_engines::slow::{self, Between, First, Job, Machine, Record, Span};
+use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record, Span};
 
 use crate::{Error, Lab};
 
@@ -182,8 +182,8 @@ pub(super) struct Device {
 impl Device {
     /// Finds QEMU, the kernel, and this program, which is the guest's first.
     pub(super) fn find() -> Result<Device, Error> {
-        slow::qemu_version().map_err(failed)?;
-        let kernel = slow::kernel_image().map_err(failed)?;
+        emulated::qemu_version().map_err(failed)?;
+        let kernel = emulated::kernel_image().map_err(failed)?;
         let program = std::env::current_exe().map_err(|error| Error::Engine {
             scenario: NAME.to_owned(),
             source: Box::new(error),
@@ -204,7 +204,7 @@ impl Device {
             machine.mips(),
             case.arm.name()
         ));
-        let record = slow::run(&machine, &case.job(), &lab.cancel()).map_err(failed)?;
+        let record = emulated::run(&machine, &case.job(), &lab.cancel()).map_err(failed)?;
         Ok(Ran { case, record })
     }
 }

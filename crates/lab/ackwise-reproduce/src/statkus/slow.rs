@@ -1,6 +1,6 @@
 //! The slow device: what limiting saves a CPU that is the bottleneck.
 
-use ackwise_engines::slow::{First, Record, Span};
+use ackwise_engines::emulated::{First, Record, Span};
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
 
 use super::device::{Arm, Case, Device, HOLD_US, Ran, SHIFT, SHORT};

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ackwise_engines::slow::run_if_guest();
+    ackwise_engines::emulated::run_if_guest();
     eprintln!("this program is the first process of an emulated machine, and nothing else");
     ExitCode::from(2)
 }

@@ -8,7 +8,7 @@
 use std::net::Ipv4Addr;
 
 use super::cost::{Busy, Counters, NapiThread};
-use super::hosts::{plain, take, tc, wait_for_carrier};
+use super::interfaces::{plain, take, tc, wait_for_carrier};
 use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};

@@ -4,6 +4,7 @@ mod between;
 mod cost;
 mod flow;
 mod hosts;
+mod interfaces;
 mod trace;
 
 use std::fs::{self, File, OpenOptions};

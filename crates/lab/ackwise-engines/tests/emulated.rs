@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use ackwise_engines::LabError;
-use ackwise_engines::slow::{self, Between, First, Job, Machine, Record};
+use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record};
 
 /// 125 million instructions a second.
 const SHIFT: u8 = 3;
@@ -16,7 +16,7 @@ const SHIFT: u8 = 3;
 fn kernel() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
-        if let Some(named) = std::env::var_os(slow::KERNEL_VARIABLE) {
+        if let Some(named) = std::env::var_os(emulated::KERNEL_VARIABLE) {
             return named.into();
         }
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../kernel/build");
@@ -34,7 +34,11 @@ fn kernel() -> PathBuf {
 }
 
 fn machine() -> Machine {
-    Machine::new(kernel(), env!("CARGO_BIN_EXE_ackwise-slow-guest"), SHIFT)
+    Machine::new(
+        kernel(),
+        env!("CARGO_BIN_EXE_ackwise-emulated-guest"),
+        SHIFT,
+    )
 }
 
 fn job(policy: Option<&str>) -> Job {
@@ -57,7 +61,7 @@ fn job(policy: Option<&str>) -> Job {
 }
 
 fn run(job: &Job) -> Result<Record, LabError> {
-    slow::run(&machine(), job, &false.into())
+    emulated::run(&machine(), job, &false.into())
 }
 
 #[test]
@@ -67,10 +71,10 @@ fn it_boots_and_a_policy_takes_acks_and_instructions_away() {
     assert!(stock.kernel.starts_with("Linux 6.12."), "{}", stock.kernel);
     let [stock, limited] =
         [stock, limited].map(|record| record.span(200_000_000, u64::MAX).unwrap());
-    let per_ack = |span: &slow::Span| span.segments_per_ack().unwrap();
+    let per_ack = |span: &emulated::Span| span.segments_per_ack().unwrap();
     assert!(per_ack(&stock) < 2.5, "{stock:?}");
     assert!(per_ack(&limited) > 10.0, "{limited:?}");
-    let cost = |span: &slow::Span| span.instructions_per_mb(span.busy_ns, SHIFT).unwrap();
+    let cost = |span: &emulated::Span| span.instructions_per_mb(span.busy_ns, SHIFT).unwrap();
     assert!(
         cost(&limited) < 0.9 * cost(&stock),
         "{} and {}",
@@ -106,7 +110,7 @@ fn what_fails_inside_is_told_outside() {
         "{unknown}"
     );
     let nowhere = Machine::new("/nowhere/bzImage", "/nowhere/init", SHIFT);
-    let error = slow::run(&nowhere, &job(None), &false.into()).unwrap_err();
+    let error = emulated::run(&nowhere, &job(None), &false.into()).unwrap_err();
     assert!(error.to_string().contains("kernel/build x86_64"), "{error}");
 }
 
@@ -118,7 +122,7 @@ const SEGMENT: u64 = 1448;
 fn forwarded(acks_bps: Option<u64>) -> Record {
     let machine = Machine::new(
         kernel(),
-        env!("CARGO_BIN_EXE_ackwise-slow-guest"),
+        env!("CARGO_BIN_EXE_ackwise-emulated-guest"),
         FORWARDING_SHIFT,
     );
     let job = Job {
@@ -130,7 +134,7 @@ fn forwarded(acks_bps: Option<u64>) -> Record {
         cc: "cubic".to_owned(),
         ..job(None)
     };
-    slow::run(&machine, &job, &false.into()).unwrap()
+    emulated::run(&machine, &job, &false.into()).unwrap()
 }
 
 #[test]

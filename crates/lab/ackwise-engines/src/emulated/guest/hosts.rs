@@ -6,23 +6,18 @@ use std::time::Duration;
 use super::super::record::{Between, Job};
 use super::between::Middle;
 use super::cost::NapiThread;
+use super::interfaces::{plain, take, tc, wait_for_carrier};
 use crate::command;
 use crate::error::LabError;
 use crate::netns::{self, Namespace};
 
 /// Where the receiver listens.
 const PORT: u16 = 5001;
-/// What the paper switches off on every interface, and what would do the same
-/// in software.
-const OFFLOADS: [&str; 5] = ["rx", "tx", "tso", "gso", "gro"];
 /// The name of each host's interface.
 pub const INTERFACE: &str = "lan";
 /// In this all of six interfaces have come to carry traffic. To sleep costs no
 /// instructions, to look does.
 const SETTLE: Duration = Duration::from_secs(4);
-/// A link that is set up comes to carry traffic within this.
-const CARRIER_TRIES: u32 = 500;
-
 /// One of the two.
 pub struct Host {
     /// Its namespace.
@@ -120,49 +115,4 @@ impl Host {
             wait_for_carrier(INTERFACE)
         })
     }
-}
-
-/// Moves an interface into a namespace, under another name.
-///
-/// # Errors
-/// There is none of that name.
-pub fn take(interface: &str, namespace: &str, name: &str) -> Result<(), LabError> {
-    let arguments = ["link", "set", interface, "netns", namespace, "name", name];
-    command::run("ip", &arguments).map(drop)
-}
-
-/// Runs `tc` with the words of a line.
-///
-/// # Errors
-/// It refuses.
-pub fn tc(line: &str) -> Result<(), LabError> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    command::run("tc", &words).map(drop)
-}
-
-/// Switches off what an interface does for the kernel.
-///
-/// # Errors
-/// It refuses.
-pub fn plain(interface: &str) -> Result<(), LabError> {
-    let mut arguments = vec!["-K", interface];
-    arguments.extend(OFFLOADS.iter().flat_map(|&offload| [offload, "off"]));
-    command::run("ethtool", &arguments).map(drop)
-}
-
-/// An e1000 negotiates for a moment after it was set up.
-///
-/// # Errors
-/// It does so for too long.
-pub fn wait_for_carrier(interface: &str) -> Result<(), LabError> {
-    for _ in 0..CARRIER_TRIES {
-        let shown = command::run("ip", &["link", "show", interface])?;
-        if shown.contains("LOWER_UP") {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Err(LabError::Scenario(format!(
-        "{interface} has no carrier after ten seconds"
-    )))
 }

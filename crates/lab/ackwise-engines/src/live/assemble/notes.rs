@@ -1,0 +1,73 @@
+//! What a report says in words.
+
+use super::super::Clock;
+use super::{Emulated, Measured};
+use crate::topology::{LinkBackend, needs_shaping};
+
+pub(super) fn link_emulator(measured: &Measured<'_>) -> Option<String> {
+    if !measured.scenario.links.iter().any(needs_shaping) {
+        return Some("none: plain veth".to_owned());
+    }
+    Some(match measured.backend {
+        LinkBackend::Netem => "netem and queue disciplines of the kernel".to_owned(),
+        LinkBackend::Auto | LinkBackend::Emulator => "ackwise-queue on TAP devices".to_owned(),
+    })
+}
+
+pub(super) fn notes(measured: &Measured<'_>) -> Vec<String> {
+    let mut notes = vec![if measured.clock == Clock::Virtual {
+        "Time is virtual: computing takes none, so nothing is said of CPU time, and nothing \
+         depends on the host."
+            .to_owned()
+    } else {
+        "CPU of a node: `cpu_process_s` is the user and system time of its traffic threads or \
+         iperf3, without the time that producing and hashing the contents takes; sending runs \
+         through the stack and the datapath on this time. `cpu_stack_s` is what the emulator's \
+         thread spends writing frames to the node's TAP device: the stack's receive path, \
+         forwarding and sending of ACKs run there, the device itself included, and what it passes on to neighbours over veth. Where all links are \
+         plain veth, it is the softirq time of the whole machine instead, for all nodes together \
+         and to the clock tick; anything else that the machine did is in it."
+            .to_owned()
+    }];
+    let emulated: Vec<&Emulated> = measured
+        .wired
+        .iter()
+        .filter_map(|wired| wired.emulated.as_ref())
+        .collect();
+    if let Some(Err(reason)) = emulated
+        .iter()
+        .map(|one| &one.realtime)
+        .find(|r| r.is_err())
+    {
+        notes.push(format!(
+            "The link emulator could not get real-time priority ({reason}); it is later than it \
+             need be."
+        ));
+    }
+    let offloads = measured
+        .scenario
+        .links
+        .iter()
+        .any(|link| needs_shaping(link) && link.offload);
+    let kernel = measured.wired.iter().any(|wired| wired.ways.is_some());
+    if offloads && (kernel || !emulated.is_empty()) {
+        notes.push(
+            "Emulated links have no offloads: every packet crosses by itself, as on a wire."
+                .to_owned(),
+        );
+    }
+    if kernel {
+        notes.push("The longest and the mean queue are of looks every 10 ms.".to_owned());
+    }
+    if let Some((place, stats)) = measured
+        .statistics
+        .iter()
+        .find(|(_, s)| s.attach_fallback.is_some())
+    {
+        notes.push(format!(
+            "The datapath on {place}: {}",
+            stats.attach_fallback.clone().unwrap_or_default()
+        ));
+    }
+    notes
+}

@@ -1,0 +1,82 @@
+//! What a record says of queues.
+
+use ackwise_scenario::record::QueueRecord;
+
+use super::Measured;
+use crate::clock::seconds;
+use crate::kernel_link::Way;
+
+pub(super) fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
+    let mut queues = of_links(measured);
+    for served in &measured.served {
+        served.put_into(&mut queues, measured.start_ns);
+    }
+    for tunnelled in &measured.tunnelled {
+        tunnelled.put_into(&mut queues);
+    }
+    queues
+}
+
+fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
+    let mut queues = Vec::new();
+    for wired in &measured.wired {
+        for (way, name) in wired.ways.iter().flatten().zip(["forward", "reverse"]) {
+            let name = format!("{}.{name}", measured.scenario.links[wired.link].name);
+            queues.push(queue_of_kernel(measured, name, way));
+        }
+        let Some(emulated) = &wired.emulated else {
+            continue;
+        };
+        for (direction, name) in ["forward", "reverse"].into_iter().enumerate() {
+            let stats = &emulated.stats[direction];
+            let samples = &emulated.queues[direction];
+            queues.push(QueueRecord {
+                name: format!("{}.{name}", measured.scenario.links[wired.link].name),
+                arrivals: Some(stats.offered_packets),
+                max_packets: Some(stats.queue_max_packets as u64),
+                mean_packets: Some(stats.queue_mean_packets(emulated.span_ns)),
+                drops: stats.dropped_queue + stats.dropped_discipline,
+                marks: 0,
+                policed: emulated.policed[direction],
+                losses: Some(stats.dropped_wire),
+                t_s: samples
+                    .iter()
+                    .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
+                    .collect(),
+                length_packets: samples
+                    .iter()
+                    .map(|&(_, length)| f64::from(length))
+                    .collect(),
+                ..QueueRecord::default()
+            });
+        }
+    }
+    queues
+}
+
+fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &Way) -> QueueRecord {
+    let (sum, looks) = way.looked;
+    QueueRecord {
+        name,
+        arrivals: Some(way.arrivals),
+        max_packets: Some(u64::from(way.max_packets)),
+        mean_packets: (looks > 0).then(|| sum as f64 / looks as f64),
+        drops: way.drops,
+        early_drops: way.early,
+        marks: way.marks,
+        policed: way.policed,
+        filtered: way.filtered,
+        losses: Some(way.lost),
+        t_s: way
+            .lengths
+            .iter()
+            .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
+            .collect(),
+        length_packets: way
+            .lengths
+            .iter()
+            .map(|&(_, length)| f64::from(length))
+            .collect(),
+        ..QueueRecord::default()
+    }
+}
