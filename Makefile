@@ -25,7 +25,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check lint \
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check stress lint \
 	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
@@ -78,6 +78,9 @@ check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
 	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench
 	policy/check.sh
+
+stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
+	scripts/stress
 
 lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
