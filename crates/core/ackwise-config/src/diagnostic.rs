@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, where, and how to mend it.
+//! Mistakes in configuration files: what is wrong, where, and how to mend it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Byte range in the text of a file.
 pub type Span = std::ops::Range<usize>;
 
-/// Why a configuration file gives no configuration.
+/// Why a configuration could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -15,10 +15,10 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file was read and has mistakes.
+    /// The file has mistakes.
     #[error("{0}")]
     Invalid(Diagnostics),
     /// A configuration cannot be written, because it names a path that is not UTF-8.
@@ -30,7 +30,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The mistakes in the file, if that is what it is about.
+    /// Returns the mistakes in the file; none for other errors.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
             ConfigError::Invalid(diagnostics) => &diagnostics.list,
@@ -39,27 +39,27 @@ impl ConfigError {
     }
 }
 
-/// All mistakes that were found in one file, in the order of the file.
+/// All mistakes in one file, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The file.
     pub path: PathBuf,
-    /// The mistakes; at least one.
+    /// The mistakes; there is at least one.
     pub list: Vec<Diagnostic>,
 }
 
-/// A mistake.
+/// A mistake in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
     /// What is wrong and how to mend it.
     pub message: String,
-    /// The line of the file.
+    /// The text of the line.
     pub source_line: String,
-    /// How many characters of that line it is about; at least 1.
+    /// The number of characters that are wrong, at least 1.
     pub width: usize,
 }
 
@@ -100,7 +100,7 @@ impl Diagnostic {
     }
 }
 
-/// Line and column (both from 1, column in characters) of a byte of a text.
+/// Returns line and column of a byte of a text. Both count from 1; columns are characters.
 pub(crate) fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let before = &text[..floor_char(text, byte)];
     let line = before.matches('\n').count() + 1;
@@ -116,14 +116,14 @@ fn floor_char(text: &str, byte: usize) -> usize {
     at
 }
 
-/// Collects mistakes while a file is read.
+/// Collects the mistakes of a file while it is read.
 #[derive(Debug, Default)]
 pub struct Collector {
     found: Vec<(Span, String)>,
 }
 
 impl Collector {
-    /// Notes a mistake; the same one at the same place only once.
+    /// Adds a mistake. The same message at the same position is kept once.
     pub fn error(&mut self, span: &Span, message: impl Into<String>) {
         let entry = (span.clone(), message.into());
         if !self.found.contains(&entry) {
@@ -131,12 +131,12 @@ impl Collector {
         }
     }
 
-    /// Whether no mistake was noted.
+    /// Returns whether there is no mistake.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// Everything that was noted, against the text that the spans refer to.
+    /// Returns all mistakes with the lines of the text that their positions refer to.
     pub fn finish(mut self, path: &Path, text: &str) -> Diagnostics {
         self.found.sort_by_key(|(span, _)| (span.start, span.end));
         let list = self
@@ -176,8 +176,8 @@ impl Collector {
     }
 }
 
-/// "; did you mean 'x'?" if something known is close to what was written,
-/// else what is known.
+/// Returns the end of a message about an unknown word: "; did you mean 'x'?" if a known word
+/// is similar, or the list of known words.
 pub fn suggest(written: &str, known: &[&str]) -> String {
     match closest(written, known) {
         Some(best) => format!("; did you mean '{best}'?"),

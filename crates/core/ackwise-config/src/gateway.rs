@@ -21,7 +21,7 @@ use crate::tree::Table;
 /// Largest packet that a queue must hold.
 const MTU: u32 = 1500;
 /// An interface's name has at most so many bytes.
-const LONGEST_NAME: usize = 15;
+const MAX_NAME: usize = 15;
 /// Slower than any modem, and as fast as one core can be asked for.
 const RATES: [u64; 2] = [1_000, 100_000_000_000];
 
@@ -70,7 +70,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
     let interface = top.required_word("interface", "\"wan0\"");
     if let Some(word) = &interface {
-        let fine = (1..=LONGEST_NAME).contains(&word.text.len())
+        let fine = (1..=MAX_NAME).contains(&word.text.len())
             && !matches!(word.text.as_str(), "." | "..")
             && !word.text.contains(|c: char| c == '/' || c.is_whitespace());
         if !fine {

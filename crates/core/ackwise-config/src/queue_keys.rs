@@ -11,10 +11,10 @@ use crate::queues::{
 use crate::section::{Section, Word};
 use crate::tree::{Kind, Table};
 
-const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+const MAX_PERIOD: Duration = Duration::from_secs(60);
 /// The shortest time of a key that must be more than zero.
 pub const NANOSECOND: Duration = Duration::from_nanos(1);
-const LARGEST_BURST: u64 = 1 << 40;
+const MAX_BURST: u64 = 1 << 40;
 
 /// What a direction is read for.
 pub struct Context<'a> {
@@ -311,7 +311,7 @@ fn bucket(section: &Section<'_>) -> Option<Bucket> {
     ];
     let length = section.choice("length", &lengths).unwrap_or(Length::Ip);
     let (rate_bps, burst) = (section.rate("rate")?, section.size("burst")?);
-    if burst > LARGEST_BURST {
+    if burst > MAX_BURST {
         section.error(&section.span_of("burst"), "'burst' is at most 1 TiB");
         return None;
     }
@@ -428,7 +428,7 @@ pub fn mux(
         section.error(&entry.key_span, message);
     }
     let phase = section
-        .time("phase", Duration::ZERO, LONGEST_PERIOD)
+        .time("phase", Duration::ZERO, MAX_PERIOD)
         .unwrap_or_default();
     let sizes = [
         section.whole("head", 0, 9000).unwrap_or(25),
@@ -465,7 +465,7 @@ pub fn mux(
         sizes,
         compress: section.flag("compress").unwrap_or(false),
         what: what(&section, context),
-        period: section.time("period", NANOSECOND, LONGEST_PERIOD)?,
+        period: section.time("period", NANOSECOND, MAX_PERIOD)?,
     })
 }
 

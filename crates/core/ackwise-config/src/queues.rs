@@ -1,18 +1,18 @@
-//! What waits before a link, and the boxes on its way.
+//! Queues before a link, and the middleboxes on it.
 
 use std::time::Duration;
 
-/// How much a queue holds before it drops.
+/// The limit of a queue. A packet beyond it is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// This many packets.
+    /// A number of packets.
     Packets(u32),
-    /// This many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
 impl QueueLimit {
-    /// Whether the queue has room for a packet of `mtu` bytes.
+    /// Returns whether an empty queue has room for a packet of `mtu` bytes.
     #[must_use]
     pub fn holds_a_packet(self, mtu: u32) -> bool {
         match self {
@@ -25,23 +25,23 @@ impl QueueLimit {
 /// The queue before a link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
-    /// How much it holds.
+    /// The limit of the queue.
     pub limit: QueueLimit,
-    /// Whether the limit counts the packet that is being sent, as ns-2's drop-tail
-    /// queue does: it then holds one packet less that waits.
+    /// Whether the limit includes the packet that is being sent, as in ns-2's drop-tail queue.
+    /// One packet less can wait then.
     pub counts_sending: bool,
-    /// RED; without it and `aqm`, drop-tail.
+    /// RED. Without it and without `aqm` the queue is drop-tail.
     pub red: Option<Red>,
     /// A discipline that only the Linux kernel has.
     pub aqm: Option<Aqm>,
-    /// Removes ACKs that newer ones make redundant.
+    /// The filter that removes ACKs which newer ones make redundant.
     pub ack_filter: Option<AckFilter>,
-    /// Pure ACKs leave first, so many in a row at most while others wait.
+    /// Whether pure ACKs leave first: at most this many in a row while other packets wait.
     pub acks_first: Option<u32>,
 }
 
 impl Queue {
-    /// A drop-tail queue and nothing more.
+    /// Returns a plain drop-tail queue.
     pub fn drop_tail(limit: QueueLimit) -> Queue {
         Queue {
             limit,
@@ -63,31 +63,30 @@ pub enum Aqm {
     Cake,
 }
 
-/// Random early detection: a preset, and what differs from it.
+/// Random early detection: a preset, and the parameters that differ from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Red {
-    /// Where the rest comes from.
+    /// The preset, which gives all parameters that are `None`.
     pub preset: RedPreset,
-    /// The thresholds of the average, both in packets or both in bytes; the
-    /// preset's if `None`.
+    /// The lower and upper threshold of the average, both in packets or both in bytes.
     pub thresholds: Option<[QueueLimit; 2]>,
-    /// Probability at the upper threshold.
+    /// The probability at the upper threshold.
     pub max_probability: Option<f64>,
-    /// Weight of a new sample in the average.
+    /// The weight of a new sample in the average.
     pub weight: Option<f64>,
-    /// Whether the probability grows on above the upper threshold.
+    /// Whether the probability grows gradually above the upper threshold (gentle RED).
     pub gentle: Option<bool>,
-    /// Whether drops are kept apart.
+    /// Whether drops are spaced apart (the parameter `wait` of ns-2).
     pub wait: Option<bool>,
-    /// Whether packets are marked instead of dropped where that is possible.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// Greatest probability at which packets are still marked; 1 for always.
+    /// The largest probability at which packets are still marked; 1 stands for always.
     pub mark_limit: Option<f64>,
-    /// A typical packet, bytes.
+    /// The mean packet size in bytes.
     pub mean_packet: Option<u32>,
 }
 
-/// Settings of RED by name.
+/// The presets of RED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RedPreset {
     /// S. Floyd's recommendations of 1997.
@@ -96,125 +95,128 @@ pub enum RedPreset {
     Ns2,
 }
 
-/// A rule by which ACKs that wait are removed.
+/// A rule by which waiting ACKs are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AckFilter {
-    /// RFC 3449 §5.2.1 with the exemptions of the ACK contract.
+    /// The filter of RFC 3449 §5.2.1 with the exemptions of the ACK contract.
     Rfc3449 {
-        /// Redundant ACKs that stay.
+        /// The number of redundant ACKs that stay.
         keep: u32,
-        /// Whether an ACK takes the place of the oldest that it removes.
+        /// Whether an ACK takes the position of the oldest that it removes.
         replace: bool,
-        /// Most bytes that an ACK comes to cover.
+        /// The largest number of bytes that an ACK may cover afterwards.
         max_stretch: Option<u32>,
-        /// Of duplicates whose SACK blocks are news, one goes when the next reports them too.
+        /// Whether a duplicate ACK with new SACK blocks is removed if the next one reports
+        /// them, too.
         newest_sack: bool,
     },
-    /// ns-2's, without exemptions.
+    /// The filter of ns-2, without exemptions.
     Ns2Append,
-    /// sch_cake's.
+    /// The filter of sch_cake.
     Cake {
-        /// `ack-filter-aggressive`.
+        /// Whether it is `ack-filter-aggressive`.
         aggressive: bool,
     },
 }
 
-/// Which packets a box works on.
+/// The packets that a middlebox works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct What {
-    /// Only those that do nothing but acknowledge.
+    /// Only pure ACKs.
     pub pure_acks: bool,
-    /// Only those of these flows, in whichever direction; all if empty.
+    /// Only packets of these flows, in either direction. An empty list stands for all flows.
     pub flows: Vec<String>,
 }
 
-/// Which bytes of a packet a token bucket charges for.
+/// The bytes of a packet that a token bucket counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// From the IP header on.
+    /// The packet from its IP header on.
     Ip,
-    /// What an Ethernet frame carries: 46 bytes at least.
+    /// The payload of an Ethernet frame, at least 46 bytes.
     EthernetPayload,
-    /// With Ethernet's header and checksum: 64 bytes at least.
+    /// The Ethernet frame with its checksum, at least 64 bytes.
     EthernetFrame,
 }
 
 /// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Committed information rate, bits per second.
+    /// The committed information rate in bits per second.
     pub rate_bps: u64,
-    /// Committed burst size, bytes.
+    /// The committed burst size in bytes.
     pub burst: u64,
-    /// What it charges for.
+    /// The bytes of a packet that are counted.
     pub length: Length,
 }
 
 /// A policer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Police {
-    /// How it chooses.
+    /// How it chooses packets to drop.
     pub how: PoliceHow,
-    /// Among what.
+    /// The packets that it chooses from.
     pub what: What,
 }
 
-/// How a policer chooses.
+/// How a policer chooses packets to drop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PoliceHow {
-    /// What exceeds a token bucket.
+    /// It drops packets that exceed a token bucket.
     Bucket(Bucket),
-    /// Each packet with this probability.
+    /// It drops each packet with this probability.
     Random(f64),
-    /// This share, evenly.
+    /// It drops this share of packets at even intervals.
     Even(f64),
 }
 
 /// A shaper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// What passes.
+    /// The token bucket that packets wait for.
     pub bucket: Bucket,
-    /// Packets that may wait.
+    /// The number of packets that may wait.
     pub packets: u32,
-    /// What is shaped.
+    /// The packets that are shaped.
     pub what: What,
 }
 
-/// A multiplexer.
+/// A multiplexer, which bundles packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mux {
-    /// PE: from one release to the next. More than zero.
+    /// The multiplexing period PE: the time from one release to the next. It is not zero.
     pub period: Duration,
-    /// The first release; `None`: a period after the first packet of each bundle.
+    /// The time of the first release. `None`: each bundle leaves a period after its first
+    /// packet.
     pub phase: Option<Duration>,
-    /// A bundle leaves when it has so many packets.
+    /// The number of packets at which a bundle leaves.
     pub max_packets: Option<u32>,
-    /// A bundle leaves before it is larger than this, bytes.
+    /// The largest bundle in bytes.
     pub max_size: Option<u32>,
-    /// Bytes of a bundle itself, and for each packet in it.
+    /// The bytes of a bundle's own header, and the bytes for each packet in it.
     pub sizes: [u32; 2],
     /// Whether the link carries the bundle's bytes instead of the packets' own.
     pub compress: bool,
-    /// What waits.
+    /// The packets that are bundled.
     pub what: What,
-    /// Where packets are real, an ACK tunnel over the link does it, `ackwise tunnel`.
+    /// Whether a real ACK tunnel over the link does it (`ackwise tunnel`), in engines with real
+    /// packets.
     pub by_tunnel: bool,
-    /// Whether a tunnel puts ACKs out evenly, not all of a bundle at once.
+    /// Whether a tunnel spreads the restored ACKs of a bundle evenly over time.
     pub respace: bool,
 }
 
-/// A reconstructor of ACKs.
+/// ACK reconstruction (RFC 3449 §5.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reconstruct {
-    /// Bytes of a full segment.
+    /// The bytes of a full segment.
     pub segment: u32,
-    /// Segments that an ACK may cover before it is preceded by others.
+    /// The number of segments that an ACK may cover without reconstruction.
     pub threshold: u32,
-    /// Segments from one of them to the next.
+    /// The number of segments that each reconstructed ACK covers.
     pub step: u32,
-    /// Whether they leave as far apart as real ACKs do (ns-2), not evenly.
+    /// Whether ACKs leave at the intervals of real ACKs, as in ns-2, instead of evenly.
     pub ns2_spacing: bool,
-    /// The time between two ACKs until it is measured.
+    /// The interval between two ACKs until it is measured.
     pub gap: Duration,
 }

@@ -1,4 +1,7 @@
-//! Reads typed values out of a table and notes what is wrong with them.
+//! Reads typed values from a table and reports what is wrong with them.
+//!
+//! The methods that read a key return `None` if it is absent. If its value is wrong, they
+//! report that, and return `None`, too.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -9,12 +12,12 @@ use crate::queues::QueueLimit;
 use crate::tree::{Entry, Kind, Table, Value};
 use crate::units::{self, Quantity};
 
-/// A piece of text and where it stands.
+/// A text with its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The text.
     pub text: String,
-    /// Its place in the file.
+    /// The position of the text.
     pub span: Span,
 }
 
@@ -22,16 +25,16 @@ pub struct Word {
 pub struct Section<'a> {
     /// The table.
     pub table: &'a Table,
-    /// The header, for what is missing.
+    /// The position of its header, where missing keys are reported.
     pub span: Span,
-    /// What the table describes, e.g. `link 'wan'`.
+    /// What the table describes, such as `link 'wan'`.
     pub what: String,
-    /// Where mistakes are noted.
+    /// Collects the mistakes.
     pub errors: &'a RefCell<Collector>,
 }
 
 impl<'a> Section<'a> {
-    /// Starts reading; keys other than `known` are mistakes.
+    /// Opens a table. Keys other than `known` are mistakes.
     pub fn open(
         table: &'a Table,
         span: &Span,
@@ -44,7 +47,7 @@ impl<'a> Section<'a> {
         section
     }
 
-    /// Starts reading without looking at the keys.
+    /// Opens a table without checking its keys.
     pub fn open_unchecked(
         table: &'a Table,
         span: &Span,
@@ -59,7 +62,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes every key that is not `known`.
+    /// Reports every key that is not `known`.
     pub fn only(&self, known: &[&str]) {
         for entry in &self.table.entries {
             if !known.contains(&entry.key.as_str()) {
@@ -76,27 +79,27 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Notes a mistake at `span`.
+    /// Reports a mistake at `span`.
     pub fn error(&self, span: &Span, message: impl Into<String>) {
         self.errors.borrow_mut().error(span, message);
     }
 
-    /// Whether the key is there.
+    /// Returns whether the table has a key.
     pub fn has(&self, key: &str) -> bool {
         self.table.entry(key).is_some()
     }
 
-    /// The key and its value.
+    /// Returns a key and its value.
     pub fn entry(&self, key: &str) -> Option<&'a Entry> {
         self.table.entry(key)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn value(&self, key: &str) -> Option<&'a Value> {
         self.table.get(key)
     }
 
-    /// Where a key's value stands, or the header if it is absent.
+    /// Returns the position of the value of a key, or of the header if the key is absent.
     pub fn span_of(&self, key: &str) -> Span {
         self.value(key)
             .map_or_else(|| self.span.clone(), |value| value.span.clone())
@@ -116,7 +119,7 @@ impl<'a> Section<'a> {
         );
     }
 
-    /// A text in quotes.
+    /// Reads a text in quotes.
     pub fn word(&self, key: &str) -> Option<Word> {
         let value = self.value(key)?;
         match &value.kind {
@@ -131,7 +134,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A text that must be there; `example` shows one in the message.
+    /// Reads a text that must be present. The message shows `example` if it is not.
     pub fn required_word(&self, key: &str, example: &str) -> Option<Word> {
         if !self.has(key) {
             self.missing(key, example);
@@ -139,13 +142,14 @@ impl<'a> Section<'a> {
         self.word(key)
     }
 
-    /// A name that can be referred to, is part of file names and of run ids.
+    /// Reads the key `name`, which must be present. Names appear in references, file names and
+    /// the ids of runs.
     pub fn required_name(&self, example: &str) -> Option<Word> {
         let word = self.required_word("name", example)?;
         self.check_name(&word).then_some(word)
     }
 
-    /// Whether a text can be a name: 1 to 40 letters, digits, `-` or `_`.
+    /// Checks that a text is a name: 1 to 40 letters, digits, `-` or `_`.
     pub fn check_name(&self, word: &Word) -> bool {
         let text = &word.text;
         let fine = (1..=40).contains(&text.len())
@@ -165,7 +169,7 @@ impl<'a> Section<'a> {
         fine
     }
 
-    /// `true` or `false`.
+    /// Reads `true` or `false`.
     pub fn flag(&self, key: &str) -> Option<bool> {
         let value = self.value(key)?;
         match value.kind {
@@ -177,7 +181,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A whole number within limits.
+    /// Reads a whole number between two limits, which are included.
     pub fn whole(&self, key: &str, min: u32, max: u32) -> Option<u32> {
         let value = self.value(key)?;
         let Kind::Integer(number) = value.kind else {
@@ -196,7 +200,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// A number that may have a fraction.
+    /// Reads a finite number, which may have a fraction.
     pub fn number(&self, key: &str) -> Option<f64> {
         let value = self.value(key)?;
         match value.kind {
@@ -209,7 +213,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of the named choices.
+    /// Reads one of the named choices.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = self.word(key)?;
         let found = choices.iter().find(|(name, _)| *name == word.text);
@@ -227,7 +231,7 @@ impl<'a> Section<'a> {
         found.map(|(_, choice)| *choice)
     }
 
-    /// A list; a single value stands for a list of one.
+    /// Reads a list. A single value stands for a list of one.
     pub fn list(&self, key: &str) -> Option<Vec<&'a Value>> {
         let value = self.value(key)?;
         match &value.kind {
@@ -240,7 +244,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Texts, each different.
+    /// Reads a list of different texts.
     pub fn words(&self, key: &str) -> Option<Vec<Word>> {
         let mut words: Vec<Word> = Vec::new();
         for item in self.list(key)? {
@@ -290,12 +294,12 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// A rate in bits per second.
+    /// Reads a rate in bits per second.
     pub fn rate(&self, key: &str) -> Option<u64> {
         self.quantity(key, Quantity::Rate, units::rate)
     }
 
-    /// A time within limits.
+    /// Reads a time between two limits, which are included.
     pub fn time(&self, key: &str, min: Duration, max: Duration) -> Option<Duration> {
         let time = self.quantity(key, Quantity::Time, units::time)?;
         if time < min || time > max {
@@ -310,12 +314,12 @@ impl<'a> Section<'a> {
         Some(time)
     }
 
-    /// A size in bytes.
+    /// Reads a size in bytes.
     pub fn size(&self, key: &str) -> Option<u64> {
         self.quantity(key, Quantity::Size, units::size)
     }
 
-    /// A size within limits, in bytes.
+    /// Reads a size in bytes between two limits, which are included.
     pub fn size_within(&self, key: &str, min: u32, max: u32) -> Option<u32> {
         let size = self.size(key)?;
         let fit = u32::try_from(size).ok().filter(|n| (min..=max).contains(n));
@@ -328,7 +332,7 @@ impl<'a> Section<'a> {
         fit
     }
 
-    /// Sizes in bytes, each different.
+    /// Reads a list of different sizes in bytes.
     pub fn sizes(&self, key: &str) -> Option<Vec<u64>> {
         let mut sizes = Vec::new();
         for item in self.list(key)? {
@@ -341,22 +345,22 @@ impl<'a> Section<'a> {
         Some(sizes)
     }
 
-    /// A probability from 0 to 1, written as `"1 %"`.
+    /// Reads a probability, which is less than 1 and written as `"1 %"`.
     pub fn probability(&self, key: &str) -> Option<f64> {
         self.quantity(key, Quantity::Share, units::probability)
     }
 
-    /// A share of a whole, written as `"80 %"`.
+    /// Reads a share of any size, written as `"80 %"`.
     pub fn share(&self, key: &str) -> Option<f64> {
         self.quantity(key, Quantity::Share, units::share)
     }
 
-    /// The limit of a queue, in packets or bytes.
+    /// Reads the limit of a queue in packets or bytes.
     pub fn queue(&self, key: &str) -> Option<QueueLimit> {
         self.quantity(key, Quantity::Queue, units::queue)
     }
 
-    /// A sub-table.
+    /// Reads a table, and returns it with its position.
     pub fn table(&self, key: &str) -> Option<(&'a Table, &'a Span)> {
         let value = self.value(key)?;
         match &value.kind {
@@ -368,7 +372,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// `[[key]]` tables.
+    /// Reads `[[key]]` tables, and returns them with their positions.
     pub fn tables(&self, key: &str) -> Vec<(&'a Table, &'a Span)> {
         let Some(value) = self.value(key) else {
             return Vec::new();

@@ -1,21 +1,21 @@
-//! A TOML document as a tree in which everything knows where it stands, and in
-//! which values can be replaced: that is how `[sweep]` and `change` work.
+//! A TOML document as a tree in which every key and value has its position. Values can be
+//! replaced, which `[sweep]` and `change` of scenarios do.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Collector, Span};
 
-/// A value and its place in the file.
+/// A value with its position in the file.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Its place in the file.
+    /// The position of the value.
     pub span: Span,
-    /// What it is.
+    /// The value itself.
     pub kind: Kind,
 }
 
-/// What a value can be.
+/// The kinds of values.
 #[derive(Debug, Clone)]
 pub enum Kind {
     /// A text in quotes.
@@ -26,7 +26,7 @@ pub enum Kind {
     Float(f64),
     /// `true` or `false`.
     Bool(bool),
-    /// A date or time; no key takes one.
+    /// A date or time. No key accepts one.
     Datetime,
     /// A list.
     Array(Vec<Value>),
@@ -35,7 +35,7 @@ pub enum Kind {
 }
 
 impl Value {
-    /// What it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub fn what(&self) -> &'static str {
         match self.kind {
             Kind::Text(_) => "text",
@@ -48,7 +48,8 @@ impl Value {
         }
     }
 
-    /// A single value as it would be written on a command line.
+    /// Returns a single value as it would be written on a command line, or `None` for dates,
+    /// lists and tables.
     pub fn plain(&self) -> Option<String> {
         match &self.kind {
             Kind::Text(text) => Some(text.clone()),
@@ -60,10 +61,10 @@ impl Value {
     }
 }
 
-/// A table; entries in the order of the file.
+/// A table with its entries in the order of the file.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// Keys and values.
+    /// The keys and values.
     pub entries: Vec<Entry>,
 }
 
@@ -72,24 +73,24 @@ pub struct Table {
 pub struct Entry {
     /// The key as written.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub key_span: Span,
     /// The value.
     pub value: Value,
 }
 
 impl Table {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.entry(key).map(|entry| &entry.value)
     }
 
-    /// The entry of a key.
+    /// Returns the entry of a key.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// Reads a document. Syntax errors are noted; there is no tree then.
+    /// Parses a document. Returns `None` and reports the mistakes if it is not TOML.
     pub fn parse(text: &str, errors: &mut Collector) -> Option<Table> {
         let (document, mistakes) = DeTable::parse_recoverable(text);
         for mistake in &mistakes {
@@ -102,7 +103,7 @@ impl Table {
         Some(table(document.get_ref(), errors))
     }
 
-    /// Replaces the value at `path`, making tables as needed.
+    /// Replaces the value at `path`, and creates tables as needed.
     pub fn set(&mut self, path: &[&str], span: &Span, value: &Value) {
         set(self, path, span, value);
     }

@@ -1,7 +1,7 @@
 //! Quantities with their units: `"50 Mbit/s"`, `"20 ms"`, `"1.5 %"`, `"64 KiB"`.
 //!
-//! A number without a unit is never guessed at. Units are those of the
-//! standards: k = 1000, Ki = 1024, bit and B.
+//! A number without a unit is a mistake. Units are those of the standards: k = 1000,
+//! Ki = 1024, bit and B (byte).
 
 use std::time::Duration;
 

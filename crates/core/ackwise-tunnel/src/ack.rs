@@ -2,7 +2,7 @@
 
 use crate::checksum;
 use crate::flow_key::FlowKey;
-use crate::options::{MAX_OPTIONS, OptionLayout};
+use crate::options::{MAX_OPTIONS, OptionLayout, Values};
 
 /// The longest packet that [`Ack::parse`] accepts: IPv6 and a TCP header with all options.
 pub(crate) const MAX_PACKET: usize = IPV6 + TCP_HEADER + MAX_OPTIONS;
@@ -15,25 +15,6 @@ const TCP: u8 = 6;
 /// "Don't fragment" and the reserved bit of the IPv4 header. Packets with other bits in this
 /// field are fragments.
 const FRAG_KEPT: u16 = 0xc000;
-
-/// The values of TCP options.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Values {
-    pub tsval: u32,
-    pub tsecr: u32,
-    /// The number of entries of `sack` that are in use.
-    pub blocks: u8,
-    /// The left and right edge of each block (RFC 2018 §3).
-    pub sack: [(u32, u32); 4],
-    /// The counters of AccECN, of 24 bits each.
-    pub ecn: [u32; 3],
-}
-
-impl Values {
-    pub fn blocks(&self) -> &[(u32, u32)] {
-        &self.sack[..usize::from(self.blocks).min(4)]
-    }
-}
 
 /// The fields of the IP and TCP headers that are not implied by others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

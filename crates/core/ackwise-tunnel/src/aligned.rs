@@ -1,6 +1,7 @@
 //! The aligned encoding of deltas: whole bytes, no models. See `docs/tunnel-format.md`.
 
-use crate::delta::{Delta, NewLayout, OtherFields, State, Step, rare};
+use crate::delta::{Delta, NewLayout, OtherFields, rare};
+use crate::flow_state::{State, Step};
 use crate::options::OptionLayout;
 use crate::sack::{Op, Signed};
 

@@ -27,6 +27,15 @@ pub(crate) const MAX_ITEM: usize = 448;
 /// The flow number of packets that are carried uncompressed and belong to no flow.
 pub(crate) const UNCOMPRESSED: u16 = 0;
 
+/// Three bits of the header of a flow: the distance from the reference to its version.
+pub(crate) mod distance {
+    /// The flow continues from an earlier run in this bundle.
+    pub const HERE: u8 = 6;
+    /// The distance follows as a varint.
+    pub const FOLLOWS: u8 = 7;
+}
+/// Bit of the header of a flow: its first packet is uncompressed.
+pub(crate) const FULL: u8 = 0x80;
 const ENTROPY: u8 = 1;
 const REFERENCE: u8 = 2;
 const FEEDBACK: u8 = 4;

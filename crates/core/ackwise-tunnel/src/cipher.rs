@@ -6,11 +6,8 @@ use std::hash::Hasher;
 use siphasher::sip::SipHasher24;
 use snow::StatelessTransportState;
 
-use crate::TAG;
 use crate::keys::CryptoError;
-
-/// The bytes of the check of a session without encryption.
-pub(crate) const PLAIN_TAG: usize = 8;
+use crate::{PLAIN_TAG, TAG};
 
 /// Seals and opens the data messages of one session.
 pub(crate) enum Cipher {

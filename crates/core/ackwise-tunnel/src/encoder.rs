@@ -1,5 +1,7 @@
 //! Collects ACKs and makes bundles of them.
 
+mod bundle_writer;
+
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
@@ -8,11 +10,12 @@ use crate::ack::Ack;
 use crate::bundle::{
     BundleHeader, Check, Feedback, MAX_ACKS, MAX_VERSIONS, Variant, expand_number,
 };
-use crate::bundle_writer::Room;
-use crate::decoder::Packets;
-use crate::delta::State;
 use crate::entropy::Models;
 use crate::flow_key::{FlowKey, Hasher};
+use crate::flow_state::State;
+use crate::packets::Packets;
+
+use bundle_writer::Room;
 
 /// The smallest limit for the size of a bundle, in bytes.
 pub const MIN_BUNDLE: usize = 768;

@@ -2,7 +2,8 @@
 //! `docs/tunnel-format.md`.
 
 use crate::aligned::{unzigzag, zigzag};
-use crate::delta::{Delta, NewLayout, OtherFields, State, Step, rare};
+use crate::delta::{Delta, NewLayout, OtherFields, rare};
+use crate::flow_state::{State, Step};
 use crate::options::{KNOWN_LAYOUTS, OptionLayout};
 use crate::range::{Coder, Number, Prob, Tree};
 use crate::sack::{Op, Signed};

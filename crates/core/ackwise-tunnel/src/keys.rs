@@ -7,8 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 
-use crate::cipher::PLAIN_TAG;
-use crate::{HEADER, TAG};
+use crate::{HEADER, PLAIN_TAG, TAG};
 
 /// A static X25519 key pair, as WireGuard uses them.
 #[derive(Clone)]

@@ -17,7 +17,6 @@
 mod ack;
 mod aligned;
 mod bundle;
-mod bundle_writer;
 pub mod checksum;
 mod cipher;
 mod classifier;
@@ -27,9 +26,11 @@ mod delta;
 mod encoder;
 mod entropy;
 mod flow_key;
+mod flow_state;
 mod handshake;
 mod keys;
 mod options;
+mod packets;
 mod pmtu;
 mod range;
 mod rate_limiter;
@@ -46,9 +47,10 @@ pub mod trace_replay;
 mod tunnel;
 
 pub use bundle::{Feedback, Variant};
-pub use decoder::{DecodeError, Decoded, Decoder, Packets};
+pub use decoder::{DecodeError, Decoded, Decoder};
 pub use encoder::{Bundled, Encoder, MAX_CARRIED, MIN_BUNDLE, Pushed};
 pub use keys::{CryptoError, KeyPair, Security, key_from_base64, key_to_base64};
+pub use packets::Packets;
 pub use session_table::OpenError;
 pub use tunnel::{Actions, Counters, DatagramError, OtherPackets, Source, Tunnel, TunnelConfig};
 
@@ -56,3 +58,5 @@ pub use tunnel::{Actions, Counters, DatagramError, OtherPackets, Source, Tunnel,
 pub const HEADER: usize = 4;
 /// The bytes that encryption adds after it.
 pub const TAG: usize = 16;
+/// The bytes of the check of a session without encryption.
+const PLAIN_TAG: usize = 8;

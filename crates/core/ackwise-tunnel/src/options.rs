@@ -1,7 +1,5 @@
 //! The options of a TCP header: their layout, apart from their values.
 
-use crate::ack::Values;
-
 /// No-operation (RFC 9293 §3.1).
 const NOP: u8 = 1;
 /// End of option list; padding follows.
@@ -15,6 +13,25 @@ const ACCECN: [u8; 2] = [172, 174];
 
 /// The largest number of option bytes in a TCP header.
 pub(crate) const MAX_OPTIONS: usize = 40;
+
+/// The values of TCP options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Values {
+    pub tsval: u32,
+    pub tsecr: u32,
+    /// The number of entries of `sack` that are in use.
+    pub blocks: u8,
+    /// The left and right edge of each block (RFC 2018 §3).
+    pub sack: [(u32, u32); 4],
+    /// The counters of AccECN, of 24 bits each.
+    pub ecn: [u32; 3],
+}
+
+impl Values {
+    pub fn blocks(&self) -> &[(u32, u32)] {
+        &self.sack[..usize::from(self.blocks).min(4)]
+    }
+}
 
 /// The layout of a header's options: which options, in which order, with which padding.
 /// The values of the first timestamps, SACK and AccECN options are not part of it. All bytes

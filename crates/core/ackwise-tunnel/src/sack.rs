@@ -4,7 +4,7 @@
 //! first (RFC 2018 §4), and the others follow unchanged.
 
 use crate::ack::Ack;
-use crate::delta::{State, Step};
+use crate::flow_state::{State, Step};
 
 /// How a block follows from those of the last ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -39,17 +39,17 @@ impl TunInjector {
     /// Fails if the name is in use, if a privilege is missing, or if the kernel has no TUN.
     pub fn open(name: &str, mtu: u32) -> Result<Self, Error> {
         let device = TunDevice::open(name, LinkKind::Ip, mtu, Role::Routed)?;
-        let entrance = Self {
+        let injector = Self {
             injector: RefCell::default(),
             stats: RefCell::default(),
             lost: Cell::new(0),
             device,
         };
-        match BatchInjector::load(&entrance.device) {
-            Ok(injector) => *entrance.injector.borrow_mut() = Some(injector),
-            Err(error) => entrance.one_by_one(&error),
+        match BatchInjector::load(&injector.device) {
+            Ok(batch) => *injector.injector.borrow_mut() = Some(batch),
+            Err(error) => injector.one_by_one(&error),
         }
-        Ok(entrance)
+        Ok(injector)
     }
 
     /// Finds out whether batches work. Call it on the thread that will use them, after it has

@@ -342,13 +342,13 @@ fn what_is_not_there() {
     assert!(start(config.clone()).starts_with("/nowhere/key: "));
     std::fs::write(sites.keys.path().join("short"), "abc").unwrap();
     config.private_key = Some(sites.keys.path().join("short"));
-    assert!(start(config.clone()).contains("64 hexadecimal digits"));
+    assert!(start(config.clone()).contains("44 characters of base64"));
     config = sites.near_config("");
     config.peers[0].public_key = Some(sites.near_key.public);
-    assert!(start(config.clone()).contains("public key of this side"));
+    assert!(start(config.clone()).contains("public key of this end"));
     config = sites.near_config("");
     config.peers[0].endpoint = Some("nosuch.invalid:51830".into());
-    assert!(start(config).contains("nosuch.invalid:51830 is not found"));
+    assert!(start(config).contains("cannot resolve nosuch.invalid:51830"));
     sites.nothing_left();
 }
 

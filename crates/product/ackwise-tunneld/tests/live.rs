@@ -200,7 +200,7 @@ fn other_packets_are_carried_if_that_is_wanted() {
     let _alone = alone();
     for (others, carried) in [("bypass", 0), ("carry", 20)] {
         let sites = Sites::new();
-        let [_far, near] = sites.tunnel(&format!("others = \"{others}\""));
+        let [_far, near] = sites.tunnel(&format!("other_packets = \"{others}\""));
         let from = sites.host.run(|| UdpSocket::bind("10.9.1.1:7000").unwrap());
         let to = sites
             .server

@@ -64,7 +64,7 @@ impl Pair {
         write(
             "receiver.toml",
             format!(
-                "key = \"receiver.key\"\ninterface = \"{iface}\"\nuser = \"nobody\"\n[[peer]]\n\
+                "private_key = \"receiver.key\"\ninterface = \"{iface}\"\nuser = \"nobody\"\n[[peer]]\n\
                  name = \"sender\"\npublic_key = \"{sender}\"\nendpoint = \"10.9.0.1:51830\"\n\
                  allowed_ips = [\"10.9.0.1\"]"
             ),
@@ -72,7 +72,7 @@ impl Pair {
         write(
             "sender.toml",
             format!(
-                "key = \"sender.key\"\n[[peer]]\nname = \"receiver\"\n\
+                "private_key = \"sender.key\"\n[[peer]]\nname = \"receiver\"\n\
                  public_key = \"{receiver}\"\nallowed_ips = [\"10.9.0.2\"]"
             ),
         );

@@ -67,7 +67,7 @@ impl Sites {
     /// The configuration of the near router; `more` stands before the peer.
     pub fn near_config(&self, more: &str) -> Config {
         self.config(
-            &format!("interface = \"wan0\"\nkey = \"near\"\n{more}"),
+            &format!("interface = \"wan0\"\nprivate_key = \"near\"\n{more}"),
             &format!(
                 "public_key = \"{}\"\nendpoint = \"10.9.2.2:51830\"\n\
                  allowed_ips = [\"10.9.3.0/24\", \"fd09:3::/64\"]",
@@ -79,7 +79,7 @@ impl Sites {
     /// The configuration of the far one, which waits to be spoken to.
     pub fn far_config(&self, more: &str) -> Config {
         self.config(
-            &format!("interface = \"wan1\"\nkey = \"far\"\n{more}"),
+            &format!("interface = \"wan1\"\nprivate_key = \"far\"\n{more}"),
             &format!(
                 "public_key = \"{}\"\nallowed_ips = [\"10.9.1.0/24\", \"fd09:1::/64\"]",
                 key_to_base64(&self.near_key.public)

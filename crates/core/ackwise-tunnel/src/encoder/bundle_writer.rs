@@ -1,23 +1,15 @@
 //! Writes the body of a bundle: as many waiting packets as fit.
 
+use super::{Bundled, Encoder};
 use crate::ack::Ack;
 use crate::aligned::{self, varint};
-use crate::bundle::{Check, MAX_ITEM, UNCOMPRESSED};
-use crate::delta::{Delta, State};
-use crate::encoder::{Bundled, Encoder};
+use crate::bundle::{Check, FULL, MAX_ITEM, UNCOMPRESSED, distance};
+use crate::delta::Delta;
 use crate::entropy::Models;
+use crate::flow_state::State;
 use crate::options::LayoutFields;
 use crate::range::{Coder, UpperBound, Writer};
 
-/// Three bits of the header of a flow: the distance from the reference to its version.
-pub(crate) mod distance {
-    /// The flow continues from an earlier run in this bundle.
-    pub const HERE: u8 = 6;
-    /// The distance follows as a varint.
-    pub const FOLLOWS: u8 = 7;
-}
-/// Bit of the header of a flow: its first packet is uncompressed.
-pub(crate) const FULL: u8 = 0x80;
 /// The largest number of ACKs after one header in the aligned encoding.
 pub(crate) const MAX_RUN: usize = 16;
 
