@@ -29,17 +29,17 @@ const TTL_THRESHOLD: u32 = 7;
 const TIMEOUT_BUFFER: u32 = 2;
 const RREQ_RETRIES: u32 = 2;
 /// Errors that a node may send in a second (RERR_RATELIMIT).
-const MOST_ERRORS: usize = 10;
+const MAX_ERRORS: usize = 10;
 /// Before it is passed on, so that neighbours do not answer a flood together.
 const JITTER: Nanos = 10 * MS;
 /// Packets that wait for a route, for each target.
-const MOST_WAITING: usize = 64;
+const MAX_WAITING: usize = 64;
 /// UDP and IP.
 const HEADERS: u32 = 28;
 const REQUEST_BYTES: u32 = HEADERS + 24;
 const REPLY_BYTES: u32 = HEADERS + 20;
 /// That fit a frame.
-const MOST_BROKEN: usize = 9;
+const MAX_BROKEN: usize = 9;
 
 #[derive(Debug, Clone, Default)]
 struct Route {
@@ -160,7 +160,7 @@ impl Router {
         while self.errors.front().is_some_and(|at| at + SECOND <= now) {
             self.errors.pop_front();
         }
-        let may = self.errors.len() < MOST_ERRORS;
+        let may = self.errors.len() < MAX_ERRORS;
         if may {
             self.errors.push_back(now);
         }
@@ -221,7 +221,7 @@ impl World {
         let lookup = &mut self.nodes[node].router.lookups[to];
         let searching = lookup.is_some();
         let waiting = &mut lookup.get_or_insert_default().waiting;
-        if waiting.len() < MOST_WAITING {
+        if waiting.len() < MAX_WAITING {
             waiting.push(datagram);
         } else {
             self.nodes[node].counts.overflows += 1;
@@ -486,7 +486,7 @@ impl World {
         }
         users.sort_unstable();
         users.dedup();
-        for part in list.chunks(MOST_BROKEN) {
+        for part in list.chunks(MAX_BROKEN) {
             if !self.nodes[node].router.may_err(now) {
                 return;
             }

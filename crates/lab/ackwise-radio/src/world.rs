@@ -21,7 +21,7 @@ const NEVER: Nanos = Nanos::MAX;
 /// What TCP's packets start with.
 const TTL: u8 = 64;
 /// More events than any transfer takes that ends: a guard against one that never does.
-const MOST_EVENTS: u64 = 2_000_000_000;
+const MAX_EVENTS: u64 = 2_000_000_000;
 
 /// What happens.
 #[derive(Debug)]
@@ -275,7 +275,7 @@ impl World {
     /// Runs until all flows have ended, or to that time.
     pub fn run(&mut self, until: Nanos) -> RadioResult {
         let mut events = 0;
-        while events < MOST_EVENTS && self.step(until) {
+        while events < MAX_EVENTS && self.step(until) {
             events += 1;
             if self.left == 0 && self.fillers.is_empty() {
                 break;

@@ -3,7 +3,7 @@
 use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
 
-use crate::ends::{Sink, Source, Supply};
+use crate::endpoint::{Sink, Source, Supply};
 use crate::engine::Network;
 use crate::schedule::Target;
 

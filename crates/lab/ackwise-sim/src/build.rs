@@ -5,9 +5,8 @@ mod place;
 mod plan;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use ackwise_queue::{Channel, LinkConfig, Nanos, QueueLimit};
+use ackwise_queue::{Channel, LinkConfig, QueueLimit};
 use ackwise_rng::{Probability, Rng};
 use ackwise_scenario as scenario;
 use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
@@ -16,9 +15,10 @@ use crate::app::{self, Exchanges, Kind, Transfers};
 use crate::channel;
 use crate::engine::{Counted, Line, Network, Template};
 use crate::error::SimError;
-use crate::hook;
+use crate::interface_policy;
 use crate::packet::FlowId;
 use crate::tcp::{self, ReceiverConfig, SenderConfig};
+use crate::time::nanos;
 
 pub use check::check;
 pub(crate) use check::{not_modelled, wrong};
@@ -43,10 +43,6 @@ pub struct Built {
     pub paths: Vec<[Vec<usize>; 2]>,
 }
 
-pub(crate) fn nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// For each flow, the lines of its data and of its ACKs.
 pub(crate) fn paths(scenario: &Scenario) -> Result<Vec<[Vec<usize>; 2]>, SimError> {
     Plan::new(scenario).all_paths()
@@ -68,7 +64,7 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     let arm = arm.unwrap_or(&stock);
     check::boxes(scenario)?;
     let mut lines = lines(scenario, spec.seed);
-    let hooks = place::hooks(&plan, arm, &mut lines)?;
+    let interface_policies = place::interface_policies(&plan, arm, &mut lines)?;
     let mut routes = Routes::default();
     let paths = plan.all_paths()?;
     let starts: Vec<[u32; 2]> = paths
@@ -91,7 +87,7 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
         })
         .collect();
     let end = nanos(scenario.duration);
-    let mut network = Network::new(lines, routes.hops, hooks, end);
+    let mut network = Network::new(lines, routes.hops, interface_policies, end);
     // What a reconstructor makes is not counted as under way.
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     network.reuse = directions.into_iter().all(|d| d.reconstruct.is_none());
@@ -220,7 +216,10 @@ impl Ends {
         sender.cwnd_hint |= place::tells(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
-        let (shift, mss) = (hook::window_shift(receiver.window, scaling), sender.mss);
+        let (shift, mss) = (
+            interface_policy::window_shift(receiver.window, scaling),
+            sender.mss,
+        );
         let found = self
             .known
             .iter()

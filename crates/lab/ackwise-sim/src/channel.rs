@@ -12,9 +12,9 @@ use ackwise_queue::{
 use ackwise_rng::Probability;
 use ackwise_scenario::Direction;
 
-use crate::build::nanos;
-use crate::hook;
+use crate::interface_policy;
 use crate::packet::{Flags, FlowId, Packet, Way};
+use crate::time::nanos;
 
 /// Names a connection and one of its ways.
 pub type FlowKey = (FlowId, Way);
@@ -53,7 +53,7 @@ impl ackwise_queue::Packet for Packet {
     }
 
     fn segment(&self) -> Option<Segment> {
-        Some(hook::segment(self, SHIFT))
+        Some(interface_policy::segment(self, SHIFT))
     }
 
     fn forge(&self, back: u32) -> Option<Packet> {

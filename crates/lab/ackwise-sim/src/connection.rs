@@ -3,12 +3,13 @@
 use ackwise_queue::Nanos;
 
 use crate::count::{Tally, Watched};
-use crate::ends::{Sink, Source};
-use crate::engine::{NEVER, Network};
+use crate::endpoint::{Sink, Source};
+use crate::engine::Network;
 use crate::histogram::Histogram;
 use crate::packet::{Flags, FlowId, Packet, Way};
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 use crate::schedule::Target;
+use crate::time::NEVER;
 
 /// A connection: its two ends, and what the engine notes of it.
 pub struct Connection<S, R> {
@@ -23,7 +24,7 @@ pub struct Connection<S, R> {
     source_due: Nanos,
     sink_due: Nanos,
     /// Packets that are under way.
-    pub under_way: u32,
+    pub in_flight: u32,
     /// RTT samples that were noted.
     rtts: u64,
     /// Delivered bytes that were noted.
@@ -117,18 +118,18 @@ impl Sums {
 impl<S: Source, R: Sink> Network<S, R> {
     /// A packet has reached an end of its connection.
     #[inline]
-    pub(crate) fn arrive(&mut self, parcel: Parcel) {
-        let number = parcel.flow.0 as usize;
-        let way = parcel.way;
-        if parcel.flags.contains(Flags::CARRIES_ACK) {
-            return self.arrive_loaded(number, parcel);
+    pub(crate) fn arrive(&mut self, handle: PacketHandle) {
+        let number = handle.flow.0 as usize;
+        let way = handle.way;
+        if handle.flags.contains(Flags::CARRIES_ACK) {
+            return self.arrive_loaded(number, handle);
         }
         let connection = &mut self.connections[number];
         match way {
-            Way::Data => connection.sink.on_packet(&parcel, self.now),
-            Way::Ack => connection.source.on_packet(&parcel, self.now),
+            Way::Data => connection.sink.on_packet(&handle, self.now),
+            Way::Ack => connection.source.on_packet(&handle, self.now),
         }
-        self.retire(parcel);
+        self.retire(handle);
         match way {
             Way::Data => self.after_sink(number),
             Way::Ack => self.after_source(number),
@@ -166,18 +167,18 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     /// Data that carry an ACK: first what they acknowledge, then themselves.
     #[cold]
-    fn arrive_loaded(&mut self, number: usize, parcel: Parcel) {
+    fn arrive_loaded(&mut self, number: usize, handle: PacketHandle) {
         let peer = self.peer(number);
         let told = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
         let ack = Packet {
             flow: FlowId(peer as u32),
             way: Way::Ack,
-            flags: parcel.flags & told,
-            ..*parcel
+            flags: handle.flags & told,
+            ..*handle
         };
         self.connections[peer].source.on_packet(&ack, self.now);
-        self.connections[number].sink.on_packet(&parcel, self.now);
-        self.retire(parcel);
+        self.connections[number].sink.on_packet(&handle, self.now);
+        self.retire(handle);
         self.after_sink(number);
         self.after_source(peer);
     }
@@ -272,10 +273,10 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     #[inline]
     fn inject(&mut self, number: usize, packet: Packet, route: u32) {
-        self.connections[number].under_way += 1;
+        self.connections[number].in_flight += 1;
         let line = self.routes[route as usize].line();
-        let parcel = self.pool.take(packet, route);
-        self.forward(line, parcel);
+        let handle = self.pool.take(packet, route);
+        self.forward(line, handle);
     }
 
     /// Opens a connection of a flow, in the place of one that is over if there
@@ -302,7 +303,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             routes: made.routes,
             source_due: NEVER,
             sink_due: NEVER,
-            under_way: 0,
+            in_flight: 0,
             rtts: 0,
             delivered: 0,
             goal,
@@ -320,8 +321,8 @@ impl<S: Source, R: Sink> Network<S, R> {
                 let old = std::mem::replace(slot, connection);
                 self.watched[number] = watched;
                 self.counted[old.flow as usize].past.add(&old);
-                for hook in &mut self.hooks {
-                    hook.forget(number);
+                for interface_policy in &mut self.interface_policies {
+                    interface_policy.forget(number);
                 }
             }
             None => {
@@ -336,7 +337,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     fn reusable(&mut self) -> Option<usize> {
         let at = self.free.iter().position(|&number| {
             let old = &self.connections[number as usize];
-            old.under_way == 0 && old.source.view().finished
+            old.in_flight == 0 && old.source.view().finished
         })?;
         Some(self.free.swap_remove(at) as usize)
     }

@@ -1,9 +1,9 @@
 //! The clock, and everything that it moves.
 //!
 //! ```text
-//!  Source ─poll_transmit─► inject ─► [hook] ─► line ─► [hook] ─► line … ─► arrive ─► Sink
+//!  Source ─poll_transmit─► inject ─► [policy] ─► line ─► [policy] ─► line … ─► arrive ─► Sink
 //!    ▲                                          │  one event: the packet at its head
-//!    └── arrive ◄─ … ◄─ line ◄─ [hook] ◄─ inject ◄─────── poll_transmit ──────────────┘
+//!    └── arrive ◄─ … ◄─ line ◄─ [policy] ◄─ inject ◄─────── poll_transmit ───────────────────┘
 //! ```
 //!
 //! A line is one direction of a link. Of everything that waits or travels on it
@@ -20,18 +20,19 @@ use ackwise_queue::{Departure, Discipline, DropCause, HalfDuplex, Link, Nanos, V
 use crate::app::App;
 pub use crate::connection::{Connection, Counted, Sums, Template};
 use crate::count::Watched;
-use crate::ends::{Sink, Source};
-use crate::hook::Hook;
+use crate::endpoint::{Sink, Source};
+use crate::interface_policy::InterfacePolicy;
 pub use crate::line::{At, Hop, Line, Wire};
 use crate::packet::{Flags, Packet, Way};
-use crate::parcel::{Parcel, Pool};
+use crate::packet_handle::{PacketHandle, Pool};
 use crate::schedule::{MAX_EVENTS, Schedule, Target};
+use crate::time::NEVER;
 
 /// After so many events at one moment it is taken for a standstill.
-const MOST_AT_ONCE: u64 = 100_000_000;
+const MAX_EVENTS_AT_ONCE: u64 = 100_000_000;
 
 /// What takes turns.
-type Shared = Link<Parcel, Discipline<Parcel>>;
+type Shared = Link<PacketHandle, Discipline<PacketHandle>>;
 
 /// Looks now and then whether a run gets on.
 struct Watch {
@@ -51,13 +52,10 @@ impl Watch {
         if self.at != network.now {
             (self.at, self.entered) = (network.now, entered);
         }
-        self.next = (entered + MOST_AT_ONCE / 2).min(network.max_events.saturating_add(1));
-        entered <= network.max_events && entered - self.entered <= MOST_AT_ONCE
+        self.next = (entered + MAX_EVENTS_AT_ONCE / 2).min(network.max_events.saturating_add(1));
+        entered <= network.max_events && entered - self.entered <= MAX_EVENTS_AT_ONCE
     }
 }
-
-/// No event is pending.
-pub(crate) const NEVER: Nanos = Nanos::MAX;
 
 /// A network with its traffic, ready to run.
 pub struct Network<S: Source, R: Sink> {
@@ -70,10 +68,10 @@ pub struct Network<S: Source, R: Sink> {
     pub(crate) routes: Vec<Hop>,
     pub(crate) pool: Pool,
     /// Policies at interfaces.
-    pub hooks: Vec<Hook>,
-    /// Which connection of which hook a deadline is for.
+    pub interface_policies: Vec<InterfacePolicy>,
+    /// Which connection of which policy a deadline is for.
     pub(crate) holds: Vec<(u16, u32)>,
-    /// For each hook and connection, its number above and the pending event.
+    /// For each policy and connection, its number above and the pending event.
     pub(crate) hold_of: Vec<Vec<(u32, Nanos)>>,
     /// Connections, old and new.
     pub connections: Vec<Connection<S, R>>,
@@ -94,7 +92,12 @@ pub struct Network<S: Source, R: Sink> {
 
 impl<S: Source, R: Sink> Network<S, R> {
     /// A network without traffic that will run until `end`.
-    pub fn new(lines: Vec<Line>, routes: Vec<Hop>, hooks: Vec<Hook>, end: Nanos) -> Self {
+    pub fn new(
+        lines: Vec<Line>,
+        routes: Vec<Hop>,
+        interface_policies: Vec<InterfacePolicy>,
+        end: Nanos,
+    ) -> Self {
         Network {
             now: 0,
             end,
@@ -102,8 +105,8 @@ impl<S: Source, R: Sink> Network<S, R> {
             lines,
             routes,
             pool: Pool::default(),
-            hold_of: hooks.iter().map(|_| Vec::new()).collect(),
-            hooks,
+            hold_of: interface_policies.iter().map(|_| Vec::new()).collect(),
+            interface_policies,
             holds: Vec::new(),
             connections: Vec::new(),
             watched: Vec::new(),
@@ -176,9 +179,9 @@ impl<S: Source, R: Sink> Network<S, R> {
             match departure {
                 Departure::Delivered { packet, copies, .. } => {
                     for _ in 1..copies {
-                        let twin = packet.clone();
-                        self.connections[twin.flow.0 as usize].under_way += 1;
-                        self.leave(index, twin, true);
+                        let duplicate = packet.clone();
+                        self.connections[duplicate.flow.0 as usize].in_flight += 1;
+                        self.leave(index, duplicate, true);
                     }
                     self.leave(index, packet, false);
                 }
@@ -210,55 +213,55 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     /// A packet that a line has delivered.
     #[inline(always)]
-    fn leave(&mut self, index: usize, mut parcel: Parcel, twin: bool) {
+    fn leave(&mut self, index: usize, mut handle: PacketHandle, duplicate: bool) {
         self.hops += 1;
-        let hop = self.routes[parcel.route() as usize];
+        let hop = self.routes[handle.route() as usize];
         // An ACK that the wire doubles was put on it once.
-        if hop.watched() && !(twin && parcel.way == Way::Ack) {
-            self.count(hop, &parcel, true);
+        if hop.watched() && !(duplicate && handle.way == Way::Ack) {
+            self.count(hop, &handle, true);
         }
-        if let Some((hook, side)) = self.lines[index].leave {
-            match self.hooked(hook, side, parcel) {
-                Some(passed) => parcel = passed,
+        if let Some((interface_policy, side)) = self.lines[index].leave {
+            match self.at_interface(interface_policy, side, handle) {
+                Some(passed) => handle = passed,
                 None => return,
             }
         }
-        self.go_on(parcel);
+        self.go_on(handle);
     }
 
     /// To the next line, or to its end.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, mut parcel: Parcel) {
-        let next = parcel.advance();
+    pub(crate) fn go_on(&mut self, mut handle: PacketHandle) {
+        let next = handle.advance();
         match self.routes[next as usize] {
-            Hop::END => self.arrive(parcel),
-            hop => self.forward(hop.line(), parcel),
+            Hop::END => self.arrive(handle),
+            hop => self.forward(hop.line(), handle),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn forward(&mut self, index: usize, mut parcel: Parcel) {
-        if let Some((hook, side)) = self.lines[index].enter {
-            match self.hooked(hook, side, parcel) {
-                Some(passed) => parcel = passed,
+    pub(crate) fn forward(&mut self, index: usize, mut handle: PacketHandle) {
+        if let Some((interface_policy, side)) = self.lines[index].enter {
+            match self.at_interface(interface_policy, side, handle) {
+                Some(passed) => handle = passed,
                 None => return,
             }
         }
-        self.enqueue(index, parcel);
+        self.enqueue(index, handle);
     }
 
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, index: usize, parcel: Parcel) {
+    pub(crate) fn enqueue(&mut self, index: usize, handle: PacketHandle) {
         let line = &mut self.lines[index];
-        let len = parcel.wire_len() + line.header;
+        let len = handle.wire_len() + line.header;
         let verdict = if line.medium.is_some() {
-            self.take_turns(index, parcel, len)
+            self.take_turns(index, handle, len)
         } else {
-            line.wire.enqueue(parcel, len, self.now)
+            line.wire.enqueue(handle, len, self.now)
         };
         match verdict {
             Verdict::Queued => {}
-            Verdict::Rejected(parcel, cause) => self.discard(parcel, cause),
+            Verdict::Rejected(handle, cause) => self.discard(handle, cause),
         }
         self.arm(index);
     }
@@ -282,31 +285,36 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     #[cold]
-    fn take_turns(&mut self, index: usize, parcel: Parcel, len: u32) -> Verdict<Parcel> {
+    fn take_turns(
+        &mut self,
+        index: usize,
+        handle: PacketHandle,
+        len: u32,
+    ) -> Verdict<PacketHandle> {
         let now = self.now;
         match self.pair(index) {
-            Some((medium, links)) => medium.enqueue(links, index & 1, parcel, len, now),
-            None => self.lines[index].wire.enqueue(parcel, len, now),
+            Some((medium, links)) => medium.enqueue(links, index & 1, handle, len, now),
+            None => self.lines[index].wire.enqueue(handle, len, now),
         }
     }
 
     #[cold]
-    fn discard(&mut self, parcel: Parcel, cause: DropCause) {
-        let hop = self.routes[parcel.route() as usize];
+    fn discard(&mut self, handle: PacketHandle, cause: DropCause) {
+        let hop = self.routes[handle.route() as usize];
         // What the wire loses was on it, but data did not arrive.
         if cause == DropCause::Wire && hop.watched() {
-            self.count(hop, &parcel, false);
+            self.count(hop, &handle, false);
         }
-        self.retire(parcel);
+        self.retire(handle);
     }
 
     /// A packet that is no more.
     #[inline]
-    pub(crate) fn retire(&mut self, parcel: Parcel) {
-        if !parcel.flags.contains(Flags::SYNTHETIC) {
-            self.connections[parcel.flow.0 as usize].under_way -= 1;
+    pub(crate) fn retire(&mut self, handle: PacketHandle) {
+        if !handle.flags.contains(Flags::SYNTHETIC) {
+            self.connections[handle.flow.0 as usize].in_flight -= 1;
         }
-        self.pool.put(parcel);
+        self.pool.put(handle);
     }
 
     fn count(&mut self, hop: Hop, packet: &Packet, arrived: bool) {

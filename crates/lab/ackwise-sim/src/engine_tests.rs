@@ -5,7 +5,7 @@ use ackwise_rng::Probability;
 use proptest::prelude::*;
 
 use crate::app::{App, Kind};
-use crate::ends::{End, Sink, Source, SourceView, Supply};
+use crate::endpoint::{End, Sink, Source, SourceView, Supply};
 use crate::engine::{Counted, Hop, Line, Network, Template};
 use crate::packet::{Flags, FlowId, Packet, Sack, Way};
 
@@ -230,7 +230,7 @@ fn a_full_queue_drops_and_a_departure_precedes_an_arrival() {
     let log = &network.connections[0].sink.log;
     assert_eq!(*log, [(9 * MS, 1), (11 * MS, 2), (13 * MS, 3)]);
     assert_eq!(network.lines[1].wire.link().stats().dropped_queue, 1);
-    assert_eq!(network.connections[0].under_way, 0);
+    assert_eq!(network.connections[0].in_flight, 0);
 }
 
 #[test]
@@ -287,7 +287,7 @@ proptest! {
     ) {
         let there = configs.iter().map(|config| line(*config, 0)).collect();
         let network = run(network(there, vec![line(back, 0)], packets));
-        prop_assert_eq!(network.connections[0].under_way, 0);
+        prop_assert_eq!(network.connections[0].in_flight, 0);
         let mut entering = packets;
         for line in &network.lines {
             let (link, stats) = (line.wire.link(), line.wire.link().stats());

@@ -4,11 +4,12 @@
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
 
-use crate::build::{self, nanos};
+use crate::build;
 use crate::engine::{Connection, Line};
 use crate::error::SimError;
 use crate::run::RunOptions;
 use crate::tcp::{self, Receiver, Sender};
+use crate::time::nanos;
 
 /// A packet that waits or travels: itself and its places in rings.
 const PACKET_BYTES: u64 = 256;

@@ -2,83 +2,94 @@
 
 use ackwise_queue::Nanos;
 
-use crate::ends::{Sink, Source};
-use crate::engine::{NEVER, Network};
-use crate::hook::Side;
+use crate::endpoint::{Sink, Source};
+use crate::engine::Network;
+use crate::interface_policy::Side;
 use crate::packet::{Flags, Way};
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 use crate::schedule::Target;
+use crate::time::NEVER;
 
 impl<S: Source, R: Sink> Network<S, R> {
     /// Shows a packet to the policy at an interface; `None` if that keeps it.
     #[cold]
-    pub(crate) fn hooked(&mut self, hook: u16, side: Side, parcel: Parcel) -> Option<Parcel> {
-        let number = parcel.flow.0 as usize;
+    pub(crate) fn at_interface(
+        &mut self,
+        interface_policy: u16,
+        side: Side,
+        handle: PacketHandle,
+    ) -> Option<PacketHandle> {
+        let number = handle.flow.0 as usize;
         let shift = self.connections[number].shift;
-        let carried = (side, parcel.way) == (Side::Acks, Way::Data)
-            && parcel.flags.contains(Flags::CARRIES_ACK);
+        let carried = (side, handle.way) == (Side::Acks, Way::Data)
+            && handle.flags.contains(Flags::CARRIES_ACK);
         let whose = if carried { self.peer(number) } else { number };
-        let policy = &mut self.hooks[usize::from(hook)];
+        let policy = &mut self.interface_policies[usize::from(interface_policy)];
         if !policy.is_for(self.connections[whose].flow) {
-            return Some(parcel);
+            return Some(handle);
         }
-        match (side, parcel.way) {
-            (Side::Data, Way::Data) => policy.on_data(number, &parcel, shift, self.now),
-            (Side::Acks, Way::Ack) => return self.thinned(hook, parcel, shift),
+        match (side, handle.way) {
+            (Side::Data, Way::Data) => policy.on_data(number, &handle, shift, self.now),
+            (Side::Acks, Way::Ack) => return self.thinned(interface_policy, handle, shift),
             (Side::Acks, Way::Data) if carried => {
                 let shift = self.connections[whose].shift;
-                if let Some(gone) = policy.on_carried(whose, &parcel, shift, self.now) {
+                if let Some(gone) = policy.on_carried(whose, &handle, shift, self.now) {
                     self.retire(gone);
                 }
             }
             _ => {}
         }
-        Some(parcel)
+        Some(handle)
     }
 
-    fn thinned(&mut self, hook: u16, parcel: Parcel, shift: u8) -> Option<Parcel> {
-        let number = parcel.flow.0 as usize;
-        let policy = &mut self.hooks[usize::from(hook)];
-        let outcome = policy.on_ack(number, parcel, shift, self.now);
+    fn thinned(
+        &mut self,
+        interface_policy: u16,
+        handle: PacketHandle,
+        shift: u8,
+    ) -> Option<PacketHandle> {
+        let number = handle.flow.0 as usize;
+        let policy = &mut self.interface_policies[usize::from(interface_policy)];
+        let outcome = policy.on_ack(number, handle, shift, self.now);
         let deadline = policy.deadline(number);
         if let Some(gone) = outcome.gone {
             self.retire(gone);
         }
         if let Some(at) = deadline {
-            self.arm_hold(hook, number, at);
+            self.arm_hold(interface_policy, number, at);
         }
-        let parcel = outcome.pass?;
+        let handle = outcome.pass?;
         if outcome.twice {
-            let twin = parcel.clone();
-            self.connections[number].under_way += 1;
-            self.past_hook(hook, twin);
+            let duplicate = handle.clone();
+            self.connections[number].in_flight += 1;
+            self.past_interface(interface_policy, duplicate);
         }
-        Some(parcel)
+        Some(handle)
     }
 
     /// On from a policy that lets a packet go: into the line at whose entry it
     /// stands, or on from the line at whose exit it stands.
-    fn past_hook(&mut self, hook: u16, parcel: Parcel) {
-        let hop = self.routes[parcel.route() as usize].line();
+    fn past_interface(&mut self, interface_policy: u16, handle: PacketHandle) {
+        let hop = self.routes[handle.route() as usize].line();
         if self.lines[hop]
             .enter
-            .is_some_and(|(at, side)| at == hook && side == Side::Acks)
+            .is_some_and(|(at, side)| at == interface_policy && side == Side::Acks)
         {
-            self.enqueue(hop, parcel);
+            self.enqueue(hop, handle);
         } else {
-            self.go_on(parcel);
+            self.go_on(handle);
         }
     }
 
-    fn arm_hold(&mut self, hook: u16, connection: usize, at: Nanos) {
-        let known = &mut self.hold_of[usize::from(hook)];
+    fn arm_hold(&mut self, interface_policy: u16, connection: usize, at: Nanos) {
+        let known = &mut self.hold_of[usize::from(interface_policy)];
         if known.len() <= connection {
             known.resize(connection + 1, (u32::MAX, NEVER));
         }
         let (number, due) = &mut known[connection];
         if *number == u32::MAX {
             *number = self.holds.len() as u32;
-            self.holds.push((hook, connection as u32));
+            self.holds.push((interface_policy, connection as u32));
         }
         if at < *due {
             *due = at;
@@ -87,20 +98,20 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     pub(crate) fn on_hold(&mut self, hold: usize) {
-        let (hook, connection) = self.holds[hold];
+        let (interface_policy, connection) = self.holds[hold];
         let number = connection as usize;
-        let due = &mut self.hold_of[usize::from(hook)][number].1;
+        let due = &mut self.hold_of[usize::from(interface_policy)][number].1;
         if *due != self.now {
             return;
         }
         *due = NEVER;
         let shift = self.connections[number].shift;
-        let policy = &mut self.hooks[usize::from(hook)];
+        let policy = &mut self.interface_policies[usize::from(interface_policy)];
         match policy.release(number, shift, self.now) {
-            Some(parcel) => self.past_hook(hook, parcel),
+            Some(handle) => self.past_interface(interface_policy, handle),
             None => {
                 if let Some(at) = policy.deadline(number) {
-                    self.arm_hold(hook, number, at);
+                    self.arm_hold(interface_policy, number, at);
                 }
             }
         }

@@ -2,12 +2,12 @@
 
 use ackwise_queue::{HalfDuplex, Nanos};
 
-use crate::engine::NEVER;
-use crate::hook::Side;
-use crate::parcel::Parcel;
+use crate::interface_policy::Side;
+use crate::packet_handle::PacketHandle;
+use crate::time::NEVER;
 
 /// What a line is made of.
-pub type Wire = ackwise_queue::Channel<Parcel>;
+pub type Wire = ackwise_queue::Channel<PacketHandle>;
 
 /// An entry of the table of routes: which line comes next, and whether the flow
 /// is counted on it.
@@ -88,12 +88,12 @@ impl Line {
 
     /// Puts a policy where packets enter, or where they leave. False if there
     /// is one already.
-    pub fn place(&mut self, entering: bool, hook: u16, side: Side) -> bool {
+    pub fn place(&mut self, entering: bool, interface_policy: u16, side: Side) -> bool {
         let at = if entering {
             &mut self.enter
         } else {
             &mut self.leave
         };
-        at.replace((hook, side)).is_none()
+        at.replace((interface_policy, side)).is_none()
     }
 }

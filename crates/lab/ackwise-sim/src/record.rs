@@ -71,10 +71,10 @@ pub(crate) fn record(
         run.totals = Part::sum(&parts).traffic(wanted.then(|| recorder.all()));
         run.totals.jain = jain(&run.flows);
     }
-    if !network.hooks.is_empty() {
-        let places = network.hooks.iter().map(|hook| {
-            let stats = serde_json::to_value(hook.stats()).unwrap_or_default();
-            (hook.place.clone(), stats)
+    if !network.interface_policies.is_empty() {
+        let places = network.interface_policies.iter().map(|interface_policy| {
+            let stats = serde_json::to_value(interface_policy.stats()).unwrap_or_default();
+            (interface_policy.place.clone(), stats)
         });
         run.datapath = Some(serde_json::Value::Object(places.collect()));
     }
@@ -105,7 +105,7 @@ struct Part {
 
 impl Part {
     fn of(scenario: &Scenario, built: &Built, index: usize) -> Part {
-        use crate::ends::Source;
+        use crate::endpoint::Source;
         let network = &built.network;
         let counted = &network.counted[index];
         let flow = &scenario.flows[index];

@@ -4,10 +4,11 @@ use ackwise_queue::Nanos;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Series};
 
-use crate::build::{Built, Simulation, nanos};
-use crate::ends::Source;
+use crate::build::{Built, Simulation};
+use crate::endpoint::Source;
 use crate::engine::Wire;
 use crate::record::{rated, seconds};
+use crate::time::nanos;
 
 /// Most queues whose length is recorded over time.
 pub(crate) const MAX_QUEUES: usize = 256;

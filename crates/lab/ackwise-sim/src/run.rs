@@ -8,12 +8,13 @@ use ackwise_scenario::record::{Report, Run, Testbed};
 use ackwise_scenario::{App, Progress, RunSpec, Scenario};
 use rayon::prelude::*;
 
-use crate::build::{self, nanos};
+use crate::build;
 use crate::error::SimError;
 use crate::estimate;
 use crate::record;
 use crate::recorder::{MAX_QUEUES, Recorder};
 use crate::schedule::MAX_EVENTS;
+use crate::time::nanos;
 
 /// How to run a scenario.
 #[derive(Debug, Clone)]

@@ -23,8 +23,8 @@ const SHAPES: [(&str, Shape); 4] = [
 /// Keys of `[radio]` that describe the field.
 pub(super) const FIELD_KEYS: [&str; 5] = ["topology", "hops", "parallel", "spacing", "positions"];
 /// A TTL of 64 takes a packet no further.
-const MOST_HOPS: usize = 63;
-const MOST_NODES: usize = 1024;
+const MAX_HOPS: usize = 63;
+const MAX_NODES: usize = 1024;
 
 /// Whole numbers, one or several.
 fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
@@ -108,7 +108,7 @@ pub(super) fn fields(
             ),
         );
     }
-    for (hops, _) in numbers(&s, "hops", MOST_HOPS) {
+    for (hops, _) in numbers(&s, "hops", MAX_HOPS) {
         for (parallel, _) in &parallel {
             let (places, ways) = match shape {
                 Shape::Cross => cross(hops, spacing),
@@ -205,11 +205,11 @@ fn positions(s: &Section<'_>) -> Vec<Option<(f64, f64)>> {
             }
         }
     }
-    if places.len() > MOST_NODES {
+    if places.len() > MAX_NODES {
         let span = s.span_of("positions");
         s.error(
             &span,
-            format!("{} nodes are too many; {MOST_NODES} at most", places.len()),
+            format!("{} nodes are too many; {MAX_NODES} at most", places.len()),
         );
     }
     places
@@ -220,7 +220,7 @@ fn flows(root: &Section<'_>, nodes: usize) -> Vec<(RadioFlow, Span)> {
     for (table, span) in root.tables("flow") {
         let s = Section::open(table, span, "[[flow]]", &["from", "to"], root.errors);
         let node = |key: &str| {
-            let number = s.whole(key, 0, MOST_NODES as u32)? as usize;
+            let number = s.whole(key, 0, MAX_NODES as u32)? as usize;
             if number < nodes {
                 return Some(number);
             }
@@ -252,10 +252,10 @@ fn check_ways(
     for (flow, span) in flows {
         let reached = reach(places, radio.range_m, flow.from);
         match reached[flow.to] {
-            Some(hops) if hops > MOST_HOPS => root.error(
+            Some(hops) if hops > MAX_HOPS => root.error(
                 span,
                 format!(
-                    "from node {} to node {} are {hops} hops; the hop limit is {MOST_HOPS}",
+                    "from node {} to node {} are {hops} hops; the hop limit is {MAX_HOPS}",
                     flow.from, flow.to
                 ),
             ),

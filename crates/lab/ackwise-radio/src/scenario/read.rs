@@ -15,7 +15,7 @@ use ackwise_scenario::tcp_model::tcp_model;
 
 const ROUTINGS: [(&str, Routing); 2] = [("aodv", Routing::Aodv), ("static", Routing::Static)];
 /// Most bytes of a frame (aMaxPHYPacketSize).
-const MOST_BYTES: u32 = 127;
+const MAX_BYTES: u32 = 127;
 /// IP and TCP.
 const TCP_HEADER: u32 = 40;
 /// Keys of `[radio]` that an arm may change, too.
@@ -243,12 +243,12 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
         };
         let segment = model.segment.unwrap_or(48);
         let bytes = segment + model.header.unwrap_or(TCP_HEADER) + radio.mac.header;
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             s.error(
                 &s.span_of("model"),
                 format!(
-                    "a segment of {segment} B makes a frame of {bytes} B, and a frame has {MOST_BYTES} B at most; lower 'segment' by {} B",
-                    bytes - MOST_BYTES
+                    "a segment of {segment} B makes a frame of {bytes} B, and a frame has {MAX_BYTES} B at most; lower 'segment' by {} B",
+                    bytes - MAX_BYTES
                 ),
             );
         }

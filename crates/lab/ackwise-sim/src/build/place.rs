@@ -7,7 +7,7 @@ use ackwise_scenario::{Arm, Environment, Flow, Placement, Position, Scenario, Sc
 
 use super::plan::Plan;
 use crate::error::SimError;
-use crate::hook::{self, Hook, Side};
+use crate::interface_policy::{self, InterfacePolicy, Side};
 use crate::line::Line;
 use crate::tcp;
 
@@ -76,13 +76,17 @@ pub(super) fn stack_policy(
     let scaling = flow.socket.window_scaling.unwrap_or(true);
     Ok(Some(tcp::StackPolicy {
         flow: bounded(&policy(scenario, placement)?, placement),
-        shift: hook::window_shift(window, scaling),
+        shift: interface_policy::window_shift(window, scaling),
     }))
 }
 
 /// Puts the policies of an arm at their interfaces.
-pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Vec<Hook>, SimError> {
-    let mut hooks = Vec::new();
+pub(super) fn interface_policies(
+    plan: &Plan<'_>,
+    arm: &Arm,
+    lines: &mut [Line],
+) -> Result<Vec<InterfacePolicy>, SimError> {
+    let mut interface_policies = Vec::new();
     for placement in &arm.placements {
         let scenario = plan.scenario;
         // The receivers have those: see `stack_policy`.
@@ -94,7 +98,7 @@ pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Ve
         let link = plan.link(&placement.link).unwrap_or(0);
         // The direction that leaves the node, and the one that enters it.
         let out = 2 * link + usize::from(scenario.links[link].between[0] != placement.node);
-        let number = u16::try_from(hooks.len()).unwrap_or(u16::MAX);
+        let number = u16::try_from(interface_policies.len()).unwrap_or(u16::MAX);
         // At the sender ACKs come in, elsewhere they go out.
         let (leaving, entering) = match placement.position {
             Position::Sender => (Side::Data, Side::Acks),
@@ -113,7 +117,8 @@ pub(super) fn hooks(plan: &Plan<'_>, arm: &Arm, lines: &mut [Line]) -> Result<Ve
         let named = |flow: &Flow| placement.flows.contains(&flow.name);
         let flows = (0..).zip(&scenario.flows).filter(|(_, flow)| named(flow));
         let only = flows.map(|(number, _)| number).collect();
-        hooks.push(Hook::new(place, &placement.policy, flow_config).only(only));
+        interface_policies
+            .push(InterfacePolicy::new(place, &placement.policy, flow_config).only(only));
     }
-    Ok(hooks)
+    Ok(interface_policies)
 }

@@ -6,7 +6,7 @@ use ackwise_scenario::tcp_model::AckTimer;
 
 use super::config::ReceiverConfig;
 use super::reassembly::Arrival;
-use super::sender::NEVER;
+use crate::time::NEVER;
 
 const MS: Nanos = 1_000_000;
 /// Linux: the least and the greatest delay.

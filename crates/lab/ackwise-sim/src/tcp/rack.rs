@@ -5,7 +5,8 @@ use ackwise_queue::Nanos;
 
 use super::scoreboard::{Mark, Seg};
 use super::selective::{Next, Selective, State, sent_after};
-use super::sender::{NEVER, Sender, Timer};
+use super::sender::{Sender, Timer};
+use crate::time::NEVER;
 
 const MS: Nanos = 1_000_000;
 /// Least slack of a timer that waits for an ACK: two ticks of Linux.
@@ -13,7 +14,7 @@ const TIMER_SLACK: Nanos = 2 * MS;
 /// How many recoveries a wider window for reordering lasts (RFC 8985 §6.2 step 4).
 const PERSIST: u8 = 16;
 /// Linux never takes a path for worse than this, in segments.
-const MOST_REORDERING: u32 = 300;
+const MAX_REORDERING: u32 = 300;
 
 /// Who was delivered last, and how much later others may come.
 #[derive(Debug, Clone)]
@@ -73,7 +74,7 @@ impl Rack {
     /// A segment came `distance` bytes late.
     pub fn reordered(&mut self, distance: u64, mss: u32) {
         let segments = u32::try_from(distance / u64::from(mss) + 1).unwrap_or(u32::MAX);
-        self.reordering = self.reordering.max(segments.min(MOST_REORDERING));
+        self.reordering = self.reordering.max(segments.min(MAX_REORDERING));
         self.reordering_seen = true;
     }
 

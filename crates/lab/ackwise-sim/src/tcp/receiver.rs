@@ -8,10 +8,10 @@ use super::config::ReceiverConfig;
 use super::delack::{DelayedAck, Seen};
 use super::reassembly::{Arrival, Reassembly};
 use super::receive_window::ReceiveWindow;
-use super::sender::NEVER;
 use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
 use crate::packet::{Block, Flags, FlowId, Packet, Sack, Way};
+use crate::time::NEVER;
 
 /// What the receiver owes the sender now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

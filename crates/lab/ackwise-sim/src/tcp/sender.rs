@@ -16,9 +16,8 @@ use super::rtt::Rtt;
 use super::selective::Selective;
 use super::stats::SenderStats;
 use crate::packet::{Flags, FlowId, Packet, Sack, Way};
+use crate::time::NEVER;
 
-/// No timer.
-pub(super) const NEVER: Nanos = Nanos::MAX;
 /// Linux: no chunk is longer.
 const CHUNK_BYTES: u64 = 65_536;
 

@@ -9,16 +9,16 @@
 use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 use ackwise_queue::Nanos;
 
-use super::sender::NEVER;
-use crate::hook;
+use crate::interface_policy;
 use crate::packet::Packet;
+use crate::time::NEVER;
 
 /// A policy and its bounds, and the window scale that a real stack would use.
 #[derive(Debug, Clone, Copy)]
 pub struct StackPolicy {
     /// The policy and the bounds of its holds.
     pub flow: FlowConfig,
-    /// See [`hook::window_shift`].
+    /// See [`interface_policy::window_shift`].
     pub shift: u8,
 }
 
@@ -60,7 +60,7 @@ const US: Nanos = 1_000;
 impl Stack {
     /// A SYN, a SYN-ACK, or a segment of the sender.
     pub fn shake(&mut self, policy: &StackPolicy, p: &Packet, acks: bool, now: Nanos) {
-        let segment = hook::segment(p, policy.shift);
+        let segment = interface_policy::segment(p, policy.shift);
         self.handshake.on_segment(&segment, acks, now / US);
     }
 
@@ -78,7 +78,7 @@ impl Stack {
                 self.flow.insert(Flow::new(Some(&self.handshake), now / US))
             }
         };
-        let mut raw = *hook::segment(p, policy.shift).raw();
+        let mut raw = *interface_policy::segment(p, policy.shift).raw();
         raw.ttl -= self.routers;
         flow.on_data(&policy.flow, &Segment::from_raw(raw), 1, now / US);
     }
@@ -89,7 +89,7 @@ impl Stack {
         let Some(flow) = &mut self.flow else {
             return send;
         };
-        let segment = hook::segment(ack, policy.shift);
+        let segment = interface_policy::segment(ack, policy.shift);
         let decision = flow.on_ack(&policy.flow, &segment, now / US);
         if decision.supersedes || decision.verdict == Verdict::Send {
             self.deadline = None;
@@ -121,7 +121,11 @@ impl Stack {
     pub fn left(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) {
         self.deadline = None;
         if let Some(flow) = &mut self.flow {
-            flow.on_sent(&policy.flow, &hook::segment(ack, policy.shift), now / US);
+            flow.on_sent(
+                &policy.flow,
+                &interface_policy::segment(ack, policy.shift),
+                now / US,
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ackwise_queue::Nanos;
 
-use crate::ends::{End, Sink, Source, SourceView, Supply};
+use crate::endpoint::{End, Sink, Source, SourceView, Supply};
 use crate::packet::{FlowId, Packet};
 use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 

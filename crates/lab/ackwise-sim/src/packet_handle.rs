@@ -13,16 +13,16 @@ use crate::packet::Packet;
 /// What every hop looks at is here, so that a packet itself is touched only where
 /// somebody reads it; queues and wires move sixteen bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parcel {
+pub struct PacketHandle {
     packet: Box<Packet>,
     route: u32,
     wire_len: u32,
 }
 
-impl Parcel {
+impl PacketHandle {
     /// A packet on a way of its own.
-    pub fn new(packet: Packet, route: u32) -> Parcel {
-        Parcel {
+    pub fn new(packet: Packet, route: u32) -> PacketHandle {
+        PacketHandle {
             wire_len: packet.wire_len,
             packet: Box::new(packet),
             route,
@@ -49,7 +49,7 @@ impl Parcel {
     }
 }
 
-impl Deref for Parcel {
+impl Deref for PacketHandle {
     type Target = Packet;
 
     #[inline]
@@ -59,7 +59,7 @@ impl Deref for Parcel {
 }
 
 /// As its packet; a copy goes the same way.
-impl ackwise_queue::Packet for Parcel {
+impl ackwise_queue::Packet for PacketHandle {
     type Flow = FlowKey;
 
     fn flow(&self) -> FlowKey {
@@ -82,40 +82,40 @@ impl ackwise_queue::Packet for Parcel {
         (**self).segment()
     }
 
-    fn forge(&self, back: u32) -> Option<Parcel> {
-        Some(Parcel::new((**self).forge(back)?, self.route()))
+    fn forge(&self, back: u32) -> Option<PacketHandle> {
+        Some(PacketHandle::new((**self).forge(back)?, self.route()))
     }
 }
 
 /// Parcels that arrived, to be used again.
 #[derive(Debug, Default)]
 pub struct Pool {
-    free: Vec<Parcel>,
+    free: Vec<PacketHandle>,
     allocated: u64,
 }
 
 impl Pool {
-    /// A parcel for a packet.
+    /// A handle for a packet.
     #[inline]
-    pub fn take(&mut self, packet: Packet, route: u32) -> Parcel {
+    pub fn take(&mut self, packet: Packet, route: u32) -> PacketHandle {
         match self.free.pop() {
-            Some(mut parcel) => {
-                *parcel.packet = packet;
-                parcel.route = route;
-                parcel.wire_len = packet.wire_len;
-                parcel
+            Some(mut handle) => {
+                *handle.packet = packet;
+                handle.route = route;
+                handle.wire_len = packet.wire_len;
+                handle
             }
             None => {
                 self.allocated += 1;
-                Parcel::new(packet, route)
+                PacketHandle::new(packet, route)
             }
         }
     }
 
     /// Takes one back.
     #[inline]
-    pub fn put(&mut self, parcel: Parcel) {
-        self.free.push(parcel);
+    pub fn put(&mut self, handle: PacketHandle) {
+        self.free.push(handle);
     }
 
     /// How many were made.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::packet::{Flags, Packet, Way};
-use crate::parcel::Parcel;
+use crate::packet_handle::PacketHandle;
 
 /// What a real stack negotiates as window scale for a window of so many bytes:
 /// Linux's default receive buffers ask for 7, larger windows for more.
@@ -98,24 +98,24 @@ pub enum Side {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// This one goes on.
-    pub pass: Option<Parcel>,
+    pub pass: Option<PacketHandle>,
     /// A copy of it goes before it.
     pub twice: bool,
     /// This one is not needed any more.
-    pub gone: Option<Parcel>,
+    pub gone: Option<PacketHandle>,
 }
 
 impl Outcome {
-    fn pass(parcel: Parcel) -> Outcome {
+    fn pass(handle: PacketHandle) -> Outcome {
         Outcome {
-            pass: Some(parcel),
+            pass: Some(handle),
             ..Outcome::default()
         }
     }
 
-    fn gone(parcel: Parcel) -> Outcome {
+    fn gone(handle: PacketHandle) -> Outcome {
         Outcome {
-            gone: Some(parcel),
+            gone: Some(handle),
             ..Outcome::default()
         }
     }
@@ -154,7 +154,7 @@ pub struct HookStats {
 struct Entry {
     flow: Option<Flow>,
     handshake: Option<Handshake>,
-    held: Option<Parcel>,
+    held: Option<PacketHandle>,
     deadline: Nanos,
 }
 
@@ -167,7 +167,7 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
 
 /// A policy at an interface.
 #[derive(Debug)]
-pub struct Hook {
+pub struct InterfacePolicy {
     config: FlowConfig,
     /// Numbers of the flows that it is for; all if empty.
     flows: Vec<u32>,
@@ -178,10 +178,10 @@ pub struct Hook {
     stats: HookStats,
 }
 
-impl Hook {
+impl InterfacePolicy {
     /// A policy that has seen nothing.
-    pub fn new(place: String, policy: &str, config: FlowConfig) -> Hook {
-        Hook {
+    pub fn new(place: String, policy: &str, config: FlowConfig) -> InterfacePolicy {
+        InterfacePolicy {
             config,
             flows: Vec::new(),
             place,
@@ -195,7 +195,7 @@ impl Hook {
     }
 
     /// For these flows alone, if there are any.
-    pub fn only(mut self, flows: Vec<u32>) -> Hook {
+    pub fn only(mut self, flows: Vec<u32>) -> InterfacePolicy {
         self.flows = flows;
         self
     }
@@ -253,29 +253,35 @@ impl Hook {
     }
 
     /// A packet of the ACKs' direction: leave, or be withheld?
-    pub fn on_ack(&mut self, connection: usize, parcel: Parcel, shift: u8, now: Nanos) -> Outcome {
+    pub fn on_ack(
+        &mut self,
+        connection: usize,
+        handle: PacketHandle,
+        shift: u8,
+        now: Nanos,
+    ) -> Outcome {
         let config = self.config;
         let us = now / 1000;
-        let segment = segment(&parcel, shift);
+        let segment = segment(&handle, shift);
         let entry = entry(&mut self.entries, connection);
-        if parcel.flags.contains(Flags::SYN) {
-            entry.handshake(&segment, &parcel, true, us);
-            return Outcome::pass(parcel);
+        if handle.flags.contains(Flags::SYN) {
+            entry.handshake(&segment, &handle, true, us);
+            return Outcome::pass(handle);
         }
         if entry.flow.is_none() {
-            if !parcel.is_pure_ack() {
-                entry.handshake(&segment, &parcel, true, us);
+            if !handle.is_pure_ack() {
+                entry.handshake(&segment, &handle, true, us);
                 self.stats.no_flow += 1;
-                return Outcome::pass(parcel);
+                return Outcome::pass(handle);
             }
             entry.flow = Some(Flow::new(entry.handshake.as_ref(), us));
         }
         let Some(flow) = &mut entry.flow else {
-            return Outcome::pass(parcel);
+            return Outcome::pass(handle);
         };
         let decision = flow.on_ack(&config, &segment, us);
         self.stats.acks += 1;
-        self.stats.ack_bytes += u64::from(parcel.wire_len);
+        self.stats.ack_bytes += u64::from(handle.wire_len);
         if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
             *count += 1;
         }
@@ -285,27 +291,27 @@ impl Hook {
                 self.stats.superseded += u64::from(gone.is_some());
                 self.stats.cloned += u64::from(decision.twice);
                 Outcome {
-                    pass: Some(parcel),
+                    pass: Some(handle),
                     twice: decision.twice,
                     gone,
                 }
             }
             Verdict::Hold { us } => {
                 self.stats.withheld += 1;
-                self.stats.withheld_bytes += u64::from(parcel.wire_len);
+                self.stats.withheld_bytes += u64::from(handle.wire_len);
                 let until = now.saturating_add(u64::from(us) * 1000);
                 match &mut entry.held {
                     None => {
                         entry.deadline = until;
-                        entry.held = Some(parcel);
+                        entry.held = Some(handle);
                         Outcome::default()
                     }
                     Some(held) => {
                         self.stats.replaced += 1;
-                        let older = if parcel.ack >= held.ack {
-                            std::mem::replace(held, parcel)
+                        let older = if handle.ack >= held.ack {
+                            std::mem::replace(held, handle)
                         } else {
-                            parcel
+                            handle
                         };
                         Outcome::gone(older)
                     }
@@ -313,8 +319,8 @@ impl Hook {
             }
             Verdict::Drop => {
                 self.stats.withheld += 1;
-                self.stats.withheld_bytes += u64::from(parcel.wire_len);
-                Outcome::gone(parcel)
+                self.stats.withheld_bytes += u64::from(handle.wire_len);
+                Outcome::gone(handle)
             }
         }
     }
@@ -327,7 +333,7 @@ impl Hook {
         packet: &Packet,
         shift: u8,
         now: Nanos,
-    ) -> Option<Parcel> {
+    ) -> Option<PacketHandle> {
         let config = self.config;
         let entry = self.entries.get_mut(connection)?;
         let decision = entry
@@ -343,18 +349,18 @@ impl Hook {
     }
 
     /// The withheld ACK of a connection whose time is over by `now`.
-    pub fn release(&mut self, connection: usize, shift: u8, now: Nanos) -> Option<Parcel> {
+    pub fn release(&mut self, connection: usize, shift: u8, now: Nanos) -> Option<PacketHandle> {
         let config = self.config;
         let entry = self.entries.get_mut(connection)?;
         if entry.held.is_none() || entry.deadline > now {
             return None;
         }
-        let parcel = entry.held.take()?;
+        let handle = entry.held.take()?;
         if let Some(flow) = &mut entry.flow {
-            flow.on_sent(&config, &segment(&parcel, shift), now / 1000);
+            flow.on_sent(&config, &segment(&handle, shift), now / 1000);
         }
         self.stats.reemitted += 1;
-        Some(parcel)
+        Some(handle)
     }
 }
 

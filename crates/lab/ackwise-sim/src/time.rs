@@ -1,0 +1,13 @@
+//! Time of the simulator: integer nanoseconds since the start of a run.
+
+use std::time::Duration;
+
+use ackwise_queue::Nanos;
+
+/// A time that never comes: no event is pending, no timer is set.
+pub(crate) const NEVER: Nanos = Nanos::MAX;
+
+/// A duration in nanoseconds; one that does not fit is the longest that there is.
+pub(crate) fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
