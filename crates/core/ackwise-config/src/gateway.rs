@@ -3,7 +3,7 @@
 //! ```toml
 //! interface = "wan0"
 //! rate = "1 Mbit/s"
-//! header = 14
+//! overhead = 14
 //! queue = { limit = "50 packets", ack_filter = "rfc3449", acks_first = true }
 //! ```
 
@@ -33,9 +33,9 @@ pub struct Gateway {
     /// Bits a second that it is shaped to.
     pub rate_bps: u64,
     /// The rate is measured, between this and `rate_bps`.
-    pub least_bps: Option<u64>,
+    pub min_rate_bps: Option<u64>,
     /// Bytes that count against the rate with each IP packet, beyond itself.
-    pub header: u32,
+    pub overhead: u32,
     /// What waits there.
     pub queue: Queue,
     /// Marks on ACKs are told to the data receivers (ACC, RFC 3449 §4.3).
@@ -66,7 +66,7 @@ impl Gateway {
 }
 
 fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
-    let known = ["interface", "rate", "least", "header", "queue", "acc"];
+    let known = ["interface", "rate", "min_rate", "overhead", "queue", "acc"];
     let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
     let interface = top.required_word("interface", "\"wan0\"");
     if let Some(word) = &interface {
@@ -89,12 +89,13 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         let message = "'rate' lies between 1 kbit/s and 100 Gbit/s";
         top.error(&top.span_of("rate"), message);
     }
-    let least_bps = top.rate("least");
-    if let (Some(least), Some(most)) = (least_bps, rate_bps)
+    let min_rate_bps = top.rate("min_rate");
+    if let (Some(least), Some(most)) = (min_rate_bps, rate_bps)
         && !(RATES[0]..most).contains(&least)
     {
-        let message = "'least' lies between 1 kbit/s and 'rate': the rate is measured between them";
-        top.error(&top.span_of("least"), message);
+        let message =
+            "'min_rate' lies between 1 kbit/s and 'rate': the rate is measured between them";
+        top.error(&top.span_of("min_rate"), message);
     }
     let queue = queue_keys::queue(&top, MTU);
     if queue.as_ref().is_some_and(|queue| queue.aqm.is_some()) {
@@ -117,8 +118,8 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     Some(Gateway {
         interface: interface?.text,
         rate_bps: rate_bps?,
-        least_bps,
-        header: top.whole("header", 0, 256).unwrap_or(0),
+        min_rate_bps,
+        overhead: top.whole("overhead", 0, 256).unwrap_or(0),
         queue: queue?,
         acc,
     })

@@ -18,8 +18,8 @@ use siphasher::sip::SipHasher24;
 use crate::input::{Script, acks};
 
 const MS: u64 = 1_000_000;
-const FIRST: u8 = 1;
-/// First messages with a right mark that are sent: more would be refused as a flood,
+const INITIATION: u8 = 1;
+/// Handshake initiations with a right mac1 that are sent: more would be refused as a flood,
 /// which is what the true ones then are as well.
 const MARKED: u32 = 40;
 
@@ -161,7 +161,7 @@ impl Attack {
             assert!(nothing && actions.bypass.is_empty());
             return;
         }
-        let first = datagram[0] >> 6 == FIRST;
+        let first = datagram[0] >> 6 == INITIATION;
         assert!(!pair.noise || (repeated && first), "taken: {datagram:02x?}");
         self.taken = true;
         pair.act(end, actions);
@@ -203,8 +203,8 @@ impl Attack {
                 let (to, original) = pair.history[which].clone();
                 let mut datagram = original.clone();
                 script.change(&mut datagram);
-                let marked =
-                    datagram.first().is_some_and(|kind| kind >> 6 == FIRST) && operation & 16 == 0;
+                let marked = datagram.first().is_some_and(|kind| kind >> 6 == INITIATION)
+                    && operation & 16 == 0;
                 if !marked || self.mark(pair.noise, to, &mut datagram) {
                     self.send(pair, to, &datagram, datagram == original);
                 }
@@ -216,7 +216,7 @@ impl Attack {
                 let (to, datagram) = pair.history[which].clone();
                 // Back to its sender as well, as a mirror would.
                 let to = if operation & 16 == 0 { to } else { 1 - to };
-                self.marked += u32::from(datagram[0] >> 6 == FIRST);
+                self.marked += u32::from(datagram[0] >> 6 == INITIATION);
                 if self.marked <= MARKED {
                     self.send(pair, to, &datagram, true);
                 }

@@ -37,7 +37,7 @@ fn many(which: Recorded, acks: usize, copies: u16) -> Vec<TracedPacket> {
 }
 
 #[test]
-fn flows_are_known_when_hundreds_of_bundles_are_under_way() {
+fn flows_are_known_when_hundreds_of_bundles_are_in_flight() {
     for variant in VARIANTS {
         let trace = many(Recorded::Plain, 300, 100);
         let outcome = replay(&trace, &ReplayConfig::new(variant));

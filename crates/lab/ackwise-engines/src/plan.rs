@@ -377,7 +377,7 @@ mod tests {
     use super::*;
     use crate::live::testing::{link, node, scenario};
 
-    fn home() -> Scenario {
+    fn household() -> Scenario {
         // sender – bridge – near – far – receiver
         scenario(
             vec![
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn bridged_links_share_a_segment() {
-        let plan = Plan::new(&home()).unwrap();
+        let plan = Plan::new(&household()).unwrap();
         let segments: Vec<usize> = (0..4).map(|l| plan.interface(l, 0).segment).collect();
         assert_eq!(segments, [0, 0, 1, 2]);
         assert_eq!(plan.interface(0, 0).v4, Some(Ipv4Addr::new(10, 77, 1, 1)));
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn paths_cross_bridges_and_routers() {
-        let plan = Plan::new(&home()).unwrap();
+        let plan = Plan::new(&household()).unwrap();
         let hops = |path: Vec<Hop>| -> Vec<(usize, usize)> {
             path.into_iter()
                 .map(|hop| (hop.link, hop.ingress_end))
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn routes_lead_to_every_segment() {
-        let plan = Plan::new(&home()).unwrap();
+        let plan = Plan::new(&household()).unwrap();
         // The sender reaches both far segments through `near`, across the bridge.
         let sender: Vec<(usize, usize, usize)> = plan.routes[0]
             .iter()

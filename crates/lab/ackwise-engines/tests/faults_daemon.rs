@@ -184,7 +184,7 @@ fn stopped_and_continued() {
             let stale = |index: usize| -> u64 { seen[index].fail_open["stale-heartbeat"] };
             assert_eq!(stale(0), 0, "{what}: {:#?}", seen[0]);
             assert!(stale(1) > 0, "{what}: {:#?}", seen[1]);
-            // `adaptive` may be wary of a loss that the pause found in the queue.
+            // `adaptive` may remember a loss that the pause found in the queue.
             if policy != POLICIES[0] {
                 assert!(seen[0].withheld > 0, "{what}: {:#?}", seen[0]);
                 assert!(

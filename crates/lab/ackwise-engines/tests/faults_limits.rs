@@ -1,5 +1,5 @@
 //! Limits and neighbours: maps that are full, slots that are taken, garbage from
-//! strangers, and traffic of the same host in the other direction.
+//! unknown sources, and traffic of the same host in the other direction.
 
 mod harness;
 

@@ -328,7 +328,7 @@ mod tests {
         assert!(!page.contains("<b>A paper"));
         for outside in ["src=", "http://", "https://"] {
             let found = page.match_indices(outside).filter(|(at, _)| {
-                // uPlot's licence names its home in a comment.
+                // uPlot's licence names its web site in a comment.
                 !page[..*at].ends_with("(")
                     && !page[*at..].starts_with("https://github.com/leeoniya")
             });

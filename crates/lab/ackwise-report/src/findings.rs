@@ -1,4 +1,4 @@
-//! What a reader should take home, in sentences.
+//! What a reader should remember, in sentences.
 
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{BASELINE, Metric};

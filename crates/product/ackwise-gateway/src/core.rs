@@ -35,7 +35,7 @@ impl Core {
             looks: queue.ack_filter.is_some() || queue.acks_first.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
-            header: config.header,
+            header: config.overhead,
             room: mtu as usize + LINK_HEADERS,
             free: Vec::new(),
         }
@@ -162,7 +162,7 @@ mod tests {
     fn packets_leave_at_the_rate_as_they_came() {
         // 60 bytes with the header, at 48 kbit/s: 10 ms each.
         let mut core =
-            core("interface = \"x\"\nrate = \"48 kbit/s\"\nheader = 20\nqueue = \"9 packets\"");
+            core("interface = \"x\"\nrate = \"48 kbit/s\"\noverhead = 20\nqueue = \"9 packets\"");
         let packets: Vec<_> = (0..4).map(|n| tcp_v4(1, n, &[])).collect();
         for packet in &packets {
             offer(&mut core, packet, 0);

@@ -97,7 +97,7 @@ impl Gateway {
             .then(|| Echo::install(&interface, hook.attach()))
             .transpose()?;
         let measuring = config
-            .least_bps
+            .min_rate_bps
             .map(|least| {
                 Ok::<_, Error>(Measuring {
                     meter: Meter::new(least, config.rate_bps),
@@ -114,7 +114,7 @@ impl Gateway {
             .try_clone_to_owned()
             .map_err(Error::system("duplicating a descriptor"))?;
         let mut core = Core::new(&config, interface.kind, interface.mtu, seed);
-        if let Some(least) = config.least_bps {
+        if let Some(least) = config.min_rate_bps {
             core.set_rate(least);
         }
         let inner = Arc::new(Inner {
@@ -249,7 +249,7 @@ impl Inner {
             interface: self.config.interface.clone(),
             pid: std::process::id(),
             rate_bps: self.config.rate_bps,
-            header: self.config.header,
+            header: self.config.overhead,
             discipline: describe(&self.config.queue),
             attach: hook,
             device: self.device.clone(),

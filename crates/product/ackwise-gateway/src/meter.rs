@@ -127,10 +127,10 @@ pub struct Meter {
 impl Meter {
     /// Between two rates, bit/s; it begins at the lower one.
     #[must_use]
-    pub fn new(least_bps: u64, most_bps: u64) -> Self {
-        let least = least_bps.max(1);
+    pub fn new(min_bps: u64, max_bps: u64) -> Self {
+        let least = min_bps.max(1);
         Self {
-            bounds: [least, most_bps.max(least)],
+            bounds: [least, max_bps.max(least)],
             rate_bps: least,
             phase: Phase::Up,
             fresh: true,

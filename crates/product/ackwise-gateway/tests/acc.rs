@@ -28,7 +28,7 @@ const LENIENT: &str = "{ limit = \"500 packets\", discipline = \"red\", ecn = tr
 fn gateway(network: &AccessNetwork, rate: &str, more: &str) -> Gateway {
     let queue = if rate == WIDE { LENIENT } else { MARKING };
     let text =
-        format!("interface = \"wan0\"\nrate = \"{rate}\"\nheader = 14\nqueue = {queue}\n{more}");
+        format!("interface = \"wan0\"\nrate = \"{rate}\"\noverhead = 14\nqueue = {queue}\n{more}");
     let config = Config::parse("test", &text).unwrap();
     let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
     gateway.unwrap_or_else(|e| panic!("{e}"))

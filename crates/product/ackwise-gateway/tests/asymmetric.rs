@@ -20,7 +20,7 @@ const SEGMENT: f64 = 1448.0;
 
 fn config(interface: &str, rate: &str, queue: &str) -> Config {
     let text =
-        format!("interface = \"{interface}\"\nrate = \"{rate}\"\nheader = 14\nqueue = {queue}");
+        format!("interface = \"{interface}\"\nrate = \"{rate}\"\noverhead = 14\nqueue = {queue}");
     Config::parse("test", &text).unwrap()
 }
 

@@ -224,8 +224,8 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
         let modem = "rate 3mbit burst 3000 limit 2000000";
         common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
     });
-    let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nleast = \"300 kbit/s\"\n\
-                queue = \"40 packets\"\nheader = 14";
+    let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nmin_rate = \"300 kbit/s\"\n\
+                queue = \"40 packets\"\noverhead = 14";
     let config = Config::parse("test", text).unwrap();
     let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));

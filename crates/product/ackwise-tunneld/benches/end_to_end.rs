@@ -100,7 +100,7 @@ impl Bed {
         let sink = far.run(|| {
             let sink = tun("dst0");
             ip("route add 10.77.1.1/32 dev dst0");
-            // Where the ACKs come from must be known: the device is not for strangers'.
+            // Where the ACKs come from must be known: the device does not take unknown sources.
             ip("route add 10.77.0.0/16 via 10.9.1.1");
             sink
         });

@@ -54,8 +54,12 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
         ("--rate", "rate", Some(quoted(rate))),
-        ("--least", "least", args.least.as_deref().map(quoted)),
-        ("--header", "header", Some(args.header.to_string())),
+        (
+            "--min-rate",
+            "min_rate",
+            args.min_rate.as_deref().map(quoted),
+        ),
+        ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
         ("", "[queue]", None),
         ("--limit", "limit", Some(quoted(&args.limit))),
@@ -330,7 +334,7 @@ mod tests {
             "wan0",
             "--rate",
             "1 Mbit/s",
-            "--header",
+            "--overhead",
             "18",
             "--ecn",
             "--ack-filter",
@@ -338,7 +342,7 @@ mod tests {
             "--acks-first=4",
         ])
         .unwrap();
-        assert_eq!((config.rate_bps, config.header), (1_000_000, 18));
+        assert_eq!((config.rate_bps, config.overhead), (1_000_000, 18));
         let text = "drop";
         assert!(!describe(&config.queue).contains(text));
         assert_eq!(
@@ -369,18 +373,18 @@ mod tests {
         let text = error.unwrap_err().to_string();
         assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
         assert!(text.contains("did you mean 'rfc3449'"), "{text}");
-        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--least", "2 Mbit/s"]);
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
         let text = error.unwrap_err().to_string();
         assert!(
-            text.starts_with("--least \"2 Mbit/s\": --least lies between"),
+            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate lies between"),
             "{text}"
         );
-        let two = ["wan/0", "--rate", "1 bit/s", "--header", "300"];
+        let two = ["wan/0", "--rate", "1 bit/s", "--overhead", "300"];
         let text = parsed(&two).unwrap_err().to_string();
         let starts = [
             "INTERFACE \"wan/0\": ",
             "--rate \"1 bit/s\": ",
-            "--header 300: ",
+            "--overhead 300: ",
         ];
         assert_eq!(text.lines().count(), starts.len(), "{text}");
         for (line, start) in text.lines().zip(starts) {

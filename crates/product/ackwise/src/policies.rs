@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::PoliciesArgs;
 
 /// Where a policy can run in this build, and what each of these can do.
-const HOMES: [(&str, Capabilities); 2] = {
+const ENVIRONMENTS: [(&str, Capabilities); 2] = {
     let datapath = Capabilities::SEE_DATA.union(Capabilities::HOLD);
     [
         ("datapath", datapath),
@@ -26,7 +26,7 @@ struct Entry {
     summary: &'static str,
     source: &'static str,
     parameters: Vec<Parameter>,
-    homes: Vec<&'static str>,
+    environments: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -57,10 +57,10 @@ impl Entry {
                     about: p.doc,
                 })
                 .collect(),
-            homes: HOMES
+            environments: ENVIRONMENTS
                 .iter()
                 .filter(|(_, can)| policy.check(*can).is_ok())
-                .map(|(home, _)| *home)
+                .map(|(environment, _)| *environment)
                 .collect(),
         }
     }
@@ -106,7 +106,7 @@ fn one(p: &Entry) -> String {
         p.name,
         p.summary,
         p.source,
-        p.homes.join(", ")
+        p.environments.join(", ")
     );
     if p.parameters.is_empty() {
         out.push_str("It has no parameters.\n");
@@ -143,7 +143,11 @@ mod tests {
                 "{}",
                 policy.name
             );
-            assert!(!policy.homes.is_empty(), "{} runs nowhere", policy.name);
+            assert!(
+                !policy.environments.is_empty(),
+                "{} runs nowhere",
+                policy.name
+            );
         }
     }
 }

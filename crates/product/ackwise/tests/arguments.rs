@@ -126,10 +126,14 @@ fn policies_as_json_have_the_promised_shape() {
     for p in policies {
         assert_eq!(
             keys(p),
-            ["homes", "name", "parameters", "source", "summary"]
+            ["environments", "name", "parameters", "source", "summary"]
         );
         assert!(
-            p["homes"].as_array().unwrap().iter().any(|h| h == "stack"),
+            p["environments"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|h| h == "stack"),
             "{p}"
         );
         for q in p["parameters"].as_array().unwrap() {

@@ -115,8 +115,8 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
     Some(Config {
         interface: interface.to_owned(),
         rate_bps: direction.rate_bps?,
-        least_bps: None,
-        header: link.overhead,
+        min_rate_bps: None,
+        overhead: link.overhead,
         queue,
         acc: marks && answers,
     })

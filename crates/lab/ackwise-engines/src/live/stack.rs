@@ -12,7 +12,7 @@ pub(super) const POLICY: &str = "net.ipv4.tcp_ack_policy";
 /// The longest hold, µs.
 const HOLD: &str = "net.ipv4.tcp_ack_hold_us";
 
-/// Sets the policies of an arm that are at home in the stack.
+/// Sets the policies of an arm whose environment is the stack.
 ///
 /// # Errors
 /// The kernel has no such policy or parameter; its log says more.

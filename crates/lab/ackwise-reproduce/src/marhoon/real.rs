@@ -59,7 +59,7 @@ const ARMS: [Arm; 5] = [
     },
 ];
 
-/// Real time is dear, and virtual time is not cheap either.
+/// Real time is expensive, and virtual time is not cheap either.
 fn seeds(lab: &Lab<'_>) -> u64 {
     match lab.engine() {
         Engine::Live => 1,

@@ -12,7 +12,7 @@ use super::AttachMode;
 pub const HELP: &str = "\
 Examples:
   ackwise gateway up wan0 --rate '1 Mbit/s' --ack-filter rfc3449 --acks-first
-  ackwise gateway up ppp0 --rate '100 kbit/s' --header 8 --limit '50 packets' --ecn
+  ackwise gateway up ppp0 --rate '100 kbit/s' --overhead 8 --limit '50 packets' --ecn
   ackwise gateway up --config /etc/ackwise/gateway.toml
   ackwise gateway status --format json
 
@@ -43,7 +43,7 @@ pub struct GatewayUpArgs {
 
     /// Everything from a file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["interface", "rate", "least", "header", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
+          conflicts_with_all = ["interface", "rate", "min_rate", "overhead", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so
@@ -54,11 +54,11 @@ pub struct GatewayUpArgs {
     /// The link's rate is measured by the round trips of TCP, and what leaves is shaped to it:
     /// between this and --rate
     #[arg(long, value_name = "RATE")]
-    pub least: Option<String>,
+    pub min_rate: Option<String>,
 
     /// Bytes that each IP packet costs on the link beyond itself
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub header: u32,
+    pub overhead: u32,
 
     /// How much may wait, e.g. `50 packets` or `64 kB`
     #[arg(long, value_name = "LIMIT", default_value = "100 packets")]
