@@ -70,7 +70,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) crates/core/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
 
 # Packages whose integration tests need no root.
-ROOTLESS := ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
+ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
@@ -90,6 +90,10 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, an
 	clang-format-19 --dry-run -Werror $(C_FILES)
 	shellcheck $(SHELL_FILES)
 	$(NICE) scripts/bindings --check
+	scripts/lint-layers
+	scripts/lint-circles
+	scripts/lint-words
+	scripts/lint-links
 	policy/check.sh
 
 docs: ## build the book of docs/ into target/book (mdbook is installed once if it is missing)
