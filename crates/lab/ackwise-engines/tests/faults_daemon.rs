@@ -5,7 +5,7 @@ mod harness;
 
 use std::time::Duration;
 
-use ackwise_datapath::{Attach, Ended, Error, Position, control};
+use ackwise_datapath::{AttachMode, Ended, Error, Position, control};
 use ackwise_engines::clock::now_ns;
 use ackwise_engines::command;
 use ackwise_testbed::{here_and_in_virtual_time, time_is_virtual, until};
@@ -218,7 +218,7 @@ fn stopped_and_continued() {
 }
 
 /// The interface goes, and with it everything; the attachment says so.
-fn deleted(hook: Attach, place: Position) {
+fn deleted(hook: AttachMode, place: Position) {
     let node = if place == Position::Sender {
         "sender"
     } else {
@@ -269,7 +269,7 @@ fn deleted(hook: Attach, place: Position) {
 fn the_interface_is_deleted_under_tcx() {
     here_and_in_virtual_time(|| {
         let _company = shared();
-        deleted(Attach::Tcx, Position::Receiver);
+        deleted(AttachMode::Tcx, Position::Receiver);
     });
 }
 
@@ -277,7 +277,7 @@ fn the_interface_is_deleted_under_tcx() {
 fn the_interface_is_deleted_under_clsact() {
     here_and_in_virtual_time(|| {
         let _company = shared();
-        deleted(Attach::Clsact, Position::Receiver);
+        deleted(AttachMode::Clsact, Position::Receiver);
     });
 }
 
@@ -285,6 +285,6 @@ fn the_interface_is_deleted_under_clsact() {
 fn the_interface_is_deleted_at_the_sender() {
     here_and_in_virtual_time(|| {
         let _company = shared();
-        deleted(Attach::Tcx, Position::Sender);
+        deleted(AttachMode::Tcx, Position::Sender);
     });
 }

@@ -66,14 +66,16 @@ pub fn exit_code(error: &anyhow::Error, is_bad_input: fn(&(dyn Error + 'static))
 
 /// Whether an error of the datapath, the gateway or the tunnel means bad input.
 fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
+    if error.is::<ackwise_config::ConfigError>() {
+        return true;
+    }
     use ackwise_datapath::Error as Datapath;
     use ackwise_netdev::Error as Netdev;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
         return matches!(
             e,
-            Datapath::NoInterface(_)
-                | Datapath::LinkType { .. }
+            Datapath::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
                 | Datapath::Capability { .. }
                 | Datapath::Option { .. }
         );

@@ -8,7 +8,7 @@ mod common;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ackwise_datapath::{Attachment, Lateness, Options, Programs, sys};
+use ackwise_datapath::{Datapath, Lateness, Options, Programs, sys};
 use common::{Flow, Pair, SYN, Seg, Topology, Wire, host, link, ms};
 use serde_json::{Value, json};
 
@@ -212,7 +212,7 @@ fn release() -> Lateness {
         let mut o = Options::new("aw0", "every-n:n=64,warm=0".parse().expect("a policy"));
         o.hold_rtt_shift = 0;
         o.hold_max = ms(4);
-        let a = Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"));
+        let a = Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"));
         let mut flow = Flow::start(near, far, Seg::ack(0));
         far.drain(ms(20));
         for _ in 0..400 {

@@ -1,8 +1,7 @@
 //! The way out: held ACKs whose deadline passed go back through the hook that
 //! they were taken from, and the heartbeat says that somebody is there to do so.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, RingBuf};
 
-use crate::net;
+use ackwise_netdev::clock::monotonic_ns;
+use ackwise_netdev::daemon::Lifecycle;
+use ackwise_netdev::{Attachment, TunDevice, exists};
+
 use crate::sys;
 
 const HEARTBEAT: Duration = Duration::from_millis(100);
@@ -21,7 +23,6 @@ const FIFO_PRIORITY: i32 = 10;
 /// What other threads see of the one that re-emits.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    pub(crate) stop: AtomicBool,
     /// No more heartbeats: nothing new is held.
     pub(crate) quiesce: AtomicBool,
     pub(crate) gone: AtomicBool,
@@ -31,8 +32,6 @@ pub(crate) struct Shared {
     pub(crate) repeats_ignored: AtomicU64,
     pub(crate) checksums_filled: AtomicU64,
     pub(crate) checksums_wrong: AtomicU64,
-    /// For tests: a heartbeat that stops without anything else stopping.
-    pub(crate) freeze: AtomicBool,
 }
 
 /// Where frames go.
@@ -40,11 +39,13 @@ pub(crate) enum Injection {
     /// Out by the interface itself, past the egress hook.
     Packet(OwnedFd),
     /// In by a TAP device, whose program redirects to the interface's ingress.
-    Tap(File),
+    Tap(TunDevice),
 }
 
 pub(crate) struct Emitter {
     pub(crate) injection: Injection,
+    /// The program that redirects what comes by the TAP device.
+    pub(crate) _back: Option<Attachment>,
     pub(crate) ifindex: u32,
     pub(crate) ring: RingBuf<MapData>,
     pub(crate) control: Array<MapData, sys::aw_control>,
@@ -53,12 +54,12 @@ pub(crate) struct Emitter {
 }
 
 impl Emitter {
-    pub(crate) fn run(mut self, shared: &std::sync::Arc<Shared>, realtime: bool) {
+    pub(crate) fn run(mut self, lifecycle: &Lifecycle, shared: &Shared, realtime: bool) {
         if realtime {
             shared.realtime.store(fifo(), Ordering::Relaxed);
         }
         let mut beat = Instant::now();
-        self.beat(shared);
+        self.beat(lifecycle, shared);
         loop {
             let mut fd = libc::pollfd {
                 fd: self.ring.as_raw_fd(),
@@ -68,29 +69,28 @@ impl Emitter {
             // SAFETY: one valid pollfd. An error is a spurious wake-up.
             unsafe { libc::poll(&raw mut fd, 1, 20) };
             self.drain(shared);
-            if shared.stop.load(Ordering::Acquire) {
+            if lifecycle.should_stop() {
                 return;
             }
             if beat.elapsed() >= HEARTBEAT {
                 beat = Instant::now();
-                if !net::exists(self.ifindex) {
+                if !exists(self.ifindex) {
                     shared.gone.store(true, Ordering::Release);
                 }
-                self.beat(shared);
+                self.beat(lifecycle, shared);
             }
         }
     }
 
-    fn beat(&mut self, shared: &Shared) {
+    fn beat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
         if shared.quiesce.load(Ordering::Acquire)
             || shared.gone.load(Ordering::Acquire)
-            || shared.freeze.load(Ordering::Acquire)
+            || lifecycle.is_frozen()
         {
             return;
         }
         let alive = sys::aw_control {
-            alive_until_ns: net::monotonic_ns()
-                + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX),
+            alive_until_ns: monotonic_ns() + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX),
         };
         if let Err(e) = self.control.set(0, alive, 0) {
             tracing::warn!("heartbeat: {e}; no ACK is held until it works again");
@@ -169,7 +169,7 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
             };
             send_packet(fd, ifindex, &frame, protocol, cookie)
         }
-        Injection::Tap(file) => {
+        Injection::Tap(device) => {
             if l2 == 0 {
                 // The TAP is Ethernet; the redirect takes this header off again.
                 let mut header = [0_u8; 14];
@@ -177,8 +177,10 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
                 frame.splice(..0, header);
             }
             frame.extend_from_slice(&cookie.to_ne_bytes());
-            let mut file: &File = file;
-            file.write_all(&frame)
+            match device.inject(&frame)? {
+                true => Ok(()),
+                false => Err(io::ErrorKind::WouldBlock.into()),
+            }
         }
     }
 }

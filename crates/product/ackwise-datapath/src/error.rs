@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use ackwise_netdev::with_causes;
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -22,20 +23,9 @@ pub enum Error {
         /// The capabilities that this process lacks.
         missing: String,
     },
-    /// There is no such interface in this network namespace.
-    #[error("no interface {0} in this network namespace: `ip link` lists those there are")]
-    NoInterface(String),
-    /// The link type is neither Ethernet nor bare IP.
-    #[error(
-        "{ifname} has link type {arphrd}, which ackwise cannot read: it knows Ethernet (1) and \
-         bare IP (tun 65534, ppp 512, and none)"
-    )]
-    LinkType {
-        /// The interface.
-        ifname: String,
-        /// ARPHRD_* of the kernel.
-        arphrd: u16,
-    },
+    /// An interface, a device or the attachment of a program.
+    #[error(transparent)]
+    Netdev(#[from] ackwise_netdev::Error),
     /// The running kernel lacks something.
     #[error("this kernel ({release}) lacks {what}: ackwise needs Linux {needs} or newer")]
     Kernel {
@@ -46,12 +36,6 @@ pub enum Error {
         /// Where it came in.
         needs: &'static str,
     },
-    /// `Attach::Tcx` was asked for and is not there.
-    #[error(
-        "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \
-         ackwise (auto)"
-    )]
-    NoTcx,
     /// The verifier did not accept a program.
     #[error(
         "the kernel's verifier refused the program {program}; please report this with `uname -r`. \
@@ -140,40 +124,17 @@ pub enum Error {
     #[error("the embedded BPF object has no usable {0}: rebuild ackwise")]
     Object(String),
     /// Everything else from the loader library.
-    #[error("loading the BPF programs: {}", causes(.0.as_ref()))]
+    #[error("loading the BPF programs: {}", with_causes(.0.as_ref()))]
     Load(Box<EbpfError>),
     /// A map operation failed.
-    #[error("a BPF map: {}", causes(.0.as_ref()))]
+    #[error("a BPF map: {}", with_causes(.0.as_ref()))]
     Map(Box<MapError>),
-    /// Attaching failed.
-    #[error("attaching to {ifname}: {}", causes(cause.as_ref()))]
-    Attach {
-        /// The interface.
-        ifname: String,
-        /// The cause.
-        cause: Box<ProgramError>,
-    },
 }
 
 impl From<MapError> for Error {
     fn from(e: MapError) -> Self {
         Self::Map(Box::new(e))
     }
-}
-
-/// An error with what caused it, in one line: the loader library names the call
-/// that failed, and only the cause below it says why.
-fn causes(e: &dyn std::error::Error) -> String {
-    let mut text = e.to_string();
-    let mut at = e.source();
-    while let Some(cause) = at {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        at = cause.source();
-    }
-    text
 }
 
 impl Error {
@@ -294,26 +255,5 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
             }
         }
         other => Error::Load(Box::new(EbpfError::ProgramError(other))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use aya::sys::SyscallError;
-
-    #[test]
-    fn a_failed_call_says_why() {
-        let e = Error::Attach {
-            ifname: "eth0".into(),
-            cause: Box::new(ProgramError::SyscallError(SyscallError {
-                call: "bpf_mprog_attach",
-                io_error: io::Error::from_raw_os_error(libc::ENOSPC),
-            })),
-        };
-        let text = e.to_string();
-        assert!(text.starts_with("attaching to eth0: "), "{text}");
-        assert!(text.contains("bpf_mprog_attach"), "{text}");
-        assert_eq!(text.matches("No space left").count(), 1, "{text}");
     }
 }

@@ -1,126 +1,149 @@
-//! Hooks the programs in.
+//! Loads the programs and attaches them.
 
 use std::os::fd::AsFd;
 
-use ackwise_netdev::lacks_tcx;
+use ackwise_netdev::{
+    AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, ifreq,
+    netlink, remove_stale_filters,
+};
+use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, RingBuf};
-use aya::programs::links::LinkOrder;
-use aya::programs::tc::{NlOptions, SchedClassifierLinkId, TcAttachOptions};
-use aya::programs::{TcAttachType, tc};
 
 use crate::emit::{Emitter, Injection};
-use crate::programs::{ACKS, BACK, DATA, Programs, map, program};
-use crate::{Attach, Error, Options, Position, net, sys};
+use crate::programs::{ACKS, BACK, DATA, Programs, map};
+use crate::{Error, Options, Position, sys};
 
-/// Programs that are hooked in.
+/// The order among the programs of an interface. An earlier program would see re-emitted ACKs
+/// twice, and ACKs that never leave. The gateway and the tunnel come before all the same: they
+/// let packets leave a second time, and ackwise is to see each only once.
+const ORDER: Order = Order::FirstAfter(&["ackwise_gateway", "ackwise_tunnel"]);
+
+/// The MTU, in bytes, of the device by which a sender's ACKs come back in.
+const TAP_MTU: u32 = 1500;
+
+/// Programs that are attached.
 pub(crate) struct Hooks {
     pub programs: Programs,
-    pub links: Vec<(&'static str, SchedClassifierLinkId)>,
+    pub attachments: Vec<Attachment>,
     pub emitter: Emitter,
-    pub clsact: bool,
-    /// The clsact qdisc was not there before.
-    pub made_clsact: bool,
+    /// Why clsact was taken although tcx was tried first.
+    pub fallback: Option<String>,
 }
 
-/// Remove filters that a killed holder left. True if there were any.
-pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
-    let mut any = false;
-    for direction in [TcAttachType::Ingress, TcAttachType::Egress] {
-        for name in [ACKS, DATA] {
-            any |= tc::qdisc_detach_program(ifname, direction, name).is_ok();
-        }
+impl Hooks {
+    /// Says whether the programs are filters of a clsact qdisc.
+    pub fn is_clsact(&self) -> bool {
+        let mut modes = self.attachments.iter().map(Attachment::mode);
+        modes.any(|mode| mode == AttachMode::Clsact)
     }
+
+    /// Says whether the interface had no clsact qdisc before.
+    pub fn made_clsact(&self) -> bool {
+        self.attachments.iter().any(Attachment::made_clsact)
+    }
+}
+
+/// Removes the filters that a killed holder has left, and its clsact qdisc if it had made that
+/// one. Returns whether there were any filters.
+pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
+    let any = remove_stale_filters(ifname, &[ACKS, DATA]);
     if any && made_clsact {
-        let _ = net::remove_clsact_if_empty(ifindex);
+        let _ = netlink::remove_clsact_if_unused(ifindex);
     }
     any
 }
 
-/// Load and hook in; with `Attach::Auto` by clsact if tcx will not do.
-pub(crate) fn hook(
-    options: &Options,
-    ifindex: u32,
-    link: u32,
-) -> Result<(Hooks, Option<String>), Error> {
-    match options.attach {
-        Attach::Clsact => Ok((hook_by(options, ifindex, link, true)?, None)),
-        Attach::Tcx => hook_by(options, ifindex, link, false)
-            .map(|h| (h, None))
-            .map_err(|e| if no_tcx(&e) { Error::NoTcx } else { e }),
-        Attach::Auto => match hook_by(options, ifindex, link, false) {
-            Ok(h) => Ok((h, None)),
-            Err(e) if no_tcx(&e) => {
-                Ok((hook_by(options, ifindex, link, true)?, Some(e.to_string())))
-            }
-            Err(e) => Err(e),
-        },
+/// Loads the programs and attaches them. [`AttachMode::Auto`] tries tcx first, and takes clsact
+/// if the kernel has no tcx.
+pub(crate) fn install(options: &Options, interface: &Interface) -> Result<Hooks, Error> {
+    let mode = match options.attach {
+        AttachMode::Auto => AttachMode::Tcx,
+        chosen => chosen,
+    };
+    match install_by(options, interface, mode) {
+        Err(Error::Netdev(ackwise_netdev::Error::NoTcx { why }))
+            if options.attach == AttachMode::Auto =>
+        {
+            let mut hooks = install_by(options, interface, AttachMode::Clsact)?;
+            hooks.fallback = Some(why);
+            Ok(hooks)
+        }
+        done => done,
     }
 }
 
-fn no_tcx(e: &Error) -> bool {
-    matches!(e, Error::Attach { cause, .. } if lacks_tcx(cause))
-}
-
-fn hook_by(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Hooks, Error> {
-    let mut programs = Programs::load(options, ifindex, link, clsact)?;
-    let injection = match options.position {
-        Position::Receiver | Position::Router => Injection::Packet(
-            net::packet_socket().map_err(Error::system("opening a packet socket"))?,
-        ),
+/// `mode` is not [`AttachMode::Auto`]: the programs are loaded for one of the two.
+fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Result<Hooks, Error> {
+    let link = match interface.kind {
+        LinkKind::Ethernet => sys::AW_LINK_ETHERNET,
+        LinkKind::Ip => sys::AW_LINK_IP,
+    };
+    let clsact = mode == AttachMode::Clsact;
+    let mut programs = Programs::load(options, interface.index, link, clsact)?;
+    let mut attach = |name: &str, interface: &str, direction| {
+        let options = AttachOptions {
+            interface,
+            direction,
+            mode,
+            order: ORDER,
+        };
+        Attachment::attach(&mut programs.bpf, name, &options)
+    };
+    let (injection, back) = match options.position {
+        Position::Receiver | Position::Router => (Injection::Packet(ifreq::packet_socket()?), None),
         Position::Sender => {
-            let (file, name) = net::tap().map_err(Error::system(
-                "creating a TAP device (a sender's ACKs come back in by it)",
-            ))?;
-            if clsact {
-                let index = net::ifindex(&name).ok_or_else(|| Error::NoInterface(name.clone()))?;
-                net::add_clsact(index).map_err(Error::system("adding clsact to the TAP"))?;
-            }
-            // Its link and its qdisc go with the device, and the device with its file.
-            attach_one(&mut programs, BACK, &name, TcAttachType::Ingress, clsact)?;
-            Injection::Tap(file)
+            let device = TunDevice::open("ackwise%d", LinkKind::Ethernet, TAP_MTU, Role::Redirect)?;
+            let back = attach(BACK, &device.name, Direction::Ingress)?;
+            (Injection::Tap(device), Some(back))
         }
     };
+    let (acks, data) = match options.position {
+        Position::Sender => (Direction::Ingress, Direction::Egress),
+        _ => (Direction::Egress, Direction::Ingress),
+    };
+    let mut attachments = vec![attach(DATA, &interface.name, data)?];
+    match attach(ACKS, &interface.name, acks) {
+        Ok(attachment) => attachments.push(attachment),
+        Err(error) => {
+            let made_clsact = attachments.iter().any(Attachment::made_clsact);
+            attachments.clear();
+            if made_clsact {
+                let _ = netlink::remove_clsact_if_unused(interface.index);
+            }
+            return Err(error.into());
+        }
+    }
+    let emitter = emitter(options, interface.index, injection, back, &mut programs)?;
+    Ok(Hooks {
+        programs,
+        attachments,
+        emitter,
+        fallback: None,
+    })
+}
+
+fn emitter(
+    options: &Options,
+    ifindex: u32,
+    injection: Injection,
+    back: Option<Attachment>,
+    programs: &mut Programs,
+) -> Result<Emitter, Error> {
     let ring = programs
         .bpf
         .take_map("emissions")
         .ok_or_else(|| Error::Object("map emissions".into()))?;
-    let control = control_map(&mut programs)?;
-    let emitter = Emitter {
+    Ok(Emitter {
         injection,
+        _back: back,
         ifindex,
         ring: RingBuf::try_from(ring)?,
-        control,
+        control: control_map(programs)?,
         sent: vec![0; options.slots as usize],
-    };
-    let made_clsact =
-        clsact && net::add_clsact(ifindex).map_err(Error::system("adding the clsact qdisc"))?;
-    let (acks, data) = match options.position {
-        Position::Sender => (TcAttachType::Ingress, TcAttachType::Egress),
-        _ => (TcAttachType::Egress, TcAttachType::Ingress),
-    };
-    let mut links = Vec::new();
-    for (name, direction) in [(DATA, data), (ACKS, acks)] {
-        match attach_one(&mut programs, name, &options.ifname, direction, clsact) {
-            Ok(id) => links.push((name, id)),
-            Err(e) => {
-                drop(programs); // and with them the link that was made
-                if made_clsact {
-                    let _ = net::remove_clsact_if_empty(ifindex);
-                }
-                return Err(e);
-            }
-        }
-    }
-    Ok(Hooks {
-        programs,
-        links,
-        emitter,
-        clsact,
-        made_clsact,
     })
 }
 
-/// A second handle on the control map, for the thread that keeps it fresh.
+/// Returns a second handle on the control map, for the thread that keeps it fresh.
 fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control>, Error> {
     let Map::Array(data) = map(&mut programs.bpf, "control")? else {
         return Err(Error::Object("map control".into()));
@@ -131,24 +154,4 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
         .try_clone_to_owned()
         .map_err(Error::system("duplicating a map's descriptor"))?;
     Ok(Array::try_from(Map::from_map_data(MapData::from_fd(fd)?)?)?)
-}
-
-fn attach_one(
-    programs: &mut Programs,
-    name: &'static str,
-    ifname: &str,
-    direction: TcAttachType,
-    clsact: bool,
-) -> Result<SchedClassifierLinkId, Error> {
-    let how = if clsact {
-        TcAttachOptions::Netlink(NlOptions::default())
-    } else {
-        TcAttachOptions::TcxOrder(LinkOrder::default())
-    };
-    program(&mut programs.bpf, name)?
-        .attach_with_options(ifname, direction, how)
-        .map_err(|cause| Error::Attach {
-            ifname: ifname.to_owned(),
-            cause: Box::new(cause),
-        })
 }

@@ -1,28 +1,25 @@
 //! Loads, attaches, feeds and observes the eBPF datapath.
 //!
 //! ```no_run
-//! use ackwise_datapath::{Attachment, Options};
+//! use ackwise_datapath::{Datapath, Options};
 //!
 //! let policy = "adaptive".parse()?;
-//! let attachment = Attachment::attach(Options::new("eth0", policy))?;
+//! let datapath = Datapath::attach(Options::new("eth0", policy))?;
 //! std::thread::sleep(std::time::Duration::from_secs(10));
-//! println!("{} ACKs never left", attachment.stats()?.packets_saved);
-//! attachment.detach()?;
+//! println!("{} ACKs never left", datapath.stats()?.packets_saved);
+//! datapath.detach()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What the programs do, and why so, is told at the top of
-//! `bpf/ackwise.bpf.c`. The crate `ackwise-bpf` compiles them; this one gives them their
-//! constants, hooks them in, and sends on its way what they have held long
-//! enough ([`Attachment`]). [`control`] is how one process finds and asks
-//! another that is attached.
+//! What the programs do, and why, is said at the top of `bpf/ackwise.bpf.c`. This crate gives
+//! them their constants, attaches them, and re-emits what they have held long enough
+//! ([`Datapath`]). By [`control`] a process finds and asks another one that is attached.
 
-mod attach;
 pub mod control;
+mod datapath;
 mod emit;
 mod error;
 mod hooks;
-mod net;
 mod options;
 mod programs;
 #[cfg(feature = "selftest")]
@@ -30,8 +27,9 @@ mod selftest;
 mod stats;
 pub mod sys;
 
-pub use ackwise_netdev::Attach;
-pub use attach::{Attachment, Ended};
+pub use ackwise_netdev::AttachMode;
+pub use ackwise_netdev::daemon::Ended;
+pub use datapath::Datapath;
 pub use error::Error;
 pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;

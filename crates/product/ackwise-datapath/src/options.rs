@@ -8,7 +8,7 @@ use ackwise_policy::{Capabilities, Config};
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
-use crate::{Attach, Error};
+use crate::{AttachMode, Error};
 
 /// Where the interface lies on the path of the ACKs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub struct Options {
     /// Flows to touch.
     pub matches: Matches,
     /// How to hook in.
-    pub attach: Attach,
+    pub attach: AttachMode,
     /// Re-emit from a SCHED_FIFO thread if that is allowed.
     pub realtime: bool,
     /// Load the object that has programs for tests as well.
@@ -107,7 +107,7 @@ impl Options {
             slots: 4096,
             dry_run: false,
             matches: Matches::default(),
-            attach: Attach::default(),
+            attach: AttachMode::default(),
             realtime: true,
             #[cfg(feature = "selftest")]
             selftest: false,

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
+use ackwise_netdev::clock::monotonic_ns;
 use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
 use crate::error::{load_error, missing_capabilities, program_error};
-use crate::{Error, FlowStats, Options, net, stats, sys};
+use crate::{Error, FlowStats, Options, stats, sys};
 
 pub(crate) const ACKS: &str = "ackwise_acks";
 pub(crate) const DATA: &str = "ackwise_data";
@@ -160,7 +161,7 @@ impl Programs {
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
-            net::monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
+            monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
         Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
     }
 
@@ -183,7 +184,7 @@ impl Programs {
     /// Flows that are kept now, in no order.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
         let map = self.flow_map()?;
-        let now = net::monotonic_ns();
+        let now = monotonic_ns();
         let mut flows = Vec::new();
         let mut seen = HashSet::new();
         // A flow may be evicted under the iterator: then it is over, or begins anew
@@ -213,7 +214,7 @@ impl Programs {
     /// deadline, and were not counted yet because their flow said nothing since.
     pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
         let map = self.flow_map()?;
-        let now = net::monotonic_ns();
+        let now = monotonic_ns();
         let late = map
             .iter()
             .flatten()

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ackwise_policy::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::{Attach, Position, sys};
+use crate::{AttachMode, Position, sys};
 
 /// Everything an attachment can tell about itself.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ pub struct Stats {
     /// Where the interface lies.
     pub position: Position,
     /// How the programs are hooked in: never `auto`.
-    pub attach: Attach,
+    pub attach: AttachMode,
     /// Why it is clsact although tcx would have been taken, if so.
     pub attach_fallback: Option<String>,
     /// Nothing is withheld; the numbers say what would be.

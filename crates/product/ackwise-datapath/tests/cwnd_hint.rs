@@ -8,7 +8,7 @@ use std::mem::{size_of, zeroed};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use ackwise_datapath::{Attachment, Error, Options, Position};
+use ackwise_datapath::{Datapath, Error, Options, Position};
 use common::{Pair, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
 
 /// Segments of the first flight, by the sender's route.
@@ -17,11 +17,11 @@ const FIRST: u32 = 4;
 /// never raised.
 const BURSTS: u32 = 9;
 
-fn hinter(on: bool) -> Attachment {
+fn hinter(on: bool) -> Datapath {
     let mut options = Options::new("aw0", "none".parse().expect("a policy"));
     options.position = Position::Sender;
     options.cwnd_hint = on;
-    Attachment::attach(options).unwrap_or_else(|e| panic!("{e}"))
+    Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Of a socket: its congestion window in segments, what is outstanding, its segment,
@@ -120,7 +120,7 @@ fn hints_of(scale_wanted: u32) -> Vec<(u32, u32)> {
     pair.run(|_, far| {
         let hinter = hinter(true);
         let thinner = pair.far.run(|| {
-            Attachment::attach(Options::new("aw1", "dca".parse().expect("a policy")))
+            Datapath::attach(Options::new("aw1", "dca".parse().expect("a policy")))
                 .unwrap_or_else(|e| panic!("{e}"))
         });
         let mut transfer = Transfer::new(&pair, scale_wanted);
@@ -250,7 +250,7 @@ fn only_a_sender_can_tell() {
     Pair::new().run(|_, _| {
         let mut options = Options::new("aw0", "none".parse().expect("a policy"));
         options.cwnd_hint = true;
-        let refused = Attachment::attach(options).expect_err("position receiver");
+        let refused = Datapath::attach(options).expect_err("position receiver");
         assert!(
             matches!(refused, Error::NotTheSender("receiver")),
             "{refused}"

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use ackwise_datapath::{Attachment, Options, Position};
+use ackwise_datapath::{Datapath, Options, Position};
 use common::{
     ACK, FIN, Frame, Netns, RST, SYN, Seg, Topology, Wire, alone, eventually,
     here_and_in_virtual_time, host, ip, link, ms, router, tc, time_is_virtual,
@@ -242,7 +242,7 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
         o.position = Position::Router;
         o.hold_max = ms(10);
         o.hold_rtt_shift = 0;
-        Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+        Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
     });
     transfer(&bed, bytes);
     let (mut went_in, mut came_out) = (before.drain(ms(60)), after.drain(ms(60)));
@@ -330,7 +330,7 @@ fn two_way_with_and_without() {
             bed.receiver.run(|| {
                 let mut o = Options::new("awr", p.parse().expect("a policy"));
                 o.hold_rtt_shift = 0;
-                Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+                Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
             })
         });
         let listener = bed

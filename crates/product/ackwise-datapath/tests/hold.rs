@@ -2,22 +2,22 @@
 
 mod common;
 
-use ackwise_datapath::{Attach, Attachment, Options, Position, Stats};
+use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats};
 use common::{ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, ms};
 
 /// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
-fn options(attach: Attach) -> Options {
+fn options(attach: AttachMode) -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
     o.attach = attach;
     o.hold_rtt_shift = 0;
     o
 }
 
-fn attach(o: Options) -> Attachment {
-    Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+fn attach(o: Options) -> Datapath {
+    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn stats(a: &Attachment) -> Stats {
+fn stats(a: &Datapath) -> Stats {
     a.stats().unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -27,7 +27,7 @@ fn started(near: &Wire, far: &Wire, like: Seg) -> Flow {
     flow
 }
 
-fn held_then_released(attach_by: Attach, like: Seg) {
+fn held_then_released(attach_by: AttachMode, like: Seg) {
     let _alone = alone();
     Pair::new().run(|near, far| {
         let a = attach(options(attach_by));
@@ -65,18 +65,18 @@ fn held_then_released(attach_by: Attach, like: Seg) {
 
 #[test]
 fn held_then_released_tcx() {
-    held_then_released(Attach::Tcx, Seg::ack(0));
+    held_then_released(AttachMode::Tcx, Seg::ack(0));
 }
 
 #[test]
 fn held_then_released_clsact() {
-    held_then_released(Attach::Clsact, Seg::ack(0));
+    held_then_released(AttachMode::Clsact, Seg::ack(0));
 }
 
 #[test]
 fn held_then_released_ipv6() {
     held_then_released(
-        Attach::Tcx,
+        AttachMode::Tcx,
         Seg {
             v6: true,
             ..Seg::ack(0)
@@ -88,7 +88,7 @@ fn held_then_released_ipv6() {
 fn held_then_released_with_timestamps() {
     let options = vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 9];
     held_then_released(
-        Attach::Tcx,
+        AttachMode::Tcx,
         Seg {
             options,
             ..Seg::ack(0)
@@ -100,7 +100,7 @@ fn held_then_released_with_timestamps() {
 fn a_newer_ack_supersedes() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
         let mut last = 0;
@@ -143,7 +143,7 @@ fn a_newer_ack_supersedes() {
 fn news_always_passes_at_once() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         let sack = |n: u32| {
             let mut o = vec![1, 1, 5, 10];
@@ -240,7 +240,7 @@ fn news_always_passes_at_once() {
 fn duplicates_all_leave() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         for round in 0..20 {
             flow.data(far);
@@ -263,7 +263,7 @@ fn a_dry_run_withholds_nothing_and_counts() {
     Pair::new().run(|near, far| {
         let a = attach(Options {
             dry_run: true,
-            ..options(Attach::Tcx)
+            ..options(AttachMode::Tcx)
         });
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
@@ -324,7 +324,7 @@ fn no_slot_fails_open() {
         let a = attach(Options {
             slots: 1,
             hold_max: ms(200),
-            ..options(Attach::Tcx)
+            ..options(AttachMode::Tcx)
         });
         let mut one = started_far_away(near, far, 4000);
         let mut two = started_far_away(near, far, 4001);
@@ -347,7 +347,7 @@ fn no_slot_fails_open() {
 fn a_silent_user_space_fails_open() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         a.freeze(true);
         std::thread::sleep(ms(700));
@@ -375,7 +375,7 @@ fn a_lock_that_somebody_keeps_loses_nothing() {
     Pair::new().run(|near, far| {
         let a = attach(Options {
             selftest: true,
-            ..options(Attach::Tcx)
+            ..options(AttachMode::Tcx)
         });
         let mut flow = started(near, far, Seg::ack(0));
         let before = stats(&a);
@@ -420,7 +420,7 @@ fn more_flows_than_the_map_holds() {
     Pair::new().run(|near, far| {
         let a = attach(Options {
             max_flows: 128,
-            ..options(Attach::Tcx)
+            ..options(AttachMode::Tcx)
         });
         let mut sent = 0;
         for port in 10_000..14_000 {
@@ -455,7 +455,7 @@ fn more_flows_than_the_map_holds() {
 fn a_mark_of_the_users_own_is_not_a_cookie() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         // The magic and every low slot, on ACKs that are to be thinned like others.
         let before = stats(&a);
@@ -493,7 +493,7 @@ fn tagged(frame: &[u8]) -> Vec<u8> {
 fn a_tag_inside_the_frame_stays_there() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Tcx));
+        let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
         for _ in 0..10 {
             let before = stats(&a);
@@ -524,7 +524,7 @@ fn a_tag_beside_the_frame_comes_back() {
         std::thread::sleep(ms(50));
         let a = attach(Options {
             position: Position::Router,
-            ..options(Attach::Tcx)
+            ..options(AttachMode::Tcx)
         });
         let mut flow = started(near, far, Seg::ack(0));
         for _ in 0..10 {
@@ -542,7 +542,7 @@ fn a_tag_beside_the_frame_comes_back() {
 #[test]
 fn at_a_sender_the_ack_comes_back_in() {
     let _alone = alone();
-    for attach_by in [Attach::Tcx, Attach::Clsact] {
+    for attach_by in [AttachMode::Tcx, AttachMode::Clsact] {
         // near forwards to a third namespace, so that what came back is on a wire.
         let pair = Pair::new();
         let third = common::Netns::new();
@@ -593,7 +593,7 @@ fn a_link_without_a_header() {
         let mut far = common::tun("aw0");
         let mut arrive = far.try_clone().expect("a second descriptor");
         let near = Wire::open("aw0");
-        let a = attach(options(Attach::Auto));
+        let a = attach(options(AttachMode::Auto));
         let mut read = || {
             let mut packets = Vec::new();
             let mut buffer = [0; 2048];

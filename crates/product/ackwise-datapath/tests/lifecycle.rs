@@ -5,24 +5,25 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ackwise_datapath::{Attach, Attachment, Ended, Error, Options, Programs, control, sys};
+use ackwise_datapath::{AttachMode, Datapath, Ended, Error, Options, Programs, control, sys};
+use ackwise_netdev::Error as Netdev;
 use common::{Flow, Pair, Seg, alone, eventually, ip, ms, output, tc};
 
 const CHILD: &str = "ACKWISE_TEST_CHILD";
 
-fn options(attach: Attach) -> Options {
+fn options(attach: AttachMode) -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
     o.attach = attach;
     o.hold_rtt_shift = 0;
     o
 }
 
-fn attach(o: Options) -> Attachment {
-    Attachment::attach(o).unwrap_or_else(|e| panic!("{e}"))
+fn attach(o: Options) -> Datapath {
+    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(o: Options) -> Error {
-    Attachment::attach(o)
+    Datapath::attach(o)
         .map(|_| ())
         .expect_err("it must be refused")
 }
@@ -76,8 +77,8 @@ fn every_policy_passes_the_verifier() {
 fn a_second_attach_is_told_who_is_there() {
     let _alone = alone();
     Pair::new().run(|_, _| {
-        let first = attach(options(Attach::Auto));
-        match refused(options(Attach::Auto)) {
+        let first = attach(options(AttachMode::Auto));
+        match refused(options(AttachMode::Auto)) {
             Error::Held {
                 ifname,
                 pid,
@@ -89,7 +90,9 @@ fn a_second_attach_is_told_who_is_there() {
             e => panic!("{e}"),
         }
         drop(first);
-        attach(options(Attach::Auto)).detach().expect("free again");
+        attach(options(AttachMode::Auto))
+            .detach()
+            .expect("free again");
     });
 }
 
@@ -101,7 +104,7 @@ fn the_control_socket_answers() {
             control::status("aw0", 1),
             Err(Error::NotAttached(_))
         ));
-        let a = attach(options(Attach::Auto));
+        let a = attach(options(AttachMode::Auto));
         Flow::start(near, far, Seg::ack(0));
         let listed = control::list().expect("list");
         assert!(
@@ -121,7 +124,7 @@ fn the_control_socket_answers() {
         );
         let last = control::detach("aw0").expect("detach").expect("counters");
         assert!(last.acks >= 16);
-        assert_eq!(a.wait(ms(30_000)), Some(Ended::Detached));
+        assert_eq!(a.wait(ms(30_000)), Some(Ended::Asked));
         assert!(matches!(
             control::status("aw0", 1),
             Err(Error::NotAttached(_))
@@ -179,11 +182,14 @@ fn without_tcx_it_takes_clsact_and_says_so() {
     // Each in a thread of its own, and the filter goes with it.
     Pair::new().run(|near, far| {
         without_bpf_links();
-        assert!(matches!(refused(options(Attach::Tcx)), Error::NoTcx));
-        let a = attach(options(Attach::Auto));
+        assert!(matches!(
+            refused(options(AttachMode::Tcx)),
+            Error::Netdev(Netdev::NoTcx { .. })
+        ));
+        let a = attach(options(AttachMode::Auto));
         Flow::start(near, far, Seg::ack(0));
         let s = a.stats().expect("counters");
-        assert_eq!(s.attach, Attach::Clsact);
+        assert_eq!(s.attach, AttachMode::Clsact);
         let why = s.attach_fallback.clone().expect("a reason");
         assert!(why.contains("Invalid argument"), "{why}");
         assert!(s.acks >= 16, "{s:?}");
@@ -198,10 +204,10 @@ fn clsact_is_removed_only_if_it_was_ours() {
     let _alone = alone();
     Pair::new().run(|_, _| {
         let qdiscs = || output("tc", "qdisc show dev aw0");
-        drop(attach(options(Attach::Clsact)));
+        drop(attach(options(AttachMode::Clsact)));
         assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
         tc("qdisc add dev aw0 clsact");
-        drop(attach(options(Attach::Clsact)));
+        drop(attach(options(AttachMode::Clsact)));
         assert!(qdiscs().contains("clsact"));
         assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
     });
@@ -210,7 +216,7 @@ fn clsact_is_removed_only_if_it_was_ours() {
 #[test]
 fn what_is_held_leaves_before_the_detach() {
     let _alone = alone();
-    for by in [Attach::Tcx, Attach::Clsact] {
+    for by in [AttachMode::Tcx, AttachMode::Clsact] {
         Pair::new().run(|near, far| {
             let a = attach(options(by));
             let mut flow = Flow::start(near, far, Seg::ack(0));
@@ -228,7 +234,7 @@ fn what_is_held_leaves_before_the_detach() {
 #[test]
 fn a_deleted_interface_ends_it() {
     let _alone = alone();
-    for by in [Attach::Tcx, Attach::Clsact] {
+    for by in [AttachMode::Tcx, AttachMode::Clsact] {
         Pair::new().near.run(|| {
             let a = attach(options(by));
             assert!(a.interface_alive());
@@ -246,13 +252,15 @@ fn a_deleted_interface_ends_it() {
 fn errors_say_what_and_where() {
     let _alone = alone();
     Pair::new().near.run(|| {
-        let mut o = options(Attach::Auto);
+        let mut o = options(AttachMode::Auto);
         o.ifname = "nothere".into();
-        assert!(matches!(refused(o.clone()), Error::NoInterface(n) if n == "nothere"));
-        o = options(Attach::Auto);
+        assert!(
+            matches!(refused(o.clone()), Error::Netdev(Netdev::NoInterface(n)) if n == "nothere")
+        );
+        o = options(AttachMode::Auto);
         o.hold_max = Duration::from_secs(2);
         assert!(matches!(refused(o), Error::Option { what, .. } if what.contains("hold_max")));
-        o = options(Attach::Auto);
+        o = options(AttachMode::Auto);
         o.slots = 0;
         assert!(matches!(refused(o), Error::Option { what: "slots", .. }));
     });
@@ -270,7 +278,7 @@ fn without_capabilities_it_says_which() {
     }
     match refused(Options {
         ifname: "lo".into(),
-        ..options(Attach::Auto)
+        ..options(AttachMode::Auto)
     }) {
         e @ Error::Permission { .. } => {
             let text = e.to_string();
@@ -318,7 +326,7 @@ fn without_the_kernels_btf_it_works() {
     }
     assert!(!std::path::Path::new("/sys/kernel/btf/vmlinux").exists());
     Pair::new().run(|near, far| {
-        let a = attach(options(Attach::Auto));
+        let a = attach(options(AttachMode::Auto));
         let mut flow = Flow::start(near, far, Seg::ack(0));
         flow.step(near, far);
         far.expect_up_to(&flow.ack().frame());
@@ -329,7 +337,7 @@ fn without_the_kernels_btf_it_works() {
 
 #[test]
 fn a_killed_holder_leaves_no_harm() {
-    let by = [("tcx", Attach::Tcx), ("clsact", Attach::Clsact)];
+    let by = [("tcx", AttachMode::Tcx), ("clsact", AttachMode::Clsact)];
     if let Some((_, by)) = by.iter().find(|(name, _)| is_child(name)) {
         let a = attach(options(*by));
         println!("attached");
@@ -359,9 +367,9 @@ fn a_killed_holder_leaves_no_harm() {
                 "{name}: everything passes"
             );
             let left = output("tc", "filter show dev aw0 egress");
-            assert_eq!(left.contains("ackwise"), by == Attach::Clsact, "{left}");
+            assert_eq!(left.contains("ackwise"), by == AttachMode::Clsact, "{left}");
             // Whoever comes next clears up, by detaching or by attaching.
-            if by == Attach::Clsact {
+            if by == AttachMode::Clsact {
                 assert!(control::detach("aw0").expect("sweep").is_none());
                 assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
                 assert!(!output("tc", "qdisc show dev aw0").contains("clsact"));
@@ -375,7 +383,7 @@ fn a_killed_holder_leaves_no_harm() {
 fn only_matching_flows_are_touched() {
     let _alone = alone();
     Pair::new().run(|near, far| {
-        let mut o = options(Attach::Auto);
+        let mut o = options(AttachMode::Auto);
         o.matches.local_ports = Some(4000..=4000);
         o.matches.remote = Some(ackwise_datapath::Prefix {
             address: "198.18.0.0".parse().expect("an address"),

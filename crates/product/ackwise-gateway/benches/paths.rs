@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::process::Command;
 
-use ackwise_gateway::bench::{Detour, WayOut, tap};
+use ackwise_gateway::bench::{RedirectAll, Sender, tap};
 use ackwise_gateway::{Config, Core};
 use ackwise_policy::LinkKind;
 use ring::{Ring, TxRing};
@@ -170,7 +170,7 @@ fn measure(mut work: impl FnMut() -> usize) -> f64 {
 fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
     let sender = Packets::to("wan0", false);
     let mut costs = Vec::new();
-    let nowhere = Detour::new("wan0", 0x7fff_ffff);
+    let nowhere = RedirectAll::new("wan0", 0x7fff_ffff);
     costs.push((
         "0 hook drops",
         measure(|| {
@@ -182,7 +182,7 @@ fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
 
     let mut room = [0; 2048];
     let (device, index) = tap("wan0");
-    let detour = Detour::new("wan0", index);
+    let redirect = RedirectAll::new("wan0", index);
     costs.push((
         "take: TAP, read",
         measure(|| {
@@ -194,9 +194,9 @@ fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
             count
         }),
     ));
-    drop((detour, device));
+    drop((redirect, device));
 
-    let detour = Detour::new("wan0", index_of("in0"));
+    let redirect = RedirectAll::new("wan0", index_of("in0"));
     let receiver = Packets::from("in1");
     costs.push((
         "take: veth, AF_PACKET, recvmmsg",
@@ -215,8 +215,8 @@ fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
         }),
     ));
     drop(ring);
-    drop(detour);
-    let detour = Detour::new("wan0", index_of("xin0"));
+    drop(redirect);
+    let redirect = RedirectAll::new("wan0", index_of("xin0"));
     costs.push((
         "take: veth, AF_XDP, copy",
         measure(|| {
@@ -224,7 +224,7 @@ fn take(frames: &[Vec<u8>], xsk: &mut Xsk) -> Vec<(&'static str, f64)> {
             xsk.take(BATCH)
         }),
     ));
-    drop(detour);
+    drop(redirect);
     costs
 }
 
@@ -235,8 +235,8 @@ fn whole(queue: &str) -> f64 {
     let mut core = Core::new(&config, LinkKind::Ethernet, 1500, 1);
     let sender = Packets::to("wan0", false);
     let (device, index) = tap("wan0");
-    let _detour = Detour::new("wan0", index);
-    let out = WayOut::new("wan0");
+    let _detour = RedirectAll::new("wan0", index);
+    let out = Sender::new("wan0");
     let mut frames = vec![ack(); BATCH];
     let (mut now, mut number, mut left) = (0, 0_u32, Vec::new());
     measure(|| {
@@ -262,7 +262,7 @@ fn whole(queue: &str) -> f64 {
         }
         left.extend(std::iter::from_fn(|| core.release(now + 500_000)));
         assert_eq!(out.send(&left), left.len() as u64);
-        left.drain(..).for_each(|parcel| core.reuse(parcel));
+        left.drain(..).for_each(|frame| core.reuse(frame));
         count
     })
 }

@@ -3,43 +3,44 @@
 use std::fs::File;
 use std::time::Duration;
 
-use crate::frame::Parcel;
-use crate::hook::Hook;
-use ackwise_netdev::{Attach, BATCH, Interface, PacketSocket};
+use crate::frame::FrameBuf;
+use crate::redirect::Redirect;
+use ackwise_netdev::{AttachMode, BATCH, Interface, PacketSocket};
 
 const COOKIE: u32 = 0x6177_0001;
 
-/// What leaves by an interface is redirected to a device, as long as this lives.
+/// Redirects what leaves through an interface to a device, as long as this lives.
 #[derive(Debug)]
-pub struct Detour(#[allow(dead_code)] Hook);
+pub struct RedirectAll(#[allow(dead_code)] Redirect);
 
-impl Detour {
-    /// From `interface` to the device with index `to`.
+impl RedirectAll {
+    /// Redirects from `interface` to the device with index `to`.
     #[must_use]
     pub fn new(interface: &str, to: u32) -> Self {
         let interface = Interface::find(interface).expect("the benchmark made it");
-        let mut hook = Hook::install(&interface, to, COOKIE, Attach::Tcx).expect("root, Linux 6.6");
-        let mut heart = hook.heart().expect("a map");
-        heart.beat(Duration::from_secs(3600)).expect("a map");
-        Self(hook)
+        let mut redirect =
+            Redirect::install(&interface, to, COOKIE, AttachMode::Tcx).expect("root, Linux 6.6");
+        let mut heartbeat = redirect.heartbeat().expect("a map");
+        heartbeat.beat(Duration::from_secs(3600)).expect("a map");
+        Self(redirect)
     }
 }
 
 /// The gateway's packet socket for an interface.
 #[derive(Debug)]
-pub struct WayOut(PacketSocket);
+pub struct Sender(PacketSocket);
 
-impl WayOut {
-    /// Marks what it sends, as [`Detour`] expects it.
+impl Sender {
+    /// Opens a socket with the mark that [`RedirectAll`] lets pass.
     #[must_use]
     pub fn new(interface: &str) -> Self {
         let interface = Interface::find(interface).expect("the benchmark made it");
         Self(PacketSocket::open(interface, COOKIE).expect("root"))
     }
 
-    /// How many were sent.
+    /// Sends frames and returns how many were sent.
     #[must_use]
-    pub fn send(&self, frames: &[Parcel]) -> u64 {
+    pub fn send(&self, frames: &[FrameBuf]) -> u64 {
         frames
             .chunks(BATCH)
             .map(|some| self.0.send(some).packets)
@@ -47,11 +48,11 @@ impl WayOut {
     }
 }
 
-/// The gateway's TAP device for an interface, and its index.
+/// Opens the gateway's TAP device for an interface and returns it with its index.
 #[must_use]
 pub fn tap(interface: &str) -> (File, u32) {
     let interface = Interface::find(interface).expect("the benchmark made it");
-    let device = crate::gateway::device(&interface).expect("root");
+    let device = crate::gateway::open_device(&interface).expect("root");
     let index = device.index;
     (device.into_file(), index)
 }

@@ -1,17 +1,14 @@
-//! Who has a gateway where, and how to talk to them: by the interface's name.
+//! Which gateways run, and how to ask and stop them: by the name of their interface.
 
 use std::io;
-use std::sync::Arc;
 
-use ackwise_netdev::control::{Request, Service, Unanswered};
-use ackwise_netdev::socket::{Claim, PATIENCE, Server};
+use ackwise_netdev::control::{AskError, Claim, Request, Server, Service};
 
-use crate::gateway::Inner;
 use crate::{Error, Stats};
 
 const GATEWAYS: Service<Stats> = Service::new("gateway");
 
-/// The right to be the gateway of an interface.
+/// Claims the right to be the gateway of an interface.
 pub(crate) fn claim(interface: &str) -> Result<Claim, Error> {
     GATEWAYS
         .claim(interface)
@@ -24,14 +21,14 @@ pub(crate) fn claim(interface: &str) -> Result<Claim, Error> {
         })
 }
 
-pub(crate) fn start(claim: Claim, gateway: Arc<Inner>) -> Result<Server, Error> {
+/// Answers requests with what `answer` returns, until the server is dropped.
+pub(crate) fn serve(
+    claim: Claim,
+    answer: impl Fn(Request) -> Result<Stats, Error> + Send + 'static,
+) -> Result<Server, Error> {
     GATEWAYS
-        .start(claim, move |request| {
-            match request {
-                Request::Status => gateway.stats(),
-                Request::Down => gateway.stop_and_wait(PATIENCE / 2),
-            }
-            .map_err(|error| error.to_string())
+        .serve(claim, move |request| {
+            answer(request).map_err(|error| error.to_string())
         })
         .map_err(Error::system("starting the control thread"))
 }
@@ -39,32 +36,32 @@ pub(crate) fn start(claim: Claim, gateway: Arc<Inner>) -> Result<Server, Error> 
 fn ask(interface: &str, request: Request) -> Result<Stats, Error> {
     GATEWAYS
         .ask(interface, request)
-        .map_err(|unanswered| match unanswered {
-            Unanswered::NotThere => Error::NotThere(interface.to_owned()),
-            Unanswered::Because(why) => Error::Control {
+        .map_err(|error| match error {
+            AskError::NotRunning => Error::NotThere(interface.to_owned()),
+            AskError::Failed(why) => Error::Control {
                 interface: interface.to_owned(),
                 why,
             },
         })
 }
 
-/// The counters of the gateway of an interface.
+/// Returns the counters of the gateway of an interface.
 ///
 /// # Errors
-/// There is none, or it does not answer.
+/// The interface has no gateway, or it does not answer.
 pub fn status(interface: &str) -> Result<Stats, Error> {
-    ask(interface, Request::Status)
+    ask(interface, Request::STATUS)
 }
 
-/// Ends the gateway of an interface; its last counters.
+/// Stops the gateway of an interface and returns its last counters.
 ///
 /// # Errors
-/// There is none, or it does not answer.
+/// The interface has no gateway, or it does not answer.
 pub fn down(interface: &str) -> Result<Stats, Error> {
-    ask(interface, Request::Down)
+    ask(interface, Request::Stop)
 }
 
-/// The interfaces of this network namespace that have a gateway.
+/// Returns the interfaces of this network namespace that have a gateway.
 ///
 /// # Errors
 /// The list of sockets cannot be read.

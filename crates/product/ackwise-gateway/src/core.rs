@@ -6,7 +6,7 @@ use ackwise_queue::{
 };
 
 use crate::config::{self, Config};
-use crate::frame::Parcel;
+use crate::frame::FrameBuf;
 
 /// Ethernet's header with two VLAN tags, and PPPoE's.
 const LINK_HEADERS: usize = 14 + 8 + 8;
@@ -17,13 +17,13 @@ const LINK_HEADERS: usize = 14 + 8 + 8;
 /// allocated.
 #[derive(Debug)]
 pub struct Core {
-    link: Link<Parcel, Discipline<Parcel>>,
+    link: Link<FrameBuf, Discipline<FrameBuf>>,
     kind: LinkKind,
     /// Whether the discipline looks into packets.
     looks: bool,
     header: u32,
     room: usize,
-    free: Vec<Parcel>,
+    free: Vec<FrameBuf>,
 }
 
 impl Core {
@@ -42,14 +42,14 @@ impl Core {
     }
 
     /// A buffer for one frame.
-    pub fn buffer(&mut self) -> Parcel {
+    pub fn buffer(&mut self) -> FrameBuf {
         self.free
             .pop()
-            .unwrap_or_else(|| Parcel::with_room(self.room))
+            .unwrap_or_else(|| FrameBuf::with_room(self.room))
     }
 
     /// Takes a buffer back.
-    pub fn reuse(&mut self, mut buffer: Parcel) {
+    pub fn reuse(&mut self, mut buffer: FrameBuf) {
         if buffer.room().len() == self.room {
             self.free.push(buffer);
         }
@@ -70,7 +70,7 @@ impl Core {
     }
 
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
-    pub fn offer(&mut self, mut buffer: Parcel, len: usize, now: Nanos) {
+    pub fn offer(&mut self, mut buffer: FrameBuf, len: usize, now: Nanos) {
         buffer.filled(len, self.kind, self.looks);
         let charged = buffer.ip_len() + self.header;
         if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
@@ -85,7 +85,7 @@ impl Core {
     }
 
     /// The next frame whose last bit has left by `now`, to be sent now.
-    pub fn release(&mut self, now: Nanos) -> Option<Parcel> {
+    pub fn release(&mut self, now: Nanos) -> Option<FrameBuf> {
         loop {
             match self.link.pop_due(now)? {
                 Departure::Delivered { packet, .. } => return Some(packet),
@@ -96,7 +96,7 @@ impl Core {
 
     /// Everything that waits, in the order of the discipline and whatever the rate:
     /// for the end.
-    pub fn drain(&mut self) -> Vec<Parcel> {
+    pub fn drain(&mut self) -> Vec<FrameBuf> {
         let mut left = Vec::new();
         while let Some(due) = self.link.next_wakeup() {
             left.extend(self.release(due));
@@ -150,9 +150,9 @@ mod tests {
 
     fn released(core: &mut Core, now: Nanos) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| {
-            let parcel = core.release(now)?;
-            let bytes = parcel.bytes().to_vec();
-            core.reuse(parcel);
+            let frame = core.release(now)?;
+            let bytes = frame.bytes().to_vec();
+            core.reuse(frame);
             Some(bytes)
         })
         .collect()

@@ -1,46 +1,48 @@
-//! The programs that tell marks on ACKs to the data receiver: see `bpf/echo.bpf.c`.
+//! The programs that echo marks on ACKs to the data receiver (see `bpf/echo.bpf.c`).
 
 use ackwise_bpf::echo as sys;
 use ackwise_netdev::Interface;
 use aya::maps::PerCpuArray;
 use serde::{Deserialize, Serialize};
 
-use crate::pair::{Pair, Source};
-use crate::{Attach, Error};
+use crate::observer::{Observer, Source};
+use crate::{AttachMode, Error};
 
 const SOURCE: Source = Source {
     object: sys::OBJECT,
     l3_off: "echo_options",
-    programs: ["ackwise_echo_acks", "ackwise_echo_data"],
+    egress: "ackwise_echo_acks",
+    ingress: "ackwise_echo_data",
 };
 
-/// What ACC came to.
+/// The counters of ACK congestion control (ACC, RFC 3449 §4.3).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acc {
     /// Connections that began without ECN.
     pub connections: u64,
     /// Connections with ECN or AccECN, which are not touched.
     pub with_ecn: u64,
-    /// ACKs that left and could have been marked.
+    /// ACKs that left and could carry a mark.
     pub capable: u64,
-    /// Of them, those that were.
+    /// ACKs of those that the queue marked.
     pub marks: u64,
-    /// Segments of data that told the receiver of marks.
+    /// Data segments that told the receiver of marks.
     pub echoes: u64,
-    /// Marked ACKs of connections older than this gateway: nobody is told.
+    /// Marked ACKs of connections older than this gateway, whose receivers are not told.
     pub unknown: u64,
 }
 
-/// The programs at work.
+/// The programs, which are attached until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Echo(Pair);
+pub(crate) struct Echo(Observer);
 
 impl Echo {
-    /// Behind the gateway's own program, which is hooked in as `attach` says.
-    pub fn install(interface: &Interface, attach: Attach) -> Result<Self, Error> {
-        Pair::install(&SOURCE, interface, attach).map(Self)
+    /// Attaches the programs. `mode` is how the gateway's own program is attached.
+    pub fn install(interface: &Interface, mode: AttachMode) -> Result<Self, Error> {
+        Observer::install(&SOURCE, interface, mode).map(Self)
     }
 
+    /// Returns the counters of all CPUs.
     pub fn counters(&self) -> Result<Acc, Error> {
         let unusable = || ackwise_netdev::Error::unusable("echo_counters");
         let map = self.0.bpf.map("echo_counters").ok_or_else(unusable)?;
@@ -57,9 +59,9 @@ impl Echo {
         }))
     }
 
-    /// Unhooks them. Counters can still be read.
-    pub fn remove(&mut self) {
-        self.0.remove();
+    /// Detaches the programs. The counters can still be read.
+    pub fn detach(&mut self) {
+        self.0.detach();
     }
 }
 
@@ -84,7 +86,7 @@ mod tests {
         // SAFETY: no arguments, cannot fail.
         let user = unsafe { libc::geteuid() };
         assert_eq!(user, 0, "this test loads BPF programs: run it as root");
-        Echo(Pair::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
+        Echo(Observer::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
     }
 
     /// Of a connection, by ports, a segment that leaves or comes in.
@@ -169,7 +171,11 @@ mod tests {
 
         /// What comes out, with sums that are right; its ECN bits and its flags.
         fn through(self, echo: &Echo) -> (u8, u16) {
-            let name = SOURCE.programs[usize::from(!self.out)];
+            let name = if self.out {
+                SOURCE.egress
+            } else {
+                SOURCE.ingress
+            };
             let before = self.frame();
             let mut after = vec![0; before.len()];
             let mut options = TestRunOptions::new();

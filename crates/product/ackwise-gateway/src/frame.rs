@@ -22,9 +22,9 @@ pub struct Frame {
 
 /// A frame on the heap: a queue moves one word.
 #[derive(Debug)]
-pub struct Parcel(Box<Frame>);
+pub struct FrameBuf(Box<Frame>);
 
-impl Deref for Parcel {
+impl Deref for FrameBuf {
     type Target = Frame;
 
     fn deref(&self) -> &Frame {
@@ -32,7 +32,7 @@ impl Deref for Parcel {
     }
 }
 
-impl DerefMut for Parcel {
+impl DerefMut for FrameBuf {
     fn deref_mut(&mut self) -> &mut Frame {
         &mut self.0
     }
@@ -62,13 +62,13 @@ fn word(address: SocketAddr) -> u64 {
     ip ^ u64::from(address.port())
 }
 
-impl AsRef<[u8]> for Parcel {
+impl AsRef<[u8]> for FrameBuf {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()
     }
 }
 
-impl Parcel {
+impl FrameBuf {
     /// An empty buffer for frames of up to `size` bytes.
     #[must_use]
     pub fn with_room(size: usize) -> Self {
@@ -118,7 +118,7 @@ impl Frame {
     }
 }
 
-impl Packet for Parcel {
+impl Packet for FrameBuf {
     type Flow = Flow;
 
     fn flow(&self) -> Flow {
@@ -182,11 +182,11 @@ mod tests {
     use super::*;
     use crate::testing::{checksum, tcp_v4, tcp_v6};
 
-    fn parcel(bytes: &[u8], link: LinkKind) -> Parcel {
-        let mut parcel = Parcel::with_room(2000);
-        parcel.room()[..bytes.len()].copy_from_slice(bytes);
-        parcel.filled(bytes.len(), link, true);
-        parcel
+    fn frame_of(bytes: &[u8], link: LinkKind) -> FrameBuf {
+        let mut frame = FrameBuf::with_room(2000);
+        frame.room()[..bytes.len()].copy_from_slice(bytes);
+        frame.filled(bytes.len(), link, true);
+        frame
     }
 
     #[test]
@@ -197,13 +197,13 @@ mod tests {
             packet[10..12].fill(0);
             let sum = checksum(&packet[..20]);
             packet[10..12].copy_from_slice(&sum.to_be_bytes());
-            let mut parcel = parcel(&packet, LinkKind::Ip);
-            assert_eq!(parcel.ecn(), Ecn::Capable);
-            parcel.mark();
-            assert_eq!(parcel.ecn(), Ecn::Marked);
-            assert_eq!(parcel.bytes()[1], class | 3);
-            assert_eq!(checksum(&parcel.bytes()[..20]), 0, "class {class:#x}");
-            assert_eq!(parcel.bytes()[12..], packet[12..]);
+            let mut frame = frame_of(&packet, LinkKind::Ip);
+            assert_eq!(frame.ecn(), Ecn::Capable);
+            frame.mark();
+            assert_eq!(frame.ecn(), Ecn::Marked);
+            assert_eq!(frame.bytes()[1], class | 3);
+            assert_eq!(checksum(&frame.bytes()[..20]), 0, "class {class:#x}");
+            assert_eq!(frame.bytes()[12..], packet[12..]);
         }
     }
 
@@ -214,26 +214,29 @@ mod tests {
         let mut packet = tcp_v6(7, 8, b"data");
         packet[1] |= 2 << 4;
         frame.extend(&packet);
-        let mut parcel = parcel(&frame, LinkKind::Ethernet);
-        assert_eq!(parcel.ip_len() as usize, packet.len());
-        assert_eq!(parcel.ecn(), Ecn::Capable);
-        parcel.mark();
-        assert_eq!(parcel.ecn(), Ecn::Marked);
+        let mut frame = frame_of(&frame, LinkKind::Ethernet);
+        assert_eq!(frame.ip_len() as usize, packet.len());
+        assert_eq!(frame.ecn(), Ecn::Capable);
+        frame.mark();
+        assert_eq!(frame.ecn(), Ecn::Marked);
         packet[1] |= 3 << 4;
-        assert_eq!(&parcel.bytes()[22..], &packet[..]);
+        assert_eq!(&frame.bytes()[22..], &packet[..]);
     }
 
     #[test]
     fn what_it_is() {
-        let ack = parcel(&tcp_v4(1, 2, &[]), LinkKind::Ip);
+        let ack = frame_of(&tcp_v4(1, 2, &[]), LinkKind::Ip);
         assert!(ack.is_pure_ack() && !ack.carries_data());
-        let data = parcel(&tcp_v4(1, 2, b"x"), LinkKind::Ip);
+        let data = frame_of(&tcp_v4(1, 2, b"x"), LinkKind::Ip);
         assert!(!data.is_pure_ack() && data.carries_data());
         assert_eq!(ack.flow(), data.flow());
-        assert_ne!(ack.flow(), parcel(&tcp_v4(2, 1, &[]), LinkKind::Ip).flow());
+        assert_ne!(
+            ack.flow(),
+            frame_of(&tcp_v4(2, 1, &[]), LinkKind::Ip).flow()
+        );
         let mut udp = tcp_v4(1, 2, &[]);
         udp[9] = 17;
-        let udp = parcel(&udp, LinkKind::Ip);
+        let udp = frame_of(&udp, LinkKind::Ip);
         assert!(udp.segment().is_none() && udp.carries_data() && !udp.is_pure_ack());
     }
 
@@ -242,9 +245,9 @@ mod tests {
         for link in [LinkKind::Ip, LinkKind::Ethernet] {
             let whole = tcp_v4(1, 2, &[]);
             for len in 0..whole.len() {
-                let mut parcel = parcel(&whole[..len], link);
-                parcel.mark();
-                let _ = (parcel.ecn(), parcel.ip_len(), parcel.flow());
+                let mut frame = frame_of(&whole[..len], link);
+                frame.mark();
+                let _ = (frame.ecn(), frame.ip_len(), frame.flow());
             }
         }
     }

@@ -1,61 +1,50 @@
-//! Set up, watch over, and undo again.
+//! Starts a gateway, watches over it, and undoes it again.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ackwise_netdev::socket::Server;
-use ackwise_netdev::{Attach, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use ackwise_netdev::control::{Request, Server, TIMEOUT};
+use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
+use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
 
 use crate::Error;
+use crate::bandwidth::Estimator;
 use crate::config::{Config, describe};
 use crate::control;
 use crate::core::Core;
 use crate::echo::Echo;
-use crate::hook::{Counters, Hook};
-use crate::meter::Meter;
+use crate::forwarder::{Forwarder, Measuring};
+use crate::redirect::{Counters, Redirect};
 use crate::rtt::Rtt;
 use crate::stats::{Amount, Passed, Stats};
-use crate::worker::{Measuring, Shared, Why, Worker};
 
-/// Why a gateway has ended by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Somebody asked for it through the control socket.
-    Asked,
-    /// Its interface was deleted.
-    InterfaceGone,
-    /// Its own device was deleted, or taken down.
-    DeviceGone,
-}
-
-/// A gateway at work, until this is dropped.
+/// A gateway that works until this is dropped.
 #[derive(Debug)]
 pub struct Gateway {
-    inner: Arc<Inner>,
-    thread: Option<JoinHandle<()>>,
-    /// Before the claim: the socket is the claim.
+    shared: Arc<Shared>,
+    /// Dropped before the worker: nobody is to ask a gateway that stops. The socket is the claim
+    /// to the interface, too.
     server: Option<Server>,
+    worker: Worker,
 }
 
-/// What both the owner and the control thread act on.
+/// What the owner, the control thread and the worker share.
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct Shared {
     config: Config,
     device: String,
     started: Instant,
-    hook: Mutex<Hook>,
+    pub redirect: Mutex<Redirect>,
     echo: Mutex<Option<Echo>>,
-    wake: EventFd,
-    shared: Shared,
+    pub lifecycle: Arc<Lifecycle>,
+    /// What the worker published last.
+    pub stats: Mutex<Stats>,
 }
 
-/// By which packets come: of the same link type as the interface that it stands in for.
-pub(crate) fn device(interface: &Interface) -> Result<TunDevice, Error> {
-    // A tag that the interface would add by itself is in the frame here.
+/// Opens the device by which packets reach the gateway. It has the same link type as the
+/// interface that it stands in for.
+pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
+    // A VLAN tag that the interface would add by itself is in the frame here.
     let mtu = interface.mtu + 8;
     Ok(TunDevice::open(
         "awgate%d",
@@ -65,175 +54,160 @@ pub(crate) fn device(interface: &Interface) -> Result<TunDevice, Error> {
     )?)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Gateway {
-    /// Starts in the calling thread's network namespace.
+    /// Starts a gateway in the calling thread's network namespace.
     ///
     /// # Errors
-    /// There is no such interface or it has a gateway already, a right is missing, or
-    /// the kernel would not do its part.
-    pub fn start(config: Config, attach: Attach) -> Result<Self, Error> {
+    /// There is no such interface or it has a gateway already, a right is missing, or the kernel
+    /// refused something.
+    pub fn start(config: Config, mode: AttachMode) -> Result<Self, Error> {
         let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
-        Self::start_seeded(config, attach, seed)
+        Self::start_seeded(config, mode, seed)
     }
 
-    /// The same, where RED's draws are to come from a seed of one's own.
+    /// Starts a gateway whose RED draws its random numbers from this seed.
     ///
     /// # Errors
     /// As for [`start`](Self::start).
-    pub fn start_seeded(config: Config, attach: Attach, seed: u64) -> Result<Self, Error> {
+    pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
         let interface = Interface::find(&config.interface)?;
         let claim = control::claim(&interface.name)?;
-        // Not 0, which is no mark at all.
+        // A mark of 0 is none at all.
         let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
-        let device = device(&interface)?;
+        let device = open_device(&interface)?;
         let socket = PacketSocket::open(interface.clone(), cookie)?;
-        let mut hook = Hook::install(&interface, device.index, cookie, attach)?;
-        let echo = config
-            .acc
-            .then(|| Echo::install(&interface, hook.attach()))
-            .transpose()?;
-        let measuring = config
-            .min_rate_bps
-            .map(|least| {
-                Ok::<_, Error>(Measuring {
-                    meter: Meter::new(least, config.rate_bps),
-                    rtt: Rtt::install(&interface, hook.attach())?,
-                    idle: true,
-                })
+        let mut redirect = Redirect::install(&interface, device.index, cookie, mode)?;
+        let mode = redirect.mode();
+        let echo = config.acc.then(|| Echo::install(&interface, mode));
+        let echo = echo.transpose()?;
+        let measuring = config.min_rate_bps.map(|min| {
+            Ok::<_, Error>(Measuring {
+                estimator: Estimator::new(min, config.rate_bps),
+                rtt: Rtt::install(&interface, mode)?,
+                is_idle: true,
             })
-            .transpose()?;
-        let heart = hook.heart()?;
-        let failed = |errno: nix::Error| Error::system("making an event descriptor")(errno.into());
-        let wake =
-            EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(failed)?;
-        let woken: OwnedFd = std::os::fd::AsFd::as_fd(&wake)
-            .try_clone_to_owned()
-            .map_err(Error::system("duplicating a descriptor"))?;
+        });
+        let measuring = measuring.transpose()?;
+        let heartbeat = redirect.heartbeat()?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let wake = lifecycle.wake_fd();
+        let wake = wake.map_err(Error::system("duplicating a descriptor"))?;
         let mut core = Core::new(&config, interface.kind, interface.mtu, seed);
-        if let Some(least) = config.min_rate_bps {
-            core.set_rate(least);
+        if let Some(min) = config.min_rate_bps {
+            core.set_rate(min);
         }
-        let inner = Arc::new(Inner {
+        let shared = Arc::new(Shared {
             config,
             device: device.name.clone(),
             started: Instant::now(),
-            hook: Mutex::new(hook),
+            redirect: Mutex::new(redirect),
             echo: Mutex::new(echo),
-            wake,
-            shared: Shared::default(),
+            lifecycle: Arc::new(lifecycle),
+            stats: Mutex::default(),
         });
-        let worker = Worker {
+        let forwarder = Forwarder {
             core,
             interface,
             device,
             socket,
-            heart,
+            heartbeat,
             measuring,
-            wake: woken,
+            wake,
             out: Vec::new(),
             read: 0,
             sent: SendStats::default(),
         };
-        // Whoever asks at once is told what there is.
-        worker.publish(&inner.shared);
-        let thread = {
-            let inner = Arc::clone(&inner);
-            std::thread::Builder::new()
-                .name("ackwise-gateway".into())
-                .spawn(move || {
-                    worker.run(&inner.shared, &inner.hook);
-                    // After what still waited has left, marked or not.
-                    if let Some(echo) = lock(&inner.echo).as_mut() {
-                        echo.remove();
-                    }
-                })
-                .map_err(Error::system("starting a thread"))?
-        };
+        // Whoever asks at once gets counters, too.
+        forwarder.publish(&shared);
+        let worker = Self::spawn(forwarder, Arc::clone(&shared))?;
         let mut gateway = Self {
-            inner,
-            thread: Some(thread),
+            shared,
             server: None,
+            worker,
         };
-        gateway.server = Some(control::start(claim, Arc::clone(&gateway.inner))?);
+        let shared = Arc::clone(&gateway.shared);
+        let answer = move |request| match request {
+            Request::Status { .. } => shared.stats(),
+            Request::Stop => {
+                shared.lifecycle.stop();
+                shared.lifecycle.wait_ended(TIMEOUT / 2);
+                shared.stats()
+            }
+        };
+        gateway.server = Some(control::serve(claim, answer)?);
         Ok(gateway)
     }
 
-    /// The counters; those of the queue are of the last 50 ms.
+    fn spawn(forwarder: Forwarder, shared: Arc<Shared>) -> Result<Worker, Error> {
+        let lifecycle = Arc::clone(&shared.lifecycle);
+        Worker::spawn("ackwise-gateway", lifecycle, move || {
+            let why = forwarder.run(&shared);
+            // Only after the packets that waited have left, marked or not.
+            if let Some(echo) = lock(&shared.echo).as_mut() {
+                echo.detach();
+            }
+            why
+        })
+        .map_err(Error::system("starting a thread"))
+    }
+
+    /// Returns the counters. Those of the queue are at most 50 ms old.
     ///
     /// # Errors
     /// The program's counters cannot be read.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.inner.stats()
+        self.shared.stats()
     }
 
-    /// Why it has ended by itself, if it has.
+    /// Returns why the gateway has ended by itself, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        lock(&self.inner.shared.ended).map(|why| match why {
-            Why::Asked => Ended::Asked,
-            Why::InterfaceGone => Ended::InterfaceGone,
-            Why::DeviceGone => Ended::DeviceGone,
-        })
+        self.shared.lifecycle.ended()
     }
 
-    /// Ends it: packets take the ordinary way from now on, what still waits is sent at
-    /// once. The last counters, or why it had ended before.
+    /// Stops the gateway: packets take the ordinary path from now on, and those that wait are
+    /// sent at once. Returns the last counters.
     ///
     /// # Errors
-    /// The interface or the gateway's device is gone.
+    /// The interface or the gateway's device was deleted before.
     pub fn stop(mut self) -> Result<Stats, Error> {
-        self.inner.stop();
-        self.join();
+        self.worker.stop_and_join();
         match self.ended() {
             Some(Ended::InterfaceGone) => {
-                Err(Error::InterfaceGone(self.inner.config.interface.clone()))
+                let interface = self.shared.config.interface.clone();
+                Err(Error::InterfaceGone(interface))
             }
-            Some(Ended::DeviceGone) => Err(Error::DeviceGone(self.inner.device.clone())),
+            Some(Ended::DeviceGone) => Err(Error::DeviceGone(self.shared.device.clone())),
             _ => self.stats(),
         }
     }
 
-    fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-
-    /// Acts as if the process had stopped: no sign of life. For tests.
+    /// Makes the gateway act as if the process were stopped: it gives no sign of life. For tests.
     #[doc(hidden)]
-    pub fn freeze(&self, stop: bool) {
-        self.inner.shared.freeze.store(stop, Ordering::Release);
+    pub fn freeze(&self, frozen: bool) {
+        self.shared.lifecycle.freeze(frozen);
     }
 }
 
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.server = None;
-        self.inner.stop();
-        self.join();
+impl Daemon for Gateway {
+    type Stats = Stats;
+    type Error = Error;
+
+    fn stats(&self) -> Result<Stats, Error> {
+        self.shared.stats()
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        self.shared.lifecycle.ended()
     }
 }
 
-impl Inner {
-    pub(crate) fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Release);
-        let _ = self.wake.write(1);
-    }
-
-    pub(crate) fn stop_and_wait(&self, most: Duration) -> Result<Stats, Error> {
-        self.stop();
-        let began = Instant::now();
-        while lock(&self.shared.ended).is_none() && began.elapsed() < most {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.stats()
-    }
-
-    pub(crate) fn stats(&self) -> Result<Stats, Error> {
+impl Shared {
+    fn stats(&self) -> Result<Stats, Error> {
         let Counters {
             taken,
             taken_bytes,
@@ -241,17 +215,17 @@ impl Inner {
             other,
             neighbour,
             unattended,
-        } = lock(&self.hook).counters()?;
-        let hook = lock(&self.hook).attach();
+        } = lock(&self.redirect).counters()?;
+        let mode = lock(&self.redirect).mode();
         let acc = lock(&self.echo).as_ref().map(Echo::counters).transpose()?;
-        let stats = lock(&self.shared.stats).clone();
+        let stats = lock(&self.stats).clone();
         Ok(Stats {
             interface: self.config.interface.clone(),
             pid: std::process::id(),
             rate_bps: self.config.rate_bps,
             header: self.config.overhead,
             discipline: describe(&self.config.queue),
-            attach: hook,
+            attach: mode,
             device: self.device.clone(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             taken: Amount {

@@ -14,16 +14,17 @@
 //! goes with it, the device goes with its descriptor.
 //!
 //! ```no_run
-//! use ackwise_gateway::{Attach, Config, Gateway};
+//! use ackwise_gateway::{AttachMode, Config, Gateway};
 //!
 //! let text = "interface = \"wan0\"\nrate = \"1 Mbit/s\"\n\
 //!             queue = { limit = \"50 packets\", ack_filter = \"rfc3449\" }";
-//! let gateway = Gateway::start(Config::parse("example", text)?, Attach::Auto)?;
+//! let gateway = Gateway::start(Config::parse("example", text)?, AttachMode::Auto)?;
 //! std::thread::sleep(std::time::Duration::from_secs(60));
 //! println!("{} ACKs were redundant", gateway.stop()?.filtered.packets);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod bandwidth;
 #[doc(hidden)]
 pub mod bench;
 mod config;
@@ -31,23 +32,24 @@ pub mod control;
 mod core;
 mod echo;
 mod error;
+mod forwarder;
 mod frame;
 mod gateway;
-mod hook;
-mod meter;
-mod pair;
+mod observer;
+mod redirect;
 mod rtt;
 mod stats;
 #[cfg(test)]
 mod testing;
-mod worker;
 
+pub use crate::bandwidth::{Estimator, Observation};
 pub use crate::config::{Config, describe};
 pub use crate::core::Core;
 pub use crate::echo::Acc;
 pub use crate::error::Error;
-pub use crate::frame::{Flow, Frame, Parcel};
-pub use crate::gateway::{Ended, Gateway};
-pub use crate::meter::{Look, Meter};
+pub use crate::frame::{Flow, Frame, FrameBuf};
+pub use crate::gateway::Gateway;
+pub use crate::rtt::RttSamples;
 pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
-pub use ackwise_netdev::Attach;
+pub use ackwise_netdev::AttachMode;
+pub use ackwise_netdev::daemon::Ended;

@@ -6,7 +6,7 @@ use ackwise_policy::Reason;
 use ackwise_queue::QueueStats;
 use serde::{Deserialize, Serialize};
 
-use crate::{Acc, Attach};
+use crate::{Acc, AttachMode};
 
 /// Packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub struct Stats {
     /// The queue in words.
     pub discipline: String,
     /// How the hook is attached.
-    pub attach: Attach,
+    pub attach: AttachMode,
     /// The device by which packets come.
     pub device: String,
     /// Seconds since it began.

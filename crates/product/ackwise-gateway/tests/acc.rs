@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ackwise_datapath::{Attachment, Options};
-use ackwise_gateway::{Acc, Attach, Config, Gateway};
+use ackwise_datapath::{Datapath, Options};
+use ackwise_gateway::{Acc, AttachMode, Config, Gateway};
 use ackwise_policy::Config as Policy;
 use common::{AccessNetwork, Netns, alone};
 
@@ -30,7 +30,9 @@ fn gateway(network: &AccessNetwork, rate: &str, more: &str) -> Gateway {
     let text =
         format!("interface = \"wan0\"\nrate = \"{rate}\"\noverhead = 14\nqueue = {queue}\n{more}");
     let config = Config::parse("test", &text).unwrap();
-    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network
+        .router
+        .run(|| Gateway::start(config, AttachMode::Auto));
     gateway.unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -38,16 +40,18 @@ fn gateway(network: &AccessNetwork, rate: &str, more: &str) -> Gateway {
 fn down(network: &AccessNetwork) -> Gateway {
     let text = "interface = \"wan1\"\nrate = \"20 Mbit/s\"\nqueue = \"100 packets\"";
     let config = Config::parse("test", text).unwrap();
-    let gateway = network.server.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network
+        .server
+        .run(|| Gateway::start(config, AttachMode::Auto));
     gateway.unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn attach(network: &AccessNetwork, policy: &str, dry_run: bool) -> Attachment {
+fn attach(network: &AccessNetwork, policy: &str, dry_run: bool) -> Datapath {
     let mut options = Options::new("lan0", policy.parse::<Policy>().unwrap());
     // These paths have next to no delay, and a quarter of nothing is no time to wait.
     options.hold_rtt_shift = 0;
     options.dry_run = dry_run;
-    network.host.run(|| Attachment::attach(options).unwrap())
+    network.host.run(|| Datapath::attach(options).unwrap())
 }
 
 /// What TCP packets say that pass an interface.
@@ -145,7 +149,7 @@ impl Download {
 }
 
 /// Held ACKs that never left, and data segments, so far.
-fn thinned(attached: &Attachment) -> (u64, u64) {
+fn thinned(attached: &Datapath) -> (u64, u64) {
     let stats = attached.stats().unwrap();
     (stats.withheld, stats.data_segments)
 }

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use ackwise_gateway::{Attach, Config, Gateway, Stats};
+use ackwise_gateway::{AttachMode, Config, Gateway, Stats};
 use common::{AccessNetwork, alone};
 
 /// ACKs that go up before it is counted what has come down.
@@ -28,9 +28,11 @@ fn config(interface: &str, rate: &str, queue: &str) -> Config {
 fn segments_an_ack(queue: &str) -> (f64, Stats) {
     let network = AccessNetwork::new();
     let down = config("wan1", "1 Mbit/s", "\"60 packets\"");
-    let down = network.server.run(|| Gateway::start(down, Attach::Auto));
+    let down = network
+        .server
+        .run(|| Gateway::start(down, AttachMode::Auto));
     let up = config("wan0", "10 kbit/s", queue);
-    let up = network.router.run(|| Gateway::start(up, Attach::Auto));
+    let up = network.router.run(|| Gateway::start(up, AttachMode::Auto));
     let (down, up) = (down.unwrap(), up.unwrap());
 
     let listener = network

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ackwise_gateway::{Attach, Config, Ended, Error, Gateway, Stats, control};
+use ackwise_gateway::{AttachMode, Config, Ended, Error, Gateway, Stats, control};
 use common::{AccessNetwork, Netns, alone, ip, until};
 
 const BYTES: usize = 2_000_000;
@@ -227,7 +227,9 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nmin_rate = \"300 kbit/s\"\n\
                 queue = \"40 packets\"\noverhead = 14";
     let config = Config::parse("test", text).unwrap();
-    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network
+        .router
+        .run(|| Gateway::start(config, AttachMode::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
     let listener = network
         .server
@@ -307,7 +309,9 @@ fn an_uplink_without_link_headers() {
     let text = "interface = \"ppp0\"\nrate = \"40 Mbit/s\"\n\
                 queue = { limit = \"900 packets\", ack_filter = \"rfc3449\" }";
     let config = Config::parse("test", text).unwrap();
-    let gateway = network.router.run(|| Gateway::start(config, Attach::Auto));
+    let gateway = network
+        .router
+        .run(|| Gateway::start(config, AttachMode::Auto));
     let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
     common::looked(&gateway);
     let all = pattern(1400);
@@ -369,9 +373,9 @@ fn an_mtu_that_grows_is_noticed() {
 fn on_clsact_as_well() {
     let _alone = alone();
     let network = AccessNetwork::new();
-    let gateway = network.gateway_by("40 Mbit/s", "\"100 packets\"", Attach::Clsact);
+    let gateway = network.gateway_by("40 Mbit/s", "\"100 packets\"", AttachMode::Clsact);
     transfer(&network.host, &network.server, "10.9.2.2:5001");
-    assert_eq!(gateway.stats().unwrap().attach, Attach::Clsact);
+    assert_eq!(gateway.stats().unwrap().attach, AttachMode::Clsact);
     assert_eq!(network.router.leftovers().1, 1, "the test sees no programs");
     let stats = gateway.stop().unwrap();
     let through = stats.sent.packets + stats.passed.unattended;
@@ -435,7 +439,7 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
     .unwrap();
     let second = network
         .router
-        .run(|| Gateway::start(config.clone(), Attach::Auto));
+        .run(|| Gateway::start(config.clone(), AttachMode::Auto));
     let me = std::process::id();
     assert!(matches!(second, Err(Error::Held { pid, .. }) if pid == me));
     network.router.run(|| {
@@ -450,7 +454,9 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
     network
         .host
         .run(|| assert!(control::list().unwrap().is_empty()));
-    let again = network.router.run(|| Gateway::start(config, Attach::Tcx));
+    let again = network
+        .router
+        .run(|| Gateway::start(config, AttachMode::Tcx));
     again.unwrap().stop().unwrap();
     gone(&network);
 }
@@ -497,7 +503,7 @@ fn an_interface_that_is_not_there() {
     );
     let started = network
         .router
-        .run(|| Gateway::start(config.unwrap(), Attach::Auto));
+        .run(|| Gateway::start(config.unwrap(), AttachMode::Auto));
     let error = started.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("ip link"), "{error}");
     gone(&network);

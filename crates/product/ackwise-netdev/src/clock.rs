@@ -1,4 +1,4 @@
-//! Clocks.
+//! The kernel's clocks.
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
@@ -10,12 +10,12 @@ fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CLOCK_MONOTONIC, in nanoseconds: of queues, and of programs.
+/// Returns CLOCK_MONOTONIC in nanoseconds, which is the clock of BPF programs, too.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
-/// CPU time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -1,10 +1,10 @@
 use std::io;
 
-/// Why a way in or out of the kernel could not be made.
+/// Why the operating system did not do its part.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The process lacks rights.
+    /// The process lacks a right.
     #[error(
         "not permitted to {what}: run as root, or with CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and \
          CAP_PERFMON"
@@ -27,18 +27,27 @@ pub enum Error {
         /// `ARPHRD_*` of the kernel.
         arphrd: u16,
     },
-    /// A device of the process was deleted by somebody.
+    /// The kernel has no tcx, and nothing else was asked for.
+    #[error(
+        "this kernel has no tcx (Linux 6.6 and newer): attach with clsact, or leave the choice to \
+         ackwise (auto)"
+    )]
+    NoTcx {
+        /// What the kernel said.
+        why: String,
+    },
+    /// A device of this process was deleted by somebody else.
     #[error("the device {0} is gone")]
     DeviceGone(String),
-    /// The kernel would not take a program.
+    /// The kernel refused a program.
     #[error("the program for {interface}: {why}")]
     Program {
         /// The interface.
         interface: String,
-        /// What the kernel and the loader said.
+        /// What the kernel and the loader said about it.
         why: String,
     },
-    /// A system call failed in a way that has no better name.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
         /// What was tried.
@@ -49,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`.
+    /// Returns a function for `map_err` that says what was tried.
     pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what },

@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::Error;
 
 /// Flags of an interface, as SIOCGIFFLAGS has them.
-pub(crate) type Flags = libc::c_int;
+pub type Flags = libc::c_int;
 
 /// Returns an `ifreq` that names an interface. A name that is too long is cut, as the kernel would.
-pub(crate) fn named(name: &str) -> libc::ifreq {
+pub fn named(name: &str) -> libc::ifreq {
     // SAFETY: plain data, for which zero is a value.
     let mut request: libc::ifreq = unsafe { zeroed() };
     let short = name.bytes().take(libc::IF_NAMESIZE - 1);
@@ -23,13 +23,16 @@ pub(crate) fn named(name: &str) -> libc::ifreq {
 }
 
 /// Returns the name that the kernel wrote into an `ifreq`.
-pub(crate) fn name_of(request: &libc::ifreq) -> String {
+pub fn name_of(request: &libc::ifreq) -> String {
     let bytes = request.ifr_name.iter().take_while(|c| **c != 0);
     bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect()
 }
 
 /// Calls an ioctl that reads an `ifreq`, and may fill it in.
-pub(crate) fn ioctl(
+///
+/// # Errors
+/// What the ioctl says.
+pub fn ioctl(
     fd: &impl AsRawFd,
     operation: libc::c_ulong,
     request: &mut libc::ifreq,
@@ -41,8 +44,32 @@ pub(crate) fn ioctl(
     Ok(())
 }
 
+/// Sets a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_*`.
+///
+/// # Errors
+/// The driver does not know the command, or refuses.
+pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()> {
+    /// `struct ethtool_value`.
+    #[repr(C)]
+    struct Value {
+        command: u32,
+        data: u32,
+    }
+    let mut value = Value {
+        command,
+        data: value,
+    };
+    let mut request = named(name);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    ioctl(&socket, libc::SIOCETHTOOL, &mut request)
+}
+
 /// Returns the interface's flags.
-pub(crate) fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
+///
+/// # Errors
+/// There is no such interface.
+pub fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFFLAGS, &mut request)?;
     // SAFETY: SIOCGIFFLAGS filled this member.
@@ -50,14 +77,20 @@ pub(crate) fn flags(fd: &impl AsRawFd, name: &str) -> io::Result<Flags> {
 }
 
 /// Sets flags of the interface, and leaves the others as they are.
-pub(crate) fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
+///
+/// # Errors
+/// There is no such interface, or a right is missing.
+pub fn add_flags(fd: &impl AsRawFd, name: &str, more: Flags) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_flags = (flags(fd, name)? | more) as libc::c_short;
     ioctl(fd, libc::SIOCSIFFLAGS, &mut request)
 }
 
 /// Returns the interface's MTU in bytes.
-pub(crate) fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
+///
+/// # Errors
+/// There is no such interface.
+pub fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFMTU, &mut request)?;
     // SAFETY: SIOCGIFMTU filled this member.
@@ -65,21 +98,30 @@ pub(crate) fn mtu(fd: &impl AsRawFd, name: &str) -> io::Result<u32> {
 }
 
 /// Sets the interface's MTU in bytes.
-pub(crate) fn set_mtu(fd: &impl AsRawFd, name: &str, mtu: u32) -> io::Result<()> {
+///
+/// # Errors
+/// There is no such interface, it does not take this MTU, or a right is missing.
+pub fn set_mtu(fd: &impl AsRawFd, name: &str, mtu: u32) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_mtu = mtu as libc::c_int;
     ioctl(fd, libc::SIOCSIFMTU, &mut request)
 }
 
 /// Sets the length of the interface's transmit queue in packets.
-pub(crate) fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Result<()> {
+///
+/// # Errors
+/// There is no such interface, or a right is missing.
+pub fn set_tx_queue_len(fd: &impl AsRawFd, name: &str, packets: i32) -> io::Result<()> {
     let mut request = named(name);
     request.ifr_ifru.ifru_metric = packets;
     ioctl(fd, libc::SIOCSIFTXQLEN, &mut request)
 }
 
 /// Returns the interface's link type, an `ARPHRD_*` of the kernel.
-pub(crate) fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
+///
+/// # Errors
+/// There is no such interface.
+pub fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
     let mut request = named(name);
     ioctl(fd, libc::SIOCGIFHWADDR, &mut request)?;
     // SAFETY: SIOCGIFHWADDR filled this member.
@@ -87,7 +129,10 @@ pub(crate) fn link_type(fd: &impl AsRawFd, name: &str) -> io::Result<u16> {
 }
 
 /// Gives the interface an IPv4 address.
-pub(crate) fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
+///
+/// # Errors
+/// There is no such interface, or a right is missing.
+pub fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
     let mut request = named(name);
     let to: *mut libc::sockaddr_in = (&raw mut request.ifr_ifru).cast();
     // SAFETY: the union has room for this, as `SIOCSIFADDR` expects it.
@@ -100,14 +145,17 @@ pub(crate) fn set_address(name: &str, address: Ipv4Addr) -> io::Result<()> {
 }
 
 /// Returns the index of an interface of this network namespace.
-pub(crate) fn index_of(name: &str) -> Option<u32> {
+pub fn index_of(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: a terminated string.
     Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
 }
 
 /// Opens a packet socket that receives nothing.
-pub(crate) fn packet_socket() -> Result<OwnedFd, Error> {
+///
+/// # Errors
+/// A right is missing.
+pub fn packet_socket() -> Result<OwnedFd, Error> {
     // SAFETY: no pointers; the result is checked.
     let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {

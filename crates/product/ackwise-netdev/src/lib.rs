@@ -1,24 +1,32 @@
-//! Where packets leave the kernel for a process and come back.
+//! The one way to the operating system, for the datapath, the gateway and the tunnel.
 //!
-//! What the datapath, the gateway and the tunnel have in common: a device that packets are
-//! redirected to, a packet socket that sends them, the way a program hangs on an
-//! interface, and a socket by which a running process is found and asked. All of it
-//! is gone with the process, however that ends.
+//! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
+//!   [`Attachment`] is a BPF program at an [`Interface`].
+//! - Questions to the kernel: [`netlink`] and [`ifreq`].
+//! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
+//!   [`registry`] a directory in which those of all network namespaces are found, and [`daemon`]
+//!   their life from start to stop.
+//!
+//! Devices, sockets and tcx links go with the process, however that ends.
 
+mod attach;
 pub mod clock;
 pub mod control;
+pub mod daemon;
 mod error;
-mod hook;
-mod ifreq;
+pub mod ifreq;
 mod interface;
 mod ip_offset;
+pub mod netlink;
 mod packet_socket;
-pub mod socket;
+pub mod registry;
 mod tun;
 
+pub use attach::{
+    AttachMode, AttachOptions, Attachment, Direction, Order, remove_stale_filters, with_causes,
+};
 pub use error::Error;
-pub use hook::{Attach, Attached, attach, lacks_tcx};
 pub use interface::{Interface, exists};
 pub use ip_offset::ip_offset;
 pub use packet_socket::{BATCH, PacketSocket, SendStats};
-pub use tun::{Role, TX_QUEUE_LEN, TunDevice};
+pub use tun::{Role, TX_QUEUE_LEN, TunDevice, create_tun};

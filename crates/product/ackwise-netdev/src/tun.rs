@@ -44,6 +44,30 @@ pub struct TunDevice {
     pub index: u32,
 }
 
+/// Makes a TAP device where packets have a link header, else a TUN device, and leaves it down
+/// and unconfigured. Reads and writes do not block. Returns its descriptor and its name.
+///
+/// # Errors
+/// A device of that name exists, a right is missing, or the kernel has no TUN.
+pub fn create_tun(name: &str, kind: LinkKind) -> io::Result<(File, String)> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+        .open("/dev/net/tun")?;
+    let kind = match kind {
+        LinkKind::Ethernet => libc::IFF_TAP,
+        LinkKind::Ip => libc::IFF_TUN,
+    };
+    let mut request = ifreq::named(name);
+    // A persistent device that somebody else made is not taken over.
+    let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    ifreq::ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request)?;
+    let name = ifreq::name_of(&request);
+    Ok((file, name))
+}
+
 impl TunDevice {
     /// Makes a TAP device where packets have a link header, else a TUN device. It has no
     /// offloads: the stack segments aggregated packets and fills in checksums. In `name`, `%d`
@@ -53,23 +77,7 @@ impl TunDevice {
     /// A device of that name exists, a right is missing, or the kernel has no TUN.
     pub fn open(name: &str, kind: LinkKind, mtu: u32, role: Role) -> Result<Self, Error> {
         let made = "make a TUN device";
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
-            .open("/dev/net/tun")
-            .map_err(Error::system(made))?;
-        let kind = match kind {
-            LinkKind::Ethernet => libc::IFF_TAP,
-            LinkKind::Ip => libc::IFF_TUN,
-        };
-        let mut request = ifreq::named(name);
-        // A persistent device that somebody else made is not taken over.
-        let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
-        request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        ifreq::ioctl(&file, libc::TUNSETIFF as libc::c_ulong, &mut request)
-            .map_err(Error::system(made))?;
-        let name = ifreq::name_of(&request);
+        let (file, name) = create_tun(name, kind).map_err(Error::system(made))?;
         let device = Self {
             index: index_of(&name).ok_or_else(|| Error::DeviceGone(name.clone()))?,
             file,

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use ackwise_testbed::{Netns, Topology, host, ip, link};
 use ackwise_tunnel::trace::Recorded;
 use ackwise_tunnel::{KeyPair, key_to_base64};
-use ackwise_tunneld::{Attach, Config, Daemon};
+use ackwise_tunneld::{AttachMode, Config, Daemon};
 
 /// The two ends; 10.9.1.1 – .2.
 const TOPOLOGY: Topology = Topology {
@@ -233,7 +233,7 @@ impl Bed {
             let file = keys.path().join("tunnel.toml");
             std::fs::write(&file, text).expect("a file");
             let config = Config::load(&file).unwrap_or_else(|error| panic!("{error}"));
-            ns.run(|| Daemon::start(config, Attach::Auto))
+            ns.run(|| Daemon::start(config, AttachMode::Auto))
                 .expect("a tunnel")
         };
         let far = start(&self.far, 1, "");

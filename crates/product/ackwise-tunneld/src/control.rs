@@ -3,8 +3,7 @@
 
 use std::io;
 
-use ackwise_netdev::control::{Request, Service, Unanswered};
-use ackwise_netdev::socket::{Claim, Server};
+use ackwise_netdev::control::{AskError, Claim, Request, Server, Service};
 
 use crate::{Error, Stats};
 
@@ -29,25 +28,23 @@ pub(crate) fn start(
     stop: impl Fn() -> Stats + Send + Sync + 'static,
 ) -> Result<Server, Error> {
     TUNNELS
-        .start(claim, move |request| {
+        .serve(claim, move |request| {
             Ok(match request {
-                Request::Status => stats(),
-                Request::Down => stop(),
+                Request::Status { .. } => stats(),
+                Request::Stop => stop(),
             })
         })
         .map_err(Error::system("starting the control thread"))
 }
 
 fn ask(device: &str, request: Request) -> Result<Stats, Error> {
-    TUNNELS
-        .ask(device, request)
-        .map_err(|unanswered| match unanswered {
-            Unanswered::NotThere => Error::NotThere(device.to_owned()),
-            Unanswered::Because(why) => Error::Control {
-                device: device.to_owned(),
-                why,
-            },
-        })
+    TUNNELS.ask(device, request).map_err(|error| match error {
+        AskError::NotRunning => Error::NotThere(device.to_owned()),
+        AskError::Failed(why) => Error::Control {
+            device: device.to_owned(),
+            why,
+        },
+    })
 }
 
 /// Returns the statistics of a tunnel.
@@ -56,7 +53,7 @@ fn ask(device: &str, request: Request) -> Result<Stats, Error> {
 /// Returns [`Error::NotThere`] if there is no such tunnel, and [`Error::Control`] if it does
 /// not answer.
 pub fn status(device: &str) -> Result<Stats, Error> {
-    ask(device, Request::Status)
+    ask(device, Request::STATUS)
 }
 
 /// Ends a tunnel and returns its last statistics.
@@ -65,7 +62,7 @@ pub fn status(device: &str) -> Result<Stats, Error> {
 /// Returns [`Error::NotThere`] if there is no such tunnel, and [`Error::Control`] if it does
 /// not answer.
 pub fn down(device: &str) -> Result<Stats, Error> {
-    ask(device, Request::Down)
+    ask(device, Request::Stop)
 }
 
 /// Lists the devices of the tunnels in this network namespace.

@@ -1,13 +1,15 @@
 //! The life of a tunnel: set up, run, watched and stopped.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ackwise_config::tunnel::Tunnel as Config;
-use ackwise_netdev::Attach;
-use ackwise_netdev::socket::{Claim, PATIENCE, Server};
+use ackwise_netdev::AttachMode;
+use ackwise_netdev::control::{Claim, Server, TIMEOUT};
+use ackwise_netdev::daemon;
 use nix::sys::eventfd::EventFd;
 
 use crate::setup::Setup;
@@ -51,7 +53,7 @@ impl Prepared {
     /// # Errors
     /// Fails if the configuration names something that does not exist, if a privilege is
     /// missing, or if the kernel refuses.
-    pub fn new(config: Config, attach: Attach) -> Result<Self, Error> {
+    pub fn new(config: Config, attach: AttachMode) -> Result<Self, Error> {
         let claim = control::claim(&config.device)?;
         let user = config.user.clone();
         let Setup {
@@ -107,7 +109,7 @@ impl Prepared {
         daemon.server = Some(control::start(
             self.claim,
             move || asked.stats(),
-            move || stopped.stop_and_wait(PATIENCE / 2),
+            move || stopped.stop_and_wait(TIMEOUT / 2),
         )?);
         Ok(daemon)
     }
@@ -119,7 +121,7 @@ impl Daemon {
     ///
     /// # Errors
     /// Fails as [`Prepared::new`] and [`Prepared::start`] do.
-    pub fn start(config: Config, attach: Attach) -> Result<Self, Error> {
+    pub fn start(config: Config, attach: AttachMode) -> Result<Self, Error> {
         Prepared::new(config, attach)?.start()
     }
 
@@ -162,6 +164,24 @@ impl Daemon {
     #[doc(hidden)]
     pub fn freeze(&self, frozen: bool) {
         self.running.shared.freeze.store(frozen, Ordering::Release);
+    }
+}
+
+impl daemon::Daemon for Daemon {
+    type Stats = Stats;
+    type Error = Infallible;
+
+    fn stats(&self) -> Result<Stats, Infallible> {
+        Ok(Daemon::stats(self))
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        Daemon::ended(self)
+    }
+
+    /// A worker that hangs uses no CPU time that it publishes.
+    fn is_alive(before: &Stats, now: &Stats) -> bool {
+        now.cpu_s > before.cpu_s
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ackwise_bpf::tunnel as sys;
 use ackwise_config::tunnel::Prefix;
-use ackwise_netdev::{Attach, Attached, Interface, attach};
+use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Interface, Order};
 use aya::maps::Map;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::SchedClassifier;
@@ -50,14 +50,15 @@ pub(crate) struct Options {
 
 /// The attached program. It is detached on drop.
 pub(crate) struct Hook {
-    bpf: Ebpf,
-    attached: Attached,
+    /// The program lives as long as this.
+    _bpf: Ebpf,
+    attachment: Attachment,
 }
 
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hook")
-            .field("attached", &self.attached)
+            .field("attachment", &self.attachment)
             .finish_non_exhaustive()
     }
 }
@@ -69,7 +70,7 @@ impl Hook {
         interface: &Interface,
         options: &Options,
         allowed_ips: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
-        how: Attach,
+        how: AttachMode,
     ) -> Result<(Self, ProgramState, Acks), Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
@@ -94,17 +95,27 @@ impl Hook {
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
-        let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok((Self { bpf, attached }, state, acks))
+        let options = AttachOptions {
+            interface: &interface.name,
+            direction: Direction::Egress,
+            mode: how,
+            order: Order::First,
+        };
+        let attachment = Attachment::attach(&mut bpf, PROGRAM, &options)?;
+        let hook = Self {
+            _bpf: bpf,
+            attachment,
+        };
+        Ok((hook, state, acks))
     }
 
-    pub fn attach(&self) -> Attach {
-        self.attached.how
+    pub fn attach(&self) -> AttachMode {
+        self.attachment.mode()
     }
 
     /// Detaches the program. Packets pass from now on.
     pub fn remove(&mut self) {
-        self.attached.remove(&mut self.bpf);
+        self.attachment.detach();
     }
 }
 

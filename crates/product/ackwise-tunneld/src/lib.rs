@@ -16,9 +16,9 @@
 //! by a link that ends with the process, and so do the devices.
 //!
 //! ```no_run
-//! use ackwise_tunneld::{Attach, Config, Daemon};
+//! use ackwise_tunneld::{AttachMode, Config, Daemon};
 //!
-//! let tunnel = Daemon::start(Config::load("/etc/ackwise/tunnel.toml")?, Attach::Auto)?;
+//! let tunnel = Daemon::start(Config::load("/etc/ackwise/tunnel.toml")?, AttachMode::Auto)?;
 //! std::thread::sleep(std::time::Duration::from_secs(60));
 //! for peer in tunnel.stop()?.peers {
 //!     println!("{}: {:?} bytes for each ACK", peer.name, peer.bytes_per_ack);
@@ -52,4 +52,4 @@ pub use crate::privileges::drop_privileges;
 pub use crate::shared::Ended;
 pub use crate::stats::{Amount, Delivery, Failures, PeerStats, Restored, Stats};
 pub use ackwise_config::tunnel::Tunnel as Config;
-pub use ackwise_netdev::Attach;
+pub use ackwise_netdev::AttachMode;

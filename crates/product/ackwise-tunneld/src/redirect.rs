@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
-use ackwise_netdev::{Attach, Interface, Role, TunDevice, ip_offset};
+use ackwise_netdev::{AttachMode, Interface, Role, TunDevice, ip_offset};
 use ackwise_tunnel::MAX_CARRIED;
 
 use crate::hook::{Acks, Hook, Options, ProgramState};
@@ -42,7 +42,7 @@ impl Redirect {
         interface: Interface,
         link: &TunDevice,
         cookie: u32,
-        attach: Attach,
+        attach: AttachMode,
     ) -> Result<Redirect, Error> {
         // A VLAN tag that the interface would add by itself is in the frame here.
         let mtu = interface.mtu + 8;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ackwise_config::tunnel::Tunnel as Config;
-use ackwise_netdev::{Attach, Interface, PacketSocket, TunDevice, clock};
+use ackwise_netdev::{AttachMode, Interface, PacketSocket, TunDevice, clock};
 use ackwise_tunnel::{KeyPair, key_from_base64, key_to_base64};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -30,7 +30,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub fn new(config: Config, attach: Attach) -> Result<Self, Error> {
+    pub fn new(config: Config, attach: AttachMode) -> Result<Self, Error> {
         let keys = config.private_key.as_deref().map(read_key).transpose()?;
         let peers = config.peers.iter();
         let peers = peers.map(|peer| Peer::new(peer, &config, keys.as_ref()));

@@ -5,16 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::stats::Stats;
 
-/// Why a tunnel has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Its owner stopped it, or it was asked through the control socket.
-    Asked,
-    /// Its interface was deleted.
-    InterfaceGone,
-    /// A device of its own was deleted, or taken down.
-    DeviceGone,
-}
+pub use ackwise_netdev::daemon::Ended;
 
 /// The state that both sides see.
 #[derive(Debug, Default)]

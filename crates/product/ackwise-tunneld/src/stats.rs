@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use ackwise_netdev::Attach;
+use ackwise_netdev::AttachMode;
 
 /// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ pub struct Stats {
     /// The interface whose outgoing ACKs are taken. `None` if ACKs are routed to the device.
     pub interface: Option<String>,
     /// How the BPF program is attached to the interface.
-    pub attach: Option<Attach>,
+    pub attach: Option<AttachMode>,
     /// The UDP addresses that are listened on.
     pub listen: Vec<SocketAddr>,
     /// The public key of this end in base64. `None` without encryption.

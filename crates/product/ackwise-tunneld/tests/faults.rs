@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use ackwise_tunneld::{Attach, Daemon, Ended, Error, control};
+use ackwise_tunneld::{AttachMode, Daemon, Ended, Error, control};
 use common::{
     Capture, Sites, ack_from, alone, ip, is_up, once, peer, send_strange_acks, transfer,
     transfer_and, until,
@@ -299,7 +299,7 @@ fn what_is_there_already() {
     let start = |config| {
         sites
             .near
-            .run(|| Daemon::start(config, Attach::Auto))
+            .run(|| Daemon::start(config, AttachMode::Auto))
             .unwrap_err()
     };
     let error = start(sites.near_config(""));
@@ -331,7 +331,7 @@ fn what_is_not_there() {
     let _alone = alone();
     let sites = Sites::new();
     let start = |config| {
-        let started = sites.near.run(|| Daemon::start(config, Attach::Auto));
+        let started = sites.near.run(|| Daemon::start(config, AttachMode::Auto));
         started.map(|_| ()).unwrap_err().to_string()
     };
     let mut config = sites.near_config("");

@@ -14,7 +14,7 @@ use ackwise_config::tunnel::Prefix;
 use ackwise_netdev::{Role, TunDevice};
 use ackwise_policy::LinkKind;
 use ackwise_tunnel::key_to_base64;
-use ackwise_tunneld::{Attach, Config, Daemon, Failures, PeerStats};
+use ackwise_tunneld::{AttachMode, Config, Daemon, Failures, PeerStats};
 use common::{
     Capture, Netns, Sites, ack_from, alone, ip, is_up, once, peer, run_command, send_strange_acks,
     transfer, transfer_and, until,
@@ -108,12 +108,12 @@ fn by_a_filter_where_the_kernel_is_older() {
     let config = sites.near_config("");
     let near = sites
         .near
-        .run(|| Daemon::start(config, Attach::Clsact))
+        .run(|| Daemon::start(config, AttachMode::Clsact))
         .unwrap();
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
     once(&near, "ACKs", |stats| stats.packets_in.packets > 100);
-    assert_eq!(near.stats().attach, Some(Attach::Clsact));
+    assert_eq!(near.stats().attach, Some(AttachMode::Clsact));
     drop((near, far));
     sites.nothing_left();
 }

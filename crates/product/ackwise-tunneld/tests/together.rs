@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_netdev::Interface;
-use ackwise_tunneld::{Attach, Config, Daemon, Delivery, Prepared, Stats};
+use ackwise_tunneld::{AttachMode, Config, Daemon, Delivery, Prepared, Stats};
 use aya::maps::MapInfo;
 use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
@@ -189,7 +189,7 @@ fn hundreds_arrive_as_they_were_without_any_right() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = tunnel(&sites, |config| {
-        let prepared = Prepared::new(config, Attach::Auto).unwrap();
+        let prepared = Prepared::new(config, AttachMode::Auto).unwrap();
         prepared.drop_privileges().unwrap();
         prepared.start().unwrap()
     });
@@ -217,7 +217,7 @@ fn a_kernel_that_refuses_gets_them_one_by_one() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = tunnel(&sites, |config| {
-        let prepared = Prepared::new(config, Attach::Auto).unwrap();
+        let prepared = Prepared::new(config, AttachMode::Auto).unwrap();
         refuse_test_runs();
         prepared.start().unwrap()
     });
@@ -237,7 +237,7 @@ fn the_device_of_the_program_is_deleted() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = tunnel(&sites, |config| {
-        Daemon::start(config, Attach::Auto).unwrap()
+        Daemon::start(config, AttachMode::Auto).unwrap()
     });
     round(&sites, &ends, 0);
     assert_eq!(ends[0].stats().restored.delivery, Delivery::Batched);
@@ -299,7 +299,7 @@ fn signals_in_between_lose_and_double_nothing() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = tunnel(&sites, |config| {
-        Daemon::start(config, Attach::Auto).unwrap()
+        Daemon::start(config, AttachMode::Auto).unwrap()
     });
     // SAFETY: a handler that does nothing; no flags, so that system calls are interrupted.
     unsafe {

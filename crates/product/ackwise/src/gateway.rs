@@ -5,19 +5,12 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_gateway::{Config, Ended, Error, Gateway, Stats, control, describe};
-use nix::sys::signal::Signal;
+use ackwise_gateway::{Config, Error, Gateway, Stats, control, describe};
+use ackwise_netdev::daemon::Supervisor;
 use serde_json::json;
 
-use crate::attach::Signals;
 use crate::cli::gateway::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
-use crate::notify::Notifier;
-use crate::summary;
-
-/// How often the live line changes.
-const LOOK: Duration = Duration::from_secs(1);
-/// The longest wait before the gateway is looked at again.
-const TICK: Duration = Duration::from_millis(100);
+use crate::watch::{reason, watch};
 
 /// What was asked for.
 pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
@@ -105,18 +98,17 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
 fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
     // Before any thread is started, so that all of them leave signals to this one.
-    let signals = Signals::block()?;
+    let supervisor = Supervisor::new()?;
     let started = Instant::now();
     let gateway = Gateway::start(config.clone(), args.attach_mode.into())?;
     let stats = gateway.stats()?;
-    let notifier = Notifier::from_env();
     let what = format!(
         "{}: {} at {}",
         config.interface,
         describe(&config.queue),
         rate(config.rate_bps)
     );
-    notifier.ready(&what);
+    supervisor.ready(&what);
     if format == Format::Json {
         text::print(&format!("{}\n", json!({ "event": "up", "stats": stats })))?;
     } else {
@@ -128,8 +120,9 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("gateway of {what}{hint}\n"))?;
     }
     let until = args.duration.map(|duration| started + duration);
-    let why = watch(&gateway, &signals, &notifier, until, format)?;
-    notifier.stopping();
+    let outcome = watch(&supervisor, &gateway, until, format, live)?;
+    let why = reason(outcome, "ackwise gateway down");
+    supervisor.stopping();
     let last = gateway.stats().unwrap_or_default();
     let ended = gateway.stop();
     let stats = ended.as_ref().unwrap_or(&last);
@@ -141,53 +134,6 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}{}", in_full(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
-}
-
-/// Shows what happens until something ends it; what that was.
-fn watch(
-    gateway: &Gateway,
-    signals: &Signals,
-    notifier: &Notifier,
-    until: Option<Instant>,
-    format: Format,
-) -> Result<&'static str, Error> {
-    let line = summary::live_line();
-    let watched = text::watched() && format == Format::Text;
-    let beat = notifier.watchdog().map(|watchdog| watchdog / 2);
-    let (mut looked, mut beaten) = (Instant::now(), Instant::now());
-    let mut before = gateway.stats()?;
-    loop {
-        let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
-        if let Some(until) = until {
-            wait = wait.min(until.saturating_duration_since(Instant::now()));
-        }
-        if let Some(signal) = signals.wait(wait) {
-            return Ok(Signal::as_str(signal));
-        }
-        match gateway.ended() {
-            Some(Ended::Asked) => return Ok("ackwise gateway down"),
-            Some(Ended::InterfaceGone) => return Ok("the interface is gone"),
-            Some(Ended::DeviceGone) => return Ok("its device is gone"),
-            None => {}
-        }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return Ok("the time is over");
-        }
-        let took = looked.elapsed();
-        let beat_now = beat.is_some_and(|beat| beaten.elapsed() >= beat);
-        if (watched && took >= LOOK) || beat_now {
-            let now = gateway.stats()?;
-            let text = live(&before, &now, took);
-            line.set_message(text.clone());
-            if beat_now {
-                notifier.alive(&text);
-                beaten = Instant::now();
-            }
-            if took >= LOOK {
-                (before, looked) = (now, Instant::now());
-            }
-        }
-    }
 }
 
 /// What happened between two looks, `took` apart, in a line.

@@ -7,13 +7,13 @@ mod gateway;
 mod http;
 mod lab;
 mod metrics;
-mod notify;
 mod options;
 mod policies;
 mod status;
 mod summary;
 mod tunnel;
 mod tunnel_run;
+mod watch;
 
 use std::process::ExitCode;
 

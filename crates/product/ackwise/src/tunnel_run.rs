@@ -5,29 +5,19 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_tunneld::{
-    Amount, Config, Daemon, Ended, Error, PeerStats, Prepared, Restored, Stats, control,
-};
-use nix::sys::signal::Signal;
+use ackwise_netdev::daemon::Supervisor;
+use ackwise_tunneld::{Amount, Config, Error, PeerStats, Prepared, Restored, Stats, control};
 use serde_json::json;
 
-use crate::attach::Signals;
 use crate::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
-use crate::notify::Notifier;
-use crate::summary;
-
-/// How often the live line changes.
-const LOOK: Duration = Duration::from_secs(1);
-/// The longest wait before the tunnel is looked at again.
-const TICK: Duration = Duration::from_millis(100);
+use crate::watch::{reason, watch};
 
 /// Be one end, until something ends it.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
     // Before any thread is started, so that all of them leave signals to this one.
-    let signals = Signals::block()?;
+    let supervisor = Supervisor::new()?;
     // Its socket may be out of reach once rights are gone.
-    let notifier = Notifier::from_env();
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
@@ -35,7 +25,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges()?;
     let tunnel = prepared.start()?;
-    notifier.ready(&what);
+    supervisor.ready(&what);
     if format == Format::Json {
         let line = json!({ "event": "up", "stats": tunnel.stats() });
         text::print(&format!("{line}\n"))?;
@@ -48,8 +38,9 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("tunnel {what}{hint}\n"))?;
     }
     let until = args.duration.map(|duration| started + duration);
-    let why = watch(&tunnel, &signals, &notifier, until, format);
-    notifier.stopping();
+    let Ok(outcome) = watch(&supervisor, &tunnel, until, format, live);
+    let why = reason(outcome, "ackwise tunnel down");
+    supervisor.stopping();
     let last = tunnel.stats();
     let ended = tunnel.stop();
     let stats = ended.as_ref().unwrap_or(&last);
@@ -61,54 +52,6 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}{}", in_full(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
-}
-
-/// Shows what happens until something ends it; what that was.
-fn watch(
-    tunnel: &Daemon,
-    signals: &Signals,
-    notifier: &Notifier,
-    until: Option<Instant>,
-    format: Format,
-) -> &'static str {
-    let line = summary::live_line();
-    let watched = text::watched() && format == Format::Text;
-    let beat = notifier.watchdog().map(|watchdog| watchdog / 2);
-    let (mut looked, mut beaten) = (Instant::now(), Instant::now());
-    let mut before = tunnel.stats();
-    loop {
-        let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
-        if let Some(until) = until {
-            wait = wait.min(until.saturating_duration_since(Instant::now()));
-        }
-        if let Some(signal) = signals.wait(wait) {
-            return Signal::as_str(signal);
-        }
-        match tunnel.ended() {
-            Some(Ended::Asked) => return "ackwise tunnel down",
-            Some(Ended::InterfaceGone) => return "the interface is gone",
-            Some(Ended::DeviceGone) => return "its device is gone",
-            None => {}
-        }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            return "the time is over";
-        }
-        let took = looked.elapsed();
-        let beat_now = beat.is_some_and(|beat| beaten.elapsed() >= beat);
-        if (watched && took >= LOOK) || beat_now {
-            let now = tunnel.stats();
-            let text = live(&before, &now, took);
-            line.set_message(text.clone());
-            // A thread that hangs publishes nothing.
-            if beat_now && now.cpu_s > before.cpu_s {
-                notifier.alive(&text);
-                beaten = Instant::now();
-            }
-            if took >= LOOK {
-                (before, looked) = (now, Instant::now());
-            }
-        }
-    }
 }
 
 fn sum(stats: &Stats, of: impl Fn(&PeerStats) -> u64) -> u64 {

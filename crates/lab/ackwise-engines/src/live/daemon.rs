@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackwise_gateway::{Attach, Config, Gateway, Stats};
+use ackwise_gateway::{AttachMode, Config, Gateway, Stats};
 use ackwise_rng::Rng;
 use ackwise_scenario::record::QueueRecord;
 use ackwise_scenario::{Arm, By, Direction, Environment, Link, Scenario};
@@ -86,8 +86,9 @@ pub(super) fn start(
                 ))
             };
             let draws = Rng::stream(seed, STREAM + 2 * index as u64 + way as u64).next_u64();
-            let gateway = topology.namespaces[interface.node]
-                .inside(|| Gateway::start_seeded(config, Attach::Auto, draws).map_err(failed))?;
+            let gateway = topology.namespaces[interface.node].inside(|| {
+                Gateway::start_seeded(config, AttachMode::Auto, draws).map_err(failed)
+            })?;
             daemons.push(Daemon {
                 name: format!("{}.{}", link.name, WAYS[way]),
                 node,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ackwise_datapath::{Attachment, Matches, Options, Stats};
+use ackwise_datapath::{Datapath, Matches, Options, Stats};
 use ackwise_policy::{Capabilities, Config, ConfigError};
 use ackwise_scenario::{App, Environment, Flow, Placement, Position, Scenario};
 
@@ -159,7 +159,7 @@ fn attach_one(
         .name(format!("datapath {}", placement.node))
         .spawn(move || {
             let attachment = match entrance.enter() {
-                Ok(()) => Attachment::attach(options)?,
+                Ok(()) => Datapath::attach(options)?,
                 Err(error) => {
                     let _ = ready.send(Err(error));
                     return Ok(Stats::default());

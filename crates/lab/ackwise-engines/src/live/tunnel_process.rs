@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_tunnel::{KeyPair, key_to_base64};
-use ackwise_tunneld::{Attach, Config, Daemon, Stats, control};
+use ackwise_tunneld::{AttachMode, Config, Daemon, Stats, control};
 
 use crate::error::LabError;
 use crate::netns::Namespace;
@@ -38,7 +38,7 @@ pub(crate) fn run_if_asked() {
 }
 
 fn serve(config: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let daemon = Daemon::start(Config::load(config)?, Attach::Auto)?;
+    let daemon = Daemon::start(Config::load(config)?, AttachMode::Auto)?;
     // It does not outlive who started it.
     thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);

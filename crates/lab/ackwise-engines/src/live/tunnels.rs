@@ -10,7 +10,7 @@ use ackwise_config::tunnel::{Encoding, OtherPackets, Peer, Prefix};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{MuxRecord, QueueRecord};
 use ackwise_tunnel::{KeyPair, key_to_base64};
-use ackwise_tunneld::{Attach, Config, Daemon, Stats};
+use ackwise_tunneld::{AttachMode, Config, Daemon, Stats};
 
 use super::DaemonEvent;
 use super::tunnel_process::Process;
@@ -168,7 +168,8 @@ impl End {
         let mut config = self.config.clone();
         config.private_key = Some(file.path().to_owned());
         let started = topology.namespaces[self.node].inside(|| {
-            Daemon::start(config, Attach::Auto).map_err(|error| LabError::Run(error.to_string()))
+            Daemon::start(config, AttachMode::Auto)
+                .map_err(|error| LabError::Run(error.to_string()))
         });
         self.daemon = Some(Running::InProcess(started?));
         Ok(())

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
-use ackwise_datapath::{Attach, Attachment, Stats, control};
+use ackwise_datapath::{AttachMode, Datapath, Stats, control};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -25,11 +25,11 @@ pub fn is_daemon() -> bool {
     };
     let mut options = super::options(ifname, policy);
     options.attach = match hook {
-        "tcx" => Attach::Tcx,
-        "clsact" => Attach::Clsact,
+        "tcx" => AttachMode::Tcx,
+        "clsact" => AttachMode::Clsact,
         other => panic!("no hook {other}"),
     };
-    let attachment = Attachment::attach(options).unwrap_or_else(|error| panic!("{error}"));
+    let attachment = Datapath::attach(options).unwrap_or_else(|error| panic!("{error}"));
     println!("{READY}");
     std::thread::spawn(|| {
         // Ends with the parent, or when it says so.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use ackwise_datapath::{Attachment, Options, Position, Stats, control};
+use ackwise_datapath::{Datapath, Options, Position, Stats, control};
 use ackwise_engines::clock::{nanos, now_ns};
 use ackwise_engines::count::{FlowPort, WireCounter};
 use ackwise_engines::emulator::{Emulator, EmulatorConfig, EmulatorReport};
@@ -292,13 +292,13 @@ impl Network {
             .expect("an address")
     }
 
-    pub fn attach(&self, node: &str, options: Options) -> Attachment {
+    pub fn attach(&self, node: &str, options: Options) -> Datapath {
         self.inside(node, || {
-            Attachment::attach(options).unwrap_or_else(|error| panic!("{error}"))
+            Datapath::attach(options).unwrap_or_else(|error| panic!("{error}"))
         })
     }
 
-    pub fn detach(&self, node: &str, attachment: Attachment) -> Stats {
+    pub fn detach(&self, node: &str, attachment: Datapath) -> Stats {
         let stats = self.inside(node, || {
             attachment
                 .detach()

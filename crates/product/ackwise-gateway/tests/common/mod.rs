@@ -1,7 +1,7 @@
 //! An access network with a gateway.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use ackwise_gateway::{Attach, Config, Gateway};
+use ackwise_gateway::{AttachMode, Config, Gateway};
 
 pub use ackwise_testbed::*;
 
@@ -33,10 +33,10 @@ impl AccessNetwork {
     }
 
     pub fn gateway(&self, rate: &str, queue: &str) -> Gateway {
-        self.gateway_by(rate, queue, Attach::Auto)
+        self.gateway_by(rate, queue, AttachMode::Auto)
     }
 
-    pub fn gateway_by(&self, rate: &str, queue: &str, attach: Attach) -> Gateway {
+    pub fn gateway_by(&self, rate: &str, queue: &str, attach: AttachMode) -> Gateway {
         let text = format!("interface = \"wan0\"\nrate = \"{rate}\"\nqueue = {queue}");
         let config = Config::parse("test", &text).unwrap();
         let gateway = self

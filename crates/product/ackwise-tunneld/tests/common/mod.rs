@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_tunnel::{KeyPair, key_to_base64};
-use ackwise_tunneld::{Attach, Config, Daemon, PeerStats};
+use ackwise_tunneld::{AttachMode, Config, Daemon, PeerStats};
 use nix::sys::socket::{setsockopt, sockopt};
 
 pub use ackwise_testbed::*;
@@ -95,7 +95,7 @@ impl Sites {
     }
 
     pub fn start(&self, at: &Netns, config: Config) -> Daemon {
-        at.run(|| Daemon::start(config, Attach::Auto))
+        at.run(|| Daemon::start(config, AttachMode::Auto))
             .unwrap_or_else(|e| panic!("{e}"))
     }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use ackwise_cli::GlobalArgs;
 use ackwise_cli::time::duration;
-use ackwise_netdev::Attach;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -142,12 +141,12 @@ pub enum AttachMode {
     Clsact,
 }
 
-impl From<AttachMode> for Attach {
+impl From<AttachMode> for ackwise_netdev::AttachMode {
     fn from(mode: AttachMode) -> Self {
         match mode {
-            AttachMode::Auto => Attach::Auto,
-            AttachMode::Tcx => Attach::Tcx,
-            AttachMode::Clsact => Attach::Clsact,
+            AttachMode::Auto => ackwise_netdev::AttachMode::Auto,
+            AttachMode::Tcx => ackwise_netdev::AttachMode::Tcx,
+            AttachMode::Clsact => ackwise_netdev::AttachMode::Clsact,
         }
     }
 }

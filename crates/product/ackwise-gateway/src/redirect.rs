@@ -1,11 +1,12 @@
-//! The program at the interface's egress: see `bpf/gateway.bpf.c`.
+//! The program at the interface's egress, which redirects packets to the gateway's device (see
+//! `bpf/gateway.bpf.c`).
 
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use ackwise_bpf::gateway as sys;
 use ackwise_netdev::clock::monotonic_ns;
-use ackwise_netdev::{Attach, Attached, Interface, attach};
+use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Interface, Order};
 use aya::maps::{Array, Map, MapData, PerCpuArray};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
@@ -14,7 +15,7 @@ use crate::Error;
 
 const PROGRAM: &str = "ackwise_gateway";
 
-/// What the program has counted.
+/// The packets that the program has counted, by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub taken: u64,
@@ -25,27 +26,29 @@ pub(crate) struct Counters {
     pub unattended: u64,
 }
 
-/// A program that is hooked in, until this is dropped.
-pub(crate) struct Hook {
+/// The program, which is attached until this is dropped.
+pub(crate) struct Redirect {
     bpf: Ebpf,
-    attached: Attached,
+    attachment: Attachment,
 }
 
-impl std::fmt::Debug for Hook {
+impl std::fmt::Debug for Redirect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hook")
-            .field("attached", &self.attached)
+        f.debug_struct("Redirect")
+            .field("attachment", &self.attachment)
             .finish_non_exhaustive()
     }
 }
 
-impl Hook {
-    /// Loads the program; it takes nothing before [`Heart::beat`].
+impl Redirect {
+    /// Loads and attaches the program. It redirects nothing before the first
+    /// [`Heartbeat::beat`]. `device` is the index of the device that packets are redirected to,
+    /// `cookie` the mark of packets that have been there.
     pub fn install(
         interface: &Interface,
         device: u32,
         cookie: u32,
-        how: Attach,
+        mode: AttachMode,
     ) -> Result<Self, Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
@@ -60,17 +63,26 @@ impl Hook {
         let program = bpf.program_mut(PROGRAM).ok_or_else(|| unusable(PROGRAM))?;
         let program: &mut SchedClassifier = program.try_into().map_err(|e| fail(&e))?;
         program.load().map_err(|e| fail(&e))?;
-        let attached = attach(&mut bpf, PROGRAM, interface, how)?;
-        Ok(Self { bpf, attached })
+        let attachment = Attachment::attach(
+            &mut bpf,
+            PROGRAM,
+            &AttachOptions {
+                interface: &interface.name,
+                direction: Direction::Egress,
+                mode,
+                order: Order::First,
+            },
+        )?;
+        Ok(Self { bpf, attachment })
     }
 
-    /// How it hangs there.
-    pub fn attach(&self) -> Attach {
-        self.attached.how
+    /// Returns how the program is attached.
+    pub fn mode(&self) -> AttachMode {
+        self.attachment.mode()
     }
 
-    /// A way to keep the program at work.
-    pub fn heart(&mut self) -> Result<Heart, Error> {
+    /// Returns what keeps the program at work.
+    pub fn heartbeat(&mut self) -> Result<Heartbeat, Error> {
         let Some(Map::Array(data)) = self.bpf.map_mut("control") else {
             return Err(unusable("control"));
         };
@@ -78,9 +90,10 @@ impl Hook {
         let fd = fd.map_err(Error::system("duplicating a map's descriptor"))?;
         let map = MapData::from_fd(fd).map_err(|_| unusable("control"))?;
         let map = Array::try_from(Map::Array(map)).map_err(|_| unusable("control"))?;
-        Ok(Heart(map))
+        Ok(Heartbeat(map))
     }
 
+    /// Returns the counters of all CPUs.
     pub fn counters(&self) -> Result<Counters, Error> {
         let map = self
             .bpf
@@ -101,23 +114,18 @@ impl Hook {
             }))
     }
 
-    /// Unhooks the program: from now on packets pass. Counters can still be read.
-    pub fn remove(&mut self) {
-        self.attached.remove(&mut self.bpf);
+    /// Detaches the program: from now on packets take their ordinary path. The counters can
+    /// still be read.
+    pub fn detach(&mut self) {
+        self.attachment.detach();
     }
 }
 
-impl Drop for Hook {
-    fn drop(&mut self) {
-        self.remove();
-    }
-}
+/// Tells the program that the gateway works.
+pub(crate) struct Heartbeat(Array<MapData, sys::aw_gateway_control>);
 
-/// Says that the gateway works.
-pub(crate) struct Heart(Array<MapData, sys::aw_gateway_control>);
-
-impl Heart {
-    /// For so long from now on packets are taken.
+impl Heartbeat {
+    /// Lets the program redirect packets for `span` from now on.
     pub fn beat(&mut self, span: Duration) -> Result<(), Error> {
         let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
         let alive = sys::aw_gateway_control {

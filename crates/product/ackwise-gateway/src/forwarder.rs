@@ -1,98 +1,81 @@
-//! The thread that moves packets.
+//! The loop that moves packets.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
+use ackwise_netdev::daemon::Ended;
 use ackwise_netdev::{BATCH, Interface, PacketSocket, SendStats, TunDevice};
 use ackwise_queue::Nanos;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
+use crate::bandwidth::{Estimator, Observation};
 use crate::core::Core;
-use crate::frame::Parcel;
-use crate::hook::{Heart, Hook};
-use crate::meter::{Look, Meter};
+use crate::frame::FrameBuf;
+use crate::gateway::{Shared, lock};
+use crate::redirect::Heartbeat;
 use crate::rtt::Rtt;
-use crate::stats::{Amount, Measured, Stats, reasons};
+use crate::stats::{Amount, Measured, reasons};
 
-/// Frames that are read before others are sent.
-const TAKE: usize = 256;
-/// Frames that are read by one look at the clock: a look costs a fiftieth of what a frame does, and
-/// these take some 10 µs.
-const LOOK: usize = 16;
-/// How often it says that it works, and looks whether its devices are there.
+/// The frames that are read before others are sent.
+const MAX_READ: usize = 256;
+/// The frames that are read per reading of the clock. A reading costs a fiftieth of what a frame
+/// does, and these frames take some 10 µs.
+const FRAMES_PER_CLOCK: usize = 16;
+/// The interval, in nanoseconds, of signs of life and of looks at the devices.
 const BEAT: Nanos = 50_000_000;
-/// Past this without a sign of life, packets take the ordinary way.
+/// Without a sign of life for this time, packets take the ordinary path.
 const ALIVE: Duration = Duration::from_millis(500);
 
-/// Why the thread ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    Asked,
-    InterfaceGone,
-    DeviceGone,
-}
-
-/// What the thread and its owner both look at.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub stop: AtomicBool,
-    pub ended: Mutex<Option<Why>>,
-    pub stats: Mutex<Stats>,
-    /// For tests: no sign of life, without anything else stopping.
-    pub freeze: AtomicBool,
-}
-
-pub(crate) struct Worker {
+/// Moves packets from the device through the core to the interface.
+pub(crate) struct Forwarder {
     pub core: Core,
     pub interface: Interface,
     pub device: TunDevice,
     pub socket: PacketSocket,
-    pub heart: Heart,
-    /// Where the rate is measured.
+    pub heartbeat: Heartbeat,
+    /// There if the rate is measured.
     pub measuring: Option<Measuring>,
-    /// Readable when the thread is to look at `stop`.
+    /// Readable when the loop is to end.
     pub wake: OwnedFd,
-    pub out: Vec<Parcel>,
+    pub out: Vec<FrameBuf>,
     pub read: u64,
     pub sent: SendStats,
 }
 
-/// What it takes to measure the rate.
+/// What measures the rate.
 pub(crate) struct Measuring {
-    pub meter: Meter,
+    pub estimator: Estimator,
     pub rtt: Rtt,
-    /// Nothing waited at some moment since the last look.
-    pub idle: bool,
+    /// Whether the queue was empty at some moment since the last look.
+    pub is_idle: bool,
 }
 
-impl Worker {
-    /// Works until there is a reason not to; then unhooks the program, from the network
-    /// namespace that it is in, and lets what still waits go.
-    pub fn run(mut self, shared: &Shared, hook: &Mutex<Hook>) {
+impl Forwarder {
+    /// Works until there is a reason not to, which it returns. Then it detaches the program, in
+    /// the network namespace that it was attached in, and sends what still waits.
+    pub fn run(mut self, shared: &Shared) -> Ended {
         let why = self.work(shared);
-        let _ = self.heart.beat(Duration::ZERO);
-        hook.lock().unwrap_or_else(PoisonError::into_inner).remove();
-        while matches!(self.take(), Ok(1..)) {}
+        let _ = self.heartbeat.beat(Duration::ZERO);
+        lock(&shared.redirect).detach();
+        while matches!(self.receive(), Ok(1..)) {}
         self.flush();
         self.publish(shared);
-        *shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        why
     }
 
-    fn work(&mut self, shared: &Shared) -> Why {
+    fn work(&mut self, shared: &Shared) -> Ended {
         let mut next_beat = 0;
         loop {
-            if shared.stop.load(Ordering::Acquire) {
-                return Why::Asked;
+            if shared.lifecycle.should_stop() {
+                return Ended::Asked;
             }
-            let Ok(read) = self.take() else {
-                return Why::DeviceGone;
+            let Ok(read) = self.receive() else {
+                return Ended::DeviceGone;
             };
-            self.give(monotonic_ns());
+            self.send_due(monotonic_ns());
             let now = monotonic_ns();
             if now >= next_beat {
                 next_beat = now + BEAT;
@@ -100,19 +83,19 @@ impl Worker {
                     return why;
                 }
             }
-            if read < TAKE {
+            if read < MAX_READ {
                 self.wait(next_beat);
             }
         }
     }
 
-    /// Reads what has come; how many frames that were.
-    fn take(&mut self) -> io::Result<usize> {
+    /// Reads the frames that have come, and returns how many there were.
+    fn receive(&mut self) -> io::Result<usize> {
         let mut now = 0;
-        for n in 0..TAKE {
+        for n in 0..MAX_READ {
             let mut buffer = self.core.buffer();
             match self.device.recv(buffer.room()) {
-                // It may have been cut: the MTU has grown since the last look at it.
+                // The frame may have been cut: the MTU has grown since the last look at it.
                 Ok(Some(len)) if len == buffer.room().len() => {
                     self.read += 1;
                     self.sent.refused += 1;
@@ -120,7 +103,7 @@ impl Worker {
                 }
                 Ok(Some(len)) => {
                     self.read += 1;
-                    if now == 0 || n % LOOK == 0 {
+                    if now == 0 || n % FRAMES_PER_CLOCK == 0 {
                         now = monotonic_ns();
                     }
                     self.core.offer(buffer, len, now);
@@ -132,11 +115,11 @@ impl Worker {
                 Err(error) => return Err(error),
             }
         }
-        Ok(TAKE)
+        Ok(MAX_READ)
     }
 
-    /// Sends what is due.
-    fn give(&mut self, now: Nanos) {
+    /// Sends the frames that are due.
+    fn send_due(&mut self, now: Nanos) {
         loop {
             while self.out.len() < BATCH {
                 let Some(frame) = self.core.release(now) else {
@@ -152,24 +135,24 @@ impl Worker {
         if self.core.wakeup().is_none()
             && let Some(measuring) = &mut self.measuring
         {
-            measuring.idle = true;
+            measuring.is_idle = true;
         }
     }
 
-    /// Another look at the delay behind the gateway.
+    /// Estimates the bandwidth anew from the delay behind the gateway.
     fn measure(&mut self) {
         let Some(measuring) = &mut self.measuring else {
             return;
         };
-        let timed = measuring.rtt.timed().unwrap_or_else(|error| {
-            tracing::warn!("timing round trips: {error}; the rate stays");
+        let rtt = measuring.rtt.samples().unwrap_or_else(|error| {
+            tracing::warn!("measuring round-trip times: {error}; the rate stays");
             None
         });
-        let rate = measuring.meter.look(Look {
+        let rate = measuring.estimator.observe(Observation {
             at: monotonic_ns(),
-            sent: self.core.link().sent_bytes,
-            busy: !std::mem::take(&mut measuring.idle),
-            timed,
+            sent_bytes: self.core.link().sent_bytes,
+            is_busy: !std::mem::take(&mut measuring.is_idle),
+            rtt,
         });
         self.core.set_rate(rate);
     }
@@ -188,8 +171,7 @@ impl Worker {
         }
     }
 
-    /// Sends what still waits, whatever the rate: the gateway ends, the packets
-    /// shall not.
+    /// Sends what still waits, whatever the rate, because the gateway ends.
     fn flush(&mut self) {
         let mut left = self.core.drain().into_iter();
         loop {
@@ -201,38 +183,38 @@ impl Worker {
         }
     }
 
-    /// Why to end, if there is a reason.
-    fn beat(&mut self, shared: &Shared) -> Option<Why> {
+    /// Gives a sign of life and looks at the devices. Returns why to end, if there is a reason.
+    fn beat(&mut self, shared: &Shared) -> Option<Ended> {
         if self.sent.gone || !self.interface.exists() {
-            return Some(Why::InterfaceGone);
+            return Some(Ended::InterfaceGone);
         }
         if !self.device.is_up() {
-            return Some(Why::DeviceGone);
+            return Some(Ended::DeviceGone);
         }
         if let Some(mtu) = self.device.mtu_of(&self.interface) {
             self.core.set_mtu(mtu);
         }
-        if !shared.freeze.load(Ordering::Relaxed)
-            && let Err(error) = self.heart.beat(ALIVE)
+        if !shared.lifecycle.is_frozen()
+            && let Err(error) = self.heartbeat.beat(ALIVE)
         {
-            tracing::warn!("sign of life: {error}; packets pass until it works again");
+            tracing::warn!("heartbeat: {error}; packets pass until it works again");
         }
         self.measure();
         self.publish(shared);
         None
     }
 
-    /// Tells its counters.
+    /// Publishes the counters.
     pub fn publish(&self, shared: &Shared) {
         let (link, queue) = (self.core.link(), self.core.queue());
         let (packets, bytes) = self.core.waiting();
         let overrun = self.device.tx_dropped();
-        let mut stats = shared.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = lock(&shared.stats);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.read = self.read;
         stats.measured = self.measuring.as_ref().map(|measuring| Measured {
-            rate_bps: measuring.meter.rate_bps(),
-            known: measuring.meter.has_measured(),
+            rate_bps: measuring.estimator.rate_bps(),
+            known: measuring.estimator.has_measured(),
         });
         stats.sent = Amount {
             packets: self.sent.packets,
@@ -259,7 +241,7 @@ impl Worker {
         stats.reasons = reasons(&queue);
     }
 
-    /// Sleeps until a frame comes or is due.
+    /// Sleeps until a frame comes or is due, or the next heartbeat.
     fn wait(&self, next_beat: Nanos) {
         let due = self
             .core
@@ -274,7 +256,7 @@ impl Worker {
             PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
         ];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(span));
-        // Woken by a signal or not at all: the loop looks at everything anyway.
+        // Whatever woke it, the loop looks at everything.
         let _ = ppoll(&mut waiting, Some(timeout), None);
     }
 }

@@ -1,0 +1,334 @@
+//! Attaches the datapath, keeps it alive, and undoes it again.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ackwise_netdev::control::{Request, Server};
+use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
+use ackwise_netdev::{Attachment, Interface, exists, netlink};
+
+use crate::control::{self, Holder, Right, Status};
+use crate::emit::Shared;
+use crate::error::missing_capabilities;
+use crate::hooks::{Hooks, install};
+use crate::programs::Programs;
+#[cfg(feature = "selftest")]
+use crate::selftest::LockContention;
+use crate::{AttachMode, Error, FlowStats, Options, Stats};
+
+/// How long [`Datapath::wait`] sleeps between two looks.
+const POLL: Duration = Duration::from_millis(50);
+/// Added to the longest hold when the datapath detaches: the last re-emissions pass in it.
+const DRAIN: Duration = Duration::from_millis(30);
+
+/// What is given back when the datapath detaches.
+struct Attached {
+    programs: Programs,
+    attachments: Vec<Attachment>,
+    worker: Worker,
+    _right: Right,
+}
+
+/// What the owner and the control thread share.
+struct Inner {
+    options: Options,
+    ifindex: u32,
+    clsact: bool,
+    made_clsact: bool,
+    fallback: Option<String>,
+    started: Instant,
+    lifecycle: Arc<Lifecycle>,
+    shared: Arc<Shared>,
+    attached: Mutex<Option<Attached>>,
+    last: Mutex<Option<Stats>>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A datapath that is attached until this is dropped.
+pub struct Datapath {
+    inner: Arc<Inner>,
+    server: Option<Server>,
+}
+
+impl std::fmt::Debug for Datapath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Datapath")
+            .field("ifname", &self.inner.options.ifname)
+            .field("clsact", &self.inner.clsact)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Datapath {
+    /// Attaches in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// An option is out of range, there is no such interface or somebody is attached to it, a
+    /// right is missing, or the kernel refused something.
+    pub fn attach(options: Options) -> Result<Self, Error> {
+        options.check()?;
+        let missing = missing_capabilities();
+        if !missing.is_empty() {
+            return Err(Error::Permission {
+                what: "load BPF programs and attach them",
+                missing,
+            });
+        }
+        let interface = Interface::find(&options.ifname)?;
+        let mut right = Right::take(&interface.name, interface.index)?;
+        right.sweep(&interface.name, interface.index);
+        let hooks = install(&options, &interface)?;
+        let (clsact, made_clsact) = (hooks.is_clsact(), hooks.made_clsact());
+        let Hooks {
+            programs,
+            attachments,
+            emitter,
+            fallback,
+        } = hooks;
+        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let lifecycle = Arc::new(lifecycle);
+        let shared = Arc::new(Shared::default());
+        let worker = {
+            let (life, shared) = (Arc::clone(&lifecycle), Arc::clone(&shared));
+            let realtime = options.realtime;
+            Worker::spawn("ackwise-release", Arc::clone(&lifecycle), move || {
+                emitter.run(&life, &shared, realtime);
+                Ended::Asked
+            })
+            .map_err(Error::system("starting the release thread"))?
+        };
+        right.entry.publish(&Holder {
+            pid: std::process::id(),
+            ifname: interface.name,
+            ifindex: interface.index,
+            netns: right.netns,
+            policy: options.policy.to_string(),
+            dry_run: options.dry_run,
+            made_clsact,
+        })?;
+        let claim = right.entry.control_socket()?;
+        let inner = Arc::new(Inner {
+            options,
+            ifindex: interface.index,
+            clsact,
+            made_clsact,
+            fallback,
+            started: Instant::now(),
+            lifecycle,
+            shared,
+            attached: Mutex::new(Some(Attached {
+                programs,
+                attachments,
+                worker,
+                _right: right,
+            })),
+            last: Mutex::new(None),
+        });
+        let mut datapath = Self {
+            inner: Arc::clone(&inner),
+            server: None,
+        };
+        datapath.server = Some(control::serve(claim, move |request| inner.answer(request))?);
+        Ok(datapath)
+    }
+
+    /// Returns the counters; after a detach, the last ones.
+    ///
+    /// # Errors
+    /// The maps cannot be read.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        self.inner.stats()
+    }
+
+    /// Returns up to `limit` of the flows in the table, in no order.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
+        self.inner.flows(limit)
+    }
+
+    /// Says whether the interface is still there.
+    #[must_use]
+    pub fn interface_alive(&self) -> bool {
+        !self.inner.shared.gone.load(Ordering::Acquire)
+    }
+
+    /// Returns why the datapath has ended by itself, if it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        if lock(&self.inner.attached).is_none() {
+            return Some(Ended::Asked);
+        }
+        (!self.interface_alive()).then_some(Ended::InterfaceGone)
+    }
+
+    /// Waits until the datapath ends by itself, but no longer than `timeout`.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> Option<Ended> {
+        let until = Instant::now() + timeout;
+        loop {
+            let ended = self.ended();
+            let left = until.saturating_duration_since(Instant::now());
+            if ended.is_some() || left.is_zero() {
+                return ended;
+            }
+            std::thread::sleep(left.min(POLL));
+        }
+    }
+
+    /// Stops holding, lets out what is held, and detaches. Returns the last counters.
+    ///
+    /// # Errors
+    /// [`Error::InterfaceGone`] if the interface was deleted before.
+    pub fn detach(self) -> Result<Stats, Error> {
+        let stats = self.inner.detach()?;
+        if self.interface_alive() {
+            Ok(stats)
+        } else {
+            Err(Error::InterfaceGone(self.inner.options.ifname.clone()))
+        }
+    }
+
+    /// Makes the datapath act as if the process were stopped: no heartbeat. For tests of failing
+    /// open.
+    #[doc(hidden)]
+    pub fn freeze(&self, frozen: bool) {
+        self.inner.lifecycle.freeze(frozen);
+    }
+
+    /// Takes the flows' locks as another CPU would, until the result is dropped. For
+    /// tests of failing open; needs `Options::selftest`.
+    #[cfg(feature = "selftest")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn contend_locks(&self) -> LockContention {
+        let inner = Arc::clone(&self.inner);
+        LockContention::start(move || {
+            let attached = lock(&inner.attached);
+            attached
+                .as_ref()
+                .is_some_and(|it| it.programs.contend_locks().is_ok())
+        })
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        if let Err(e) = self.inner.detach() {
+            tracing::warn!("detaching from {}: {e}", self.inner.options.ifname);
+        }
+        self.server = None;
+    }
+}
+
+impl Daemon for Datapath {
+    type Stats = Stats;
+    type Error = Error;
+
+    fn stats(&self) -> Result<Stats, Error> {
+        self.inner.stats()
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        Datapath::ended(self)
+    }
+}
+
+impl Inner {
+    fn answer(&self, request: Request) -> Result<Status, Error> {
+        match request {
+            Request::Status { flows } => Ok(Status {
+                stats: self.stats()?,
+                flows: self.flows(flows)?,
+            }),
+            Request::Stop => Ok(Status {
+                stats: self.detach()?,
+                flows: Vec::new(),
+            }),
+        }
+    }
+
+    fn stats(&self) -> Result<Stats, Error> {
+        let attached = lock(&self.attached);
+        match attached.as_ref() {
+            Some(attached) => self.read(&attached.programs),
+            None => Ok(lock(&self.last).clone().unwrap_or_default()),
+        }
+    }
+
+    fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
+        match lock(&self.attached).as_ref() {
+            Some(attached) => attached.programs.flows(limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn read(&self, programs: &Programs) -> Result<Stats, Error> {
+        let shared = &self.shared;
+        let mut s = Stats {
+            ifname: self.options.ifname.clone(),
+            ifindex: self.ifindex,
+            policy: self.options.policy.to_string(),
+            position: self.options.position,
+            attach: if self.clsact {
+                AttachMode::Clsact
+            } else {
+                AttachMode::Tcx
+            },
+            attach_fallback: self.fallback.clone(),
+            dry_run: self.options.dry_run,
+            interface_alive: !shared.gone.load(Ordering::Acquire),
+            realtime: shared.realtime.load(Ordering::Relaxed),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            ..Stats::default()
+        };
+        let mut counters = programs.counters()?;
+        if self.options.dry_run {
+            let (late, bytes) = programs.overdue()?;
+            counters.reemitted += late;
+            counters.reemitted_bytes += bytes;
+        }
+        s.count(&counters);
+        s.release.sent = shared.sent.load(Ordering::Relaxed);
+        s.release.send_errors = shared.send_errors.load(Ordering::Relaxed);
+        s.release.checksums_filled = shared.checksums_filled.load(Ordering::Relaxed);
+        s.release.checksums_wrong = shared.checksums_wrong.load(Ordering::Relaxed);
+        s.memory.clone_from(programs.memory());
+        s.memory_bytes = s.memory.values().sum();
+        Ok(s)
+    }
+
+    /// Detaches once; later calls return the same counters.
+    fn detach(&self) -> Result<Stats, Error> {
+        let mut guard = lock(&self.attached);
+        let Some(mut attached) = guard.take() else {
+            return Ok(lock(&self.last).clone().unwrap_or_default());
+        };
+        // Nothing new is held from here on. What is held leaves by its deadline, through programs
+        // that are still attached.
+        self.shared.quiesce.store(true, Ordering::Release);
+        attached.programs.keep_alive(Duration::ZERO)?;
+        if !self.options.dry_run && !self.shared.gone.load(Ordering::Acquire) {
+            std::thread::sleep(self.options.hold_max + DRAIN);
+        }
+        attached.worker.stop_and_join();
+        let stats = self.read(&attached.programs)?;
+        *lock(&self.last) = Some(stats.clone());
+        attached.attachments.clear();
+        if self.made_clsact
+            && exists(self.ifindex)
+            && let Err(e) = netlink::remove_clsact_if_unused(self.ifindex)
+        {
+            tracing::warn!("removing the clsact qdisc: {e}");
+        }
+        // The right to the interface goes only now, and before anybody sees that it has ended.
+        drop(attached);
+        drop(guard);
+        Ok(stats)
+    }
+}

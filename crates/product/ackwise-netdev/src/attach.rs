@@ -1,0 +1,372 @@
+//! One way to attach a BPF program to the ingress or egress of an interface.
+
+use aya::Ebpf;
+use aya::programs::links::LinkOrder;
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions};
+use aya::programs::{ProgramError, ProgramId, SchedClassifier, TcAttachType, tc};
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ifreq, netlink};
+
+/// The lines at the end of a verifier's log that follow the reason: time, stack depth and
+/// instruction count.
+const LOG_SUMMARY_LINES: usize = 3;
+
+/// The priority of a clsact filter that is attached last. The kernel gives 0xc000 to the first
+/// filter that asks for none, and smaller numbers to those that follow.
+const CLSACT_LAST: u16 = 0xc001;
+
+/// The characters of a program's name that the kernel keeps (`BPF_OBJ_NAME_LEN` less one).
+const KERNEL_NAME_LEN: usize = 15;
+
+/// The kernel's mechanism for attaching a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttachMode {
+    /// tcx where the kernel has it, otherwise clsact.
+    #[default]
+    Auto,
+    /// A tcx link (Linux 6.6). The kernel removes it with this process, however that ends.
+    Tcx,
+    /// A filter of a clsact qdisc. After `kill -9` it stays, and lets all packets pass.
+    Clsact,
+}
+
+/// Which packets of an interface a program sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Packets that the interface receives.
+    Ingress,
+    /// Packets that leave through the interface.
+    Egress,
+}
+
+impl Direction {
+    fn to_aya(self) -> TcAttachType {
+        match self {
+            Direction::Ingress => TcAttachType::Ingress,
+            Direction::Egress => TcAttachType::Egress,
+        }
+    }
+}
+
+/// Where a program stands among the programs of its interface and direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Before the programs that are there. A program that takes packets and lets them come back
+    /// later must be first: an earlier one would see these packets twice.
+    First,
+    /// Before the programs that are there, but after those with one of these names. With clsact
+    /// this is the same as [`Order::First`].
+    FirstAfter(&'static [&'static str]),
+    /// After the programs that are there.
+    Last,
+}
+
+/// How to attach a program.
+#[derive(Debug, Clone, Copy)]
+pub struct AttachOptions<'a> {
+    /// The interface's name, in the calling thread's network namespace.
+    pub interface: &'a str,
+    /// Which packets the program sees.
+    pub direction: Direction,
+    /// The kernel's mechanism.
+    pub mode: AttachMode,
+    /// Where the program stands among others.
+    pub order: Order,
+}
+
+/// A program that is attached until this is dropped. Drop it in the network namespace that the
+/// program was attached in: clsact filters are removed there.
+pub struct Attachment {
+    link: Option<SchedClassifierLink>,
+    mode: AttachMode,
+    made_clsact: bool,
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attachment")
+            .field("mode", &self.mode)
+            .field("attached", &self.link.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Attachment {
+    /// Attaches a program that is loaded. In clsact mode it adds the qdisc where that is missing,
+    /// and replaces a filter of the same name, which a killed process has left.
+    ///
+    /// # Errors
+    /// [`Error::NoTcx`] if the kernel has no tcx and the mode is [`AttachMode::Tcx`], or else
+    /// what the kernel refused.
+    pub fn attach(
+        bpf: &mut Ebpf,
+        program: &str,
+        options: &AttachOptions<'_>,
+    ) -> Result<Self, Error> {
+        let failed = |error: ProgramError| Error::program(options.interface, &error);
+        match options.mode {
+            AttachMode::Clsact => attach_clsact(bpf, program, options),
+            mode => match attach_tcx(bpf, program, options) {
+                Ok(attachment) => Ok(attachment),
+                Err(error) if !lacks_tcx(&error) => Err(failed(error)),
+                Err(_) if mode == AttachMode::Auto => attach_clsact(bpf, program, options),
+                Err(error) => Err(Error::NoTcx {
+                    why: with_causes(&error),
+                }),
+            },
+        }
+    }
+
+    /// Returns the mechanism that was chosen, which is not [`AttachMode::Auto`].
+    #[must_use]
+    pub fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// Says whether the interface had no clsact qdisc before.
+    #[must_use]
+    pub fn made_clsact(&self) -> bool {
+        self.made_clsact
+    }
+
+    /// Detaches the program. Its maps can still be read. Later calls do nothing.
+    pub fn detach(&mut self) {
+        // Where the interface is gone, the kernel has detached the program already.
+        drop(self.link.take());
+    }
+}
+
+fn attach_tcx(
+    bpf: &mut Ebpf,
+    program: &str,
+    options: &AttachOptions<'_>,
+) -> Result<Attachment, ProgramError> {
+    let direction = options.direction.to_aya();
+    let order = match options.order {
+        Order::First => LinkOrder::first(),
+        Order::Last => LinkOrder::last(),
+        Order::FirstAfter(names) => match last_named(options.interface, direction, names)? {
+            Some(id) => LinkOrder::after_program_id(id),
+            None => LinkOrder::first(),
+        },
+    };
+    let link = attach_link(
+        bpf,
+        program,
+        options.interface,
+        direction,
+        TcAttachOptions::TcxOrder(order),
+    )?;
+    Ok(Attachment {
+        link: Some(link),
+        mode: AttachMode::Tcx,
+        made_clsact: false,
+    })
+}
+
+fn attach_clsact(
+    bpf: &mut Ebpf,
+    program: &str,
+    options: &AttachOptions<'_>,
+) -> Result<Attachment, Error> {
+    let interface = options.interface;
+    let direction = options.direction.to_aya();
+    let index = ifreq::index_of(interface);
+    let index = index.ok_or_else(|| Error::NoInterface(interface.to_owned()))?;
+    let _ = tc::qdisc_detach_program(interface, direction, program);
+    let made_clsact = netlink::add_clsact(index).map_err(Error::system("add the clsact qdisc"))?;
+    let priority = match options.order {
+        // The kernel chooses one before those that are there.
+        Order::First | Order::FirstAfter(_) => 0,
+        Order::Last => CLSACT_LAST,
+    };
+    let filter = TcAttachOptions::Netlink(NlOptions {
+        priority,
+        ..NlOptions::default()
+    });
+    match attach_link(bpf, program, interface, direction, filter) {
+        Ok(link) => Ok(Attachment {
+            link: Some(link),
+            mode: AttachMode::Clsact,
+            made_clsact,
+        }),
+        Err(error) => {
+            if made_clsact {
+                let _ = netlink::remove_clsact_if_unused(index);
+            }
+            Err(Error::program(interface, &error))
+        }
+    }
+}
+
+fn attach_link(
+    bpf: &mut Ebpf,
+    name: &str,
+    interface: &str,
+    direction: TcAttachType,
+    how: TcAttachOptions,
+) -> Result<SchedClassifierLink, ProgramError> {
+    let program: &mut SchedClassifier = bpf
+        .program_mut(name)
+        .ok_or(ProgramError::NotLoaded)?
+        .try_into()?;
+    let id = program.attach_with_options(interface, direction, how)?;
+    program.take_link(id)
+}
+
+/// Returns the last program of the interface whose name is one of `names`.
+fn last_named(
+    interface: &str,
+    direction: TcAttachType,
+    names: &[&str],
+) -> Result<Option<ProgramId>, ProgramError> {
+    let (_, programs) = SchedClassifier::query_tcx(interface, direction)?;
+    let is_named = |known: &str| {
+        let mut names = names.iter();
+        names.any(|name| name.get(..KERNEL_NAME_LEN).unwrap_or(name) == known)
+    };
+    let found = programs
+        .iter()
+        .rfind(|info| info.name_as_str().is_some_and(is_named));
+    // SAFETY: the kernel has just given this number; if it is stale, attaching fails.
+    Ok(found.map(|info| unsafe { ProgramId::new(info.id()) }))
+}
+
+/// Removes the clsact filters with these names that a killed process has left on an interface.
+/// Returns whether there were any.
+#[must_use]
+pub fn remove_stale_filters(interface: &str, programs: &[&str]) -> bool {
+    let mut any = false;
+    for direction in [TcAttachType::Ingress, TcAttachType::Egress] {
+        for name in programs {
+            any |= tc::qdisc_detach_program(interface, direction, name).is_ok();
+        }
+    }
+    any
+}
+
+impl Error {
+    /// Makes an error from what the loader said about a program for `interface`. A missing right
+    /// becomes [`Error::Permission`]; a verifier's log is cut down to its last lines.
+    #[must_use]
+    pub fn program(interface: &str, error: &dyn std::error::Error) -> Error {
+        if let Some(why) = verifier_reason(&error.to_string()) {
+            return Error::Program {
+                interface: interface.to_owned(),
+                why,
+            };
+        }
+        let mut cause = error.source();
+        while let Some(one) = cause {
+            let denied = one
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| matches!(e.raw_os_error(), Some(libc::EPERM | libc::EACCES)));
+            if denied {
+                return Error::Permission {
+                    what: "load a BPF program and attach it",
+                };
+            }
+            cause = one.source();
+        }
+        Error::Program {
+            interface: interface.to_owned(),
+            why: with_causes(error),
+        }
+    }
+
+    /// Makes the error for a map that is not what its program was built with.
+    #[must_use]
+    pub fn unusable(map: &str) -> Error {
+        Error::Program {
+            interface: map.to_owned(),
+            why: "its map cannot be used: rebuild ackwise".to_owned(),
+        }
+    }
+}
+
+/// Returns an error and its causes in one line. The loader names the call that failed, and only
+/// the cause below it says why.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(one) = cause {
+        let more = one.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = one.source();
+    }
+    text
+}
+
+/// Returns the reason at the end of a verifier's log. The kernel refuses a program with the same
+/// error number as a missing right, but then there is no log.
+fn verifier_reason(error: &str) -> Option<String> {
+    let lines: Vec<&str> = error.lines().filter(|line| !line.is_empty()).collect();
+    let first = lines
+        .len()
+        .checked_sub(LOG_SUMMARY_LINES + 1)
+        .filter(|at| *at > 0)?;
+    Some(format!(
+        "the kernel's verifier refused it: {}",
+        lines[first..].join("; ")
+    ))
+}
+
+/// Says whether an error means that the kernel is too old for tcx.
+fn lacks_tcx(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::SyscallError(e)
+        if matches!(e.call, "bpf_mprog_attach" | "bpf_prog_query")
+            && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use aya::sys::SyscallError;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the BPF_PROG_LOAD syscall returned {io}. Verifier output: {log}")]
+    struct Refused {
+        #[source]
+        io: io::Error,
+        log: &'static str,
+    }
+
+    fn shown(number: i32, log: &'static str) -> String {
+        let io = io::Error::from_raw_os_error(number);
+        Error::program("wan0", &Refused { io, log }).to_string()
+    }
+
+    #[test]
+    fn a_verifier_that_refuses_is_not_a_missing_right() {
+        let log = "0: R1=ctx()\n1: (85) call bpf_skb_load_bytes#26\nR4 invalid zero-sized read\n\
+            verification time 9 usec\nstack depth 120\nprocessed 204 insns\n\n";
+        let refused = shown(libc::EACCES, log);
+        assert!(refused.contains("R4 invalid zero-sized read"), "{refused}");
+        assert!(!refused.contains("R1=ctx"), "{refused}");
+        for number in [libc::EPERM, libc::EACCES] {
+            let missing = shown(number, "");
+            assert!(missing.contains("load a BPF program"), "{missing}");
+        }
+        assert!(shown(libc::EINVAL, "").contains("wan0"));
+    }
+
+    #[test]
+    fn a_failed_call_says_why_once() {
+        let error = ProgramError::SyscallError(SyscallError {
+            call: "bpf_mprog_attach",
+            io_error: io::Error::from_raw_os_error(libc::ENOSPC),
+        });
+        let text = Error::program("eth0", &error).to_string();
+        assert!(text.contains("eth0: "), "{text}");
+        assert!(text.contains("bpf_mprog_attach"), "{text}");
+        assert_eq!(text.matches("No space left").count(), 1, "{text}");
+    }
+}

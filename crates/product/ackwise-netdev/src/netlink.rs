@@ -1,0 +1,296 @@
+//! The few messages of rtnetlink(7) that ackwise needs: queue disciplines, their counters, and
+//! whether clsact has filters.
+//!
+//! The crates for netlink (neli, netlink-packet-route) know neither netem's seed nor clsact, so
+//! that these messages would be written by hand all the same.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+// include/uapi/linux/{rtnetlink,pkt_sched,gen_stats}.h
+const TC_H_ROOT: u32 = 0xffff_ffff;
+const TC_H_CLSACT: u32 = 0xffff_fff1;
+const CLSACT_HANDLE: u32 = 0xffff_0000;
+/// `TC_H_MIN_INGRESS` and `TC_H_MIN_EGRESS` of clsact.
+const CLSACT_PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_STATS2: u16 = 7;
+const TCA_STATS_QUEUE: u16 = 3;
+const NLA_TYPE_MASK: u16 = 0x3fff;
+const NLMSG_HEADER: usize = 16;
+const TCMSG: usize = 20;
+
+/// The length and drops of a queue discipline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QdiscStats {
+    /// The index of its interface.
+    pub interface: u32,
+    /// The handle of its parent class; `None` for the root.
+    pub parent: Option<u32>,
+    /// Packets that wait.
+    pub packets: u32,
+    /// Packets that it dropped.
+    pub drops: u32,
+}
+
+/// An rtnetlink socket of the calling thread's network namespace.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+/// Appends an attribute to a message. `kind` is its number, for instance a `TCA_*`.
+pub fn push_attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend((4 + value.len() as u16).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
+}
+
+/// Returns the value of the first attribute of this number.
+#[must_use]
+pub fn find_attribute(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    loop {
+        let length = usize::from(u16_at(attributes, 0)?);
+        let found = u16_at(attributes, 2)? & NLA_TYPE_MASK;
+        let value = attributes.get(4..length)?;
+        if found == kind {
+            return Some(value);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+impl Netlink {
+    /// Opens a socket.
+    ///
+    /// # Errors
+    /// The kernel has none to give.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe {
+            libc::socket(
+                libc::AF_NETLINK,
+                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+                libc::NETLINK_ROUTE,
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            // SAFETY: the descriptor was just opened and is owned by nobody else.
+            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+            sequence: 0,
+            buffer: vec![0; 64 * 1024],
+        })
+    }
+
+    /// Adds a root queue discipline to the interface with this index. `options` are the
+    /// discipline's own, as the kernel's `TCA_OPTIONS` has them.
+    ///
+    /// # Errors
+    /// The kernel refuses, for instance because there is one already.
+    pub fn add_root_qdisc(&mut self, index: u32, kind: &str, options: &[u8]) -> io::Result<()> {
+        let mut body = tcmsg(index, 0, TC_H_ROOT);
+        push_kind(&mut body, kind);
+        push_attribute(&mut body, TCA_OPTIONS, options);
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.acknowledged(libc::RTM_NEWQDISC, flags, &body)
+    }
+
+    /// Returns the counters of all queue disciplines of the network namespace.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn qdisc_stats(&mut self) -> io::Result<Vec<QdiscStats>> {
+        let mut queues = Vec::new();
+        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
+            if kind == libc::RTM_NEWQDISC {
+                queues.extend(parse_qdisc(body));
+            }
+        })?;
+        Ok(queues)
+    }
+
+    /// Sends a request and waits for the kernel's acknowledgment.
+    fn acknowledged(&mut self, kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
+        self.send(kind, flags | libc::NLM_F_ACK, body)?;
+        while !self.receive(|_, _| ())? {}
+        Ok(())
+    }
+
+    /// Sends a request for a list and calls `each` with the type and body of each message.
+    fn dump(&mut self, kind: u16, body: &[u8], mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
+        self.send(kind, libc::NLM_F_DUMP, body)?;
+        while !self.receive(&mut each)? {}
+        Ok(())
+    }
+
+    fn send(&mut self, kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let length = NLMSG_HEADER + body.len();
+        let mut message = Vec::with_capacity(length);
+        message.extend((length as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend([0; 4]);
+        message.extend(body);
+        // SAFETY: the buffer is live and its length is its own.
+        let sent = unsafe {
+            libc::send(
+                self.socket.as_raw_fd(),
+                message.as_ptr().cast(),
+                message.len(),
+                0,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    /// Receives one datagram of an answer. Returns `true` if it was the last.
+    fn receive(&mut self, mut each: impl FnMut(u16, &[u8])) -> io::Result<bool> {
+        // SAFETY: the buffer is live and its length is its own.
+        let length = unsafe {
+            libc::recv(
+                self.socket.as_raw_fd(),
+                self.buffer.as_mut_ptr().cast(),
+                self.buffer.len(),
+                0,
+            )
+        };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        let mut left = &self.buffer[..length];
+        while let Some(size) = u32_at(left, 0).map(|size| size as usize) {
+            let malformed =
+                || io::Error::new(io::ErrorKind::InvalidData, "malformed answer of rtnetlink");
+            let message = left.get(NLMSG_HEADER..size).ok_or_else(malformed)?;
+            let kind = u16_at(left, 4).unwrap_or(0);
+            match i32::from(kind) {
+                libc::NLMSG_DONE => return Ok(true),
+                libc::NLMSG_ERROR => {
+                    return match u32_at(message, 0).unwrap_or(0) as i32 {
+                        0 => Ok(true),
+                        code => Err(io::Error::from_raw_os_error(-code)),
+                    };
+                }
+                _ => each(kind, message),
+            }
+            left = left.get(size.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+        Ok(false)
+    }
+}
+
+/// Adds a clsact qdisc to the interface with this index. Returns `false` if it had one already.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn add_clsact(index: u32) -> io::Result<bool> {
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    match Netlink::open()?.acknowledged(libc::RTM_NEWQDISC, flags, &clsact(index)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the clsact qdisc of the interface with this index, unless it still has filters.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn remove_clsact_if_unused(index: u32) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let mut filters = 0;
+    for parent in CLSACT_PARENTS {
+        netlink.dump(libc::RTM_GETTFILTER, &tcmsg(index, 0, parent), |kind, _| {
+            filters += u32::from(kind == libc::RTM_NEWTFILTER)
+        })?;
+    }
+    if filters > 0 {
+        return Ok(());
+    }
+    netlink.acknowledged(libc::RTM_DELQDISC, 0, &clsact(index))
+}
+
+fn clsact(index: u32) -> Vec<u8> {
+    let mut body = tcmsg(index, CLSACT_HANDLE, TC_H_CLSACT);
+    push_kind(&mut body, "clsact");
+    body
+}
+
+fn push_kind(message: &mut Vec<u8>, kind: &str) {
+    push_attribute(message, TCA_KIND, &[kind.as_bytes(), b"\0"].concat());
+}
+
+/// Returns a `struct tcmsg`.
+fn tcmsg(index: u32, handle: u32, parent: u32) -> Vec<u8> {
+    let mut bytes = vec![0; TCMSG];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&parent.to_ne_bytes());
+    bytes
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn parse_qdisc(message: &[u8]) -> Option<QdiscStats> {
+    let parent = u32_at(message, 12)?;
+    let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;
+    let counts = find_attribute(statistics, TCA_STATS_QUEUE)?;
+    Some(QdiscStats {
+        interface: u32_at(message, 4)?,
+        parent: (parent != TC_H_ROOT).then_some(parent),
+        packets: u32_at(counts, 0)?,
+        drops: u32_at(counts, 8)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_from_a_message() {
+        let mut message = tcmsg(5, 0, 0x10001);
+        let mut statistics = Vec::new();
+        push_attribute(&mut statistics, 1, &[0; 12]);
+        let counts: Vec<u8> = [11_u32, 1, 22, 2, 3]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        push_attribute(&mut statistics, TCA_STATS_QUEUE, &counts);
+        push_attribute(&mut message, TCA_KIND, b"pfifo\0");
+        push_attribute(&mut message, TCA_STATS2, &statistics);
+        assert_eq!(
+            parse_qdisc(&message),
+            Some(QdiscStats {
+                interface: 5,
+                parent: Some(0x10001),
+                packets: 11,
+                drops: 22
+            })
+        );
+        assert_eq!(parse_qdisc(&message[..40]), None);
+        assert_eq!(find_attribute(&message[TCMSG..], 99), None);
+    }
+
+    #[test]
+    fn the_kernel_lists_its_queue_disciplines() {
+        // The loopback interface may have none.
+        Netlink::open().unwrap().qdisc_stats().unwrap();
+    }
+}
