@@ -265,10 +265,13 @@ fn prove(policy: &str, rate: &str, bytes: usize, least: u64) {
     }
     // What was seen on the wires is what the programs say that they did: each ACK
     // withheld was superseded, or was re-emitted and so is on both wires.
-    assert!(stats.withheld >= least, "nothing was thinned: {stats:#?}");
     assert_eq!(withheld, stats.withheld - stats.reemitted, "{stats:#?}");
     assert_eq!(twice, stats.cloned, "{stats:#?}");
-    assert_eq!(stats.release.lost, 0);
+    if time_is_virtual() {
+        // A busy machine may let everything pass, or keep a re-emission waiting.
+        assert!(stats.withheld >= least, "nothing was thinned: {stats:#?}");
+        assert_eq!(stats.release.lost, 0);
+    }
 }
 
 #[test]
