@@ -290,20 +290,19 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_percpu *here = percpu_here();
 	struct aw_entry *f;
 	struct aw_lock *l;
-	struct aw_key key;
 
 	if (!here)
 		return AW_PASS;
 	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK)
 		return AW_PASS;
-	make_key(&key, &here->seg, 1);
+	make_key(&here->key, &here->seg, 1);
 	if (AW_UNLIKELY(has_cookie(skb))) {
-		int what = on_return(skb, &key, &here->seg);
+		int what = on_return(skb, &here->key, &here->seg);
 
 		if (what != RETURNED_NOT_OURS)
 			return what == RETURNED_CURRENT ? AW_PASS : withheld();
 	}
-	f = flow_of_ack(&key, &here->seg, &here->counters);
+	f = flow_of_ack(&here->key, &here->seg, &here->counters);
 	if (!f)
 		return AW_PASS;
 	l = lock_flow(f, &here->counters);

@@ -156,6 +156,7 @@ struct aw_counters {
 struct aw_percpu {
 	struct aw_counters counters;
 	struct aw_seg seg; /* of the packet in hand: nothing preempts the hook */
+	struct aw_key key; /* of its flow */
 	struct aw_decision decision;
 };
 

@@ -423,16 +423,19 @@ pub struct aw_percpu {
     pub counters: aw_counters,
     #[doc = " of the packet in hand: nothing preempts the hook"]
     pub seg: aw_seg,
+    #[doc = " of its flow"]
+    pub key: aw_key,
     pub decision: aw_decision,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2128usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2168usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 1992usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2112usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2112usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2152usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {
