@@ -98,9 +98,9 @@ fn demux(far: &mut Tunnel, datagrams: &mut Vec<Vec<u8>>, now: u64, actions: &mut
 
 /// Datagrams on the way, by when they arrive.
 #[derive(Default)]
-struct Way(VecDeque<(u64, Vec<u8>)>);
+struct Wire(VecDeque<(u64, Vec<u8>)>);
 
-impl Way {
+impl Wire {
     fn send(&mut self, now: u64, datagrams: &mut Vec<Vec<u8>>) {
         let arrive = datagrams.drain(..).map(|datagram| (now + DELAY, datagram));
         self.0.extend(arrive);
@@ -125,7 +125,7 @@ fn pass(slots: &[Vec<Vec<u8>>], variant: Variant) -> Pass {
         config.initiates = end == 0;
         Tunnel::new(config)
     });
-    let (mut there, mut back) = (Way::default(), Way::default());
+    let (mut there, mut back) = (Wire::default(), Wire::default());
     let mut took = Pass {
         mux: Duration::ZERO,
         demux: Duration::ZERO,

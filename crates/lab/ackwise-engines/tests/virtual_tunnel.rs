@@ -138,7 +138,7 @@ fn chaos_costs_time_and_nothing_else() {
     };
     let mut options = options();
     options.run.incidents = vec![
-        // The exit is gone for a while, the entrance for a moment, both at once.
+        // The exit is gone for a while, the side that takes ACKs for a moment, both at once.
         at(500, "sender", Ends),
         at(900, "sender", StartsAsProcess),
         at(1500, "receiver", Ends),
@@ -149,7 +149,7 @@ fn chaos_costs_time_and_nothing_else() {
         at(2200, "receiver", StartsAsProcess),
         at(2600, "sender", Ends),
         at(2620, "sender", StartsAsProcess),
-        // The entrance is killed with ACKs in its hands, then the exit with a bundle on
+        // The side that takes ACKs is killed with ACKs in its hands, then the exit with a bundle on
         // its way, then both.
         at(3203, "receiver", Killed),
         at(3300, "receiver", StartsAsProcess),

@@ -66,9 +66,9 @@ impl Route {
     }
 }
 
-/// A way as it is told.
+/// A route as a control message announces it.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct RouteEntry {
     next: NodeId,
     hops: u8,
     seq: Option<u32>,
@@ -85,7 +85,7 @@ struct Lookup {
     waiting: Vec<Datagram>,
 }
 
-/// What a node knows of ways.
+/// The routes that a node knows.
 #[derive(Debug)]
 pub(crate) struct Router {
     seq: u32,
@@ -123,7 +123,7 @@ impl Router {
 
     /// §6.2: a way is taken if it is newer, or as new and shorter, or the old one is
     /// not valid any more.
-    fn learn(&mut self, to: NodeId, way: Way, now: Nanos) {
+    fn learn(&mut self, to: NodeId, way: RouteEntry, now: Nanos) {
         let route = &mut self.routes[to];
         let valid = route.is_valid(now);
         let better = match (way.seq, route.seq) {
@@ -292,7 +292,7 @@ impl World {
 
     /// A packet of the protocol itself.
     pub(crate) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
-        let neighbour = Way {
+        let neighbour = RouteEntry {
             next: from,
             hops: 1,
             seq: None,
@@ -327,7 +327,7 @@ impl World {
         *hops += 1;
         // §6.5: the way back lives for what is left of the discovery.
         let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL;
-        let back = Way {
+        let back = RouteEntry {
             next: from,
             hops: *hops,
             seq: Some(*origin_seq),
@@ -350,7 +350,7 @@ impl World {
             return self.reply(node, from, body);
         }
         if let Some(route) = router.knows(target, *target_seq, now) {
-            let known = Way {
+            let known = RouteEntry {
                 next: route.next,
                 hops: route.hops,
                 seq: route.seq,
@@ -369,7 +369,14 @@ impl World {
 
     /// §6.6.2 and §6.6.3: it knows a way to the target, and tells it to the origin; and
     /// the way back to the target, which has not heard the request.
-    fn reply_for(&mut self, node: NodeId, target: NodeId, way: Way, origin: NodeId, back: Way) {
+    fn reply_for(
+        &mut self,
+        node: NodeId,
+        target: NodeId,
+        way: RouteEntry,
+        origin: NodeId,
+        back: RouteEntry,
+    ) {
         let now = self.now;
         let router = &mut self.nodes[node].router;
         router.adopt(target, back.next);
@@ -415,7 +422,7 @@ impl World {
         };
         *hops += 1;
         let router = &mut self.nodes[node].router;
-        let way = Way {
+        let way = RouteEntry {
             next: from,
             hops: *hops,
             seq: Some(*target_seq),

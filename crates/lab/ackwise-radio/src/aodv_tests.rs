@@ -4,8 +4,8 @@ use crate::scenario::RadioModel;
 
 use super::*;
 
-fn way(next: NodeId, hops: u8, seq: u32, expires: Nanos) -> Way {
-    Way {
+fn way(next: NodeId, hops: u8, seq: u32, expires: Nanos) -> RouteEntry {
+    RouteEntry {
         next,
         hops,
         seq: Some(seq),

@@ -46,8 +46,8 @@ fn ends(
         .map_err(|e| wrong(format!("'{}' cannot be modelled: {e}", arm.name)))?;
     if let Some(text) = &arm.policy {
         let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
-        let home = Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS;
-        let check = policy.policy().check(home);
+        let environment = Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS;
+        let check = policy.policy().check(environment);
         check.map_err(|e| wrong(e.to_string()))?;
         receiver.policy = Some(tcp::StackPolicy {
             flow: FlowConfig::new(&policy).with_hold(HOLD_US, HOLD_US, 0),

@@ -14,7 +14,7 @@ use crate::energy::{Meter, Power};
 use crate::frame::{Body, Datagram, Frame, NodeId};
 use crate::mac::Mac;
 use crate::{routes, timing};
-use ackwise_sim::packet::{FlowId, Packet, Way};
+use ackwise_sim::packet::{Direction, FlowId, Packet};
 use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 const NEVER: Nanos = Nanos::MAX;
@@ -39,7 +39,7 @@ pub(crate) enum Event {
     /// A flow begins.
     Start(usize),
     /// A timer of a flow's sender, or receiver.
-    Timer(usize, Way),
+    Timer(usize, Direction),
 }
 
 struct Entry(Nanos, u64, Event);
@@ -312,7 +312,7 @@ impl World {
                 f.sender.close();
                 self.pump(flow);
             }
-            Event::Timer(flow, way) => self.flow_timer(flow, way),
+            Event::Timer(flow, direction) => self.flow_timer(flow, direction),
         }
     }
 
@@ -370,27 +370,27 @@ impl World {
         }
         let f = &mut self.flows[flow];
         let wanted = [f.sender.next_timer(), f.receiver.next_timer()];
-        for (slot, way) in [(0, Way::Data), (1, Way::Ack)] {
+        for (slot, direction) in [(0, Direction::Data), (1, Direction::Ack)] {
             let at = wanted[slot].map_or(NEVER, |at| at.max(now));
             if at < self.flows[flow].due[slot] {
                 self.flows[flow].due[slot] = at;
-                self.at(at, Event::Timer(flow, way));
+                self.at(at, Event::Timer(flow, direction));
             }
         }
     }
 
     /// Timers are lazy: one that comes too early only looks when it is wanted now.
-    fn flow_timer(&mut self, flow: usize, way: Way) {
+    fn flow_timer(&mut self, flow: usize, direction: Direction) {
         let now = self.now;
         let f = &mut self.flows[flow];
-        let slot = usize::from(way == Way::Ack);
+        let slot = usize::from(direction == Direction::Ack);
         if f.due[slot] != now {
             return;
         }
         f.due[slot] = NEVER;
-        match way {
-            Way::Data => f.sender.on_timer(now),
-            Way::Ack => f.receiver.on_timer(now),
+        match direction {
+            Direction::Data => f.sender.on_timer(now),
+            Direction::Ack => f.receiver.on_timer(now),
         }
         self.pump(flow);
     }
@@ -403,12 +403,12 @@ impl World {
         };
         let (flow, now) = (packet.flow.0 as usize, self.now);
         let f = &mut self.flows[flow];
-        match packet.way {
-            Way::Data => {
+        match packet.direction {
+            Direction::Data => {
                 f.receiver.set_hops(TTL - datagram.ttl + 1);
                 f.receiver.on_packet(&packet, now);
             }
-            Way::Ack => f.sender.on_packet(&packet, now),
+            Direction::Ack => f.sender.on_packet(&packet, now),
         }
         self.pump(flow);
     }

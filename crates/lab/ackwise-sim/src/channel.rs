@@ -10,14 +10,14 @@ use ackwise_queue::{
     QueueConfig, ReconstructConfig, Release, Select, ShapeConfig, Spacing,
 };
 use ackwise_rng::Probability;
-use ackwise_scenario::Direction;
+use ackwise_scenario::Direction as LinkDirection;
 
 use crate::interface_policy;
-use crate::packet::{Flags, FlowId, Packet, Way};
+use crate::packet::{Direction, Flags, FlowId, Packet};
 use crate::time::nanos;
 
 /// Names a connection and one of its ways.
-pub type FlowKey = (FlowId, Way);
+pub type FlowKey = (FlowId, Direction);
 
 /// The window scale that a queue takes for granted: it sees no handshake. Windows
 /// above 8 MB look alike.
@@ -27,7 +27,7 @@ impl ackwise_queue::Packet for Packet {
     type Flow = FlowKey;
 
     fn flow(&self) -> FlowKey {
-        (self.flow, self.way)
+        (self.flow, self.direction)
     }
 
     fn is_pure_ack(&self) -> bool {
@@ -70,7 +70,7 @@ impl ackwise_queue::Packet for Packet {
 /// What stands on a direction of a link whose wire is `link`. `connections` gives
 /// those of a flow by its name; `header` bytes of each length are the link's own.
 pub fn config(
-    direction: &Direction,
+    direction: &LinkDirection,
     link: LinkConfig,
     header: u32,
     connections: &dyn Fn(&str) -> Vec<FlowId>,
@@ -81,7 +81,7 @@ pub fn config(
             .flows
             .iter()
             .flat_map(|name| connections(name))
-            .flat_map(|flow| [(flow, Way::Data), (flow, Way::Ack)])
+            .flat_map(|flow| [(flow, Direction::Data), (flow, Direction::Ack)])
             .collect(),
     };
     ChannelConfig {
@@ -133,7 +133,7 @@ fn length(bucket: Bucket) -> LengthMode {
     }
 }
 
-fn queue(direction: &Direction, link: &LinkConfig) -> QueueConfig {
+fn queue(direction: &LinkDirection, link: &LinkConfig) -> QueueConfig {
     match &direction.queue {
         Some(queue) => QueueConfig::from_keys(queue, link),
         None => QueueConfig::drop_tail(link.queue),

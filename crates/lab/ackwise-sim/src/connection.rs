@@ -6,7 +6,7 @@ use crate::count::{Tally, Watched};
 use crate::endpoint::{Sink, Source};
 use crate::engine::Network;
 use crate::histogram::Histogram;
-use crate::packet::{Flags, FlowId, Packet, Way};
+use crate::packet::{Direction, Flags, FlowId, Packet};
 use crate::packet_handle::PacketHandle;
 use crate::schedule::Target;
 use crate::time::NEVER;
@@ -120,19 +120,19 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[inline]
     pub(crate) fn arrive(&mut self, handle: PacketHandle) {
         let number = handle.flow.0 as usize;
-        let way = handle.way;
+        let direction = handle.direction;
         if handle.flags.contains(Flags::CARRIES_ACK) {
             return self.arrive_loaded(number, handle);
         }
         let connection = &mut self.connections[number];
-        match way {
-            Way::Data => connection.sink.on_packet(&handle, self.now),
-            Way::Ack => connection.source.on_packet(&handle, self.now),
+        match direction {
+            Direction::Data => connection.sink.on_packet(&handle, self.now),
+            Direction::Ack => connection.source.on_packet(&handle, self.now),
         }
         self.retire(handle);
-        match way {
-            Way::Data => self.after_sink(number),
-            Way::Ack => self.after_source(number),
+        match direction {
+            Direction::Data => self.after_sink(number),
+            Direction::Ack => self.after_source(number),
         }
     }
 
@@ -151,7 +151,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[cold]
     fn load(&mut self, number: usize, packet: &mut Packet) {
         let peer = self.peer(number);
-        let Some(ack) = self.connections[peer].sink.ride(self.now) else {
+        let Some(ack) = self.connections[peer].sink.piggyback(self.now) else {
             return;
         };
         packet.flags |= Flags::CARRIES_ACK | ack.flags & Flags::ECE;
@@ -172,7 +172,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let told = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
         let ack = Packet {
             flow: FlowId(peer as u32),
-            way: Way::Ack,
+            direction: Direction::Ack,
             flags: handle.flags & told,
             ..*handle
         };

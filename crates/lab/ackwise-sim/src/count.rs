@@ -20,7 +20,7 @@ pub struct Tally {
     pub acks_total: u64,
     /// Bytes of these ACKs, from the IP header on.
     pub ack_bytes: u64,
-    /// Bytes of the ACKs on the narrowest line of their way, link headers and all.
+    /// Bytes of the ACKs on the narrowest line of their direction, link headers and all.
     pub narrow_bytes: u64,
     stretch: Vec<u64>,
 }
@@ -111,7 +111,7 @@ pub fn bins(stretch: &BTreeMap<u32, u64>) -> Vec<StretchBin> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Block, Flags, FlowId, Sack, Way};
+    use crate::packet::{Block, Direction, Flags, FlowId, Sack};
 
     fn ack(number: u64, window: u64, sack: bool) -> Packet {
         let mut blocks = Sack::default();
@@ -123,7 +123,7 @@ mod tests {
         }
         Packet {
             flow: FlowId(0),
-            way: Way::Ack,
+            direction: Direction::Ack,
             flags: Flags::ACK,
             wire_len: 40,
             payload: 0,

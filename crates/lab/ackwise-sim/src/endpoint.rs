@@ -45,7 +45,7 @@ pub trait Sink: End {
     fn delivered(&self) -> u64;
     /// What data of the other direction, which leave now, can say in the place of an
     /// ACK; `None` if nothing arrived yet.
-    fn ride(&mut self, now: Nanos) -> Option<Packet> {
+    fn piggyback(&mut self, now: Nanos) -> Option<Packet> {
         let _ = now;
         None
     }

@@ -23,7 +23,7 @@ use crate::count::Watched;
 use crate::endpoint::{Sink, Source};
 use crate::interface_policy::InterfacePolicy;
 pub use crate::line::{At, Hop, Line, Wire};
-use crate::packet::{Flags, Packet, Way};
+use crate::packet::{Direction, Flags, Packet};
 use crate::packet_handle::{PacketHandle, Pool};
 use crate::schedule::{MAX_EVENTS, Schedule, Target};
 use crate::time::NEVER;
@@ -217,7 +217,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.hops += 1;
         let hop = self.routes[handle.route() as usize];
         // An ACK that the wire doubles was put on it once.
-        if hop.watched() && !(duplicate && handle.way == Way::Ack) {
+        if hop.watched() && !(duplicate && handle.direction == Direction::Ack) {
             self.count(hop, &handle, true);
         }
         if let Some((interface_policy, side)) = self.lines[index].leave {
@@ -321,7 +321,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let watched = &mut self.watched[packet.flow.0 as usize];
         let tally = &mut self.counted[watched.flow as usize].tally;
         let counted = hop.counted();
-        if packet.way == Way::Data {
+        if packet.direction == Direction::Data {
             tally.data_segments += u64::from(counted && arrived && packet.payload > 0);
         } else if packet.is_pure_ack() && !packet.flags.contains(Flags::SYNTHETIC) {
             if counted {

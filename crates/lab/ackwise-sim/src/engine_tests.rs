@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::app::{App, Kind};
 use crate::endpoint::{End, Sink, Source, SourceView, Supply};
 use crate::engine::{Counted, Hop, Line, Network, Template};
-use crate::packet::{Flags, FlowId, Packet, Sack, Way};
+use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
 
 const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
@@ -16,17 +16,21 @@ const MBIT8: u64 = 8_000_000;
 const WIRE: u32 = 1000;
 const ACK: u32 = 40;
 
-fn packet(flow: FlowId, way: Way, number: u64) -> Packet {
+fn packet(flow: FlowId, direction: Direction, number: u64) -> Packet {
     Packet {
         flow,
-        way,
-        flags: if way == Way::Ack {
+        direction,
+        flags: if direction == Direction::Ack {
             Flags::ACK
         } else {
             Flags::empty()
         },
-        wire_len: if way == Way::Ack { ACK } else { WIRE },
-        payload: if way == Way::Ack { 0 } else { WIRE },
+        wire_len: if direction == Direction::Ack {
+            ACK
+        } else {
+            WIRE
+        },
+        payload: if direction == Direction::Ack { 0 } else { WIRE },
         seq: number,
         ack: number,
         window: 1 << 16,
@@ -59,7 +63,7 @@ impl End for Burst {
     fn poll_transmit(&mut self, _now: Nanos) -> Option<Packet> {
         self.left = self.left.checked_sub(1)?;
         self.sent += 1;
-        Some(packet(self.flow, Way::Data, self.sent))
+        Some(packet(self.flow, Direction::Data, self.sent))
     }
     fn next_timer(&self) -> Option<Nanos> {
         None
@@ -97,7 +101,7 @@ impl End for Echo {
     fn on_timer(&mut self, _now: Nanos) {}
     fn poll_transmit(&mut self, _now: Nanos) -> Option<Packet> {
         let number = self.owed.pop()?;
-        Some(packet(self.flow, Way::Ack, number))
+        Some(packet(self.flow, Direction::Ack, number))
     }
     fn next_timer(&self) -> Option<Nanos> {
         None
@@ -139,15 +143,15 @@ fn network(there: Vec<Line>, back: Vec<Line>, packets: u64) -> Network<Burst, Ec
         let over = move |line| Hop::over(line, line == from, false);
         (from..from + count).map(over).chain([Hop::END])
     };
-    let (out, home) = (there.len(), back.len());
-    let routes: Vec<Hop> = hops(0, out).chain(hops(out, home)).collect();
+    let (out_hops, back_hops) = (there.len(), back.len());
+    let routes: Vec<Hop> = hops(0, out_hops).chain(hops(out_hops, back_hops)).collect();
     let lines = there.into_iter().chain(back).collect();
     let mut network = Network::new(lines, routes, Vec::new(), Nanos::MAX - 1);
     network.counted.push(Counted::default());
     network.templates.push(Template {
         source: (),
         sink: (),
-        routes: [0, out as u32 + 1],
+        routes: [0, out_hops as u32 + 1],
         shift: 7,
         mss: WIRE,
     });
@@ -234,7 +238,7 @@ fn a_full_queue_drops_and_a_departure_precedes_an_arrival() {
 }
 
 #[test]
-fn parcels_are_used_again() {
+fn packets_are_used_again() {
     let there = vec![line(rate(MBIT8, 0, 1000), 0)];
     let back = vec![line(rate(MBIT8, 0, 1000), 0)];
     let network = run(network(there, back, 500));

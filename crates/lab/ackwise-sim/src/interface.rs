@@ -5,7 +5,7 @@ use ackwise_queue::Nanos;
 use crate::endpoint::{Sink, Source};
 use crate::engine::Network;
 use crate::interface_policy::Side;
-use crate::packet::{Flags, Way};
+use crate::packet::{Direction, Flags};
 use crate::packet_handle::PacketHandle;
 use crate::schedule::Target;
 use crate::time::NEVER;
@@ -21,17 +21,17 @@ impl<S: Source, R: Sink> Network<S, R> {
     ) -> Option<PacketHandle> {
         let number = handle.flow.0 as usize;
         let shift = self.connections[number].shift;
-        let carried = (side, handle.way) == (Side::Acks, Way::Data)
+        let carried = (side, handle.direction) == (Side::Acks, Direction::Data)
             && handle.flags.contains(Flags::CARRIES_ACK);
         let whose = if carried { self.peer(number) } else { number };
         let policy = &mut self.interface_policies[usize::from(interface_policy)];
         if !policy.is_for(self.connections[whose].flow) {
             return Some(handle);
         }
-        match (side, handle.way) {
-            (Side::Data, Way::Data) => policy.on_data(number, &handle, shift, self.now),
-            (Side::Acks, Way::Ack) => return self.thinned(interface_policy, handle, shift),
-            (Side::Acks, Way::Data) if carried => {
+        match (side, handle.direction) {
+            (Side::Data, Direction::Data) => policy.on_data(number, &handle, shift, self.now),
+            (Side::Acks, Direction::Ack) => return self.thinned(interface_policy, handle, shift),
+            (Side::Acks, Direction::Data) if carried => {
                 let shift = self.connections[whose].shift;
                 if let Some(gone) = policy.on_carried(whose, &handle, shift, self.now) {
                     self.retire(gone);

@@ -11,7 +11,7 @@ use ackwise_queue::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use crate::packet::{Flags, Packet, Way};
+use crate::packet::{Direction, Flags, Packet};
 use crate::packet_handle::PacketHandle;
 
 /// What a real stack negotiates as window scale for a window of so many bytes:
@@ -56,7 +56,7 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
         tcp.set(theirs, flags.contains(ours));
     }
     // As flow.h reads it: an ACK of this flow came marked (RFC 3449 §4.3).
-    if packet.way == Way::Data && flags.contains(Flags::ACK_CE_ECHO) {
+    if packet.direction == Direction::Data && flags.contains(Flags::ACK_CE_ECHO) {
         tcp |= TcpFlags::ECE;
     }
     let mut options = Options::empty();

@@ -8,7 +8,7 @@ pub struct FlowId(pub u32);
 
 /// Which way a packet of a connection travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Direction {
     /// From the sender of the data to their receiver.
     Data,
     /// From the receiver of the data back: acknowledgments.
@@ -104,7 +104,7 @@ pub struct Packet {
     /// Of this connection.
     pub flow: FlowId,
     /// Which way.
-    pub way: Way,
+    pub direction: Direction,
     /// Its flags.
     pub flags: Flags,
     /// Bytes on the wire, from the IP header on.

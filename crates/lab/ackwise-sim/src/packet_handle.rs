@@ -87,7 +87,7 @@ impl ackwise_queue::Packet for PacketHandle {
     }
 }
 
-/// Parcels that arrived, to be used again.
+/// Packets that arrived, to be used again.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: Vec<PacketHandle>,

@@ -99,7 +99,7 @@ impl Sink for Receiver {
     fn delivered(&self) -> u64 {
         Receiver::delivered(self)
     }
-    fn ride(&mut self, now: Nanos) -> Option<Packet> {
-        Receiver::ride(self, now)
+    fn piggyback(&mut self, now: Nanos) -> Option<Packet> {
+        Receiver::piggyback(self, now)
     }
 }

@@ -252,7 +252,7 @@ fn a_kernel_parameter_that_changes_nothing_here_is_taken() {
 /// An ACK rides on the next request, or on the response, if that leaves before it has
 /// to leave by itself.
 #[test]
-fn acks_ride_on_data_of_the_other_direction() {
+fn acks_are_piggybacked_on_data_of_the_other_direction() {
     let flow = "[[flow]]\nname = \"asks\"\nfrom = \"sender\"\nto = \"receiver\"\n\
                 app = \"request-response\"\nrequest = \"500 B\"\nresponse = \"1 kB\"\n\
                 count = 20\n[sweep]\ncc = [\"newreno\", \"cubic\"]\n";

@@ -5,7 +5,7 @@ mod tcp_support;
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{SocketOptions, TcpModel};
 use ackwise_sim::Nanos;
-use ackwise_sim::packet::{Flags, FlowId, Packet, Sack, Way};
+use ackwise_sim::packet::{Direction, Flags, FlowId, Packet, Sack};
 use ackwise_sim::tcp::Sender;
 use tcp_support::{MS, ends};
 
@@ -32,7 +32,7 @@ fn open(defer_chunks: bool) -> Sender {
 fn ack(flags: Flags, segments: u64, tsecr: Nanos) -> Packet {
     Packet {
         flow: FlowId(0),
-        way: Way::Ack,
+        direction: Direction::Ack,
         flags: flags | Flags::ACK | Flags::TIMESTAMPS,
         wire_len: 52,
         payload: 0,

@@ -10,7 +10,7 @@ mod tcp_support;
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::tcp_model::{Growth, Pacing, Stack};
 use ackwise_scenario::{SocketOptions, TcpModel};
-use ackwise_sim::packet::Way;
+use ackwise_sim::packet::Direction;
 use tcp_support::{Fate, Net, Pipe, SECOND, ends};
 
 const SEGMENT: u64 = 550;
@@ -53,7 +53,7 @@ fn traces(
     let ours = net
         .log
         .iter()
-        .filter(|s| s.packet.way == Way::Data)
+        .filter(|s| s.packet.direction == Direction::Data)
         .map(|s| {
             let number = match s.packet.payload {
                 0 => 0,

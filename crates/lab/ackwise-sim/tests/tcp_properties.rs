@@ -5,7 +5,7 @@ mod tcp_support;
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::tcp_model::{HyStart, Pacing, Stack};
 use ackwise_scenario::{SocketOptions, TcpModel};
-use ackwise_sim::packet::{Flags, Packet, Way};
+use ackwise_sim::packet::{Direction, Flags, Packet};
 use ackwise_sim::tcp::congestion_controls;
 use proptest::prelude::*;
 use tcp_support::{Fate, MS, Net, Pipe, SECOND, ends};
@@ -111,7 +111,7 @@ fn check_log(net: &Net) -> Result<(), TestCaseError> {
     let (mut sent, mut again) = (0, 0);
     for s in &net.log {
         let p = &s.packet;
-        if p.way == Way::Ack {
+        if p.direction == Direction::Ack {
             prop_assert!(p.ack >= last, "the ACK {} after {}", p.ack, last);
             prop_assert!(p.ack <= highest);
             last = p.ack;

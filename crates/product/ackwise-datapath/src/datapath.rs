@@ -14,7 +14,7 @@ use crate::error::missing_capabilities;
 use crate::hooks::{Hooks, install};
 use crate::programs::Programs;
 #[cfg(feature = "selftest")]
-use crate::selftest::LockContention;
+use crate::programs::selftest::LockContention;
 use crate::{AttachMode, Error, FlowStats, Options, Stats};
 
 /// How long [`Datapath::wait`] sleeps between two looks.

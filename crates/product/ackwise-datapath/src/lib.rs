@@ -22,8 +22,6 @@ mod error;
 mod hooks;
 mod options;
 mod programs;
-#[cfg(feature = "selftest")]
-mod selftest;
 mod stats;
 pub mod sys;
 
@@ -35,5 +33,5 @@ pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
-pub use selftest::LockContention;
+pub use programs::selftest::LockContention;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

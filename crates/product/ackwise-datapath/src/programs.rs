@@ -1,5 +1,8 @@
 //! The programs and their maps.
 
+#[cfg(feature = "selftest")]
+pub(crate) mod selftest;
+
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
@@ -49,7 +52,7 @@ impl Programs {
         options.check()?;
         #[cfg(feature = "selftest")]
         let object = if options.selftest {
-            &crate::selftest::OBJECT
+            &selftest::OBJECT
         } else {
             &DATAPATH
         };

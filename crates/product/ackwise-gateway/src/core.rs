@@ -21,7 +21,7 @@ pub struct Core {
     kind: LinkKind,
     /// Whether the discipline looks into packets.
     looks: bool,
-    header: u32,
+    overhead: u32,
     room: usize,
     free: Vec<FrameBuf>,
 }
@@ -35,7 +35,7 @@ impl Core {
             looks: queue.ack_filter.is_some() || queue.acks_first.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
-            header: config.overhead,
+            overhead: config.overhead,
             room: mtu as usize + LINK_HEADERS,
             free: Vec::new(),
         }
@@ -72,7 +72,7 @@ impl Core {
     /// A frame of `len` bytes, in `buffer`, has come in at `now`.
     pub fn offer(&mut self, mut buffer: FrameBuf, len: usize, now: Nanos) {
         buffer.filled(len, self.kind, self.looks);
-        let charged = buffer.ip_len() + self.header;
+        let charged = buffer.ip_len() + self.overhead;
         if let Verdict::Rejected(buffer, _) = self.link.enqueue(buffer, charged, now) {
             self.reuse(buffer);
         }

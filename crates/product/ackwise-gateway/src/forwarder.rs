@@ -14,9 +14,9 @@ use nix::sys::time::TimeSpec;
 use crate::bandwidth::{Estimator, Observation};
 use crate::core::Core;
 use crate::frame::FrameBuf;
-use crate::gateway::{Shared, lock};
 use crate::redirect::Heartbeat;
 use crate::rtt::Rtt;
+use crate::shared::{Shared, lock};
 use crate::stats::{Amount, Measured, reasons};
 
 /// The frames that are read before others are sent.

@@ -1,6 +1,6 @@
 //! Starts a gateway, watches over it, and undoes it again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use ackwise_netdev::control::{Request, Server, TIMEOUT};
@@ -9,14 +9,15 @@ use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDe
 
 use crate::Error;
 use crate::bandwidth::Estimator;
-use crate::config::{Config, describe};
+use crate::config::Config;
 use crate::control;
 use crate::core::Core;
 use crate::echo::Echo;
 use crate::forwarder::{Forwarder, Measuring};
-use crate::redirect::{Counters, Redirect};
+use crate::redirect::Redirect;
 use crate::rtt::Rtt;
-use crate::stats::{Amount, Passed, Stats};
+use crate::shared::{Shared, lock};
+use crate::stats::Stats;
 
 /// A gateway that works until this is dropped.
 #[derive(Debug)]
@@ -26,19 +27,6 @@ pub struct Gateway {
     /// to the interface, too.
     server: Option<Server>,
     worker: Worker,
-}
-
-/// What the owner, the control thread and the worker share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    config: Config,
-    device: String,
-    started: Instant,
-    pub redirect: Mutex<Redirect>,
-    echo: Mutex<Option<Echo>>,
-    pub lifecycle: Arc<Lifecycle>,
-    /// What the worker published last.
-    pub stats: Mutex<Stats>,
 }
 
 /// Opens the device by which packets reach the gateway. It has the same link type as the
@@ -52,10 +40,6 @@ pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
         mtu,
         Role::Redirect,
     )?)
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Gateway {
@@ -203,42 +187,5 @@ impl Daemon for Gateway {
 
     fn ended(&self) -> Option<Ended> {
         self.shared.lifecycle.ended()
-    }
-}
-
-impl Shared {
-    fn stats(&self) -> Result<Stats, Error> {
-        let Counters {
-            taken,
-            taken_bytes,
-            returned: _,
-            other,
-            neighbour,
-            unattended,
-        } = lock(&self.redirect).counters()?;
-        let mode = lock(&self.redirect).mode();
-        let acc = lock(&self.echo).as_ref().map(Echo::counters).transpose()?;
-        let stats = lock(&self.stats).clone();
-        Ok(Stats {
-            interface: self.config.interface.clone(),
-            pid: std::process::id(),
-            rate_bps: self.config.rate_bps,
-            header: self.config.overhead,
-            discipline: describe(&self.config.queue),
-            attach: mode,
-            device: self.device.clone(),
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            taken: Amount {
-                packets: taken,
-                bytes: taken_bytes,
-            },
-            acc,
-            passed: Passed {
-                other,
-                neighbour,
-                unattended,
-            },
-            ..stats
-        })
     }
 }

@@ -38,6 +38,7 @@ mod gateway;
 mod observer;
 mod redirect;
 mod rtt;
+mod shared;
 mod stats;
 #[cfg(test)]
 mod testing;

@@ -84,7 +84,7 @@ pub struct Stats {
     /// Bits a second.
     pub rate_bps: u64,
     /// Bytes that count with each IP packet.
-    pub header: u32,
+    pub overhead: u32,
     /// What was measured, if that is how the rate is chosen; `rate_bps` is then the most.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<Measured>,

@@ -258,7 +258,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
     )
     .unwrap();
     until("STOPPING=1", PATIENCE, || {
-        (hear() == "STOPPING=1").then_some(())
+        (hear().trim_end() == "STOPPING=1").then_some(())
     });
     assert!(child.wait().unwrap().success());
     // Without a terminal: a line at the start, a few at the end, and nothing between.

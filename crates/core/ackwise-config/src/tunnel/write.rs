@@ -101,7 +101,7 @@ fn duration(time: Duration) -> String {
     let units = [(1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let (factor, unit) = units
         .into_iter()
-        .find(|(factor, _)| nanos % factor == 0)
+        .find(|(factor, _)| nanos.is_multiple_of(*factor))
         .unwrap_or((1, "ns"));
     format!("{} {unit}", nanos / factor)
 }

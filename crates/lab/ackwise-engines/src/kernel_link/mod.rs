@@ -268,7 +268,7 @@ pub struct Watching {
 
 /// What one direction did.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Way {
+pub struct DirectionStats {
     /// Packets that came, without those that were policed away.
     pub arrivals: u64,
     /// Packets that its policer dropped, if it has one.
@@ -297,7 +297,7 @@ pub struct KernelReport {
     /// What crossed.
     pub counter: WireCounter,
     /// Of the two directions.
-    pub ways: [Way; 2],
+    pub ways: [DirectionStats; 2],
     /// What went wrong.
     pub errors: Vec<String>,
 }
@@ -456,7 +456,7 @@ struct Seen {
     counter: WireCounter,
     captures: [Option<Pcap>; 2],
     offset_ns: u64,
-    ways: [Way; 2],
+    ways: [DirectionStats; 2],
     errors: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::count::WireCounter;
 use crate::emulator::{EmulatorReport, WINDOW_NS};
 use crate::error::LabError;
 use crate::histogram::Histogram;
-use crate::kernel_link::{KernelReport, Way};
+use crate::kernel_link::{DirectionStats, KernelReport};
 use crate::plan::Hop;
 use crate::sniffer::SnifferReport;
 use crate::topology::LinkBackend;
@@ -34,9 +34,9 @@ pub(super) struct FlowPaths {
     pub to: usize,
     /// Port of its listening side.
     pub port: u16,
-    /// Way of the data.
+    /// DirectionStats of the data.
     pub data: Vec<Hop>,
-    /// Way of the ACKs.
+    /// DirectionStats of the ACKs.
     pub acks: Vec<Hop>,
     /// Link on which data and ACKs are counted.
     pub counted_on: usize,
@@ -47,7 +47,7 @@ pub(super) struct Wired {
     link: usize,
     counter: WireCounter,
     emulated: Option<Emulated>,
-    ways: Option<[Way; 2]>,
+    ways: Option<[DirectionStats; 2]>,
     errors: Vec<String>,
 }
 

@@ -44,9 +44,9 @@ pub struct Job {
     pub options: SocketOptions,
     /// Where the listening side listens.
     pub server: SocketAddr,
-    /// Way into the node that sends the data.
+    /// DirectionStats into the node that sends the data.
     pub from: Arc<Entrance>,
-    /// Way into the node that receives them.
+    /// DirectionStats into the node that receives them.
     pub to: Arc<Entrance>,
     /// Connections at a time.
     pub connections: u32,

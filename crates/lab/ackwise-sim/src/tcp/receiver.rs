@@ -10,7 +10,7 @@ use super::reassembly::{Arrival, Reassembly};
 use super::receive_window::ReceiveWindow;
 use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
-use crate::packet::{Block, Flags, FlowId, Packet, Sack, Way};
+use crate::packet::{Block, Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
 /// What the receiver owes the sender now.
@@ -323,7 +323,7 @@ impl Receiver {
 
     /// An ACK that rides on data of the other direction: none leaves for it. `None` if
     /// nothing arrived yet.
-    pub fn ride(&mut self, now: Nanos) -> Option<Packet> {
+    pub fn piggyback(&mut self, now: Nanos) -> Option<Packet> {
         if self.stats.data_segments == 0 {
             return None;
         }
@@ -349,7 +349,7 @@ impl Receiver {
         }
         Packet {
             flow: self.flow,
-            way: Way::Ack,
+            direction: Direction::Ack,
             flags,
             wire_len,
             payload: 0,

@@ -15,7 +15,7 @@ use super::pacing::Pacer;
 use super::rtt::Rtt;
 use super::selective::Selective;
 use super::stats::SenderStats;
-use crate::packet::{Flags, FlowId, Packet, Sack, Way};
+use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
 /// Linux: no chunk is longer.
@@ -671,7 +671,7 @@ impl Sender {
         }
         Packet {
             flow: self.flow,
-            way: Way::Data,
+            direction: Direction::Data,
             flags,
             wire_len: self.config.header + payload,
             payload,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ackwise_scenario::{SocketOptions, TcpModel};
 use ackwise_sim::Nanos;
-use ackwise_sim::packet::{Flags, FlowId, Packet, Way};
+use ackwise_sim::packet::{Direction, Flags, FlowId, Packet};
 use ackwise_sim::tcp::{Receiver, Sender, configure};
 
 pub const MS: Nanos = 1_000_000;
@@ -169,9 +169,9 @@ impl Net {
     }
 
     fn launch(&mut self, mut packet: Packet) {
-        let pipe = match packet.way {
-            Way::Data => &mut self.forward,
-            Way::Ack => &mut self.back,
+        let pipe = match packet.direction {
+            Direction::Data => &mut self.forward,
+            Direction::Ack => &mut self.back,
         };
         let arrivals = pipe.carry(&mut packet, self.now);
         if self.keep_log {
@@ -205,12 +205,12 @@ impl Net {
             if self.heap.is_empty() {
                 self.flying.clear();
             }
-            match p.way {
-                Way::Data => {
+            match p.direction {
+                Direction::Data => {
                     self.receiver.on_packet(&p, next);
                     self.drain_receiver();
                 }
-                Way::Ack => {
+                Direction::Ack => {
                     self.sender.on_packet(&p, next);
                     if self.keep_log {
                         let (c, s) = (self.sender.cwnd(), self.sender.ssthresh());
@@ -253,7 +253,7 @@ impl Net {
     pub fn acks(&self) -> Vec<Sent> {
         self.log
             .iter()
-            .filter(|s| s.packet.way == Way::Ack && s.packet.is_pure_ack())
+            .filter(|s| s.packet.direction == Direction::Ack && s.packet.is_pure_ack())
             .copied()
             .collect()
     }

@@ -4,7 +4,7 @@ use ackwise_scenario::record::QueueRecord;
 
 use super::Measured;
 use crate::clock::seconds;
-use crate::kernel_link::Way;
+use crate::kernel_link::DirectionStats;
 
 pub(super) fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = of_links(measured);
@@ -54,7 +54,7 @@ fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
     queues
 }
 
-fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &Way) -> QueueRecord {
+fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &DirectionStats) -> QueueRecord {
     let (sum, looks) = way.looked;
     QueueRecord {
         name,

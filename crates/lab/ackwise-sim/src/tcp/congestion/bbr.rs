@@ -386,7 +386,7 @@ impl State {
 
     /// Bytes a second at a gain, less the margin.
     fn bytes_per_second(&self, bandwidth: u64, gain: u64) -> u64 {
-        let rate = u128::from(bandwidth) * u128::from(self.mss) * u128::from(gain) >> 8;
+        let rate = (u128::from(bandwidth) * u128::from(self.mss) * u128::from(gain)) >> 8;
         let margin = u128::from(1_000_000 / 100 * (100 - PACING_MARGIN));
         u64::try_from((rate * margin) >> BANDWIDTH_SHIFT).unwrap_or(u64::MAX)
     }
