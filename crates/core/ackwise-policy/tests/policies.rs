@@ -124,13 +124,15 @@ proptest! {
         }
     }
 
-    /// Clocks wrap: where zero lies must not matter.
+    /// Clocks wrap: where zero lies must not matter. The paper's listing as printed times its
+    /// first window from zero of the clock, so for that one it does.
     #[test]
     fn no_policy_knows_what_time_it_is(
         config in any_config(),
         shift in any::<u32>(),
         events in prop::collection::vec(any_event(), 1..200),
     ) {
+        prop_assume!(config.policy().name() != "rate-limit-literal");
         let (mut here, mut there) = (PolicyState::default(), PolicyState::default());
         let mut now_us = 0;
         for (after, mut event) in events {
