@@ -110,12 +110,12 @@ fn killed_on_clsact() {
     if is_daemon() {
         return;
     }
-    here_and_in_virtual_time(|| {
-        let _company = shared();
-        for policy in POLICIES {
-            killed("killed_on_clsact", "clsact", None, policy);
-        }
-    });
+    // Live only: the kernel of virtual time does not tell the names of filters, by which
+    // what a killed process left on clsact is found.
+    let _company = shared();
+    for policy in POLICIES {
+        killed("killed_on_clsact", "clsact", None, policy);
+    }
 }
 
 /// The worst moment: the sender's whole window fits into one withheld ACK.
@@ -126,7 +126,12 @@ fn killed_with_a_small_window() {
     }
     here_and_in_virtual_time(|| {
         let _company = shared();
-        for hook in ["tcx", "clsact"] {
+        let hooks: &[&str] = if time_is_virtual() {
+            &["tcx"] // see killed_on_clsact
+        } else {
+            &["tcx", "clsact"]
+        };
+        for hook in hooks {
             let test = "killed_with_a_small_window";
             killed(test, hook, Some(NARROW), "every-n:n=256,warm=0");
         }
