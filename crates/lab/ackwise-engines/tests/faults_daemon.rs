@@ -110,8 +110,8 @@ fn killed_on_clsact() {
     if is_daemon() {
         return;
     }
-    // Live only: the kernel of virtual time does not tell the names of filters, by which
-    // what a killed process left on clsact is found.
+    // Live only: on the kernel of virtual time `detach` does not find the filter that a killed
+    // process left on clsact. The cause is not known yet.
     let _company = shared();
     for policy in POLICIES {
         killed("killed_on_clsact", "clsact", None, policy);
