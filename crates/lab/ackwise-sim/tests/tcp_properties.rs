@@ -81,8 +81,10 @@ fn transfer(mut net: Net, bytes: u64) -> Result<Net, TestCaseError> {
     net.sender.close();
     net.drain();
     let (mut delivered, mut acknowledged) = (0, 0);
-    // Twenty timeouts in a row are as good as impossible at 30 % loss.
-    let patience = 1200 * SECOND;
+    // With 30 % loss both ways half of the timeouts help nothing; thirty of them in a row
+    // are as good as impossible. Each may take the longest RTO, 120 s: a round-trip time
+    // that was measured across a backed-off timeout keeps the next ones long.
+    let patience = 30 * 120 * SECOND;
     let mut moved_at = 0;
     while !net.sender.is_done() {
         prop_assert!(net.step(u64::MAX), "nothing more will happen");

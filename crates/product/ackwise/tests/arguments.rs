@@ -190,8 +190,7 @@ fn without_root_attach_says_so() {
         .unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let exe = dir.path().join("ackwise");
-    fs::copy(env!("CARGO_BIN_EXE_ackwise"), &exe).unwrap();
-    fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).unwrap();
+    common::copy_program(&exe);
     let run = |args: &[&str]| {
         let mut c = Command::new(&exe);
         c.args(args).current_dir("/");

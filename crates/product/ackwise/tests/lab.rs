@@ -3,16 +3,15 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::unpack;
+use common::{copy_program, install, unpack};
 
 /// A copy of the command in a directory of its own, where nothing is beside it.
 fn alone(dir: &Path) -> Command {
     let program = dir.join("ackwise");
-    fs::copy(env!("CARGO_BIN_EXE_ackwise"), &program).unwrap();
+    copy_program(&program);
     let mut command = Command::new(program);
     command.env("PATH", dir.join("nowhere"));
     command
@@ -21,9 +20,9 @@ fn alone(dir: &Path) -> Command {
 /// A laboratory that prints its arguments, one a line, and ends with 7.
 fn laboratory(dir: &Path) {
     fs::create_dir_all(dir).unwrap();
-    let program = dir.join("ackwise-lab");
-    fs::write(&program, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = dir.join("script");
+    fs::write(&script, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 7\n").unwrap();
+    install(&script, &dir.join("ackwise-lab"));
 }
 
 #[test]

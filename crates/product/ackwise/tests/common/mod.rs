@@ -34,6 +34,24 @@ pub fn unpack(out: &Output) -> (i32, String, String) {
     (code, text(&out.stdout), text(&out.stderr))
 }
 
+/// Copies the command under test to this place.
+pub fn copy_program(to: &Path) {
+    install(Path::new(env!("CARGO_BIN_EXE_ackwise")), to);
+}
+
+/// Copies a file and lets everybody run it.
+///
+/// Another process writes the copy. If this one did, a test that starts a process
+/// meanwhile would hand on the open file, and running the copy would fail with ETXTBSY.
+pub fn install(from: &Path, to: &Path) {
+    let status = Command::new("install")
+        .args(["-m", "755"])
+        .args([from, to])
+        .status()
+        .unwrap();
+    assert!(status.success(), "install {}", to.display());
+}
+
 /// No test skips itself: without root this one fails.
 pub fn root() {
     assert!(
