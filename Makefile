@@ -25,7 +25,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check stress lint \
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check tables stress lint \
 	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
@@ -64,6 +64,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) kernel/build um
 	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 	$(NICE) $(CARGO) test --workspace --locked --no-fail-fast
+	scripts/tables
 	$(NICE) kernel/tests/run kunit wire storm selftests
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
@@ -78,6 +79,9 @@ check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
 	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench
 	policy/check.sh
+
+tables: build-lab ## run what the tables of README and docs/ name, and compare (minutes)
+	scripts/tables --virtual
 
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress
@@ -94,6 +98,7 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, an
 	scripts/lint-circles
 	scripts/lint-words
 	scripts/lint-links
+	scripts/tables --self-test
 	policy/check.sh
 
 docs: ## build the book of docs/ into target/book (mdbook is installed once if it is missing)
