@@ -110,12 +110,12 @@ fn killed_on_clsact() {
     if is_daemon() {
         return;
     }
-    // Live only: on the kernel of virtual time `detach` does not find the filter that a killed
-    // process left on clsact. The cause is not known yet.
-    let _company = shared();
-    for policy in POLICIES {
-        killed("killed_on_clsact", "clsact", None, policy);
-    }
+    here_and_in_virtual_time(|| {
+        let _company = shared();
+        for policy in POLICIES {
+            killed("killed_on_clsact", "clsact", None, policy);
+        }
+    });
 }
 
 /// The worst moment: the sender's whole window fits into one withheld ACK.
@@ -126,12 +126,7 @@ fn killed_with_a_small_window() {
     }
     here_and_in_virtual_time(|| {
         let _company = shared();
-        let hooks: &[&str] = if time_is_virtual() {
-            &["tcx"] // see killed_on_clsact
-        } else {
-            &["tcx", "clsact"]
-        };
-        for hook in hooks {
+        for hook in ["tcx", "clsact"] {
             let test = "killed_with_a_small_window";
             killed(test, hook, Some(NARROW), "every-n:n=256,warm=0");
         }

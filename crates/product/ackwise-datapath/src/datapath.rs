@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_netdev::control::{Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
-use ackwise_netdev::{Attachment, Interface, exists, netlink};
+use ackwise_netdev::{Attachment, Interface, clsact, exists};
 
 use crate::control::{self, Holder, Right, Status};
 use crate::emit::Shared;
@@ -322,7 +322,7 @@ impl Inner {
         attached.attachments.clear();
         if self.made_clsact
             && exists(self.ifindex)
-            && let Err(e) = netlink::remove_clsact_if_unused(self.ifindex)
+            && let Err(e) = clsact::remove_if_unused(self.ifindex)
         {
             tracing::warn!("removing the clsact qdisc: {e}");
         }

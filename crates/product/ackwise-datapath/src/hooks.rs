@@ -3,8 +3,8 @@
 use std::os::fd::AsFd;
 
 use ackwise_netdev::{
-    AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, ifreq,
-    netlink, remove_stale_filters,
+    AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
+    ifreq, remove_stale_filters,
 };
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, RingBuf};
@@ -48,7 +48,7 @@ impl Hooks {
 pub(crate) fn sweep(ifname: &str, ifindex: u32, made_clsact: bool) -> bool {
     let any = remove_stale_filters(ifname, &[ACKS, DATA]);
     if any && made_clsact {
-        let _ = netlink::remove_clsact_if_unused(ifindex);
+        let _ = clsact::remove_if_unused(ifindex);
     }
     any
 }
@@ -108,7 +108,7 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
             let made_clsact = attachments.iter().any(Attachment::made_clsact);
             attachments.clear();
             if made_clsact {
-                let _ = netlink::remove_clsact_if_unused(interface.index);
+                let _ = clsact::remove_if_unused(interface.index);
             }
             return Err(error.into());
         }

@@ -1,12 +1,15 @@
 //! One way to attach a BPF program to the ingress or egress of an interface.
 
+use std::os::fd::AsFd;
+
 use aya::Ebpf;
 use aya::programs::links::LinkOrder;
-use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions};
-use aya::programs::{ProgramError, ProgramId, SchedClassifier, TcAttachType, tc};
+use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
+use aya::programs::{ProgramError, ProgramId, SchedClassifier, TcAttachType};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, ifreq, netlink};
+use crate::clsact::{self, Filter, NewFilter};
+use crate::{Direction, Error, ifreq};
 
 /// The lines at the end of a verifier's log that follow the reason: time, stack depth and
 /// instruction count.
@@ -30,15 +33,6 @@ pub enum AttachMode {
     Tcx,
     /// A filter of a clsact qdisc. After `kill -9` it stays, and lets all packets pass.
     Clsact,
-}
-
-/// Which packets of an interface a program sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// Packets that the interface receives.
-    Ingress,
-    /// Packets that leave through the interface.
-    Egress,
 }
 
 impl Direction {
@@ -79,9 +73,24 @@ pub struct AttachOptions<'a> {
 /// A program that is attached until this is dropped. Drop it in the network namespace that the
 /// program was attached in: clsact filters are removed there.
 pub struct Attachment {
-    link: Option<SchedClassifierLink>,
+    link: Option<Link>,
     mode: AttachMode,
     made_clsact: bool,
+}
+
+/// What ends an attachment when it is dropped.
+enum Link {
+    Tcx(#[expect(dead_code, reason = "aya detaches it on drop")] SchedClassifierLink),
+    Clsact(Filter),
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Link::Clsact(filter) = self {
+            // Where the interface is gone, the kernel has removed the filter already.
+            let _ = clsact::remove_filter(filter);
+        }
+    }
 }
 
 impl std::fmt::Debug for Attachment {
@@ -133,7 +142,6 @@ impl Attachment {
 
     /// Detaches the program. Its maps can still be read. Later calls do nothing.
     pub fn detach(&mut self) {
-        // Where the interface is gone, the kernel has detached the program already.
         drop(self.link.take());
     }
 }
@@ -152,15 +160,11 @@ fn attach_tcx(
             None => LinkOrder::first(),
         },
     };
-    let link = attach_link(
-        bpf,
-        program,
-        options.interface,
-        direction,
-        TcAttachOptions::TcxOrder(order),
-    )?;
+    let program = loaded(bpf, program)?;
+    let how = TcAttachOptions::TcxOrder(order);
+    let link = program.attach_with_options(options.interface, direction, how)?;
     Ok(Attachment {
-        link: Some(link),
+        link: Some(Link::Tcx(program.take_link(link)?)),
         mode: AttachMode::Tcx,
         made_clsact: false,
     })
@@ -168,52 +172,45 @@ fn attach_tcx(
 
 fn attach_clsact(
     bpf: &mut Ebpf,
-    program: &str,
+    name: &str,
     options: &AttachOptions<'_>,
 ) -> Result<Attachment, Error> {
     let interface = options.interface;
-    let direction = options.direction.to_aya();
+    let failed = |error: ProgramError| Error::program(interface, &error);
     let index = ifreq::index_of(interface);
     let index = index.ok_or_else(|| Error::NoInterface(interface.to_owned()))?;
-    let _ = tc::qdisc_detach_program(interface, direction, program);
-    let made_clsact = netlink::add_clsact(index).map_err(Error::system("add the clsact qdisc"))?;
-    let priority = match options.order {
-        // The kernel chooses one before those that are there.
-        Order::First | Order::FirstAfter(_) => 0,
-        Order::Last => CLSACT_LAST,
-    };
-    let filter = TcAttachOptions::Netlink(NlOptions {
-        priority,
-        ..NlOptions::default()
+    let program = loaded(bpf, name).map_err(failed)?;
+    let program = program.fd().map_err(failed)?;
+    remove_filters(index, options.direction, name);
+    let made_clsact = clsact::add(index).map_err(Error::system("add the clsact qdisc"))?;
+    let added = clsact::add_filter(&NewFilter {
+        index,
+        direction: options.direction,
+        priority: match options.order {
+            Order::First | Order::FirstAfter(_) => 0,
+            Order::Last => CLSACT_LAST,
+        },
+        name,
+        program: program.as_fd(),
     });
-    match attach_link(bpf, program, interface, direction, filter) {
-        Ok(link) => Ok(Attachment {
-            link: Some(link),
+    match added {
+        Ok(filter) => Ok(Attachment {
+            link: Some(Link::Clsact(filter)),
             mode: AttachMode::Clsact,
             made_clsact,
         }),
         Err(error) => {
             if made_clsact {
-                let _ = netlink::remove_clsact_if_unused(index);
+                let _ = clsact::remove_if_unused(index);
             }
-            Err(Error::program(interface, &error))
+            Err(Error::system("add a filter to the clsact qdisc")(error))
         }
     }
 }
 
-fn attach_link(
-    bpf: &mut Ebpf,
-    name: &str,
-    interface: &str,
-    direction: TcAttachType,
-    how: TcAttachOptions,
-) -> Result<SchedClassifierLink, ProgramError> {
-    let program: &mut SchedClassifier = bpf
-        .program_mut(name)
-        .ok_or(ProgramError::NotLoaded)?
-        .try_into()?;
-    let id = program.attach_with_options(interface, direction, how)?;
-    program.take_link(id)
+fn loaded<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, ProgramError> {
+    let program = bpf.program_mut(name).ok_or(ProgramError::NotLoaded)?;
+    program.try_into()
 }
 
 /// Returns the last program of the interface whose name is one of `names`.
@@ -238,11 +235,24 @@ fn last_named(
 /// Returns whether there were any.
 #[must_use]
 pub fn remove_stale_filters(interface: &str, programs: &[&str]) -> bool {
+    let Some(index) = ifreq::index_of(interface) else {
+        return false;
+    };
     let mut any = false;
-    for direction in [TcAttachType::Ingress, TcAttachType::Egress] {
+    for direction in [Direction::Ingress, Direction::Egress] {
         for name in programs {
-            any |= tc::qdisc_detach_program(interface, direction, name).is_ok();
+            any |= remove_filters(index, direction, name);
         }
+    }
+    any
+}
+
+/// Removes the clsact filters with this name. Returns whether there were any.
+fn remove_filters(index: u32, direction: Direction, name: &str) -> bool {
+    let filters = clsact::filters(index, direction, name).unwrap_or_default();
+    let mut any = false;
+    for filter in &filters {
+        any |= clsact::remove_filter(filter).is_ok();
     }
     any
 }

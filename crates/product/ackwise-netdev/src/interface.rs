@@ -23,6 +23,15 @@ pub struct Interface {
     pub mtu: u32,
 }
 
+/// Which packets of an interface a program sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Packets that the interface receives.
+    Ingress,
+    /// Packets that leave through the interface.
+    Egress,
+}
+
 impl Interface {
     /// Looks an interface up by its name.
     ///

@@ -2,7 +2,7 @@
 //!
 //! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
 //!   [`Attachment`] is a BPF program at an [`Interface`].
-//! - Questions to the kernel: [`netlink`] and [`ifreq`].
+//! - Questions to the kernel: [`netlink`], [`clsact`] and [`ifreq`].
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
 //!   [`registry`] a directory in which those of all network namespaces are found, and [`daemon`]
 //!   their life from start to stop.
@@ -11,6 +11,7 @@
 
 mod attach;
 pub mod clock;
+pub mod clsact;
 pub mod control;
 pub mod daemon;
 mod error;
@@ -22,11 +23,9 @@ mod packet_socket;
 pub mod registry;
 mod tun;
 
-pub use attach::{
-    AttachMode, AttachOptions, Attachment, Direction, Order, remove_stale_filters, with_causes,
-};
+pub use attach::{AttachMode, AttachOptions, Attachment, Order, remove_stale_filters, with_causes};
 pub use error::Error;
-pub use interface::{Interface, exists};
+pub use interface::{Direction, Interface, exists};
 pub use ip_offset::ip_offset;
 pub use packet_socket::{BATCH, PacketSocket, SendStats};
 pub use tun::{Role, TX_QUEUE_LEN, TunDevice, create_tun};

@@ -1,5 +1,5 @@
-//! The few messages of rtnetlink(7) that ackwise needs: queue disciplines, their counters, and
-//! whether clsact has filters.
+//! The few messages of rtnetlink(7) that ackwise needs: queue disciplines and their counters here,
+//! clsact and its filters in [`clsact`](crate::clsact).
 //!
 //! The crates for netlink (neli, netlink-packet-route) know neither netem's seed nor clsact, so
 //! that these messages would be written by hand all the same.
@@ -9,17 +9,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 // include/uapi/linux/{rtnetlink,pkt_sched,gen_stats}.h
 const TC_H_ROOT: u32 = 0xffff_ffff;
-const TC_H_CLSACT: u32 = 0xffff_fff1;
-const CLSACT_HANDLE: u32 = 0xffff_0000;
-/// `TC_H_MIN_INGRESS` and `TC_H_MIN_EGRESS` of clsact.
-const CLSACT_PARENTS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
+pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
+pub(crate) const CLSACT_HANDLE: u32 = 0xffff_0000;
+pub(crate) const TCA_KIND: u16 = 1;
+pub(crate) const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLMSG_HEADER: usize = 16;
-const TCMSG: usize = 20;
+/// The length of `struct tcmsg` in bytes.
+pub(crate) const TCMSG: usize = 20;
 
 /// The length and drops of a queue discipline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,14 +116,31 @@ impl Netlink {
     }
 
     /// Sends a request and waits for the kernel's acknowledgment.
-    fn acknowledged(&mut self, kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
+    pub(crate) fn acknowledged(&mut self, kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
+        self.request(kind, flags, body, |_, _| ())
+    }
+
+    /// Sends a request, waits for the kernel's acknowledgment, and calls `each` with the type and
+    /// body of each message that comes before it.
+    pub(crate) fn request(
+        &mut self,
+        kind: u16,
+        flags: i32,
+        body: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
         self.send(kind, flags | libc::NLM_F_ACK, body)?;
-        while !self.receive(|_, _| ())? {}
+        while !self.receive(&mut each)? {}
         Ok(())
     }
 
     /// Sends a request for a list and calls `each` with the type and body of each message.
-    fn dump(&mut self, kind: u16, body: &[u8], mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
+    pub(crate) fn dump(
+        &mut self,
+        kind: u16,
+        body: &[u8],
+        mut each: impl FnMut(u16, &[u8]),
+    ) -> io::Result<()> {
         self.send(kind, libc::NLM_F_DUMP, body)?;
         while !self.receive(&mut each)? {}
         Ok(())
@@ -189,49 +205,13 @@ impl Netlink {
     }
 }
 
-/// Adds a clsact qdisc to the interface with this index. Returns `false` if it had one already.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn add_clsact(index: u32) -> io::Result<bool> {
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    match Netlink::open()?.acknowledged(libc::RTM_NEWQDISC, flags, &clsact(index)) {
-        Ok(()) => Ok(true),
-        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Removes the clsact qdisc of the interface with this index, unless it still has filters.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn remove_clsact_if_unused(index: u32) -> io::Result<()> {
-    let mut netlink = Netlink::open()?;
-    let mut filters = 0;
-    for parent in CLSACT_PARENTS {
-        netlink.dump(libc::RTM_GETTFILTER, &tcmsg(index, 0, parent), |kind, _| {
-            filters += u32::from(kind == libc::RTM_NEWTFILTER)
-        })?;
-    }
-    if filters > 0 {
-        return Ok(());
-    }
-    netlink.acknowledged(libc::RTM_DELQDISC, 0, &clsact(index))
-}
-
-fn clsact(index: u32) -> Vec<u8> {
-    let mut body = tcmsg(index, CLSACT_HANDLE, TC_H_CLSACT);
-    push_kind(&mut body, "clsact");
-    body
-}
-
-fn push_kind(message: &mut Vec<u8>, kind: &str) {
+/// Appends `TCA_KIND`, the name of a queue discipline or classifier.
+pub(crate) fn push_kind(message: &mut Vec<u8>, kind: &str) {
     push_attribute(message, TCA_KIND, &[kind.as_bytes(), b"\0"].concat());
 }
 
 /// Returns a `struct tcmsg`.
-fn tcmsg(index: u32, handle: u32, parent: u32) -> Vec<u8> {
+pub(crate) fn tcmsg(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     let mut bytes = vec![0; TCMSG];
     bytes[4..8].copy_from_slice(&index.to_ne_bytes());
     bytes[8..12].copy_from_slice(&handle.to_ne_bytes());
@@ -243,7 +223,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 

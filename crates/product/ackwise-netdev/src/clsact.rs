@@ -1,0 +1,207 @@
+//! The clsact qdisc of an interface, and the BPF filters on it.
+//!
+//! Filters are added here and not by aya. aya names a filter after its program, and leaves the
+//! name out on a kernel without `CONFIG_BPF_EVENTS`: it concludes from its test, a tracepoint
+//! program, that the kernel knows no names. A filter that outlives its process is found by its
+//! name.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::interface::Direction;
+use crate::netlink::{
+    CLSACT_HANDLE, Netlink, TC_H_CLSACT, TCA_KIND, TCA_OPTIONS, TCMSG, find_attribute,
+    push_attribute, push_kind, tcmsg, u32_at,
+};
+
+// include/uapi/linux/pkt_cls.h
+const TCA_BPF_FD: u16 = 6;
+const TCA_BPF_NAME: u16 = 7;
+const TCA_BPF_FLAGS: u16 = 8;
+const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
+
+/// A BPF filter of a clsact qdisc, as the kernel identifies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// The index of its interface.
+    pub index: u32,
+    /// Which packets it sees.
+    pub direction: Direction,
+    /// Its priority and, in network byte order, its protocol: `tcm_info`.
+    info: u32,
+    handle: u32,
+}
+
+/// A filter to be added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewFilter<'a> {
+    /// The index of its interface.
+    pub index: u32,
+    /// Which packets it sees.
+    pub direction: Direction,
+    /// 0: the kernel chooses one that comes before the filters that are there.
+    pub priority: u16,
+    /// The name by which [`filters`] finds it.
+    pub name: &'a str,
+    /// The program, loaded.
+    pub program: BorrowedFd<'a>,
+}
+
+impl Direction {
+    /// `TC_H_MIN_INGRESS` and `TC_H_MIN_EGRESS` of clsact.
+    fn parent(self) -> u32 {
+        match self {
+            Direction::Ingress => 0xffff_fff2,
+            Direction::Egress => 0xffff_fff3,
+        }
+    }
+}
+
+/// Adds a clsact qdisc to the interface with this index. Returns `false` if it had one already.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn add(index: u32) -> io::Result<bool> {
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    match Netlink::open()?.acknowledged(libc::RTM_NEWQDISC, flags, &clsact(index)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the clsact qdisc of the interface with this index, unless it still has filters.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn remove_if_unused(index: u32) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let mut filters = 0;
+    for direction in [Direction::Ingress, Direction::Egress] {
+        let request = tcmsg(index, 0, direction.parent());
+        netlink.dump(libc::RTM_GETTFILTER, &request, |kind, _| {
+            filters += u32::from(kind == libc::RTM_NEWTFILTER);
+        })?;
+    }
+    if filters > 0 {
+        return Ok(());
+    }
+    netlink.acknowledged(libc::RTM_DELQDISC, 0, &clsact(index))
+}
+
+/// Adds a filter whose program decides by its return value (`direct-action`).
+///
+/// # Errors
+/// The kernel refuses, for instance because the interface has no clsact qdisc.
+pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
+    let mut body = tcmsg(new.index, 0, new.direction.parent());
+    set_info(&mut body, info(new.priority));
+    push_kind(&mut body, "bpf");
+    let mut options = Vec::new();
+    let program = new.program.as_raw_fd().cast_unsigned();
+    push_attribute(&mut options, TCA_BPF_FD, &program.to_ne_bytes());
+    let name = [new.name.as_bytes(), b"\0"].concat();
+    push_attribute(&mut options, TCA_BPF_NAME, &name);
+    let flags = TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
+    push_attribute(&mut options, TCA_BPF_FLAGS, &flags);
+    push_attribute(&mut body, TCA_OPTIONS, &options);
+    // With NLM_F_ECHO the kernel says which priority and handle the filter has got.
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ECHO;
+    let mut added = None;
+    Netlink::open()?.request(libc::RTM_NEWTFILTER, flags, &body, |kind, message| {
+        if kind == libc::RTM_NEWTFILTER {
+            added = parse(new.index, new.direction, message);
+        }
+    })?;
+    added.ok_or_else(|| io::Error::other("the kernel did not tell the new filter's handle"))
+}
+
+/// Returns the BPF filters with this name.
+///
+/// # Errors
+/// The kernel refuses.
+pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Result<Vec<Filter>> {
+    let mut found = Vec::new();
+    let request = tcmsg(index, 0, direction.parent());
+    Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, |kind, message| {
+        if kind == libc::RTM_NEWTFILTER && name_of(message) == Some(name.as_bytes()) {
+            found.extend(parse(index, direction, message));
+        }
+    })?;
+    Ok(found)
+}
+
+/// Removes a filter.
+///
+/// # Errors
+/// It is gone already, or the kernel refuses.
+pub(crate) fn remove_filter(filter: &Filter) -> io::Result<()> {
+    let mut body = tcmsg(filter.index, filter.handle, filter.direction.parent());
+    set_info(&mut body, filter.info);
+    push_kind(&mut body, "bpf");
+    Netlink::open()?.acknowledged(libc::RTM_DELTFILTER, 0, &body)
+}
+
+fn clsact(index: u32) -> Vec<u8> {
+    let mut body = tcmsg(index, CLSACT_HANDLE, TC_H_CLSACT);
+    push_kind(&mut body, "clsact");
+    body
+}
+
+/// Returns `tcm_info` of a filter for packets of any protocol.
+fn info(priority: u16) -> u32 {
+    u32::from(priority) << 16 | u32::from((libc::ETH_P_ALL as u16).to_be())
+}
+
+fn set_info(message: &mut [u8], info: u32) {
+    message[16..TCMSG].copy_from_slice(&info.to_ne_bytes());
+}
+
+fn parse(index: u32, direction: Direction, message: &[u8]) -> Option<Filter> {
+    Some(Filter {
+        index,
+        direction,
+        handle: u32_at(message, 8)?,
+        info: u32_at(message, 16)?,
+    })
+}
+
+/// Returns the name of a BPF filter, without the NUL at its end.
+fn name_of(message: &[u8]) -> Option<&[u8]> {
+    let attributes = message.get(TCMSG..)?;
+    if find_attribute(attributes, TCA_KIND)? != b"bpf\0" {
+        return None;
+    }
+    let options = find_attribute(attributes, TCA_OPTIONS)?;
+    find_attribute(options, TCA_BPF_NAME)?.strip_suffix(b"\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel lists for a filter with this name.
+    fn listed(kind: &str, name: Option<&[u8]>) -> Vec<u8> {
+        let mut message = tcmsg(5, 1, Direction::Egress.parent());
+        set_info(&mut message, info(0xc000));
+        push_kind(&mut message, kind);
+        let mut options = Vec::new();
+        push_attribute(&mut options, TCA_BPF_FD, &[0; 4]);
+        if let Some(name) = name {
+            push_attribute(&mut options, TCA_BPF_NAME, name);
+        }
+        push_attribute(&mut message, TCA_OPTIONS, &options);
+        message
+    }
+
+    #[test]
+    fn a_filter_has_the_name_that_it_was_given_or_none() {
+        let named = listed("bpf", Some(b"ackwise_acks\0"));
+        assert_eq!(name_of(&named), Some(&b"ackwise_acks"[..]));
+        assert_eq!(name_of(&listed("bpf", None)), None);
+        assert_eq!(name_of(&listed("u32", Some(b"ackwise_acks\0"))), None);
+        assert_eq!(name_of(&named[..TCMSG - 1]), None);
+        let filter = parse(5, Direction::Egress, &named).unwrap();
+        assert_eq!((filter.handle, filter.info >> 16), (1, 0xc000));
+    }
+}
