@@ -289,6 +289,37 @@ const FLAGS: [(&str, EventFlags); 8] = [
     ("holding", EventFlags::HOLDING),
 ];
 
+/// When a step happens, in µs.
+#[derive(Clone, Copy)]
+enum When {
+    /// `@time`: on the trace's clock.
+    At(u64),
+    /// `+time`: after the step before it.
+    After(u64),
+}
+
+impl When {
+    fn read(word: &str) -> Result<When, String> {
+        match (word.strip_prefix('@'), word.strip_prefix('+')) {
+            (Some(us), _) => Ok(When::At(number("time", us)?)),
+            (_, Some(us)) => Ok(When::After(number("time", us)?)),
+            _ => Err(format!(
+                "{word:?} is not policy, trace, param, facts, @time or +time"
+            )),
+        }
+    }
+
+    /// The step's time, if the one before it was at `clock`.
+    fn after(self, clock: u64) -> Result<u64, String> {
+        let next = match self {
+            When::At(us) => Some(us),
+            When::After(us) => clock.checked_add(us),
+        };
+        next.filter(|next| *next >= clock)
+            .ok_or_else(|| "the clock runs backwards".to_owned())
+    }
+}
+
 /// `@time` or `+time`, `[xN]`, `data|ack|deadline`, words, `[-> verdict]`.
 fn read_steps(
     line: usize,
@@ -300,24 +331,34 @@ fn read_steps(
     let arrow = words.iter().position(|w| *w == "->").unwrap_or(words.len());
     let (head, tail) = words.split_at(arrow);
     let mut head = head.iter().copied().peekable();
-    let time = head.next().unwrap_or_default();
-    let (absolute, us) = match (time.strip_prefix('@'), time.strip_prefix('+')) {
-        (Some(us), _) => (true, number::<u64>("time", us)?),
-        (_, Some(us)) => (false, number::<u64>("time", us)?),
-        _ => {
-            return Err(format!(
-                "{time:?} is not policy, trace, param, facts, @time or +time"
-            ));
-        }
-    };
+    let when = When::read(head.next().unwrap_or_default())?;
     let times = match head.next_if(|w| w.starts_with('x')) {
         Some(times) => number::<usize>("repetition", &times[1..])?,
         None => 1,
     };
-    if times == 0 || (absolute && times > 1) {
+    if times == 0 || (matches!(when, When::At(_)) && times > 1) {
         return Err("a repetition needs +time, and to happen at least once".to_owned());
     }
-    let mut event = match head.next() {
+    let mut event = read_event(head, facts)?;
+    let expect = read_verdict(tail, facts)?;
+    for _ in 0..times {
+        *clock = when.after(*clock)?;
+        event.now_us = *clock;
+        steps.push(Step {
+            line,
+            event,
+            expect,
+        });
+    }
+    Ok(())
+}
+
+/// `data|ack|deadline`, flags and `name=value`; its time is not set.
+fn read_event<'a>(
+    mut words: impl Iterator<Item = &'a str>,
+    facts: &Facts,
+) -> Result<Event, String> {
+    let mut event = match words.next() {
         Some("data") => Event::data(0),
         Some("ack") => Event {
             len: 52,
@@ -336,7 +377,7 @@ fn read_steps(
     };
     event.segments = 1;
     let mut bytes = None;
-    for word in head {
+    for word in words {
         if let Some((_, flag)) = FLAGS.iter().find(|(name, _)| *name == word) {
             event.flags |= *flag;
             continue;
@@ -362,7 +403,12 @@ fn read_steps(
     event.srtt_us = facts.srtt_us;
     event.min_rtt_us = facts.min_rtt_us;
     event.hold_us = facts.hold_us;
-    let expect = match tail {
+    Ok(event)
+}
+
+/// `-> send|hold [us]|drop`, or nothing where no verdict is expected.
+fn read_verdict(words: &[&str], facts: &Facts) -> Result<Option<Verdict>, String> {
+    Ok(match words {
         [] => None,
         ["->", "send"] => Some(Verdict::Send),
         ["->", "drop"] => Some(Verdict::Drop),
@@ -373,27 +419,10 @@ fn read_steps(
         _ => {
             return Err(format!(
                 "{:?} is not -> send, hold [us] or drop",
-                tail.join(" ")
+                words.join(" ")
             ));
         }
-    };
-    for _ in 0..times {
-        let next = if absolute {
-            Some(us)
-        } else {
-            clock.checked_add(us)
-        };
-        *clock = next
-            .filter(|t| *t >= *clock)
-            .ok_or("the clock runs backwards")?;
-        event.now_us = *clock;
-        steps.push(Step {
-            line,
-            event,
-            expect,
-        });
-    }
-    Ok(())
+    })
 }
 
 /// Reads a policy's vectors from text; the file is only named.

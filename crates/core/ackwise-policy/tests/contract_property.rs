@@ -145,6 +145,24 @@ struct Environment {
 }
 
 impl Environment {
+    fn new(config: &Config, flow: Flow, base: u32) -> Environment {
+        Environment {
+            config: FlowConfig::new(config),
+            flow,
+            held: None,
+            owed: Vec::new(),
+            base,
+            left: None,
+            sent_right_edge: 0,
+            sent_ece: false,
+            sent_blocks: BTreeSet::new(),
+            newest: None,
+            duplicates: BTreeMap::new(),
+            departed: BTreeMap::new(),
+            withheld: 0,
+        }
+    }
+
     fn offset(&self, s: &Segment) -> u32 {
         s.ack().wrapping_sub(self.base)
     }
@@ -216,6 +234,20 @@ impl Environment {
         }
     }
 
+    /// At the end of a trace: the newest ACK has left, and every duplicate.
+    fn nothing_is_owed(&self) {
+        assert!(self.held.is_none() && self.owed.is_empty());
+        assert_eq!(self.left, self.newest.map(|s| self.offset(&s)));
+        // A sender without SACK counts them: the original, and each duplicate.
+        for (ack, made) in &self.duplicates {
+            let seen = self.departed.get(ack).copied().unwrap_or(0);
+            assert!(
+                seen > *made,
+                "{made} duplicates of {ack}, {seen} left in all"
+            );
+        }
+    }
+
     /// An independent statement of what makes an ACK news.
     fn no_news(&self, s: &Segment) {
         let left = self.left.expect("the first ACK of a flow leaves");
@@ -282,69 +314,84 @@ fn greedy(policy: Policy) -> Config {
     config
 }
 
-fn run(
-    config: &Config,
-    trace: &[(u16, Step)],
-    start: (u32, u64),
+/// A flow: where its numbers and its clock begin, and what its receiver speaks.
+#[derive(Debug, Clone, Copy)]
+struct Setup {
+    /// First sequence number of the data.
+    base: u32,
+    /// Time of the SYN, µs.
+    t0: u64,
     rtt_us: u64,
-    opts: (bool, bool),
-) -> u32 {
-    let (base, t0) = start;
-    let h = handshake(base, rtt_us, t0);
-    let mut now = t0 + 2 * rtt_us;
-    let mut rx = Receiver {
-        next: 0,
-        high: 0,
-        holes: BTreeSet::new(),
+    sack: bool,
+    timestamps: bool,
+}
+
+impl Receiver {
+    fn new(sack: bool, timestamps: bool) -> Receiver {
+        Receiver {
+            next: 0,
+            high: 0,
+            holes: BTreeSet::new(),
+            window: 500,
+            ece: false,
+            sack,
+            timestamps,
+            unacked: 0,
+            newest: 0,
+        }
+    }
+
+    /// The data segment that a step brings, if any.
+    fn arrival(&self, step: &Step) -> Option<u32> {
+        match step {
+            Step::Deliver => Some(self.high),
+            Step::Lose => Some(self.high + 1),
+            Step::Repair => self.holes.first().copied(),
+            Step::Duplicate => self.next.checked_sub(1),
+            _ => None,
+        }
+    }
+}
+
+/// Segment `n` of the data.
+fn data(base: u32, n: u32) -> Segment {
+    // Some ACK came marked, which the sender echoes.
+    let echo = if n.is_multiple_of(4) {
+        sys::AW_TCP_ECE
+    } else {
+        0
+    };
+    Segment::from_raw(sys::aw_seg {
+        seq: base.wrapping_add(n * MSS),
+        payload: MSS,
+        len: MSS + 40,
+        flags: (sys::AW_TCP_ACK | echo) as u16,
         window: 500,
-        ece: false,
-        sack: opts.0,
-        timestamps: opts.1,
-        unacked: 0,
-        newest: 0,
-    };
-    let mut environment = Environment {
-        config: FlowConfig::new(config),
-        flow: Flow::new(Some(&h), now),
-        held: None,
-        owed: Vec::new(),
-        base,
-        left: None,
-        sent_right_edge: 0,
-        sent_ece: false,
-        sent_blocks: BTreeSet::new(),
-        newest: None,
-        duplicates: BTreeMap::new(),
-        departed: BTreeMap::new(),
-        withheld: 0,
-    };
+        ip_version: 4,
+        ttl: 60,
+        ..Default::default()
+    })
+}
+
+/// Plays a trace to its end, and returns how many ACKs were withheld.
+fn run(config: &Config, trace: &[(u16, Step)], setup: Setup) -> u32 {
+    let Setup { base, rtt_us, .. } = setup;
+    let h = handshake(base, rtt_us, setup.t0);
+    let mut now = setup.t0 + 2 * rtt_us;
+    let mut rx = Receiver::new(setup.sack, setup.timestamps);
+    let mut environment = Environment::new(config, Flow::new(Some(&h), now), base);
     let first = rx.ack(base, now, 0);
     environment.offer(first, now);
 
     for (gap, step) in trace {
         now += u64::from(*gap);
-        let arrived = match step {
-            Step::Deliver => Some(rx.high),
-            Step::Lose => Some(rx.high + 1),
-            Step::Repair => rx.holes.first().copied(),
-            Step::Duplicate => rx.next.checked_sub(1),
-            _ => None,
-        };
+        let arrived = rx.arrival(step);
         environment.run_to(now);
         if let Some(n) = arrived {
-            // Some ACK came marked, which the sender echoes.
-            let echo = if n % 4 == 0 { sys::AW_TCP_ECE } else { 0 };
-            let data = Segment::from_raw(sys::aw_seg {
-                seq: base.wrapping_add(n * MSS),
-                payload: MSS,
-                len: MSS + 40,
-                flags: (sys::AW_TCP_ACK | echo) as u16,
-                window: 500,
-                ip_version: 4,
-                ttl: 60,
-                ..Default::default()
-            });
-            environment.flow.on_data(&environment.config, &data, 1, now);
+            let segment = data(base, n);
+            environment
+                .flow
+                .on_data(&environment.config, &segment, 1, now);
             if rx.take(n) {
                 let ack = rx.ack(base, now, 0);
                 environment.offer(ack, now);
@@ -371,19 +418,7 @@ fn run(
         }
     }
     environment.run_to(now + HOLD_MAX_US + 2);
-    assert!(environment.held.is_none() && environment.owed.is_empty());
-    assert_eq!(
-        environment.left,
-        environment.newest.map(|s| environment.offset(&s))
-    );
-    // A sender without SACK counts them: the original, and each duplicate.
-    for (ack, made) in &environment.duplicates {
-        let seen = environment.departed.get(ack).copied().unwrap_or(0);
-        assert!(
-            seen > *made,
-            "{made} duplicates of {ack}, {seen} left in all"
-        );
-    }
+    environment.nothing_is_owed();
     environment.withheld
 }
 
@@ -399,9 +434,10 @@ proptest! {
         sack in any::<bool>(),
         timestamps in any::<bool>(),
     ) {
+        let setup = Setup { base, t0, rtt_us, sack, timestamps };
         for policy in Policy::all() {
-            run(&greedy(policy), &trace, (base, t0), rtt_us, (sack, timestamps));
-            run(&Config::new(policy), &trace, (base, t0), rtt_us, (sack, timestamps));
+            run(&greedy(policy), &trace, setup);
+            run(&Config::new(policy), &trace, setup);
         }
     }
 }
@@ -410,8 +446,15 @@ proptest! {
 fn the_model_is_worth_something() {
     // A clean, busy flow: every policy that thins at all does so here.
     let trace: Vec<_> = std::iter::repeat_n((100u16, Step::Deliver), 20_000).collect();
+    let setup = Setup {
+        base: 7,
+        t0: 1,
+        rtt_us: 20_000,
+        sack: true,
+        timestamps: true,
+    };
     for policy in Policy::all() {
-        let withheld = run(&greedy(policy), &trace, (7, 1), 20_000, (true, true));
+        let withheld = run(&greedy(policy), &trace, setup);
         if policy.name() == "none" {
             assert_eq!(withheld, 0);
         } else {

@@ -86,6 +86,106 @@ impl Connection {
         };
         bytes.div_ceil(size).max(1)
     }
+
+    /// A SYN or a SYN-ACK entered the link; a SYN begins a connection anew.
+    fn on_syn(&mut self, segment: &Segment) {
+        if segment.flags & flag::ACK == 0 {
+            *self = Self::default();
+        }
+        if let Some(mss) = segment.mss.map(u32::from) {
+            self.mss = Some(self.mss.map_or(mss, |least| least.min(mss)));
+        }
+    }
+
+    /// Data of the flow entered the link. Returns how many segments they are.
+    fn on_data(&mut self, segment: &Segment, count: &mut FlowCount) -> u32 {
+        let largest = self
+            .mss
+            .map_or(USUAL_MSS, |mss| mss.saturating_sub(segment.options_len));
+        self.segment = self.segment.max(segment.payload_len.min(largest));
+        let segments = self.segments(segment.payload_len);
+        count.data_offered += u64::from(segments);
+        match self.data_end {
+            Some(end) if before(segment.seq, end) => {
+                let again = if before(end, segment.seq_end()) {
+                    end.wrapping_sub(segment.seq)
+                } else {
+                    segment.payload_len
+                };
+                count.retransmits += u64::from(self.segments(again));
+                if before(end, segment.seq_end()) {
+                    self.data_end = Some(segment.seq_end());
+                }
+            }
+            _ => self.data_end = Some(segment.seq_end()),
+        }
+        segments
+    }
+
+    /// Data of the other direction entered the link: they acknowledge, too.
+    fn on_data_of_receiver(&mut self, segment: &Segment) {
+        if segment.flags & flag::ACK == 0 {
+            return;
+        }
+        if self.acked.is_none_or(|acked| before(acked, segment.ack)) {
+            self.acked = Some(segment.ack);
+        }
+        self.window = segment.window;
+    }
+
+    /// The link's queue took a pure ACK: counts its kind and its stretch.
+    fn on_ack(&mut self, segment: &Segment, count: &mut FlowCount) {
+        let advance = match self.acked {
+            Some(acked) if before(acked, segment.ack) => segment.ack.wrapping_sub(acked),
+            _ => 0,
+        };
+        if advance > 0 {
+            let bar = (self.segments(advance) as usize).min(MAX_STRETCH);
+            if count.stretch.len() <= bar {
+                count.stretch.resize(bar + 1, 0);
+            }
+            count.stretch[bar] += 1;
+        }
+        let kinds = &mut count.acks;
+        let kind = match self.acked {
+            _ if segment.sack => &mut kinds.sack,
+            None => &mut kinds.other,
+            Some(_) if advance > 0 => &mut kinds.pure,
+            Some(acked) if before(segment.ack, acked) => &mut kinds.old,
+            Some(_) if segment.window != self.window => &mut kinds.window_update,
+            Some(_) => &mut kinds.dup,
+        };
+        *kind += 1;
+        if advance > 0 || self.acked.is_none() {
+            self.acked = Some(segment.ack);
+        }
+        self.window = segment.window;
+    }
+}
+
+/// Names a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct ConnectionKey {
+    /// Port of the listening side.
+    listening: u16,
+    /// Port of the other side.
+    other: u16,
+}
+
+impl ConnectionKey {
+    /// The connection of a segment that goes to the listening side, or comes from it.
+    fn of(segment: &Segment, to_listening: bool) -> Self {
+        match to_listening {
+            true => Self {
+                listening: segment.destination,
+                other: segment.source,
+            },
+            false => Self {
+                listening: segment.source,
+                other: segment.destination,
+            },
+        }
+    }
 }
 
 /// A data segment that is on its way: what to count when it arrives.
@@ -100,8 +200,7 @@ pub struct Mark {
 pub struct WireCounter {
     ports: Vec<FlowPort>,
     flows: Vec<FlowCount>,
-    /// By listening port and the other side's port.
-    connections: HashMap<(u16, u16), Connection>,
+    connections: HashMap<ConnectionKey, Connection>,
     start_ns: u64,
     interval_ns: u64,
 }
@@ -153,13 +252,10 @@ impl WireCounter {
     }
 
     /// The flow of which a segment is on its way from the sender.
-    fn towards(&self, segment: &Segment) -> Option<(usize, (u16, u16))> {
+    fn towards(&self, segment: &Segment) -> Option<(usize, ConnectionKey)> {
         self.ports.iter().enumerate().find_map(|(flow, known)| {
-            let (mine, other) = match known.data_to_port {
-                true => (segment.destination, segment.source),
-                false => (segment.source, segment.destination),
-            };
-            (mine == known.port).then_some((flow, (mine, other)))
+            let key = ConnectionKey::of(segment, known.data_to_port);
+            (key.listening == known.port).then_some((flow, key))
         })
     }
 
@@ -182,98 +278,30 @@ impl WireCounter {
             }
         })?;
         let known = self.ports[flow];
-        let key = if to_port {
-            (segment.destination, segment.source)
-        } else {
-            (segment.source, segment.destination)
-        };
+        let key = ConnectionKey::of(segment, to_port);
         let bucket = self.bucket(now_ns);
         let connection = self.connections.entry(key).or_default();
         if segment.flags & flag::SYN != 0 {
-            if segment.flags & flag::ACK == 0 {
-                *connection = Connection::default();
-            }
-            if let Some(mss) = segment.mss.map(u32::from) {
-                connection.mss = Some(connection.mss.map_or(mss, |least| least.min(mss)));
-            }
+            connection.on_syn(segment);
             return None;
         }
         let count = &mut self.flows[flow];
-        let from_sender = to_port == known.data_to_port;
-        if from_sender {
-            if segment.payload_len == 0 {
-                return None;
-            }
-            let largest = connection
-                .mss
-                .map_or(USUAL_MSS, |mss| mss.saturating_sub(segment.options_len));
-            connection.segment = connection.segment.max(segment.payload_len.min(largest));
-            let segments = connection.segments(segment.payload_len);
-            count.data_offered += u64::from(segments);
-            match connection.data_end {
-                Some(end) if before(segment.seq, end) => {
-                    let again = if before(end, segment.seq_end()) {
-                        end.wrapping_sub(segment.seq)
-                    } else {
-                        segment.payload_len
-                    };
-                    count.retransmits += u64::from(connection.segments(again));
-                    if before(end, segment.seq_end()) {
-                        connection.data_end = Some(segment.seq_end());
-                    }
-                }
-                _ => connection.data_end = Some(segment.seq_end()),
-            }
-            return Some(Mark {
+        if to_port == known.data_to_port {
+            return (segment.payload_len > 0).then(|| Mark {
                 flow: flow as u16,
-                segments,
+                segments: connection.on_data(segment, count),
             });
         }
         if !segment.is_ack_only() {
-            // Data of the other direction acknowledge too.
-            if segment.flags & flag::ACK != 0 {
-                let newer = connection
-                    .acked
-                    .is_none_or(|acked| before(acked, segment.ack));
-                if newer {
-                    connection.acked = Some(segment.ack);
-                }
-                connection.window = segment.window;
-            }
-            return None;
-        }
-        if !accepted {
+            connection.on_data_of_receiver(segment);
+        } else if accepted {
+            count.ack_ip_bytes += u64::from(segment.ip_len);
+            count.ack_frame_bytes += u64::from(frame_len);
+            bump(&mut count.ack_series, bucket, 1);
+            connection.on_ack(segment, count);
+        } else {
             count.acks_dropped += 1;
-            return None;
         }
-        count.ack_ip_bytes += u64::from(segment.ip_len);
-        count.ack_frame_bytes += u64::from(frame_len);
-        bump(&mut count.ack_series, bucket, 1);
-        let advance = match connection.acked {
-            Some(acked) if before(acked, segment.ack) => segment.ack.wrapping_sub(acked),
-            _ => 0,
-        };
-        if advance > 0 {
-            let bar = (connection.segments(advance) as usize).min(MAX_STRETCH);
-            if count.stretch.len() <= bar {
-                count.stretch.resize(bar + 1, 0);
-            }
-            count.stretch[bar] += 1;
-        }
-        let kinds = &mut count.acks;
-        let kind = match connection.acked {
-            _ if segment.sack => &mut kinds.sack,
-            None => &mut kinds.other,
-            Some(_) if advance > 0 => &mut kinds.pure,
-            Some(acked) if before(segment.ack, acked) => &mut kinds.old,
-            Some(_) if segment.window != connection.window => &mut kinds.window_update,
-            Some(_) => &mut kinds.dup,
-        };
-        *kind += 1;
-        if advance > 0 || connection.acked.is_none() {
-            connection.acked = Some(segment.ack);
-        }
-        connection.window = segment.window;
         None
     }
 

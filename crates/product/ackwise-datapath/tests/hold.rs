@@ -139,94 +139,50 @@ fn a_newer_ack_supersedes() {
     });
 }
 
+/// ACKs that carry news; `base` is a plain one, and `next` what its flow expects.
+fn news(base: &Seg, next: u32) -> Vec<(&'static str, Seg)> {
+    let flags = |flags| Seg {
+        flags,
+        ..base.clone()
+    };
+    let options = |options| Seg {
+        options,
+        ..base.clone()
+    };
+    let mut sack = vec![1, 1, 5, 10];
+    sack.extend((next + 5000).to_be_bytes());
+    sack.extend((next + 6000).to_be_bytes());
+    let syn = Seg {
+        port: 4001,
+        ..flags(SYN | ACK)
+    };
+    let payload = Seg {
+        payload: 4,
+        ..base.clone()
+    };
+    vec![
+        ("SYN", syn),
+        ("FIN", flags(FIN | ACK)),
+        ("payload", payload),
+        ("unknown option", options(vec![253, 4, 0, 0])),
+        ("malformed option", options(vec![8, 1, 0, 0])),
+        ("SACK", options(sack)),
+        ("RST", flags(RST | ACK)),
+        ("no ACK flag", flags(0)),
+        ("URG", flags(ACK | 32)),
+        ("ECE", flags(ACK | 64)),
+    ]
+}
+
 #[test]
 fn news_always_passes_at_once() {
     let _alone = alone();
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Tcx));
         let mut flow = started(near, far, Seg::ack(0));
-        let sack = |n: u32| {
-            let mut o = vec![1, 1, 5, 10];
-            o.extend(n.to_be_bytes());
-            o.extend((n + 1000).to_be_bytes());
-            o
-        };
         flow.data(far);
         let base = flow.ack();
-        let cases = [
-            (
-                "SYN",
-                Seg {
-                    flags: SYN | ACK,
-                    port: 4001,
-                    ..base.clone()
-                },
-            ),
-            (
-                "FIN",
-                Seg {
-                    flags: FIN | ACK,
-                    ..base.clone()
-                },
-            ),
-            (
-                "payload",
-                Seg {
-                    payload: 4,
-                    ..base.clone()
-                },
-            ),
-            (
-                "unknown option",
-                Seg {
-                    options: vec![253, 4, 0, 0],
-                    ..base.clone()
-                },
-            ),
-            (
-                "malformed option",
-                Seg {
-                    options: vec![8, 1, 0, 0],
-                    ..base.clone()
-                },
-            ),
-            (
-                "SACK",
-                Seg {
-                    options: sack(flow.next + 5000),
-                    ..base.clone()
-                },
-            ),
-            (
-                "RST",
-                Seg {
-                    flags: RST | ACK,
-                    ..base.clone()
-                },
-            ),
-            (
-                "no ACK flag",
-                Seg {
-                    flags: 0,
-                    ..base.clone()
-                },
-            ),
-            (
-                "URG",
-                Seg {
-                    flags: ACK | 32,
-                    ..base.clone()
-                },
-            ),
-            (
-                "ECE",
-                Seg {
-                    flags: ACK | 64,
-                    ..base
-                },
-            ),
-        ];
-        for (name, seg) in cases {
+        for (name, seg) in news(&base, flow.next) {
             let before = stats(&a);
             let frame = seg.frame();
             near.send(&frame);

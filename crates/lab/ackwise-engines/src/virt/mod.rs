@@ -87,8 +87,13 @@ pub fn run(
     let next = AtomicUsize::new(0);
     let give_up = AtomicBool::new(false);
     let (sender, news) = mpsc::channel();
-    let mut told = BTreeMap::new();
-    let mut fatal = None;
+    let mut results = Results {
+        scenario,
+        specs: &specs,
+        give_up: &give_up,
+        told: BTreeMap::new(),
+        fatal: None,
+    };
     thread::scope(|scope| {
         // If the observer panics, the machines must end all the same.
         let _end = SetOnDrop(&give_up);
@@ -116,45 +121,65 @@ pub fn run(
         }
         drop(sender);
         for item in news {
-            match item {
-                News::Started(index) => observe(Progress::Started {
-                    run: &specs[index],
-                    index,
-                    total: specs.len(),
-                }),
-                News::Running(index, elapsed) => observe(Progress::Running {
-                    index,
-                    elapsed,
-                    duration: scenario.duration,
-                }),
-                News::Finished(index, result) => match *result {
-                    Err(LabError::Cancelled) => {}
-                    Err(error) if error.is_of_scenario() => {
-                        give_up.store(true, Ordering::Relaxed);
-                        fatal.get_or_insert(error);
-                    }
-                    Err(error) => {
-                        let run = live::failed(&specs[index], &error);
-                        finished(observe, &run, index, specs.len());
-                        told.insert(
-                            index,
-                            Told {
-                                run,
-                                ..Told::default()
-                            },
-                        );
-                    }
-                    Ok(done) => {
-                        finished(observe, &done.run, index, specs.len());
-                        told.insert(index, done);
-                    }
-                },
-            }
+            results.take(item, observe);
         }
     });
-    match fatal {
+    match results.fatal {
         Some(error) => Err(error),
-        None => Ok(report(scenario, &kernel, told, specs.len())),
+        None => Ok(report(scenario, &kernel, results.told, specs.len())),
+    }
+}
+
+/// What the workers have told so far.
+struct Results<'a> {
+    scenario: &'a Scenario,
+    specs: &'a [RunSpec],
+    /// Set when the scenario cannot be run: no worker begins another run.
+    give_up: &'a AtomicBool,
+    /// Finished runs by their index.
+    told: BTreeMap<usize, Told>,
+    /// The first error that is the scenario's.
+    fatal: Option<LabError>,
+}
+
+impl Results<'_> {
+    /// Shows an item of news to the observer and keeps what it says.
+    fn take(&mut self, item: News, observe: &mut dyn FnMut(Progress<'_>)) {
+        let total = self.specs.len();
+        match item {
+            News::Started(index) => observe(Progress::Started {
+                run: &self.specs[index],
+                index,
+                total,
+            }),
+            News::Running(index, elapsed) => observe(Progress::Running {
+                index,
+                elapsed,
+                duration: self.scenario.duration,
+            }),
+            News::Finished(index, result) => match *result {
+                Err(LabError::Cancelled) => {}
+                Err(error) if error.is_of_scenario() => {
+                    self.give_up.store(true, Ordering::Relaxed);
+                    self.fatal.get_or_insert(error);
+                }
+                Err(error) => {
+                    let run = live::failed(&self.specs[index], &error);
+                    finished(observe, &run, index, total);
+                    self.told.insert(
+                        index,
+                        Told {
+                            run,
+                            ..Told::default()
+                        },
+                    );
+                }
+                Ok(done) => {
+                    finished(observe, &done.run, index, total);
+                    self.told.insert(index, done);
+                }
+            },
+        }
     }
 }
 

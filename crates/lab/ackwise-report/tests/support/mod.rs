@@ -75,6 +75,31 @@ fn segments_per_ack(arm: &str) -> f64 {
     }
 }
 
+/// A rise to the goodput (bit/s) within some seconds, then a sawtooth; the RTT (µs) follows it.
+fn series(seconds: f64, goodput: f64, rtt: f64, ratio: f64, random: &mut Random) -> Series {
+    let (mut series, mut level) = (Series::default(), 0.1);
+    for step in 1..=(seconds * 10.0) as usize {
+        level += (1.0 - level) * 0.08;
+        let wobble = 1.0 + 0.1 * (random.next() - 0.5);
+        let saw = 0.8 + 0.2 * ((step % 70) as f64 / 70.0);
+        let now = goodput * level * wobble * saw * 1.1;
+        series.t_s.push(step as f64 / 10.0);
+        series.goodput_bps.push(Some(now));
+        series.ack_rate_hz.push(Some(now / 1448.0 / 8.0 / ratio));
+        series.data_rate_hz.push(Some(now / 1448.0 / 8.0));
+        series
+            .rtt_us
+            .push(Some(40e3 + (rtt - 40e3) * saw * wobble * level));
+        series
+            .cwnd_segments
+            .push(Some((now * rtt / 1e6 / 1448.0 / 8.0).round()));
+        series
+            .ssthresh_segments
+            .push((step > 20).then_some(goodput * rtt / 1e6 / 16_000.0));
+    }
+    series
+}
+
 fn run(scenario: &Scenario, spec: &RunSpec) -> Run {
     let seed = spec
         .id
@@ -96,26 +121,7 @@ fn run(scenario: &Scenario, spec: &RunSpec) -> Run {
     } else {
         60e3
     };
-    let (mut series, mut level) = (Series::default(), 0.1);
-    for step in 1..=(seconds * 10.0) as usize {
-        level += (1.0 - level) * 0.08;
-        let wobble = 1.0 + 0.1 * (random.next() - 0.5);
-        let saw = 0.8 + 0.2 * ((step % 70) as f64 / 70.0);
-        let now = goodput * level * wobble * saw * 1.1;
-        series.t_s.push(step as f64 / 10.0);
-        series.goodput_bps.push(Some(now));
-        series.ack_rate_hz.push(Some(now / 1448.0 / 8.0 / ratio));
-        series.data_rate_hz.push(Some(now / 1448.0 / 8.0));
-        series
-            .rtt_us
-            .push(Some(40e3 + (rtt - 40e3) * saw * wobble * level));
-        series
-            .cwnd_segments
-            .push(Some((now * rtt / 1e6 / 1448.0 / 8.0).round()));
-        series
-            .ssthresh_segments
-            .push((step > 20).then_some(goodput * rtt / 1e6 / 16_000.0));
-    }
+    let series = series(seconds, goodput, rtt, ratio, &mut random);
     let bytes = (goodput * seconds / 8.0) as u64;
     let data = bytes / 1448;
     let acks = (data as f64 / ratio) as u64;

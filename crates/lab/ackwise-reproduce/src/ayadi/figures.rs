@@ -23,6 +23,21 @@ const RELATIVE: [&str; 7] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop", "hop-p
 const BARS: &str = "Bars: 95 % confidence intervals of ten seeds.";
 
 pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
+    chain(&fields.chain, all)?;
+    all.figures.push(energy_saved(&fields.chain)?);
+    let mut wide: Vec<&Arm> = PAPER
+        .iter()
+        .filter(|arm| !arm.name.ends_with(['3', '4']))
+        .collect();
+    wide.extend(&OWN);
+    flows(&fields.flows, &wide, all)?;
+    cross(&fields.cross, &wide, all)?;
+    all.figures.push(grid(&fields.grid, &wide)?);
+    Ok(())
+}
+
+/// Figures 1a to 1c, each also with what the paper did not try.
+fn chain(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
     let of_paper: Vec<&Arm> = PAPER.iter().collect();
     let known = || PAPER.iter().chain(&OWN).chain(&CHAIN);
     let beside: Vec<&Arm> = BESIDE
@@ -55,17 +70,15 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             );
             let xs: Vec<(f64, Place)> = (2..=10).map(|hops| (hops as f64, one(hops))).collect();
             let figure = figure.caption(format!("Published: {said} {BARS}"));
-            let lines = lines(&fields.chain, arms, metric, &xs)?;
-            all.figures.push(figure.lines(lines));
+            all.figures
+                .push(figure.lines(lines(points, arms, metric, &xs)?));
         }
     }
-    all.figures.push(energy_saved(&fields.chain)?);
-    let mut wide: Vec<&Arm> = PAPER
-        .iter()
-        .filter(|arm| !arm.name.ends_with(['3', '4']))
-        .collect();
-    wide.extend(&OWN);
-    let efficiency = Metric::Efficiency;
+    Ok(())
+}
+
+/// Figure 3: several flows over chains of different length.
+fn flows(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Error> {
     for hops in [2, 6, 10] {
         let xs = [2, 4, 6].map(|flows| (flows as f64, Place::new(hops, flows)));
         all.figures.push(
@@ -73,12 +86,17 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
                 &format!("fig3-{hops}"),
                 &format!("Fig. 3: several flows over a chain of {hops} hops"),
                 Axis::new("flows"),
-                axis(efficiency),
+                axis(Metric::Efficiency),
             )
             .caption(format!("Published: all above TCP, TDA above DCA. {BARS}"))
-            .lines(lines(&fields.flows, &wide, efficiency, &xs)?),
+            .lines(lines(points, arms, Metric::Efficiency, &xs)?),
         );
     }
+    Ok(())
+}
+
+/// Figure 5: crosses of different size.
+fn cross(points: &Points, arms: &[&Arm], all: &mut Reproduced) -> Result<(), Error> {
     for flows in [2, 6] {
         let xs = [2, 4, 6, 8].map(|hops| (hops as f64, Place::new(hops, flows)));
         all.figures.push(
@@ -86,32 +104,36 @@ pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
                 &format!("fig5-{flows}"),
                 &format!("Fig. 5: a cross with {flows} flows"),
                 Axis::new("hops"),
-                axis(efficiency),
+                axis(Metric::Efficiency),
             )
             .caption(format!(
                 "Published: all above TCP, more so with 6 flows. {BARS}"
             ))
-            .lines(lines(&fields.cross, &wide, efficiency, &xs)?),
+            .lines(lines(points, arms, Metric::Efficiency, &xs)?),
         );
     }
-    let mut grid = Figure::new(
+    Ok(())
+}
+
+/// Figure 7: one grid, a point for each scheme.
+fn grid(points: &Points, arms: &[&Arm]) -> Result<Figure, Error> {
+    let mut figure = Figure::new(
         "fig7",
         "Fig. 7: a grid of 5 × 5, three flows across and one down",
         Axis::new("scheme, in the order of the legend"),
-        axis(efficiency),
+        axis(Metric::Efficiency),
     )
     .caption(format!("Published: DCA best. {BARS}"));
-    for (at, arm) in wide.iter().enumerate() {
+    for (at, arm) in arms.iter().enumerate() {
         let xs = [(at as f64 + 1.0, Place::new(4, 4))];
-        for line in lines(&fields.grid, &[*arm], efficiency, &xs)? {
-            grid = grid.line(Line {
+        for line in lines(points, &[*arm], Metric::Efficiency, &xs)? {
+            figure = figure.line(Line {
                 style: Style::Points,
                 ..line
             });
         }
     }
-    all.figures.push(grid);
-    Ok(())
+    Ok(figure)
 }
 
 /// Figure 1b once more, where differences can be seen: against TCP with d = 1.

@@ -87,20 +87,30 @@ fn each<T>(
     runs.into_iter().map(of).collect()
 }
 
+/// A number of an arm: the median over the seeds of the start times, and their spread.
+fn number(
+    arm: &Arm,
+    id: &str,
+    what: &str,
+    unit: &str,
+    values: Vec<f64>,
+    published: Option<f64>,
+) -> Experiment {
+    let spread = Spread::of("seeds of the start times", values);
+    let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
+    let mut experiment = Experiment::new(format!("marhoon/{}/{id}", arm.name), what, median)
+        .part(arm.title)
+        .unit(unit)
+        .setup(SETUP)
+        .spread(spread);
+    if let Some(value) = published {
+        experiment = experiment.published(value);
+    }
+    experiment
+}
+
+/// What is said of every arm; then of the paper's, and of those with ACC.
 fn experiments(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
-    let add = |id: &str, what: &str, unit: &str, values: Vec<f64>, published: Option<f64>| {
-        let spread = Spread::of("seeds of the start times", values);
-        let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
-        let mut experiment = Experiment::new(format!("marhoon/{}/{id}", arm.name), what, median)
-            .part(arm.title)
-            .unit(unit)
-            .setup(SETUP)
-            .spread(spread);
-        if let Some(value) = published {
-            experiment = experiment.published(value);
-        }
-        experiment
-    };
     let in_the_paper = arm.throughputs.is_some();
     let note = |experiment: Experiment, note: &str| {
         if in_the_paper {
@@ -123,61 +133,75 @@ fn experiments(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(),
     let totals = each(outcome, arm, |run| {
         Ok(run.totals.data_segments as f64 * arm.packet * 8.0 / DURATION_S / 1e6)
     })?;
-    let published_mean = arm.throughputs.map(|five| five.iter().sum::<f64>() / 5.0);
-    let [what_drops, what_removed] = [
+    let mean = arm.throughputs.map(|five| five.iter().sum::<f64>() / 5.0);
+    let [what_drops, what_removed, what_mean] = [
         "packets dropped on the uplink",
         "ACKs that the downlink took out",
+        "mean of the first five",
     ];
     all.experiments.extend([
         note(
-            add("data-drops", what_drops, "", drops, arm.data_drops),
+            number(arm, "data-drops", what_drops, "", drops, arm.data_drops),
             DROPS_NOTE,
         ),
         note(
-            add("acks-removed", what_removed, "", lost, arm.ack_drops),
+            number(arm, "acks-removed", what_removed, "", lost, arm.ack_drops),
             REMOVED_NOTE,
         ),
         note(
-            add(
-                "throughput",
-                "mean of the first five",
-                "Mbit/s",
-                means,
-                published_mean,
-            ),
+            number(arm, "throughput", what_mean, "Mbit/s", means, mean),
             THROUGHPUT_NOTE,
         ),
-        add("total", "all 20 together", "Mbit/s", totals, None),
+        number(arm, "total", "all 20 together", "Mbit/s", totals, None),
     ]);
     if in_the_paper {
-        let queue = each(outcome, arm, |run| queue_moments(outcome, run))?;
-        let (lengths, deviations): (Vec<f64>, Vec<f64>) = queue.into_iter().unzip();
-        let timeouts = each(outcome, arm, |run| {
-            let first = first_five(outcome, run)?;
-            Ok(first.iter().map(|f| f.timeouts).sum::<u64>() as f64)
-        })?;
-        let deviation = "uplink queue, deviation";
-        all.experiments.extend([
-            listed(outcome, arm)?,
-            add("timeouts", "timeouts of the first five", "", timeouts, None),
-            add("queue-mean", "uplink queue, mean", "packets", lengths, None),
-            add("queue-deviation", deviation, "packets", deviations, None).note(QUEUE_NOTE),
-        ]);
+        of_the_paper(outcome, arm, all)?;
     }
     if arm.name.contains("acc") {
-        let marks = each(outcome, arm, |run| {
-            Ok(outcome.queue(run, ACK_QUEUE)?.marks as f64)
-        })?;
-        let stretch = each(outcome, arm, |run| {
-            let segments = run.totals.segments_per_ack();
-            segments.ok_or_else(|| outcome.lacks(format_args!("ACKs in {}", run.id)))
-        })?;
-        let what = "segments an ACK that left the server";
-        all.experiments.extend([
-            add("acks-marked", "ACKs that RED marked", "", marks, None),
-            add("segments-per-ack", what, "", stretch, None).note(ACC_NOTE),
-        ]);
+        of_acc(outcome, arm, all)?;
     }
+    Ok(())
+}
+
+/// What is said of the paper's own arms only.
+fn of_the_paper(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
+    let queue = each(outcome, arm, |run| queue_moments(outcome, run))?;
+    let (lengths, deviations): (Vec<f64>, Vec<f64>) = queue.into_iter().unzip();
+    let timeouts = each(outcome, arm, |run| {
+        let first = first_five(outcome, run)?;
+        Ok(first.iter().map(|f| f.timeouts).sum::<u64>() as f64)
+    })?;
+    let number = |id, what, unit, values| number(arm, id, what, unit, values, None);
+    all.experiments.extend([
+        listed(outcome, arm)?,
+        number("timeouts", "timeouts of the first five", "", timeouts),
+        number("queue-mean", "uplink queue, mean", "packets", lengths),
+        number(
+            "queue-deviation",
+            "uplink queue, deviation",
+            "packets",
+            deviations,
+        )
+        .note(QUEUE_NOTE),
+    ]);
+    Ok(())
+}
+
+/// What is said of the arms with ACC only.
+fn of_acc(outcome: &Outcome, arm: &Arm, all: &mut Reproduced) -> Result<(), Error> {
+    let marks = each(outcome, arm, |run| {
+        Ok(outcome.queue(run, ACK_QUEUE)?.marks as f64)
+    })?;
+    let stretch = each(outcome, arm, |run| {
+        let segments = run.totals.segments_per_ack();
+        segments.ok_or_else(|| outcome.lacks(format_args!("ACKs in {}", run.id)))
+    })?;
+    let number = |id, what, values| number(arm, id, what, "", values, None);
+    let what = "segments an ACK that left the server";
+    all.experiments.extend([
+        number("acks-marked", "ACKs that RED marked", marks),
+        number("segments-per-ack", what, stretch).note(ACC_NOTE),
+    ]);
     Ok(())
 }
 

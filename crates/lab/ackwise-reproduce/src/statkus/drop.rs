@@ -1,7 +1,7 @@
 //! What follows a drop, in virtual time: a second flow overflows the queue at second 50, the
 //! search for the ACK rate starts anew, and the sender recovers.
 
-use ackwise_report::{Axis, Experiment, Figure, Line, Style};
+use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
 use ackwise_scenario::record::Series;
 
 use crate::series::{mean, moments};
@@ -79,63 +79,74 @@ pub(super) fn first(
     points.find(|(t, v)| *t > from && is(*v)).map(|(t, _)| t)
 }
 
+fn number(name: &str, key: &str, what: &str, value: Value, unit: &str) -> Experiment {
+    let id = format!("statkus/drop-{key}-{name}");
+    Experiment::new(id, format!("{name}: {what}"), value)
+        .part(PART)
+        .unit(unit)
+        .setup(SETUP)
+}
+
 fn numbers(name: &str, series: &Series, all: &mut Reproduced) {
+    if name != "unmodified" {
+        limiting(name, series, all);
+    }
+    windows(name, series, all);
+}
+
+/// When ACKs are limited again, and how many segments an ACK is for until then.
+fn limiting(name: &str, series: &Series, all: &mut Reproduced) {
     let acks = || series.t_s.iter().copied().zip(per_ack(series));
     let between = |from, to| {
         let inside = acks().filter(|(t, _)| *t > from && *t <= to);
         moments(inside.map(|(_, v)| v)).map_or(f64::NAN, |(mean, _)| mean)
     };
-    let add = |key: &str, what: &str, value: ackwise_report::Value, unit: &str| {
-        let id = format!("statkus/drop-{key}-{name}");
-        Experiment::new(id, format!("{name}: {what}"), value)
-            .part(PART)
-            .unit(unit)
-            .setup(SETUP)
-    };
-    if name != "unmodified" {
-        let reset = first(acks(), COMES, |v| v < LIMITED);
-        let again = reset.and_then(|reset| first(acks(), reset, |v| v > LIMITED));
-        let known =
-            |value: Option<f64>, word: &str| value.map_or(word.into(), ackwise_report::Value::from);
-        let restart = reset.zip(again).map(|(reset, again)| again - reset);
-        all.experiments.push(
-            add(
-                "restart",
-                "from the drop until ACKs are limited again",
-                known(restart, "never"),
-                "s",
-            )
-            .published(6.0)
-            .note(
-                "Published: drops at 45 s, limiting again at 51 s. Each further drop while the \
-                 second flow is there puts it off; after the last one two windows of 2000 \
-                 segments pass.",
-            ),
-        );
-        let values = [
-            (
-                "acks-before",
-                "segments per ACK, 10 s before it",
-                between(COMES - 10.0, COMES),
-            ),
-            (
-                "acks-at",
-                "segments per ACK, 2 s after the first drop",
-                reset.map_or(f64::NAN, |t| between(t, t + 2.0)),
-            ),
-            (
-                "acks-end",
-                "segments per ACK, last 10 s",
-                between(90.0, 100.0),
-            ),
-        ];
-        for (key, what, value) in values {
-            all.experiments.push(add(key, what, value.into(), "").note(
+    let reset = first(acks(), COMES, |v| v < LIMITED);
+    let again = reset.and_then(|reset| first(acks(), reset, |v| v > LIMITED));
+    let restart = reset.zip(again).map(|(reset, again)| again - reset);
+    all.experiments.push(
+        number(
+            name,
+            "restart",
+            "from the drop until ACKs are limited again",
+            restart.map_or("never".into(), Value::from),
+            "s",
+        )
+        .published(6.0)
+        .note(
+            "Published: drops at 45 s, limiting again at 51 s. Each further drop while the \
+             second flow is there puts it off; after the last one two windows of 2000 \
+             segments pass.",
+        ),
+    );
+    let values = [
+        (
+            "acks-before",
+            "segments per ACK, 10 s before it",
+            between(COMES - 10.0, COMES),
+        ),
+        (
+            "acks-at",
+            "segments per ACK, 2 s after the first drop",
+            reset.map_or(f64::NAN, |t| between(t, t + 2.0)),
+        ),
+        (
+            "acks-end",
+            "segments per ACK, last 10 s",
+            between(90.0, 100.0),
+        ),
+    ];
+    for (key, what, value) in values {
+        all.experiments
+            .push(number(name, key, what, value.into(), "").note(
                 "Drawn in the paper, not printed: the ACK rate is the unmodified one's from the \
                  drop on, and falls again. The listing starts with an ACK for each segment.",
             ));
-        }
     }
+}
+
+/// The sender's windows and its RTT after the second flow.
+fn windows(name: &str, series: &Series, all: &mut Reproduced) {
     let tail = |column: &[Option<f64>]| mean(&series.t_s, column, GONE, 100.0);
     let steady = moments(
         series
@@ -174,7 +185,7 @@ fn numbers(name: &str, series: &Series, all: &mut Reproduced) {
     for (key, what, value, unit) in windows {
         let value = value.unwrap_or(f64::NAN);
         all.experiments
-            .push(add(key, what, value.into(), unit).note(
+            .push(number(name, key, what, value.into(), unit).note(
                 "Drawn in the paper, not printed: the recovery is the same, with limiting the \
              threshold slightly lower and the window smaller and steadier; the RTT is the \
              unmodified one's again. Here the unmodified flow loses nothing (its ACKs clock two \

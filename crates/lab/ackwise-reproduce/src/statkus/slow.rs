@@ -49,105 +49,116 @@ fn change(a: f64, b: f64) -> f64 {
 
 /// Saturated: the same CPU, more goodput.
 fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
-    let stock = &runs[0];
-    let base = stock.steady()?;
-    let [base_all, base_from, base_to] = stock.instructions()?;
     for ran in runs {
-        let name = ran.case.arm.name();
-        let span = ran.steady()?;
-        let [cost, from, to] = ran.instructions()?;
-        let id = |what: &str| format!("statkus/slow-{what}-{}", ran.case.arm.id());
-        let measured = [
-            ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
-            ("load", "CPU load", span.load() * 100.0, "%"),
-            (
-                "acks",
-                "segments per ACK",
-                span.segments_per_ack().unwrap_or(f64::INFINITY),
-                "",
-            ),
-            (
-                "instructions",
-                "guest instructions per megabyte, both hosts",
-                cost / 1e6,
-                "million",
-            ),
-            ("rtt", "mean smoothed RTT", ran.rtt_ms(), "ms"),
-        ];
-        for (key, what, value, unit) in measured {
-            all.experiments.push(
-                Experiment::new(id(key), format!("{name}: {what}"), value)
-                    .part(PART)
-                    .unit(unit)
-                    .setup(SETUP),
-            );
+        measured(ran, all)?;
+        if ran.case.arm != Arm::Stock {
+            against_stock(ran, &runs[0], all)?;
         }
-        if ran.case.arm == Arm::Stock {
-            continue;
-        }
-        let gain = change(base.goodput_bps(), span.goodput_bps());
-        let paper = matches!(ran.case.arm, Arm::RateLimit | Arm::Literal);
-        // What is published is of these two alone.
-        let beside = |experiment: Experiment, value: f64, note: &str| match paper {
-            true => experiment.published(value).note(note),
-            false => experiment,
-        };
-        let add = |key: &str, what: &str, value: f64, unit: &str| {
-            Experiment::new(id(key), format!("{name}: {what}"), value)
-                .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
-                .unit(unit)
-                .setup(SETUP)
-        };
-        let all_of_it = add("gain", "change of goodput, the same CPU", gain, "%");
-        all.experiments.push(match ran.case.arm {
-            Arm::Adaptive => all_of_it.note(ADAPTIVE),
-            _ => beside(all_of_it, 60.0, ROUTERS),
-        });
-        if paper {
-            let what = "the same, beside the paper's virtual machines";
-            let machines = add("gain-vm", what, gain, "%").published(30.0);
-            all.experiments.push(machines.note(MACHINES));
-        }
-        let work = change(base_all, cost);
-        all.experiments.push(beside(
-            add(
-                "cpu",
-                "change of CPU work per megabyte, both hosts",
-                work,
-                "%",
-            ),
-            -50.0,
-            "Published: CPU load down by up to 50 % (conclusions); 30 to 32 % by Fig. 20.",
-        ));
-        for (key, what, base, own) in [
-            (
-                "cpu-sender",
-                "the same, of the sending host",
-                base_from,
-                from,
-            ),
-            (
-                "cpu-receiver",
-                "the same, of the receiving host",
-                base_to,
-                to,
-            ),
-        ] {
-            all.experiments.push(add(key, what, change(base, own), "%"));
-        }
-        let ratio = span.acks as f64 / span.ns as f64 / (base.acks as f64 / base.ns as f64);
-        all.experiments.push(beside(
-            add("ack-rate", "ACK rate, of the unmodified one", ratio, ""),
-            0.5,
-            "Published: about half.",
-        ));
-        let longer = ran.rtt_ms() / stock.rtt_ms();
-        all.experiments.push(beside(
-            add("rtt-ratio", "RTT, of the unmodified one", longer, ""),
-            0.5,
-            LONGER,
-        ));
     }
+    Ok(())
+}
+
+fn main_id(ran: &Ran, what: &str) -> String {
+    format!("statkus/slow-{what}-{}", ran.case.arm.id())
+}
+
+/// What one kernel did.
+fn measured(ran: &Ran, all: &mut Reproduced) -> Result<(), Error> {
+    let name = ran.case.arm.name();
+    let span = ran.steady()?;
+    let [cost, ..] = ran.instructions()?;
+    let measured = [
+        ("goodput", "goodput", span.goodput_bps() / 1e6, "Mbit/s"),
+        ("load", "CPU load", span.load() * 100.0, "%"),
+        (
+            "acks",
+            "segments per ACK",
+            span.segments_per_ack().unwrap_or(f64::INFINITY),
+            "",
+        ),
+        (
+            "instructions",
+            "guest instructions per megabyte, both hosts",
+            cost / 1e6,
+            "million",
+        ),
+        ("rtt", "mean smoothed RTT", ran.rtt_ms(), "ms"),
+    ];
+    for (key, what, value, unit) in measured {
+        all.experiments.push(
+            Experiment::new(main_id(ran, key), format!("{name}: {what}"), value)
+                .part(PART)
+                .unit(unit)
+                .setup(SETUP),
+        );
+    }
+    Ok(())
+}
+
+/// What one kernel did, compared with the unmodified one.
+fn against_stock(ran: &Ran, stock: &Ran, all: &mut Reproduced) -> Result<(), Error> {
+    let base = stock.steady()?;
+    let span = ran.steady()?;
+    let name = ran.case.arm.name();
+    let paper = matches!(ran.case.arm, Arm::RateLimit | Arm::Literal);
+    // What is published is of these two alone.
+    let beside = |experiment: Experiment, value: f64, note: &str| match paper {
+        true => experiment.published(value).note(note),
+        false => experiment,
+    };
+    let add = |key: &str, what: &str, value: f64, unit: &str| {
+        Experiment::new(main_id(ran, key), format!("{name}: {what}"), value)
+            .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
+            .unit(unit)
+            .setup(SETUP)
+    };
+    let gain = change(base.goodput_bps(), span.goodput_bps());
+    let all_of_it = add("gain", "change of goodput, the same CPU", gain, "%");
+    all.experiments.push(match ran.case.arm {
+        Arm::Adaptive => all_of_it.note(ADAPTIVE),
+        _ => beside(all_of_it, 60.0, ROUTERS),
+    });
+    if paper {
+        let what = "the same, beside the paper's virtual machines";
+        let machines = add("gain-vm", what, gain, "%").published(30.0);
+        all.experiments.push(machines.note(MACHINES));
+    }
+    let [cost, from, to] = ran.instructions()?;
+    let [base_all, base_from, base_to] = stock.instructions()?;
+    let work = "change of CPU work per megabyte, both hosts";
+    all.experiments.push(beside(
+        add("cpu", work, change(base_all, cost), "%"),
+        -50.0,
+        "Published: CPU load down by up to 50 % (conclusions); 30 to 32 % by Fig. 20.",
+    ));
+    for (key, what, base, own) in [
+        (
+            "cpu-sender",
+            "the same, of the sending host",
+            base_from,
+            from,
+        ),
+        (
+            "cpu-receiver",
+            "the same, of the receiving host",
+            base_to,
+            to,
+        ),
+    ] {
+        all.experiments.push(add(key, what, change(base, own), "%"));
+    }
+    let ratio = span.acks as f64 / span.ns as f64 / (base.acks as f64 / base.ns as f64);
+    all.experiments.push(beside(
+        add("ack-rate", "ACK rate, of the unmodified one", ratio, ""),
+        0.5,
+        "Published: about half.",
+    ));
+    let longer = ran.rtt_ms() / stock.rtt_ms();
+    all.experiments.push(beside(
+        add("rtt-ratio", "RTT, of the unmodified one", longer, ""),
+        0.5,
+        LONGER,
+    ));
     Ok(())
 }
 
