@@ -12,6 +12,7 @@ use ackwise_scenario::tcp_model::{Recovery, Stack};
 use super::config::SenderConfig;
 use super::congestion_window::CongestionWindow;
 use super::delivery_rate::RateSample;
+use super::recovery_state::RecoveryState;
 use crate::packet::FlowId;
 
 mod bbr;
@@ -46,20 +47,6 @@ pub(crate) struct Acked {
     pub slow_restart: bool,
     /// Slow start is the conservative one of HyStart++ (RFC 9406 §4.2).
     pub conservative: bool,
-}
-
-/// Where loss recovery stands, as `icsk_ca_state` of Linux.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) enum RecoveryState {
-    /// No loss is being repaired.
-    #[default]
-    Open,
-    /// The window comes down for an ECN echo or a lost tail.
-    Reduced,
-    /// Losses are being repaired.
-    Recovery,
-    /// The retransmission timer has fired.
-    Loss,
 }
 
 /// The path as a model-based control sees it. Counts are segments.

@@ -1,21 +1,31 @@
-//! The sender's window: when it grows, and what a loss leaves of it.
+//! The congestion window of a connection: when it grows, and what a loss or a pause leaves
+//! of it. The congestion control decides; this asks it and does what it answers.
 
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{HyStart, IdleRestart, Pacing};
 
 use super::congestion::Acked;
 use super::hystart::{Ack, Round};
-use super::sender::Sender;
+use super::tcb::Tcb;
 
 /// Linux: a train may be this much longer for segments that leave together.
 const TRAIN_SLACK: Nanos = 1_000_000;
 /// Linux: four times the 64 KiB of one large send.
 const TRAIN_BYTES: u64 = 4 * 65_536;
 const SECOND: u64 = 1_000_000_000;
+/// Linux: no chunk is longer.
+const CHUNK_BYTES: u64 = 65_536;
 
-impl Sender {
+/// The window and the threshold, as they are before a reduction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SavedWindow {
+    cwnd: u64,
+    ssthresh: u64,
+}
+
+impl Tcb {
     /// An ACK of `acked` new bytes opens the window.
-    pub(super) fn grow(&mut self, acked: u64, now: Nanos) {
+    pub fn grow(&mut self, acked: u64, now: Nanos) {
         let slow_start = self.window.in_slow_start();
         if self.config.validate_window && !self.validation.may_grow(self.window.cwnd, slow_start) {
             return;
@@ -34,8 +44,8 @@ impl Sender {
         }
     }
 
-    /// An RTT sample for what watches delays.
-    pub(super) fn note_delay(&mut self, rtt: Nanos, now: Nanos) {
+    /// Hands an RTT sample to the congestion control and to HyStart.
+    pub fn note_delay(&mut self, rtt: Nanos, now: Nanos) {
         let Some(least) = self.control.on_rtt(rtt, now) else {
             return;
         };
@@ -64,34 +74,63 @@ impl Sender {
     }
 
     /// The slow-start threshold after a loss. `flight` is what is out, bytes.
-    pub(super) fn threshold(&mut self, flight: u64) -> u64 {
+    pub fn threshold(&mut self, flight: u64) -> u64 {
         self.control.ssthresh(&self.config, &self.window, flight)
     }
 
-    /// Sets threshold and window. `extra` of what is out was sent beyond the window.
-    pub(super) fn halve(&mut self, extra: u64) {
+    /// Sets threshold and window at once. `extra` bytes of what is out were sent beyond the
+    /// window.
+    pub fn halve(&mut self, extra: u64) {
         self.window.ssthresh = self.threshold((self.nxt - self.una).saturating_sub(extra));
         self.control.reduce(&self.config, &mut self.window);
     }
 
-    /// After a timeout.
-    pub(super) fn forget_growth(&mut self) {
+    /// Starts a reduction with `flight` bytes out: the threshold comes down at once. The
+    /// window does, too, unless it is to follow gradually: by PRR (RFC 6937), or as a
+    /// model-based control decides.
+    pub fn start_reduction(&mut self, flight: u64) {
+        let before = self.window.cwnd;
+        let target = self.threshold(flight);
+        let gradual = self.config.prr || self.control.is_model_based();
+        self.window.set(if gradual { before } else { target });
+        self.window.ssthresh = target;
+    }
+
+    /// Ends a reduction: the window is the threshold, if it was to follow gradually. A
+    /// model-based control sets the window itself.
+    pub fn end_reduction(&mut self) {
+        if !self.control.is_model_based() {
+            self.window.set(self.window.ssthresh);
+        }
+    }
+
+    /// The window and the threshold, for [`Tcb::undo_reduction`].
+    pub fn saved_window(&self) -> SavedWindow {
+        SavedWindow {
+            cwnd: self.window.cwnd,
+            ssthresh: self.window.ssthresh,
+        }
+    }
+
+    /// Takes a needless reduction back: window and threshold are at least what they were.
+    /// A model-based control sets the window itself.
+    pub fn undo_reduction(&mut self, saved: &SavedWindow) {
+        if !self.control.is_model_based() {
+            self.window.set(self.window.cwnd.max(saved.cwnd));
+        }
+        self.window.ssthresh = self.window.ssthresh.max(saved.ssthresh);
+        self.stats.undos += 1;
+    }
+
+    /// After a timeout slow start begins anew.
+    pub fn forget_growth(&mut self) {
         self.slow_restart = true;
         self.control.on_timeout();
         self.hystart = Round::new();
     }
 
-    /// Data flow again after a pause (RFC 5681 §4.1).
-    pub(super) fn restart(&mut self, now: Nanos) {
-        let idle = now - self.last_sent;
-        if self.last_sent == 0 || self.max > self.una {
-            return;
-        }
-        self.control.on_restart(idle, now);
-        if self.control.is_model_based() {
-            self.restart_model(now);
-            return;
-        }
+    /// The window when data flow again after `idle` without any (RFC 5681 §4.1).
+    pub fn restart_window(&mut self, idle: Nanos) {
         let rto = self.rto();
         if idle <= rto {
             return;
@@ -113,9 +152,9 @@ impl Sender {
         }
     }
 
-    /// Bytes a second: twice the window per round trip in slow start, 1.2 times after.
-    /// A congestion control that paces has a rate of its own.
-    pub(super) fn pacing_rate(&self) -> u64 {
+    /// The pacing rate, bytes a second: that of a congestion control that paces, else twice
+    /// the window per round trip in slow start and 1.2 times after.
+    pub fn pacing_rate(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate;
         }
@@ -130,5 +169,25 @@ impl Sender {
         let window = u128::from(self.window.cwnd.max(self.max - self.una));
         let rate = window * percent * u128::from(SECOND) / 100 / u128::from(srtt);
         u64::try_from(rate).unwrap_or(u64::MAX)
+    }
+
+    /// The segments of a chunk, at most.
+    pub fn chunk_segments(&self) -> u32 {
+        let segments = (self.pacing_rate() >> 10).min(CHUNK_BYTES) / self.mss();
+        (segments as u32).max(self.control.min_chunk())
+    }
+
+    /// A segment of `len` bytes leaves: when the next may, if the sender paces. `last`: there
+    /// are no data behind it.
+    pub fn pace(&mut self, len: u64, last: bool, now: Nanos) {
+        if let Some(rate) = self.control.pacing_rate() {
+            let last = self.chunk == 0 || last;
+            let segments = self.stats.data_segments;
+            self.pacer.on_sent(now, len, last, segments, rate);
+        } else if self.config.pacing == Pacing::Linux {
+            let wire = u128::from(u64::from(self.config.header) + len) * u128::from(SECOND);
+            let gap = wire / u128::from(self.pacing_rate());
+            self.pace_at = self.pace_at.max(now) + gap as Nanos;
+        }
     }
 }

@@ -6,7 +6,6 @@
 //! [`SenderConfig`] and a [`ReceiverConfig`], which [`configure`] makes from the
 //! options of a flow; flows that share their options share these.
 
-mod classic;
 mod config;
 mod configure;
 mod congestion;
@@ -16,18 +15,18 @@ mod cwnd_validation;
 mod delack;
 mod delivery_rate;
 mod hystart;
-mod model_based;
+mod loss_recovery;
 mod pacing;
-mod rack;
 mod reassembly;
 mod receive_window;
 mod receiver;
+mod recovery_state;
 mod rtt;
 mod scoreboard;
-mod selective;
 mod sender;
 mod stack;
 mod stats;
+mod tcb;
 
 pub use config::{ReceiverConfig, SenderConfig};
 pub use configure::{ConfigError, configure};

@@ -29,11 +29,12 @@ use ackwise_queue::Nanos;
 use ackwise_rng::Rng;
 use ackwise_scenario::tcp_model::{Recovery, Stack};
 
-use super::{Acked, CongestionControl, Decision, Path, RecoveryState, Variant};
+use super::{Acked, CongestionControl, Decision, Path, Variant};
 use crate::packet::FlowId;
 use crate::tcp::config::SenderConfig;
 use crate::tcp::congestion_window::CongestionWindow;
 use crate::tcp::delivery_rate::RateSample;
+use crate::tcp::recovery_state::RecoveryState;
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;

@@ -1,0 +1,381 @@
+//! Loss recovery with selective acknowledgments.
+//!
+//! ```text
+//!            loss found                    all that was out then is acknowledged
+//!   Open ─────────────────▶ Recovery ──────────────────────────────────────────▶ Open
+//!    │ ECN echo ▶ Reduced ────────────────────────────────────────────────────────┘
+//!    └ timeout ─▶ Loss ───────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! What a loss is, says RFC 6675 (duplicates above) or RFC 8985 (time, `rack.rs`).
+//! How the window comes down, says RFC 6937 (`prr.rs`), or it is set at once. What is
+//! sent next, says RFC 6675's NextSeg(): what is lost, new data, and then what may
+//! be lost (`next.rs`). The states and the undoing of needless reductions are those of
+//! Linux.
+
+use ackwise_queue::Nanos;
+use ackwise_scenario::tcp_model::Recovery;
+
+use super::{Ack, LossRecovery, NextSegment};
+use crate::packet::Packet;
+use crate::tcp::control::SavedWindow;
+use crate::tcp::delivery_rate::RateSampler;
+use crate::tcp::recovery_state::RecoveryState;
+use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::tcb::{Gate, Tcb};
+use news::News;
+use prr::Prr;
+use rack::Rack;
+use timers::Probe;
+
+mod model_based;
+mod news;
+mod next;
+mod prr;
+mod rack;
+mod timers;
+
+/// What a sender with SACK remembers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Selective {
+    board: Scoreboard,
+    state: RecoveryState,
+    /// The state ends when this is acknowledged.
+    recover: u64,
+    /// The segment at this number leaves now, whatever the window.
+    force: Option<u64>,
+    /// One new segment leaves now, whatever the window.
+    force_new: bool,
+    rack: Rack,
+    probe: Option<Probe>,
+    prr: Prr,
+    undo: Option<Undo>,
+    /// RFC 6675: the rescue retransmission of this recovery was made.
+    rescued: bool,
+    /// RFC 6675: the highest that rule 3 has sent again.
+    high_resent: u64,
+    /// F-RTO (RFC 5682): no retransmission was needed so far; new data go first.
+    frto: bool,
+    new_first: bool,
+    /// For a congestion control that works from delivery-rate samples.
+    rate: Option<Box<RateSampler>>,
+}
+
+/// What was before a reduction, until the loss is proven.
+#[derive(Debug, Clone, Copy)]
+struct Undo {
+    window: SavedWindow,
+    /// Retransmissions that no DSACK has reported yet.
+    resent: u32,
+    /// Something was sent again.
+    any: bool,
+    /// When the first retransmission left.
+    at: Nanos,
+}
+
+impl LossRecovery for Selective {
+    fn on_established(&mut self, tcb: &mut Tcb, now: Nanos) {
+        self.start_model(tcb, now);
+    }
+
+    fn on_supply(&mut self, tcb: &Tcb) {
+        self.note_app_limited(tcb);
+    }
+
+    fn on_transmit_start(&mut self, tcb: &mut Tcb, now: Nanos) {
+        self.restart_model(tcb, now);
+    }
+
+    fn on_ack(&mut self, tcb: &mut Tcb, ack: Ack<'_>) {
+        let Ack { packet, now, .. } = ack;
+        let out = self.board.len();
+        let news = self.take_news(tcb, packet, now);
+        let lost = self.board.lost();
+        if tcb.config.recovery == Recovery::Rack {
+            self.rack.note_dsack(news.dsack, tcb.una, tcb.nxt);
+        }
+        if news.advanced {
+            self.probe_acked(tcb, packet.ack, news.dsack);
+        }
+        self.act(tcb, &ack, &news);
+        let new_loss = self.board.lost() > lost;
+        if news.advanced || self.sack_renews(news.sacked_oldest, now) {
+            self.renew_timer(tcb, now);
+        }
+        if self.rate.is_some() {
+            self.steer_model(tcb, u64::from(news.delivered), now);
+        } else {
+            self.steer(tcb, &news, u64::from(out), new_loss, now);
+        }
+    }
+
+    fn on_timeout(&mut self, tcb: &mut Tcb, now: Nanos) {
+        let lost_before = self.state == RecoveryState::Loss;
+        let again = lost_before && tcb.rtt.backoff() > 0;
+        let fresh = self.state < RecoveryState::Recovery;
+        if !again && (fresh || tcb.una >= self.recover || lost_before) {
+            self.undo = Some(Undo {
+                window: tcb.saved_window(),
+                resent: self.board.retrans(),
+                any: self.board.retrans() > 0,
+                at: now,
+            });
+            let out = self.in_flight(tcb);
+            tcb.window.ssthresh = tcb.threshold(out);
+        }
+        self.mark_all_lost(tcb, now);
+        let flight = u64::from(self.board.in_flight());
+        tcb.window.set((flight + 1) * tcb.mss());
+        tcb.forget_growth();
+        self.frto = tcb.config.undo && (fresh || again);
+        self.state = RecoveryState::Loss;
+        self.recover = tcb.nxt;
+        self.probe = None;
+        self.force = Some(tcb.una);
+        self.lose_model(tcb, now);
+    }
+
+    fn on_probe_timer(&mut self, tcb: &mut Tcb, now: Nanos) {
+        self.probe_tail(tcb, now);
+    }
+
+    fn on_reorder_timer(&mut self, tcb: &mut Tcb, now: Nanos) {
+        self.end_reordering(tcb, now);
+    }
+
+    fn next_segment(&mut self, tcb: &mut Tcb, now: Nanos) -> Option<NextSegment> {
+        let gate = Gate {
+            past_rate: self.force.is_some() || self.force_new,
+            ..Gate::default()
+        };
+        if !tcb.may_leave(now, tcb.limited_cwnd(), gate) {
+            return None;
+        }
+        let next = self.choose(tcb, now);
+        if next.is_none() {
+            // Nothing left: what was taken from the burst is given back.
+            tcb.burst = tcb.burst.saturating_add(1);
+        }
+        next
+    }
+
+    fn on_sent(&mut self, tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
+        let flight = u64::from(self.board.len()) * tcb.mss();
+        let full = self.in_flight(tcb) + tcb.mss() > tcb.window.cwnd;
+        tcb.validation.note(tcb.una, tcb.nxt, flight, full);
+        self.timer_after_send(tcb, next, now);
+    }
+
+    fn in_flight(&self, tcb: &Tcb) -> u64 {
+        u64::from(self.board.in_flight()) * tcb.mss()
+    }
+
+    fn send_window(&self, tcb: &Tcb) -> u64 {
+        tcb.window.cwnd
+    }
+}
+
+impl Selective {
+    /// Nothing is out. `samples`: delivery-rate samples are taken.
+    pub fn new(samples: bool) -> Selective {
+        Selective {
+            rate: samples.then(|| Box::new(RateSampler::new())),
+            ..Selective::default()
+        }
+    }
+
+    /// Goes from state to state after an ACK.
+    fn act(&mut self, tcb: &mut Tcb, ack: &Ack<'_>, news: &News) {
+        let Ack { packet, now, ece } = *ack;
+        self.new_first = false;
+        if self.state == RecoveryState::Loss && self.leave_loss(tcb, packet, news) {
+            return;
+        }
+        if tcb.una >= self.recover {
+            match self.state {
+                // The answer to the echo must have been heard.
+                RecoveryState::Reduced if tcb.una > self.recover => self.end_reduction(tcb),
+                RecoveryState::Recovery => {
+                    if !self.try_undo(tcb, packet) {
+                        self.end_reduction(tcb);
+                        self.rack.forget_step();
+                    }
+                    self.undo = None;
+                    self.state = RecoveryState::Open;
+                }
+                RecoveryState::Loss => {
+                    self.try_undo(tcb, packet);
+                    self.undo = None;
+                    self.state = RecoveryState::Open;
+                }
+                _ => {}
+            }
+        }
+        if self.state == RecoveryState::Recovery && self.undo_early(tcb, packet, news) {
+            self.state = RecoveryState::Open;
+        }
+        if !(self.state == RecoveryState::Loss && self.new_first) {
+            self.find_losses(tcb, now);
+        }
+        if self.state < RecoveryState::Recovery && self.board.lost() > 0 {
+            self.enter_recovery(tcb, now);
+        } else if self.state == RecoveryState::Open && ece {
+            self.start_reduction(tcb, RecoveryState::Reduced);
+            tcb.stats.ecn_reductions += 1;
+            tcb.owe_cwr = true;
+        }
+    }
+
+    fn enter_recovery(&mut self, tcb: &mut Tcb, now: Nanos) {
+        tcb.stats.fast_recoveries += 1;
+        let window = tcb.saved_window();
+        let fresh = self.state == RecoveryState::Open;
+        if fresh {
+            self.start_reduction(tcb, RecoveryState::Recovery);
+        }
+        self.state = RecoveryState::Recovery;
+        self.recover = tcb.nxt;
+        self.rescued = false;
+        self.high_resent = 0;
+        self.undo = fresh.then_some(Undo {
+            window,
+            resent: self.board.retrans(),
+            any: false,
+            at: now,
+        });
+        // RFC 6675 §5 step 4.3: the first one leaves, whatever the pipe.
+        if !tcb.config.prr {
+            self.force_lost();
+        }
+    }
+
+    /// Has the first segment that is lost leave now, if there is one.
+    fn force_lost(&mut self) {
+        if let Some(i) = self.board.next_lost() {
+            self.force = self.board.get(i).map(|seg| seg.seq);
+        }
+    }
+
+    /// The threshold comes down; the window follows with PRR, or at once.
+    fn start_reduction(&mut self, tcb: &mut Tcb, state: RecoveryState) {
+        self.prr = Prr {
+            prior: tcb.window.cwnd / tcb.mss(),
+            ..Prr::default()
+        };
+        tcb.start_reduction(self.in_flight(tcb));
+        self.recover = tcb.nxt;
+        self.state = state;
+        self.probe = None;
+    }
+
+    fn end_reduction(&mut self, tcb: &mut Tcb) {
+        if self.state == RecoveryState::Reduced || self.undo.is_some() {
+            tcb.end_reduction();
+        }
+        self.state = RecoveryState::Open;
+    }
+
+    /// Was nothing lost after all? Then the window is what it was.
+    fn try_undo(&mut self, tcb: &mut Tcb, p: &Packet) -> bool {
+        let Some(undo) = self.undo.filter(|_| tcb.config.undo) else {
+            return false;
+        };
+        let by_dsack = undo.any && undo.resent == 0;
+        // Eifel (RFC 3522): the echo is older than the first retransmission.
+        let by_time = undo.any && tcb.config.timestamps && p.tsecr < undo.at;
+        if !(by_dsack || by_time || !undo.any) {
+            return false;
+        }
+        self.undo_model(tcb);
+        tcb.undo_reduction(&undo.window);
+        self.undo = None;
+        true
+    }
+
+    /// In the middle of a recovery: DSACKs have reported every retransmission, or a
+    /// partial ACK answers an original.
+    fn undo_early(&mut self, tcb: &mut Tcb, p: &Packet, news: &News) -> bool {
+        let Some(undo) = self.undo.filter(|u| u.any && tcb.config.undo) else {
+            return false;
+        };
+        let delayed = news.advanced
+            && tcb.config.timestamps
+            && p.tsecr < undo.at
+            && self.board.retrans() == 0;
+        if !(delayed || news.dsack && undo.resent == 0) || !self.try_undo(tcb, p) {
+            return false;
+        }
+        self.board.forgive();
+        true
+    }
+
+    /// After a timeout; true if it was spurious (RFC 5682 §3.1, with SACK).
+    fn leave_loss(&mut self, tcb: &mut Tcb, p: &Packet, news: &News) -> bool {
+        let eifel = news.advanced
+            && self
+                .undo
+                .is_some_and(|u| u.any && tcb.config.timestamps && p.tsecr < u.at);
+        let original = self.frto && news.original;
+        if tcb.config.undo && (eifel || original) {
+            if let Some(undo) = &mut self.undo {
+                undo.any = false;
+            }
+            self.try_undo(tcb, p);
+            self.board.forgive();
+            self.frto = false;
+            self.state = RecoveryState::Open;
+            return true;
+        }
+        if self.frto {
+            if tcb.nxt > self.recover {
+                if news.sacked || !news.advanced {
+                    self.frto = false;
+                }
+            } else if news.advanced && tcb.una < self.recover {
+                self.recover = tcb.nxt;
+                self.new_first = tcb.next_new().is_some();
+                self.frto = self.new_first;
+            }
+        }
+        false
+    }
+
+    /// The window after an ACK, unless the congestion control is model-based. `out`
+    /// segments were out before it.
+    fn steer(&mut self, tcb: &mut Tcb, news: &News, out: u64, new_loss: bool, now: Nanos) {
+        let delivered = u64::from(news.delivered);
+        match self.state {
+            RecoveryState::Recovery | RecoveryState::Reduced if tcb.config.prr => {
+                if delivered == 0 {
+                    return;
+                }
+                let mss = tcb.mss();
+                let in_flight = u64::from(self.board.in_flight());
+                let advanced = news.advanced && !new_loss;
+                let target = tcb.window.ssthresh / mss;
+                let may = self.prr.send(target, in_flight, delivered, advanced);
+                tcb.window.set((in_flight + may) * mss);
+            }
+            RecoveryState::Recovery | RecoveryState::Reduced => {}
+            RecoveryState::Open | RecoveryState::Loss if news.advanced => {
+                let segments = delivered.min(out.max(1));
+                tcb.grow(segments * tcb.mss(), now);
+            }
+            RecoveryState::Open | RecoveryState::Loss => {}
+        }
+    }
+
+    fn mark_all_lost(&mut self, tcb: &Tcb, now: Nanos) {
+        for i in 0..self.board.len() as usize {
+            let Some(seg) = self.board.get(i).copied() else {
+                break;
+            };
+            let recent = tcb.config.recovery == Recovery::Rack
+                && i > 0
+                && self.rack.remaining(&seg, 0, now) > 0;
+            if !recent {
+                self.board.mark_lost(i);
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The timers of RACK-TLP (RFC 8985): the end of reordering, and the probe of a tail. There
+//! is one timer, as in Linux, which is for one of these or for the retransmission timeout.
+
+use ackwise_queue::Nanos;
+use ackwise_scenario::tcp_model::Recovery;
+
+use super::rack::Limits;
+use super::{NextSegment, Selective};
+use crate::tcp::recovery_state::RecoveryState;
+use crate::tcp::tcb::{Tcb, Timer};
+use crate::time::NEVER;
+
+/// Least slack of a timer that waits for an ACK: two ticks of Linux.
+const TIMER_SLACK: Nanos = 2_000_000;
+
+/// A tail loss probe that is out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe {
+    /// First byte after all that was sent when it left.
+    end: u64,
+    /// It repeats data; else it is a new segment.
+    repeats: bool,
+}
+
+impl Selective {
+    /// Marks what is lost after an ACK, and sets the timer for what may be.
+    pub(super) fn find_losses(&mut self, tcb: &mut Tcb, now: Nanos) {
+        if tcb.config.recovery != Recovery::Rack {
+            self.board.judge(tcb.config.dupthresh, tcb.config.mss);
+        } else if self.rack.take_advanced()
+            && let Some(wait) = self.detect(tcb, now)
+        {
+            tcb.set_timer(Timer::Reorder, now + wait + TIMER_SLACK);
+        }
+    }
+
+    fn detect(&mut self, tcb: &Tcb, now: Nanos) -> Option<Nanos> {
+        let limits = Limits {
+            state: self.state,
+            dupthresh: tcb.config.dupthresh,
+            srtt: tcb.srtt().unwrap_or(0),
+        };
+        self.rack.detect(&mut self.board, &limits, now)
+    }
+
+    /// The time for reordering is over.
+    pub(super) fn end_reordering(&mut self, tcb: &mut Tcb, now: Nanos) {
+        let before = self.board.in_flight();
+        let wait = self.detect(tcb, now);
+        if self.board.in_flight() != before && self.state != RecoveryState::Recovery {
+            self.enter_recovery(tcb, now);
+            if tcb.config.prr && !tcb.control.is_model_based() {
+                self.force_lost();
+            }
+        }
+        match wait {
+            Some(wait) => tcb.set_timer(Timer::Reorder, now + wait + TIMER_SLACK),
+            None => self.rearm_from_head(tcb, now),
+        }
+    }
+
+    /// When to probe the tail, or `None` if the sender may not (RFC 8985 §7.2).
+    fn probe_timeout(&self, tcb: &Tcb, now: Nanos) -> Option<Nanos> {
+        let open = self.state < RecoveryState::Recovery && self.board.sacked() == 0;
+        let open = open && self.board.lost() == 0 && self.board.retrans() == 0;
+        if !tcb.config.tlp || !open || self.board.len() == 0 {
+            return None;
+        }
+        let Some(srtt) = tcb.srtt() else {
+            return Some(now + tcb.rto());
+        };
+        // One segment: its ACK may be delayed.
+        let slack = if self.board.len() == 1 {
+            tcb.config.rto.min
+        } else {
+            TIMER_SLACK
+        };
+        Some(now + 2 * srtt + slack)
+    }
+
+    /// After an ACK that moved on: a probe first, else the timeout.
+    pub(super) fn renew_timer(&self, tcb: &mut Tcb, now: Nanos) {
+        if self.board.len() == 0 {
+            tcb.set_timer(Timer::Retransmit, NEVER);
+            return;
+        }
+        if tcb.timer() == Timer::Reorder && tcb.timer_at() != NEVER && tcb.timer_at() > now {
+            return;
+        }
+        match self.probe_timeout(tcb, now) {
+            Some(at) => tcb.set_timer(Timer::Probe, at.min(now + tcb.rto())),
+            None => tcb.arm(now),
+        }
+    }
+
+    /// The timeout, counted from when the first segment left.
+    fn rearm_from_head(&self, tcb: &mut Tcb, now: Nanos) {
+        let at = match self.board.first() {
+            Some(head) => (head.sent + tcb.rto()).max(now + 1),
+            None => NEVER,
+        };
+        tcb.set_timer(Timer::Retransmit, at);
+    }
+
+    /// After a segment left.
+    pub(super) fn timer_after_send(&self, tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
+        let head = self.board.first();
+        if next.again {
+            // The first one: its timeout starts anew.
+            let first = head.is_some_and(|head| head.seq == next.seq);
+            let idle = tcb.timer_at() == NEVER;
+            if idle || first && tcb.timer() != Timer::Reorder {
+                tcb.arm(now);
+            }
+            return;
+        }
+        if tcb.timer_at() == NEVER || self.board.len() == 1 {
+            tcb.arm(now);
+        }
+        if tcb.timer() == Timer::Reorder {
+            return;
+        }
+        if let Some(at) = self.probe_timeout(tcb, now) {
+            let head = head.map_or(now, |head| head.sent);
+            tcb.set_timer(Timer::Probe, at.min((head + tcb.rto()).max(now + 1)));
+        }
+    }
+
+    /// Sends a probe: a new segment if there is one, else the last one again
+    /// (RFC 8985 §7.3).
+    pub(super) fn probe_tail(&mut self, tcb: &mut Tcb, now: Nanos) {
+        if self.probe.is_some() || self.board.len() == 0 {
+            self.rearm_from_head(tcb, now);
+            return;
+        }
+        tcb.stats.tail_probes += 1;
+        let repeats = tcb.next_new().is_none();
+        if repeats {
+            self.force = self.board.last().map(|seg| seg.seq);
+        } else {
+            self.force_new = true;
+        }
+        self.probe = Some(Probe {
+            end: tcb.nxt,
+            repeats,
+        });
+        tcb.arm(now);
+    }
+
+    /// An ACK came while a probe is out. If the probe has repaired a loss that nobody would
+    /// have noticed, the window comes down (RFC 8985 §7.4).
+    pub(super) fn probe_acked(&mut self, tcb: &mut Tcb, ack: u64, dsack: bool) {
+        let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else {
+            return;
+        };
+        if !probe.repeats || dsack {
+            self.probe = None;
+        } else if ack > probe.end {
+            self.start_reduction(tcb, RecoveryState::Reduced);
+            self.end_reduction(tcb);
+        }
+    }
+
+    /// Whether a SACK renews the timer: its RTT is longer than the first segment is out.
+    pub(super) fn sack_renews(&self, sacked: Option<Nanos>, now: Nanos) -> bool {
+        match (sacked, self.board.first()) {
+            (Some(sent), Some(head)) => now - sent > now - head.sent,
+            _ => false,
+        }
+    }
+}
