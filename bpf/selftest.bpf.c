@@ -8,9 +8,12 @@
  *   that the kernel runs is compared with the code that everybody else runs.
  * - ackwise_contend takes the locks of all flows for longer than anybody waits. On a
  *   virtual machine that happens when the CPU of a lock's holder is taken away.
+ * - ackwise_count_0 to 2 count pure ACKs, and let them pass. They do the same: on an
+ *   interface each name is there once.
  * - The benchmark moves its one packet on: see selftest.h.
  *
- * All of them are run by BPF_PROG_TEST_RUN, and hang nowhere.
+ * The counters are attached beside the datapath. The others are run by BPF_PROG_TEST_RUN,
+ * and attached nowhere.
  */
 #define AW_SELFTEST 1
 #include "ackwise.bpf.c"
@@ -31,9 +34,44 @@ struct {
 	__type(value, __u32);
 } contended SEC(".maps");
 
+/* Pure ACKs that a counter saw. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} counted SEC(".maps");
+
 AW_SEC("empty") int ackwise_empty(struct __sk_buff *skb)
 {
 	return AW_PASS;
+}
+
+static __always_inline int count_ack(struct __sk_buff *skb)
+{
+	struct aw_percpu *here = percpu_here();
+	__u32 k = 0;
+	__u64 *n = bpf_map_lookup_elem(&counted, &k);
+
+	if (here && n && parse(skb, here, &here->seg, &here->counters) == AW_PARSE_OK &&
+	    !here->seg.payload)
+		__sync_fetch_and_add(n, 1);
+	return AW_PASS;
+}
+
+AW_SEC("count_0") int ackwise_count_0(struct __sk_buff *skb)
+{
+	return count_ack(skb);
+}
+
+AW_SEC("count_1") int ackwise_count_1(struct __sk_buff *skb)
+{
+	return count_ack(skb);
+}
+
+AW_SEC("count_2") int ackwise_count_2(struct __sk_buff *skb)
+{
+	return count_ack(skb);
 }
 
 /* One step of the policy alone. The packet is a struct aw_event. */

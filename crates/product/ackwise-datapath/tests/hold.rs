@@ -499,22 +499,7 @@ fn a_tag_beside_the_frame_comes_back() {
 fn at_a_sender_the_ack_comes_back_in() {
     let _alone = alone();
     for attach_by in [AttachMode::Tcx, AttachMode::Clsact] {
-        // near forwards to a third namespace, so that what came back is on a wire.
-        let pair = Pair::new();
-        let third = common::Netns::new();
-        pair.near.wire("aw2", &third, "aw3");
-        let out = third.run(|| Wire::open("aw3"));
-        pair.run(|near, far| {
-            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
-            for c in ["all", "aw0", "aw2"] {
-                std::fs::write(format!("/proc/sys/net/ipv4/conf/{c}/rp_filter"), "0")
-                    .expect("sysctl");
-            }
-            common::ip("link set aw0 address 02:00:00:00:00:12");
-            common::ip("addr add 198.19.0.1/24 dev aw2");
-            common::ip("neigh add 198.19.0.9 lladdr 02:00:00:00:00:99 dev aw2");
-            common::ip("route add 198.18.0.2/32 via 198.19.0.9");
-            common::ip("route add 198.18.0.1/32 dev aw0");
+        common::at_a_sender(|near, far, out| {
             let a = attach(Options {
                 position: Position::Sender,
                 ..options(attach_by)

@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ackwise_bpf::selftest as sys;
-use ackwise_policy::{Config, Event, Verdict};
+use ackwise_netdev::{AttachOptions, Attachment};
+use ackwise_policy::{Config, Event, Policy, Verdict};
 use aya::maps::Array;
 
 use crate::programs::{ACKS, BACK, DATA, Object, Programs, SETUP, map};
@@ -16,6 +17,7 @@ use crate::{Error, Options};
 const EMPTY: &str = "ackwise_empty";
 const REPLAY: &str = "ackwise_replay";
 const CONTEND: &str = "ackwise_contend";
+const COUNT: [&str; 3] = ["ackwise_count_0", "ackwise_count_1", "ackwise_count_2"];
 
 /// How long the locks are free between two times that they are taken.
 const FREE_TIME: Duration = Duration::from_micros(200);
@@ -83,6 +85,55 @@ impl Programs {
     /// Takes the locks of all flows for longer than a program waits for one.
     pub(crate) fn contend_locks(&self) -> Result<(), Error> {
         self.run(CONTEND, &[0; 64], 1).map(|_| ())
+    }
+}
+
+/// A program that counts the pure ACKs that it sees, and lets everything pass. It is attached
+/// until this is dropped.
+pub struct AckCounter {
+    programs: Programs,
+    _attachment: Attachment,
+}
+
+impl std::fmt::Debug for AckCounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AckCounter").finish_non_exhaustive()
+    }
+}
+
+impl AckCounter {
+    /// Attaches one to an Ethernet interface. Those of one interface have different numbers
+    /// `nth`, from 0 to 2.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn attach(nth: usize, options: &AttachOptions<'_>) -> Result<Self, Error> {
+        let object = Object {
+            programs: &[SETUP, COUNT[0], COUNT[1], COUNT[2]],
+            ..OBJECT
+        };
+        // The datapath of the object is not loaded: its options do not matter.
+        let policy = Policy::all().next().expect("there are policies");
+        let mut unused = Options::new("", Config::new(policy));
+        (unused.max_flows, unused.slots) = (64, 1);
+        let raw = unused.to_bpf_unattached();
+        let mut programs = Programs::load_object(&unused, &raw, &object)?;
+        let attachment = Attachment::attach(&mut programs.bpf, COUNT[nth], options)?;
+        Ok(Self {
+            programs,
+            _attachment: attachment,
+        })
+    }
+
+    /// Returns the pure ACKs so far.
+    ///
+    /// # Errors
+    /// Its map cannot be read.
+    pub fn count(&self) -> Result<u64, Error> {
+        let map = self.programs.bpf.map("counted");
+        let map = map.ok_or_else(|| Error::Object("map counted".into()))?;
+        let map: Array<_, u64> = Array::try_from(map)?;
+        Ok(map.get(&0, 0)?)
     }
 }
 

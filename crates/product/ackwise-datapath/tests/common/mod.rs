@@ -419,6 +419,27 @@ impl Pair {
     }
 }
 
+/// Runs at a data sender. `near` sends data by `aw0`, and gets their ACKs there. It forwards the
+/// ACKs to a third namespace, so that what came back in is on a wire, which `f` gets last.
+pub fn at_a_sender<T: Send>(f: impl FnOnce(&Wire, &Wire, &Wire) -> T + Send) -> T {
+    let pair = Pair::new();
+    let third = Netns::new();
+    pair.near.wire("aw2", &third, "aw3");
+    let out = third.run(|| Wire::open("aw3"));
+    pair.run(|near, far| {
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("sysctl");
+        for c in ["all", "aw0", "aw2"] {
+            std::fs::write(format!("/proc/sys/net/ipv4/conf/{c}/rp_filter"), "0").expect("sysctl");
+        }
+        ip("link set aw0 address 02:00:00:00:00:12");
+        ip("addr add 198.19.0.1/24 dev aw2");
+        ip("neigh add 198.19.0.9 lladdr 02:00:00:00:00:99 dev aw2");
+        ip("route add 198.18.0.2/32 via 198.19.0.9");
+        ip("route add 198.18.0.1/32 dev aw0");
+        f(near, far, &out)
+    })
+}
+
 /// A flow that has started: MSS 1000, everything up to the number acknowledged.
 pub struct Flow {
     pub next: u32,

@@ -1,0 +1,116 @@
+//! The order of attachment: other programs of the same hook see each ACK that passes once.
+
+mod common;
+
+use ackwise_datapath::{AckCounter, AttachMode, Datapath, Options, Position, Stats};
+use ackwise_netdev::{AttachOptions, Direction, Order};
+use common::{Flow, Pair, Seg, Wire, alone, at_a_sender, ms};
+
+/// Rounds of one data segment and its ACK, each of which leaves before the next.
+const ROUNDS: u64 = 40;
+/// All ACKs of a test: [`Flow::start`] sends 16.
+const SENT: u64 = 16 + ROUNDS;
+
+/// What passed in a test.
+struct Passed {
+    /// What the datapath counted.
+    datapath: Stats,
+    /// ACKs on the wire behind the hook.
+    wire: u64,
+    /// ACKs that each [`counter`] saw, in the order in which they were attached.
+    seen: [u64; 3],
+}
+
+fn options(attach: AttachMode, position: Position) -> Options {
+    // Each ACK is withheld, and leaves after D, which is 4 ms.
+    let mut options = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
+    (options.attach, options.position) = (attach, position);
+    options.hold_rtt_shift = 0;
+    options
+}
+
+fn counter(nth: usize, mode: AttachMode, direction: Direction, order: Order) -> AckCounter {
+    let options = AttachOptions {
+        interface: "aw0",
+        direction,
+        mode,
+        order,
+    };
+    AckCounter::attach(nth, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Counts beside a datapath: a program that was attached before it, one that was attached
+/// after it as the last, and one that was attached after it as the first. ACKs go from `from` to
+/// `to`, and leave by `out`.
+fn count(mode: AttachMode, position: Position, [from, to, out]: [&Wire; 3]) -> Passed {
+    let direction = match position {
+        Position::Sender => Direction::Ingress,
+        _ => Direction::Egress,
+    };
+    let before = counter(0, mode, direction, Order::First);
+    let datapath = Datapath::attach(options(mode, position)).unwrap_or_else(|e| panic!("{e}"));
+    let last = counter(1, mode, direction, Order::Last);
+    let first = counter(2, mode, direction, Order::First);
+    let mut flow = Flow::start(from, to, Seg::ack(0));
+    let mut wire = 0;
+    for _ in 0..ROUNDS {
+        flow.step(from, to);
+        // Nothing leaves after an ACK that acknowledges everything.
+        while !out.expect(1).iter().any(|frame| {
+            wire += 1;
+            Seg::read(&frame.bytes).is_some_and(|seg| seg.ack == flow.next)
+        }) {}
+    }
+    assert_eq!(out.tcp(ms(30)).len(), 0, "each once");
+    Passed {
+        datapath: datapath.stats().expect("its counters"),
+        wire,
+        seen: [&before, &last, &first].map(|one| one.count().expect("its counters")),
+    }
+}
+
+/// Hardening finding M7. A program that comes after the datapath sees what is on the wire; only
+/// one that somebody puts before it sees a withheld ACK twice.
+fn each_ack_is_seen_once(mode: AttachMode, position: Position, wires: [&Wire; 3]) {
+    let what = format!("{mode:?} at {position:?}");
+    let Passed {
+        datapath,
+        wire,
+        seen: [before, last, first],
+    } = count(mode, position, wires);
+    assert!(datapath.reemitted >= ROUNDS, "{what}: {datapath:#?}");
+    assert!(wire >= ROUNDS, "{what}: {wire}");
+    assert_eq!(before, wire, "{what}: attached before the datapath");
+    assert_eq!(last, wire, "{what}: attached after it, as the last");
+    assert_eq!(
+        first,
+        SENT + datapath.release.sent,
+        "{what}: attached after it, as the first"
+    );
+}
+
+#[test]
+fn m7_an_ack_passes_other_programs_once_on_tcx() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        each_ack_is_seen_once(AttachMode::Tcx, Position::Receiver, [near, far, far]);
+    });
+}
+
+#[test]
+fn m7_an_ack_passes_other_programs_once_on_clsact() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        each_ack_is_seen_once(AttachMode::Clsact, Position::Receiver, [near, far, far]);
+    });
+}
+
+#[test]
+fn m7_an_ack_passes_other_programs_once_at_the_sender() {
+    let _alone = alone();
+    for mode in [AttachMode::Tcx, AttachMode::Clsact] {
+        at_a_sender(|near, far, out| {
+            each_ack_is_seen_once(mode, Position::Sender, [far, near, out]);
+        });
+    }
+}
