@@ -213,6 +213,24 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Reads a finite number within limits, which are of this unit: `least` to `most`.
+    pub fn number_within(&self, key: &str, least: f64, most: f64, unit: &str) -> Option<f64> {
+        let number = self.number(key)?;
+        if (least..=most).contains(&number) {
+            return Some(number);
+        }
+        let what = if number < 0.0 {
+            "negative"
+        } else {
+            "out of range"
+        };
+        self.error(
+            &self.span_of(key),
+            format!("'{key}' is {what}: {number}; it lies between {least} and {most} {unit}"),
+        );
+        None
+    }
+
     /// Reads one of the named choices.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = self.word(key)?;

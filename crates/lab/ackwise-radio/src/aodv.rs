@@ -1,4 +1,4 @@
-//! AODV (RFC 3561) for a field that does not move: discovery by an expanding ring,
+//! The routing table of AODV (RFC 3561) for a field that does not move: discovery by an expanding ring,
 //! replies by the target or by who knows a way that is as new, and then one to the
 //! target as well since TCP goes both ways (the G flag, §5.1), breaks from frames that
 //! nobody acknowledged, errors to whoever uses a way, and timers. Hellos and local
@@ -7,49 +7,45 @@
 
 use std::collections::VecDeque;
 
-use crate::scenario::Routing;
 use ackwise_queue::Nanos;
 
-use crate::frame::{Body, Datagram, NodeId};
-use crate::world::{Event, World};
+use crate::frame::{Datagram, NodeId};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 // RFC 3561 §10.
-const ACTIVE_ROUTE: Nanos = 3_000 * MS;
+pub(crate) const ACTIVE_ROUTE: Nanos = 3_000 * MS;
 /// MY_ROUTE_TIMEOUT.
-const MY_ROUTE: Nanos = 2 * ACTIVE_ROUTE;
-const NODE_TRAVERSAL: Nanos = 40 * MS;
-const NET_DIAMETER: u32 = 35;
-const NET_TRAVERSAL: Nanos = 2 * NODE_TRAVERSAL * NET_DIAMETER as Nanos;
+pub(crate) const MY_ROUTE: Nanos = 2 * ACTIVE_ROUTE;
+pub(crate) const NODE_TRAVERSAL: Nanos = 40 * MS;
+pub(crate) const NET_DIAMETER: u32 = 35;
+pub(crate) const NET_TRAVERSAL: Nanos = 2 * NODE_TRAVERSAL * NET_DIAMETER as Nanos;
 const PATH_DISCOVERY: Nanos = 2 * NET_TRAVERSAL;
 const TTL_START: u32 = 1;
 const TTL_INCREMENT: u32 = 2;
 const TTL_THRESHOLD: u32 = 7;
 const TIMEOUT_BUFFER: u32 = 2;
-const RREQ_RETRIES: u32 = 2;
+pub(crate) const RREQ_RETRIES: u32 = 2;
 /// Errors that a node may send in a second (RERR_RATELIMIT).
 const MAX_ERRORS: usize = 10;
-/// Before it is passed on, so that neighbours do not answer a flood together.
-const JITTER: Nanos = 10 * MS;
 /// Packets that wait for a route, for each target.
 const MAX_WAITING: usize = 64;
-/// UDP and IP.
-const HEADERS: u32 = 28;
-const REQUEST_BYTES: u32 = HEADERS + 24;
-const REPLY_BYTES: u32 = HEADERS + 20;
-/// That fit a frame.
-const MAX_BROKEN: usize = 9;
 
+/// A route to a node.
 #[derive(Debug, Clone, Default)]
-struct Route {
-    next: NodeId,
-    hops: u8,
-    seq: Option<u32>,
-    valid: bool,
-    expires: Nanos,
+pub(crate) struct Route {
+    /// The neighbour that it leads over.
+    pub next: NodeId,
+    /// How many hops it has.
+    pub hops: u8,
+    /// The newest known sequence number of the node.
+    pub seq: Option<u32>,
+    /// No error has said that it is broken.
+    pub valid: bool,
+    /// It is not used from then on.
+    pub expires: Nanos,
     /// Neighbours that use it (precursors).
-    users: Vec<NodeId>,
+    pub users: Vec<NodeId>,
 }
 
 impl Route {
@@ -68,13 +64,18 @@ impl Route {
 
 /// A route as a control message announces it.
 #[derive(Debug, Clone, Copy)]
-struct RouteEntry {
-    next: NodeId,
-    hops: u8,
-    seq: Option<u32>,
-    expires: Nanos,
+pub(crate) struct RouteEntry {
+    /// The neighbour that it leads over.
+    pub next: NodeId,
+    /// How many hops it has.
+    pub hops: u8,
+    /// The sequence number of the node that it leads to, if that is known.
+    pub seq: Option<u32>,
+    /// It is not used from then on.
+    pub expires: Nanos,
 }
 
+/// A discovery that goes on.
 #[derive(Debug, Default)]
 struct Lookup {
     /// Searches so far.
@@ -85,12 +86,57 @@ struct Lookup {
     waiting: Vec<Datagram>,
 }
 
+/// A search to be sent (§6.3, §6.4).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Search {
+    /// Which search of its discovery this is, from 1.
+    pub attempt: u32,
+    /// How many hops it goes.
+    pub ttl: u8,
+    /// How long to wait for an answer.
+    pub wait: Nanos,
+    /// Its number (RREQ ID).
+    pub id: u32,
+    /// Sequence number of the node that searches.
+    pub origin_seq: u32,
+    /// The newest known sequence number of the target.
+    pub target_seq: Option<u32>,
+}
+
+/// What becomes of a packet without a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It waits; a discovery goes on already if `searching`.
+    Waits { searching: bool },
+    /// There is no room for it.
+    NoRoom,
+}
+
+/// What follows when nobody answered a search in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unanswered {
+    SearchAgain,
+    GiveUp,
+}
+
+/// Nodes that cannot be reached any more, for those that used a route to them (§6.11).
+#[derive(Debug, Default)]
+pub(crate) struct Broken {
+    /// The nodes, with their sequence numbers.
+    pub list: Vec<(NodeId, u32)>,
+    /// Neighbours that are to be told.
+    pub users: Vec<NodeId>,
+}
+
 /// The routes that a node knows.
 #[derive(Debug)]
 pub(crate) struct Router {
-    seq: u32,
+    /// Its own sequence number.
+    pub seq: u32,
+    /// Number of its last search.
     request: u32,
-    routes: Vec<Route>,
+    /// By the node that they lead to.
+    pub routes: Vec<Route>,
     lookups: Vec<Option<Lookup>>,
     /// Floods that it has seen: who, which, until when that is remembered.
     seen: Vec<(NodeId, u32, Nanos)>,
@@ -110,11 +156,11 @@ impl Router {
         }
     }
 
-    fn is_valid(&self, to: NodeId, now: Nanos) -> bool {
+    pub fn is_valid(&self, to: NodeId, now: Nanos) -> bool {
         self.routes[to].is_valid(now)
     }
 
-    fn refresh(&mut self, to: NodeId, now: Nanos) {
+    pub fn refresh(&mut self, to: NodeId, now: Nanos) {
         let route = &mut self.routes[to];
         if route.valid {
             route.expires = route.expires.max(now + ACTIVE_ROUTE);
@@ -123,7 +169,7 @@ impl Router {
 
     /// §6.2: a way is taken if it is newer, or as new and shorter, or the old one is
     /// not valid any more.
-    fn learn(&mut self, to: NodeId, way: RouteEntry, now: Nanos) {
+    pub fn learn(&mut self, to: NodeId, way: RouteEntry, now: Nanos) {
         let route = &mut self.routes[to];
         let valid = route.is_valid(now);
         let better = match (way.seq, route.seq) {
@@ -149,14 +195,14 @@ impl Router {
 
     /// The next hop, the hops and the number of a way that may be told to who asks for
     /// one at least as new (§6.6).
-    fn knows(&self, target: NodeId, asked: Option<u32>, now: Nanos) -> Option<&Route> {
+    pub fn knows(&self, target: NodeId, asked: Option<u32>, now: Nanos) -> Option<&Route> {
         let route = Some(&self.routes[target]).filter(|route| route.is_valid(now))?;
         let ahead = route.seq?.wrapping_sub(asked.or(route.seq)?) as i32;
         (ahead >= 0).then_some(route)
     }
 
     /// Whether it may send an error now (§6.11); it does then.
-    fn may_err(&mut self, now: Nanos) -> bool {
+    pub fn may_err(&mut self, now: Nanos) -> bool {
         while self.errors.front().is_some_and(|at| at + SECOND <= now) {
             self.errors.pop_front();
         }
@@ -167,14 +213,115 @@ impl Router {
         may
     }
 
-    fn adopt(&mut self, to: NodeId, user: NodeId) {
+    pub fn adopt(&mut self, to: NodeId, user: NodeId) {
         if !self.routes[to].users.contains(&user) {
             self.routes[to].users.push(user);
         }
     }
 
+    /// Keeps a packet of its own until there is a route.
+    pub fn hold(&mut self, to: NodeId, datagram: Datagram) -> Held {
+        let lookup = &mut self.lookups[to];
+        let searching = lookup.is_some();
+        let waiting = &mut lookup.get_or_insert_default().waiting;
+        if waiting.len() >= MAX_WAITING {
+            return Held::NoRoom;
+        }
+        waiting.push(datagram);
+        Held::Waits { searching }
+    }
+
+    /// Begins the next search of a discovery (§6.3, §6.4); `None` if there is none.
+    pub fn search(&mut self, node: NodeId, target: NodeId, now: Nanos) -> Option<Search> {
+        let lookup = self.lookups[target].as_mut()?;
+        lookup.ttl = match lookup.attempt {
+            0 => self.routes[target].first_ring(),
+            _ => ring(lookup.ttl + TTL_INCREMENT),
+        };
+        lookup.attempt += 1;
+        let (ttl, attempt) = (lookup.ttl, lookup.attempt);
+        let wait = if ttl < NET_DIAMETER {
+            2 * NODE_TRAVERSAL * Nanos::from(ttl + TIMEOUT_BUFFER)
+        } else {
+            lookup.wide += 1;
+            NET_TRAVERSAL << (lookup.wide - 1)
+        };
+        self.seq = self.seq.wrapping_add(1);
+        self.request += 1;
+        let (id, origin_seq) = (self.request, self.seq);
+        self.is_new(node, id, now);
+        Some(Search {
+            attempt,
+            ttl: ttl as u8,
+            wait,
+            id,
+            origin_seq,
+            target_seq: self.routes[target].seq,
+        })
+    }
+
+    /// Whether a discovery waits for the answer to this search in vain, and whether it is to
+    /// search again.
+    pub fn unanswered(&self, target: NodeId, attempt: u32) -> Option<Unanswered> {
+        let lookup = self.lookups[target].as_ref()?;
+        (lookup.attempt == attempt).then_some(if lookup.wide <= RREQ_RETRIES {
+            Unanswered::SearchAgain
+        } else {
+            Unanswered::GiveUp
+        })
+    }
+
+    /// Ends a discovery. Returns the packets that waited for it.
+    pub fn end_lookup(&mut self, target: NodeId) -> Vec<Datagram> {
+        let lookup = self.lookups[target].take();
+        lookup.map_or_else(Vec::new, |lookup| lookup.waiting)
+    }
+
+    /// A neighbour is gone: routes over it are no longer valid. Returns where they led.
+    pub fn lose(&mut self, neighbour: NodeId) -> Vec<NodeId> {
+        let mut lost = Vec::new();
+        for (to, route) in self.routes.iter_mut().enumerate() {
+            if route.valid && route.next == neighbour {
+                route.valid = false;
+                route.seq = route.seq.map(|seq| seq.wrapping_add(1));
+                lost.push(to);
+            }
+        }
+        lost
+    }
+
+    /// A neighbour says which nodes it cannot reach any more. Returns those that routes over
+    /// it led to.
+    pub fn forget(&mut self, neighbour: NodeId, list: &[(NodeId, u32)]) -> Vec<NodeId> {
+        let mut lost = Vec::new();
+        for (to, seq) in list {
+            let route = &mut self.routes[*to];
+            if route.valid && route.next == neighbour {
+                route.valid = false;
+                route.seq = Some(*seq);
+                lost.push(*to);
+            }
+        }
+        lost
+    }
+
+    /// Whom to tell that these nodes cannot be reached any more (§6.11).
+    pub fn broken(&mut self, lost: &[NodeId]) -> Broken {
+        let mut broken = Broken::default();
+        for to in lost {
+            let route = &mut self.routes[*to];
+            if !route.users.is_empty() {
+                broken.list.push((*to, route.seq.unwrap_or(0)));
+                broken.users.append(&mut route.users);
+            }
+        }
+        broken.users.sort_unstable();
+        broken.users.dedup();
+        broken
+    }
+
     /// Whether that flood is new here.
-    fn is_new(&mut self, origin: NodeId, id: u32, now: Nanos) -> bool {
+    pub fn is_new(&mut self, origin: NodeId, id: u32, now: Nanos) -> bool {
         self.seen.retain(|(.., until)| *until > now);
         if self.seen.iter().any(|(o, i, _)| (*o, *i) == (origin, id)) {
             return false;
@@ -185,7 +332,7 @@ impl Router {
 }
 
 /// The later of two numbers, modulo their range (§6.1).
-fn newest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+pub(crate) fn newest(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     match (a, b) {
         (Some(a), Some(b)) if (b.wrapping_sub(a) as i32) > 0 => Some(b),
         (Some(a), _) => Some(a),
@@ -202,336 +349,5 @@ fn ring(ttl: u32) -> u32 {
     }
 }
 
-impl World {
-    /// A packet for a node that a route leads to, or is to lead to.
-    pub(crate) fn route_found(&mut self, node: NodeId, to: NodeId, datagram: Datagram) {
-        let now = self.now;
-        let router = &mut self.nodes[node].router;
-        if router.is_valid(to, now) {
-            let next = router.routes[to].next;
-            for used in [to, next, datagram.from] {
-                router.refresh(used, now);
-            }
-            return self.enqueue(node, Some(next), datagram);
-        }
-        if datagram.from != node {
-            self.nodes[node].counts.unrouted += 1;
-            return self.tell_broken(node, &[to]);
-        }
-        let lookup = &mut self.nodes[node].router.lookups[to];
-        let searching = lookup.is_some();
-        let waiting = &mut lookup.get_or_insert_default().waiting;
-        if waiting.len() < MAX_WAITING {
-            waiting.push(datagram);
-        } else {
-            self.nodes[node].counts.overflows += 1;
-        }
-        if !searching {
-            self.search(node, to);
-        }
-    }
-
-    fn search(&mut self, node: NodeId, target: NodeId) {
-        let now = self.now;
-        let router = &mut self.nodes[node].router;
-        let Some(lookup) = &mut router.lookups[target] else {
-            return;
-        };
-        lookup.ttl = match lookup.attempt {
-            0 => router.routes[target].first_ring(),
-            _ => ring(lookup.ttl + TTL_INCREMENT),
-        };
-        lookup.attempt += 1;
-        let (ttl, attempt) = (lookup.ttl, lookup.attempt);
-        let wait = if ttl < NET_DIAMETER {
-            2 * NODE_TRAVERSAL * Nanos::from(ttl + TIMEOUT_BUFFER)
-        } else {
-            lookup.wide += 1;
-            NET_TRAVERSAL << (lookup.wide - 1)
-        };
-        router.seq = router.seq.wrapping_add(1);
-        router.request += 1;
-        let (id, origin_seq) = (router.request, router.seq);
-        router.is_new(node, id, now);
-        let body = Body::Request {
-            hops: 0,
-            id,
-            target,
-            target_seq: router.routes[target].seq,
-            origin: node,
-            origin_seq,
-        };
-        self.after(wait, Event::Lookup(node, target, attempt));
-        self.route(node, broadcast(node, ttl as u8, REQUEST_BYTES, body));
-    }
-
-    pub(crate) fn lookup_timer(&mut self, node: NodeId, target: NodeId, attempt: u32) {
-        let lookup = &mut self.nodes[node].router.lookups[target];
-        let Some(current) = lookup.as_ref().filter(|l| l.attempt == attempt) else {
-            return;
-        };
-        if current.wide <= RREQ_RETRIES {
-            return self.search(node, target);
-        }
-        let given_up = lookup.take();
-        let lost = given_up.map_or(0, |l| l.waiting.len());
-        self.nodes[node].counts.unrouted += lost as u64;
-    }
-
-    /// A packet for a node came from a neighbour, made by another: both ways are alive
-    /// (§6.2), and the neighbour is to be told if there is no way on.
-    pub(crate) fn heard_from(&mut self, node: NodeId, from: NodeId, packet: &Datagram) {
-        let now = self.now;
-        let router = &mut self.nodes[node].router;
-        router.refresh(from, now);
-        router.refresh(packet.from, now);
-        if let Some(to) = packet.to.filter(|to| *to != node) {
-            router.adopt(to, from);
-        }
-    }
-
-    /// A packet of the protocol itself.
-    pub(crate) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
-        let neighbour = RouteEntry {
-            next: from,
-            hops: 1,
-            seq: None,
-            expires: self.now + ACTIVE_ROUTE,
-        };
-        self.nodes[node].router.learn(from, neighbour, self.now);
-        match datagram.body {
-            Body::Request { .. } => self.on_request(node, from, datagram),
-            Body::Reply { .. } => self.on_reply(node, from, datagram),
-            Body::Broken(list) => self.on_broken(node, from, &list),
-            Body::Tcp(_) | Body::Filler => {}
-        }
-    }
-
-    fn on_request(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
-        let now = self.now;
-        let Body::Request {
-            hops,
-            id,
-            target,
-            target_seq,
-            origin,
-            origin_seq,
-        } = &mut datagram.body
-        else {
-            return;
-        };
-        let router = &mut self.nodes[node].router;
-        if !router.is_new(*origin, *id, now) {
-            return;
-        }
-        *hops += 1;
-        // §6.5: the way back lives for what is left of the discovery.
-        let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL;
-        let back = RouteEntry {
-            next: from,
-            hops: *hops,
-            seq: Some(*origin_seq),
-            expires: now + (2 * NET_TRAVERSAL).saturating_sub(spent),
-        };
-        router.learn(*origin, back, now);
-        let (target, origin) = (*target, *origin);
-        if target == node {
-            // §6.1, §6.6.1: its own number catches up with what is asked for.
-            if let Some(seq) = newest(Some(router.seq), *target_seq) {
-                router.seq = seq;
-            }
-            let body = Body::Reply {
-                hops: 0,
-                target,
-                target_seq: router.seq,
-                lifetime: MY_ROUTE,
-                origin,
-            };
-            return self.reply(node, from, body);
-        }
-        if let Some(route) = router.knows(target, *target_seq, now) {
-            let known = RouteEntry {
-                next: route.next,
-                hops: route.hops,
-                seq: route.seq,
-                expires: route.expires,
-            };
-            return self.reply_for(node, target, known, origin, back);
-        }
-        // §6.5: the newest number that anybody on the way knows.
-        *target_seq = newest(*target_seq, router.routes[target].seq);
-        datagram.ttl -= 1;
-        if datagram.ttl > 0 {
-            let pause = self.jitter.below(JITTER);
-            self.after(pause, Event::Emit(node, Box::new(datagram)));
-        }
-    }
-
-    /// §6.6.2 and §6.6.3: it knows a way to the target, and tells it to the origin; and
-    /// the way back to the target, which has not heard the request.
-    fn reply_for(
-        &mut self,
-        node: NodeId,
-        target: NodeId,
-        way: RouteEntry,
-        origin: NodeId,
-        back: RouteEntry,
-    ) {
-        let now = self.now;
-        let router = &mut self.nodes[node].router;
-        router.adopt(target, back.next);
-        router.adopt(origin, way.next);
-        for (to, of, told, who) in [
-            (back.next, target, way, origin),
-            (way.next, origin, back, target),
-        ] {
-            let body = Body::Reply {
-                hops: told.hops,
-                target: of,
-                target_seq: told.seq.unwrap_or(0),
-                lifetime: told.expires - now,
-                origin: who,
-            };
-            self.reply(node, to, body);
-        }
-    }
-
-    fn reply(&mut self, node: NodeId, to: NodeId, body: Body) {
-        self.nodes[node].counts.routing += 1;
-        let datagram = Datagram {
-            from: node,
-            to: Some(to),
-            ttl: NET_DIAMETER as u8,
-            bytes: REPLY_BYTES,
-            body,
-        };
-        self.enqueue(node, Some(to), datagram);
-    }
-
-    fn on_reply(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
-        let now = self.now;
-        let Body::Reply {
-            hops,
-            target,
-            target_seq,
-            lifetime,
-            origin,
-        } = &mut datagram.body
-        else {
-            return;
-        };
-        *hops += 1;
-        let router = &mut self.nodes[node].router;
-        let way = RouteEntry {
-            next: from,
-            hops: *hops,
-            seq: Some(*target_seq),
-            expires: now + *lifetime,
-        };
-        router.learn(*target, way, now);
-        if *origin == node {
-            let target = *target;
-            if let Some(lookup) = router.lookups[target].take() {
-                for waiting in lookup.waiting {
-                    self.route(node, waiting);
-                }
-            }
-            return;
-        }
-        if !router.is_valid(*origin, now) {
-            return;
-        }
-        let back = router.routes[*origin].next;
-        router.adopt(*target, back);
-        router.adopt(*origin, from);
-        router.refresh(*origin, now);
-        self.reply(node, back, datagram.body);
-    }
-
-    /// A neighbour did not take a frame. `gone`: it did not acknowledge any of the
-    /// tries; else the channel was never clear, which says nothing about it.
-    pub(crate) fn link_failed(
-        &mut self,
-        node: NodeId,
-        neighbour: NodeId,
-        datagram: Datagram,
-        gone: bool,
-    ) {
-        if !gone || !self.model.link_feedback || self.model.routing == Routing::Static {
-            return;
-        }
-        let router = &mut self.nodes[node].router;
-        let mut lost = Vec::new();
-        for (to, route) in router.routes.iter_mut().enumerate() {
-            if route.valid && route.next == neighbour {
-                route.valid = false;
-                route.seq = route.seq.map(|seq| seq.wrapping_add(1));
-                lost.push(to);
-            }
-        }
-        self.tell_broken(node, &lost);
-        // What it made itself is sent once there is another way.
-        let own = datagram.from == node && matches!(datagram.body, Body::Tcp(_));
-        if let Some(to) = datagram.to.filter(|_| own) {
-            self.route_found(node, to, datagram);
-        }
-    }
-
-    /// RERR to those that use a way, if any (§6.11): to one as a frame of its own, which
-    /// is acknowledged, to several as a broadcast.
-    fn tell_broken(&mut self, node: NodeId, lost: &[NodeId]) {
-        let now = self.now;
-        let router = &mut self.nodes[node].router;
-        let mut list = Vec::new();
-        let mut users: Vec<NodeId> = Vec::new();
-        for to in lost {
-            let route = &mut router.routes[*to];
-            if !route.users.is_empty() {
-                list.push((*to, route.seq.unwrap_or(0)));
-                users.append(&mut route.users);
-            }
-        }
-        users.sort_unstable();
-        users.dedup();
-        for part in list.chunks(MAX_BROKEN) {
-            if !self.nodes[node].router.may_err(now) {
-                return;
-            }
-            let bytes = HEADERS + 4 + 8 * part.len() as u32;
-            let mut error = broadcast(node, 1, bytes, Body::Broken(part.to_vec()));
-            if let [user] = users[..] {
-                error.to = Some(user);
-            }
-            self.nodes[node].counts.routing += 1;
-            self.enqueue(node, error.to, error);
-        }
-    }
-
-    fn on_broken(&mut self, node: NodeId, from: NodeId, list: &[(NodeId, u32)]) {
-        let router = &mut self.nodes[node].router;
-        let mut lost = Vec::new();
-        for (to, seq) in list {
-            let route = &mut router.routes[*to];
-            if route.valid && route.next == from {
-                route.valid = false;
-                route.seq = Some(*seq);
-                lost.push(*to);
-            }
-        }
-        self.tell_broken(node, &lost);
-    }
-}
-
-fn broadcast(from: NodeId, ttl: u8, bytes: u32, body: Body) -> Datagram {
-    Datagram {
-        from,
-        to: None,
-        ttl,
-        bytes,
-        body,
-    }
-}
-
 #[cfg(test)]
-#[path = "aodv_tests.rs"]
 mod tests;

@@ -1,295 +1,83 @@
-//! Unslotted CSMA/CA with acknowledgments (IEEE 802.15.4-2006 §7.5.1.4, §7.5.6.4).
+//! The state of a node's MAC: unslotted CSMA/CA with acknowledgments (IEEE 802.15.4-2006
+//! §7.5.1.4, §7.5.6.4).
+
+use std::collections::VecDeque;
 
 use ackwise_queue::Nanos;
 
-use crate::energy::Power;
-use crate::frame::{Body, Datagram, Frame, NodeId};
-use crate::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
-#[cfg(test)]
-use crate::world::Filler;
-use crate::world::{Event, Waiting, World};
+use crate::frame::{Datagram, NodeId};
 
-/// What a node's MAC is about.
+/// What a node's MAC does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Phase {
+pub(crate) enum Phase {
     #[default]
     Idle,
     Backoff,
-    /// It looks whether the channel is clear, since then.
+    /// It has looked since then whether the channel is clear.
     Look(Nanos),
     Turn,
     Sending,
-    /// For an acknowledgment.
+    /// It waits for an acknowledgment.
     Wait,
-    /// After a frame.
+    /// The pause after a frame.
     Pause,
+}
+
+/// A packet that waits at a node.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    /// The neighbour that it is for; `None`: all.
+    pub to: Option<NodeId>,
+    pub datagram: Datagram,
+}
+
+/// A source that always has a frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filler {
+    /// The node that sends.
+    pub from: NodeId,
+    /// The neighbour that it sends to; `None`: all, without acknowledgment.
+    pub to: Option<NodeId>,
+    /// Bytes above the MAC.
+    pub bytes: u32,
+}
+
+#[cfg(test)]
+impl Filler {
+    pub fn new(from: NodeId, to: Option<NodeId>, bytes: u32) -> Filler {
+        Filler { from, to, bytes }
+    }
 }
 
 /// The MAC of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Mac {
-    phase: Phase,
-    /// Frames not sent yet; the first one is being sent.
-    pub waiting: Waiting,
-    /// Of the first one.
-    number: u64,
-    looks: u32,
-    exponent: u32,
-    tries: u32,
-    /// Timers of other phases are void.
-    token: u32,
+    pub phase: Phase,
+    /// Packets not sent yet; the first one is being sent.
+    pub waiting: VecDeque<Queued>,
+    /// Number of the exchange for the first one.
+    pub number: u64,
+    /// Looks at the channel in this try.
+    pub looks: u32,
+    /// The back-off exponent (BE).
+    pub exponent: u32,
+    /// Times that the frame was sent again.
+    pub tries: u32,
+    /// Timers that carry another token are void.
+    pub token: u32,
     /// The last exchange that came from each neighbour.
     seen: Vec<(NodeId, u64)>,
 }
 
 impl Mac {
     /// Whether that exchange came before; it has now.
-    fn repeats(&mut self, from: NodeId, number: u64) -> bool {
+    pub fn repeats(&mut self, from: NodeId, number: u64) -> bool {
         match self.seen.iter_mut().find(|(node, _)| *node == from) {
             Some((_, last)) => std::mem::replace(last, number) == number,
             None => {
                 self.seen.push((from, number));
                 false
             }
-        }
-    }
-}
-
-impl World {
-    /// A packet is to be sent to a neighbour, or to all.
-    pub(crate) fn enqueue(&mut self, node: NodeId, to: Option<NodeId>, datagram: Datagram) {
-        let room = self.model.mac.queue as usize;
-        let n = &mut self.nodes[node];
-        if n.mac.waiting.len() > room {
-            n.counts.overflows += 1;
-            return;
-        }
-        n.mac.waiting.push_back((to, datagram));
-        if n.mac.phase == Phase::Idle {
-            self.next_frame(node);
-        }
-    }
-
-    fn enter(&mut self, node: NodeId, phase: Phase, for_: Nanos) {
-        let mac = &mut self.nodes[node].mac;
-        mac.phase = phase;
-        mac.token = mac.token.wrapping_add(1);
-        let token = mac.token;
-        self.after(for_, Event::Mac(node, token));
-    }
-
-    fn next_frame(&mut self, node: NodeId) {
-        self.refill(node);
-        self.numbers += 1;
-        let mac = &mut self.nodes[node].mac;
-        mac.phase = Phase::Idle;
-        if mac.waiting.is_empty() {
-            return;
-        }
-        mac.number = self.numbers;
-        mac.tries = 0;
-        self.contend(node);
-    }
-
-    fn refill(&mut self, node: NodeId) {
-        if !self.nodes[node].mac.waiting.is_empty() {
-            return;
-        }
-        let fillers = self.fillers.iter().filter(|(from, ..)| *from == node);
-        let more: Vec<_> = fillers.map(|(_, to, bytes)| (*to, *bytes)).collect();
-        for (to, bytes) in more {
-            let filler = Datagram {
-                from: node,
-                to,
-                ttl: 1,
-                bytes,
-                body: Body::Filler,
-            };
-            self.nodes[node].mac.waiting.push_back((to, filler));
-        }
-    }
-
-    /// Starts sources that always have something to send.
-    #[cfg(test)]
-    pub(crate) fn saturate(&mut self, fillers: &[Filler]) {
-        self.fillers = fillers.to_vec();
-        for (node, ..) in fillers {
-            self.next_frame(*node);
-        }
-    }
-
-    fn contend(&mut self, node: NodeId) {
-        let least = self.model.mac.min_be;
-        let mac = &mut self.nodes[node].mac;
-        mac.looks = 0;
-        mac.exponent = least;
-        self.back_off(node);
-    }
-
-    fn back_off(&mut self, node: NodeId) {
-        let slots = self.backoffs.below(1 << self.nodes[node].mac.exponent);
-        self.enter(node, Phase::Backoff, slots * BACKOFF);
-    }
-
-    pub(crate) fn mac_timer(&mut self, node: NodeId, token: u32) {
-        if self.nodes[node].mac.token != token {
-            return;
-        }
-        match self.nodes[node].mac.phase {
-            Phase::Idle | Phase::Sending => {}
-            Phase::Backoff => {
-                self.nodes[node].counts.looks += 1;
-                self.enter(node, Phase::Look(self.now), self.look);
-            }
-            Phase::Look(since) if self.air.is_clear(node, since) => {
-                self.deafen(node);
-                self.enter(node, Phase::Turn, self.turn);
-            }
-            Phase::Look(_) => self.channel_busy(node),
-            Phase::Turn => self.send_first(node),
-            Phase::Wait => self.try_again(node),
-            Phase::Pause => self.next_frame(node),
-        }
-    }
-
-    fn channel_busy(&mut self, node: NodeId) {
-        self.nodes[node].counts.busy += 1;
-        let (most, max_be) = (self.model.mac.max_backoffs, self.model.mac.max_be);
-        let mac = &mut self.nodes[node].mac;
-        mac.looks += 1;
-        mac.exponent = (mac.exponent + 1).min(max_be);
-        if mac.looks <= most {
-            return self.back_off(node);
-        }
-        self.nodes[node].counts.no_channel += 1;
-        self.first_done(node, false);
-    }
-
-    fn try_again(&mut self, node: NodeId) {
-        let most = self.model.mac.max_retries;
-        let n = &mut self.nodes[node];
-        n.mac.tries += 1;
-        if n.mac.tries <= most {
-            n.counts.retries += 1;
-            return self.contend(node);
-        }
-        n.counts.no_ack += 1;
-        self.first_done(node, true);
-    }
-
-    /// The first frame is given up; its neighbour may be gone.
-    fn first_done(&mut self, node: NodeId, gone: bool) {
-        let Some((to, datagram)) = self.nodes[node].mac.waiting.pop_front() else {
-            return;
-        };
-        self.enter(node, Phase::Pause, 0);
-        if let Some(to) = to {
-            self.link_failed(node, to, datagram, gone);
-        }
-    }
-
-    /// What the node was receiving is lost.
-    fn deafen(&mut self, node: NodeId) {
-        if self.air.receives(node) {
-            self.nodes[node].meter.enter(Power::Idle, self.now);
-        }
-        self.air.deafen(node);
-    }
-
-    fn send_first(&mut self, node: NodeId) {
-        let header = self.model.mac.header;
-        let mac = &mut self.nodes[node].mac;
-        let Some((to, datagram)) = mac.waiting.front() else {
-            return;
-        };
-        let frame = Frame::Data {
-            number: mac.number,
-            to: *to,
-            bytes: datagram.bytes + header,
-            load: datagram.clone(),
-        };
-        mac.phase = Phase::Sending;
-        self.nodes[node].counts.frames += 1;
-        self.transmit(node, frame);
-    }
-
-    fn transmit(&mut self, node: NodeId, frame: Frame) {
-        let (now, takes) = (self.now, air(frame.bytes()));
-        self.nodes[node].meter.enter(Power::Transmit, now);
-        let nodes = &mut self.nodes;
-        let number = self
-            .air
-            .begin(node, |ear| nodes[ear].meter.enter(Power::Receive, now));
-        nodes[node].sending = Some((number, frame));
-        self.after(takes, Event::End(node));
-    }
-
-    pub(crate) fn frame_ends(&mut self, node: NodeId) {
-        let now = self.now;
-        let Some((number, frame)) = self.nodes[node].sending.take() else {
-            return;
-        };
-        self.nodes[node].meter.enter(Power::Idle, now);
-        let mut heard = Vec::new();
-        self.air.end(node, number, now, |ear| heard.push(ear));
-        self.air.listen(node, now);
-        match &frame {
-            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, ACK_WAIT),
-            Frame::Data { bytes, .. } => {
-                self.nodes[node].mac.waiting.pop_front();
-                self.enter(node, Phase::Pause, pause(*bytes));
-            }
-            Frame::Ack { .. } => {
-                if let Some((from, load)) = self.nodes[node].taken.take() {
-                    self.forward(node, from, load);
-                }
-            }
-        }
-        for ear in heard {
-            self.nodes[ear.node].meter.enter(Power::Idle, now);
-            if ear.whole && !self.garbled(frame.bytes()) {
-                self.receive(ear.node, node, &frame);
-            }
-        }
-    }
-
-    fn receive(&mut self, node: NodeId, from: NodeId, frame: &Frame) {
-        match frame {
-            Frame::Ack { number, to } => {
-                let mac = &self.nodes[node].mac;
-                if *to == node && mac.phase == Phase::Wait && mac.number == *number {
-                    self.acknowledged(node);
-                }
-            }
-            Frame::Data { to: None, load, .. } => self.forward(node, from, load.clone()),
-            Frame::Data {
-                number,
-                to: Some(to),
-                load,
-                ..
-            } if *to == node => {
-                self.deafen(node);
-                self.nodes[node].answer = Some((from, *number));
-                self.after(TURNAROUND, Event::Answer(node));
-                let repeats = self.nodes[node].mac.repeats(from, *number);
-                self.nodes[node].taken = (!repeats).then(|| (from, load.clone()));
-            }
-            Frame::Data { .. } => {}
-        }
-    }
-
-    fn acknowledged(&mut self, node: NodeId) {
-        let header = self.model.mac.header;
-        let Some((_, datagram)) = self.nodes[node].mac.waiting.pop_front() else {
-            return;
-        };
-        self.enter(node, Phase::Pause, pause(datagram.bytes + header));
-    }
-
-    pub(crate) fn answer(&mut self, node: NodeId) {
-        if let Some((to, number)) = self.nodes[node].answer.take() {
-            self.nodes[node].counts.acks += 1;
-            self.transmit(node, Frame::Ack { number, to });
         }
     }
 }

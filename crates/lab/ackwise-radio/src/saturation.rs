@@ -3,8 +3,9 @@
 use crate::scenario::{MacModel, RadioModel, Routing};
 use ackwise_queue::Nanos;
 
+use crate::mac::Filler;
 use crate::timing::{self, ACK_BYTES, BACKOFF, CCA, TURNAROUND};
-use crate::world::{Filler, RadioResult, World};
+use crate::world::{RadioResult, World};
 
 const SECOND: Nanos = 1_000_000_000;
 
@@ -46,7 +47,7 @@ fn frames(load: u32, addresses: u32, to: Option<usize>, as_latre: bool) -> f64 {
     if as_latre {
         (world.look, world.turn) = (0, 0);
     }
-    world.saturate(&[(0, to, load)]);
+    world.saturate(&[Filler::new(0, to, load)]);
     world.run(60 * SECOND).nodes[0].frames as f64
 }
 
@@ -120,7 +121,9 @@ fn contend(n: usize, bytes: u32) -> RadioResult {
     let mut places = vec![(0.0, 0.0)];
     places.extend((0..n).map(|i| (1.0 + i as f64, 0.0)));
     let mut world = World::new(&places, &radio, &[], 1);
-    let fillers: Vec<Filler> = (1..=n).map(|node| (node, Some(0), bytes - 11)).collect();
+    let fillers: Vec<Filler> = (1..=n)
+        .map(|node| Filler::new(node, Some(0), bytes - 11))
+        .collect();
     world.saturate(&fillers);
     world.run(200 * SECOND)
 }

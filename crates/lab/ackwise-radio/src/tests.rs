@@ -4,6 +4,7 @@ use crate::scenario::{RadioModel, RadioScenario, Routing};
 use ackwise_config::queues::QueueLimit;
 use ackwise_queue::Nanos;
 
+use crate::mac::Filler;
 use crate::run::{Point, run_point, run_points};
 use crate::timing::{self, BACKOFF};
 use crate::world::World;
@@ -31,7 +32,7 @@ fn one_exchange_to_the_microsecond() {
     let mut radio = model(Routing::Static);
     (radio.mac.min_be, radio.mac.max_be) = (0, 0);
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[(0, Some(1), 88)]);
+    world.saturate(&[Filler::new(0, Some(1), 88)]);
     let exchange = (128 + 192 + 3_360 + 192 + 352 + 640) * US;
     assert_eq!(exchange, 4_864 * US);
     // The last acknowledgment of ten ends 640 µs before the eleventh exchange.
@@ -54,7 +55,9 @@ fn first_round(contenders: usize) -> f64 {
         places.extend((0..contenders).map(|i| (1.0 + i as f64, 0.0)));
         let radio = model(Routing::Static);
         let mut world = World::new(&places, &radio, &[], seed);
-        let fillers: Vec<_> = (1..=contenders).map(|n| (n, Some(0), 88)).collect();
+        let fillers: Vec<_> = (1..=contenders)
+            .map(|n| Filler::new(n, Some(0), 88))
+            .collect();
         world.saturate(&fillers);
         // By then who drew the last of eight slots has begun, and no frame has ended.
         let result = world.run(8 * BACKOFF);
@@ -86,7 +89,7 @@ fn hidden_terminals_collide_and_capture_helps_the_nearer() {
         radio.capture_db = capture;
         (radio.carrier_sense_m, radio.interference_m) = (50.0, 50.0);
         let mut world = World::new(places, &radio, &[], 3);
-        world.saturate(&[(0, Some(1), 88), (2, Some(1), 88)]);
+        world.saturate(&[Filler::new(0, Some(1), 88), Filler::new(2, Some(1), 88)]);
         world.run(20 * SECOND)
     };
     let hidden = saturated(&[(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)], None);
@@ -105,7 +108,7 @@ fn bit_errors_cost_frames() {
     let mut radio = model(Routing::Static);
     radio.bit_errors = 1e-4;
     let mut world = World::new(&line(2), &radio, &[], 1);
-    world.saturate(&[(0, Some(1), 88)]);
+    world.saturate(&[Filler::new(0, Some(1), 88)]);
     let result = world.run(60 * SECOND);
     // A frame of 105 and an acknowledgment of 11 bytes, whole both: 0.9114.
     let tries = result.nodes[0].frames as f64;

@@ -1,7 +1,7 @@
 //! Nodes with radios, and what happens when.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::scenario::{RadioModel, Routing};
@@ -12,10 +12,13 @@ use crate::air::Air;
 use crate::aodv::Router;
 use crate::energy::{Meter, Power};
 use crate::frame::{Body, Datagram, Frame, NodeId};
-use crate::mac::Mac;
+use crate::mac::{Filler, Mac};
 use crate::{routes, timing};
 use ackwise_sim::packet::{Direction, FlowId, Packet};
 use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
+
+mod csma;
+mod discovery;
 
 const NEVER: Nanos = Nanos::MAX;
 /// What TCP's packets start with.
@@ -25,7 +28,7 @@ const MAX_EVENTS: u64 = 2_000_000_000;
 
 /// What happens.
 #[derive(Debug)]
-pub(crate) enum Event {
+enum Event {
     /// A node's MAC goes on, if its token is still this one.
     Mac(NodeId, u32),
     /// A frame ends.
@@ -42,11 +45,16 @@ pub(crate) enum Event {
     Timer(usize, Direction),
 }
 
-struct Entry(Nanos, u64, Event);
+/// An event that is due. Those of one time come up in the order in which they were entered.
+struct Entry {
+    at: Nanos,
+    number: u64,
+    event: Event,
+}
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Entry) -> bool {
-        (self.0, self.1) == (other.0, other.1)
+        (self.at, self.number) == (other.at, other.number)
     }
 }
 impl Eq for Entry {}
@@ -57,7 +65,7 @@ impl PartialOrd for Entry {
 }
 impl Ord for Entry {
     fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
+        (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
@@ -116,10 +124,6 @@ pub struct FlowSetup {
     /// See `sender`.
     pub receiver: Arc<ReceiverConfig>,
 }
-
-/// A source that always has a frame: from, to (`None`: all, without acknowledgment), and
-/// bytes above the MAC.
-pub(crate) type Filler = (NodeId, Option<NodeId>, u32);
 
 struct Flow {
     from: NodeId,
@@ -263,12 +267,16 @@ impl World {
         world
     }
 
-    pub(crate) fn at(&mut self, time: Nanos, event: Event) {
+    fn at(&mut self, time: Nanos, event: Event) {
         self.entered += 1;
-        self.queue.push(Reverse(Entry(time, self.entered, event)));
+        self.queue.push(Reverse(Entry {
+            at: time,
+            number: self.entered,
+            event,
+        }));
     }
 
-    pub(crate) fn after(&mut self, time: Nanos, event: Event) {
+    fn after(&mut self, time: Nanos, event: Event) {
         self.at(self.now + time, event);
     }
 
@@ -286,14 +294,14 @@ impl World {
 
     /// Deals with what comes next, if it comes by then; else it is then.
     pub(crate) fn step(&mut self, until: Nanos) -> bool {
-        let next = self.queue.peek().filter(|entry| entry.0.0 <= until);
+        let next = self.queue.peek().filter(|entry| entry.0.at <= until);
         if next.is_none() {
             self.now = until.max(self.now);
             return false;
         }
-        if let Some(Reverse(Entry(time, _, event))) = self.queue.pop() {
-            self.now = time;
-            self.handle(event);
+        if let Some(Reverse(next)) = self.queue.pop() {
+            self.now = next.at;
+            self.handle(next.event);
         }
         true
     }
@@ -352,10 +360,10 @@ impl World {
     fn pump(&mut self, flow: usize) {
         loop {
             let f = &mut self.flows[flow];
-            let (from, to, ends) = (f.from, f.to, (self.now,));
-            let (packet, from, to) = match f.sender.poll_transmit(ends.0) {
+            let (from, to, now) = (f.from, f.to, self.now);
+            let (packet, from, to) = match f.sender.poll_transmit(now) {
                 Some(packet) => (packet, from, to),
-                None => match f.receiver.poll_transmit(ends.0) {
+                None => match f.receiver.poll_transmit(now) {
                     Some(packet) => (packet, to, from),
                     None => break,
                 },
@@ -396,7 +404,7 @@ impl World {
     }
 
     /// A packet has reached the node that it is for.
-    pub(crate) fn arrive(&mut self, datagram: Datagram) {
+    fn arrive(&mut self, datagram: Datagram) {
         let Body::Tcp(packet) = datagram.body else {
             self.delivered += 1;
             return;
@@ -429,7 +437,7 @@ impl World {
     }
 
     /// A packet came from a neighbour.
-    pub(crate) fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+    fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
         if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
             return self.routing(node, from, datagram);
         }
@@ -446,7 +454,7 @@ impl World {
     }
 
     /// Whether bits were wrong in a frame of so many bytes.
-    pub(crate) fn garbled(&mut self, bytes: u32) -> bool {
+    fn garbled(&mut self, bytes: u32) -> bool {
         if self.model.bit_errors == 0.0 {
             return false;
         }
@@ -465,6 +473,3 @@ fn tcp(packet: Packet, from: NodeId, to: NodeId) -> Datagram {
         body: Body::Tcp(packet),
     }
 }
-
-/// Frames that wait at a node, and the neighbour that each is for.
-pub(crate) type Waiting = VecDeque<(Option<NodeId>, Datagram)>;

@@ -13,15 +13,16 @@ use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 
 use crate::app::{self, Exchanges, Kind, Transfers};
 use crate::channel;
-use crate::engine::{Counted, Line, Network, Template};
+use crate::connection::{Counted, Template};
+use crate::engine::Network;
 use crate::error::SimError;
-use crate::interface_policy;
+use crate::line::Line;
 use crate::packet::FlowId;
+use crate::segment;
 use crate::tcp::{self, ReceiverConfig, SenderConfig};
 use crate::time::nanos;
 
 pub use check::check;
-pub(crate) use check::{not_modelled, wrong};
 use plan::{Plan, Routes};
 
 /// What the network of a scenario is made of.
@@ -179,6 +180,11 @@ pub(crate) fn rate(scenario: &Scenario, line: usize) -> Option<u64> {
     [&link.forward, &link.reverse][line % 2].rate_bps
 }
 
+/// The lines that have a rate, and so a queue.
+pub(crate) fn rated(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
+    (0..2 * scenario.links.len()).filter(|line| rate(scenario, *line).is_some())
+}
+
 /// The least MTU of both ways.
 pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
     let lines = paths.iter().flatten();
@@ -211,15 +217,12 @@ impl Ends {
     ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
         let (mut sender, mut receiver) =
             tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
-                .map_err(|error| not_modelled(scenario, flow, &error))?;
+                .map_err(|error| SimError::no_model(scenario, flow, &error))?;
         sender.seed = spec.seed;
         sender.cwnd_hint |= place::tells(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);
-        let (shift, mss) = (
-            interface_policy::window_shift(receiver.window, scaling),
-            sender.mss,
-        );
+        let (shift, mss) = (segment::window_shift(receiver.window, scaling), sender.mss);
         let found = self
             .known
             .iter()

@@ -12,8 +12,8 @@ use ackwise_queue::{
 use ackwise_rng::Probability;
 use ackwise_scenario::Direction as LinkDirection;
 
-use crate::interface_policy;
 use crate::packet::{Direction, Flags, FlowId, Packet};
+use crate::segment;
 use crate::time::nanos;
 
 /// Names a connection and one of its ways.
@@ -53,7 +53,7 @@ impl ackwise_queue::Packet for Packet {
     }
 
     fn segment(&self) -> Option<Segment> {
-        Some(interface_policy::segment(self, SHIFT))
+        Some(segment::segment(self, SHIFT))
     }
 
     fn forge(&self, back: u32) -> Option<Packet> {

@@ -18,15 +18,21 @@
 use ackwise_queue::{Departure, Discipline, DropCause, HalfDuplex, Link, Nanos, Verdict};
 
 use crate::app::App;
-pub use crate::connection::{Connection, Counted, Sums, Template};
+use crate::connection::{Connection, Counted, Template};
 use crate::count::Watched;
 use crate::endpoint::{Sink, Source};
 use crate::interface_policy::InterfacePolicy;
-pub use crate::line::{At, Hop, Line, Wire};
+use crate::line::{Hop, Line};
 use crate::packet::{Direction, Flags, Packet};
 use crate::packet_handle::{PacketHandle, Pool};
 use crate::schedule::{MAX_EVENTS, Schedule, Target};
 use crate::time::NEVER;
+
+mod apps;
+mod ends;
+mod interfaces;
+#[cfg(test)]
+mod tests;
 
 /// After so many events at one moment it is taken for a standstill.
 const MAX_EVENTS_AT_ONCE: u64 = 100_000_000;

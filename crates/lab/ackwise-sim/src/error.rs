@@ -1,5 +1,9 @@
 //! What can go wrong in the simulator.
 
+use ackwise_scenario::{Flow, Scenario};
+
+use crate::tcp;
+
 /// Why a scenario was not simulated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,4 +28,23 @@ pub enum SimError {
     /// The threads could not be started.
     #[error("the threads for the runs could not be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+impl SimError {
+    /// An error about something that is named in the file; it points to where the name
+    /// stands first as a quoted value or a key. `what` goes on after the name.
+    pub(crate) fn about(scenario: &Scenario, name: &str, what: &str) -> SimError {
+        let text = &scenario.source.text;
+        let quoted = format!("\"{name}\"");
+        let at = text.find(&quoted).or_else(|| text.find(name)).unwrap_or(0);
+        scenario
+            .error_at(&(at..at + name.len()), format!("'{name}' {what}"))
+            .into()
+    }
+
+    /// An error about the TCP of a flow.
+    pub(crate) fn no_model(scenario: &Scenario, flow: &Flow, error: &tcp::ConfigError) -> SimError {
+        let what = format!("cannot be modelled: {error}");
+        SimError::about(scenario, &flow.name, &what)
+    }
 }

@@ -5,9 +5,10 @@ use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{App, Direction, Flow, RunSpec, Scenario};
 
 use crate::build;
-use crate::engine::{Connection, Line};
+use crate::connection::Connection;
 use crate::error::SimError;
-use crate::run::RunOptions;
+use crate::line::Line;
+use crate::options::RunOptions;
 use crate::tcp::{self, Receiver, Sender};
 use crate::time::nanos;
 
@@ -38,7 +39,7 @@ fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
     };
     let links = &scenario.links;
     match links.iter().find(|it| is(&it.forward) || is(&it.reverse)) {
-        Some(link) => Err(build::wrong(
+        Some(link) => Err(SimError::about(
             scenario,
             &link.name,
             "has a queue discipline that the simulator has no model of; use `--on virtual`",
@@ -105,7 +106,7 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
     for (flow, paths) in scenario.flows.iter().zip(&paths) {
         let mtu = build::mtu(scenario, paths);
         let (sender, receiver) = tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
-            .map_err(|error| build::not_modelled(scenario, flow, &error))?;
+            .map_err(|error| SimError::no_model(scenario, flow, &error))?;
         let shares = paths[0].iter().filter_map(|&line| {
             let rate = build::rate(scenario, line)? as f64;
             Some(rate / f64::from(crossing[line]))
@@ -123,7 +124,7 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         let rate = shares.fold(by_window, f64::min);
         let bits = (rate * duration).min(bytes(flow) * 8.0);
         if !bits.is_finite() {
-            return Err(build::wrong(
+            return Err(SimError::about(
                 scenario,
                 &flow.name,
                 "meets no rate on its way, so that nothing holds it back; give a link a 'rate', \

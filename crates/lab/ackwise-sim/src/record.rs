@@ -11,21 +11,15 @@ use ackwise_scenario::{App, RunSpec, Scenario};
 
 use crate::app::{Kind, Transfer};
 use crate::build::{self, Built, Simulation};
+use crate::connection::Sums;
 use crate::count;
-use crate::engine::{Sums, Wire};
 use crate::histogram::Histogram;
+use crate::line::Wire;
 use crate::recorder::Recorder;
+use crate::time::seconds;
 
 /// Points kept of a distribution of completion times, as on the live engine.
 const CDF_POINTS: usize = 200;
-pub(crate) fn seconds(ns: Nanos) -> f64 {
-    ns as f64 / 1e9
-}
-
-/// Lines with a rate, and so with a queue.
-pub(crate) fn rated(scenario: &Scenario) -> impl Iterator<Item = usize> + '_ {
-    (0..2 * scenario.links.len()).filter(|line| build::rate(scenario, *line).is_some())
-}
 
 /// An empty record of a run.
 pub(crate) fn empty(spec: &RunSpec) -> Run {
@@ -270,7 +264,7 @@ impl Part {
 }
 
 fn queues(scenario: &Scenario, network: &Simulation, recorder: &Recorder) -> Vec<QueueRecord> {
-    rated(scenario)
+    build::rated(scenario)
         .map(|line| {
             let side = ["forward", "reverse"][line % 2];
             let name = format!("{}.{side}", scenario.links[line / 2].name);

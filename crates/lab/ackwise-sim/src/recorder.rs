@@ -4,11 +4,10 @@ use ackwise_queue::Nanos;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Series};
 
-use crate::build::{Built, Simulation};
+use crate::build::{self, Built, Simulation};
 use crate::endpoint::Source;
-use crate::engine::Wire;
-use crate::record::{rated, seconds};
-use crate::time::nanos;
+use crate::line::Wire;
+use crate::time::{nanos, seconds};
 
 /// Most queues whose length is recorded over time.
 pub(crate) const MAX_QUEUES: usize = 256;
@@ -80,7 +79,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub fn new(scenario: &Scenario, built: &Built) -> Recorder {
-        let mut queues: Vec<usize> = rated(scenario).collect();
+        let mut queues: Vec<usize> = build::rated(scenario).collect();
         if queues.len() > MAX_QUEUES {
             let mut crossed = vec![0u32; 2 * scenario.links.len()];
             let lines = built.paths.iter().flatten().flatten();

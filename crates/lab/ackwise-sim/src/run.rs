@@ -1,7 +1,7 @@
 //! Runs of a scenario, in parallel.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ackwise_scenario::record::{Report, Run, Testbed};
@@ -11,45 +11,11 @@ use rayon::prelude::*;
 use crate::build;
 use crate::error::SimError;
 use crate::estimate;
+use crate::options::RunOptions;
 use crate::record;
 use crate::recorder::{MAX_QUEUES, Recorder};
 use crate::schedule::MAX_EVENTS;
 use crate::time::nanos;
-
-/// How to run a scenario.
-#[derive(Debug, Clone)]
-pub struct RunOptions {
-    /// Set it and the runs end soon, leaving those that are finished in the
-    /// report.
-    pub cancel: Arc<AtomicBool>,
-    /// Only these runs (by `RunSpec::id`); all if empty.
-    pub only: Vec<String>,
-    /// How many at a time; as many as there are CPUs if 0.
-    pub jobs: usize,
-    /// A run that would take more events than this is refused.
-    pub max_events: u64,
-    /// Runs that would take more memory than this together are refused, bytes.
-    pub max_memory: u64,
-}
-
-impl RunOptions {
-    /// Some ten minutes of a CPU.
-    pub const MAX_EVENTS: u64 = 10_000_000_000;
-    /// Four GiB.
-    pub const MAX_MEMORY: u64 = 4 << 30;
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            cancel: Arc::default(),
-            only: Vec::new(),
-            jobs: 0,
-            max_events: Self::MAX_EVENTS,
-            max_memory: Self::MAX_MEMORY,
-        }
-    }
-}
 
 /// Called with news, on any thread, by one at a time.
 pub type Observer<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);

@@ -11,3 +11,8 @@ pub(crate) const NEVER: Nanos = Nanos::MAX;
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// A time in seconds.
+pub(crate) fn seconds(ns: Nanos) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,6 +1,5 @@
 //! Where nodes stand, who sends to whom, and whether there is a way.
 
-use super::read::number;
 use super::{Field, RadioFlow, RadioModel};
 use ackwise_config::Span;
 use ackwise_config::section::Section;
@@ -69,7 +68,9 @@ pub(super) fn fields(
         }
         return (Vec::new(), Vec::new());
     };
-    let spacing = number(&s, "spacing", 0.1, 10_000.0, "m").unwrap_or(30.0);
+    let spacing = s
+        .number_within("spacing", 0.1, 10_000.0, "m")
+        .unwrap_or(30.0);
     let parallel = numbers(&s, "parallel", 64);
     let mut fields = Vec::new();
     if shape == Shape::Positions {

@@ -124,24 +124,6 @@ fn required<'a>(root: &Section<'a>, key: &str) -> Option<(&'a Table, &'a Span)> 
     found
 }
 
-/// A number within limits.
-pub(super) fn number(s: &Section<'_>, key: &str, least: f64, most: f64, unit: &str) -> Option<f64> {
-    let value = s.number(key)?;
-    if (least..=most).contains(&value) {
-        return Some(value);
-    }
-    let what = if value < 0.0 {
-        "negative"
-    } else {
-        "out of range"
-    };
-    s.error(
-        &s.span_of(key),
-        format!("'{key}' is {what}: {value}; it lies between {least} and {most} {unit}"),
-    );
-    None
-}
-
 fn radio(root: &Section<'_>, table: &Table, span: &Span) -> RadioModel {
     let keys: Vec<&str> = ["range"]
         .iter()
@@ -162,7 +144,8 @@ fn radio(root: &Section<'_>, table: &Table, span: &Span) -> RadioModel {
 }
 
 fn metres(s: &Section<'_>, key: &str, otherwise: f64) -> f64 {
-    number(s, key, 0.1, 10_000.0, "m").unwrap_or(otherwise)
+    s.number_within(key, 0.1, 10_000.0, "m")
+        .unwrap_or(otherwise)
 }
 
 /// Medium and MAC: what a table says, and for the rest what there is already.
@@ -188,8 +171,10 @@ fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
         range_m: d.range_m,
         carrier_sense_m: metres(s, "carrier_sense", d.carrier_sense_m),
         interference_m: metres(s, "interference", d.interference_m),
-        capture_db: number(s, "capture", 0.0, 60.0, "dB").or(d.capture_db),
-        bit_errors: number(s, "bit_errors", 0.0, 0.5, "of a bit").unwrap_or(d.bit_errors),
+        capture_db: s.number_within("capture", 0.0, 60.0, "dB").or(d.capture_db),
+        bit_errors: s
+            .number_within("bit_errors", 0.0, 0.5, "of a bit")
+            .unwrap_or(d.bit_errors),
         routing: s.choice("routing", &ROUTINGS).unwrap_or(d.routing),
         link_feedback: s.flag("link_feedback").unwrap_or(d.link_feedback),
         mac,
@@ -201,7 +186,7 @@ fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<
     let keys = ["voltage", "tx", "rx", "idle", "sleep"];
     let s = Section::open(table, span, "[energy]", &keys, errors);
     let set = |to: &mut f64, key, most, unit| {
-        if let Some(value) = number(&s, key, 0.0, most, unit) {
+        if let Some(value) = s.number_within(key, 0.0, most, unit) {
             *to = value;
         }
     };

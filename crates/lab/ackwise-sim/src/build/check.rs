@@ -1,10 +1,10 @@
 //! What only the simulator knows to be impossible.
 
-use ackwise_scenario::{App, Flow, RunSpec, Scenario};
+use ackwise_scenario::{App, RunSpec, Scenario};
 
 use super::place;
 use crate::error::SimError;
-use crate::tcp::{self, congestion_controls};
+use crate::tcp::congestion_controls;
 
 /// Parameters of a kernel that ask for what the simulator does anyway: each of its
 /// connections starts without knowing of others, and offers the segment that it has.
@@ -20,7 +20,7 @@ const AS_IT_IS: [(&str, &str); 2] = [
 pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
     for flow in &scenario.flows {
         if flow.socket.mptcp {
-            return Err(wrong(
+            return Err(SimError::about(
                 scenario,
                 &flow.name,
                 "asks for Multipath TCP, which the simulator has no model of; remove 'mptcp'",
@@ -31,7 +31,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         let have: Vec<&str> = congestion_controls().collect();
         if let Some(cc) = named.iter().find(|cc| !have.contains(cc)) {
             let have = have.join(", ");
-            return Err(wrong(
+            return Err(SimError::about(
                 scenario,
                 &flow.name,
                 &format!(
@@ -46,7 +46,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
             !AS_IT_IS.contains(&(name.as_str(), value.as_str()))
         };
         if let Some((name, _)) = node.sysctl.iter().find(foreign) {
-            return Err(wrong(
+            return Err(SimError::about(
                 scenario,
                 &node.name,
                 &format!(
@@ -57,7 +57,7 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         }
     }
     if scenario.record.capture {
-        return Err(wrong(
+        return Err(SimError::about(
             scenario,
             "capture",
             "is not made by the simulator; remove it from [record]",
@@ -67,26 +67,6 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         place::policy(scenario, placement)?;
     }
     Ok(())
-}
-
-/// An error about something that is named in the file: where its name stands
-/// first as a quoted value or a key.
-pub(crate) fn wrong(scenario: &Scenario, name: &str, what: &str) -> SimError {
-    let text = &scenario.source.text;
-    let quoted = format!("\"{name}\"");
-    let at = text.find(&quoted).or_else(|| text.find(name)).unwrap_or(0);
-    scenario
-        .error_at(&(at..at + name.len()), format!("'{name}' {what}"))
-        .into()
-}
-
-/// An error about the TCP of a flow.
-pub(crate) fn not_modelled(scenario: &Scenario, flow: &Flow, error: &tcp::ConfigError) -> SimError {
-    wrong(
-        scenario,
-        &flow.name,
-        &format!("cannot be modelled: {error}"),
-    )
 }
 
 /// Boxes know connections by number, and those of short flows come and go.
@@ -105,7 +85,7 @@ pub(super) fn boxes(scenario: &Scenario) -> Result<(), SimError> {
             if flow.is_some_and(|flow| matches!(flow.app, App::ShortFlows { .. })) {
                 let what = "is a flow of many connections, which a box of the simulator cannot \
                             pick out; let the box work on all flows, or use app = \"bulk\"";
-                return Err(wrong(scenario, name, what));
+                return Err(SimError::about(scenario, name, what));
             }
         }
     }

@@ -7,8 +7,9 @@ use ackwise_scenario::{Arm, Environment, Flow, Placement, Position, Scenario, Sc
 
 use super::plan::Plan;
 use crate::error::SimError;
-use crate::interface_policy::{self, InterfacePolicy, Side};
+use crate::interface_policy::{InterfacePolicy, Side};
 use crate::line::Line;
+use crate::segment;
 use crate::tcp;
 
 /// The policy of a placement with its parameters.
@@ -76,7 +77,7 @@ pub(super) fn stack_policy(
     let scaling = flow.socket.window_scaling.unwrap_or(true);
     Ok(Some(tcp::StackPolicy {
         flow: bounded(&policy(scenario, placement)?, placement),
-        shift: interface_policy::window_shift(window, scaling),
+        shift: segment::window_shift(window, scaling),
     }))
 }
 

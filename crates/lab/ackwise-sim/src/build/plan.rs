@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 
 use ackwise_scenario::{Arm, Flow, NodeKind, Scenario};
 
-use super::check::wrong;
 use crate::error::SimError;
 use crate::line::Hop;
 
@@ -66,7 +65,7 @@ impl<'a> Plan<'a> {
         let (from, to) = (self.index[flow.from.as_str()], self.index[flow.to.as_str()]);
         match (self.path(from, to), self.path(to, from)) {
             (Some(data), Some(acks)) => Ok([data, acks]),
-            _ => Err(wrong(
+            _ => Err(SimError::about(
                 self.scenario,
                 &flow.name,
                 &format!(

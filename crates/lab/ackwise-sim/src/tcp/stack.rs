@@ -9,8 +9,8 @@
 use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 use ackwise_queue::Nanos;
 
-use crate::interface_policy;
 use crate::packet::Packet;
+use crate::segment;
 use crate::time::NEVER;
 
 /// A policy and its bounds, and the window scale that a real stack would use.
@@ -18,7 +18,7 @@ use crate::time::NEVER;
 pub struct StackPolicy {
     /// The policy and the bounds of its holds.
     pub flow: FlowConfig,
-    /// See [`interface_policy::window_shift`].
+    /// The scale, as [`segment::window_shift`] gives it.
     pub shift: u8,
 }
 
@@ -60,8 +60,8 @@ const US: Nanos = 1_000;
 impl Stack {
     /// A SYN, a SYN-ACK, or a segment of the sender.
     pub fn shake(&mut self, policy: &StackPolicy, p: &Packet, acks: bool, now: Nanos) {
-        let segment = interface_policy::segment(p, policy.shift);
-        self.handshake.on_segment(&segment, acks, now / US);
+        let seen = segment::segment(p, policy.shift);
+        self.handshake.on_segment(&seen, acks, now / US);
     }
 
     /// The path's length; senders start at a TTL of 64.
@@ -78,7 +78,7 @@ impl Stack {
                 self.flow.insert(Flow::new(Some(&self.handshake), now / US))
             }
         };
-        let mut raw = *interface_policy::segment(p, policy.shift).raw();
+        let mut raw = *segment::segment(p, policy.shift).raw();
         raw.ttl -= self.routers;
         flow.on_data(&policy.flow, &Segment::from_raw(raw), 1, now / US);
     }
@@ -89,8 +89,8 @@ impl Stack {
         let Some(flow) = &mut self.flow else {
             return send;
         };
-        let segment = interface_policy::segment(ack, policy.shift);
-        let decision = flow.on_ack(&policy.flow, &segment, now / US);
+        let seen = segment::segment(ack, policy.shift);
+        let decision = flow.on_ack(&policy.flow, &seen, now / US);
         if decision.supersedes || decision.verdict == Verdict::Send {
             self.deadline = None;
         }
@@ -121,11 +121,7 @@ impl Stack {
     pub fn left(&mut self, policy: &StackPolicy, ack: &Packet, now: Nanos) {
         self.deadline = None;
         if let Some(flow) = &mut self.flow {
-            flow.on_sent(
-                &policy.flow,
-                &interface_policy::segment(ack, policy.shift),
-                now / US,
-            );
+            flow.on_sent(&policy.flow, &segment::segment(ack, policy.shift), now / US);
         }
     }
 }

@@ -4,9 +4,11 @@ use ackwise_queue::{Channel, ChannelConfig, LinkConfig, Nanos, QueueConfig, Queu
 use ackwise_rng::Probability;
 use proptest::prelude::*;
 
+use super::Network;
 use crate::app::{App, Kind};
+use crate::connection::{Counted, Template};
 use crate::endpoint::{End, Sink, Source, SourceView, Supply};
-use crate::engine::{Counted, Hop, Line, Network, Template};
+use crate::line::{Hop, Line};
 use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
 
 const US: Nanos = 1_000;

@@ -2,8 +2,8 @@
 
 use ackwise_queue::Nanos;
 
+use super::Network;
 use crate::endpoint::{Sink, Source};
-use crate::engine::Network;
 use crate::interface_policy::Side;
 use crate::packet::{Direction, Flags};
 use crate::packet_handle::PacketHandle;

@@ -4,52 +4,8 @@ use crate::scenario::RadioModel;
 
 use super::*;
 
-fn way(next: NodeId, hops: u8, seq: u32, expires: Nanos) -> RouteEntry {
-    RouteEntry {
-        next,
-        hops,
-        seq: Some(seq),
-        expires,
-    }
-}
-
-#[test]
-fn newer_ways_and_shorter_ones_are_taken() {
-    let mut router = Router::new(4);
-    router.learn(3, way(1, 4, 10, 100), 0);
-    router.learn(3, way(2, 3, 9, 100), 0);
-    assert_eq!(router.routes[3].next, 1, "older");
-    router.learn(3, way(2, 5, 10, 100), 0);
-    assert_eq!(router.routes[3].next, 1, "longer");
-    router.learn(3, way(2, 3, 10, 100), 0);
-    assert_eq!(router.routes[3].next, 2, "shorter");
-    router.learn(3, way(1, 9, 11, 200), 0);
-    assert_eq!((router.routes[3].next, router.routes[3].hops), (1, 9));
-    assert!(router.is_valid(3, 199) && !router.is_valid(3, 200));
-    router.learn(3, way(2, 12, 11, 300), 200);
-    assert_eq!(router.routes[3].next, 2, "the shorter one has run out");
-    router.learn(3, way(2, 12, 11, 250), 210);
-    assert!(router.is_valid(3, 299), "what is left is not cut");
-}
-
-#[test]
-fn a_way_is_told_if_it_is_as_new_as_asked() {
-    let mut router = Router::new(4);
-    assert!(router.knows(3, None, 0).is_none());
-    router.learn(3, way(1, 4, 10, 100), 0);
-    assert!(router.knows(3, Some(11), 0).is_none());
-    assert!(router.knows(3, Some(10), 0).is_some());
-    assert!(router.knows(3, None, 99).is_some());
-    assert!(router.knows(3, None, 100).is_none());
-}
-
-#[test]
-fn ten_errors_a_second() {
-    let mut router = Router::new(1);
-    let sent = (0..100).filter(|i| router.may_err(i * 19 * MS)).count();
-    // 1.9 s: ten from 0 on, ten from 1.007 s on.
-    assert_eq!(sent, 20);
-}
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
 
 fn world(places: &[(f64, f64)]) -> World {
     let mut radio = RadioModel {

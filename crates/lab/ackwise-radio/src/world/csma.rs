@@ -1,0 +1,251 @@
+//! The MAC on the nodes of a world: when a frame leaves, and what is done with one that
+//! arrives.
+
+use ackwise_queue::Nanos;
+
+use super::{Event, World};
+use crate::energy::Power;
+use crate::frame::{Body, Datagram, Frame, NodeId};
+#[cfg(test)]
+use crate::mac::Filler;
+use crate::mac::{Phase, Queued};
+use crate::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
+
+impl World {
+    /// A packet is to be sent to a neighbour, or to all.
+    pub(super) fn enqueue(&mut self, node: NodeId, to: Option<NodeId>, datagram: Datagram) {
+        let room = self.model.mac.queue as usize;
+        let n = &mut self.nodes[node];
+        if n.mac.waiting.len() > room {
+            n.counts.overflows += 1;
+            return;
+        }
+        n.mac.waiting.push_back(Queued { to, datagram });
+        if n.mac.phase == Phase::Idle {
+            self.next_frame(node);
+        }
+    }
+
+    fn enter(&mut self, node: NodeId, phase: Phase, for_: Nanos) {
+        let mac = &mut self.nodes[node].mac;
+        mac.phase = phase;
+        mac.token = mac.token.wrapping_add(1);
+        let token = mac.token;
+        self.after(for_, Event::Mac(node, token));
+    }
+
+    fn next_frame(&mut self, node: NodeId) {
+        self.refill(node);
+        self.numbers += 1;
+        let mac = &mut self.nodes[node].mac;
+        mac.phase = Phase::Idle;
+        if mac.waiting.is_empty() {
+            return;
+        }
+        mac.number = self.numbers;
+        mac.tries = 0;
+        self.contend(node);
+    }
+
+    fn refill(&mut self, node: NodeId) {
+        if !self.nodes[node].mac.waiting.is_empty() {
+            return;
+        }
+        for filler in self.fillers.iter().filter(|filler| filler.from == node) {
+            let datagram = Datagram {
+                from: node,
+                to: filler.to,
+                ttl: 1,
+                bytes: filler.bytes,
+                body: Body::Filler,
+            };
+            let to = filler.to;
+            let waiting = &mut self.nodes[node].mac.waiting;
+            waiting.push_back(Queued { to, datagram });
+        }
+    }
+
+    /// Starts sources that always have something to send.
+    #[cfg(test)]
+    pub(crate) fn saturate(&mut self, fillers: &[Filler]) {
+        self.fillers = fillers.to_vec();
+        for filler in fillers {
+            self.next_frame(filler.from);
+        }
+    }
+
+    fn contend(&mut self, node: NodeId) {
+        let least = self.model.mac.min_be;
+        let mac = &mut self.nodes[node].mac;
+        mac.looks = 0;
+        mac.exponent = least;
+        self.back_off(node);
+    }
+
+    fn back_off(&mut self, node: NodeId) {
+        let slots = self.backoffs.below(1 << self.nodes[node].mac.exponent);
+        self.enter(node, Phase::Backoff, slots * BACKOFF);
+    }
+
+    pub(super) fn mac_timer(&mut self, node: NodeId, token: u32) {
+        if self.nodes[node].mac.token != token {
+            return;
+        }
+        match self.nodes[node].mac.phase {
+            Phase::Idle | Phase::Sending => {}
+            Phase::Backoff => {
+                self.nodes[node].counts.looks += 1;
+                self.enter(node, Phase::Look(self.now), self.look);
+            }
+            Phase::Look(since) if self.air.is_clear(node, since) => {
+                self.deafen(node);
+                self.enter(node, Phase::Turn, self.turn);
+            }
+            Phase::Look(_) => self.channel_busy(node),
+            Phase::Turn => self.send_first(node),
+            Phase::Wait => self.try_again(node),
+            Phase::Pause => self.next_frame(node),
+        }
+    }
+
+    fn channel_busy(&mut self, node: NodeId) {
+        self.nodes[node].counts.busy += 1;
+        let (most, max_be) = (self.model.mac.max_backoffs, self.model.mac.max_be);
+        let mac = &mut self.nodes[node].mac;
+        mac.looks += 1;
+        mac.exponent = (mac.exponent + 1).min(max_be);
+        if mac.looks <= most {
+            return self.back_off(node);
+        }
+        self.nodes[node].counts.no_channel += 1;
+        self.first_done(node, false);
+    }
+
+    fn try_again(&mut self, node: NodeId) {
+        let most = self.model.mac.max_retries;
+        let n = &mut self.nodes[node];
+        n.mac.tries += 1;
+        if n.mac.tries <= most {
+            n.counts.retries += 1;
+            return self.contend(node);
+        }
+        n.counts.no_ack += 1;
+        self.first_done(node, true);
+    }
+
+    /// The first frame is given up; its neighbour may be gone.
+    fn first_done(&mut self, node: NodeId, gone: bool) {
+        let Some(Queued { to, datagram }) = self.nodes[node].mac.waiting.pop_front() else {
+            return;
+        };
+        self.enter(node, Phase::Pause, 0);
+        if let Some(to) = to {
+            self.link_failed(node, to, datagram, gone);
+        }
+    }
+
+    /// What the node was receiving is lost.
+    fn deafen(&mut self, node: NodeId) {
+        if self.air.receives(node) {
+            self.nodes[node].meter.enter(Power::Idle, self.now);
+        }
+        self.air.deafen(node);
+    }
+
+    fn send_first(&mut self, node: NodeId) {
+        let header = self.model.mac.header;
+        let mac = &mut self.nodes[node].mac;
+        let Some(Queued { to, datagram }) = mac.waiting.front() else {
+            return;
+        };
+        let frame = Frame::Data {
+            number: mac.number,
+            to: *to,
+            bytes: datagram.bytes + header,
+            load: datagram.clone(),
+        };
+        mac.phase = Phase::Sending;
+        self.nodes[node].counts.frames += 1;
+        self.transmit(node, frame);
+    }
+
+    fn transmit(&mut self, node: NodeId, frame: Frame) {
+        let (now, takes) = (self.now, air(frame.bytes()));
+        self.nodes[node].meter.enter(Power::Transmit, now);
+        let nodes = &mut self.nodes;
+        let number = self
+            .air
+            .begin(node, |ear| nodes[ear].meter.enter(Power::Receive, now));
+        nodes[node].sending = Some((number, frame));
+        self.after(takes, Event::End(node));
+    }
+
+    pub(super) fn frame_ends(&mut self, node: NodeId) {
+        let now = self.now;
+        let Some((number, frame)) = self.nodes[node].sending.take() else {
+            return;
+        };
+        self.nodes[node].meter.enter(Power::Idle, now);
+        let mut heard = Vec::new();
+        self.air.end(node, number, now, |ear| heard.push(ear));
+        self.air.listen(node, now);
+        match &frame {
+            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, ACK_WAIT),
+            Frame::Data { bytes, .. } => {
+                self.nodes[node].mac.waiting.pop_front();
+                self.enter(node, Phase::Pause, pause(*bytes));
+            }
+            Frame::Ack { .. } => {
+                if let Some((from, load)) = self.nodes[node].taken.take() {
+                    self.forward(node, from, load);
+                }
+            }
+        }
+        for ear in heard {
+            self.nodes[ear.node].meter.enter(Power::Idle, now);
+            if ear.whole && !self.garbled(frame.bytes()) {
+                self.receive(ear.node, node, &frame);
+            }
+        }
+    }
+
+    fn receive(&mut self, node: NodeId, from: NodeId, frame: &Frame) {
+        match frame {
+            Frame::Ack { number, to } => {
+                let mac = &self.nodes[node].mac;
+                if *to == node && mac.phase == Phase::Wait && mac.number == *number {
+                    self.acknowledged(node);
+                }
+            }
+            Frame::Data { to: None, load, .. } => self.forward(node, from, load.clone()),
+            Frame::Data {
+                number,
+                to: Some(to),
+                load,
+                ..
+            } if *to == node => {
+                self.deafen(node);
+                self.nodes[node].answer = Some((from, *number));
+                self.after(TURNAROUND, Event::Answer(node));
+                let repeats = self.nodes[node].mac.repeats(from, *number);
+                self.nodes[node].taken = (!repeats).then(|| (from, load.clone()));
+            }
+            Frame::Data { .. } => {}
+        }
+    }
+
+    fn acknowledged(&mut self, node: NodeId) {
+        let header = self.model.mac.header;
+        let Some(Queued { datagram, .. }) = self.nodes[node].mac.waiting.pop_front() else {
+            return;
+        };
+        self.enter(node, Phase::Pause, pause(datagram.bytes + header));
+    }
+
+    pub(super) fn answer(&mut self, node: NodeId) {
+        if let Some((to, number)) = self.nodes[node].answer.take() {
+            self.nodes[node].counts.acks += 1;
+            self.transmit(node, Frame::Ack { number, to });
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! AODV on the nodes of a world: what the messages of the protocol do, and when they leave.
+
+use ackwise_queue::Nanos;
+
+use super::{Event, World};
+use crate::aodv::{
+    ACTIVE_ROUTE, Held, MY_ROUTE, NET_DIAMETER, NET_TRAVERSAL, NODE_TRAVERSAL, RouteEntry,
+    Unanswered, newest,
+};
+use crate::frame::{Body, Datagram, NodeId};
+use crate::scenario::Routing;
+
+/// Before it is passed on, so that neighbours do not answer a flood together.
+const JITTER: Nanos = 10_000_000;
+/// UDP and IP.
+const HEADERS: u32 = 28;
+const REQUEST_BYTES: u32 = HEADERS + 24;
+const REPLY_BYTES: u32 = HEADERS + 20;
+/// That fit a frame.
+const MAX_BROKEN: usize = 9;
+
+impl World {
+    /// A packet for a node that a route leads to, or is to lead to.
+    pub(super) fn route_found(&mut self, node: NodeId, to: NodeId, datagram: Datagram) {
+        let now = self.now;
+        let router = &mut self.nodes[node].router;
+        if router.is_valid(to, now) {
+            let next = router.routes[to].next;
+            for used in [to, next, datagram.from] {
+                router.refresh(used, now);
+            }
+            return self.enqueue(node, Some(next), datagram);
+        }
+        if datagram.from != node {
+            self.nodes[node].counts.unrouted += 1;
+            return self.tell_broken(node, &[to]);
+        }
+        match self.nodes[node].router.hold(to, datagram) {
+            Held::Waits { searching: true } => {}
+            Held::Waits { searching: false } => self.search(node, to),
+            Held::NoRoom => self.nodes[node].counts.overflows += 1,
+        }
+    }
+
+    fn search(&mut self, node: NodeId, target: NodeId) {
+        let Some(search) = self.nodes[node].router.search(node, target, self.now) else {
+            return;
+        };
+        let body = Body::Request {
+            hops: 0,
+            id: search.id,
+            target,
+            target_seq: search.target_seq,
+            origin: node,
+            origin_seq: search.origin_seq,
+        };
+        self.after(search.wait, Event::Lookup(node, target, search.attempt));
+        self.route(node, broadcast(node, search.ttl, REQUEST_BYTES, body));
+    }
+
+    pub(super) fn lookup_timer(&mut self, node: NodeId, target: NodeId, attempt: u32) {
+        match self.nodes[node].router.unanswered(target, attempt) {
+            None => {}
+            Some(Unanswered::SearchAgain) => self.search(node, target),
+            Some(Unanswered::GiveUp) => {
+                let lost = self.nodes[node].router.end_lookup(target).len();
+                self.nodes[node].counts.unrouted += lost as u64;
+            }
+        }
+    }
+
+    /// A packet for a node came from a neighbour, made by another: both ways are alive
+    /// (§6.2), and the neighbour is to be told if there is no way on.
+    pub(super) fn heard_from(&mut self, node: NodeId, from: NodeId, packet: &Datagram) {
+        let now = self.now;
+        let router = &mut self.nodes[node].router;
+        router.refresh(from, now);
+        router.refresh(packet.from, now);
+        if let Some(to) = packet.to.filter(|to| *to != node) {
+            router.adopt(to, from);
+        }
+    }
+
+    /// A packet of the protocol itself.
+    pub(super) fn routing(&mut self, node: NodeId, from: NodeId, datagram: Datagram) {
+        let neighbour = RouteEntry {
+            next: from,
+            hops: 1,
+            seq: None,
+            expires: self.now + ACTIVE_ROUTE,
+        };
+        self.nodes[node].router.learn(from, neighbour, self.now);
+        match datagram.body {
+            Body::Request { .. } => self.on_request(node, from, datagram),
+            Body::Reply { .. } => self.on_reply(node, from, datagram),
+            Body::Broken(list) => self.on_broken(node, from, &list),
+            Body::Tcp(_) | Body::Filler => {}
+        }
+    }
+
+    fn on_request(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+        let now = self.now;
+        let Body::Request {
+            hops,
+            id,
+            target,
+            target_seq,
+            origin,
+            origin_seq,
+        } = &mut datagram.body
+        else {
+            return;
+        };
+        let router = &mut self.nodes[node].router;
+        if !router.is_new(*origin, *id, now) {
+            return;
+        }
+        *hops += 1;
+        // §6.5: the way back lives for what is left of the discovery.
+        let spent = 2 * Nanos::from(*hops) * NODE_TRAVERSAL;
+        let back = RouteEntry {
+            next: from,
+            hops: *hops,
+            seq: Some(*origin_seq),
+            expires: now + (2 * NET_TRAVERSAL).saturating_sub(spent),
+        };
+        router.learn(*origin, back, now);
+        let (target, origin) = (*target, *origin);
+        if target == node {
+            // §6.1, §6.6.1: its own number catches up with what is asked for.
+            if let Some(seq) = newest(Some(router.seq), *target_seq) {
+                router.seq = seq;
+            }
+            let body = Body::Reply {
+                hops: 0,
+                target,
+                target_seq: router.seq,
+                lifetime: MY_ROUTE,
+                origin,
+            };
+            return self.reply(node, from, body);
+        }
+        if let Some(route) = router.knows(target, *target_seq, now) {
+            let known = RouteEntry {
+                next: route.next,
+                hops: route.hops,
+                seq: route.seq,
+                expires: route.expires,
+            };
+            return self.reply_for(node, target, known, origin, back);
+        }
+        // §6.5: the newest number that anybody on the way knows.
+        *target_seq = newest(*target_seq, router.routes[target].seq);
+        datagram.ttl -= 1;
+        if datagram.ttl > 0 {
+            let pause = self.jitter.below(JITTER);
+            self.after(pause, Event::Emit(node, Box::new(datagram)));
+        }
+    }
+
+    /// §6.6.2 and §6.6.3: it knows a way to the target, and tells it to the origin; and
+    /// the way back to the target, which has not heard the request.
+    fn reply_for(
+        &mut self,
+        node: NodeId,
+        target: NodeId,
+        way: RouteEntry,
+        origin: NodeId,
+        back: RouteEntry,
+    ) {
+        let now = self.now;
+        let router = &mut self.nodes[node].router;
+        router.adopt(target, back.next);
+        router.adopt(origin, way.next);
+        for (to, of, told, who) in [
+            (back.next, target, way, origin),
+            (way.next, origin, back, target),
+        ] {
+            let body = Body::Reply {
+                hops: told.hops,
+                target: of,
+                target_seq: told.seq.unwrap_or(0),
+                lifetime: told.expires - now,
+                origin: who,
+            };
+            self.reply(node, to, body);
+        }
+    }
+
+    fn reply(&mut self, node: NodeId, to: NodeId, body: Body) {
+        self.nodes[node].counts.routing += 1;
+        let datagram = Datagram {
+            from: node,
+            to: Some(to),
+            ttl: NET_DIAMETER as u8,
+            bytes: REPLY_BYTES,
+            body,
+        };
+        self.enqueue(node, Some(to), datagram);
+    }
+
+    fn on_reply(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+        let now = self.now;
+        let Body::Reply {
+            hops,
+            target,
+            target_seq,
+            lifetime,
+            origin,
+        } = &mut datagram.body
+        else {
+            return;
+        };
+        *hops += 1;
+        let router = &mut self.nodes[node].router;
+        let way = RouteEntry {
+            next: from,
+            hops: *hops,
+            seq: Some(*target_seq),
+            expires: now + *lifetime,
+        };
+        router.learn(*target, way, now);
+        if *origin == node {
+            for waiting in router.end_lookup(*target) {
+                self.route(node, waiting);
+            }
+            return;
+        }
+        if !router.is_valid(*origin, now) {
+            return;
+        }
+        let back = router.routes[*origin].next;
+        router.adopt(*target, back);
+        router.adopt(*origin, from);
+        router.refresh(*origin, now);
+        self.reply(node, back, datagram.body);
+    }
+
+    /// A neighbour did not take a frame. `gone`: it did not acknowledge any of the
+    /// tries; else the channel was never clear, which says nothing about it.
+    pub(super) fn link_failed(
+        &mut self,
+        node: NodeId,
+        neighbour: NodeId,
+        datagram: Datagram,
+        gone: bool,
+    ) {
+        if !gone || !self.model.link_feedback || self.model.routing == Routing::Static {
+            return;
+        }
+        let lost = self.nodes[node].router.lose(neighbour);
+        self.tell_broken(node, &lost);
+        // What it made itself is sent once there is another way.
+        let own = datagram.from == node && matches!(datagram.body, Body::Tcp(_));
+        if let Some(to) = datagram.to.filter(|_| own) {
+            self.route_found(node, to, datagram);
+        }
+    }
+
+    /// RERR to those that use a way, if any (§6.11): to one as a frame of its own, which
+    /// is acknowledged, to several as a broadcast.
+    fn tell_broken(&mut self, node: NodeId, lost: &[NodeId]) {
+        let now = self.now;
+        let broken = self.nodes[node].router.broken(lost);
+        for part in broken.list.chunks(MAX_BROKEN) {
+            if !self.nodes[node].router.may_err(now) {
+                return;
+            }
+            let bytes = HEADERS + 4 + 8 * part.len() as u32;
+            let mut error = broadcast(node, 1, bytes, Body::Broken(part.to_vec()));
+            if let [user] = broken.users[..] {
+                error.to = Some(user);
+            }
+            self.nodes[node].counts.routing += 1;
+            self.enqueue(node, error.to, error);
+        }
+    }
+
+    fn on_broken(&mut self, node: NodeId, from: NodeId, list: &[(NodeId, u32)]) {
+        let lost = self.nodes[node].router.forget(from, list);
+        self.tell_broken(node, &lost);
+    }
+}
+
+fn broadcast(from: NodeId, ttl: u8, bytes: u32, body: Body) -> Datagram {
+    Datagram {
+        from,
+        to: None,
+        ttl,
+        bytes,
+        body,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! How the two ends of a connection are driven.
+
+use super::Network;
+use crate::connection::{ALONE, Connection};
+use crate::count::Watched;
+use crate::endpoint::{Sink, Source};
+use crate::packet::{Direction, Flags, FlowId, Packet};
+use crate::packet_handle::PacketHandle;
+use crate::schedule::Target;
+use crate::time::NEVER;
+
+impl<S: Source, R: Sink> Network<S, R> {
+    /// A packet has reached an end of its connection.
+    #[inline]
+    pub(crate) fn arrive(&mut self, handle: PacketHandle) {
+        let number = handle.flow.0 as usize;
+        let direction = handle.direction;
+        if handle.flags.contains(Flags::CARRIES_ACK) {
+            return self.arrive_loaded(number, handle);
+        }
+        let connection = &mut self.connections[number];
+        match direction {
+            Direction::Data => connection.sink.on_packet(&handle, self.now),
+            Direction::Ack => connection.source.on_packet(&handle, self.now),
+        }
+        self.retire(handle);
+        match direction {
+            Direction::Data => self.after_sink(number),
+            Direction::Ack => self.after_source(number),
+        }
+    }
+
+    /// Makes two connections the directions of one: data of each carry the other's ACKs.
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
+        self.connections[a].peer = b as u32;
+        self.connections[b].peer = a as u32;
+    }
+
+    /// The other direction of a connection.
+    pub(crate) fn peer(&self, number: usize) -> usize {
+        self.connections[number].peer as usize
+    }
+
+    /// Lets data say what their host owes the other direction.
+    #[cold]
+    fn load(&mut self, number: usize, packet: &mut Packet) {
+        let peer = self.peer(number);
+        let Some(ack) = self.connections[peer].sink.piggyback(self.now) else {
+            return;
+        };
+        packet.flags |= Flags::CARRIES_ACK | ack.flags & Flags::ECE;
+        packet.ack = ack.ack;
+        packet.window = ack.window;
+        packet.tsecr = ack.tsecr;
+        packet.sack = ack.sack;
+        if !ack.sack.is_empty() {
+            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+            packet.wire_len += 4 + 8 * ack.sack.blocks().len() as u32;
+        }
+    }
+
+    /// Data that carry an ACK: first what they acknowledge, then themselves.
+    #[cold]
+    fn arrive_loaded(&mut self, number: usize, handle: PacketHandle) {
+        let peer = self.peer(number);
+        let told = Flags::ACK | Flags::ECE | Flags::TIMESTAMPS;
+        let ack = Packet {
+            flow: FlowId(peer as u32),
+            direction: Direction::Ack,
+            flags: handle.flags & told,
+            ..*handle
+        };
+        self.connections[peer].source.on_packet(&ack, self.now);
+        self.connections[number].sink.on_packet(&handle, self.now);
+        self.retire(handle);
+        self.after_sink(number);
+        self.after_source(peer);
+    }
+
+    pub(crate) fn on_source_timer(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        if connection.source_due != self.now {
+            return;
+        }
+        connection.source_due = NEVER;
+        if connection
+            .source
+            .next_timer()
+            .is_some_and(|at| at <= self.now)
+        {
+            connection.source.on_timer(self.now);
+        }
+        self.after_source(number);
+    }
+
+    pub(crate) fn on_sink_timer(&mut self, number: usize) {
+        let connection = &mut self.connections[number];
+        if connection.sink_due != self.now {
+            return;
+        }
+        connection.sink_due = NEVER;
+        if connection
+            .sink
+            .next_timer()
+            .is_some_and(|at| at <= self.now)
+        {
+            connection.sink.on_timer(self.now);
+        }
+        self.after_sink(number);
+    }
+
+    /// Lets a sender say what it has to say.
+    pub(crate) fn after_source(&mut self, number: usize) {
+        while let Some(mut packet) = self.connections[number].source.poll_transmit(self.now) {
+            let connection = &mut self.connections[number];
+            if connection.peer != ALONE && packet.payload > 0 {
+                self.load(number, &mut packet);
+            }
+            let connection = &mut self.connections[number];
+            if connection.first == NEVER && packet.payload > 0 {
+                connection.first = self.now;
+            }
+            let route = connection.routes[0];
+            self.inject(number, packet, route);
+        }
+        let connection = &mut self.connections[number];
+        let (samples, rtt) = connection.source.rtt();
+        if samples != connection.rtts {
+            connection.rtts = samples;
+            self.counted[connection.flow as usize].rtt.add(rtt);
+        }
+        if let Some(at) = connection.source.next_timer() {
+            // A timer that lies in the past is due now.
+            let at = at.max(self.now);
+            if at < connection.source_due {
+                connection.source_due = at;
+                self.schedule.push(at, Target::Sender(number));
+            }
+        }
+        if connection.await_end && connection.source.view().finished {
+            self.on_end(number);
+        }
+    }
+
+    fn after_sink(&mut self, number: usize) {
+        while let Some(packet) = self.connections[number].sink.poll_transmit(self.now) {
+            let route = self.connections[number].routes[1];
+            self.inject(number, packet, route);
+        }
+        let connection = &mut self.connections[number];
+        if let Some(at) = connection.sink.next_timer() {
+            let at = at.max(self.now);
+            if at < connection.sink_due {
+                connection.sink_due = at;
+                self.schedule.push(at, Target::Receiver(number));
+            }
+        }
+        let delivered = connection.sink.delivered();
+        if delivered != connection.delivered {
+            connection.delivered = delivered;
+            connection.last = self.now;
+            if delivered >= connection.goal {
+                self.on_goal(number);
+            }
+        }
+    }
+
+    #[inline]
+    fn inject(&mut self, number: usize, packet: Packet, route: u32) {
+        self.connections[number].in_flight += 1;
+        let line = self.routes[route as usize].line();
+        let handle = self.pool.take(packet, route);
+        self.forward(line, handle);
+    }
+
+    /// Opens a connection of a flow, in the place of one that is over if there
+    /// is such a place.
+    pub(crate) fn open(
+        &mut self,
+        app: usize,
+        flow: usize,
+        template: usize,
+        role: u32,
+        goal: u64,
+    ) -> usize {
+        let number = match self.reusable() {
+            Some(number) => number,
+            None => self.connections.len(),
+        };
+        let made = &self.templates[template];
+        let id = FlowId(number as u32);
+        let watched = Watched::new(flow as u32, made.mss);
+        let connection = Connection {
+            source: S::open(&made.source, id),
+            sink: R::open(&made.sink, id),
+            flow: flow as u32,
+            routes: made.routes,
+            source_due: NEVER,
+            sink_due: NEVER,
+            in_flight: 0,
+            rtts: 0,
+            delivered: 0,
+            goal,
+            app: app as u32,
+            role,
+            peer: ALONE,
+            await_end: false,
+            shift: made.shift,
+            first: NEVER,
+            last: 0,
+        };
+        match self.connections.get_mut(number) {
+            Some(slot) => {
+                // Its events may still be pending, and must be taken for stale.
+                let old = std::mem::replace(slot, connection);
+                self.watched[number] = watched;
+                self.counted[old.flow as usize].past.add(&old);
+                for interface_policy in &mut self.interface_policies {
+                    interface_policy.forget(number);
+                }
+            }
+            None => {
+                self.connections.push(connection);
+                self.watched.push(watched);
+            }
+        }
+        number
+    }
+
+    /// The place of a connection that is over, of which nothing is under way.
+    fn reusable(&mut self) -> Option<usize> {
+        let at = self.free.iter().position(|&number| {
+            let old = &self.connections[number as usize];
+            old.in_flight == 0 && old.source.view().finished
+        })?;
+        Some(self.free.swap_remove(at) as usize)
+    }
+}

@@ -1,0 +1,76 @@
+//! A simulated packet as the policies of `policy/` see it.
+
+use ackwise_policy::{Options, Segment, TcpFlags, sys};
+
+use crate::packet::{Direction, Flags, Packet};
+
+/// What a real stack negotiates as window scale for a window of so many bytes:
+/// Linux's default receive buffers ask for 7, larger windows for more.
+pub fn window_shift(window: u64, scaling: bool) -> u8 {
+    if !scaling {
+        return 0;
+    }
+    let needed = 48u32.saturating_sub(window.leading_zeros().min(48)) as u8;
+    needed.clamp(7, 14)
+}
+
+/// A packet's headers as C has them: the low 32 bits of every counter, the
+/// window scaled down by `shift`.
+pub fn segment(packet: &Packet, shift: u8) -> Segment {
+    let flags = packet.flags;
+    let syn = flags.contains(Flags::SYN);
+    let mut raw = sys::aw_seg {
+        ip_version: 4,
+        ttl: 64,
+        seq: packet.seq as u32,
+        ack: packet.ack as u32,
+        payload: packet.payload,
+        len: packet.wire_len,
+        ce_bytes: u32::MAX,
+        ..Default::default()
+    };
+    raw.ip_ecn = match (flags.contains(Flags::CE), flags.contains(Flags::ECT)) {
+        (true, _) => 3,
+        (false, true) => 2,
+        (false, false) => 0,
+    };
+    let mut tcp = TcpFlags::empty();
+    for (ours, theirs) in [
+        (Flags::SYN, TcpFlags::SYN),
+        (Flags::FIN, TcpFlags::FIN),
+        (Flags::ACK, TcpFlags::ACK),
+        (Flags::PSH, TcpFlags::PSH),
+        (Flags::ECE, TcpFlags::ECE),
+        (Flags::CWR, TcpFlags::CWR),
+    ] {
+        tcp.set(theirs, flags.contains(ours));
+    }
+    // As flow.h reads it: an ACK of this flow came marked (RFC 3449 §4.3).
+    if packet.direction == Direction::Data && flags.contains(Flags::ACK_CE_ECHO) {
+        tcp |= TcpFlags::ECE;
+    }
+    let mut options = Options::empty();
+    if flags.contains(Flags::TIMESTAMPS) {
+        options |= Options::TS;
+        raw.tsval = packet.tsval as u32;
+        raw.tsecr = packet.tsecr as u32;
+    }
+    for (i, block) in packet.sack.blocks().iter().enumerate() {
+        raw.sack[2 * i] = block.start as u32;
+        raw.sack[2 * i + 1] = block.end as u32;
+        raw.n_sack += 1;
+    }
+    if raw.n_sack > 0 {
+        options |= Options::SACK;
+    }
+    if syn {
+        options |= Options::WSCALE | Options::SACK_OK;
+        raw.wscale = shift;
+    }
+    // The window of a SYN is not scaled (RFC 7323 §2.2).
+    let scaled = packet.window >> if syn { 0 } else { shift };
+    raw.window = u16::try_from(scaled).unwrap_or(u16::MAX);
+    raw.flags = tcp.bits();
+    raw.opts = options.bits();
+    Segment::from_raw(raw)
+}
