@@ -16,7 +16,7 @@
 #define AW_CLASSES 12
 #define AW_RETRY_CLASS AW_CLASSES
 #define AW_RETRY_NS 20000000ULL
-#define AW_RETRIES 6
+#define AW_RETRIES 6 /* times that user space is handed an ACK before it is given up */
 
 #define AW_LOCKS 1024 /* flow locks; a flow draws one when it is created */
 
@@ -107,6 +107,9 @@ struct aw_emit {
 	aw_u16 l2_len, l3_len;
 	aw_u16 protocol; /* of what l3 begins with, network order */
 	aw_u16 tries;
+	aw_u16 vlan_proto; /* of a tag that stood beside the frame, network order; 0: none */
+	aw_u16 vlan_tci;   /* of that tag, host order */
+	aw_u32 reserved;
 	aw_u8 l2[AW_FRAME_L2];
 	aw_u8 l3[AW_FRAME_L3];
 };

@@ -87,9 +87,8 @@ static __always_inline void slot_meta(struct aw_slot *s, const struct __sk_buff 
 	s->l2_len = seg->l3_off;
 	s->l3_len = seg->len;
 	s->protocol = seg->ip_version == 4 ? bpf_htons(0x0800) : bpf_htons(0x86dd);
-	s->vlan_present = !!skb->vlan_present;
 	s->vlan_tci = skb->vlan_tci;
-	s->vlan_proto = skb->vlan_proto;
+	s->vlan_proto = skb->vlan_present ? skb->vlan_proto : 0;
 }
 
 /* Under the flow's lock, as all that follows. */
@@ -101,6 +100,9 @@ static __always_inline int slot_store(struct aw_slot *s, const struct __sk_buff 
 	__u64 off = seg->l3_off & 31;
 
 	if (!copy_l2(s, data, end, off) || !copy_l3(s, data + off, end, seg->len))
+		return 0;
+	/* It would come back with three tags inside, more than the parser reads. */
+	if (AW_UNLIKELY(off == 22 && skb->vlan_present))
 		return 0;
 	slot_meta(s, skb, seg);
 	return 1;

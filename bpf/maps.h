@@ -58,11 +58,12 @@ struct aw_slot {
 	};
 	aw_u64 deadline_ns;
 	aw_u64 since_ns;       /* when the first ACK of this hold was withheld */
+	aw_u64 ring_pos;       /* where in the ring it was handed to user space */
 	aw_u32 mark, priority; /* of the newest frame; restored when it leaves */
 	aw_u16 l2_len, l3_len;
 	aw_u16 protocol;
-	aw_u16 vlan_proto, vlan_tci;
-	aw_u8 vlan_present, tries;
+	aw_u16 vlan_proto, vlan_tci; /* of a tag beside the frame; vlan_proto 0: none */
+	aw_u16 tries;		     /* times that it was handed to user space */
 	struct aw_key key;
 	aw_u8 l2[AW_FRAME_L2];
 	aw_u8 l3[AW_FRAME_L3];

@@ -3,7 +3,8 @@
  * A re-emitted frame at the hook. User space sends what was held past its deadline, and
  * marks it with a cookie that names the slot. The frame is ours only if the slot's state,
  * key and ACK number agree, so that a mark of the user's own is never mistaken. Then the
- * slot waits no more, and the frame gets back the mark, priority and tag that it had.
+ * slot waits no more, and the frame gets back the mark and priority that it had. A tag
+ * that stood beside it is inside now, so a frame that no slot waits for any more has it, too.
  *
  * The frame leaves unless a newer ACK of its flow has left since.
  */
@@ -24,8 +25,6 @@ enum returned {
 struct held_meta {
 	__u64 deadline, since;
 	__u32 mark, priority;
-	__u16 vlan_tci, vlan_proto;
-	__u8 vlan;
 };
 
 static __always_inline int has_cookie(const struct __sk_buff *skb)
@@ -39,9 +38,6 @@ static __always_inline void held_meta_read(struct held_meta *m, const struct aw_
 	m->since = s->since_ns;
 	m->mark = s->mark;
 	m->priority = s->priority;
-	m->vlan = s->vlan_present;
-	m->vlan_tci = s->vlan_tci;
-	m->vlan_proto = s->vlan_proto;
 }
 
 static __always_inline void note_late(struct aw_counters *c, __u64 late_ns)
@@ -171,8 +167,6 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	restore(skb, &m, seg, c, now);
 	if (f && echo_wanted(&f->flow))
 		echo_mark_capable(skb, seg);
-	if (m.vlan)
-		bpf_skb_vlan_push(skb, m.vlan_proto, m.vlan_tci);
 	return RETURNED_CURRENT;
 }
 

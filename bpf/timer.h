@@ -109,6 +109,9 @@ static __always_inline void emit_fill(struct aw_emit *e, const struct aw_slot *s
 	e->l3_len = s->l3_len;
 	e->protocol = s->protocol;
 	e->tries = s->tries;
+	e->vlan_proto = s->vlan_proto;
+	e->vlan_tci = s->vlan_tci;
+	e->reserved = 0;
 	__builtin_memcpy(e->l2, s->l2, sizeof(e->l2));
 	__builtin_memcpy(e->l3, s->l3, sizeof(e->l3));
 }
@@ -121,6 +124,23 @@ static __always_inline void slot_free(struct aw_slot *s, __u32 slot)
 	slot_release(slot);
 }
 
+/*
+ * Whether user space has read what it was handed last. What it has not read it will send
+ * when it goes on, however long it was stopped: it is neither handed out again nor given
+ * up until then. The timer is the only producer of the ring.
+ */
+static __always_inline int was_read(const struct aw_slot *s)
+{
+	return bpf_ringbuf_query(&emissions, BPF_RB_CONS_POS) > s->ring_pos;
+}
+
+/* Kept until it is seen at the hook. The queue has room for every slot. */
+static __always_inline void look_again(struct aw_deadline *d, __u64 now)
+{
+	d->deadline_ns = now + AW_RETRY_NS;
+	queue_push(AW_RETRY_CLASS, d);
+}
+
 /* The head of one class: 0 to go on, 1 when there is no more to do. */
 static long tick_one(__u32 i, struct tick *k)
 {
@@ -129,7 +149,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_slot *s;
 	struct aw_lock *l;
 	struct aw_emit *e;
-	__u32 lock;
+	__u32 lock, handed_out;
 	long err;
 
 	if (!c)
@@ -162,13 +182,21 @@ static long tick_one(__u32 i, struct tick *k)
 		queue_pop(k->class, &d);
 		return 0;
 	}
-	if ((s->state != SLOT_HELD && s->state != SLOT_EMITTED) || s->tries >= AW_RETRIES) {
+	handed_out = s->state == SLOT_EMITTED || s->state == SLOT_STALE;
+	if (handed_out && !was_read(s)) {
+		lock_drop(l);
+		queue_pop(k->class, &d); /* the callback is the only consumer */
+		look_again(&d, k->now);
+		return 0;
+	}
+	if ((s->state != SLOT_HELD && !handed_out) || s->tries >= AW_RETRIES) {
 		c->lost += s->state == SLOT_EMITTED;
 		slot_free(s, d.slot);
 		lock_drop(l);
 		queue_pop(k->class, &d);
 		return 0;
 	}
+	s->ring_pos = bpf_ringbuf_query(&emissions, BPF_RB_PROD_POS);
 	e = bpf_ringbuf_reserve(&emissions, sizeof(*e), 0);
 	if (!e) { /* user space is behind; it stays where it is */
 		lock_drop(l);
@@ -184,10 +212,8 @@ static long tick_one(__u32 i, struct tick *k)
 	lock_drop(l);
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 
-	queue_pop(k->class, &d); /* the callback is the only consumer */
-	d.deadline_ns = k->now + AW_RETRY_NS;
-	/* Kept until it is seen at the hook. The queue has room for every slot. */
-	queue_push(AW_RETRY_CLASS, &d);
+	queue_pop(k->class, &d);
+	look_again(&d, k->now);
 	return 0;
 }
 

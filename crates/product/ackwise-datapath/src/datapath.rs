@@ -311,7 +311,7 @@ impl Inner {
         };
         // Nothing new is held from here on. What is held leaves by its deadline, through programs
         // that are still attached.
-        self.shared.quiesce.store(true, Ordering::Release);
+        self.shared.quiesce.store(true, Ordering::SeqCst);
         attached.programs.keep_alive(Duration::ZERO)?;
         if !self.options.dry_run && !self.shared.gone.load(Ordering::Acquire) {
             std::thread::sleep(self.options.hold_max + DRAIN);

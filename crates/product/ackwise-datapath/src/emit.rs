@@ -83,16 +83,20 @@ impl Emitter {
     }
 
     fn beat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
-        if shared.quiesce.load(Ordering::Acquire)
-            || shared.gone.load(Ordering::Acquire)
-            || lifecycle.is_frozen()
-        {
+        let quiet = || shared.quiesce.load(Ordering::SeqCst) || shared.gone.load(Ordering::SeqCst);
+        if lifecycle.is_frozen() || quiet() {
             return;
         }
-        let alive = sys::aw_control {
-            alive_until_ns: monotonic_ns() + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX),
-        };
-        if let Err(e) = self.control.set(0, alive, 0) {
+        self.hold_until(monotonic_ns() + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX));
+        // Somebody may have ended the holding just before that.
+        if quiet() {
+            self.hold_until(0);
+        }
+    }
+
+    /// Lets the programs hold ACKs until then.
+    fn hold_until(&mut self, alive_until_ns: u64) {
+        if let Err(e) = self.control.set(0, sys::aw_control { alive_until_ns }, 0) {
             tracing::warn!("heartbeat: {e}; no ACK is held until it works again");
         }
     }
@@ -147,7 +151,7 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     if l2 > e.l2.len() || l3 > e.l3.len() {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    let mut frame = Vec::with_capacity(14 + l2 + l3 + 4);
+    let mut frame = Vec::with_capacity(14 + l2 + l3 + 8);
     frame.extend_from_slice(&e.l2[..l2]);
     frame.extend_from_slice(&e.l3[..l3]);
     match fill_checksum(&mut frame[l2..]) {
@@ -159,11 +163,12 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
             shared.checksums_wrong.fetch_add(1, Ordering::Relaxed);
         }
     }
+    insert_tag(&mut frame, l2, e);
     let cookie = sys::AW_COOKIE_MAGIC | e.slot;
     match injection {
         Injection::Packet(fd) => {
             // With a tag inside the frame, the tag's type is the packet's.
-            let protocol = match e.l2.get(12..14) {
+            let protocol = match frame.get(12..14) {
                 Some(t) if l2 >= 14 => u16::from_ne_bytes([t[0], t[1]]),
                 _ => e.protocol,
             };
@@ -185,6 +190,20 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
     }
 }
 
+/// Puts a tag that stood beside the frame inside, before those that are there. `l2` is the
+/// length of the link header that the frame had.
+fn insert_tag(frame: &mut Vec<u8>, l2: usize, e: &sys::aw_emit) {
+    if e.vlan_proto == 0 || l2 < 14 {
+        return;
+    }
+    let mut tag = [0_u8; 4];
+    tag[..2].copy_from_slice(&e.vlan_proto.to_ne_bytes());
+    tag[2..].copy_from_slice(&e.vlan_tci.to_be_bytes());
+    frame.splice(12..12, tag);
+}
+
+/// Does not wait for room in the socket's send buffer: heartbeats and the ring would wait as
+/// well. What is not sent is handed out again by the timer, [`sys::AW_RETRIES`] times.
 fn send_packet(
     fd: &OwnedFd,
     ifindex: u32,
@@ -221,7 +240,7 @@ fn send_packet(
         (*c).cmsg_type = libc::SO_MARK;
         (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
         libc::CMSG_DATA(c).cast::<u32>().write_unaligned(cookie);
-        libc::sendmsg(fd.as_raw_fd(), &raw const message, 0)
+        libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
     };
     if n < 0 {
         return Err(io::Error::last_os_error());

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
-    ifreq, remove_stale_filters,
+    enlarge_send_buffer, ifreq, remove_stale_filters,
 };
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, RingBuf};
@@ -90,7 +90,11 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
         Attachment::attach(&mut programs.bpf, name, &options)
     };
     let (injection, back) = match options.position {
-        Position::Receiver | Position::Router => (Injection::Packet(ifreq::packet_socket()?), None),
+        Position::Receiver | Position::Router => {
+            let socket = ifreq::packet_socket()?;
+            enlarge_send_buffer(&socket);
+            (Injection::Packet(socket), None)
+        }
         Position::Sender => {
             let device = TunDevice::open("ackwise%d", LinkKind::Ethernet, TAP_MTU, Role::Redirect)?;
             let back = attach(BACK, &device.name, Direction::Ingress)?;

@@ -3,7 +3,7 @@
 mod common;
 
 use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats};
-use common::{ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, ms};
+use common::{ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, ms, tagged};
 
 /// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
 fn options(attach: AttachMode) -> Options {
@@ -437,14 +437,6 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
     });
 }
 
-/// The same frame with an 802.1Q tag inside.
-fn tagged(frame: &[u8]) -> Vec<u8> {
-    let mut f = frame[..12].to_vec();
-    f.extend([0x81, 0, 0, 5]);
-    f.extend(&frame[12..]);
-    f
-}
-
 #[test]
 fn a_tag_inside_the_frame_stays_there() {
     let _alone = alone();
@@ -455,7 +447,7 @@ fn a_tag_inside_the_frame_stays_there() {
             let before = stats(&a);
             flow.data(far);
             let frame = flow.ack().frame();
-            near.send(&tagged(&frame));
+            near.send(&tagged(&frame, 5));
             let got = far.expect(1);
             assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
             assert_eq!(stats(&a).reemitted, before.reemitted + 1);
@@ -487,7 +479,7 @@ fn a_tag_beside_the_frame_comes_back() {
             let before = stats(&a);
             flow.data(far);
             let frame = flow.ack().frame();
-            source.send(&tagged(&frame));
+            source.send(&tagged(&frame, 5));
             let got = far.expect(1);
             assert_eq!((got[0].tag, &got[0].bytes), (Some(5), &frame));
             assert_eq!(stats(&a).reemitted, before.reemitted + 1);

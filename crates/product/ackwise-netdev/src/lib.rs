@@ -27,5 +27,5 @@ pub use attach::{AttachMode, AttachOptions, Attachment, Order, remove_stale_filt
 pub use error::Error;
 pub use interface::{Direction, Interface, exists};
 pub use ip_offset::ip_offset;
-pub use packet_socket::{BATCH, PacketSocket, SendStats};
+pub use packet_socket::{BATCH, PacketSocket, SendStats, enlarge_send_buffer};
 pub use tun::{Role, TX_QUEUE_LEN, TunDevice, create_tun};

@@ -49,10 +49,7 @@ impl PacketSocket {
         let socket = packet_socket()?;
         set(&socket, libc::SO_MARK, cookie as libc::c_int)
             .map_err(Error::system("mark the packets of a socket"))?;
-        // The default is too small for a batch. SO_SNDBUFFORCE needs CAP_NET_ADMIN.
-        if set(&socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
-            let _ = set(&socket, libc::SO_SNDBUF, SEND_BUFFER);
-        }
+        enlarge_send_buffer(&socket);
         let opened = Self { socket, interface };
         if opened.is_bound() {
             opened
@@ -153,6 +150,15 @@ impl PacketSocket {
             next += 1;
         }
         sent
+    }
+}
+
+/// Gives a socket a send buffer of 4 MiB, or as much as the system permits. The default of
+/// `net.core.wmem_default`, 208 KiB, is full when some 250 ACKs wait in the interface's queue.
+pub fn enlarge_send_buffer(socket: &OwnedFd) {
+    // SO_SNDBUFFORCE needs CAP_NET_ADMIN.
+    if set(socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
+        let _ = set(socket, libc::SO_SNDBUF, SEND_BUFFER);
     }
 }
 

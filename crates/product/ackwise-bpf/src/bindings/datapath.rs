@@ -231,12 +231,17 @@ pub struct aw_emit {
     #[doc = " of what l3 begins with, network order"]
     pub protocol: aw_u16,
     pub tries: aw_u16,
+    #[doc = " of a tag that stood beside the frame, network order; 0: none"]
+    pub vlan_proto: aw_u16,
+    #[doc = " of that tag, host order"]
+    pub vlan_tci: aw_u16,
+    pub reserved: aw_u32,
     pub l2: [aw_u8; 24usize],
     pub l3: [aw_u8; 120usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_emit"][::core::mem::size_of::<aw_emit>() - 168usize];
+    ["Size of aw_emit"][::core::mem::size_of::<aw_emit>() - 176usize];
     ["Alignment of aw_emit"][::core::mem::align_of::<aw_emit>() - 8usize];
     ["Offset of field: aw_emit::deadline_ns"]
         [::core::mem::offset_of!(aw_emit, deadline_ns) - 0usize];
@@ -247,8 +252,12 @@ const _: () = {
     ["Offset of field: aw_emit::l3_len"][::core::mem::offset_of!(aw_emit, l3_len) - 18usize];
     ["Offset of field: aw_emit::protocol"][::core::mem::offset_of!(aw_emit, protocol) - 20usize];
     ["Offset of field: aw_emit::tries"][::core::mem::offset_of!(aw_emit, tries) - 22usize];
-    ["Offset of field: aw_emit::l2"][::core::mem::offset_of!(aw_emit, l2) - 24usize];
-    ["Offset of field: aw_emit::l3"][::core::mem::offset_of!(aw_emit, l3) - 48usize];
+    ["Offset of field: aw_emit::vlan_proto"]
+        [::core::mem::offset_of!(aw_emit, vlan_proto) - 24usize];
+    ["Offset of field: aw_emit::vlan_tci"][::core::mem::offset_of!(aw_emit, vlan_tci) - 26usize];
+    ["Offset of field: aw_emit::reserved"][::core::mem::offset_of!(aw_emit, reserved) - 28usize];
+    ["Offset of field: aw_emit::l2"][::core::mem::offset_of!(aw_emit, l2) - 32usize];
+    ["Offset of field: aw_emit::l3"][::core::mem::offset_of!(aw_emit, l3) - 56usize];
 };
 impl Default for aw_emit {
     fn default() -> Self {

@@ -397,6 +397,15 @@ const PAIR: Topology = Topology {
     links: &[link("near.aw0", "far.aw1").without_addresses()],
 };
 
+/// The same frame with an 802.1Q tag inside.
+pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
+    let mut f = frame[..12].to_vec();
+    f.extend([0x81, 0]);
+    f.extend(vlan.to_be_bytes());
+    f.extend(&frame[12..]);
+    f
+}
+
 /// Two namespaces, `aw0` (the ACKs' side, where ackwise goes) and `aw1`.
 pub struct Pair {
     pub near: Netns,
@@ -460,17 +469,20 @@ impl Flow {
 
     /// One data segment in order.
     pub fn data(&mut self, far: &Wire) {
-        far.send(
-            &Seg {
-                acks: false,
-                seq: self.next,
-                ack: 1,
-                payload: 1000,
-                ..self.like.clone()
-            }
-            .frame(),
-        );
+        far.send(&self.segment());
+    }
+
+    /// The frame of one data segment in order.
+    pub fn segment(&mut self) -> Vec<u8> {
+        let segment = Seg {
+            acks: false,
+            seq: self.next,
+            ack: 1,
+            payload: 1000,
+            ..self.like.clone()
+        };
         self.next = self.next.wrapping_add(1000);
+        segment.frame()
     }
 
     /// One data segment in order, and its ACK: the frame.

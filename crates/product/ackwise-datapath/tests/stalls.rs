@@ -1,0 +1,244 @@
+//! What holds back the thread that re-emits: a full local queue, a process that is stopped.
+
+mod common;
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats, control};
+use common::{
+    Flow, Netns, Pair, Seg, Wire, alone, eventually, here_and_in_virtual_time, in_virtual_time, ip,
+    ms, tagged, tc, time_is_virtual,
+};
+
+const CHILD: &str = "ACKWISE_TEST_CHILD";
+const VLAN: u16 = 5;
+
+/// 8 segments an ACK, from the first on; D is 4 ms.
+fn options(position: Position) -> Options {
+    let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
+    o.attach = AttachMode::Tcx;
+    o.hold_rtt_shift = 0;
+    o.position = position;
+    o
+}
+
+fn attach(o: Options) -> Datapath {
+    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What holds exactly where time is virtual.
+fn exactly(check: impl FnOnce()) {
+    if time_is_virtual() {
+        check();
+    }
+}
+
+/// 400 flows that have started.
+fn started(near: &Wire, far: &Wire) -> Vec<Flow> {
+    let mut flows: Vec<Flow> = (0..400)
+        .map(|n| Flow {
+            next: 1000,
+            like: Seg {
+                port: 10_000 + n,
+                ..Seg::ack(0)
+            },
+        })
+        .collect();
+    for _ in 0..16 {
+        for flow in &mut flows {
+            flow.step(near, far);
+        }
+        far.drain(ms(30));
+    }
+    flows
+}
+
+/// 400 flows re-emit into a queue of 100 kbit/s, three times: more than the socket's send
+/// buffer of 208 KiB holds, for longer than a heartbeat is trusted.
+#[test]
+fn h2_a_full_local_queue_stops_nothing() {
+    here_and_in_virtual_time(|| {
+        let _alone = alone();
+        Pair::new().run(|near, far| {
+            let a = attach(options(Position::Receiver));
+            let mut flows = started(near, far);
+            tc("qdisc add dev aw0 root tbf rate 100kbit burst 1600 limit 10000000");
+            let stats = || a.stats().unwrap_or_else(|e| panic!("{e}"));
+            let before = stats();
+            for _ in 0..3 {
+                for flow in &mut flows {
+                    flow.step(near, far);
+                }
+                std::thread::sleep(ms(700));
+            }
+            let now = stats();
+            exactly(|| {
+                assert_eq!(now.fail_open["stale-heartbeat"], 0, "heartbeats stopped");
+                assert_eq!(now.withheld - before.withheld, 1200, "{now:#?}");
+                assert_eq!(now.reemitted - before.reemitted, 1200, "{now:#?}");
+                assert_eq!(now.release.send_errors, 0);
+            });
+            let detaching = Instant::now();
+            let last = a.detach().expect("detach");
+            exactly(|| {
+                let took = detaching.elapsed();
+                assert!(took < ms(100), "{took:?} to detach");
+                assert_eq!(last.release.lost, 0);
+            });
+            let mut missing: Vec<_> = flows.iter().map(|flow| flow.ack().frame()).collect();
+            while !missing.is_empty() {
+                let got = far.expect(1);
+                missing.retain(|frame| *frame != got[0].bytes);
+            }
+        });
+    });
+}
+
+/// The queue takes next to nothing, until not even the enlarged send buffer has room. What is
+/// not sent is tried again and given up; the thread waits for nothing.
+#[test]
+fn h2_a_full_send_buffer_stops_nothing() {
+    in_virtual_time(|| {
+        let _alone = alone();
+        Pair::new().run(|near, far| {
+            // None passes: each leaves by the re-emitting thread.
+            let policy = "every-n:n=200,warm=0".parse().expect("a policy");
+            let a = attach(Options {
+                policy,
+                ..options(Position::Receiver)
+            });
+            let mut flows = started(near, far);
+            tc("qdisc add dev aw0 root tbf rate 8kbit burst 1600 limit 10000000");
+            let before = a.stats().expect("stats");
+            for _ in 0..40 {
+                for flow in &mut flows {
+                    flow.step(near, far);
+                }
+                std::thread::sleep(ms(30));
+            }
+            std::thread::sleep(ms(300));
+            let now = a.stats().expect("stats");
+            assert!(now.release.send_errors > 0, "the buffer was never full");
+            assert_eq!(now.fail_open["stale-heartbeat"], 0, "heartbeats stopped");
+            assert!(now.release.lost > 0, "tried for ever: {now:#?}");
+            assert_eq!(now.withheld - before.withheld, 16_000, "{now:#?}");
+            let detaching = Instant::now();
+            a.detach().expect("detach");
+            let took = detaching.elapsed();
+            assert!(took < ms(100), "{took:?} to detach");
+        });
+    });
+}
+
+/// The datapath in a process of its own; killed on drop.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(test: &str) -> Self {
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", test, "--nocapture"])
+            .env(CHILD, "router")
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a process");
+        eventually("the process attaches", || control::status("aw0", 0).is_ok());
+        Self(child)
+    }
+
+    /// In that process: attaches until it is killed.
+    fn is_here() -> bool {
+        if std::env::var_os(CHILD).is_none() {
+            return false;
+        }
+        let a = attach(options(Position::Router));
+        let _ = a.wait(Duration::from_secs(120));
+        true
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: no pointers; the process is our child, and was not waited for.
+        let r = unsafe { libc::kill(self.0.id().cast_signed(), signal) };
+        assert_eq!(r, 0);
+    }
+
+    fn stats() -> Stats {
+        control::status("aw0", 0).expect("status").stats
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A held ACK whose tag stands beside the frame, and a process that is stopped when its
+/// deadline passes: the ACK leaves when the process goes on, once, and with its tag.
+#[test]
+fn h2_a_stopped_process_sends_no_untagged_frame() {
+    if Daemon::is_here() {
+        return;
+    }
+    here_and_in_virtual_time(|| {
+        let _alone = alone();
+        for stopped_for in [50, 200, 1000, 2000] {
+            // Through a bridge: it takes the tag out of the frame, as hardware would.
+            let pair = Pair::new();
+            let third = Netns::new();
+            pair.near.wire("aw2", &third, "aw3");
+            let source = third.run(|| Wire::open("aw3"));
+            pair.run(|_, far| {
+                ip("link add awbr type bridge");
+                for port in ["aw0", "aw2"] {
+                    ip(&format!("link set {port} master awbr"));
+                }
+                ip("link set awbr up");
+                std::thread::sleep(ms(50));
+                let daemon = Daemon::start("h2_a_stopped_process_sends_no_untagged_frame");
+                stop_in_a_hold(&daemon, &source, far, ms(stopped_for));
+            });
+        }
+    });
+}
+
+fn stop_in_a_hold(daemon: &Daemon, source: &Wire, far: &Wire, stopped_for: Duration) {
+    let mut flow = Flow {
+        next: 1000,
+        like: Seg::ack(0),
+    };
+    let step = |flow: &mut Flow| {
+        far.send(&tagged(&flow.segment(), VLAN));
+        let frame = flow.ack().frame();
+        source.send(&tagged(&frame, VLAN));
+        frame
+    };
+    for _ in 0..16 {
+        step(&mut flow);
+    }
+    far.drain(ms(30));
+    let before = Daemon::stats();
+    daemon.signal(libc::SIGSTOP);
+    let held = step(&mut flow);
+    std::thread::sleep(stopped_for);
+    exactly(|| assert_eq!(far.tcp(ms(0)).len(), 0, "it is not held"));
+    daemon.signal(libc::SIGCONT);
+    let mut got = far.expect_up_to(&held);
+    got.extend(far.tcp(ms(300)));
+    for frame in &got {
+        assert_eq!(frame.tag, Some(VLAN), "a frame without its tag");
+    }
+    exactly(|| {
+        assert_eq!(got.len(), 1, "stopped for {stopped_for:?}: each once");
+        let now = Daemon::stats();
+        assert_eq!(now.withheld - before.withheld, 1, "{now:#?}");
+        assert_eq!(now.reemitted - before.reemitted, 1, "{now:#?}");
+        assert_eq!(now.release.lost, 0, "{now:#?}");
+    });
+    // Nothing is amiss afterwards.
+    far.drain(ms(30));
+    let last = step(&mut flow);
+    let got = far.expect_up_to(&last);
+    assert!(got.iter().all(|frame| frame.tag == Some(VLAN)));
+}
