@@ -292,11 +292,11 @@ impl<P: Packet> Boxes<P> {
                 continue;
             }
             let far = self.reconstruct.as_mut().and_then(|far| far.pop(next));
-            if let Some((packet, copies, due_ns)) = far {
+            if let Some(ack) = far {
                 return Some(Departure::Delivered {
-                    packet,
-                    copies,
-                    due_ns,
+                    packet: ack.packet,
+                    copies: ack.copies,
+                    due_ns: ack.due,
                 });
             }
             match link.pop_due(next) {

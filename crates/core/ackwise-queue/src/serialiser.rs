@@ -16,9 +16,19 @@ pub struct Serialiser {
     /// What rounding up has over-charged in this busy period, in units of
     /// 1 / rate nanoseconds; below the rate.
     over_charged: u64,
-    /// The last length, and its bits divided by the rate: most packets of a
-    /// direction are as long as the one before.
-    last: (u32, u64, u64),
+    /// Most packets of a direction are as long as the one before.
+    last: Division,
+}
+
+/// The bits of a packet, in units of 1 / rate nanoseconds, divided by the rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Division {
+    /// Length of the packet, bytes.
+    len: u32,
+    /// Whole nanoseconds.
+    whole: u64,
+    /// What is left, in units of 1 / rate nanoseconds.
+    rest: u64,
 }
 
 /// Nanoseconds in a second times bits in a byte.
@@ -35,7 +45,7 @@ impl Serialiser {
             rate_bps: rate_bps.map(|rate| rate.max(1)),
             free_at: 0,
             over_charged: 0,
-            last: (0, 0, 0),
+            last: Division::default(),
         }
     }
 
@@ -49,7 +59,7 @@ impl Serialiser {
     pub fn set_rate(&mut self, bps: u64) {
         self.rate_bps = Some(bps.max(1));
         self.over_charged = 0;
-        self.last = (0, 0, 0);
+        self.last = Division::default();
     }
 
     /// When the wire is free for the next packet.
@@ -89,11 +99,15 @@ impl Serialiser {
     /// The time that `len` bytes take, rounded up, and by how much.
     #[inline]
     fn charge(&mut self, len: u32, rate: u64) -> (Nanos, u64) {
-        if self.last.0 != len {
+        if self.last.len != len {
             let need = u64::from(len) * NS_BITS;
-            self.last = (len, need / rate, need % rate);
+            self.last = Division {
+                len,
+                whole: need / rate,
+                rest: need % rate,
+            };
         }
-        let (_, whole, rest) = self.last;
+        let Division { whole, rest, .. } = self.last;
         let over = self.over_charged;
         // The credit is less than one unit of the quotient.
         match (whole, rest >= over) {

@@ -15,7 +15,7 @@ use crate::flow_key::{FlowKey, Hasher};
 use crate::flow_state::State;
 use crate::packets::Packets;
 
-use bundle_writer::Room;
+use bundle_writer::{Room, Written};
 
 /// The smallest limit for the size of a bundle, in bytes.
 pub const MIN_BUNDLE: usize = 768;
@@ -268,7 +268,7 @@ impl Encoder {
             number,
         };
         self.waiting.sort_unstable();
-        let (made, check, flows) = match self.variant {
+        let Written { made, check, flows } = match self.variant {
             Variant::Aligned => self.write_aligned(&room, out),
             Variant::Entropy => {
                 let mut models = self.spare.pop().unwrap_or_else(|| Box::new(Models::NEW));

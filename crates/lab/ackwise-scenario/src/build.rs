@@ -22,7 +22,11 @@ pub(crate) fn scenario(
         "scenario", "node", "link", "flow", "sweep", "arm", "record", "expect", "agree",
     ];
     let top = Section::open(tree, &(0..0), "a scenario", &known, errors);
-    let (name, about, duration) = head(&top);
+    let Head {
+        name,
+        about,
+        duration,
+    } = head(&top);
     let nodes = links::nodes(&top);
     let links = links::links(&top, &nodes);
     let flows = flows::flows(&top, &nodes, &links, duration);
@@ -74,7 +78,15 @@ fn common_cc(flows: &[Flow]) -> String {
     }
 }
 
-fn head(top: &Section<'_>) -> (Option<Word>, String, Option<Duration>) {
+/// The table `[scenario]`; what is missing or wrong is `None`.
+#[derive(Default)]
+struct Head {
+    name: Option<Word>,
+    about: String,
+    duration: Option<Duration>,
+}
+
+fn head(top: &Section<'_>) -> Head {
     let Some((table, span)) = top.table("scenario") else {
         if !top.has("scenario") {
             top.error(
@@ -82,7 +94,7 @@ fn head(top: &Section<'_>) -> (Option<Word>, String, Option<Duration>) {
                 "there is no [scenario]; begin with [scenario], name = \"…\" and duration = \"30 s\"",
             );
         }
-        return (None, String::new(), None);
+        return Head::default();
     };
     let section = Section::open(
         table,
@@ -100,7 +112,11 @@ fn head(top: &Section<'_>) -> (Option<Word>, String, Option<Duration>) {
         );
     }
     let duration = section.time("duration", Duration::from_millis(100), WEEK);
-    (name, about.trim().to_owned(), duration)
+    Head {
+        name,
+        about: about.trim().to_owned(),
+        duration,
+    }
 }
 
 fn record(top: &Section<'_>, duration: Option<Duration>) -> RecordOptions {

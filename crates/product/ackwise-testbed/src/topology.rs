@@ -74,6 +74,16 @@ struct End {
     interface: &'static str,
 }
 
+/// A node at the other end of a link.
+#[derive(Debug, Clone, Copy)]
+struct Neighbour {
+    /// Number of the link, which is that of its network.
+    network: usize,
+    /// The neighbour's host number there.
+    host: u8,
+    node: usize,
+}
+
 impl Topology {
     /// Builds the network: a namespace for each node, in the order of `nodes`.
     ///
@@ -107,9 +117,8 @@ impl Topology {
         }
     }
 
-    /// The links of a node: their numbers, the host number of the other end, and the
-    /// node there.
-    fn neighbours(&self, node: usize) -> impl Iterator<Item = (usize, u8, usize)> {
+    /// The nodes at the other ends of a node's links.
+    fn neighbours(&self, node: usize) -> impl Iterator<Item = Neighbour> {
         let links = self.links.iter().enumerate();
         links
             .filter(|(_, link)| link.addressed)
@@ -118,7 +127,11 @@ impl Topology {
                 [(first, 2, second), (second, 1, first)]
                     .into_iter()
                     .filter(move |(here, ..)| *here == node)
-                    .map(move |(_, host, there)| (index + 1, host, there))
+                    .map(move |(_, host, there)| Neighbour {
+                        network: index + 1,
+                        host,
+                        node: there,
+                    })
             })
     }
 
@@ -126,8 +139,14 @@ impl Topology {
     fn set_up_routing(&self, node: usize) {
         let neighbours: Vec<_> = self.neighbours(node).collect();
         if !self.nodes[node].forwards {
-            if let [(network, host, there)] = neighbours[..]
-                && self.nodes[there].forwards
+            if let [
+                Neighbour {
+                    network,
+                    host,
+                    node,
+                },
+            ] = neighbours[..]
+                && self.nodes[node].forwards
             {
                 ip(&format!("route add default via 10.9.{network}.{host}"));
                 ip(&format!("-6 route add default via fd09:{network}::{host}"));
@@ -138,22 +157,19 @@ impl Topology {
             std::fs::write(format!("/proc/sys/net/{key}"), "1").expect("forwarding");
         }
         // Breadth first: the first way found to a network is a shortest one.
-        let mut known: Vec<usize> = neighbours.iter().map(|(network, ..)| *network).collect();
-        let mut queue: VecDeque<_> = neighbours
-            .iter()
-            .map(|&(network, host, there)| ((network, host), there))
-            .collect();
+        let mut known: Vec<usize> = neighbours.iter().map(|it| it.network).collect();
+        let mut queue: VecDeque<_> = neighbours.iter().map(|&it| (it, it.node)).collect();
         while let Some((via, at)) = queue.pop_front() {
             if !self.nodes[at].forwards {
                 continue;
             }
-            for (network, _, there) in self.neighbours(at) {
+            for Neighbour { network, node, .. } in self.neighbours(at) {
                 if known.contains(&network) {
                     continue;
                 }
                 known.push(network);
-                queue.push_back((via, there));
-                let (link, host) = via;
+                queue.push_back((via, node));
+                let (link, host) = (via.network, via.host);
                 ip(&format!(
                     "route add 10.9.{network}.0/24 via 10.9.{link}.{host}"
                 ));

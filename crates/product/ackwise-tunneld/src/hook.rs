@@ -48,6 +48,13 @@ pub(crate) struct Options {
     pub port: u16,
 }
 
+/// The attached program, and what is shared with it.
+pub(crate) struct Installed {
+    pub hook: Hook,
+    pub state: ProgramState,
+    pub acks: Acks,
+}
+
 /// The attached program. It is detached on drop.
 pub(crate) struct Hook {
     /// The program lives as long as this.
@@ -71,7 +78,7 @@ impl Hook {
         options: &Options,
         allowed_ips: impl Iterator<Item = (u32, &'a Prefix)> + Clone,
         how: AttachMode,
-    ) -> Result<(Self, ProgramState, Acks), Error> {
+    ) -> Result<Installed, Error> {
         let fail =
             |why: &dyn std::error::Error| ackwise_netdev::Error::program(&interface.name, why);
         let told = sys::aw_tunnel_options {
@@ -106,7 +113,7 @@ impl Hook {
             _bpf: bpf,
             attachment,
         };
-        Ok((hook, state, acks))
+        Ok(Installed { hook, state, acks })
     }
 
     pub fn attach(&self) -> AttachMode {

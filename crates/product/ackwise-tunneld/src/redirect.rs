@@ -8,7 +8,7 @@ use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
 use ackwise_netdev::{AttachMode, Interface, Role, TunDevice, ip_offset};
 use ackwise_tunnel::MAX_CARRIED;
 
-use crate::hook::{Acks, Hook, Options, ProgramState};
+use crate::hook::{Acks, Hook, Installed, Options, ProgramState};
 use crate::{Error, checksum};
 
 /// The shortest time without a read after which the program lets packets pass. A process
@@ -62,7 +62,8 @@ impl Redirect {
         let peers = config.peers.iter().zip(0..);
         let allowed_ips =
             peers.flat_map(|(peer, index)| peer.allowed_ips.iter().map(move |ip| (index, ip)));
-        let (hook, state, acks) = Hook::install(&interface, &options, allowed_ips, attach)?;
+        let Installed { hook, state, acks } =
+            Hook::install(&interface, &options, allowed_ips, attach)?;
         Ok(Redirect {
             interface,
             device,

@@ -77,6 +77,14 @@ struct Train<P> {
     spacing: Nanos,
 }
 
+/// An ACK that leaves the reconstructor.
+pub(crate) struct Leaving<P> {
+    pub packet: P,
+    /// How often it leaves.
+    pub copies: u32,
+    pub due: Nanos,
+}
+
 #[derive(Debug)]
 struct FlowState<P> {
     /// The newest real number.
@@ -233,8 +241,8 @@ where
         self.due.push(Reverse((due, self.order, slot)));
     }
 
-    /// The next ACK that leaves by `now`: itself, how often, and when.
-    pub fn pop(&mut self, now: Nanos) -> Option<(P, u32, Nanos)> {
+    /// The next ACK that leaves by `now`.
+    pub fn pop(&mut self, now: Nanos) -> Option<Leaving<P>> {
         loop {
             let Reverse((due, _, slot)) = *self.due.peek()?;
             if due > now {
@@ -258,7 +266,11 @@ where
                 self.schedule(slot, next);
                 if let Some(made) = forged {
                     self.stats.made += 1;
-                    return Some((made, 1, due));
+                    return Some(Leaving {
+                        packet: made,
+                        copies: 1,
+                        due,
+                    });
                 }
                 continue;
             }
@@ -275,7 +287,11 @@ where
                 self.stats.delayed += 1;
                 self.stats.wait_max_ns = self.stats.wait_max_ns.max(wait);
             }
-            return Some((train.packet, train.copies, due));
+            return Some(Leaving {
+                packet: train.packet,
+                copies: train.copies,
+                due,
+            });
         }
     }
 }

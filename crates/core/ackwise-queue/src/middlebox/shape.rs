@@ -34,13 +34,22 @@ pub struct ShapeStats {
     pub max_packets: usize,
 }
 
+/// A packet that waits for its tokens.
+#[derive(Debug)]
+struct Waiting<P> {
+    packet: P,
+    /// Length of the frame, bytes.
+    len: u32,
+    arrived: Nanos,
+}
+
 #[derive(Debug)]
 pub(crate) struct Shaper<P: Packet> {
     config: ShapeConfig<P::Flow>,
     what: Selector<P::Flow>,
     header: u32,
     bucket: TokenBucket,
-    waiting: VecDeque<(P, u32, Nanos)>,
+    waiting: VecDeque<Waiting<P>>,
     due: Option<Nanos>,
     stats: ShapeStats,
 }
@@ -82,7 +91,11 @@ impl<P: Packet> Shaper<P> {
             self.stats.dropped += 1;
             return Err(packet);
         }
-        self.waiting.push_back((packet, len, now));
+        self.waiting.push_back(Waiting {
+            packet,
+            len,
+            arrived: now,
+        });
         self.stats.max_packets = self.stats.max_packets.max(self.waiting.len());
         self.schedule(now);
         Ok(())
@@ -93,14 +106,18 @@ impl<P: Packet> Shaper<P> {
     }
 
     fn schedule(&mut self, now: Nanos) {
-        let charge = self.waiting.front().map(|(_, len, _)| self.charge(*len));
+        let charge = self.waiting.front().map(|first| self.charge(first.len));
         self.due = charge.and_then(|charge| self.bucket.ready(charge, now));
     }
 
     /// The packet that is due, at its time.
     pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
         self.due.filter(|due| *due <= now)?;
-        let (packet, len, arrived) = self.waiting.pop_front()?;
+        let Waiting {
+            packet,
+            len,
+            arrived,
+        } = self.waiting.pop_front()?;
         let charge = self.charge(len);
         self.bucket.take(charge, now);
         self.stats.passed += 1;

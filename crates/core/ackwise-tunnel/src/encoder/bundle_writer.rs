@@ -23,8 +23,14 @@ pub(crate) struct Room {
     pub number: u64,
 }
 
-/// What is in a bundle, the check of it, and the flows.
-type Written = (Bundled, Check, Vec<u16>);
+/// The body of a bundle.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub made: Bundled,
+    pub check: Check,
+    /// Numbers of the flows in it.
+    pub flows: Vec<u16>,
+}
 
 /// Returns the delta from a state to an ACK, and the values of its options.
 fn step(state: &State, ack: &Ack) -> (Delta, LayoutFields) {
@@ -47,7 +53,11 @@ fn uncompressed_packet(ack: &Ack) -> Vec<u8> {
 
 impl Encoder {
     pub(crate) fn write_aligned(&mut self, room: &Room, out: &mut Vec<u8>) -> Written {
-        let (mut made, mut check, mut flows) = (Bundled::default(), Check::default(), Vec::new());
+        let Written {
+            mut made,
+            mut check,
+            mut flows,
+        } = Written::default();
         while let Some((packet, hash)) = self.raw.front() {
             let before = out.len();
             out.extend([UNCOMPRESSED as u8, FULL]);
@@ -91,7 +101,7 @@ impl Encoder {
                 break;
             }
         }
-        (made, check, flows)
+        Written { made, check, flows }
     }
 
     pub(crate) fn write_entropy(
@@ -100,7 +110,11 @@ impl Encoder {
         models: &mut Models,
         out: &mut Vec<u8>,
     ) -> Written {
-        let (mut made, mut check, mut flows) = (Bundled::default(), Check::default(), Vec::new());
+        let Written {
+            mut made,
+            mut check,
+            mut flows,
+        } = Written::default();
         let limit = room.end - out.len();
         let mut coder = Writer::new(out);
         while let Some((packet, hash)) = self.raw.front() {
@@ -174,7 +188,7 @@ impl Encoder {
         }
         coder.bit(&mut models.another_flow, false);
         coder.finish();
-        (made, check, flows)
+        Written { made, check, flows }
     }
 }
 

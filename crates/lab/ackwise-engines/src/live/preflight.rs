@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ackwise_scenario::record::Testbed;
 use ackwise_scenario::{App, Duplex, Environment, RunSpec, Scenario};
+use jiff::Timestamp;
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
@@ -264,7 +264,7 @@ pub(super) fn environment() -> Testbed {
     let names = uname().ok();
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
     Testbed {
-        started: Some(rfc3339(SystemTime::now())),
+        started: Some(rfc3339(Timestamp::now())),
         kernel: names
             .as_ref()
             .map(|names| format!("{} {}", text(names.sysname()), text(names.release()))),
@@ -280,33 +280,9 @@ pub(super) fn environment() -> Testbed {
     }
 }
 
-/// A moment in UTC. The days are counted from 1 March of the year 0, so that
-/// the leap day comes last (Hinnant, "chrono-compatible low-level date
-/// algorithms").
-fn rfc3339(time: SystemTime) -> String {
-    let seconds = time
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+/// A moment in UTC, to the second, in the form of RFC 3339.
+fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%FT%TZ").to_string()
 }
 
 #[cfg(test)]
@@ -408,7 +384,7 @@ mod tests {
             (1_709_251_199, "2024-02-29T23:59:59Z"),
             (4_102_444_800, "2100-01-01T00:00:00Z"),
         ] {
-            assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
+            assert_eq!(rfc3339(Timestamp::from_second(seconds).unwrap()), text);
         }
     }
 }

@@ -60,13 +60,26 @@ enum Running {
     Process(Process),
 }
 
-/// The directions that have one: link, direction, what is asked of it.
-fn places(scenario: &Scenario) -> impl Iterator<Item = (usize, usize, &Mux)> {
+/// A direction of a link that has a tunnel.
+struct Place<'a> {
+    link: usize,
+    direction: usize,
+    mux: &'a Mux,
+}
+
+fn places(scenario: &Scenario) -> impl Iterator<Item = Place<'_>> {
     let links = scenario.links.iter().enumerate();
     links
         .flat_map(|(link, it)| [(link, 0, &it.forward), (link, 1, &it.reverse)])
-        .filter_map(|(link, way, direction)| Some((link, way, direction.mux.as_ref()?)))
-        .filter(|(_, _, mux)| mux.by_tunnel)
+        .filter_map(|(link, direction, it)| {
+            let mux = it.mux.as_ref()?;
+            Some(Place {
+                link,
+                direction,
+                mux,
+            })
+        })
+        .filter(|place| place.mux.by_tunnel)
 }
 
 /// How much earlier than the traffic tunnels begin.
@@ -84,13 +97,14 @@ pub(super) fn start(
     until_ns: u64,
 ) -> Result<Vec<Tunnel>, LabError> {
     let mut tunnels = Vec::new();
-    for (link, way, mux) in places(scenario) {
-        let name = &scenario.links[link].name;
-        let ends = [way, 1 - way].map(|end| topology.plan.interface(link, end));
+    for place in places(scenario) {
+        let direction = place.direction;
+        let name = &scenario.links[place.link].name;
+        let ends = [direction, 1 - direction].map(|end| topology.plan.interface(place.link, end));
         let mut tunnel = Tunnel {
-            name: format!("{name}.{}", WAYS[way]),
+            name: format!("{name}.{}", WAYS[direction]),
             link: name.clone(),
-            ends: tunnel(name, ends, mux)?,
+            ends: tunnel(name, ends, place.mux)?,
             mux: MuxRecord::default(),
         };
         for end in tunnel.ends.iter_mut().rev() {

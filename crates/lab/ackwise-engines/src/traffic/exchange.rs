@@ -45,10 +45,21 @@ fn get(connection: &mut Connection, tally: &mut Tally, bytes: u64) -> io::Result
     Ok(true)
 }
 
+/// Requests and responses on one connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exchange {
+    /// Bytes of a request.
+    pub request: u64,
+    /// Bytes of a response.
+    pub response: u64,
+    /// How many requests, one after the other.
+    pub count: u32,
+}
+
 /// Runs the flow: `to` asks, `from` answers.
 pub(super) fn run(
     job: &Job,
-    sizes: (u64, u64, u32),
+    size: Exchange,
     listener: &Socket,
     live: &Live,
     limits: &Limits,
@@ -56,10 +67,10 @@ pub(super) fn run(
     thread::scope(|scope| {
         let mut workers = Vec::new();
         for _ in 0..job.connections {
-            workers.push(scope.spawn(move || answer(job, sizes, listener, live, limits)));
+            workers.push(scope.spawn(move || answer(job, size, listener, live, limits)));
         }
         for index in 0..job.connections {
-            workers.push(scope.spawn(move || ask(job, index, sizes, live, limits)));
+            workers.push(scope.spawn(move || ask(job, index, size, live, limits)));
         }
         gather(workers)
     })
@@ -68,13 +79,7 @@ pub(super) fn run(
 /// What the answering side answers with; the asking side knows it.
 const ANSWERS: u64 = 1 << 40;
 
-fn answer(
-    job: &Job,
-    (request, response, _): (u64, u64, u32),
-    listener: &Socket,
-    live: &Live,
-    limits: &Limits,
-) -> Outcome {
+fn answer(job: &Job, size: Exchange, listener: &Socket, live: &Live, limits: &Limits) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();
     let mut producer = Producer::new(seed_of(job, ANSWERS));
@@ -83,8 +88,8 @@ fn answer(
         let mut connection = accept(listener, limits)?;
         connection.no_delay()?;
         let _watch = live.watch(connection.socket());
-        while get(&mut connection, &mut tally, request)? {
-            put(&mut connection, &mut producer, response)?;
+        while get(&mut connection, &mut tally, size.request)? {
+            put(&mut connection, &mut producer, size.response)?;
         }
         if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
             outcome.finals.push(info);
@@ -100,13 +105,7 @@ fn answer(
     outcome
 }
 
-fn ask(
-    job: &Job,
-    index: u32,
-    (request, response, count): (u64, u64, u32),
-    live: &Live,
-    limits: &Limits,
-) -> Outcome {
+fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();
     let mut producer = Producer::new(seed_of(job, u64::from(index)));
@@ -120,18 +119,18 @@ fn ask(
         let said = |error: io::Error| format!("asking: {error}");
         connection.no_delay().map_err(said)?;
         outcome.first_ns = Some(now_ns());
-        while begun < count && now_ns() < job.stop_ns {
+        while begun < size.count && now_ns() < job.stop_ns {
             begun += 1;
             let asked = now_ns();
-            put(&mut connection, &mut producer, request).map_err(said)?;
-            if !get(&mut connection, &mut tally, response).map_err(said)? {
+            put(&mut connection, &mut producer, size.request).map_err(said)?;
+            if !get(&mut connection, &mut tally, size.response).map_err(said)? {
                 return Err("asking: the answering side ended early".to_owned());
             }
             let answered = now_ns();
-            live.received(usize::try_from(response).unwrap_or(usize::MAX));
+            live.received(usize::try_from(size.response).unwrap_or(usize::MAX));
             outcome.last_ns = Some(answered);
             outcome.transfers.push(Transfer {
-                bytes: request + response,
+                bytes: size.request + size.response,
                 time_ns: answered - asked,
             });
         }
@@ -145,15 +144,15 @@ fn ask(
             limits.fail();
             outcome.errors.push(error);
         }
-        Ok(()) if begun < count => outcome.errors.push(format!(
+        Ok(()) if begun < size.count => outcome.errors.push(format!(
             "{} exchanges were left when the time was over; make `duration` longer",
-            count - begun
+            size.count - begun
         )),
         Ok(()) => {}
     }
     // What should have come: the same stream, produced again.
     let got = tally.finish();
-    let expected = reproduce(seed_of(job, ANSWERS), response, completed);
+    let expected = reproduce(seed_of(job, ANSWERS), size.response, completed);
     let ok = got.bytes == expected.bytes && got.sha256 == expected.sha256;
     if !ok && outcome.errors.is_empty() {
         outcome

@@ -255,13 +255,20 @@ impl Prepared {
         let mut outcome = match (&job.app, &self.listener) {
             (App::Bulk { bytes }, Some(listener)) => bulk::run(job, *bytes, listener, live, limits),
             (
-                App::RequestResponse {
+                &App::RequestResponse {
                     request,
                     response,
                     count,
                 },
                 Some(listener),
-            ) => exchange::run(job, (*request, *response, *count), listener, live, limits),
+            ) => {
+                let size = exchange::Exchange {
+                    request,
+                    response,
+                    count,
+                };
+                exchange::run(job, size, listener, live, limits)
+            }
             (App::ShortFlows { sizes, count }, Some(listener)) => {
                 short::run(job, sizes, *count, listener, live, limits)
             }

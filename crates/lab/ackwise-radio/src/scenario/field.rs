@@ -262,7 +262,7 @@ fn check_ways(
             ),
             Some(_) => {}
             None => {
-                let (a, b, metres) = gap(places, &reached);
+                let Gap { a, b, metres } = gap(places, &reached);
                 root.error(
                     span,
                     format!(
@@ -296,14 +296,25 @@ fn reach(places: &[(f64, f64)], range: f64, from: usize) -> Vec<Option<usize>> {
     hops
 }
 
-/// The nearest pair of a node that is reached and one that is not.
-fn gap(places: &[(f64, f64)], reached: &[Option<usize>]) -> (usize, usize, f64) {
-    let mut best = (0, 0, f64::INFINITY);
+/// A pair of a node that is reached, `a`, and one that is not, `b`.
+struct Gap {
+    a: usize,
+    b: usize,
+    metres: f64,
+}
+
+/// The nearest such pair.
+fn gap(places: &[(f64, f64)], reached: &[Option<usize>]) -> Gap {
+    let mut best = Gap {
+        a: 0,
+        b: 0,
+        metres: f64::INFINITY,
+    };
     for a in (0..places.len()).filter(|a| reached[*a].is_some()) {
         for b in (0..places.len()).filter(|b| reached[*b].is_none()) {
             let metres = distance(places[a], places[b]);
-            if metres < best.2 {
-                best = (a, b, metres);
+            if metres < best.metres {
+                best = Gap { a, b, metres };
             }
         }
     }

@@ -257,20 +257,29 @@ fn search(runs: &[Ran], all: &mut Reproduced) {
     all.figures.push(state);
 }
 
-/// What a rate of ACKs did: when it first rose above where it began, when it was first at its
-/// highest, and how often it fell.
-fn course(rates: &[(f64, u32)]) -> (Option<f64>, Option<f64>, usize) {
+/// What a rate of ACKs did; times in seconds.
+#[derive(Debug, PartialEq)]
+struct Course {
+    /// When it first rose above its first value.
+    rises: Option<f64>,
+    /// When it was first at its highest.
+    highest: Option<f64>,
+    /// How often it fell.
+    falls: usize,
+}
+
+fn course(rates: &[(f64, u32)]) -> Course {
     let highest = rates.iter().map(|(_, r)| *r).max();
     let begin = rates.first().map_or(0, |(_, r)| *r);
     let first = |is: &dyn Fn(u32) -> bool| rates.iter().find(|(_, r)| is(*r)).map(|(t, _)| *t);
-    (
-        first(&|r| r > begin),
-        first(&|r| Some(r) == highest),
-        rates
+    Course {
+        rises: first(&|r| r > begin),
+        highest: first(&|r| Some(r) == highest),
+        falls: rates
             .windows(2)
             .filter(|pair| pair[1].1 < pair[0].1)
             .count(),
-    )
+    }
 }
 
 /// When r moves in Fig. 10, whose virtual machines run for 100 s.
@@ -279,7 +288,11 @@ fn milestones(ran: &Ran, all: &mut Reproduced) {
     let rates: Vec<(f64, u32)> = known
         .filter_map(|s| Some((s.at_ns as f64 / 1e9, s.ack_rate?)))
         .collect();
-    let (rises, highest, falls) = course(&rates);
+    let Course {
+        rises,
+        highest,
+        falls,
+    } = course(&rates);
     let time = |at: Option<f64>| at.map_or("never".into(), Value::from);
     let marks = [
         (
@@ -512,8 +525,13 @@ mod tests {
     #[test]
     fn a_rate_rises_is_highest_and_falls() {
         let rates = [(1.0, 5), (2.0, 4), (3.0, 7), (4.0, 9), (5.0, 9), (6.0, 8)];
-        assert_eq!(course(&rates), (Some(3.0), Some(4.0), 2));
-        assert_eq!(course(&rates[..2]), (None, Some(1.0), 1));
-        assert_eq!(course(&[]), (None, None, 0));
+        let expected = |rises, highest, falls| Course {
+            rises,
+            highest,
+            falls,
+        };
+        assert_eq!(course(&rates), expected(Some(3.0), Some(4.0), 2));
+        assert_eq!(course(&rates[..2]), expected(None, Some(1.0), 1));
+        assert_eq!(course(&[]), expected(None, None, 0));
     }
 }
