@@ -1,22 +1,12 @@
 //! Bad input: each is told what, where and how to mend it, and ends with 2.
 
-mod common;
-
 use std::fs;
 
-use common::{ackwise_lab, outcome};
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
 
-/// Ends with 2, prints nothing on standard output, and says this on standard error.
-fn refused(args: &[&str], says: &[&str]) {
-    let (code, out, err) = outcome(args);
-    assert_eq!(code, 2, "{args:?}: {err}");
-    assert_eq!(out, "", "{args:?}");
-    for said in says {
-        assert!(err.contains(said), "{args:?}: no {said:?} in: {err}");
-    }
-    assert!(!err.contains("panicked"), "{args:?}: {err}");
-}
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 #[test]
 fn scenarios_and_results() {
@@ -27,23 +17,23 @@ fn scenarios_and_results() {
         path.to_str().unwrap().to_owned()
     };
     // Without --on it is the simulator.
-    refused(
+    LAB.refuses(
         &["run", "/nowhere.toml"],
         &["/nowhere.toml", "No such file"],
     );
     for engine in ["live", "virtual", "sim"] {
-        refused(
+        LAB.refuses(
             &["run", "/nowhere.toml", "--on", engine],
             &["/nowhere.toml", "No such file"],
         );
     }
     let broken = file("broken.toml", "name = \"x\"\nfrobs = 3\n[[link]\n");
-    refused(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
+    LAB.refuses(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
 
-    refused(&["report", "/nowhere.json"], &["/nowhere.json"]);
+    LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);
     let json = file("not.json", "{\"runs\": 3}");
-    refused(&["report", &json], &["not.json", "ackwise-lab run"]);
-    refused(
+    LAB.refuses(&["report", &json], &["not.json", "ackwise-lab run"]);
+    LAB.refuses(
         &["report", dir.path().to_str().unwrap()],
         &["cannot be read"],
     );
@@ -54,14 +44,14 @@ fn scenario_check_lists_every_mistake() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.toml");
     fs::write(&path, "nme = \"x\"\nfrobs = 3\n").unwrap();
-    let (code, out, err) = outcome(&["scenario", "check", path.to_str().unwrap()]);
+    let Ended { code, out, err } = LAB.run(&["scenario", "check", path.to_str().unwrap()]);
     assert_eq!(code, 2, "{err}");
     assert!(
         out.contains("s.toml:1:") && out.contains("s.toml:2:"),
         "{out}"
     );
 
-    let (code, out, _) = outcome(&[
+    let Ended { code, out, .. } = LAB.run(&[
         "scenario",
         "check",
         "--format",
@@ -99,28 +89,16 @@ fn the_scenarios_that_come_with_it_are_right() {
         .into_iter()
         .chain(files.iter().map(String::as_str))
         .collect();
-    let (code, out, err) = outcome(&args);
+    let Ended { code, out, err } = LAB.run(&args);
     assert_eq!(code, 0, "{out}{err}");
 }
 
 #[test]
 fn completions_are_a_script() {
-    for shell in ["bash", "zsh", "fish"] {
-        let (code, out, _) = outcome(&["completions", shell]);
-        assert_eq!(code, 0);
-        assert!(
-            out.contains("ackwise-lab") && out.contains("max-events"),
-            "{shell}"
-        );
-    }
-    refused(&["completions", "tcsh"], &["bash"]);
+    LAB.completes(&["ackwise-lab", "max-events"]);
 }
 
 #[test]
 fn the_version_is_the_workspaces() {
-    ackwise_lab()
-        .arg("--version")
-        .assert()
-        .success()
-        .stdout(concat!("ackwise-lab ", env!("CARGO_PKG_VERSION"), "\n"));
+    LAB.has_version("ackwise-lab", env!("CARGO_PKG_VERSION"));
 }

@@ -1,23 +1,24 @@
 //! `run --on sim --against virtual`: the simulator and the real stack come to the same.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{ackwise_lab, outcome, unpack};
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 const SCENARIO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../../scenarios/cross-check.toml"
 );
 
-fn against_virtual(scenario: &str, more: &[&str]) -> (i32, String, String) {
+fn against_virtual(scenario: &str, more: &[&str]) -> Ended {
     let args = ["run", scenario, "--on", "sim", "--against", "virtual"];
-    let mut c = ackwise_lab();
+    let mut c = LAB.command();
     // Two cores that others use too.
     c.timeout(Duration::from_secs(600)).args(args).args(more);
-    unpack(&c.output().unwrap())
+    Ended::of(&c.output().unwrap())
 }
 
 #[test]
@@ -32,7 +33,7 @@ fn reno_and_cubic_do_what_linux_does() {
         "--duration",
         "20s",
     ];
-    let (code, out, err) = against_virtual(SCENARIO, &json);
+    let Ended { code, out, err } = against_virtual(SCENARIO, &json);
     assert_eq!(code, 0, "{err}");
     let both: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(both["engine"], "sim");
@@ -59,7 +60,7 @@ fn bbr_does_what_linux_does() {
     let scenario = SCENARIO.replace("cross-check", "cross-check-bbr");
     let arms = ["--arm", "baseline", "--arm", "every-n"];
     let args = [&["--format", "json"], &arms[..]].concat();
-    let (code, out, err) = against_virtual(&scenario, &args);
+    let Ended { code, out, err } = against_virtual(&scenario, &args);
     assert_eq!(code, 0, "{err}");
     let both: Value = serde_json::from_str(&out).unwrap();
     let agreements = both["agreements"].as_array().unwrap();
@@ -94,7 +95,7 @@ fn a_difference_is_a_failure() {
     )
     .unwrap();
     let one = ["--arm", "baseline", "--cc", "reno", "--duration", "1s"];
-    let (code, out, err) = against_virtual(path.to_str().unwrap(), &one);
+    let Ended { code, out, err } = against_virtual(path.to_str().unwrap(), &one);
     assert_eq!(code, 1, "{out}{err}");
     assert!(err.contains("sim and virtual differ in"), "{err}");
     assert!(out.contains("DIFFER  baseline/reno/1 acks"), "{out}");
@@ -103,7 +104,7 @@ fn a_difference_is_a_failure() {
 #[test]
 fn without_tolerances_there_is_nothing_to_judge() {
     let quick = SCENARIO.replace("cross-check", "quick");
-    let (code, _, err) = outcome(&["run", &quick, "--on", "sim", "--against", "sim"]);
+    let Ended { code, err, .. } = LAB.run(&["run", &quick, "--on", "sim", "--against", "sim"]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("[[agree]]"), "{err}");
 }

@@ -1,11 +1,12 @@
 //! Scenarios of radio on the command line.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::outcome;
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 const CHAIN: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -32,7 +33,8 @@ fn a_run_is_a_table_a_record_and_a_page() {
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (record, page, tables) = (path("r.json"), path("p.html"), path("csv"));
     let args = ["run", scenario, "--on", "sim", "-o", &record];
-    let (code, out, err) = outcome(&[&args[..], &["--html", &page, "--csv", &tables]].concat());
+    let Ended { code, out, err } =
+        LAB.run(&[&args[..], &["--html", &page, "--csv", &tables]].concat());
     assert_eq!((code, err.as_str()), (0, ""), "progress without a terminal");
     assert!(out.contains("1 hop, 1 flow   tcp"), "{out}");
     assert!(out.contains("2 hops, 1 flow  tcp"), "{out}");
@@ -49,10 +51,16 @@ fn a_run_is_a_table_a_record_and_a_page() {
     let csv = std::fs::read_to_string(dir.path().join("csv/runs.csv")).unwrap();
     assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3);
 
-    let (code, again, err) = outcome(&["report", &record]);
+    let Ended {
+        code,
+        out: again,
+        err,
+    } = LAB.run(&["report", &record]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert_eq!(again, out, "a record shows what its run showed");
-    let (code, json, _) = outcome(&[
+    let Ended {
+        code, out: json, ..
+    } = LAB.run(&[
         "--format", "json", "run", scenario, "--on", "sim", "-j", "1",
     ]);
     assert_eq!(code, 0);
@@ -78,7 +86,8 @@ fn a_point_of_the_papers_chain_is_exact() {
     let args = [
         "--format", "json", "run", CHAIN, "--on", "sim", "--seed", "1",
     ];
-    let (code, out, err) = outcome(&[&args[..], &["--arm", "tcp", "--arm", "dca"]].concat());
+    let Ended { code, out, err } =
+        LAB.run(&[&args[..], &["--arm", "tcp", "--arm", "dca"]].concat());
     assert_eq!(code, 0, "{err}");
     let record: Value = serde_json::from_str(&out).unwrap();
     let runs = record["runs"].as_array().unwrap();
@@ -108,7 +117,7 @@ fn a_point_of_the_papers_chain_is_exact() {
 #[test]
 fn other_engines_refuse_and_say_why() {
     for engine in ["live", "virtual"] {
-        let (code, out, err) = outcome(&["run", CHAIN, "--on", engine]);
+        let Ended { code, out, err } = LAB.run(&["run", CHAIN, "--on", engine]);
         assert_eq!((code, out.as_str()), (2, ""));
         assert_eq!(
             err,
@@ -120,10 +129,10 @@ fn other_engines_refuse_and_say_why() {
             )
         );
     }
-    let (code, _, err) = outcome(&["run", CHAIN, "--on", "sim", "--against", "sim"]);
+    let Ended { code, err, .. } = LAB.run(&["run", CHAIN, "--on", "sim", "--against", "sim"]);
     assert_eq!(code, 2);
     assert!(err.contains("leave out --against"), "{err}");
-    let (code, _, err) = outcome(&["run", CHAIN, "--on", "sim", "--arm", "nobody"]);
+    let Ended { code, err, .. } = LAB.run(&["run", CHAIN, "--on", "sim", "--arm", "nobody"]);
     assert_eq!(code, 2);
     assert!(
         err.contains("no arm of this scenario matches 'nobody'"),
@@ -169,7 +178,7 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
     for (text, said) in cases {
         let path = file(dir.path(), &text);
         let path = path.to_str().unwrap();
-        let (code, out, err) = outcome(&["run", path, "--on", "sim"]);
+        let Ended { code, out, err } = LAB.run(&["run", path, "--on", "sim"]);
         assert_eq!((code, out.as_str()), (2, ""), "{text}");
         let golden = format!("ackwise-lab: {path}:{said}");
         if said.contains('\n') {
@@ -177,11 +186,11 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
         } else {
             assert!(err.starts_with(&golden) && err.contains("dcq"), "{err}");
         }
-        let (code, out, _) = outcome(&["scenario", "check", path]);
+        let Ended { code, out, .. } = LAB.run(&["scenario", "check", path]);
         assert_eq!(code, 2, "{text}");
         assert!(out.starts_with(&format!("{path}:{said}")), "{out}");
     }
-    let (code, out, _) = outcome(&["scenario", "check", CHAIN]);
+    let Ended { code, out, .. } = LAB.run(&["scenario", "check", CHAIN]);
     assert_eq!(code, 0);
     assert!(out.ends_with("chain: 18 arms, 1620 runs\n"), "{out}");
 }

@@ -1,18 +1,27 @@
 //! `reproduce`: its arguments. What it measures is tested in its own crate.
 
-mod common;
-
-use common::outcome;
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 #[test]
 fn papers_are_listed_with_what_they_run_on() {
-    let (code, text, err) = outcome(&["reproduce", "--list"]);
+    let Ended {
+        code,
+        out: text,
+        err,
+    } = LAB.run(&["reproduce", "--list"]);
     assert_eq!(code, 0, "{err}");
     for name in ["saldana", "marhoon", "pavilanskas", "conclusions", "ayadi"] {
         assert!(text.contains(name), "{name} in {text}");
     }
-    let (code, json, err) = outcome(&["--format", "json", "reproduce", "--list"]);
+    let Ended {
+        code,
+        out: json,
+        err,
+    } = LAB.run(&["--format", "json", "reproduce", "--list"]);
     assert_eq!(code, 0, "{err}");
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["papers"][0]["name"], "saldana");
@@ -34,7 +43,7 @@ fn what_cannot_be_is_bad_input() {
             "/proc/nowhere",
         ),
     ] {
-        let (code, _, err) = outcome(arguments);
+        let Ended { code, err, .. } = LAB.run(arguments);
         assert_eq!(code, 2, "{arguments:?}: {err}");
         assert!(err.contains(said), "{arguments:?}: {err}");
     }

@@ -1,15 +1,15 @@
 //! `run` on the live engine, and `report` of what it wrote.
 
-mod common;
-
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use common::{ackwise_lab, must, outcome, root, unpack, until};
+use ackwise_testbed::program::{Ended, Program, must, root, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios/quick.toml");
 
@@ -19,7 +19,8 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (html, csv, json) = (path("page.html"), path("csv"), path("record.json"));
-    let out = ackwise_lab()
+    let out = LAB
+        .command()
         .args([
             "--format",
             "json",
@@ -34,7 +35,7 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
         .args(["--html", &html, "--csv", &csv, "--output", &json])
         .output()
         .unwrap();
-    let (code, out, err) = unpack(&out);
+    let Ended { code, out, err } = Ended::of(&out);
     assert_eq!(code, 0, "{err}");
     assert_eq!(err, "", "progress without a terminal");
     let record: Value = serde_json::from_str(&out).unwrap();
@@ -65,10 +66,16 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
             .unwrap()
             .contains("baseline")
     );
-    let (code, again, err) = outcome(&["--format", "json", "report", &json]);
+    let Ended {
+        code,
+        out: again,
+        err,
+    } = LAB.run(&["--format", "json", "report", &json]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(serde_json::from_str::<Value>(&again).unwrap(), record);
-    let (code, table, _) = outcome(&["report", &json]);
+    let Ended {
+        code, out: table, ..
+    } = LAB.run(&["report", &json]);
     assert!(code == 0 && table.contains("baseline"), "{table}");
 }
 
@@ -76,11 +83,11 @@ fn a_run_prints_the_promised_record_and_writes_what_it_is_told() {
 fn what_a_scenario_has_not_is_not_run() {
     root();
     for (option, value) in [("--arm", "frob*"), ("--cc", "frob"), ("--seed", "999")] {
-        let (code, _, err) = outcome(&["run", QUICK, "--on", "live", option, value]);
+        let Ended { code, err, .. } = LAB.run(&["run", QUICK, "--on", "live", option, value]);
         assert_eq!(code, 2, "{err}");
         assert!(err.contains(value) && err.contains("there are"), "{err}");
     }
-    let (code, _, err) = outcome(&[
+    let Ended { code, err, .. } = LAB.run(&[
         "run",
         QUICK,
         "--on",
@@ -95,7 +102,7 @@ fn what_a_scenario_has_not_is_not_run() {
 #[test]
 fn an_interrupt_ends_it_soon_and_leaves_nothing() {
     root();
-    let child = Command::new(env!("CARGO_BIN_EXE_ackwise-lab"))
+    let child = Command::new(LAB.path())
         .args(["run", QUICK, "--on", "live", "--duration", "60s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -108,11 +115,9 @@ fn an_interrupt_ends_it_soon_and_leaves_nothing() {
             .filter(|l| l.starts_with(&ours))
             .count()
     };
-    until("namespaces", Duration::from_secs(20), || {
-        (namespaces() > 0).then_some(())
-    });
+    until("namespaces", || (namespaces() > 0).then_some(()));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let (code, _, err) = unpack(&child.wait_with_output().unwrap());
+    let Ended { code, err, .. } = Ended::of(&child.wait_with_output().unwrap());
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("stopped by a signal"), "{err}");
     assert_eq!(namespaces(), 0, "namespaces are left");

@@ -1,16 +1,18 @@
 //! `run --on sim`: no root, no network.
 
-mod common;
-
-use common::outcome;
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 const QUICK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios/quick.toml");
 
 #[test]
 fn a_simulated_run_prints_the_promised_record() {
     let args = ["--format", "json", "run", QUICK, "--on", "sim"];
-    let (code, out, err) = outcome(&[&args[..], &["--cc", "cubic", "--jobs", "1"]].concat());
+    let Ended { code, out, err } =
+        LAB.run(&[&args[..], &["--cc", "cubic", "--jobs", "1"]].concat());
     assert_eq!(code, 0, "{err}");
     assert_eq!(err, "", "progress without a terminal");
     let record: Value = serde_json::from_str(&out).unwrap();
@@ -22,7 +24,9 @@ fn a_simulated_run_prints_the_promised_record() {
         assert!(run["acks_on_wire"].as_u64().unwrap() > 0, "{run}");
         assert_eq!(run["content"]["ok"], true, "{run}");
     }
-    let (_, again, _) = outcome(&[&args[..], &["--cc", "cubic", "--jobs", "2"]].concat());
+    let again = LAB
+        .run(&[&args[..], &["--cc", "cubic", "--jobs", "2"]].concat())
+        .out;
     assert_eq!(again, out, "the same on any number of threads");
 }
 
@@ -32,7 +36,7 @@ fn what_the_simulator_cannot_do_is_bad_input() {
     let path = dir.path().join("vegas.toml");
     let quick = std::fs::read_to_string(QUICK).unwrap();
     std::fs::write(&path, quick + "[sweep]\ncc = [\"vegas\"]\n").unwrap();
-    let (code, _, err) = outcome(&["run", path.to_str().unwrap(), "--on", "sim"]);
+    let Ended { code, err, .. } = LAB.run(&["run", path.to_str().unwrap(), "--on", "sim"]);
     assert_eq!(code, 2, "{err}");
     assert!(
         err.contains("'vegas'")
@@ -41,7 +45,7 @@ fn what_the_simulator_cannot_do_is_bad_input() {
             && err.contains("--cc"),
         "{err}"
     );
-    let (code, _, err) = outcome(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
+    let Ended { code, err, .. } = LAB.run(&["run", QUICK, "--on", "sim", "--max-events", "10"]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("--max-events"), "{err}");
 }
@@ -52,7 +56,7 @@ fn the_first_look_shows_a_table_a_page_and_a_line_for_each_run() {
     let page = dir.path().join("page.html");
     let scenario = QUICK.replace("quick", "first-look");
     let html = page.to_str().unwrap();
-    let (code, out, err) = outcome(&["run", &scenario, "--html", html]);
+    let Ended { code, out, err } = LAB.run(&["run", &scenario, "--html", html]);
     assert_eq!(code, 0, "{err}");
     let lines: Vec<&str> = err.lines().collect();
     assert_eq!(lines.len(), 6, "{err}");

@@ -1,18 +1,15 @@
 //! `ackwise-lab tunnel-bench`, from the outside. No root.
 
-use assert_cmd::Command;
+use ackwise_testbed::program::Program;
 
-fn bench() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ackwise-lab"));
-    command.arg("tunnel-bench");
-    command
-}
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
 
 #[test]
 fn bench_prints_what_bundles_cost() {
-    let output = bench().args(["--format", "json"]).output().expect("runs");
-    assert!(output.status.success());
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let run = LAB.run(&["tunnel-bench", "--format", "json"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let report: serde_json::Value = serde_json::from_str(&run.out).expect("JSON");
     let size = |name: &str| report["bytes_per_ack"][name].as_f64().expect("a number");
     assert!(size("aligned") <= 4.2 && size("aligned") > 1.0);
     assert!(size("entropy") <= 3.0 && size("entropy") > 1.0);
@@ -30,8 +27,9 @@ fn bench_refuses_what_is_no_capture() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("x.pcap");
     std::fs::write(&path, "no capture").expect("written");
-    let run = bench().arg("--pcap").arg(&path).output().expect("runs");
-    assert_eq!(run.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(said.contains("x.pcap: not a pcap file"), "{said}");
+    let path = path.to_str().expect("UTF-8");
+    LAB.refuses(
+        &["tunnel-bench", "--pcap", path],
+        &["x.pcap: not a pcap file"],
+    );
 }

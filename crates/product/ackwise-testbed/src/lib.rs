@@ -1,4 +1,5 @@
-//! Where tests run: declared networks of namespaces, and a kernel in virtual time.
+//! Where tests run: declared networks of namespaces, and a kernel in virtual time; and
+//! the command under test.
 //!
 //! A test declares its network as a [`Topology`], and gets a [`Netns`] for each node.
 //! Namespaces have no names: they go with the process, however it ends.
@@ -21,6 +22,7 @@
 //! and every delay is exact; [`here_and_in_virtual_time`] does both.
 
 mod netns;
+pub mod program;
 mod topology;
 mod virtual_time;
 
@@ -36,12 +38,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+fn is_root() -> bool {
+    // SAFETY: takes no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Waits until no other test of this program runs, and fails without root.
 pub fn alone() -> MutexGuard<'static, ()> {
-    // SAFETY: takes no arguments and cannot fail.
-    let user = unsafe { libc::geteuid() };
-    assert_eq!(
-        user, 0,
+    assert!(
+        is_root(),
         "this test makes network namespaces and loads BPF programs: run it as root"
     );
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)

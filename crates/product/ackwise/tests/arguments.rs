@@ -7,72 +7,62 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use common::{ackwise, outcome, unpack};
+use ackwise_testbed::program::Ended;
+use common::ACKWISE;
 use serde_json::Value;
-
-/// Ends with 2, prints nothing on standard output, and says this on standard error.
-fn refused(args: &[&str], says: &[&str]) {
-    let (code, out, err) = outcome(args);
-    assert_eq!(code, 2, "{args:?}: {err}");
-    assert_eq!(out, "", "{args:?}");
-    for said in says {
-        assert!(err.contains(said), "{args:?}: no {said:?} in: {err}");
-    }
-    assert!(!err.contains("panicked"), "{args:?}: {err}");
-}
 
 #[test]
 fn policies_that_are_not_there() {
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--policy", "adaptiv"],
         &["adaptiv", "did you mean adaptive?"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--policy", "frobnicate"],
         &["frobnicate", "adaptive", "every-n"],
     );
-    refused(&["policies", "everyn"], &["did you mean every-n?"]);
+    ACKWISE.refuses(&["policies", "everyn"], &["did you mean every-n?"]);
 }
 
 #[test]
 fn parameters_that_are_not_there_or_out_of_range() {
     let every_n = |set: &'static str| ["attach", "lo", "--policy", "every-n", "--set", set];
-    refused(&every_n("n"), &["--set n: \"n\" is not KEY=VALUE"]);
-    refused(&every_n("m=8"), &["no parameter", "n, warm"]);
-    refused(&every_n("n=0"), &["n must be from 1 to 256", "not 0"]);
-    refused(&every_n("n=257"), &["257"]);
-    refused(&every_n("n=-1"), &["whole number"]);
-    refused(&every_n("n=eight"), &["whole number", "eight"]);
+    ACKWISE.refuses(&every_n("n"), &["--set n: \"n\" is not KEY=VALUE"]);
+    ACKWISE.refuses(&every_n("m=8"), &["no parameter", "n, warm"]);
+    ACKWISE.refuses(&every_n("n=0"), &["n must be from 1 to 256", "not 0"]);
+    ACKWISE.refuses(&every_n("n=257"), &["257"]);
+    ACKWISE.refuses(&every_n("n=-1"), &["whole number"]);
+    ACKWISE.refuses(&every_n("n=eight"), &["whole number", "eight"]);
 }
 
 #[test]
 fn numbers_and_times() {
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--hold-ms", "0"],
         &["--hold-ms", "between 1 and 200"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--hold-ms", "1e9"],
         &["between 1 and 200"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--hold-ms", "NaN"],
         &["between 1 and 200"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--max-flows", "3"],
         &["--max-flows", "64"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--max-flows", "2000000"],
         &["--max-flows", "1048576"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--duration", "soon"],
         &["--duration", "a number and a unit"],
     );
-    refused(&["attach", "lo", "--duration", "0s"], &["more than 0"]);
-    refused(
+    ACKWISE.refuses(&["attach", "lo", "--duration", "0s"], &["more than 0"]);
+    ACKWISE.refuses(
         &["attach", "lo", "--metrics", "9478"],
         &["--metrics", "socket address"],
     );
@@ -80,31 +70,31 @@ fn numbers_and_times() {
 
 #[test]
 fn matches_and_choices() {
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--match", "https"],
         &["--match https", "remote-port=PORT"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--match", "remote=10.0.0.0/40"],
         &["prefix length", "0 to 32"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--position", "middle"],
         &["receiver", "router", "sender"],
     );
-    refused(
+    ACKWISE.refuses(
         &["attach", "lo", "--attach-mode", "xdp"],
         &["auto", "tcx", "clsact"],
     );
-    refused(&["attach"], &["<INTERFACE>"]);
-    refused(&["status", "--flows", "3"], &["INTERFACE"]);
-    refused(&["atach", "lo"], &["attach"]);
-    refused(&[], &["Usage"]);
+    ACKWISE.refuses(&["attach"], &["<INTERFACE>"]);
+    ACKWISE.refuses(&["status", "--flows", "3"], &["INTERFACE"]);
+    ACKWISE.refuses(&["atach", "lo"], &["attach"]);
+    ACKWISE.refuses(&[], &["Usage"]);
 }
 
 #[test]
 fn policies_as_json_have_the_promised_shape() {
-    let (code, out, err) = outcome(&["policies", "--format", "json"]);
+    let Ended { code, out, err } = ACKWISE.run(&["policies", "--format", "json"]);
     assert_eq!((code, err.as_str()), (0, ""));
     let listed: Value = serde_json::from_str(&out).unwrap();
     let policies = listed["policies"].as_array().unwrap();
@@ -148,7 +138,7 @@ fn policies_as_json_have_the_promised_shape() {
 
 #[test]
 fn one_policy_shows_its_bounds() {
-    let (code, out, _) = outcome(&["policies", "every-n"]);
+    let Ended { code, out, .. } = ACKWISE.run(&["policies", "every-n"]);
     assert_eq!(code, 0);
     for word in ["every-n", "RFC 5681", "256", "segments"] {
         assert!(out.contains(word), "no {word} in {out}");
@@ -157,22 +147,14 @@ fn one_policy_shows_its_bounds() {
 
 #[test]
 fn completions_are_a_script() {
-    for shell in ["bash", "zsh", "fish"] {
-        let (code, out, _) = outcome(&["completions", shell]);
-        assert_eq!(code, 0);
-        assert!(
-            out.contains("ackwise") && out.contains("attach-mode"),
-            "{shell}"
-        );
-    }
-    refused(&["completions", "tcsh"], &["bash"]);
+    ACKWISE.completes(&["ackwise", "attach-mode"]);
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let out = Command::new(env!("CARGO_BIN_EXE_ackwise"))
+    let out = Command::new(ACKWISE.path())
         .args(["completions", "bash"])
         .stdout(writer)
         .output()
@@ -190,29 +172,25 @@ fn without_root_attach_says_so() {
         .unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let exe = dir.path().join("ackwise");
-    common::copy_program(&exe);
+    ACKWISE.install(&exe);
     let run = |args: &[&str]| {
         let mut c = Command::new(&exe);
         c.args(args).current_dir("/");
         if nix::unistd::geteuid().is_root() {
             c.uid(65534).gid(65534);
         }
-        unpack(&c.output().unwrap())
+        Ended::of(&c.output().unwrap())
     };
-    let (code, _, err) = run(&["attach", "lo"]);
+    let Ended { code, err, .. } = run(&["attach", "lo"]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("root") && err.contains("CAP_BPF"), "{err}");
     // What needs no root needs no root.
-    assert_eq!(run(&["policies"]).0, 0);
-    let (code, _, err) = run(&["status"]);
+    assert_eq!(run(&["policies"]).code, 0);
+    let Ended { code, err, .. } = run(&["status"]);
     assert_eq!(code, 0, "{err}");
 }
 
 #[test]
 fn the_version_is_the_workspaces() {
-    ackwise()
-        .arg("--version")
-        .assert()
-        .success()
-        .stdout(concat!("ackwise ", env!("CARGO_PKG_VERSION"), "\n"));
+    ACKWISE.has_version("ackwise", env!("CARGO_PKG_VERSION"));
 }

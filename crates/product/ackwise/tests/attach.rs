@@ -8,7 +8,8 @@ use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Net, must, outcome, root, until};
+use ackwise_testbed::program::{Ended, must, root, until};
+use common::{ACKWISE, Detached, Net};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
 
 fn status(net: &Net) -> Value {
-    let (code, out, err) = net.run(&["--format", "json", "status", &net.iface]);
+    let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
     assert_eq!(code, 0, "{err}");
     let shown: Value = serde_json::from_str(&out).unwrap();
     let mut all = shown["attachments"].as_array().unwrap().clone();
@@ -50,19 +51,19 @@ fn it_thins_and_tells_and_ends_on_sigterm() {
     assert!(s["stats"]["reasons"]["held"].as_u64().unwrap() > 0, "{s}");
 
     // Text says the same to a person.
-    let (code, out, err) = net.run(&["status", &net.iface, "--flows", "5"]);
+    let Ended { code, out, err } = net.run(&["status", &net.iface, "--flows", "5"]);
     assert_eq!(code, 0, "{err}");
     for word in [net.iface.as_str(), "every-n", "withheld", "10.9.0.1"] {
         assert!(out.contains(word), "no {word} in {out}");
     }
 
     attached.signal(Signal::SIGTERM);
-    let (code, last, err) = attached.end(PATIENCE);
-    assert_eq!(code.code(), Some(0), "{err}");
+    let Detached { status, last, err } = attached.end();
+    assert_eq!(status.code(), Some(0), "{err}");
     assert_eq!(last["event"], "detached", "{last}");
     assert!(count(&last, "withheld") >= withheld, "{last}");
     assert_eq!(net.programs(), 0, "something is still attached");
-    let (code, _, err) = net.run(&["status", &net.iface]);
+    let Ended { code, err, .. } = net.run(&["status", &net.iface]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("not attached"), "{err}");
 }
@@ -75,7 +76,7 @@ fn an_interface_that_is_not_there_is_bad_input() {
         ("a-name-that-is-far-too-long", "a-name-that-is-far-too-long"),
         ("", "interface"),
     ] {
-        let (code, out, err) = outcome(&["attach", name]);
+        let Ended { code, out, err } = ACKWISE.run(&["attach", name]);
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(says), "{err}");
     }
@@ -86,28 +87,28 @@ fn a_second_attach_is_refused_and_detach_ends_the_first() {
     root();
     let net = Net::new();
     let attached = net.attach(&[]);
-    let (code, _, err) = net.run(&["attach", &net.iface]);
+    let Ended { code, err, .. } = net.run(&["attach", &net.iface]);
     assert_eq!(code, 1, "{err}");
     assert!(
         err.contains(&attached.pid().to_string()) && err.contains("ackwise detach"),
         "{err}"
     );
 
-    let (code, out, err) = net.run(&["detach", &net.iface]);
+    let Ended { code, out, err } = net.run(&["detach", &net.iface]);
     assert_eq!(code, 0, "{err}");
     assert!(out.contains(&net.iface), "{out}");
-    let (code, last, err) = attached.end(PATIENCE);
-    assert_eq!(code.code(), Some(0), "{err}");
+    let Detached { status, last, err } = attached.end();
+    assert_eq!(status.code(), Some(0), "{err}");
     assert_eq!(last["event"], "detached");
     assert_eq!(net.programs(), 0);
 
-    let (code, _, err) = net.run(&["detach", &net.iface]);
+    let Ended { code, err, .. } = net.run(&["detach", &net.iface]);
     assert_eq!(code, 1);
     assert!(err.contains("not attached"), "{err}");
     // And it can be attached again.
     let again = net.attach(&["--attach-mode", "clsact"]);
     again.signal(Signal::SIGINT);
-    assert_eq!(again.end(PATIENCE).0.code(), Some(0));
+    assert_eq!(again.end().status.code(), Some(0));
     assert_eq!(net.programs(), 0);
 }
 
@@ -145,13 +146,13 @@ fn after_a_kill_everything_passes_and_nothing_is_in_the_way() {
         let net = Net::new();
         let attached = net.attach(&[&EVERY_4[..], &["--attach-mode", mode]].concat());
         attached.signal(Signal::SIGKILL);
-        let (code, _, _) = attached.end(PATIENCE);
-        assert_eq!(code.code(), None);
+        let status = attached.end().status;
+        assert_eq!(status.code(), None);
         assert!(net.download(1) > 1_000_000, "{mode}");
         // What the dead process left does not stop the next one.
         let next = net.attach(&["--attach-mode", mode]);
         next.signal(Signal::SIGTERM);
-        assert_eq!(next.end(PATIENCE).0.code(), Some(0), "{mode}");
+        assert_eq!(next.end().status.code(), Some(0), "{mode}");
         assert_eq!(net.programs(), 0, "{mode}");
     }
 }
@@ -162,8 +163,8 @@ fn an_interface_that_goes_away_ends_it_with_an_error() {
     let net = Net::new();
     let attached = net.attach(&[]);
     must(&format!("ip -n {} link del {}", net.receiver, net.iface));
-    let (code, last, err) = attached.end(PATIENCE);
-    assert_eq!(code.code(), Some(1), "{err}");
+    let Detached { status, last, err } = attached.end();
+    assert_eq!(status.code(), Some(1), "{err}");
     assert!(err.contains(&net.iface) && err.contains("deleted"), "{err}");
     assert_eq!(last["event"], "detached");
 }
@@ -173,7 +174,7 @@ fn a_duration_ends_it_by_itself() {
     root();
     let net = Net::new();
     let attached = net.attach(&["--duration", "300ms"]);
-    assert_eq!(attached.end(PATIENCE).0.code(), Some(0));
+    assert_eq!(attached.end().status.code(), Some(0));
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn metrics_are_served_while_it_runs() {
     assert!(withheld.unwrap() > 0, "{body}");
 
     // The same address twice is told.
-    let (code, _, err) = net.run(&["attach", "lo", "--metrics", &address]);
+    let Ended { code, err, .. } = net.run(&["attach", "lo", "--metrics", &address]);
     assert_ne!(code, 0);
     assert!(err.contains(&address), "{err}");
 }
@@ -233,7 +234,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut child = net
-        .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+        .in_receiver(ACKWISE.path())
         .args(["attach", &net.iface])
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "400000")
@@ -257,7 +258,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
         Signal::SIGTERM,
     )
     .unwrap();
-    until("STOPPING=1", PATIENCE, || {
+    until("STOPPING=1", || {
         (hear().trim_end() == "STOPPING=1").then_some(())
     });
     assert!(child.wait().unwrap().success());

@@ -6,33 +6,32 @@ use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Net, outcome, root, until};
+use ackwise_testbed::program::{Ended, must, root, until};
+use common::{ACKWISE, Detached, Net};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(10);
-
 fn up(net: &Net, more: &[&str]) -> Child {
     let child = Command::new("ip")
         .args(["netns", "exec", &net.receiver])
-        .arg(env!("CARGO_BIN_EXE_ackwise"))
+        .arg(ACKWISE.path())
         .args(["--format", "json", "gateway", "up"])
         .args(more)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    until("the gateway", PATIENCE, || {
-        let (code, _, _) = net.run(&["gateway", "status", &net.iface]);
+    until("the gateway", || {
+        let code = net.run(&["gateway", "status", &net.iface]).code;
         (code == 0).then_some(())
     });
     child
 }
 
 fn stats(net: &Net) -> Value {
-    let (code, out, err) = net.run(&["--format", "json", "gateway", "status", &net.iface]);
+    let Ended { code, out, err } = net.run(&["--format", "json", "gateway", "status", &net.iface]);
     assert_eq!(code, 0, "{err}");
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(shown["gateways"].as_array().unwrap().len(), 1, "{out}");
@@ -40,7 +39,7 @@ fn stats(net: &Net) -> Value {
 }
 
 fn gateway_device(net: &Net) -> bool {
-    let shown = common::must(&format!("ip -n {} link show", net.receiver));
+    let shown = must(&format!("ip -n {} link show", net.receiver));
     shown.contains("awgate")
 }
 
@@ -62,7 +61,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert_eq!(shown["pid"], child.id());
     assert!(shown["read"].as_u64().unwrap() > 50, "{shown}");
     assert!(shown["reasons"].as_object().unwrap().len() > 1, "{shown}");
-    let (code, out, err) = net.run(&["gateway", "status"]);
+    let Ended { code, out, err } = net.run(&["gateway", "status"]);
     assert_eq!(code, 0, "{err}");
     for word in [net.iface.as_str(), "ACK filter rfc3449", "20.000 Mbit/s"] {
         assert!(out.contains(word), "no {word} in {out}");
@@ -79,13 +78,13 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert!(!gateway_device(&net) && net.programs() == 0);
 
     let child = up(&net, &[&net.iface, "--rate", "1 Mbit/s"]);
-    let (code, _, err) = net.run(&["gateway", "up", &net.iface, "--rate", "1 Mbit/s"]);
+    let Ended { code, err, .. } = net.run(&["gateway", "up", &net.iface, "--rate", "1 Mbit/s"]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains(&child.id().to_string()), "{err}");
-    let (code, _, err) = net.run(&["gateway", "down", &net.iface]);
+    let Ended { code, err, .. } = net.run(&["gateway", "down", &net.iface]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
-    let (code, _, err) = net.run(&["gateway", "down", &net.iface]);
+    let Ended { code, err, .. } = net.run(&["gateway", "down", &net.iface]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("ackwise gateway status"), "{err}");
     assert!(!gateway_device(&net) && net.programs() == 0);
@@ -110,7 +109,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         assert!(net.download(1) > 100_000);
         std::thread::sleep(Duration::from_millis(100));
         let sent = stats(&net)["sent"]["packets"].as_u64().unwrap();
-        let (code, out, err) = net.run(&["--format", "json", "status", &net.iface]);
+        let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
         assert_eq!(code, 0, "{err}");
         let shown: Value = serde_json::from_str(&out).unwrap();
         let acks = shown["attachments"][0]["stats"]["acks"].as_u64().unwrap();
@@ -121,8 +120,8 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
             "{acks} ACKs, {sent} sent"
         );
         attached.signal(Signal::SIGTERM);
-        let (code, _, err) = attached.end(PATIENCE);
-        assert_eq!(code.code(), Some(0), "{err}");
+        let Detached { status, err, .. } = attached.end();
+        assert_eq!(status.code(), Some(0), "{err}");
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         child.wait().unwrap();
         assert_eq!(net.programs(), 0);
@@ -178,7 +177,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     // The device and the hook go one after the other: a tenth of a second at most.
     assert!(arrived >= 2500, "{arrived} of 3000");
     assert!(!gateway_device(&net) && net.programs() == 0);
-    let (code, out, err) = net.run(&["gateway", "status"]);
+    let Ended { code, out, err } = net.run(&["gateway", "status"]);
     assert_eq!(
         (code, out.contains("No interface")),
         (0, true),
@@ -193,7 +192,7 @@ fn mistakes_are_told_with_line_and_column() {
     let text = "interface = \"wan0\"\nrate = 5\nqueue = { limit = \"50 packets\", \
                 discipline = \"cake\", ack_fliter = \"rfc3449\" }\nburst = 1\n";
     std::fs::write(&bad, text).unwrap();
-    let (code, out, err) = outcome(&["gateway", "check", bad.to_str().unwrap()]);
+    let Ended { code, out, err } = ACKWISE.run(&["gateway", "check", bad.to_str().unwrap()]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
     for mistake in [
         "bad.toml:2:8: 'rate' is a rate and needs a unit",
@@ -203,8 +202,9 @@ fn mistakes_are_told_with_line_and_column() {
     ] {
         assert!(err.contains(mistake), "no {mistake} in\n{err}");
     }
-    let (code, _, err) = outcome(&["gateway", "up", "--config", bad.to_str().unwrap()]);
+    let Ended { code, err, .. } =
+        ACKWISE.run(&["gateway", "up", "--config", bad.to_str().unwrap()]);
     assert_eq!(code, 2, "{err}");
-    let (code, _, err) = outcome(&["gateway", "up", "nosuch0", "--rate", "1 Mbit/s"]);
+    let Ended { code, err, .. } = ACKWISE.run(&["gateway", "up", "nosuch0", "--rate", "1 Mbit/s"]);
     assert_eq!(code, 2, "{err}");
 }

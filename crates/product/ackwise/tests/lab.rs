@@ -6,12 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{copy_program, install, unpack};
+use ackwise_testbed::program::{Ended, install};
+use common::ACKWISE;
 
 /// A copy of the command in a directory of its own, where nothing is beside it.
 fn alone(dir: &Path) -> Command {
     let program = dir.join("ackwise");
-    copy_program(&program);
+    ACKWISE.install(&program);
     let mut command = Command::new(program);
     command.env("PATH", dir.join("nowhere"));
     command
@@ -36,7 +37,8 @@ fn without_the_laboratory_its_subcommands_say_how_to_get_it() {
         "tunnel-bench",
         "tunnel-demo",
     ] {
-        let (code, out, err) = unpack(&alone(dir.path()).args([name, "x"]).output().unwrap());
+        let Ended { code, out, err } =
+            Ended::of(&alone(dir.path()).args([name, "x"]).output().unwrap());
         assert_eq!((code, out.as_str()), (2, ""), "{name}: {err}");
         for said in [name, "ackwise-lab", "PATH", "make install-lab"] {
             assert!(err.contains(said), "{name}: no {said:?} in: {err}");
@@ -51,7 +53,7 @@ fn the_laboratory_beside_the_command_gets_all_arguments() {
     let args = [
         "--format", "json", "run", "a b.toml", "--on", "sim", "-o", "x", "--help",
     ];
-    let (code, out, err) = unpack(&alone(dir.path()).args(args).output().unwrap());
+    let Ended { code, out, err } = Ended::of(&alone(dir.path()).args(args).output().unwrap());
     assert_eq!((code, err.as_str()), (7, ""));
     assert_eq!(out.lines().collect::<Vec<_>>(), args);
 }
@@ -68,7 +70,7 @@ fn the_laboratory_is_found_in_path() {
         .args(["report", "r.json"])
         .output()
         .unwrap();
-    let (code, out, err) = unpack(&out);
+    let Ended { code, out, err } = Ended::of(&out);
     assert_eq!(
         (code, out.as_str(), err.as_str()),
         (7, "report\nr.json\n", "")
@@ -78,7 +80,7 @@ fn the_laboratory_is_found_in_path() {
 #[test]
 fn help_lists_the_laboratorys_subcommands_apart() {
     let dir = tempfile::tempdir().unwrap();
-    let (code, out, _) = unpack(&alone(dir.path()).arg("--help").output().unwrap());
+    let Ended { code, out, .. } = Ended::of(&alone(dir.path()).arg("--help").output().unwrap());
     assert_eq!(code, 0);
     let (own, lab) = out
         .split_once("With the laboratory installed (ackwise-lab):")

@@ -1,19 +1,18 @@
 //! `ackwise tunnel`, from the outside. No root.
 
+mod common;
+
 use std::os::unix::fs::PermissionsExt;
 
-use assert_cmd::Command;
-
-fn ackwise() -> Command {
-    Command::cargo_bin("ackwise").expect("built")
-}
+use common::ACKWISE;
 
 #[test]
 fn a_key_is_made_once_and_for_its_owner() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("key");
     let keygen = || {
-        ackwise()
+        ACKWISE
+            .command()
             .args(["tunnel", "keygen"])
             .arg(&path)
             .output()
@@ -32,7 +31,11 @@ fn a_key_is_made_once_and_for_its_owner() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    let again = ackwise().args(["tunnel", "pubkey"]).arg(&path).output();
+    let again = ACKWISE
+        .command()
+        .args(["tunnel", "pubkey"])
+        .arg(&path)
+        .output();
     assert_eq!(again.expect("runs").stdout, public.as_bytes());
     assert_eq!(keygen().status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&path).expect("there"), secret);
@@ -42,7 +45,8 @@ fn a_key_is_made_once_and_for_its_owner() {
 fn a_key_in_a_directory_that_is_not_there() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("etc");
-    let run = ackwise()
+    let run = ACKWISE
+        .command()
         .args(["tunnel", "keygen"])
         .arg(missing.join("key"))
         .output()
@@ -57,7 +61,7 @@ fn a_key_in_a_directory_that_is_not_there() {
 #[test]
 fn a_public_key_is_that_of_wireguard() {
     let run = |input: &str| {
-        let mut command = ackwise();
+        let mut command = ACKWISE.command();
         let run = command.args(["tunnel", "pubkey"]).write_stdin(input);
         run.output().expect("runs")
     };

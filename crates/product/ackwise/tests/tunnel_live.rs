@@ -5,14 +5,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use common::{Net, must, outcome, root, until};
+use ackwise_testbed::program::{Ended, must, root, until};
+use common::{ACKWISE, Net};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The receiver's ACKs to the sender, in a tunnel between them.
 struct Pair {
@@ -29,7 +27,7 @@ impl Up {
     }
 
     fn end(mut self) -> (Option<i32>, Vec<Value>) {
-        let status = until("the end", PATIENCE, || self.0.try_wait().unwrap());
+        let status = until("the end", || self.0.try_wait().unwrap());
         let mut out = String::new();
         std::io::Read::read_to_string(&mut self.0.stdout.take().unwrap(), &mut out).unwrap();
         let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -52,7 +50,7 @@ impl Pair {
             files: tempfile::tempdir().unwrap(),
         };
         let key = |name: &str| {
-            let (code, out, err) = outcome(&["tunnel", "keygen", &pair.path(name)]);
+            let Ended { code, out, err } = ACKWISE.run(&["tunnel", "keygen", &pair.path(name)]);
             assert_eq!(code, 0, "{err}");
             out.trim().to_owned()
         };
@@ -93,26 +91,20 @@ impl Pair {
     }
 
     fn receiver_up(&self) -> Up {
-        let up = self.up(
-            self.net.in_receiver(env!("CARGO_BIN_EXE_ackwise")),
-            "receiver.toml",
-        );
-        until("the tunnel", PATIENCE, || {
-            let (code, _, _) = self.net.run(&["tunnel", "status", "awtun0"]);
+        let up = self.up(self.net.in_receiver(ACKWISE.path()), "receiver.toml");
+        until("the tunnel", || {
+            let code = self.net.run(&["tunnel", "status", "awtun0"]).code;
             (code == 0).then_some(())
         });
         up
     }
 
     fn sender_up(&self) -> Up {
-        self.up(
-            self.net.in_sender(env!("CARGO_BIN_EXE_ackwise")),
-            "sender.toml",
-        )
+        self.up(self.net.in_sender(ACKWISE.path()), "sender.toml")
     }
 
     fn stats(&self) -> Value {
-        let (code, out, err) = self.net.run(&["--format", "json", "tunnel", "status"]);
+        let Ended { code, out, err } = self.net.run(&["--format", "json", "tunnel", "status"]);
         assert_eq!(code, 0, "{err}");
         let shown: Value = serde_json::from_str(&out).unwrap();
         assert_eq!(shown["tunnels"].as_array().unwrap().len(), 1, "{out}");
@@ -120,7 +112,7 @@ impl Pair {
     }
 
     fn peer_is(&self, up: bool) -> Value {
-        until("the peer", PATIENCE, || {
+        until("the peer", || {
             let peer = self.stats()["peers"][0].clone();
             (peer["up"] == up).then_some(peer)
         })
@@ -165,9 +157,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     let receiver = pair.receiver_up();
     pair.peer_is(true);
     assert!(pair.net.download(1) > 100_000);
-    until("the ACKs", PATIENCE, || {
-        (pair.carried() > 100).then_some(())
-    });
+    until("the ACKs", || (pair.carried() > 100).then_some(()));
     let stats = pair.stats();
     let mut found = BTreeSet::new();
     names("", &stats, &mut found);
@@ -179,7 +169,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert_eq!(pair.net.programs(), 1);
     let peer = &stats["peers"][0];
     assert!(peer["bytes_per_ack"].as_f64().unwrap() < 40.0, "{peer:#}");
-    let (_, text, _) = pair.net.run(&["tunnel", "status"]);
+    let text = pair.net.run(&["tunnel", "status"]).out;
     for part in [
         "peer sender at 10.9.0.1:51830: answers",
         "packets in",
@@ -195,7 +185,7 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert_eq!(lines[1]["why"], "SIGTERM");
     let down = pair
         .net
-        .in_sender(env!("CARGO_BIN_EXE_ackwise"))
+        .in_sender(ACKWISE.path())
         .args(["tunnel", "down"])
         .output();
     assert!(down.unwrap().status.success());
@@ -205,9 +195,9 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
         (Some(0), Some("ackwise tunnel down"))
     );
     pair.nothing_left();
-    let (code, _, err) = pair.net.run(&["tunnel", "down"]);
+    let Ended { code, err, .. } = pair.net.run(&["tunnel", "down"]);
     assert_eq!(code, 2, "{err}");
-    let (code, _, err) = pair.net.run(&["tunnel", "status", "awtun9"]);
+    let Ended { code, err, .. } = pair.net.run(&["tunnel", "status", "awtun9"]);
     assert_eq!(code, 2, "{err}");
 }
 
@@ -247,7 +237,7 @@ fn killed_it_leaves_nothing_and_transfers_go_on() {
         pair.peer_is(true);
         std::thread::scope(|scope| {
             let download = scope.spawn(|| pair.net.download(3));
-            until("ACKs", PATIENCE, || (pair.carried() > 300).then_some(()));
+            until("ACKs", || (pair.carried() > 300).then_some(()));
             let victim = if round == 0 {
                 &mut receiver
             } else {
@@ -270,12 +260,10 @@ fn killed_it_leaves_nothing_and_transfers_go_on() {
         pair.peer_is(true);
         let before = pair.carried();
         assert!(pair.net.download(1) > 100_000);
-        until("ACKs", PATIENCE, || {
-            (pair.carried() > before + 100).then_some(())
-        });
+        until("ACKs", || (pair.carried() > before + 100).then_some(()));
     }
     drop(sender);
-    until("the last of it", PATIENCE, || {
+    until("the last of it", || {
         let links = must(&format!("ip -n {} link show", pair.net.sender));
         (!links.contains("awtun")).then_some(())
     });
@@ -293,7 +281,7 @@ fn mistakes_are_told_with_line_and_column() {
     .unwrap();
     let path = bad.to_str().unwrap();
     for verb in ["check", "up"] {
-        let (code, _, err) = outcome(&["tunnel", verb, path]);
+        let Ended { code, err, .. } = ACKWISE.run(&["tunnel", verb, path]);
         assert_eq!(code, 2, "{err}");
         for mistake in [
             "bad.toml:3:10: 'period' is",

@@ -4,88 +4,14 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
+use ackwise_testbed::program::{Ended, Program, must, until};
 use serde_json::Value;
 
 /// The command under test.
-pub fn ackwise() -> assert_cmd::Command {
-    let mut c = assert_cmd::Command::new(env!("CARGO_BIN_EXE_ackwise"));
-    c.timeout(Duration::from_secs(60))
-        .env_remove("RUST_LOG")
-        .env_remove("NOTIFY_SOCKET");
-    c
-}
-
-/// Runs it with these arguments: exit code, standard output, standard error.
-pub fn outcome(args: &[&str]) -> (i32, String, String) {
-    unpack(&ackwise().args(args).output().unwrap())
-}
-
-/// The same of any output.
-pub fn unpack(out: &Output) -> (i32, String, String) {
-    let text = |b: &[u8]| String::from_utf8(b.to_vec()).unwrap();
-    let code = out
-        .status
-        .code()
-        .unwrap_or_else(|| panic!("ended by a signal: {:?}", out.status));
-    (code, text(&out.stdout), text(&out.stderr))
-}
-
-/// Copies the command under test to this place.
-pub fn copy_program(to: &Path) {
-    install(Path::new(env!("CARGO_BIN_EXE_ackwise")), to);
-}
-
-/// Copies a file and lets everybody run it.
-///
-/// Another process writes the copy. If this one did, a test that starts a process
-/// meanwhile would hand on the open file, and running the copy would fail with ETXTBSY.
-pub fn install(from: &Path, to: &Path) {
-    let status = Command::new("install")
-        .args(["-m", "755"])
-        .args([from, to])
-        .status()
-        .unwrap();
-    assert!(status.success(), "install {}", to.display());
-}
-
-/// No test skips itself: without root this one fails.
-pub fn root() {
-    assert!(
-        nix::unistd::geteuid().is_root(),
-        "this test needs root; `make check` runs those that do not"
-    );
-}
-
-/// Runs a program that must succeed.
-pub fn must(line: &str) -> String {
-    let mut words = line.split_whitespace();
-    let out = Command::new(words.next().unwrap())
-        .args(words)
-        .output()
-        .unwrap();
-    assert!(
-        out.status.success(),
-        "{line}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    String::from_utf8(out.stdout).unwrap()
-}
-
-/// Waits until something is there.
-pub fn until<T>(what: &str, patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + patience;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited {patience:?} for {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+pub const ACKWISE: Program = Program::new(env!("CARGO_BIN_EXE_ackwise"));
 
 /// Two namespaces and a veth pair, offloads off; gone when dropped.
 pub struct Net {
@@ -141,20 +67,20 @@ impl Net {
     }
 
     /// `ackwise` with these arguments, to its end, in the receiver's namespace.
-    pub fn run(&self, args: &[&str]) -> (i32, String, String) {
+    pub fn run(&self, args: &[&str]) -> Ended {
         let out = self
-            .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+            .in_receiver(ACKWISE.path())
             .args(args)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        unpack(&out)
+        Ended::of(&out)
     }
 
     /// `ackwise attach` on the receiver's interface; returns when it says that it is attached.
     pub fn attach(&self, args: &[&str]) -> Attached {
         let mut child = self
-            .in_receiver(env!("CARGO_BIN_EXE_ackwise"))
+            .in_receiver(ACKWISE.path())
             .args(["--format", "json", "attach", &self.iface])
             .args(args)
             .stdin(Stdio::null())
@@ -187,7 +113,7 @@ impl Net {
             .spawn()
             .unwrap();
         let _server = Kill(server);
-        until("a download", Duration::from_secs(20), || {
+        until("a download", || {
             // iperf3 has no bound of its own once it is connected.
             let out = self
                 .in_receiver("timeout")
@@ -279,6 +205,15 @@ pub struct Attached {
     pub started: Value,
 }
 
+/// How `ackwise attach` ended.
+pub struct Detached {
+    pub status: ExitStatus,
+    /// The last line that it printed.
+    pub last: Value,
+    /// Standard error.
+    pub err: String,
+}
+
 impl Attached {
     /// Its process.
     pub fn pid(&self) -> nix::unistd::Pid {
@@ -290,16 +225,16 @@ impl Attached {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
 
-    /// Waits for its end: how it ended, the last line that it printed, and standard error.
-    pub fn end(mut self, patience: Duration) -> (ExitStatus, Value, String) {
-        let status = until("attach to end", patience, || self.child.try_wait().unwrap());
+    /// Waits for its end.
+    pub fn end(mut self) -> Detached {
+        let status = until("attach to end", || self.child.try_wait().unwrap());
         let mut last = Value::Null;
         for line in (&mut self.out).lines() {
             last = serde_json::from_str(&line.unwrap()).unwrap();
         }
         let mut err = String::new();
         std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
-        (status, last, err)
+        Detached { status, last, err }
     }
 }
 
