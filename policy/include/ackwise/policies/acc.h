@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * acc: ACK congestion control (RFC 3449 §4.3; Balakrishnan, Padmanabhan, Katz).
- * A queue on the ACK path marks ACKs, the data sender echoes the mark in its
- * data, and the receiver's delayed-ACK factor d answers as a window does:
+ * A queue on the ACK path marks ACKs with ECN, the data sender echoes the mark
+ * in its data, and the receiver adapts its delayed-ACK factor d:
  *
  *   an echo, once a round trip       d = min(up d, d_max)
- *   a round trip without one         d = max(d - down, 1)
+ *   a round trip without an echo     d = max(d - down, 1)
  *   an ACK leaves if it covers       min(d, half of what the sender may send)
  *
- * What the sender may send is what it sent in the last round trip, and at most
- * the window that it is offered: so two ACKs or more cover its window. Until a
- * round trip is over every ACK leaves.
+ * What the sender may send is estimated as what it sent in the last round trip,
+ * but at most the window that it is offered. So at least two ACKs cover its
+ * window. During the first round trip every ACK leaves.
  */
 #ifndef ACKWISE_POLICY_ACC_H
 #define ACKWISE_POLICY_ACC_H
@@ -33,26 +33,26 @@ enum aw_acc_param {
 };
 #undef P
 
-/* ns-2's safety factor: ACKs that a window of the sender is answered with. */
+/* How many ACKs at least cover the sender's window: ns-2's safety factor. */
 #define AW_ACC_SHARE 2
 
 enum aw_acc_flag {
 	AW_ACC_VALID = 1 << 0,
-	AW_ACC_RAISED = 1 << 1, /* up_us means something */
+	AW_ACC_RAISED = 1 << 1, /* up_us is set */
 };
 
 struct aw_acc_state {
 	aw_u32 d;
 	aw_u32 up_us;	 /* when d was last raised */
-	aw_u32 down_us;	 /* and lowered */
+	aw_u32 down_us;	 /* when d was last raised or lowered */
 	aw_u32 round_us; /* when the round trip began */
-	aw_u32 round;	 /* segments that came in it */
-	aw_u32 flight;	 /* and in the one before; 0: there was none */
+	aw_u32 round;	 /* segments that came in this round trip */
+	aw_u32 flight;	 /* segments that came in the one before; 0 if there was none */
 	aw_u32 pending;	 /* segments that the last candidate covered, if it was held */
 	aw_u32 flags;
 };
 
-/* Counts the segments of a round trip; a pause counts as its mean. */
+/* Counts the segments of a round trip. After a pause the mean over the pause is taken. */
 AW_FN void aw_acc_round(struct aw_acc_state *s, const struct aw_event *e, aw_u32 now, aw_u32 rtt)
 {
 	aw_u32 took = now - s->round_us;
@@ -90,7 +90,7 @@ AW_FN void aw_acc_data(struct aw_acc_state *s, const struct aw_cfg *c, const str
 	} else if (now - s->down_us >= rtt) {
 		s->d = s->d > down ? s->d - down : 1;
 		s->down_us = now;
-		/* Forgotten before the clock comes round. */
+		/* up_us is no longer used, so that it is not compared after the clock wraps. */
 		s->flags &= ~AW_ACC_RAISED;
 	}
 }
@@ -118,7 +118,7 @@ AW_FN struct aw_verdict aw_acc_step(struct aw_acc_state *s, const struct aw_cfg 
 	s->pending = 0;
 	if (e->kind != AW_EV_ACK || (e->flags & (AW_A_MUST_SEND | AW_A_RECOVERY)))
 		return aw_send();
-	/* The next one may cover as much more as this one did: then it is this one's turn. */
+	/* Send if the next ACK, with the same step, would exceed the limit. */
 	limit = aw_acc_limit(s, e);
 	if (e->segments >= limit || step > limit - e->segments)
 		return aw_send();

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * daa: dynamic adaptive acknowledgment (de Oliveira and Braun 2005, 2007). A
- * delaying window dwin of the receiver says how many segments an ACK covers:
+ * daa: dynamic adaptive acknowledgment (de Oliveira and Braun 2005, 2007). The
+ * receiver's delaying window dwin says how many segments an ACK covers:
  *
- *   a segment in order    dwin + 0.3, or + 1 once it was at its most; 4 at most
- *   out of order, or a hole being filled, or the timer    dwin = 2
- *   the timer    two more gaps between segments and kappa of one without a segment
+ *   a segment in order          dwin grows by 0.3, or by 1 after it has once been
+ *                               at its maximum of 4
+ *   a segment out of order, a
+ *   filled hole, the timer      dwin = 2
+ *   the timer ends              after 2 + kappa mean gaps without a segment
  *
- * Its sender's window is four segments and its timeout five times the usual one:
- * that is the sender's part.
+ * The paper's sender has a window of four segments and five times the usual
+ * retransmission timeout; the receiver does not depend on that.
  *
- * The timer of the paper starts anew with each segment; an environment does not put off
- * what it has promised. So the time asked for with a segment is the one at which
- * it would go off if those still missing came at their pace, and the last did not.
+ * The paper's timer starts anew with each segment, but an environment does not
+ * extend a deadline. So each candidate asks for the time at which the paper's timer
+ * would end if all missing segments but the last came at the mean gap.
  */
 #ifndef ACKWISE_POLICY_DAA_H
 #define ACKWISE_POLICY_DAA_H
@@ -38,8 +40,8 @@ enum aw_daa_param {
 
 struct aw_daa_state {
 	struct aw_arrivals arrivals;
-	aw_u32 dwin;	/* tenths of segments; 0: one, nothing has come yet */
-	aw_u32 maxed;	/* it was at its most */
+	aw_u32 dwin;	/* tenths of segments; 0, before the first data, counts as one segment */
+	aw_u32 maxed;	/* 1 after dwin has once been at its maximum */
 	aw_u32 pending; /* segments that the last candidate covered, if it was held */
 };
 

@@ -3,12 +3,12 @@
  * dca: delayed cumulative ACK (Chen, Gerla, Lee and Sanadidi 2008). An ACK covers
  *
  *   up to 3 hops     the sender's congestion window
- *   up to 9          that, and 5 segments at most
- *   more             that, and 3 segments at most
+ *   up to 9 hops     the congestion window, but at most 5 segments
+ *   more hops        the congestion window, but at most 3 segments
  *
- * or leaves once the segments still missing should have come at their pace. The
- * sender tells its congestion window in the window field of its data, so nothing
- * but data may flow that way; the hops are those that the data took, by their TTL.
+ * It leaves earlier when the missing segments should have come at the mean gap. The
+ * sender writes its congestion window into the window field of its data, so data may
+ * flow in one direction only. The number of hops is read from the TTL of the data.
  */
 #ifndef ACKWISE_POLICY_DCA_H
 #define ACKWISE_POLICY_DCA_H
@@ -37,11 +37,11 @@ enum aw_dca_param {
 
 struct aw_dca_state {
 	struct aw_arrivals arrivals;
-	aw_u32 hops;	/* of the newest data; 0: none seen */
+	aw_u32 hops;	/* hops of the newest data; 0 if none were seen */
 	aw_u32 pending; /* segments that the last candidate covered, if it was held */
 };
 
-/* Segments that an ACK covers. A window that is not known is no limit. */
+/* How many segments an ACK covers. An unknown congestion window sets no limit. */
 AW_FN aw_u32 aw_dca_limit(const struct aw_dca_state *s, const struct aw_cfg *c,
 			  const struct aw_event *e)
 {

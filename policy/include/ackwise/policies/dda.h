@@ -5,8 +5,8 @@
  *
  *   d = 1 up to segment l1, 2 up to l2, 3 up to l3, then 4
  *
- * so that the first windows, which are small, are not kept waiting. Its sender's
- * window is four segments: that is the sender's part, not said here.
+ * So ACKs of the first, small windows do not wait for segments that the sender may
+ * not send yet. The paper's sender has a window of four segments.
  */
 #ifndef ACKWISE_POLICY_DDA_H
 #define ACKWISE_POLICY_DDA_H
@@ -59,7 +59,7 @@ AW_FN struct aw_verdict aw_dda_step(struct aw_dda_state *s, const struct aw_cfg 
 		s->seen = 0;
 	s->seen = aw_min(s->seen + aw_min(step, 1U << 16), 1U << 30);
 	d = aw_dda_d(s, c);
-	/* As every-n: out before the next one, if it is like this one, covers more. */
+	/* As in every-n: send if the next ACK, with the same step, would cover more than d. */
 	if ((e->flags & AW_A_MUST_SEND) || e->segments >= d || step > d - e->segments)
 		return aw_send();
 	s->pending = e->segments;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * hop: one ACK for each window of the sender, and a timer that learns. On a path of
- * radio hops an ACK costs most of what a data frame costs, at each hop, and contends
- * with the data that comes towards it. The best moment for one is when the window is
- * spent and the path has fallen silent.
+ * hop: one ACK for each window of the sender, and a timer that adapts to losses. On a
+ * path of radio hops an ACK costs nearly as much as a data frame at each hop, and
+ * contends with the data. So the best time for an ACK is when the whole window has
+ * arrived and the path is silent.
  *
- *   window   the sender tells its congestion window in the window field of its data. A
- *            field of `max_window` segments or more tells nothing: then it is guessed, as
- *            what came before the path fell silent, and one more every few windows.
- *   the end  PSH: the sender has nothing more, and the ACK leaves.
- *   timer    missing segments * smoothed gap * patience, in case one of them was lost.
- *            Data behind a gap: it was, and the ACK drew out what shows it before the
- *            sender's own timer ends: less patience. Data in order: if the window is
- *            told, the timer was too short. If not, it was if they come before any
- *            answer to the ACK could; else the window was spent: a new guess.
- *   hops     they say what an ACK takes: no wait is shorter, no answer faster.
+ *   window   The sender writes its congestion window into the window field of its data.
+ *            A field of `max_window` segments or more is no such hint. Then the window
+ *            is estimated: what came before the last pause, and one segment more every
+ *            few windows.
+ *   the end  PSH says that the sender has no more data, so the ACK leaves.
+ *   timer    missing segments * smoothed gap * patience, in case a segment was lost.
+ *            Data beyond a hole after the timer show that one was lost: patience falls.
+ *            Data in order show that the timer was too short: patience grows. With an
+ *            estimated window this holds only if they come before the ACK could have
+ *            been answered; otherwise the window is estimated anew.
+ *   hops     They give the time that an ACK takes: no wait is shorter, and no answer
+ *            comes sooner.
  */
 #ifndef ACKWISE_POLICY_HOP_H
 #define ACKWISE_POLICY_HOP_H
@@ -39,27 +41,27 @@ enum aw_hop_param {
 };
 #undef P
 
-#define AW_HOP_UNKNOWN 10 /* hops of a path that nobody knows */
+#define AW_HOP_UNKNOWN 10 /* assumed hops if the number is not known */
 
 struct aw_hop_state {
 	struct aw_arrivals arrivals;
-	aw_u32 hops;	 /* of the newest data; 0: none seen, or not known */
+	aw_u32 hops;	 /* hops of the newest data; 0 if not known */
 	aw_u32 pending;	 /* segments that the last candidate covered, if it was held */
-	aw_u32 patience; /* 1/8 gap; 0: not begun */
-	aw_u32 guess;	 /* the sender's window, segments */
-	aw_u32 whole;	 /* windows as large as that since it changed */
+	aw_u32 patience; /* eighths of a gap; 0 before the first event */
+	aw_u32 guess;	 /* estimate of the sender's window, segments */
+	aw_u32 whole;	 /* full windows since the estimate changed */
 	aw_u16 flags;	 /* enum aw_hop_flag */
-	aw_u16 gave_up;	 /* segments that had come when the timer ended; 0: it did not */
+	aw_u16 gave_up;	 /* segments that had come when the timer ended; 0 if it did not */
 	aw_u32 gave_up_us;
 };
 
 enum aw_hop_flag {
-	AW_HOP_TOLD = 1 << 0, /* the newest data told a window */
-	AW_HOP_PUSH = 1 << 1, /* it ends what the sender has */
-	AW_HOP_LOSS = 1 << 2, /* it left a hole or filled one */
+	AW_HOP_TOLD = 1 << 0, /* the newest data had a window hint */
+	AW_HOP_PUSH = 1 << 1, /* the newest data had PSH */
+	AW_HOP_LOSS = 1 << 2, /* the newest data left a hole or filled one */
 };
 
-/* The window that the sender tells, segments; 0: none. */
+/* The window by the sender's hint, segments; 0 without a hint. */
 AW_FN aw_u32 aw_hop_told(const struct aw_cfg *c, const struct aw_event *e)
 {
 	aw_u32 wnd = e->mss ? aw_div32(e->peer_wnd, e->mss) : 0;
@@ -74,7 +76,7 @@ AW_FN aw_u32 aw_hop_hops(const struct aw_hop_state *s)
 	return s->hops ? s->hops : AW_HOP_UNKNOWN;
 }
 
-/* Data after the timer ended: was it too short? An answer takes half as much again. */
+/* Data came after the timer ended. An answer takes 1.5 times as long as an ACK. */
 AW_FN void aw_hop_learn(struct aw_hop_state *s, const struct aw_cfg *c, const struct aw_event *e,
 			int loss)
 {
@@ -111,7 +113,7 @@ AW_FN void aw_hop_data(struct aw_hop_state *s, const struct aw_cfg *c, const str
 	aw_arrivals_data(&s->arrivals, e);
 }
 
-/* How long for so many missing segments. */
+/* How long to wait for so many missing segments, us. */
 AW_FN aw_u32 aw_hop_wait(const struct aw_hop_state *s, const struct aw_cfg *c,
 			 const struct aw_event *e, aw_u32 missing)
 {
@@ -151,7 +153,7 @@ AW_FN struct aw_verdict aw_hop_step(struct aw_hop_state *s, const struct aw_cfg 
 	if (e->flags & AW_A_MUST_SEND || s->flags & AW_HOP_PUSH)
 		return aw_send();
 	if (e->segments >= limit || step > limit - e->segments) {
-		/* The next gap is a round trip, not the sender's pace. */
+		/* The next gap is a round trip, so it is not counted. */
 		aw_arrivals_pause(&s->arrivals);
 		if (++s->whole >= c->param[AW_HOP_probe]) {
 			s->guess = aw_min(s->guess + 1, c->param[AW_HOP_max_window]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* none: every ACK leaves. The no-op against which the others are measured. */
+/* none: every ACK leaves. The other policies are measured against it. */
 #ifndef ACKWISE_POLICY_NONE_H
 #define ACKWISE_POLICY_NONE_H
 

@@ -5,10 +5,11 @@
  *
  *   tokens = min(CBS, tokens + CIR dt); an ACK leaves if they cover its length
  *
- * The paper's policer drops what exceeds, and may so lose a flow's last ACK.
- * Here it is held: the newest one is kept, replaced by the next, and leaves at
- * the deadline. ACKs that leave without being asked (the contract's, and held
- * ones whose deadline came) take their tokens too, as far as there are any.
+ * The paper's policer drops ACKs that exceed the rate, which may lose a flow's
+ * last ACK. Here such an ACK is held: the next one replaces it, and if none comes
+ * it leaves at the deadline. ACKs that leave without the policy's consent (those
+ * of the contract, and held ones at their deadline) take tokens too, but never
+ * more than there are.
  */
 #ifndef ACKWISE_POLICY_POLICE_H
 #define ACKWISE_POLICY_POLICE_H
@@ -34,9 +35,9 @@ enum aw_police_param {
 
 struct aw_police_state {
 	aw_u32 tokens;	/* bytes */
-	aw_u32 part;	/* of a byte, in millionths */
-	aw_u32 last_us; /* when they were last counted */
-	aw_u32 valid;	/* the bucket was filled once */
+	aw_u32 part;	/* a fraction of a token, in millionths of a byte */
+	aw_u32 last_us; /* when tokens were last added */
+	aw_u32 valid;	/* 1 once the bucket was filled */
 };
 
 AW_FN void aw_police_refill(struct aw_police_state *s, const struct aw_cfg *c, aw_u32 now)

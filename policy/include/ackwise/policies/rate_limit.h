@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rate-limit: the receiver's search for the ACK rate that its sender stands
+ * rate-limit: searches for the lowest ACK rate that does not slow the sender
  * (Statkus 2021). An ACK leaves when it covers more than max(1, r) segments.
  *
- *   opening:  the first `start` in-order segments; every ACK leaves
- *   probing:  time each `window` of segments. Not slower than the best so far:
- *             r + 1, up to min(r_max, rwnd / 3 MSS)
- *   holding:  slower: r - 1, its value before the step that did it, and no probe
- *             for `hold` windows; the slower time is the new best
- *   reset:    data out of order, or old data again: back to opening
+ *   opening:  during the first `start` in-order segments every ACK leaves
+ *   probing:  each `window` of segments is timed. If it took no longer than the
+ *             shortest one so far, r grows by one, up to min(r_max, rwnd / 3 MSS)
+ *   holding:  if it took longer, r falls by one, and stays for `hold` windows;
+ *             the longer time replaces the shortest one
+ *   reset:    data out of order, or repeated data: back to opening
  *
- * The printed listing differs from the paper's prose (it never applies its own
- * bound, and forgets the best time); docs/policies/rate-limit.md says what was
- * chosen where.
+ * The printed listing differs from the paper's prose: it never applies its own
+ * bound, and forgets the shortest time. docs/policies/rate-limit.md lists the
+ * differences and what was chosen.
  */
 #ifndef ACKWISE_POLICY_RATE_LIMIT_H
 #define ACKWISE_POLICY_RATE_LIMIT_H
@@ -37,18 +37,18 @@ enum aw_rate_limit_param {
 };
 #undef P
 
-/* 64 KiB in segments of 1448: a window that is not known is taken for this. */
+/* 64 KiB in segments of 1448 bytes, used if the window is not known. */
 #define AW_RATE_LIMIT_W_UNKNOWN 45
 #define AW_RATE_LIMIT_W_MAX 65000 /* (W+2)(W+1)/2 fits 32 bits */
 
 struct aw_rate_limit_state {
-	aw_u32 start;	 /* segments the opening takes; 0 = not decided yet */
+	aw_u32 start;	 /* length of the opening in segments; 0 if not decided yet */
 	aw_u32 seen;	 /* segments of the opening so far */
 	aw_u32 count;	 /* segments of the running window */
-	aw_u32 begin_us; /* when it began */
-	aw_u32 best_us;	 /* the time to keep; 0 = none yet */
+	aw_u32 begin_us; /* when the running window began */
+	aw_u32 best_us;	 /* the time that a window should take; 0 if not known yet */
 	aw_u32 r;
-	aw_u32 hold; /* windows still to wait */
+	aw_u32 hold; /* windows until the next probe */
 };
 
 /* Segments sent while a window grows by one a round from 2 to W + 1. */
@@ -66,12 +66,12 @@ AW_FN void aw_rate_limit_window(struct aw_rate_limit_state *s, const struct aw_c
 				const struct aw_event *e, aw_u32 length)
 {
 	aw_u32 now = (aw_u32)e->now_us, r_min = c->param[AW_RATE_LIMIT_r_min];
-	/* A third of the window; one that is not known allows no growth. */
+	/* A third of the receive window. An unknown window allows no growth. */
 	aw_u32 limit = aw_min(c->param[AW_RATE_LIMIT_r_max],
 			      e->mss < 1U << 24 ? aw_div32(e->rcv_wnd, 3 * e->mss) : 0);
 	aw_u64 took = (aw_u64)(now - s->begin_us) * length, bar;
 
-	/* Aggregated data overshoots a window: what a window would have taken. */
+	/* Aggregated data may exceed the window: scale the time to its length. */
 	took = aw_div64(took, s->count);
 	took = took ? took : 1;
 	s->begin_us = now;
@@ -128,7 +128,7 @@ AW_FN struct aw_verdict aw_rate_limit_step(struct aw_rate_limit_state *s, const 
 		aw_rate_limit_data(s, c, e);
 	if (e->kind != AW_EV_ACK || (e->flags & AW_A_MUST_SEND))
 		return aw_send();
-	/* r is 0 until the first window was timed: nothing to compare with yet. */
+	/* r is 0 until the first window was timed. */
 	if (!s->r || e->segments > s->r)
 		return aw_send();
 	return aw_hold(e->hold_us);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rate-limit-literal: the listing of Statkus 2021 as it is printed (lines 4796
- * to 4843), its contradictions of the prose included. An ACK leaves if more
+ * rate-limit-literal: the listing of Statkus 2021 as printed (lines 4796 to
+ * 4843), including what contradicts the paper's prose. An ACK leaves if more
  * than r full segments are unacknowledged.
  *
  *	per data segment:
@@ -12,10 +12,10 @@
  *	      else              r -= 1 if r > 4
  *	      delta = t2 - t1, t1 = t2
  *
- * So r = 0 asks for an ACK per segment; the first comparison is with the clock
- * itself; and an interval is compared with the one before, never with the best:
- * a ratchet. rate_limit.h is the algorithm that the paper describes, and
- * docs/policies/rate-limit-literal.md tells the two apart.
+ * So r = 0 asks for an ACK per segment. The first interval counts from time 0 of
+ * the clock. Each interval is compared with the one before, never with the
+ * shortest one, so that r keeps growing. rate_limit.h is the algorithm that the
+ * paper describes; docs/policies/rate-limit-literal.md compares the two.
  */
 #ifndef ACKWISE_POLICY_RATE_LIMIT_LITERAL_H
 #define ACKWISE_POLICY_RATE_LIMIT_LITERAL_H
@@ -37,23 +37,23 @@ enum aw_rate_limit_literal_param {
 };
 #undef P
 
-/* 64 KiB in segments of 1448: a window that is not known is taken for this. */
+/* 64 KiB in segments of 1448 bytes, used if the window is not known. */
 #define AW_RATE_LIMIT_LITERAL_W_UNKNOWN 45
 #define AW_RATE_LIMIT_LITERAL_W_MAX 65000 /* (W+2)(W+1)/2 fits 32 bits */
 #define AW_RATE_LIMIT_LITERAL_MAX 64	  /* the bound that the listing never applies */
 
-/* The listing's names, but for ack_rate_val (r) and ack_rate_max (r_max). */
+/* The names are the listing's, except r (ack_rate_val) and r_max (ack_rate_max). */
 struct aw_rate_limit_literal_state {
-	aw_u32 start_ack_lmt; /* 0 = not decided yet */
+	aw_u32 start_ack_lmt; /* 0 if not decided yet */
 	aw_u32 init_pkt_cnt;
 	aw_u32 ack_pkt_cnt;
 	aw_u32 r, r_max;
 	aw_u32 reserved;
-	aw_u64 ack_time_t1;    /* in ticks, as the two below */
-	aw_u64 ack_time_delta; /* of the window before */
+	aw_u64 ack_time_t1;    /* end of the last window, in ticks */
+	aw_u64 ack_time_delta; /* length of the last window, in ticks */
 };
 
-/* tcp_ack_limit_init(): once per connection, not again when the window grows. */
+/* tcp_ack_limit_init() of the listing: called once per connection, at its first data. */
 AW_FN void aw_rate_limit_literal_init(struct aw_rate_limit_literal_state *s, const struct aw_cfg *c,
 				      const struct aw_event *e)
 {
@@ -80,7 +80,7 @@ AW_FN void aw_rate_limit_literal_window(struct aw_rate_limit_literal_state *s, a
 	aw_u64 took = t2 - s->ack_time_t1;
 
 	s->ack_pkt_cnt = 0;
-	/* C binds && first, and r_max is never above 64: the second half is dead. */
+	/* && binds first, and r_max is at most 64, so the second half is never true. */
 	if (took <= s->ack_time_delta ||
 	    (!s->ack_time_t1 && s->r_max > AW_RATE_LIMIT_LITERAL_MAX)) {
 		s->r++;
@@ -91,7 +91,7 @@ AW_FN void aw_rate_limit_literal_window(struct aw_rate_limit_literal_state *s, a
 	s->ack_time_t1 = t2;
 }
 
-/* The listing runs once for each buffer that arrives, however much is in it. */
+/* The listing runs once for each buffer that arrives, whatever its length. */
 AW_FN void aw_rate_limit_literal_data(struct aw_rate_limit_literal_state *s, const struct aw_cfg *c,
 				      const struct aw_event *e)
 {

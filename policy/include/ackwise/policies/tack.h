@@ -5,11 +5,11 @@
  *   f = min( bw / (L MSS),  beta / RTTmin )
  *
  * An ACK is sent if it covers L full segments. Once the path holds beta L MSS or
- * more (bw RTTmin; the second term is then the smaller one), the last ACK must also
+ * more (bw RTTmin; then the second term is the smaller one), the last ACK must also
  * have been sent at least RTTmin / beta ago. bw is the largest delivery rate of the
  * last theta round trips, sampled from the acknowledged bytes over times of
- * RTTmin / beta. Only the clock is TACK's: the rest of it (ACKs in packet numbers,
- * pacing) needs the sender.
+ * RTTmin / beta. The rest of TACK (ACKs in packet numbers, pacing) needs its sender,
+ * and is left out.
  */
 #ifndef ACKWISE_POLICY_TACK_H
 #define ACKWISE_POLICY_TACK_H
@@ -79,7 +79,7 @@ AW_FN struct aw_verdict aw_tack_ack(struct aw_tack_state *s, const struct aw_cfg
 				    const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 segments = c->param[AW_TACK_L], beta = c->param[AW_TACK_beta];
-	/* A microsecond at least: a sample needs some time to divide by. */
+	/* At least 1 us, because a sample is divided by its time. */
 	aw_u32 period = aw_max(aw_div32(e->min_rtt_us, beta), 1);
 	aw_u64 bdp, enough = (aw_u64)beta * segments * e->mss * 1000000;
 
@@ -88,7 +88,7 @@ AW_FN struct aw_verdict aw_tack_ack(struct aw_tack_state *s, const struct aw_cfg
 		s->since_us = s->window_us = now;
 		return aw_send();
 	}
-	/* Without an MSS or an RTT there is no clock, and only counting remains. */
+	/* Without an MSS or an RTT, ACKs are sent by count only. */
 	if (e->min_rtt_us)
 		aw_tack_rate(s, c, e, now, period);
 	if (e->flags & AW_A_MUST_SEND)

@@ -2,9 +2,9 @@
 /*
  * tda: the timer sends the ACKs (B. Chen, Marsic, Shao and Miller 2009). An ACK
  * leaves half a second after the first segment that it covers, or with the 25th.
- * A sender whose congestion window is smaller than that would stand still until
- * then: it tells its window in the window field of its data, and is answered when
- * so many have come.
+ * A sender whose congestion window is smaller would wait for the timer each time. So
+ * it writes its window into the window field of its data, and the ACK leaves when
+ * that many segments have come.
  */
 #ifndef ACKWISE_POLICY_TDA_H
 #define ACKWISE_POLICY_TDA_H
