@@ -1,4 +1,4 @@
-//! A link with the boxes on its way.
+//! A link with middleboxes.
 
 use std::collections::VecDeque;
 
@@ -12,28 +12,28 @@ use crate::middlebox::{
 use crate::packet::Packet;
 use crate::queue::DropCause;
 
-/// What stands on the way of one direction of a link.
+/// One direction of a link, with its middleboxes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelConfig<F> {
     /// The wire.
     pub link: LinkConfig,
-    /// What waits in front of it; the limit in `link` is not looked at.
+    /// The queue before the wire; the limit in `link` is ignored.
     pub queue: QueueConfig,
-    /// Bytes that the link adds to each packet: of a length that is offered, the
-    /// part that is not IP. Boxes charge for IP packets.
+    /// Bytes of each offered length that are the link's header and not part of the IP
+    /// packet. Middleboxes charge for the IP packet only.
     pub header: u32,
-    /// Drops what exceeds, before everything else.
+    /// Drops packets that exceed a rate, before everything else.
     pub police: Option<PoliceConfig<F>>,
-    /// Delays what exceeds, behind the policer.
+    /// Delays packets that exceed a rate, after the policer.
     pub shape: Option<ShapeConfig<F>>,
-    /// Bundles what is left, before the queue.
+    /// Bundles packets, after the shaper and before the queue.
     pub mux: Option<MuxConfig<F>>,
-    /// Fills stretches of ACKs, behind the wire.
+    /// Fills the gaps between stretched ACKs, after the wire.
     pub reconstruct: Option<ReconstructConfig>,
 }
 
 impl<F> ChannelConfig<F> {
-    /// A link and its queue.
+    /// A link with its queue and no middlebox.
     #[must_use]
     pub fn plain(link: LinkConfig, queue: QueueConfig) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl<F> ChannelConfig<F> {
     }
 }
 
-/// What the boxes did.
+/// What the middleboxes did; `None` for one that there is not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BoxStats {
     /// The policer.
@@ -67,15 +67,15 @@ struct Boxes<P: Packet> {
     shape: Option<Shaper<P>>,
     mux: Option<Mux<P>>,
     reconstruct: Option<Reconstructor<P>>,
-    /// Turned away by the link's queue after they had been taken in here.
+    /// Packets that a middlebox had accepted and the link's queue then refused.
     rejected: VecDeque<(P, DropCause)>,
     now: Nanos,
 }
 
-/// Policer → shaper → multiplexer → queue → wire → reconstructor, each if it is
-/// there; used as a [`Link`] is, whose calls it has. Without boxes it is one.
+/// Policer → shaper → multiplexer → queue → wire → reconstructor. Every middlebox is
+/// optional. It has the calls of a [`Link`], and without middleboxes it behaves as one.
 ///
-/// A packet that the queue turns away when a box lets it go comes back as
+/// If the queue refuses a packet that a middlebox releases, the packet comes back as
 /// [`Departure::Dropped`].
 #[derive(Debug)]
 pub struct Channel<P: Packet> {
@@ -84,7 +84,7 @@ pub struct Channel<P: Packet> {
 }
 
 impl<P: Packet> Channel<P> {
-    /// An empty one.
+    /// Makes an empty channel.
     #[must_use]
     pub fn new(config: ChannelConfig<P::Flow>) -> Self {
         let plain = config.police.is_none()
@@ -107,26 +107,26 @@ impl<P: Packet> Channel<P> {
         Self { link, boxes }
     }
 
-    /// The link itself: what it counts, and its queue.
+    /// The link itself, for its statistics and its queue.
     #[must_use]
     pub fn link(&self) -> &Link<P, Discipline<P>> {
         &self.link
     }
 
-    /// The link itself, for [`HalfDuplex`](crate::HalfDuplex): a medium is shared by
-    /// what has no boxes.
+    /// The link itself, for [`HalfDuplex`](crate::HalfDuplex). Only a channel without
+    /// middleboxes can share a medium.
     pub fn link_mut(&mut self) -> &mut Link<P, Discipline<P>> {
         debug_assert!(self.boxes.is_none());
         &mut self.link
     }
 
-    /// Has the queue catch up with what left it until `now`, so that its length
-    /// and its statistics are those of this time.
+    /// Advances the queue to `now`, so that its length and its statistics are those of this
+    /// time.
     pub fn advance(&mut self, now: Nanos) {
         self.link.advance(now);
     }
 
-    /// What the boxes did.
+    /// What the middleboxes did.
     #[must_use]
     pub fn boxes(&self) -> BoxStats {
         self.boxes
@@ -139,7 +139,7 @@ impl<P: Packet> Channel<P> {
             })
     }
 
-    /// Packets that wait or are on the wire, in boxes too.
+    /// Packets that wait or are on the wire, those in middleboxes included.
     #[must_use]
     pub fn backlog(&self) -> usize {
         self.link.backlog() + self.boxes.as_ref().map_or(0, |boxes| boxes.packets())
@@ -154,8 +154,7 @@ impl<P: Packet> Channel<P> {
         }
     }
 
-    /// When to call [`pop_due`](Self::pop_due) next, or `None` if nothing is on the
-    /// way.
+    /// When to call [`pop_due`](Self::pop_due) next, or `None` if the channel is empty.
     #[inline]
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Nanos> {
@@ -187,7 +186,7 @@ impl<P: Packet> Boxes<P> {
             + self.reconstruct.as_ref().map_or(0, Reconstructor::packets)
     }
 
-    /// When a box before the queue next lets something go.
+    /// When a middlebox before the queue next releases a packet.
     fn feed_due(&self) -> Option<Nanos> {
         earliest([
             self.shape.as_ref().and_then(Shaper::due),
@@ -208,7 +207,7 @@ impl<P: Packet> Boxes<P> {
     ) -> Verdict<P> {
         self.now = self.now.max(now);
         let now = self.now;
-        // What left before this one came.
+        // First release what was due before this packet came.
         while let Some(due) = self.feed_due().filter(|due| *due < now) {
             self.feed(link, due);
         }
@@ -217,7 +216,7 @@ impl<P: Packet> Boxes<P> {
             return Verdict::Rejected(packet, DropCause::Policed);
         }
         let verdict = self.shape(link, packet, len, now);
-        // An empty bucket's worth, or a tick at this very moment, does not wait.
+        // A packet whose tokens are there, or that comes exactly at a tick, does not wait.
         while let Some(due) = self.feed_due().filter(|due| *due <= now) {
             self.feed(link, due);
         }
@@ -256,7 +255,7 @@ impl<P: Packet> Boxes<P> {
         }
     }
 
-    /// Lets go what is due at `due`, the earliest of all.
+    /// Releases the packet that is due at `due`, the earliest of all.
     fn feed(&mut self, link: &mut Link<P, Discipline<P>>, due: Nanos) {
         let shaped = self.shape.as_mut().and_then(|shape| shape.pop(due));
         let verdict = if let Some((packet, len)) = shaped {

@@ -2,10 +2,10 @@
 //!
 //! A [`Link`] is one direction of a wire: a queue discipline, a serialiser that
 //! sends at a rate, and a delay line that may jitter, lose, duplicate or
-//! overtake. A [`Channel`] is a link with the boxes on its way: a policer, a
-//! shaper, a multiplexer before its queue, a reconstructor of ACKs behind it.
+//! reorder. A [`Channel`] is a link with middleboxes: a policer, a shaper and a
+//! multiplexer before its queue, a reconstructor of ACKs after the wire.
 //! Two links can share a medium: [`HalfDuplex`].
-//! Disciplines and boxes that look into packets do so through [`Packet`], and ask
+//! Disciplines and middleboxes read packets through [`Packet`], and ask
 //! the contract in `policy/` what may be taken out.
 //!
 //! Time comes in as an argument, in integer nanoseconds from any

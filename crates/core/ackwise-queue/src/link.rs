@@ -9,35 +9,35 @@ use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 use crate::serialiser::Serialiser;
 use ackwise_rng::{Probability, Rng};
 
-/// Packets that overtake others.
+/// Reordering: some packets are held back on the wire, and others overtake them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reorder {
     /// How often a packet is held back.
     pub probability: Probability,
-    /// How much longer than the others it then takes.
+    /// The additional delay of such a packet, in nanoseconds.
     pub extra_delay_ns: Nanos,
 }
 
 /// What a link does to packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// Bits a second; `None` sends at once.
+    /// The rate in bits per second; with `None` a packet takes no time to send.
     pub rate_bps: Option<u64>,
-    /// What waits in front of the wire, for the drop-tail queue.
+    /// The limit of the drop-tail queue before the wire.
     pub queue: QueueLimit,
-    /// From the last bit sent to the packet's arrival.
+    /// The time from the last bit sent to the packet's arrival, in nanoseconds.
     pub delay_ns: Nanos,
     /// Each packet's delay varies uniformly by ± this much, but is never
     /// negative. Order is kept: a packet that draws a short delay waits for the
     /// one before it.
     pub jitter_ns: Nanos,
-    /// Packets that the wire loses. A lost packet has used its time on the wire.
+    /// Packets that the wire loses. A lost packet takes its time on the wire, too.
     pub loss: Probability,
     /// Packets that arrive twice.
     pub duplicate: Probability,
-    /// Packets that are overtaken.
+    /// Packets that others overtake.
     pub reorder: Option<Reorder>,
-    /// Of every random draw.
+    /// The seed of every random draw.
     pub seed: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for LinkConfig {
 pub enum Verdict<P> {
     /// It waits, or is on the wire.
     Queued,
-    /// It was turned away, and is handed back.
+    /// The queue was full; the packet is handed back.
     Rejected(P, DropCause),
 }
 
@@ -80,7 +80,7 @@ pub enum Departure<P> {
         /// When it was due; at most the time that was asked for.
         due_ns: Nanos,
     },
-    /// It did not; handed back so that its buffer can be used again.
+    /// It was dropped or lost, and is handed back so that its buffer can be used again.
     Dropped {
         /// The packet.
         packet: P,
@@ -106,9 +106,9 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Packets turned away by a full queue.
     pub dropped_queue: u64,
-    /// Packets dropped by the discipline's choice.
+    /// Packets that the discipline dropped although there was room.
     pub dropped_discipline: u64,
-    /// ACKs that a filter took out because a newer one stands for them.
+    /// ACKs that a filter took out because a newer one replaces them.
     pub filtered: u64,
     /// Packets lost by the wire.
     pub dropped_wire: u64,
@@ -120,9 +120,10 @@ pub struct LinkStats {
     pub queue_max_packets: usize,
     /// The longest queue, in bytes.
     pub queue_max_bytes: u64,
-    /// Packets waiting × nanoseconds; divide by a time for the mean.
+    /// The integral of the queue's length in packets over time in nanoseconds. Divide it by a
+    /// span for the mean.
     pub queue_packet_ns: u128,
-    /// Bytes waiting × nanoseconds.
+    /// The same integral in bytes.
     pub queue_byte_ns: u128,
     /// The longest time that a packet waited for the wire.
     pub wait_max_ns: Nanos,
@@ -148,7 +149,7 @@ impl LinkStats {
     }
 }
 
-/// On its way along the wire.
+/// A packet on the wire.
 #[derive(Debug)]
 struct InFlight<P> {
     due: Nanos,
@@ -158,11 +159,11 @@ struct InFlight<P> {
     copies: u8,
 }
 
-/// Held back, so that others overtake it.
+/// A packet on the wire that others overtake.
 #[derive(Debug)]
 struct Late<P> {
     flying: InFlight<P>,
-    /// How many were put on the wire before it: held back, and not.
+    /// How many packets were put on the wire before it: those held back, and the others.
     before: (u64, u64),
 }
 
@@ -201,26 +202,26 @@ impl<P> Ord for Late<P> {
 pub struct Link<P, Q = DropTail<P>> {
     config: LinkConfig,
     queue: Q,
-    /// Packets in it: asked for at every step.
+    /// The number of packets in `queue`, which every step needs.
     waiting: usize,
     serialiser: Serialiser,
-    /// [`HalfDuplex`](crate::HalfDuplex) says when it sends what waits.
+    /// Whether [`HalfDuplex`](crate::HalfDuplex) decides when it sends.
     takes_turns: bool,
-    /// In order of arrival, which is order of due time.
+    /// Packets on the wire in order, which is the order of their due times.
     ring: VecDeque<InFlight<P>>,
-    /// Those held back by [`Reorder`].
+    /// Packets on the wire that [`Reorder`] holds back.
     late: BinaryHeap<Reverse<Late<P>>>,
     evicted: VecDeque<Evicted<P>>,
     last_due: Nanos,
-    /// How many were held back so far.
+    /// The number of packets that were held back so far.
     held_back: u64,
     now: Nanos,
-    /// `None` if nothing ever happens to a packet.
+    /// `None` if the wire neither loses, duplicates, delays at random nor reorders.
     accidents: Option<Box<Accidents>>,
     stats: LinkStats,
 }
 
-/// The draws of what may happen to a packet on the wire.
+/// The random draws for packets on the wire.
 #[derive(Debug)]
 struct Accidents {
     loss: Rng,
@@ -255,7 +256,7 @@ impl<P> Link<P> {
 }
 
 impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
-    /// A link with a queue of any discipline; `config.queue` is not looked at.
+    /// A link with a queue of any discipline; `config.queue` is ignored.
     #[must_use]
     pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
         Self {
@@ -281,13 +282,13 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         &self.config
     }
 
-    /// From the next packet on the wire has another rate.
+    /// Changes the rate, from the next packet on.
     pub fn set_rate(&mut self, bps: u64) {
         self.config.rate_bps = Some(bps);
         self.serialiser.set_rate(bps);
     }
 
-    /// What it has done.
+    /// What the link has done so far.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {
         &self.stats
@@ -356,7 +357,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 return Verdict::Rejected(rejected.queued.packet, rejected.cause);
             }
         }
-        // A wire without a rate is still free, and a discipline may have kept some.
+        // A wire without a rate is free at once, but the discipline may have kept packets.
         if self.waiting > 0 {
             self.transmit();
         }
@@ -379,13 +380,13 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             return Some(self.now);
         }
         let late = self.late.peek().map(|late| late.0.flying.due);
-        // One that waits can arrive before one that is held back, so the wire's
-        // next free moment matters only when nothing ordered is in flight.
+        // A waiting packet can arrive before one that is held back. So the time at which the
+        // wire becomes free matters only if no packet in order is in flight.
         let free = (front.is_none() && self.waiting > 0).then(|| self.wire_free());
         [front, late, free].into_iter().flatten().min()
     }
 
-    /// How many were put on the wire and not held back.
+    /// The number of packets that were put on the wire and not held back.
     fn sent_in_order(&self) -> u64 {
         self.stats.sent_packets - self.held_back
     }
@@ -408,7 +409,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         Some(self.depart(flying))
     }
 
-    /// When there is something that was evicted, or held back.
+    /// The slow path, for packets that were evicted or held back.
     #[cold]
     fn pop_rare(&mut self) -> Option<Departure<P>> {
         if let Some(evicted) = self.evicted.pop_front() {
@@ -418,7 +419,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                 cause: evicted.cause,
             });
         }
-        // The number of the one at the front, of those that were not held back.
+        // The number of the packet at the front, among those that were not held back.
         let front = self.sent_in_order() - self.ring.len() as u64;
         let from_ring = match (self.ring.front(), self.late.peek()) {
             (Some(ring), Some(Reverse(late))) => {
@@ -469,7 +470,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
-    /// Lets everything happen that happens until `now`.
+    /// Advances the link to `now`.
     #[inline]
     pub fn advance(&mut self, now: Nanos) {
         if self.waiting == 0 {
@@ -488,7 +489,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.tick(target);
     }
 
-    /// Moves the clock, and charges the queue for the time.
+    /// Moves the clock, and adds to the integrals of the queue's length.
     #[inline]
     fn tick(&mut self, now: Nanos) {
         let span = now - self.now;
@@ -510,7 +511,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
-    /// From now on [`launch_next`](Self::launch_next) sends what waits.
+    /// From now on waiting packets are sent by [`launch_next`](Self::launch_next) only.
     pub(crate) fn take_turns(&mut self) {
         self.takes_turns = true;
     }
@@ -524,20 +525,19 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.serialiser.free_at()
     }
 
-    /// The other direction has the medium until then.
+    /// Notes that the other direction occupies the medium until then.
     pub(crate) fn occupy(&mut self, until: Nanos) {
         self.serialiser.occupy(until);
     }
 
-    /// Sends one packet of those that wait, at `at`. The discipline may keep or
-    /// drop them all.
+    /// Sends one waiting packet at `at`, unless the discipline keeps or drops them all.
     pub(crate) fn launch_next(&mut self, at: Nanos) {
         self.tick(at.max(self.now));
         let next = self.queue.dequeue(self.now, &mut self.evicted);
         let before = std::mem::replace(&mut self.waiting, self.queue.packets());
         match next {
             Some(queued) => self.launch(queued),
-            // A discipline that has packets and gives none would be asked for ever.
+            // A discipline may have packets and give none; asking again would not end.
             None if self.waiting == before => self.serialiser.occupy(self.now + 1),
             None => {}
         }
@@ -559,7 +559,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         if self.accidents.is_some() {
             self.launch_with_accidents(flying);
         } else {
-            // In order: a wire without a rate, or with one, ends none early.
+            // Packets end in order, on a wire with a rate or without one.
             self.last_due = due;
             self.ring.push_back(flying);
         }
@@ -569,8 +569,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         let Some(draws) = &mut self.accidents else {
             return;
         };
-        // Every packet draws from every stream that is on, lost or not, so that
-        // the fate of one does not change the draws of the next.
+        // Every packet, lost or not, draws from every stream in use. So what happens to one
+        // packet does not change the draws of the next.
         let lost = draws.loss.happens(self.config.loss);
         let twice = draws.duplicate.happens(self.config.duplicate);
         let held_back = self
@@ -578,7 +578,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             .reorder
             .filter(|reorder| draws.reorder.happens(reorder.probability));
         if self.config.jitter_ns > 0 {
-            // Uniform in ± jitter, and not before the last bit has left.
+            // Uniform in ± jitter, but not before the last bit has left.
             let most = self.config.jitter_ns;
             let drawn = draws.jitter.below(most.saturating_mul(2).saturating_add(1));
             let left = flying.due - self.config.delay_ns.min(flying.due);
@@ -600,7 +600,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
                     self.stats.reordered += 1;
                 }
                 flying.due = flying.due.saturating_add(reorder.extra_delay_ns);
-                // This one is counted as sent already.
+                // This packet is already counted as sent.
                 let in_order = self.sent_in_order() - 1;
                 self.late.push(Reverse(Late {
                     flying,

@@ -6,12 +6,12 @@ use std::hash::Hash;
 
 use ackwise_policy::Segment;
 
-/// What the IP header says of congestion (RFC 3168 §5).
+/// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ecn {
-    /// The endpoints understand no marks.
+    /// Not ECN-capable.
     NotCapable,
-    /// They do, and there is none.
+    /// ECN-capable, and not marked.
     Capable,
     /// Congestion experienced.
     Marked,
@@ -26,7 +26,7 @@ pub trait Packet {
     /// Its connection and direction.
     fn flow(&self) -> Self::Flow;
 
-    /// Whether it does nothing but acknowledge: no payload, no SYN, FIN or RST.
+    /// Whether it is a pure ACK: no payload, no SYN, FIN or RST.
     fn is_pure_ack(&self) -> bool;
 
     /// Whether it carries data, or may.
@@ -34,10 +34,10 @@ pub trait Packet {
         self.segment().is_none_or(|segment| segment.payload() > 0)
     }
 
-    /// What its IP header says of congestion.
+    /// The ECN field of its IP header.
     fn ecn(&self) -> Ecn;
 
-    /// Sets the congestion mark. Asked of [`Ecn::Capable`] packets only.
+    /// Sets the congestion mark. Called for [`Ecn::Capable`] packets only.
     fn mark(&mut self);
 
     /// Its headers, as the contract reads them; `None` for what is not TCP or
@@ -55,9 +55,9 @@ pub trait Packet {
 /// Which packets a middlebox works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Select<F> {
-    /// Only those that do nothing but acknowledge.
+    /// Only pure ACKs.
     pub pure_acks: bool,
-    /// Only those of these flows; all if empty.
+    /// Only packets of these flows; of all flows if empty.
     pub flows: Vec<F>,
 }
 
@@ -81,7 +81,7 @@ impl<F> Select<F> {
     }
 }
 
-/// A [`Select`] whose flows are found at the same cost, however many there are.
+/// A [`Select`] whose lookup of a flow costs the same, however many there are.
 #[derive(Debug)]
 pub(crate) struct Selector<F> {
     pure_acks: bool,
@@ -96,7 +96,7 @@ impl<F: Eq + Hash> Selector<F> {
         }
     }
 
-    /// Whether it is for `packet`.
+    /// Whether `packet` is selected.
     pub fn takes<P: Packet<Flow = F>>(&self, packet: &P) -> bool {
         (!self.pure_acks || packet.is_pure_ack())
             && (self.flows.is_empty() || self.flows.contains(&packet.flow()))

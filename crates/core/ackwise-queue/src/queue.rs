@@ -98,15 +98,15 @@ pub trait QueueDiscipline<P> {
 /// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueStats {
-    /// Packets turned away for want of room.
+    /// Packets that were dropped because the queue was full.
     pub tail_drops: u64,
     /// Packets that RED dropped by chance.
     pub early_drops: u64,
     /// Packets that RED dropped because its average was too long.
     pub forced_drops: u64,
-    /// Packets that were marked instead.
+    /// Packets that RED marked instead of dropping them.
     pub marks: u64,
-    /// ACKs that a newer one took out.
+    /// ACKs that a filter took out because of a newer one.
     pub filtered: u64,
     /// Bytes of the ACKs that were filtered.
     pub filtered_bytes: u64,

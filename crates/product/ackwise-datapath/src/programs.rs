@@ -1,4 +1,4 @@
-//! The programs and their maps.
+//! The BPF programs and their maps.
 
 #[cfg(feature = "selftest")]
 pub(crate) mod selftest;
@@ -20,23 +20,23 @@ pub(crate) const DATA: &str = "ackwise_data";
 pub(crate) const BACK: &str = "ackwise_back";
 pub(crate) const SETUP: &str = "ackwise_setup";
 
-/// An object, and what is loaded of it.
+/// A BPF object, and which of its programs are loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     pub bytes: &'a [u8],
     pub programs: &'static [&'static str],
-    /// A constant that the programs read beside `options`: its name and its bytes.
+    /// Name and bytes of a constant that the programs read beside `options`.
     pub global: Option<(&'static str, &'a [u8])>,
 }
 
-/// The datapath as it is shipped.
+/// The shipped datapath.
 const DATAPATH: Object<'static> = Object {
     bytes: sys::OBJECT,
     programs: &[ACKS, DATA, BACK, SETUP],
     global: None,
 };
 
-/// The programs and their maps, in the kernel but not hooked in.
+/// The programs and their maps, loaded but not attached.
 pub struct Programs {
     pub(crate) bpf: Ebpf,
     names: &'static [&'static str],
@@ -47,7 +47,7 @@ impl Programs {
     /// Loads the programs for an interface. `link` is an `enum aw_link`.
     ///
     /// # Errors
-    /// The options are wrong, a right is missing, or the kernel refuses the programs.
+    /// The options are wrong, a capability is missing, or the kernel refuses the programs.
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
         #[cfg(feature = "selftest")]
@@ -93,7 +93,7 @@ impl Programs {
         if let Some((name, bytes)) = object.global {
             loader.override_global(name, bytes, true);
         }
-        // What is held by other names is small beside these two.
+        // The other maps are small compared with these two.
         let bytes = u64::from(options.max_flows) * (size_of::<sys::aw_entry>() as u64 + 112)
             + u64::from(options.slots) * 1024;
         let mut bpf = loader
@@ -126,7 +126,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Allocating a timer may fail for a moment when memory is short.
+    /// Allocating a timer may fail temporarily when memory is short.
     fn start_timer(&mut self) -> Result<(), Error> {
         let mut errno = 0;
         for round in 0..50 {
@@ -144,7 +144,7 @@ impl Programs {
         })
     }
 
-    /// Run a program on a packet; what it returned, and the mean time of a run.
+    /// Runs a program on a packet. Returns its verdict, and the mean time of a run.
     pub fn run(&self, name: &str, packet: &[u8], repeat: u32) -> Result<(u32, Duration), Error> {
         let program: &SchedClassifier = self
             .bpf
@@ -160,7 +160,7 @@ impl Programs {
         Ok((r.return_value, r.duration))
     }
 
-    /// Say that user space lives, so that ACKs are held: for test runs.
+    /// Refreshes the heartbeat, without which no ACK is held; for test runs.
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
@@ -168,7 +168,7 @@ impl Programs {
         Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
     }
 
-    /// Counters of all CPUs.
+    /// The counters, summed over all CPUs.
     pub fn counters(&self) -> Result<sys::aw_counters, Error> {
         let map = self
             .bpf
@@ -184,7 +184,7 @@ impl Programs {
         Ok(HashMap::try_from(map)?)
     }
 
-    /// Flows that are kept now, in no order.
+    /// The flows that are tracked now, in no particular order.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
         let map = self.flow_map()?;
         let now = monotonic_ns();
@@ -213,8 +213,8 @@ impl Programs {
         Ok(flows)
     }
 
-    /// In a dry run: ACKs that would have been held, would have left at their
-    /// deadline, and were not counted yet because their flow said nothing since.
+    /// In a dry run: ACKs that would have been held and would have left at their deadline, but
+    /// are not counted yet because their flow has been silent since.
     pub(crate) fn overdue(&self) -> Result<(u64, u64), Error> {
         let map = self.flow_map()?;
         let now = monotonic_ns();
@@ -227,7 +227,7 @@ impl Programs {
         }))
     }
 
-    /// Instructions that the verifier went through, by program.
+    /// How many instructions the verifier processed, by program.
     #[must_use]
     pub fn verified(&self) -> BTreeMap<&'static str, u32> {
         self.names
@@ -240,7 +240,7 @@ impl Programs {
             .collect()
     }
 
-    /// Kernel memory by map.
+    /// Kernel memory of each map, in bytes.
     #[must_use]
     pub fn memory(&self) -> &BTreeMap<String, u64> {
         &self.memory
@@ -258,7 +258,7 @@ pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map, Erro
         .ok_or_else(|| Error::Object(format!("map {name}")))
 }
 
-/// What the kernel says that a map takes.
+/// The memory of a map as the kernel reports it, in bytes.
 fn map_memory(map: &Map) -> Option<u64> {
     let data: &MapData = match map {
         Map::Array(d)

@@ -1,4 +1,4 @@
-//! What the programs counted, with names.
+//! The counters of the BPF programs, with names.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,137 +8,137 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AttachMode, Position, sys};
 
-/// Everything an attachment can tell about itself.
+/// The statistics of an attachment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
-    /// The interface.
+    /// The name of the interface.
     pub ifname: String,
-    /// Its index.
+    /// The index of the interface.
     pub ifindex: u32,
     /// The policy with its parameters.
     pub policy: String,
-    /// Where the interface lies.
+    /// The position of the interface: receiver, router or sender.
     pub position: Position,
-    /// How the programs are hooked in: never `auto`.
+    /// How the programs are attached; never `auto`.
     pub attach: AttachMode,
-    /// Why it is clsact although tcx would have been taken, if so.
+    /// Why clsact is used although tcx was preferred, if so.
     pub attach_fallback: Option<String>,
-    /// Nothing is withheld; the numbers say what would be.
+    /// Whether this is a dry run: nothing is withheld, and the numbers say what would be.
     pub dry_run: bool,
-    /// Is the interface still there?
+    /// Whether the interface still exists.
     pub interface_alive: bool,
-    /// Does the re-emitting thread run with SCHED_FIFO?
+    /// Whether the re-emitting thread runs with SCHED_FIFO.
     pub realtime: bool,
     /// Seconds since the attachment was made.
     pub uptime_s: f64,
     /// Packets seen at both hooks.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
-    /// Not TCP.
+    /// Packets that are not TCP.
     pub not_tcp: u64,
     /// IP fragments, which always pass.
     pub fragments: u64,
-    /// Not understood, which always passes.
+    /// Packets that could not be parsed, which always pass.
     pub unparsable: u64,
-    /// Data segments of flows that are kept; aggregated ones counted apart.
+    /// Data segments of tracked flows; each segment of an aggregated packet counts.
     pub data_segments: u64,
-    /// Their payload.
+    /// Bytes of their payload.
     pub data_bytes: u64,
-    /// Segments of the ACK direction, of flows that are kept.
+    /// Segments of tracked flows in the direction of the ACKs.
     pub acks: u64,
-    /// Their bytes, from the IP header on.
+    /// Bytes of these segments, from the IP header on.
     pub ack_bytes: u64,
-    /// Segments of the ACK direction before their flow's first pure ACK.
+    /// Segments in the direction of the ACKs before their flow's first pure ACK.
     pub no_flow: u64,
     /// Pure ACKs of flows outside the match.
     pub unmatched: u64,
     /// SYNs of both directions.
     pub syns: u64,
-    /// ACKs withheld.
+    /// ACKs that were withheld.
     pub withheld: u64,
-    /// Their bytes.
+    /// Bytes of withheld ACKs.
     pub withheld_bytes: u64,
-    /// Withheld ACKs that left at their deadline after all.
+    /// Withheld ACKs that left at their deadline.
     pub reemitted: u64,
-    /// Their bytes.
+    /// Bytes of withheld ACKs that left at their deadline.
     pub reemitted_bytes: u64,
-    /// ACKs that never had to leave: withheld less re-emitted.
+    /// ACKs that were saved: withheld less re-emitted.
     pub packets_saved: u64,
-    /// Bytes that never had to leave.
+    /// Bytes of ACKs that were saved.
     pub bytes_saved: u64,
-    /// Holds that a newer ACK on its way out ended.
+    /// Holds that ended because a newer ACK left.
     pub superseded: u64,
     /// Held ACKs that a newer held one replaced.
     pub replaced: u64,
-    /// Re-emissions that met a newer ACK which had left, and were dropped.
+    /// Re-emissions that were dropped because a newer ACK had left before them.
     pub reemit_stale: u64,
-    /// Plain duplicates that left twice, once for the original that was held.
+    /// Duplicate ACKs that were sent twice, once for the held original.
     pub cloned: u64,
-    /// Data segments whose window field has their sender's congestion window.
+    /// Data segments whose window field was set to their sender's congestion window.
     #[serde(skip_serializing_if = "is_zero")]
     pub cwnd_hints: u64,
-    /// Flows kept since the start.
+    /// Flows that were tracked since the start.
     pub flows_created: u64,
-    /// Flows that could not be kept.
+    /// Flows that could not be tracked. Their ACKs pass.
     pub flows_failed: u64,
-    /// ACKs that passed because holding failed, by cause. `busy` passed before anything
-    /// was decided, and is in no other number: another CPU had the flow's lock.
+    /// ACKs that passed because they could not be held, by cause. Those of `busy` passed before
+    /// any decision, because another CPU had the flow's lock; no other counter has them.
     pub fail_open: BTreeMap<String, u64>,
-    /// The way out.
+    /// The release of held ACKs.
     pub release: Release,
-    /// ACK-direction segments by reason: `enum aw_reason`.
+    /// Segments in the direction of the ACKs, by reason (`enum aw_reason`).
     pub reasons: BTreeMap<String, u64>,
-    /// How much later than its bound a held ACK passed the hook.
+    /// How much later than its deadline a held ACK passed the hook.
     pub lateness: Lateness,
-    /// How long holds lasted, from the first ACK withheld to a newer one on its
-    /// way out or to the re-emission.
+    /// How long holds lasted, from the first withheld ACK until a newer one left or until the
+    /// re-emission.
     pub hold_times: HoldTimes,
-    /// Kernel memory of all maps.
+    /// Kernel memory of all maps, in bytes.
     pub memory_bytes: u64,
-    /// The same by map.
+    /// Kernel memory of each map, in bytes.
     pub memory: BTreeMap<String, u64>,
 }
 
-/// How held ACKs get out.
+/// How held ACKs are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Release {
-    /// Runs of the timer.
+    /// How often the timer ran.
     pub ticks: u64,
-    /// Times that user space was too slow for the ring buffer.
+    /// How often the ring buffer was full because user space was too slow.
     pub ring_full: u64,
-    /// ACKs handed out again because they had not been seen.
+    /// ACKs that were handed to user space again because they had not passed the hook.
     pub retried: u64,
-    /// ACKs given up after the last try.
+    /// ACKs that were given up after the last try.
     pub lost: u64,
-    /// Re-emissions that left although another CPU had their flow's lock for too
-    /// long: the next ACK of the flow is taken for its first.
+    /// Re-emissions that left although another CPU had their flow's lock for too long. The
+    /// flow's next ACK then counts as its first.
     pub unlocked: u64,
-    /// Frames sent by user space.
+    /// Frames that user space sent.
     pub sent: u64,
-    /// Frames that the kernel did not take.
+    /// Frames that the kernel refused.
     pub send_errors: u64,
     /// Partial checksums that were completed.
     pub checksums_filled: u64,
-    /// Checksums that were wrong already.
+    /// Frames whose checksum was wrong before they were held.
     pub checksums_wrong: u64,
 }
 
-/// Of re-emitted ACKs, microseconds after the deadline; upper bounds.
+/// How late re-emitted ACKs were, in microseconds after their deadline, as upper bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lateness {
-    /// How many.
+    /// The number of re-emitted ACKs.
     pub count: u64,
-    /// Half are not later than this.
+    /// The median.
     pub p50_us: u64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90_us: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: u64,
-    /// The latest.
+    /// The maximum.
     pub max_us: u64,
 }
 
@@ -146,25 +146,25 @@ pub struct Lateness {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HoldTimes {
-    /// How many holds.
+    /// The number of holds.
     pub count: u64,
-    /// All of them together.
+    /// The sum of all hold times, in microseconds.
     pub sum_us: u64,
-    /// Half did not last longer; an upper bound.
+    /// An upper bound of the median, in microseconds.
     pub p50_us: u64,
-    /// 99 of 100 did not last longer; an upper bound.
+    /// An upper bound of the 99th percentile, in microseconds.
     pub p99_us: u64,
-    /// Counts by upper bound in microseconds, ascending, up to the last that is not
-    /// zero; the bound of the very last bucket is missing: it has the rest.
+    /// Counts by upper bound, ascending, up to the last that is not zero. The last bucket of
+    /// the histogram has no bound.
     pub buckets: Vec<HoldBucket>,
 }
 
-/// Some holds of about the same length.
+/// A bucket of the histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HoldBucket {
-    /// They lasted less than this; `None`: any longer.
+    /// The upper bound in microseconds, exclusive; `None` without a bound.
     pub below_us: Option<u64>,
-    /// How many.
+    /// The number of holds in it.
     pub count: u64,
 }
 
@@ -201,41 +201,41 @@ pub(crate) fn hold_times(counts: &[u64], sum_ns: u64) -> HoldTimes {
     }
 }
 
-/// One flow.
+/// The statistics of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowStats {
-    /// Who sends the ACKs.
+    /// The address that sends the ACKs.
     pub ack_sender: String,
-    /// Who sends the data.
+    /// The address that sends the data.
     pub data_sender: String,
-    /// Segments of the ACK direction.
+    /// Segments in the direction of the ACKs.
     pub acks: u64,
-    /// Passed at once.
+    /// Segments that passed at once.
     pub passed: u64,
-    /// Withheld.
+    /// ACKs that were withheld.
     pub withheld: u64,
-    /// Of those, left at their deadline.
+    /// Withheld ACKs that left at their deadline, and were re-emitted.
     pub reemitted: u64,
-    /// Withheld less re-emitted.
+    /// ACKs that were saved: withheld less re-emitted.
     pub packets_saved: u64,
-    /// The same in bytes.
+    /// Bytes of ACKs that the flow saved.
     pub bytes_saved: u64,
     /// Data segments.
     pub data_segments: u64,
-    /// Payload.
+    /// Bytes of their payload.
     pub data_bytes: u64,
-    /// Smoothed round-trip time; 0 is unknown.
+    /// Smoothed round-trip time in microseconds; 0 if unknown.
     pub srtt_us: u32,
-    /// Payload of a full segment.
+    /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// What the data sender's window field says, in bytes: its receive window, or its
-    /// congestion window if it tells that.
+    /// The data sender's window field in bytes: its receive window, or with a window hint its
+    /// congestion window.
     pub data_window: u32,
-    /// Since its last ACK.
+    /// Milliseconds since its last ACK.
     pub idle_ms: u64,
 }
 
-/// For what most attachments have not.
+/// Leaves out fields that are 0 in most attachments.
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -296,7 +296,7 @@ fn add_bytes(sum: &mut sys::aw_counters, one: &sys::aw_counters) {
 const _: () =
     assert!(align_of::<sys::aw_counters>() == 8 && size_of::<sys::aw_counters>().is_multiple_of(8));
 
-/// Of all CPUs together.
+/// Sums the counters of all CPUs.
 pub(crate) fn total(per_cpu: &[sys::aw_percpu]) -> sys::aw_counters {
     let mut sum = sys::aw_counters::default();
     for one in per_cpu {

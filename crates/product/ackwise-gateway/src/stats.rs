@@ -1,4 +1,4 @@
-//! What a gateway did.
+//! The statistics of a gateway.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::{Acc, AttachMode};
 /// Packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// Their bytes; with link headers where they are frames, IP packets in the queue.
+    /// Their bytes: those of frames at the interface, those of IP packets in the queue.
     pub bytes: u64,
 }
 
-/// Packets that went no further, by cause.
+/// Dropped packets, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dropped {
     /// The queue had no room.
     pub full: u64,
-    /// RED, by chance.
+    /// RED dropped them by chance.
     pub early: u64,
-    /// RED, because its average was too long.
+    /// RED dropped them because its average was above the limit.
     pub forced: u64,
     /// The gateway did not read them in time.
     pub overrun: u64,
@@ -39,20 +39,20 @@ pub struct Dropped {
 /// Packets that the hook let pass without asking the gateway, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
-    /// Neither IP nor a tunnel of it: ARP, for one.
+    /// Neither IP nor tunnelled IP, for example ARP.
     pub other: u64,
     /// IPv6 neighbour discovery.
     pub neighbour: u64,
-    /// The gateway gave no sign of life.
+    /// The gateway's heartbeat was late.
     pub unattended: u64,
 }
 
-/// What waits.
+/// The state of the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
-    /// Packets, now.
+    /// Packets that wait now.
     pub packets: u64,
-    /// Bytes that count against the rate, now.
+    /// Bytes that wait now, as they count against the rate.
     pub bytes: u64,
     /// The longest queue so far, packets.
     pub max_packets: u64,
@@ -60,17 +60,17 @@ pub struct Waiting {
     pub max_bytes: u64,
     /// The longest wait so far, µs.
     pub max_wait_us: u64,
-    /// RED's average, in its unit.
+    /// RED's average queue length, in the unit of its thresholds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub red_average: Option<f64>,
 }
 
-/// A rate that is measured.
+/// The bandwidth estimator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The rate now, bits a second.
+    /// The current rate, in bits per second.
     pub rate_bps: u64,
-    /// Whether the link has shown its own yet.
+    /// Whether the rate of the link was measured yet.
     pub known: bool,
 }
 
@@ -79,45 +79,46 @@ pub struct Measured {
 pub struct Stats {
     /// The interface whose outgoing direction it owns.
     pub interface: String,
-    /// Its process.
+    /// The id of the gateway's process.
     pub pid: u32,
-    /// Bits a second.
+    /// The rate in bits per second.
     pub rate_bps: u64,
-    /// Bytes that count with each IP packet.
+    /// Bytes that are added to the length of each IP packet.
     pub overhead: u32,
-    /// What was measured, if that is how the rate is chosen; `rate_bps` is then the most.
+    /// The bandwidth estimator, if the rate is measured; `rate_bps` is then its upper bound.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<Measured>,
     /// The queue in words.
     pub discipline: String,
     /// How the hook is attached.
     pub attach: AttachMode,
-    /// The device by which packets come.
+    /// The device through which packets reach the gateway.
     pub device: String,
-    /// Seconds since it began.
+    /// Seconds since the start.
     pub uptime_s: f64,
     /// CPU seconds of the thread that moves packets.
     pub cpu_s: f64,
-    /// Sent to the gateway by the hook; an aggregated packet is one.
+    /// Packets that the hook sent to the gateway; an aggregated packet counts as one.
     pub taken: Amount,
-    /// Read, each as it would be on the wire.
+    /// Packets that the gateway read, each segment of an aggregated one counted.
     pub read: u64,
-    /// Handed to the interface.
+    /// Packets that were handed to the interface.
     pub sent: Amount,
-    /// ACKs that a newer one took out.
+    /// ACKs that the filter took out because of a newer one.
     pub filtered: Amount,
-    /// Marked instead of dropped.
+    /// Packets that were marked instead of dropped.
     pub marked: u64,
-    /// By cause.
+    /// Dropped packets, by cause.
     pub dropped: Dropped,
-    /// By cause.
+    /// Packets that the hook let pass without asking the gateway, by cause.
     pub passed: Passed,
-    /// What waits.
+    /// The state of the queue.
     pub waiting: Waiting,
-    /// Marks on ACKs told to the data receivers, if that was asked for.
+    /// Marks of ACKs that were echoed to the data receivers, if that is configured.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub acc: Option<Acc>,
-    /// ACKs that a filter under the contract saw, by reason; those that are 0 left out.
+    /// ACKs that the contract judged for the filter, by reason; reasons without ACKs are left
+    /// out.
     pub reasons: BTreeMap<String, u64>,
 }
 

@@ -1,5 +1,5 @@
 //! Random early detection (Floyd and Jacobson, "Random Early Detection Gateways
-//! for Congestion Avoidance", 1993), with what was added to it since: marks
+//! for Congestion Avoidance", 1993), with later additions: marks
 //! (RFC 3168), the gentle mode, and ns-2.35's automatic settings.
 //!
 //! ```text
@@ -9,46 +9,47 @@
 //! p_a                 = p_b / (1 − count · p_b), or with `wait` none until count · p_b ≥ 1
 //! ```
 //!
-//! `f64` only with operations that IEEE 754 rounds exactly.
+//! Only operations that IEEE 754 rounds exactly are used on `f64`, so results are the same
+//! on every machine.
 
 use crate::Nanos;
 use crate::packet::Ecn;
 use ackwise_rng::Rng;
 
-/// What RED measures a queue in.
+/// The unit in which RED measures a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RedUnit {
-    /// Packets: each counts the same.
+    /// Packets, whatever their length.
     Packets,
     /// Bytes: a small packet is dropped less often than a large one.
     Bytes,
 }
 
-/// How RED is set. Thresholds are in the unit of the queue.
+/// The parameters of RED. Thresholds are in the chosen unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RedConfig {
-    /// Of the thresholds, the average, and the count between two drops.
+    /// The unit of the thresholds, of the average and of the count between two drops.
     pub unit: RedUnit,
-    /// Below this average nothing is dropped.
+    /// The lower threshold: below this average nothing is dropped.
     pub min: f64,
-    /// Up to this average the probability grows to `max_p`.
+    /// The upper threshold: up to this average the probability grows to `max_p`.
     pub max: f64,
     /// The probability at `max`.
     pub max_p: f64,
-    /// Of a new sample in the average.
+    /// The weight of a new sample in the average.
     pub weight: f64,
-    /// Above `max` the probability grows on, to 1 at twice `max`.
+    /// The gentle mode: above `max` the probability grows on, to 1 at twice `max`.
     pub gentle: bool,
     /// Drops come 1/p to 2/p packets apart, instead of 1 to 1/p.
     pub wait: bool,
-    /// Marks packets that can be marked instead of dropping them.
+    /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
     /// Marks only while the probability is at most this, and drops above
     /// (`mark_p_`). With it no average forces a drop: ns-2.35's `use_mark_p_`.
     pub mark_limit: Option<f64>,
-    /// A typical packet, bytes.
+    /// The length of a typical packet, bytes.
     pub mean_packet: u32,
-    /// Of the link behind the queue, to age the average while it idles.
+    /// The rate of the link behind the queue, by which the average decays while it idles.
     pub rate_bps: u64,
 }
 
@@ -119,14 +120,14 @@ fn one_less_exp(x: f64) -> f64 {
     x * sum
 }
 
-/// What becomes of an arrival.
+/// What RED decides about an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,
     Mark,
-    /// By chance.
+    /// Drop, by chance.
     DropEarly,
-    /// The average says so.
+    /// Drop, because the average is above the limit.
     DropForced,
 }
 
@@ -134,12 +135,12 @@ pub(super) enum Fate {
 pub(super) struct Red {
     config: RedConfig,
     average: f64,
-    /// Arrivals, and their bytes, since the last drop or mark.
+    /// Arrivals and their bytes since the last drop or mark.
     count: u64,
     count_bytes: u64,
     /// The average was above `min` at the last arrival.
     above: bool,
-    /// The queue is empty, and the wire from then on.
+    /// Set while the queue is empty: when the wire becomes idle.
     idle_from: Option<Nanos>,
     rng: Rng,
 }
@@ -179,7 +180,7 @@ impl Red {
             return Fate::DropForced;
         }
         if !self.above {
-            // The first arrival above the threshold is spared.
+            // The first arrival above the threshold is not dropped.
             self.above = true;
             self.count = 1;
             self.count_bytes = u64::from(len);
@@ -199,13 +200,13 @@ impl Red {
         }
     }
 
-    /// A packet was dropped, here or for want of room.
+    /// Notes that a packet was dropped, by RED or because the queue was full.
     pub fn dropped(&mut self) {
         self.count = 0;
         self.count_bytes = 0;
     }
 
-    /// The last packet of the queue leaves, and keeps the wire busy for its length.
+    /// Notes that the last packet of the queue leaves, and occupies the wire for its length.
     pub fn emptied(&mut self, len: u32, now: Nanos) {
         let rate = u128::from(self.config.rate_bps.max(1));
         let busy = (u128::from(len) * 8_000_000_000).div_ceil(rate);
@@ -223,7 +224,7 @@ impl Red {
         self.average += self.config.weight * waiting as f64;
     }
 
-    /// p_b: by the average alone.
+    /// p_b, the probability by the average alone.
     fn base_probability(&self) -> f64 {
         let RedConfig {
             min, max, max_p, ..
@@ -239,7 +240,7 @@ impl Red {
         p.min(1.0)
     }
 
-    /// p_a: spread evenly over the arrivals since the last drop.
+    /// p_a, the probability that spaces drops evenly over the arrivals since the last one.
     fn spaced(&self, base: f64, len: u32) -> f64 {
         let mean = self.config.mean_packet.max(1);
         let count = match self.config.unit {
@@ -259,7 +260,7 @@ impl Red {
         p.min(1.0)
     }
 
-    /// In [0, 1), a multiple of 2⁻⁵³.
+    /// A random number in [0, 1), a multiple of 2⁻⁵³.
     fn uniform(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }

@@ -1,5 +1,5 @@
-//! Packets that wait, in lists through one slab: any of them can be taken out at
-//! the same cost, however many there are.
+//! Waiting packets, in doubly linked lists within one slab. Taking any of them out costs
+//! the same, however many there are.
 
 use crate::queue::Queued;
 
@@ -20,20 +20,20 @@ impl List {
     };
 }
 
-/// What a filter keeps with a packet that waits.
+/// What a filter remembers of a waiting packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tag {
-    /// Its flow's slot, or [`NONE`].
+    /// The slot of its flow, or [`NONE`].
     pub flow: u32,
     /// Its acknowledgment number.
     pub ack: u32,
-    /// It is in its flow's list.
+    /// Whether it is in its flow's list.
     pub listed: bool,
-    /// The contract takes it for withheld until it leaves.
+    /// Whether the contract counts it as withheld until it leaves.
     pub held: bool,
-    /// It may be taken out as far as it itself can tell (cake).
+    /// Whether its own headers allow taking it out (cake).
     pub droppable: bool,
-    /// ECE and CWR, as on the wire.
+    /// Its flags ECE and CWR, as in the header.
     pub ecn_flags: u16,
 }
 
@@ -52,11 +52,11 @@ impl Tag {
 struct Node<P> {
     queued: Option<Queued<P>>,
     tag: Tag,
-    /// Grows with each arrival; a packet that takes another's place takes this too.
+    /// The order of arrival. A packet that replaces another one takes over its number.
     order: u64,
     lane: u8,
     prev: u32,
-    /// In its lane, or of the free nodes.
+    /// The next packet in its lane, or the next free node.
     next: u32,
     flow_prev: u32,
     flow_next: u32,
@@ -92,7 +92,7 @@ impl<P> Store<P> {
         self.bytes
     }
 
-    /// The packet that leaves next of those in a lane.
+    /// The packet of a lane that leaves next.
     pub fn first(&self, lane: u8) -> Option<u32> {
         Some(self.lanes[usize::from(lane)].head).filter(|head| *head != NONE)
     }
@@ -121,7 +121,7 @@ impl<P> Store<P> {
         self.node(id).order
     }
 
-    /// The next one in its flow's list.
+    /// The next packet in its flow's list.
     pub fn after(&self, id: u32) -> u32 {
         self.node(id).flow_next
     }
@@ -160,8 +160,8 @@ impl<P> Store<P> {
         id
     }
 
-    /// Puts a packet where another one waits, and returns that one. The place in
-    /// the flow's list stays as well.
+    /// Replaces a waiting packet by another one, and returns it. Its place in the flow's list
+    /// does not change.
     pub fn swap(&mut self, id: u32, queued: Queued<P>, tag: Tag) -> Option<Queued<P>> {
         self.bytes += u64::from(queued.len);
         let node = self.node_mut(id);
@@ -171,7 +171,7 @@ impl<P> Store<P> {
         before
     }
 
-    /// Takes a packet out. It must be in no flow's list any more.
+    /// Takes a packet out, which must not be in a flow's list.
     pub fn remove(&mut self, id: u32) -> Option<Queued<P>> {
         let free = self.free;
         let node = self.node_mut(id);
@@ -222,7 +222,7 @@ impl<P> Store<P> {
         list.head = id;
     }
 
-    /// Takes a packet out of its flow's list; it goes on to wait.
+    /// Takes a packet out of its flow's list only; it goes on waiting.
     pub fn unlist(&mut self, list: &mut List, id: u32) {
         let node = self.node_mut(id);
         if !node.tag.listed {

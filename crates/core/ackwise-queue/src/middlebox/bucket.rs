@@ -5,17 +5,17 @@ use crate::Nanos;
 /// Which bytes of a packet a bucket charges for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LengthMode {
-    /// From the IP header on.
+    /// The IP packet.
     Ip,
-    /// What an Ethernet frame carries, as an ingress policer of Linux sees it: 46
-    /// bytes at least.
+    /// The payload of an Ethernet frame, as an ingress policer of Linux counts it: at least 46
+    /// bytes.
     EthernetPayload,
-    /// The Ethernet frame with header and checksum: 64 bytes at least.
+    /// The Ethernet frame with header and checksum: at least 64 bytes.
     EthernetFrame,
 }
 
 impl LengthMode {
-    /// Bytes that a packet of `len` bytes from the IP header on is charged for.
+    /// The bytes that an IP packet of `len` bytes is charged for.
     #[must_use]
     pub fn charge(self, len: u32) -> u32 {
         match self {
@@ -26,23 +26,24 @@ impl LengthMode {
     }
 }
 
-/// Tokens at a committed rate up to a committed burst size; it starts full.
+/// A token bucket: it fills at a committed rate up to a committed burst size, and starts
+/// full.
 ///
-/// Tokens are counted in bits × 10⁹, so that a nanosecond at any rate is a whole
-/// number of them and nothing is rounded.
+/// Tokens are counted in units of 10⁻⁹ bit, so that every nanosecond adds a whole number
+/// and nothing is rounded.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     rate_bps: u64,
     depth: u128,
     tokens: u128,
-    /// Up to when tokens were given.
+    /// The time up to which tokens were added.
     given: Nanos,
 }
 
 const UNITS: u128 = 8_000_000_000;
 
 impl TokenBucket {
-    /// A full bucket. A rate of 0 is taken as 1 bit/s.
+    /// Makes a full bucket. A rate of 0 counts as 1 bit/s.
     #[must_use]
     pub fn new(rate_bps: u64, burst_bytes: u64) -> Self {
         let depth = u128::from(burst_bytes) * UNITS;
@@ -86,7 +87,7 @@ impl TokenBucket {
         Some(self.given.saturating_add(Nanos::try_from(wait).ok()?))
     }
 
-    /// Whole bytes of tokens at `now`.
+    /// The tokens at `now`, in whole bytes.
     pub fn bytes(&mut self, now: Nanos) -> u64 {
         self.refill(now);
         (self.tokens / UNITS) as u64

@@ -1,4 +1,4 @@
-//! Boxes on a link's way: what polices, shapes, bundles or remakes packets.
+//! Middleboxes of a link: policer, shaper, multiplexer and ACK reconstructor.
 
 mod bucket;
 mod mux;

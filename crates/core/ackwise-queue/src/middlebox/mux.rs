@@ -15,21 +15,21 @@ use crate::packet::{Packet, Select, Selector};
 /// When a bundle leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// At `phase + k · period`, whatever came: delays are spread over 0…period.
+    /// At `phase + k · period`, whenever packets come, so that delays vary from 0 to `period`.
     Ticks {
         /// The first tick.
         phase: Nanos,
     },
-    /// One period after its first packet came.
+    /// One period after the arrival of its first packet.
     FirstPacket,
 }
 
 /// How long a bundle is: `head + Σ each` bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleSizes {
-    /// Of a bundle: IPv4 20, L2TPv3 4, PPP 1 (RFC 4170).
+    /// Header bytes of a bundle: IPv4 20, L2TPv3 4, PPP 1 (RFC 4170).
     pub head: u32,
-    /// Of a packet in it: PPPMux 2, compressed headers 6.
+    /// Bytes of each packet in it: PPPMux 2, compressed headers 6.
     pub each: u32,
 }
 
@@ -44,23 +44,23 @@ impl Default for BundleSizes {
 pub struct MuxConfig<F> {
     /// The multiplexing period, PE.
     pub period: NonZeroU64,
-    /// When it begins and ends.
+    /// When periods begin and end.
     pub release: Release,
-    /// A bundle leaves as soon as it has so many packets.
+    /// A bundle leaves as soon as it has this many packets.
     pub max_packets: NonZeroU32,
-    /// A bundle leaves before it would be longer than this, bytes: an MTU.
+    /// A bundle leaves before it would exceed this length in bytes, such as an MTU.
     pub max_bytes: Option<u32>,
-    /// What a bundle takes.
+    /// The length of a bundle.
     pub sizes: BundleSizes,
-    /// The link carries the bundle's bytes instead of the packets' own: the first
-    /// packet of a bundle with its head, each other one without.
+    /// Whether the link carries the bundle's bytes instead of the packets' own. Then the first
+    /// packet of a bundle is charged with the bundle's header.
     pub compress: bool,
-    /// What waits; the rest goes past.
+    /// Which packets are bundled; the others pass.
     pub what: Select<F>,
 }
 
 impl<F> MuxConfig<F> {
-    /// Packets in a bundle if nothing else is said: more do not wait.
+    /// The default for the most packets in a bundle.
     pub const MAX_PACKETS: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
 }
 
@@ -71,15 +71,15 @@ pub struct MuxStats {
     pub bundles: u64,
     /// Packets in them.
     pub packets: u64,
-    /// Bytes of the packets by themselves.
+    /// Bytes of the packets without bundling.
     pub native_bytes: u64,
     /// Bytes of the bundles.
     pub bundle_bytes: u64,
-    /// Packets in the largest.
+    /// Packets in the largest bundle.
     pub largest: u64,
-    /// All waits together.
+    /// The sum of all waits, in nanoseconds.
     pub wait_ns: u128,
-    /// The longest.
+    /// The longest wait, in nanoseconds.
     pub wait_max_ns: Nanos,
 }
 
@@ -97,9 +97,9 @@ pub(crate) struct Mux<P: Packet> {
     what: Selector<P::Flow>,
     header: u32,
     held: VecDeque<Held<P>>,
-    /// Packets at the front whose bundles are closed.
+    /// How many packets at the front belong to closed bundles.
     closed: usize,
-    /// When they were.
+    /// When they were closed.
     closed_at: Nanos,
     /// When the open bundle leaves.
     due: Option<Nanos>,
@@ -132,7 +132,7 @@ impl<P: Packet> Mux<P> {
         self.held.len()
     }
 
-    /// When [`pop`](Self::pop) yields something.
+    /// When [`pop`](Self::pop) next returns a packet.
     pub fn due(&self) -> Option<Nanos> {
         if self.closed > 0 {
             Some(self.closed_at)

@@ -1,4 +1,4 @@
-//! A policer: what exceeds is dropped (Pavilanskas 2010).
+//! A policer: packets that exceed a rate are dropped (Pavilanskas 2010).
 
 use std::hash::Hash;
 
@@ -7,7 +7,7 @@ use crate::Nanos;
 use crate::packet::{Packet, Select, Selector};
 use ackwise_rng::{Probability, Rng};
 
-/// How a policer chooses.
+/// How a policer chooses the packets that it drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Police {
     /// By a token bucket: the committed information rate and burst size.
@@ -19,38 +19,38 @@ pub enum Police {
         /// What is counted.
         length: LengthMode,
     },
-    /// Each with this probability.
+    /// At random.
     Random {
-        /// Of being dropped.
+        /// The probability of a drop.
         drop: Probability,
-        /// Of the draws.
+        /// The seed of the draws.
         seed: u64,
     },
-    /// This share, evenly: with 4 of 5 the fifth passes.
+    /// A fixed share, evenly spaced: with 4 of 5 every fifth packet passes.
     Even {
         /// The share that is dropped.
         drop: Probability,
     },
 }
 
-/// A policer. It knows nothing of the contract: it may lose a flow's last ACK, as
-/// the paper's does.
+/// A policer. It ignores the contract, so it may drop a flow's last ACK, as the paper's
+/// does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoliceConfig<F> {
-    /// How it chooses.
+    /// How it chooses the packets that it drops.
     pub how: Police,
-    /// Among what.
+    /// Which packets are policed; the others pass.
     pub what: Select<F>,
 }
 
-/// What a policer did with the packets that it is for.
+/// What a policer did with the packets that are policed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PoliceStats {
     /// Packets that conformed.
     pub passed: u64,
-    /// Packets that did not, and were dropped.
+    /// Packets that were dropped.
     pub dropped: u64,
-    /// Their bytes.
+    /// Bytes of the dropped packets.
     pub dropped_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct PoliceStats {
 enum State {
     Bucket(TokenBucket, LengthMode),
     Random(Probability, Rng),
-    /// The share, and how much of a packet it owes, in 2⁻³².
+    /// The share, and the fraction of a packet that is still to be dropped, in units of 2⁻³².
     Even(u64, u64),
 }
 

@@ -12,26 +12,26 @@ use ackwise_policy::Segment;
 use crate::Nanos;
 use crate::packet::Packet;
 
-/// How far apart the ACKs of a stretch leave.
+/// The time between the ACKs of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Spacing {
-    /// They fill the mean time between two ACKs: as many as there are, evenly.
+    /// The train fills the mean time between two real ACKs evenly.
     Even,
-    /// The mean time between two ACKs, for each: as ns-2 does, whose trains
-    /// therefore last longer than the gap that they fill.
+    /// Each ACK of the train takes the mean time between two real ACKs, as in ns-2. So a train
+    /// lasts longer than the gap that it fills.
     Ns2,
 }
 
 /// A reconstructor. The defaults are those of ns-2, for segments of 1460 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReconstructConfig {
-    /// A stretch of more bytes than this is filled.
+    /// An ACK that acknowledges more bytes than this is preceded by a train.
     pub threshold: u32,
     /// Bytes from one ACK of a train to the next.
     pub step: u32,
-    /// Between the ACKs of a train.
+    /// The time between the ACKs of a train.
     pub spacing: Spacing,
-    /// The time between two ACKs until it is measured.
+    /// The assumed time between two ACKs until it is measured, in nanoseconds.
     pub gap: Nanos,
     /// Flows that are remembered; ACKs of further ones pass untouched.
     pub max_flows: u32,
@@ -56,22 +56,22 @@ pub struct ReconstructStats {
     pub made: u64,
     /// Real ACKs that waited behind made ones.
     pub delayed: u64,
-    /// The longest that one waited.
+    /// The longest such wait, in nanoseconds.
     pub wait_max_ns: Nanos,
 }
 
 /// Real ACKs of a flow that may wait. One more makes all of them leave.
 const MAX_TRAINS: usize = 64;
-/// A train of more ACKs than this is not filled: the jump is no stretch.
+/// No train has more ACKs than this: a larger jump is no stretched ACK.
 const MAX_TRAIN_ACKS: u32 = 256;
 
-/// A real ACK and those to be made before it.
+/// A real ACK and those that are made before it.
 #[derive(Debug)]
 struct Train<P> {
     packet: P,
     copies: u32,
     arrived: Nanos,
-    /// How many bytes lower the next one is; 0: the real one.
+    /// How many bytes less than the real ACK the next one acknowledges; 0 for the real one.
     back: u32,
     due: Nanos,
     spacing: Nanos,
@@ -87,14 +87,15 @@ pub(crate) struct Leaving<P> {
 
 #[derive(Debug)]
 struct FlowState<P> {
-    /// The newest real number.
+    /// The acknowledgment number of the newest real ACK.
     ack: u32,
-    /// When it came.
+    /// When that ACK came.
     arrived: Nanos,
-    /// Mean time between two that moved on.
+    /// The mean time between two real ACKs that advanced.
     gap: Nanos,
-    /// When the last one planned leaves, and how far from it the next may.
+    /// When the last planned ACK leaves.
     last: Nanos,
+    /// The least time from that ACK to the next one.
     spacing: Nanos,
     trains: VecDeque<Train<P>>,
 }
@@ -141,12 +142,12 @@ where
         self.waiting
     }
 
-    /// When [`pop`](Self::pop) yields something.
+    /// When [`pop`](Self::pop) next returns an ACK.
     pub fn due(&self) -> Option<Nanos> {
         self.due.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// A packet came over the link. It is handed back if it goes on at once.
+    /// Takes a packet that came over the link. Returns it if it leaves at once.
     pub fn arrive(&mut self, packet: P, copies: u32, now: Nanos) -> Option<P> {
         if !packet.is_pure_ack() {
             return Some(packet);
@@ -204,7 +205,7 @@ where
         None
     }
 
-    /// Too many wait: the real ones leave without those that were to be made.
+    /// Too many real ACKs wait: they leave without the ACKs that were to be made.
     fn hurry(state: &mut FlowState<P>, now: Nanos) {
         for train in &mut state.trains {
             train.back = 0;

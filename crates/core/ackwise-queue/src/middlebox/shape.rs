@@ -1,4 +1,4 @@
-//! A shaper: what exceeds waits for its tokens.
+//! A shaper: packets that exceed a rate wait for their tokens.
 
 use std::collections::VecDeque;
 
@@ -6,31 +6,31 @@ use super::bucket::{LengthMode, TokenBucket};
 use crate::Nanos;
 use crate::packet::{Packet, Select, Selector};
 
-/// A shaper, first in, first out.
+/// The parameters of a shaper, which is first in, first out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShapeConfig<F> {
     /// CIR, bits per second.
     pub rate_bps: u64,
     /// CBS, bytes. A packet larger than this is dropped.
     pub burst_bytes: u64,
-    /// What is counted.
+    /// Which bytes of a packet count.
     pub length: LengthMode,
     /// Packets that may wait.
     pub limit: usize,
-    /// What is shaped; the rest goes past.
+    /// Which packets are shaped; the others pass.
     pub what: Select<F>,
 }
 
-/// What a shaper did with the packets that it is for.
+/// What a shaper did with the packets that are shaped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ShapeStats {
     /// Packets let through.
     pub passed: u64,
     /// Packets that found no room to wait.
     pub dropped: u64,
-    /// The longest that one waited.
+    /// The longest wait, in nanoseconds.
     pub wait_max_ns: Nanos,
-    /// The most that waited.
+    /// The most packets that waited at a time.
     pub max_packets: usize,
 }
 
@@ -79,12 +79,12 @@ impl<P: Packet> Shaper<P> {
         self.waiting.len()
     }
 
-    /// When the next one leaves.
+    /// When the next packet leaves.
     pub fn due(&self) -> Option<Nanos> {
         self.due
     }
 
-    /// Takes a packet in, or hands it back.
+    /// Takes a packet in, or hands it back if there is no room.
     pub fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Result<(), P> {
         let charge = self.charge(len);
         if self.waiting.len() >= self.config.limit || u64::from(charge) > self.config.burst_bytes {
@@ -110,7 +110,7 @@ impl<P: Packet> Shaper<P> {
         self.due = charge.and_then(|charge| self.bucket.ready(charge, now));
     }
 
-    /// The packet that is due, at its time.
+    /// The next packet, if it is due at `now`.
     pub fn pop(&mut self, now: Nanos) -> Option<(P, u32)> {
         self.due.filter(|due| *due <= now)?;
         let Waiting {
