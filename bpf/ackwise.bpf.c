@@ -234,11 +234,32 @@ static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __
 	return 0;
 }
 
-/* The flow knows that the original has left: the clone just passes. */
-static __always_inline void send_twice(struct __sk_buff *skb, struct aw_counters *c)
+/*
+ * A duplicate leaves for itself and, as a clone, for the original that is held. The flow
+ * knows that the original has left: the clone just passes. It passes this hook before the
+ * helper returns, so the flow's lock is free meanwhile, and nothing in the CPU's own
+ * memory lasts. A clone that fails for want of memory (a negative number) leaves the
+ * original where it is, to leave at its deadline.
+ */
+static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u32 ack)
 {
-	c->cloned++;
-	bpf_clone_redirect(skb, skb->ifindex, options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0);
+	__u64 to = options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0;
+	long err = bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), to);
+	struct aw_counters *c = counters_here();
+	struct aw_lock *l;
+
+	if (!c || !f)
+		return 0;
+	c->cloned += err >= 0;
+	l = lock_at(f->lock);
+	if (!l || !lock_take(l, f->lock))
+		return 0; /* it leaves at its deadline, and finds that it has left */
+	if (err < 0)
+		owe(f, ack);
+	else
+		supersede(f, ack, c, 0);
+	lock_drop(l);
+	return 0;
 }
 
 /* Under the flow's lock, which it drops: does what was decided. Returns the verdict. */
@@ -249,6 +270,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 	struct aw_counters *c = &here->counters;
 	__u64 about = now ? now : bpf_ktime_get_coarse_ns();
 	struct aw_seg *seg = &here->seg;
+	__u32 twice;
 
 	f->count.acks++;
 	f->count.last_ns = about;
@@ -271,14 +293,15 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 		d->reason = AW_R_NO_HOLD;
 		d->flags = 0;
 	}
-	if (d->flags & AW_DEC_SUPERSEDES)
+	twice = d->flags & AW_DEC_TWICE;
+	if ((d->flags & AW_DEC_SUPERSEDES) && !twice)
 		supersede(f, seg->ack, c, now);
 	lock_drop(l);
 	note_reason(c, d);
 	if (echo_wanted(&f->flow))
 		echo_mark_capable(skb, seg);
-	if (AW_UNLIKELY(d->flags & AW_DEC_TWICE))
-		send_twice(skb, c);
+	if (AW_UNLIKELY(twice))
+		send_twice(skb, f, seg->ack);
 	return AW_PASS;
 }
 

@@ -162,6 +162,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	}
 	s->generation++;
 	s->tries = 0;
+	s->owed = 0;
 	s->since_ns = now;
 	s->deadline_ns = now + options.class_us[class % AW_CLASSES] * NSEC_PER_USEC;
 	s->state = SLOT_HELD;
@@ -227,6 +228,16 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 		return;
 	c->superseded++;
 	note_hold(c, s->since_ns, clock(now));
+}
+
+/* The held ACK leaves at its deadline, although one with its number has left. */
+static __always_inline void owe(const struct aw_entry *f, __u32 ack)
+{
+	__u64 handle = f->handle;
+	struct aw_slot *s = slot_at(handle >> 32);
+
+	if (s && s->generation == (__u32)handle && s->ack == ack)
+		s->owed = 1;
 }
 
 #endif

@@ -25,6 +25,7 @@ enum returned {
 struct held_meta {
 	__u64 deadline, since;
 	__u32 mark, priority;
+	__u32 owed;
 };
 
 static __always_inline int has_cookie(const struct __sk_buff *skb)
@@ -38,6 +39,7 @@ static __always_inline void held_meta_read(struct held_meta *m, const struct aw_
 	m->since = s->since_ns;
 	m->mark = s->mark;
 	m->priority = s->priority;
+	m->owed = s->owed;
 }
 
 static __always_inline void note_late(struct aw_counters *c, __u64 late_ns)
@@ -124,6 +126,12 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	skb->priority = m->priority;
 }
 
+/* Whether an ACK that says as much has left; one that is owed leaves beside its equal. */
+static __always_inline int has_left(const struct aw_flow *f, __u32 ack, __u32 owed)
+{
+	return owed ? aw_after(f->acks.sent_ack, ack) : !aw_after(ack, f->acks.sent_ack);
+}
+
 /* A frame with our cookie. Returns an enum returned. */
 static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key, struct aw_seg *seg)
 {
@@ -145,7 +153,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	f = bpf_map_lookup_elem(&flows, key);
 	l = f ? lock_at(f->lock) : 0;
 	if (f && l && !past_lock && lock_take(l, f->lock)) {
-		if (what == RETURNED_CURRENT && !aw_after(seg->ack, f->flow.acks.sent_ack))
+		if (what == RETURNED_CURRENT && has_left(&f->flow, seg->ack, m.owed))
 			what = RETURNED_STALE;
 		if (what == RETURNED_CURRENT) {
 			aw_flow_on_sent(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);

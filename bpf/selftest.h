@@ -11,6 +11,7 @@
 #ifdef AW_SELFTEST
 
 #include "selftest_shared.h"
+#include "verdict.h"
 
 const volatile struct aw_selftest_options selftest = {};
 
@@ -27,6 +28,12 @@ static __always_inline void selftest_advance_data(const struct aw_entry *f, stru
 		seg->seq = f->flow.data.high;
 }
 
+/* Where a clone goes. */
+static __always_inline __u32 selftest_clone_to(__u32 ifindex)
+{
+	return selftest.clone_fails ? AW_NO_IFINDEX : ifindex;
+}
+
 #else
 
 static __always_inline void selftest_advance_ack(const struct aw_entry *f, struct aw_seg *seg)
@@ -35,6 +42,11 @@ static __always_inline void selftest_advance_ack(const struct aw_entry *f, struc
 
 static __always_inline void selftest_advance_data(const struct aw_entry *f, struct aw_seg *seg)
 {
+}
+
+static __always_inline __u32 selftest_clone_to(__u32 ifindex)
+{
+	return ifindex;
 }
 
 #endif

@@ -10,6 +10,7 @@ struct aw_selftest_options {
 	/* Bytes that each ACK acknowledges beyond the one before, and data are always in
 	 * order; 0: segments are taken as they are. */
 	aw_u32 ack_step;
+	aw_u32 clone_fails; /* not 0: a clone fails as if memory were short */
 };
 
 /* The state of one policy, stepped by ackwise_replay. */

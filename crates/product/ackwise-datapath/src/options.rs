@@ -89,6 +89,10 @@ pub struct Options {
     #[cfg(feature = "selftest")]
     #[doc(hidden)]
     pub selftest: bool,
+    /// Clones of packets fail as if memory were short; needs `selftest`.
+    #[cfg(feature = "selftest")]
+    #[doc(hidden)]
+    pub clone_fails: bool,
 }
 
 impl Options {
@@ -111,6 +115,8 @@ impl Options {
             realtime: true,
             #[cfg(feature = "selftest")]
             selftest: false,
+            #[cfg(feature = "selftest")]
+            clone_fails: false,
         }
     }
 

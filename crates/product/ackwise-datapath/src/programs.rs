@@ -51,8 +51,10 @@ impl Programs {
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
         #[cfg(feature = "selftest")]
+        let constant = selftest::constant(0, options.clone_fails);
+        #[cfg(feature = "selftest")]
         let object = if options.selftest {
-            &selftest::OBJECT
+            &selftest::object(&constant)
         } else {
             &DATAPATH
         };

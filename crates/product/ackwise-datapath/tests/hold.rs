@@ -213,6 +213,33 @@ fn duplicates_all_leave() {
     });
 }
 
+/// The clone would be the original that is held: it leaves at its deadline instead.
+#[test]
+fn l8_a_clone_that_fails_loses_no_duplicate() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(Options {
+            selftest: true,
+            clone_fails: true,
+            ..options(AttachMode::Tcx)
+        });
+        let mut flow = started(near, far, Seg::ack(0));
+        for round in 0..20 {
+            flow.data(far);
+            let ack = flow.ack().frame();
+            for _ in 0..4 {
+                near.send(&ack);
+            }
+            let got = far.expect(4);
+            assert!(got.iter().all(|f| f.bytes == ack), "round {round}");
+        }
+        assert_eq!(far.tcp(ms(30)).len(), 0, "{:#?}", stats(&a).reasons);
+        let now = stats(&a);
+        assert_eq!(now.cloned, 0, "a clone that failed was counted");
+        assert_eq!(now.release.lost, 0, "{now:#?}");
+    });
+}
+
 #[test]
 fn a_dry_run_withholds_nothing_and_counts() {
     let _alone = alone();

@@ -53,6 +53,10 @@ fn in_child(test: &str, how: &str) -> bool {
 
 #[test]
 fn every_policy_passes_the_verifier() {
+    here_and_in_virtual_time(verify_every_policy);
+}
+
+fn verify_every_policy() {
     let _alone = alone();
     for policy in ackwise_policy::Policy::all() {
         let o = Options::new("lo", ackwise_policy::Config::new(policy));

@@ -8,13 +8,17 @@ use ackwise_policy::sys::*;
 pub struct aw_selftest_options {
     #[doc = " Bytes that each ACK acknowledges beyond the one before, and data are always in\n order; 0: segments are taken as they are."]
     pub ack_step: aw_u32,
+    #[doc = " not 0: a clone fails as if memory were short"]
+    pub clone_fails: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_selftest_options"][::core::mem::size_of::<aw_selftest_options>() - 4usize];
+    ["Size of aw_selftest_options"][::core::mem::size_of::<aw_selftest_options>() - 8usize];
     ["Alignment of aw_selftest_options"][::core::mem::align_of::<aw_selftest_options>() - 4usize];
     ["Offset of field: aw_selftest_options::ack_step"]
         [::core::mem::offset_of!(aw_selftest_options, ack_step) - 0usize];
+    ["Offset of field: aw_selftest_options::clone_fails"]
+        [::core::mem::offset_of!(aw_selftest_options, clone_fails) - 4usize];
 };
 #[doc = " The state of one policy, stepped by ackwise_replay."]
 #[repr(C)]

@@ -29,6 +29,22 @@ pub(crate) const OBJECT: Object<'static> = Object {
     global: None,
 };
 
+/// Returns the bytes of `struct aw_selftest_options`.
+pub(crate) fn constant(ack_step: u32, clone_fails: bool) -> [u8; 8] {
+    let words = [ack_step, u32::from(clone_fails)].map(u32::to_ne_bytes);
+    let mut bytes = [0; size_of::<sys::aw_selftest_options>()];
+    bytes.copy_from_slice(words.as_flattened());
+    bytes
+}
+
+/// Returns the object with that constant.
+pub(crate) fn object(constant: &[u8]) -> Object<'_> {
+    Object {
+        global: Some(("selftest", constant)),
+        ..OBJECT
+    }
+}
+
 impl Programs {
     /// Loads for [`Programs::run`] only, where every ACK acknowledges `step` bytes more
     /// than the one before, and data are always in order.
@@ -37,11 +53,8 @@ impl Programs {
     /// The options are wrong, or the kernel refuses the programs.
     pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
         options.check()?;
-        let global = step.to_ne_bytes();
-        let object = Object {
-            global: Some(("selftest", &global)),
-            ..OBJECT
-        };
+        let global = constant(step, false);
+        let object = object(&global);
         Self::load_object(options, &options.to_bpf_unattached(), &object)
     }
 
