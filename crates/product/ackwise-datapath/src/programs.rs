@@ -194,7 +194,7 @@ impl Programs {
         let mut seen = HashSet::new();
         // A flow may be evicted under the iterator: then it is over, or begins anew
         // with keys that were there before.
-        for key in map.keys().take(4 * limit.max(64)) {
+        for key in map.keys().take(limit.max(64).saturating_mul(4)) {
             if flows.len() >= limit {
                 break;
             }
