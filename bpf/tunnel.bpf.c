@@ -14,7 +14,8 @@
  *   it is enough that a packet has no payload and neither opens nor ends a connection.
  * - Reading a packet from a device is a system call, and costs as much as compressing it.
  *   A copy in shared memory costs none.
- * - A packet that the tunnel restored, gave back, or sends itself is never taken.
+ * - A packet that the tunnel restored, gave back, or sends itself is never taken. Its
+ *   datagrams carry a mark, which their fragments have, too.
  * - It keeps counters and a time: since when the process has not read what was taken.
  *
  * It fails open: all else passes, and so does everything when the peer, the tunnel or its
@@ -23,7 +24,6 @@
  * ones pass. No timer runs for that.
  */
 #define AW_IP_ONLY
-#include <linux/udp.h>
 #include "headers.h"
 #include "tunnel_shared.h"
 #include "verdict.h"
@@ -51,22 +51,13 @@ struct {
 	__uint(max_entries, AW_TUNNEL_RING);
 } acks SEC(".maps");
 
-/* Whether the tunnel may carry it. A packet that keeps the link or the tunnel itself
- * alive must not be taken. */
-static __always_inline int is_wanted(const struct __sk_buff *skb, const struct ip_info *ip,
-				     int pure_ack)
+/* Whether the tunnel may carry it. A packet that keeps the link alive must not be taken. */
+static __always_inline int is_wanted(const struct ip_info *ip, int pure_ack)
 {
-	struct udphdr udp;
-
 	if (pure_ack)
 		return 1;
-	if (ip->l4_off + ip->l4_len > tunnel_options.max_other_len ||
-	    ip->protocol == IPPROTO_ICMPV6)
-		return 0;
-	if (ip->protocol != IPPROTO_UDP)
-		return 1;
-	return load_l3(skb, ip->l4_off, &udp, sizeof(udp)) &&
-	       udp.source != bpf_htons(tunnel_options.port);
+	return ip->l4_off + ip->l4_len <= tunnel_options.max_other_len &&
+	       ip->protocol != IPPROTO_ICMPV6;
 }
 
 /* The peer that the packet's destination is behind; 0: none that answers. */
@@ -145,7 +136,7 @@ int ackwise_tunnel(struct __sk_buff *skb)
 	if (!read_ip(skb, &ip))
 		return AW_PASS;
 	pure_ack = is_pure_ack(skb, &ip);
-	if (!is_wanted(skb, &ip, pure_ack) || !has_peer(&ip, s))
+	if (!is_wanted(&ip, pure_ack) || !has_peer(&ip, s))
 		return AW_PASS;
 	if (!is_attended(s)) {
 		__sync_fetch_and_add(&s->unattended, 1);

@@ -14,10 +14,9 @@ struct aw_tunnel_options {
 	__u32 tun_ifindex;	/* index of the device by which packets reach the tunnel */
 	__u32 restored_ifindex; /* index of the device by which restored packets come back */
 	__u32 cookie;		/* mark of packets that the tunnel sends by the ordinary path */
-	__u32 mark;		/* the same of those that were routed to it */
+	__u32 mark;		/* of its datagrams, and of what was routed to it and passes by */
 	__u32 max_other_len;	/* bytes of an IP packet that is no pure ACK; 0: it passes */
-	__u16 port;		/* of the tunnel's own datagrams */
-	__u16 reserved;
+	__u32 reserved;
 };
 
 /* A range of a peer's allowed_ips; an IPv4 address is in the first four bytes. */

@@ -95,7 +95,7 @@ impl Classifier {
 
     /// Classifies a packet that was seen at `now_us`.
     pub fn classify(&mut self, packet: &[u8], now_us: u64) -> PacketClass {
-        let Some(segment) = parse(packet, LinkKind::Ip).ok().filter(is_pure_ack) else {
+        let Some(segment) = pure_ack(packet) else {
             return PacketClass::Other;
         };
         let index = self.flow_index(&FlowKey::of(&segment), now_us);
@@ -141,10 +141,17 @@ impl Classifier {
     }
 }
 
-fn is_pure_ack(segment: &Segment) -> bool {
-    let flags = segment.flags();
+/// Whether a packet is a whole TCP segment that acknowledges and does nothing else.
+pub(crate) fn is_pure_ack(packet: &[u8]) -> bool {
+    pure_ack(packet).is_some()
+}
+
+fn pure_ack(packet: &[u8]) -> Option<Segment> {
     let more = TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST | TcpFlags::URG;
-    segment.payload() == 0 && flags.contains(TcpFlags::ACK) && !flags.intersects(more)
+    parse(packet, LinkKind::Ip).ok().filter(|segment| {
+        let flags = segment.flags();
+        segment.payload() == 0 && flags.contains(TcpFlags::ACK) && !flags.intersects(more)
+    })
 }
 
 #[cfg(test)]

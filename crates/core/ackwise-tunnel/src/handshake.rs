@@ -1,4 +1,4 @@
-//! The handshake of a session: an initiation, a response, and `mac1`.
+//! The handshake of a session: an initiation and a response.
 //!
 //! With encryption it is Noise IK, as in WireGuard. Without, both messages carry half of
 //! the key of a check.
@@ -7,8 +7,8 @@ use std::fmt;
 
 use snow::{Builder, HandshakeState};
 
-use crate::cipher::{Cipher, sip_check};
-use crate::keys::{CryptoError, Security};
+use crate::cipher::Cipher;
+use crate::keys::{CryptoError, KeyPair, Security};
 
 /// IK: the initiator knows the responder's static key and sends its own one encrypted.
 const PATTERN: &str = "Noise_IK_25519_ChaChaPoly_BLAKE2s";
@@ -69,50 +69,6 @@ impl Handshake {
         }
     }
 
-    /// Makes the response to an initiation, with the given payload.
-    pub fn respond(
-        security: &Security,
-        initiation: &[u8],
-        payload: &[u8],
-    ) -> Result<Response, CryptoError> {
-        match security {
-            Security::Noise { secret, peer, .. } => {
-                let mut state = builder()
-                    .prologue(PROLOGUE)?
-                    .local_private_key(secret)?
-                    .build_responder()?;
-                let received = read(&mut state, initiation)?;
-                // The message is authentic, but it may come from another key's owner.
-                if state.get_remote_static() != Some(peer.as_slice()) {
-                    return Err(CryptoError::Message);
-                }
-                let message = write(&mut state, payload)?;
-                Ok(Response {
-                    established: established(state, received)?,
-                    message,
-                })
-            }
-            Security::Plain => {
-                let (theirs, received) = read_plain(initiation)?;
-                let ours = random()?;
-                let established = Established {
-                    tie_break: u64::from_be_bytes(theirs),
-                    cipher: Cipher::Plain {
-                        key: [theirs, ours],
-                        initiator: false,
-                    },
-                    payload: received.to_vec(),
-                };
-                // The response repeats the initiator's half, which ties it to this initiation.
-                let echoed = [&theirs, payload].concat();
-                Ok(Response {
-                    established,
-                    message: plain_message(ours, &echoed),
-                })
-            }
-        }
-    }
-
     /// Reads the response and completes the handshake. A wrong response leaves the
     /// handshake as it was.
     pub fn complete(&mut self, response: &[u8]) -> Result<Established, CryptoError> {
@@ -142,19 +98,86 @@ impl Handshake {
     }
 }
 
-/// Computes `mac1` of an initiation: a hash under the responder's public key, as in
-/// WireGuard. A responder drops messages with a wrong MAC before any expensive work.
-/// `received` says whether this end is the responder.
-pub(crate) fn mac1(security: &Security, received: bool, message: &[u8]) -> [u8; 8] {
-    let responder: [u8; 32] = match security {
-        Security::Noise { public, .. } if received => *public,
-        Security::Noise { peer, .. } => *peer,
-        Security::Plain => [0; 32],
-    };
-    let mut key = [[0; 8]; 2];
-    key[0].copy_from_slice(&responder[..8]);
-    key[1].copy_from_slice(&responder[8..16]);
-    sip_check(&key, true, 0, message)
+/// The message of an initiation that was received. With encryption it is authentic: it was
+/// made by the owner of [`Received::peer`]. It may be a replay.
+pub(crate) struct Received {
+    state: ReceivedState,
+    /// The payload of the initiator.
+    pub payload: Vec<u8>,
+}
+
+enum ReceivedState {
+    Noise(Box<HandshakeState>),
+    /// The initiator's half of the key of the check.
+    Plain([u8; 8]),
+}
+
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Received")
+    }
+}
+
+impl Received {
+    /// Reads the message of an initiation. `keys` are those of this end, if there is
+    /// encryption. With encryption it takes two Diffie-Hellman operations, and one if the
+    /// message is not authentic.
+    pub fn read(keys: Option<&KeyPair>, message: &[u8]) -> Result<Received, CryptoError> {
+        let Some(keys) = keys else {
+            let (half, payload) = read_plain(message)?;
+            return Ok(Received {
+                state: ReceivedState::Plain(half),
+                payload: payload.to_vec(),
+            });
+        };
+        let mut state = builder()
+            .prologue(PROLOGUE)?
+            .local_private_key(&keys.secret)?
+            .build_responder()?;
+        let payload = read(&mut state, message)?;
+        Ok(Received {
+            state: ReceivedState::Noise(Box::new(state)),
+            payload,
+        })
+    }
+
+    /// The static public key of the initiator, with encryption.
+    pub fn peer(&self) -> Option<&[u8]> {
+        match &self.state {
+            ReceivedState::Noise(state) => state.get_remote_static(),
+            ReceivedState::Plain(_) => None,
+        }
+    }
+
+    /// Makes the response, with the given payload.
+    pub fn respond(self, payload: &[u8]) -> Result<Response, CryptoError> {
+        match self.state {
+            ReceivedState::Noise(mut state) => {
+                let message = write(&mut state, payload)?;
+                Ok(Response {
+                    established: established(*state, self.payload)?,
+                    message,
+                })
+            }
+            ReceivedState::Plain(theirs) => {
+                let ours = random()?;
+                let established = Established {
+                    tie_break: u64::from_be_bytes(theirs),
+                    cipher: Cipher::Plain {
+                        key: [theirs, ours],
+                        initiator: false,
+                    },
+                    payload: self.payload,
+                };
+                // The response repeats the initiator's half, which ties it to this initiation.
+                let echoed = [&theirs, payload].concat();
+                Ok(Response {
+                    established,
+                    message: plain_message(ours, &echoed),
+                })
+            }
+        }
+    }
 }
 
 fn builder() -> Builder<'static> {

@@ -93,6 +93,17 @@ impl fmt::Debug for Security {
 }
 
 impl Security {
+    /// The keys of this end, if there is encryption.
+    pub fn keys(&self) -> Option<KeyPair> {
+        match self {
+            Security::Noise { secret, public, .. } => Some(KeyPair {
+                secret: *secret,
+                public: *public,
+            }),
+            Security::Plain => None,
+        }
+    }
+
     /// The bytes of UDP payload that a bundle takes in addition to its own.
     pub fn overhead(&self) -> usize {
         match self {

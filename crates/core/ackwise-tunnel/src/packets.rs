@@ -67,9 +67,48 @@ impl Packets {
         check.add(Check::of(self.get(self.ends.len() - 1)));
     }
 
+    /// Removes the packets from number `first` on that `keep` is false for. Returns how many
+    /// these were.
+    pub(crate) fn retain_from(&mut self, first: usize, keep: impl Fn(&[u8]) -> bool) -> usize {
+        let (mut kept, count) = (first, self.ends.len());
+        let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let mut end = start;
+        for i in first..count {
+            let next = self.ends[i];
+            if keep(&self.bytes[start..next]) {
+                self.bytes.copy_within(start..next, end);
+                end += next - start;
+                self.ends[kept] = end;
+                kept += 1;
+            }
+            start = next;
+        }
+        self.truncate(kept);
+        count - kept
+    }
+
     /// Keeps the first `len` packets.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.ends.truncate(len);
         self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_packets_that_are_kept_close_up() {
+        let mut packets = Packets::default();
+        for packet in [&b"first"[..], b"no", b"kept", b"no", b"no", b"last"] {
+            packets.push(packet);
+        }
+        assert_eq!(packets.retain_from(1, |packet| packet != b"no"), 3);
+        let left: Vec<&[u8]> = packets.iter().collect();
+        assert_eq!(left, [&b"first"[..], b"kept", b"last"]);
+        assert_eq!(packets.bytes(), 13);
+        assert_eq!(packets.retain_from(0, |_| false), 3);
+        assert!(packets.is_empty() && packets.bytes() == 0);
     }
 }

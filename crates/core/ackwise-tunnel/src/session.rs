@@ -11,6 +11,8 @@ use crate::{HEADER, TAG};
 
 /// The type of a message is in the upper two bits of its first byte, the receiver's index
 /// of the session in the lower six.
+/// A cookie reply has no index.
+pub(crate) const COOKIE_REPLY: u8 = 0;
 pub(crate) const HANDSHAKE_INITIATION: u8 = 1 << 6;
 pub(crate) const HANDSHAKE_RESPONSE: u8 = 2 << 6;
 pub(crate) const TRANSPORT_DATA: u8 = 3 << 6;

@@ -5,17 +5,16 @@
 //! end initiated, and at most [`MAX_SESSIONS`] sessions.
 
 use crate::codec_pair::Codecs;
-use crate::handshake::{Established, Handshake, mac1};
-use crate::keys::{CryptoError, Security};
-use crate::rate_limiter::RateLimiter;
+use crate::handshake::{Established, Handshake};
+use crate::initiation::{Initiation, Payload};
+use crate::keys::{CryptoError, KeyPair, Security};
+use crate::mac::{self, Cookie, MAC, Parts, open_cookie, responder_key};
 use crate::session::{
-    HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK, Session, TRANSPORT_DATA,
+    COOKIE_REPLY, HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK, Session, TRANSPORT_DATA,
 };
-use crate::timers::{REKEY_TIMEOUT, Timers};
+use crate::timers::{COOKIE_LIFETIME, REKEY_TIMEOUT, Timers, UNCONFIRMED_GRACE};
 use crate::{HEADER, Variant};
 
-/// The version in the payload of handshakes.
-const VERSION: u8 = 1;
 /// The current session, the last one, and those in which the peer has yet to prove that it
 /// has the keys.
 pub(crate) const MAX_SESSIONS: usize = 6;
@@ -32,10 +31,10 @@ pub enum OpenError {
     /// The datagram was forged, damaged, or sealed with other keys.
     #[error("the datagram is not authentic")]
     NotAuthentic,
-    /// The datagram was received before, or is too old to tell.
+    /// The datagram is authentic, but was received before, or is too old to tell.
     #[error("the datagram was received before, or is too old")]
     Replayed,
-    /// More handshakes arrived than are answered.
+    /// More handshakes arrived than are answered, or than there is room for.
     #[error("too many handshakes")]
     RateLimited,
 }
@@ -47,6 +46,8 @@ pub(crate) enum Opened {
     Response(Vec<u8>),
     /// A response. The session is established; the peer learns it by the next datagram.
     Established,
+    /// A cookie, which the next initiation takes along.
+    Cookie,
     /// A bundle, which is in the buffer of the caller.
     Data { session: u8, number: u64 },
 }
@@ -64,56 +65,51 @@ pub(crate) struct SessionConfig {
 struct Initiated {
     index: u8,
     handshake: Handshake,
+    mac1: [u8; MAC],
     at: u64,
-}
-
-/// The payload of a handshake message.
-struct Payload {
-    /// The sender's index of the session.
-    index: u8,
-    /// The flows whose state the sender keeps.
-    max_flows: u16,
-}
-
-impl Payload {
-    fn to_bytes(&self) -> [u8; 4] {
-        let [high, low] = self.max_flows.to_be_bytes();
-        [VERSION, self.index, high, low]
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Payload> {
-        match *bytes {
-            [VERSION, index @ ..=INDEX_MASK, high, low] => Some(Payload {
-                index,
-                max_flows: u16::from_be_bytes([high, low]),
-            }),
-            _ => None,
-        }
-    }
 }
 
 /// All sessions with one peer.
 #[derive(Debug)]
 pub(crate) struct SessionTable {
     config: SessionConfig,
+    /// The keys of this end, if there is encryption.
+    keys: Option<KeyPair>,
     initiated: Option<Initiated>,
+    /// The cookie of the responder, and when it came.
+    cookie: Option<(Cookie, u64)>,
+    /// Nanoseconds since 1970 when the clock of this end is 0.
+    unix_offset: u64,
+    /// The stamp of the last initiation that this end made.
+    last_stamp: u64,
+    /// The stamp of the last initiation that was answered. With encryption, others are taken
+    /// only if they are newer.
+    peer_stamp: Option<u64>,
     sessions: Vec<Session>,
     /// The index of the session that datagrams are sent in.
     current: Option<u8>,
     last_index: u8,
-    rate_limiter: RateLimiter,
 }
 
 impl SessionTable {
     pub fn new(config: SessionConfig) -> SessionTable {
         SessionTable {
+            keys: config.security.keys(),
             config,
             initiated: None,
+            cookie: None,
+            unix_offset: 0,
+            last_stamp: 0,
+            peer_stamp: None,
             sessions: Vec::new(),
             current: None,
             last_index: 0,
-            rate_limiter: RateLimiter::default(),
         }
+    }
+
+    /// Says how many nanoseconds since 1970 it is when the clock of this end is 0.
+    pub fn set_unix_offset(&mut self, offset: u64) {
+        self.unix_offset = offset;
     }
 
     /// The session that datagrams are sent in.
@@ -159,24 +155,30 @@ impl SessionTable {
     /// The system has no random numbers, or the peer's key is not valid.
     pub fn initiate(&mut self, now: u64) -> Result<Vec<u8>, CryptoError> {
         let index = self.new_index();
-        let payload = self.payload(index).to_bytes();
+        // A clock that was set back must not make the peer take this for a replay.
+        self.last_stamp = (self.last_stamp + 1).max(now.saturating_add(self.unix_offset));
+        let payload = self.payload(index, self.last_stamp).to_bytes();
         let (handshake, message) = Handshake::initiate(&self.config.security, &payload)?;
+        let mut datagram = vec![HANDSHAKE_INITIATION, 0, 0, 0];
+        datagram.extend(message);
+        let cookie = self.cookie.filter(|(_, at)| now < at + COOKIE_LIFETIME);
+        let responder = responder_key(&self.config.security, false);
+        let cookie = cookie.as_ref().map(|(cookie, _)| cookie);
+        let mac1 = mac::append(&responder, cookie, &mut datagram);
         self.initiated = Some(Initiated {
             index,
             handshake,
+            mac1,
             at: now,
         });
-        let mut datagram = vec![HANDSHAKE_INITIATION, 0, 0, 0];
-        datagram.extend(message);
-        let mac = mac1(&self.config.security, false, &datagram);
-        datagram.extend(mac);
         Ok(datagram)
     }
 
-    fn payload(&self, index: u8) -> Payload {
+    fn payload(&self, index: u8, stamp: u64) -> Payload {
         Payload {
             index,
             max_flows: self.config.max_flows,
+            stamp,
         }
     }
 
@@ -208,6 +210,10 @@ impl SessionTable {
         let index = header[0] & INDEX_MASK;
         match header[0] & !INDEX_MASK {
             HANDSHAKE_INITIATION => self.respond(datagram, now).map(Opened::Response),
+            COOKIE_REPLY if index == 0 => {
+                self.take_cookie(rest, now)?;
+                Ok(Opened::Cookie)
+            }
             HANDSHAKE_RESPONSE => {
                 self.complete(index, rest, now)?;
                 Ok(Opened::Established)
@@ -238,12 +244,17 @@ impl SessionTable {
             return Err(OpenError::UnknownSession);
         }
         let window = &session.replay_window;
-        let number = window.expand(low).ok_or(OpenError::Replayed)?;
-        if !window.is_new(number) {
-            return Err(OpenError::Replayed);
-        }
+        // No datagram has a negative number.
+        let number = window.expand(low).ok_or(OpenError::NotAuthentic)?;
+        // Authentic first: this may be a datagram of another peer, whose session has the same
+        // index.
+        let start = plain.len();
         let opened = session.cipher.open(number, sealed, plain);
         opened.map_err(|_| OpenError::NotAuthentic)?;
+        if !window.is_new(number) {
+            plain.truncate(start);
+            return Err(OpenError::Replayed);
+        }
         session.replay_window.mark_received(number);
         session.silent = false;
         let first = !std::mem::replace(&mut session.confirmed, true);
@@ -254,26 +265,49 @@ impl SessionTable {
         Ok(number)
     }
 
-    /// Answers an initiation and returns the response.
+    /// Reads and answers an initiation, and returns the response.
     fn respond(&mut self, datagram: &[u8], now: u64) -> Result<Vec<u8>, OpenError> {
-        let (message, mac) = datagram
-            .split_last_chunk::<8>()
-            .ok_or(OpenError::UnknownType)?;
-        if *mac != mac1(&self.config.security, true, message) {
+        let parts = Parts::of(datagram).ok_or(OpenError::UnknownType)?;
+        if !parts.knows(&responder_key(&self.config.security, true)) {
             return Err(OpenError::NotAuthentic);
         }
-        if !self.rate_limiter.allow(now) {
+        let initiation = Initiation::read(self.keys.as_ref(), datagram)?;
+        self.answer(initiation, now)
+    }
+
+    /// Answers an initiation and returns the response.
+    ///
+    /// # Errors
+    /// It is not the peer's, is a replay, or finds no room; then nothing has changed.
+    pub fn answer(&mut self, initiation: Initiation, now: u64) -> Result<Vec<u8>, OpenError> {
+        let theirs = initiation.payload;
+        if let Security::Noise { peer, .. } = &self.config.security {
+            if initiation.peer() != Some(peer.as_slice()) {
+                return Err(OpenError::NotAuthentic);
+            }
+            if self.peer_stamp.is_some_and(|last| theirs.stamp <= last) {
+                return Err(OpenError::Replayed);
+            }
+        }
+        if !self.make_room(false, now) {
             return Err(OpenError::RateLimited);
         }
-        let initiation = message.get(HEADER..).ok_or(OpenError::UnknownType)?;
         let index = self.new_index();
-        let payload = self.payload(index).to_bytes();
-        let response = Handshake::respond(&self.config.security, initiation, &payload)
-            .map_err(|_| OpenError::NotAuthentic)?;
-        let peer_index = self.add(index, response.established, false, now)?;
-        let mut datagram = vec![HANDSHAKE_RESPONSE | peer_index, 0, 0, 0];
+        let response = initiation.respond(self.payload(index, 0));
+        let response = response.map_err(|_| OpenError::NotAuthentic)?;
+        self.peer_stamp = Some(theirs.stamp);
+        self.add(index, theirs, response.established, false, now);
+        let mut datagram = vec![HANDSHAKE_RESPONSE | theirs.index, 0, 0, 0];
         datagram.extend(response.message);
         Ok(datagram)
+    }
+
+    fn take_cookie(&mut self, reply: &[u8], now: u64) -> Result<(), OpenError> {
+        let initiated = self.initiated.as_ref().ok_or(OpenError::UnknownSession)?;
+        let responder = responder_key(&self.config.security, false);
+        let cookie = open_cookie(&responder, &initiated.mac1, reply);
+        self.cookie = Some((cookie.map_err(|_| OpenError::NotAuthentic)?, now));
+        Ok(())
     }
 
     /// Completes the handshake that this end initiated.
@@ -282,39 +316,49 @@ impl SessionTable {
         let handshake = &mut initiated.ok_or(OpenError::UnknownSession)?.handshake;
         let established = handshake.complete(response);
         let established = established.map_err(|_| OpenError::NotAuthentic)?;
+        let theirs = Payload::from_bytes(&established.payload).ok_or(OpenError::UnknownType)?;
         self.initiated = None;
-        self.add(index, established, true, now)?;
+        self.make_room(true, now);
+        self.add(index, theirs, established, true, now);
         self.use_from_now(index, now);
         Ok(())
     }
 
-    /// Adds a session and returns the peer's index of it.
-    fn add(
-        &mut self,
-        index: u8,
-        established: Established,
-        initiator: bool,
-        now: u64,
-    ) -> Result<u8, OpenError> {
-        let peer = Payload::from_bytes(&established.payload).ok_or(OpenError::UnknownType)?;
+    /// Makes room for one more session, and returns whether there is. A session that the
+    /// peer has not confirmed yet keeps its place for some seconds, unless this end
+    /// initiated the new one.
+    fn make_room(&mut self, initiator: bool, now: u64) -> bool {
         let current = self.current;
         self.sessions
             .retain(|session| !session.timers.is_expired(now));
-        if self.sessions.len() == MAX_SESSIONS {
-            // Drop the oldest session that is not in use; most were never confirmed.
-            let oldest = self.sessions.iter().position(|s| Some(s.index) != current);
-            oldest.map(|at| self.sessions.remove(at));
+        if self.sessions.len() < MAX_SESSIONS {
+            return true;
         }
+        let oldest = self.sessions.iter().position(|session| {
+            let young = !session.confirmed && session.timers.age(now) < UNCONFIRMED_GRACE;
+            Some(session.index) != current && (initiator || !young)
+        });
+        oldest.map(|at| self.sessions.remove(at)).is_some()
+    }
+
+    /// Adds a session.
+    fn add(
+        &mut self,
+        index: u8,
+        theirs: Payload,
+        established: Established,
+        initiator: bool,
+        now: u64,
+    ) {
         let config = &self.config;
         self.sessions.push(Session::new(
             index,
-            peer.index,
+            theirs.index,
             established.cipher,
             established.tie_break,
             Timers::new(now, initiator),
-            Codecs::new(config.variant, config.max_flows, peer.max_flows),
+            Codecs::new(config.variant, config.max_flows, theirs.max_flows),
         ));
-        Ok(peer.index)
     }
 
     /// Makes a session the current one, unless both ends initiated one at the same time:
@@ -362,8 +406,6 @@ impl SessionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::KeyPair;
-    use crate::rate_limiter::MAX_RESPONSES_PER_SECOND;
     use crate::timers::SECOND;
 
     const S: u64 = SECOND;
@@ -474,7 +516,8 @@ mod tests {
         );
         let mut initiator = sessions(&a, &b);
         let initiation = initiator.initiate(0).expect("random numbers");
-        for bit in 0..8 * initiation.len() {
+        // mac2 at the end is not looked at: who has no cookie leaves it zero.
+        for bit in 0..8 * (initiation.len() - MAC) {
             let mut bad = initiation.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(
@@ -499,33 +542,88 @@ mod tests {
         assert_eq!(opened, Ok(Opened::Established));
     }
 
+    /// Two peers of one end have sessions of the same index: what one sends is not taken for
+    /// a replay by the other, however much that has received.
     #[test]
-    fn a_replayed_initiation_replaces_no_session() {
+    fn h1_a_datagram_of_another_peer_is_no_replay() {
+        let [far, near] = keys();
+        let [other, _] = keys();
+        let [mut to_near, mut to_other] = [sessions(&far, &near), sessions(&far, &other)];
+        let [mut near, mut other] = [sessions(&near, &far), sessions(&other, &far)];
+        handshake(&mut near, &mut to_near, 0);
+        handshake(&mut other, &mut to_other, 0);
+        for _ in 0..100 {
+            let text = send(&mut near, b"near");
+            receive(&mut to_near, &text, 0).expect("authentic");
+        }
+        let indices = [&mut to_near, &mut to_other].map(|table| table.sessions[0].index);
+        assert_eq!(indices[0], indices[1]);
+        for _ in 0..100 {
+            let text = send(&mut other, b"other");
+            assert_eq!(
+                receive(&mut to_near, &text, 0),
+                Err(OpenError::NotAuthentic)
+            );
+            receive(&mut to_other, &text, 0).expect("authentic");
+            assert_eq!(receive(&mut to_other, &text, 0), Err(OpenError::Replayed));
+        }
+    }
+
+    #[test]
+    fn m2_a_replayed_initiation_is_refused() {
         let [mut a, mut b] = pair();
         let old = a.initiate(0).expect("random numbers");
+        let lost = b.open(&old, 0, &mut Vec::new());
+        assert!(matches!(lost, Ok(Opened::Response(_))));
         handshake(&mut a, &mut b, S);
         let text = send(&mut a, b"1");
         receive(&mut b, &text, S).expect("authentic");
-        let before = b.current;
+        let before = b.sessions.len();
         for i in 0..40 {
             let opened = b.open(&old, (2 + i) * S, &mut Vec::new());
-            assert!(matches!(opened, Ok(Opened::Response(_))));
+            assert_eq!(opened, Err(OpenError::Replayed));
         }
-        assert_eq!(b.current, before);
-        assert!(b.sessions.len() <= MAX_SESSIONS);
+        assert_eq!(b.sessions.len(), before);
         let text = send(&mut a, b"2");
         receive(&mut b, &text, 50 * S).expect("the session is still there");
     }
 
+    /// A peer that has lost its memory, but whose clock goes on, is answered.
     #[test]
-    fn a_flood_of_handshakes_is_not_answered() {
+    fn m2_a_restarted_peer_is_answered_if_its_clock_has_gone_on() {
+        let [ka, kb] = keys();
+        let [mut a, mut b] = [sessions(&ka, &kb), sessions(&kb, &ka)];
+        a.set_unix_offset(1000 * S);
+        handshake(&mut a, &mut b, 500 * S);
+        // Its monotonic clock begins again.
+        let mut again = sessions(&ka, &kb);
+        again.set_unix_offset(1501 * S);
+        let initiation = again.initiate(0).expect("random numbers");
+        let opened = b.open(&initiation, 501 * S, &mut Vec::new());
+        assert!(matches!(opened, Ok(Opened::Response(_))), "{opened:?}");
+        // A clock that was set back while it runs makes no stamp twice.
+        again.set_unix_offset(0);
+        let initiation = again.initiate(S).expect("random numbers");
+        let opened = b.open(&initiation, 502 * S, &mut Vec::new());
+        assert!(matches!(opened, Ok(Opened::Response(_))), "{opened:?}");
+    }
+
+    /// Sessions that wait for the peer's first datagram are not pushed out by newer ones.
+    #[test]
+    fn m2_a_young_session_keeps_its_place() {
         let [mut a, mut b] = pair();
-        let initiation = a.initiate(0).expect("random numbers");
-        let responses = (0..200)
-            .filter(|_| b.open(&initiation, S, &mut Vec::new()).is_ok())
-            .count();
-        assert_eq!(responses, MAX_RESPONSES_PER_SECOND as usize);
-        assert!(b.open(&initiation, 2 * S, &mut Vec::new()).is_ok());
+        let initiations: Vec<Vec<u8>> = (0..=MAX_SESSIONS)
+            .map(|_| a.initiate(0).expect("random numbers"))
+            .collect();
+        let (last, rest) = initiations.split_last().expect("some");
+        for initiation in rest {
+            b.open(initiation, 0, &mut Vec::new()).expect("room");
+        }
+        let refused = b.open(last, 4 * S, &mut Vec::new());
+        assert_eq!(refused, Err(OpenError::RateLimited));
+        // It was refused, not taken: the same message is no replay later.
+        b.open(last, 5 * S, &mut Vec::new()).expect("room");
+        assert_eq!(b.sessions.len(), MAX_SESSIONS);
     }
 
     #[test]

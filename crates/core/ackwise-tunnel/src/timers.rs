@@ -17,6 +17,10 @@ pub(crate) const SIMULTANEOUS: u64 = 2 * SECOND;
 pub(crate) const REKEY_AFTER_BYTES: u64 = 1 << 36;
 /// How long an initiator waits for a response before it initiates again.
 pub(crate) const REKEY_TIMEOUT: u64 = SECOND;
+/// How long a session that the peer has not confirmed keeps its place.
+pub(crate) const UNCONFIRMED_GRACE: u64 = 5 * SECOND;
+/// How long a cookie is used (WireGuard's COOKIE_REFRESH_TIME).
+pub(crate) const COOKIE_LIFETIME: u64 = 120 * SECOND;
 
 /// The timers of one session.
 #[derive(Debug)]

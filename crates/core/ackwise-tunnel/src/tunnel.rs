@@ -143,6 +143,13 @@ impl Tunnel {
         }
     }
 
+    /// Says how many nanoseconds since 1970 it is when the clock of the arguments `now` is 0.
+    /// A peer takes a handshake only if it was made after the last one, so call this before
+    /// the first tick, and again when the system's clock may have been set.
+    pub fn set_unix_offset(&mut self, offset: u64) {
+        self.sessions.set_unix_offset(offset);
+    }
+
     /// Returns whether the peer answers.
     pub fn is_up(&self) -> bool {
         self.peer_up

@@ -192,6 +192,40 @@ fn what_is_no_ack_is_carried_if_so_configured() {
     }
 }
 
+/// An end that carries nothing but ACKs lets nothing else out, whatever its peer sends.
+#[test]
+fn m4_what_is_no_ack_is_dropped_where_it_is_not_carried() {
+    let trace = Recorded::Plain.read().expect("recorded");
+    let mut configs = pair(|_| ());
+    configs[0].other_packets = ackwise_tunnel::OtherPackets::Carry;
+    let mut net = Harness::new(configs, CLEAN);
+    net.run(200 * MS);
+    let mut others = Vec::new();
+    for flags in [0x02, 0x12, 0x11, 0x14] {
+        let mut segment = trace[0].packet.to_vec();
+        segment[33] = flags;
+        others.push(segment);
+    }
+    let mut udp = trace[0].packet.to_vec();
+    udp[9] = 17;
+    others.push(udp);
+    for (other, ack) in others.iter().zip(&trace) {
+        net.packet(&ack.packet);
+        net.packet(other);
+    }
+    net.run(400 * MS);
+    let arrived: Vec<&[u8]> = net.restored.iter().map(|(_, packet)| &packet[..]).collect();
+    let acks: Vec<&[u8]> = trace[..others.len()]
+        .iter()
+        .map(|t| &t.packet[..])
+        .collect();
+    assert_eq!(sorted(arrived.into_iter()), sorted(acks.into_iter()));
+    let counters = net.ends[1].counters();
+    assert_eq!(counters.refused, others.len() as u64);
+    assert_eq!(counters.packets_out, others.len() as u64);
+    assert_eq!(counters.undecodable, 0);
+}
+
 #[test]
 fn the_path_mtu_is_found_and_found_again() {
     let trace = Recorded::Sack.read().expect("recorded");

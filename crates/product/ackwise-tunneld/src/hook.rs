@@ -40,12 +40,10 @@ pub(crate) struct Options {
     pub link: u32,
     /// The mark of packets that the tunnel sends by this interface.
     pub cookie: u32,
-    /// The mark of routed packets that bypass the tunnel.
+    /// The mark of the tunnel's datagrams, and of routed packets that bypass the tunnel.
     pub mark: u32,
     /// The longest packet in bytes that is not a pure ACK and is carried; 0 if none is.
     pub max_other: u32,
-    /// The UDP port of the tunnel.
-    pub port: u16,
 }
 
 /// The attached program, and what is shared with it.
@@ -88,7 +86,6 @@ impl Hook {
             cookie: options.cookie,
             mark: options.mark,
             max_other_len: options.max_other,
-            port: options.port,
             ..Default::default()
         };
         let mut bpf = EbpfLoader::new()

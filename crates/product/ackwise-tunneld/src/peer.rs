@@ -4,7 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use ackwise_config::tunnel::{Encoding, OtherPackets, Peer as Described, Prefix, Tunnel as Config};
 use ackwise_tunnel::{
-    Actions, DatagramError, KeyPair, OpenError, Security, Source, Tunnel, TunnelConfig, Variant,
+    Actions, DatagramError, Initiation, KeyPair, OpenError, Security, Source, Tunnel, TunnelConfig,
+    Variant,
 };
 
 use crate::Error;
@@ -45,6 +46,7 @@ struct HeaderBytes {
 #[derive(Debug)]
 pub(crate) struct Peer {
     name: String,
+    public_key: Option<[u8; 32]>,
     allowed_ips: Vec<Prefix>,
     endpoint: Option<SocketAddr>,
     /// Whether the peer is identified by its key, so that its address may change.
@@ -105,6 +107,7 @@ impl Peer {
         };
         Ok(Self {
             name: described.name.clone(),
+            public_key: described.public_key,
             allowed_ips: described.allowed_ips.clone(),
             endpoint,
             may_roam: keys.is_some(),
@@ -160,7 +163,35 @@ impl Peer {
         }
     }
 
-    /// Takes a datagram that may come from this peer.
+    /// Whether an initiation from this address is this peer's. Without keys the address
+    /// decides.
+    pub fn made(&self, initiation: &Initiation, from: SocketAddr) -> bool {
+        match &self.public_key {
+            Some(key) => initiation.peer() == Some(key.as_slice()),
+            None => self.is_at(from),
+        }
+    }
+
+    /// Takes an initiation of this peer. Its response goes to where it came from.
+    pub fn initiation(
+        &mut self,
+        initiation: Initiation,
+        from: SocketAddr,
+        now: u64,
+        outputs: &mut Outputs<'_>,
+    ) {
+        let taken = self.tunnel.initiation(initiation, now, &mut self.actions);
+        if taken.is_ok() {
+            self.act(Some(from), outputs);
+        }
+    }
+
+    /// Says how many nanoseconds since 1970 it was when the monotonic clock was 0.
+    pub fn set_unix_offset(&mut self, offset: u64) {
+        self.tunnel.set_unix_offset(offset);
+    }
+
+    /// Takes a datagram that may come from this peer, and is no initiation.
     pub fn datagram(
         &mut self,
         datagram: &[u8],
@@ -179,7 +210,8 @@ impl Peer {
                 self.act(None, outputs);
             }
             Err(DatagramError::Decode(_)) => self.act(None, outputs),
-            Err(DatagramError::Open(OpenError::Replayed | OpenError::RateLimited)) => {}
+            // A replay is authentic: no other peer can have sent it.
+            Err(DatagramError::Open(OpenError::Replayed)) => {}
             Err(DatagramError::Open(_)) => return Taken::No,
         }
         Taken::Yes
@@ -292,6 +324,7 @@ impl Peer {
                 unknown_session: counters.unknown_session,
                 handshakes_limited: counters.handshakes_limited,
                 undecodable: counters.undecodable,
+                refused: counters.refused,
                 peer_timeouts: counters.peer_timeouts,
                 ..self.failures
             },

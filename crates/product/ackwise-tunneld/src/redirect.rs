@@ -57,7 +57,6 @@ impl Redirect {
                 OtherPackets::Bypass => 0,
                 OtherPackets::Carry => MAX_CARRIED as u32,
             },
-            port: config.listen.first().map_or(0, |address| address.port()),
         };
         let peers = config.peers.iter().zip(0..);
         let allowed_ips =

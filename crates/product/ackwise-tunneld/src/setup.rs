@@ -1,12 +1,13 @@
 //! Makes everything that a tunnel needs privileges for.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, TunDevice, clock};
-use ackwise_tunnel::{KeyPair, key_from_base64, key_to_base64};
+use ackwise_tunnel::{HandshakeGuard, KeyPair, key_from_base64, key_to_base64};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bypass::Bypass;
@@ -35,12 +36,14 @@ impl Setup {
         let peers = config.peers.iter();
         let peers = peers.map(|peer| Peer::new(peer, &config, keys.as_ref()));
         let peers = peers.collect::<Result<Vec<_>, _>>()?;
+        let guard = HandshakeGuard::new(keys.clone())
+            .map_err(|error| Error::system("drawing random numbers")(io::Error::other(error)))?;
         let interface = config
             .interface
             .as_deref()
             .map(Interface::find)
             .transpose()?;
-        let sockets = Sockets::open(&config.listen)?;
+        let sockets = Sockets::open(&config.listen, config.fwmark)?;
         let link = TunInjector::open(&config.device, MTU)?;
         let cookie = cookie();
         let egress = interface
@@ -71,7 +74,10 @@ impl Setup {
             bypass,
             buffer: Worker::new_buffer(),
             last_route: None,
+            guard,
             unknown_sources: 0,
+            handshakes_limited: 0,
+            cookies_sent: 0,
             publications: 0,
             overrun: 0,
         };

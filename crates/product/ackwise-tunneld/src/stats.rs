@@ -24,10 +24,13 @@ pub struct Failures {
     pub replayed: u64,
     /// Datagrams of no known session, for example after a restart.
     pub unknown_session: u64,
-    /// Handshake initiations that were not answered because there were too many.
+    /// Handshake initiations that found no room among the sessions with the peer.
     pub handshakes_limited: u64,
     /// Authentic bundles that could not be decoded.
     pub undecodable: u64,
+    /// Packets from the peer that are not pure ACKs, and were dropped because this end does
+    /// not carry others.
+    pub refused: u64,
     /// Restored packets that were dropped because their source is not in `allowed_ips`.
     pub not_allowed: u64,
     /// Restored packets that the kernel refused.
@@ -137,6 +140,10 @@ pub struct Stats {
     pub bypass_failed: u64,
     /// The datagrams that came from no peer.
     pub unknown_sources: u64,
+    /// The handshake initiations that were dropped because there were too many.
+    pub handshakes_limited: u64,
+    /// The cookies that were sent to initiators while there were many of them.
+    pub cookies_sent: u64,
     /// The delivery of restored packets.
     pub restored: Restored,
     /// The peers, in the order of the configuration.

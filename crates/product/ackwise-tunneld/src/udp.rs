@@ -30,10 +30,12 @@ pub(crate) enum Sent {
 pub(crate) struct Sockets(Vec<UdpSocket>);
 
 impl Sockets {
-    pub fn open(listen: &[SocketAddr]) -> Result<Self, Error> {
+    /// Opens a socket for each address. What they send carries the mark, by which the
+    /// tunnel's program knows its own datagrams, and their fragments too.
+    pub fn open(listen: &[SocketAddr], mark: u32) -> Result<Self, Error> {
         let mut sockets = Vec::new();
         for address in listen {
-            match open(*address) {
+            match open(*address, mark) {
                 Ok(socket) => sockets.push(socket),
                 // `listen_port` stands for both families, but the kernel has only one.
                 Err(error)
@@ -89,7 +91,7 @@ impl Sockets {
     }
 }
 
-fn open(address: SocketAddr) -> io::Result<UdpSocket> {
+fn open(address: SocketAddr, mark: u32) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::Inet,
         SocketAddr::V6(_) => AddressFamily::Inet6,
@@ -102,6 +104,9 @@ fn open(address: SocketAddr) -> io::Result<UdpSocket> {
     // A larger buffer than the default, if that is permitted.
     if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BUFFER);
+    }
+    if mark != 0 {
+        setsockopt(&fd, sockopt::Mark, &mark)?;
     }
     bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
     let socket = UdpSocket::from(fd);
@@ -152,14 +157,14 @@ mod tests {
     #[test]
     fn one_port_serves_both_families() {
         let listen = ["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
-        let sockets = Sockets::open(&listen).unwrap();
+        let sockets = Sockets::open(&listen, 0).unwrap();
         for n in 0..sockets.len() {
             let to = sockets.0[n].local_addr().unwrap();
             assert_eq!(sockets.send(b"here", to), Sent::Whole);
             assert_eq!(receive(&sockets, n), b"here");
         }
         let taken = sockets.0[0].local_addr().unwrap();
-        let error = Sockets::open(&[taken]).unwrap_err();
+        let error = Sockets::open(&[taken], 0).unwrap_err();
         assert!(error.to_string().contains(&taken.to_string()), "{error}");
     }
 }

@@ -3,11 +3,12 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::TunDevice;
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
+use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation};
 
 use crate::bypass::{Bypass, destination};
 use crate::peer::{Outputs, Peer, Taken};
@@ -42,6 +43,7 @@ pub(crate) struct LastRoute {
 pub(crate) struct Worker {
     pub config: Config,
     pub peers: Vec<Peer>,
+    pub guard: HandshakeGuard,
     pub sockets: Sockets,
     /// The tunnel's device.
     pub link: TunInjector,
@@ -53,6 +55,8 @@ pub(crate) struct Worker {
     /// Which peers the program and the devices were told to be up.
     pub announced_up: Vec<bool>,
     pub unknown_sources: u64,
+    pub handshakes_limited: u64,
+    pub cookies_sent: u64,
     pub publications: u32,
     pub overrun: u64,
 }
@@ -69,6 +73,7 @@ impl Worker {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
         privileges::raise_priority();
         self.link.begin();
+        self.follow_clock(monotonic_ns());
         let why = self.work(shared);
         if let Some(redirect) = &mut self.redirect {
             redirect.hook.remove();
@@ -216,6 +221,10 @@ impl Worker {
     fn datagram(&mut self, len: usize, from: SocketAddr) {
         let datagram = &self.buffer[..len];
         let now = monotonic_ns();
+        if is_initiation(datagram) {
+            self.initiation(len, from, now);
+            return;
+        }
         let mut outputs = Outputs {
             sockets: &self.sockets,
             link: &self.link,
@@ -230,6 +239,32 @@ impl Worker {
             }
         }
         self.unknown_sources += 1;
+    }
+
+    /// Gives an initiation to the peer that made it, unless there are too many of them.
+    fn initiation(&mut self, len: usize, from: SocketAddr, now: u64) {
+        let source = source_bytes(from);
+        match self.guard.admit(&self.buffer[..len], &source, now) {
+            Ok(Admission::Handshake(initiation)) => {
+                let mut peers = self.peers.iter_mut();
+                let Some(peer) = peers.find(|peer| peer.made(&initiation, from)) else {
+                    self.unknown_sources += 1;
+                    return;
+                };
+                let mut outputs = Outputs {
+                    sockets: &self.sockets,
+                    link: &self.link,
+                    bypass: &mut self.bypass,
+                };
+                peer.initiation(*initiation, from, now, &mut outputs);
+            }
+            Ok(Admission::Cookie(reply)) => {
+                self.cookies_sent += 1;
+                self.sockets.send(&reply, from);
+            }
+            Err(OpenError::RateLimited) => self.handshakes_limited += 1,
+            Err(_) => self.unknown_sources += 1,
+        }
     }
 
     fn tick(&mut self, now: u64) {
@@ -312,6 +347,7 @@ impl Worker {
 
     fn publish(&mut self, shared: &Shared) {
         let now = monotonic_ns();
+        self.follow_clock(now);
         let redirect = self.redirect.as_ref();
         let program = redirect.map(|redirect| redirect.state.counters());
         let program = program.unwrap_or_default();
@@ -329,8 +365,19 @@ impl Worker {
         stats.bypassed = self.bypass.sent;
         stats.bypass_failed = self.bypass.failed;
         stats.unknown_sources = self.unknown_sources;
+        stats.handshakes_limited = self.handshakes_limited;
+        stats.cookies_sent = self.cookies_sent;
         stats.restored = self.link.stats();
         stats.peers = peers;
+    }
+
+    /// Tells the peers the time of day, which may be set while the daemon runs.
+    fn follow_clock(&mut self, now: u64) {
+        let today = SystemTime::now().duration_since(UNIX_EPOCH);
+        let today = today.map_or(0, |since| since.as_nanos() as u64);
+        for peer in &mut self.peers {
+            peer.set_unix_offset(today.saturating_sub(now));
+        }
     }
 
     /// Returns until when no packet has to be read, if that holds for any peer. Other peers
@@ -362,6 +409,16 @@ impl Worker {
         }
         self.poller.sleep(Duration::from_nanos(span), nap.is_some());
     }
+}
+
+/// The bytes of an address and a port, which a cookie is bound to.
+fn source_bytes(from: SocketAddr) -> Vec<u8> {
+    let mut bytes = match from.ip() {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    };
+    bytes.extend(from.port().to_be_bytes());
+    bytes
 }
 
 /// Returns whether an address is multicast, or only valid on a link.

@@ -220,6 +220,75 @@ fn other_packets_are_carried_if_that_is_wanted() {
     }
 }
 
+/// Two peers of one end, whose sessions have the same index, and whose addresses it learns
+/// from their datagrams. What the second sends is not taken for a replay of the first.
+#[test]
+fn h1_a_second_peer_is_heard_and_may_roam() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let second_key = common::write_key(sites.keys.path(), "second");
+    let mut config = sites.far_config("");
+    let mut second = config.peers[0].clone();
+    second.name = "second".into();
+    second.public_key = Some(second_key.public);
+    second.allowed_ips = vec![Prefix {
+        address: "10.9.99.0".parse().unwrap(),
+        len: 24,
+    }];
+    config.peers.push(second);
+    let far = sites.start(&sites.far, config);
+    let near = sites.start(&sites.near, sites.near_config(""));
+    until("the first peer", || {
+        (is_up(&near) && is_up(&far)).then_some(())
+    });
+    acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
+    let state = |n: usize| far.stats().peers[n].clone();
+    // From one port, and then, after it was stopped, from another.
+    for port in [51_831, 51_832] {
+        let mut config = sites.near_config("");
+        config.device = "awtun1".into();
+        config.interface = None;
+        config.private_key = Some(sites.keys.path().join("second"));
+        config.listen = vec![format!("10.9.2.1:{port}").parse().unwrap()];
+        let second = sites.start(&sites.near, config);
+        until("the second peer", || {
+            let at = state(1).endpoint.map(|at| at.port());
+            (is_up(&second) && state(1).up && at == Some(port)).then_some(())
+        });
+        assert_eq!(state(0).failures.replayed, 0);
+        assert_eq!(state(1).failures.replayed, 0);
+    }
+    assert!(is_up(&near) && state(0).up);
+    transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
+}
+
+/// Each family has a port of its own, the tunnel carries short packets to everywhere, and
+/// still never its own datagrams.
+#[test]
+fn m8_the_tunnel_does_not_take_its_own_datagrams() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let mut near = sites.near_config("other_packets = \"carry\"");
+    near.listen = ["10.9.2.1:51840", "[fd09:2::1]:51841"]
+        .map(|at| at.parse().unwrap())
+        .to_vec();
+    near.peers[0].endpoint = Some("[fd09:2::2]:51830".into());
+    near.peers[0].allowed_ips = ["::", "0.0.0.0"]
+        .map(|any| Prefix {
+            address: any.parse().unwrap(),
+            len: 0,
+        })
+        .to_vec();
+    let far = sites.start(&sites.far, sites.far_config("other_packets = \"carry\""));
+    let near = sites.start(&sites.near, near);
+    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
+    all_came(&near, &far);
+    // Bundles in bundles would have no end.
+    let datagrams = peer(&near).datagrams_out.packets;
+    assert!(datagrams < stats.packets_in.packets, "{stats:#?}");
+}
+
 #[test]
 fn a_flood_of_new_flows_passes_and_is_bounded() {
     let _alone = alone();

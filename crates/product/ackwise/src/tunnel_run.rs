@@ -164,6 +164,8 @@ fn in_full(stats: &Stats) -> String {
         ("bypassed the tunnel", stats.bypassed),
         ("  which failed", stats.bypass_failed),
         ("datagrams from unknown sources", stats.unknown_sources),
+        ("handshakes over the limit", stats.handshakes_limited),
+        ("cookies sent", stats.cookies_sent),
     ];
     text.push_str(&counts(&others));
     if stats.peers.iter().any(|peer| peer.packets_out.packets > 0) {
@@ -227,8 +229,9 @@ fn peer_in_full(peer: &PeerStats) -> String {
         ("not authentic", failures.auth_failures),
         ("replayed", failures.replayed),
         ("of an unknown session", failures.unknown_session),
-        ("handshakes over the limit", failures.handshakes_limited),
+        ("handshakes without room", failures.handshakes_limited),
         ("not understood", failures.undecodable),
+        ("no ACKs, dropped", failures.refused),
         ("not in allowed_ips, dropped", failures.not_allowed),
         ("refused by the kernel", failures.not_delivered),
         ("not sent", failures.not_sent),

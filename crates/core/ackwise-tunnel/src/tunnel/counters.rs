@@ -29,6 +29,9 @@ pub struct Counters {
     pub packets_out: u64,
     /// The bytes of these packets.
     pub packet_bytes_out: u64,
+    /// Packets from the peer that are not pure ACKs, and were dropped because this end does
+    /// not carry others.
+    pub refused: u64,
     /// ACKs that shorten a period because their sender waits for them.
     pub expedited: u64,
     /// Datagrams of an unknown type, or of no known session.

@@ -1,9 +1,10 @@
 //! Datagrams from the peer: what is in them, and what follows from it.
 
-use super::{Actions, DatagramError, Source, Tunnel};
+use super::{Actions, DatagramError, OtherPackets, Source, Tunnel};
+use crate::classifier::is_pure_ack;
 use crate::rtt::Fate;
 use crate::session_table::{OpenError, Opened};
-use crate::{Decoded, Feedback, Packets, Pushed, bundle};
+use crate::{Decoded, Feedback, Initiation, Packets, Pushed, bundle};
 
 impl Tunnel {
     /// Takes a datagram from the peer, or from anyone. The result says where the datagrams
@@ -28,6 +29,8 @@ impl Tunnel {
                 self.dispatch(response, now, actions);
                 Ok(Source::Unverified)
             }
+            // The next initiation takes it along.
+            Opened::Cookie => Ok(Source::Unverified),
             Opened::Established => {
                 self.heard_from_peer();
                 self.follow_session(actions);
@@ -45,6 +48,25 @@ impl Tunnel {
                 Ok(Source::Peer)
             }
         }
+    }
+
+    /// Takes an initiation that a [`HandshakeGuard`](crate::HandshakeGuard) admitted. The
+    /// response is in `actions`, for the source address of the initiation, which is not
+    /// known to be the peer's: the initiation may be a replay.
+    ///
+    /// # Errors
+    /// The initiation is not the peer's, is a replay, or finds no room. It had no effect
+    /// then.
+    pub fn initiation(
+        &mut self,
+        initiation: Initiation,
+        now: u64,
+        actions: &mut Actions,
+    ) -> Result<(), OpenError> {
+        let response = self.sessions.answer(initiation, now);
+        let response = response.inspect_err(|error| self.count_open_error(*error))?;
+        self.dispatch(response, now, actions);
+        Ok(())
     }
 
     fn count_open_error(&mut self, error: OpenError) {
@@ -98,10 +120,16 @@ impl Tunnel {
         } else {
             &mut actions.packets
         };
-        let before = restored.bytes();
+        let before = (restored.len(), restored.bytes());
         let decoded = session.codecs.decoder.decode(number, plain, restored);
-        let restored_bytes = (restored.bytes() - before) as u64;
-        let decoded = decoded.inspect_err(|_| self.counters.undecodable += 1)?;
+        let mut decoded = decoded.inspect_err(|_| self.counters.undecodable += 1)?;
+        if self.config.other_packets == OtherPackets::Bypass {
+            // A peer that has been taken over must not send anything else through here.
+            let refused = restored.retain_from(before.0, is_pure_ack);
+            decoded.packets -= refused;
+            self.counters.refused += refused as u64;
+        }
+        let restored_bytes = (restored.bytes() - before.1) as u64;
         if let Some(feedback) = decoded.feedback {
             session.codecs.encoder.acknowledge(&feedback);
             if Some(index) == self.session {

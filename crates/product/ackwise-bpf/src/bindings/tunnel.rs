@@ -18,13 +18,11 @@ pub struct aw_tunnel_options {
     pub restored_ifindex: __u32,
     #[doc = " mark of packets that the tunnel sends by the ordinary path"]
     pub cookie: __u32,
-    #[doc = " the same of those that were routed to it"]
+    #[doc = " of its datagrams, and of what was routed to it and passes by"]
     pub mark: __u32,
     #[doc = " bytes of an IP packet that is no pure ACK; 0: it passes"]
     pub max_other_len: __u32,
-    #[doc = " of the tunnel's own datagrams"]
-    pub port: __u16,
-    pub reserved: __u16,
+    pub reserved: __u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -42,10 +40,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_tunnel_options, mark) - 20usize];
     ["Offset of field: aw_tunnel_options::max_other_len"]
         [::core::mem::offset_of!(aw_tunnel_options, max_other_len) - 24usize];
-    ["Offset of field: aw_tunnel_options::port"]
-        [::core::mem::offset_of!(aw_tunnel_options, port) - 28usize];
     ["Offset of field: aw_tunnel_options::reserved"]
-        [::core::mem::offset_of!(aw_tunnel_options, reserved) - 30usize];
+        [::core::mem::offset_of!(aw_tunnel_options, reserved) - 28usize];
 };
 #[doc = " A range of a peer's allowed_ips; an IPv4 address is in the first four bytes."]
 #[repr(C)]

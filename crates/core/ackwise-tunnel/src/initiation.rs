@@ -1,0 +1,79 @@
+//! An initiation that was received and read, before it is known whose peer it came from.
+
+use crate::HEADER;
+use crate::handshake::{Received, Response};
+use crate::keys::{CryptoError, KeyPair};
+use crate::mac::Parts;
+use crate::session::INDEX_MASK;
+use crate::session_table::OpenError;
+
+/// The version in the payload of handshakes.
+const VERSION: u8 = 1;
+
+/// The payload of a handshake message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Payload {
+    /// The sender's index of the session.
+    pub index: u8,
+    /// The flows whose state the sender keeps.
+    pub max_flows: u16,
+    /// When it was made, in nanoseconds since 1970: each initiation of a peer has a higher
+    /// one. A response repeats none, and has 0.
+    pub stamp: u64,
+}
+
+impl Payload {
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = vec![VERSION, self.index];
+        bytes.extend(self.max_flows.to_be_bytes());
+        bytes.extend(self.stamp.to_be_bytes());
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Payload> {
+        let (head, stamp) = bytes.split_last_chunk::<8>()?;
+        match *head {
+            [VERSION, index @ ..=INDEX_MASK, high, low] => Some(Payload {
+                index,
+                max_flows: u16::from_be_bytes([high, low]),
+                stamp: u64::from_be_bytes(*stamp),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// An initiation. With encryption it is authentic, but it may be a replay.
+#[derive(Debug)]
+pub struct Initiation {
+    received: Received,
+    pub(crate) payload: Payload,
+}
+
+impl Initiation {
+    /// Reads an initiation whose `mac1` is right.
+    pub(crate) fn read(keys: Option<&KeyPair>, datagram: &[u8]) -> Result<Initiation, OpenError> {
+        let parts = Parts::of(datagram).ok_or(OpenError::UnknownType)?;
+        let message = &parts.message[HEADER..];
+        let received = Received::read(keys, message).map_err(|_| OpenError::NotAuthentic)?;
+        let payload = Payload::from_bytes(&received.payload).ok_or(OpenError::UnknownType)?;
+        Ok(Initiation { received, payload })
+    }
+
+    /// Returns the static public key of the initiator, with encryption.
+    pub fn peer(&self) -> Option<&[u8]> {
+        self.received.peer()
+    }
+
+    /// Makes the response.
+    pub(crate) fn respond(self, payload: Payload) -> Result<Response, CryptoError> {
+        self.received.respond(&payload.to_bytes())
+    }
+}
+
+/// Whether a datagram is an initiation, by its first byte.
+#[must_use]
+pub fn is_initiation(datagram: &[u8]) -> bool {
+    let kind = datagram.first().map(|first| first & !INDEX_MASK);
+    kind == Some(crate::session::HANDSHAKE_INITIATION)
+}
