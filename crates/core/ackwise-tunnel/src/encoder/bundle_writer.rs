@@ -110,26 +110,13 @@ impl Encoder {
         models: &mut Models,
         out: &mut Vec<u8>,
     ) -> Written {
+        let limit = room.end - out.len();
+        let mut coder = Writer::new(out);
         let Written {
             mut made,
             mut check,
             mut flows,
-        } = Written::default();
-        let limit = room.end - out.len();
-        let mut coder = Writer::new(out);
-        while let Some((packet, hash)) = self.raw.front() {
-            let fits = fits(&coder, limit, |bound| {
-                write_uncompressed(bound, models, packet)
-            });
-            if !fits {
-                break;
-            }
-            write_uncompressed(&mut coder, models, packet);
-            check.add(*hash);
-            made.packets += 1;
-            made.uncompressed += 1;
-            self.raw.pop_front();
-        }
+        } = self.write_without_flow(&mut coder, models, limit);
         let mut last = 0;
         let waiting = std::mem::take(&mut self.waiting);
         for (i, &number) in waiting.iter().enumerate() {
@@ -189,6 +176,30 @@ impl Encoder {
         coder.bit(&mut models.another_flow, false);
         coder.finish();
         Written { made, check, flows }
+    }
+
+    /// Writes the waiting packets that belong to no flow, as many as fit.
+    fn write_without_flow(
+        &mut self,
+        coder: &mut Writer<'_>,
+        models: &mut Models,
+        limit: usize,
+    ) -> Written {
+        let mut written = Written::default();
+        while let Some((packet, hash)) = self.raw.front() {
+            let fits = fits(coder, limit, |bound| {
+                write_uncompressed(bound, models, packet)
+            });
+            if !fits {
+                break;
+            }
+            write_uncompressed(coder, models, packet);
+            written.check.add(*hash);
+            written.made.packets += 1;
+            written.made.uncompressed += 1;
+            self.raw.pop_front();
+        }
+        written
     }
 }
 

@@ -15,7 +15,7 @@ use super::assemble::{self, FlowPaths, Measured};
 use super::daemon::{self, Daemon};
 use super::host_counters::{dropped_by_interfaces, lost_before_links, softirq_seconds};
 use super::incidents::Incidents;
-use super::sampler::{self, Seen, Subject};
+use super::sampler::{self, Foreign, Seen, Subject};
 use super::tunnels::{self, Tunnel};
 use super::wires::{self, Wires};
 use super::{Clock, Observer, Progress, RunOptions, datapath, preflight, stack};
@@ -458,7 +458,11 @@ fn subjects(
         .map(|((flow, paths), live)| {
             let foreign = if matches!(flow.app, App::Iperf3 { .. }) {
                 let diag = topology.namespaces[paths.from].inside(SockDiag::open)?;
-                Some((diag, paths.port, flow.socket.ip))
+                Some(Foreign {
+                    diag,
+                    port: paths.port,
+                    version: flow.socket.ip,
+                })
             } else {
                 None
             };

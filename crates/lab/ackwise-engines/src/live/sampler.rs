@@ -18,8 +18,17 @@ const DATA_CONNECTION_BYTES: u64 = 64 * 1024;
 /// Where a flow can be looked at.
 pub(super) struct Subject {
     pub live: Arc<Live>,
-    /// For sockets of another program: its port, and who lists them.
-    pub foreign: Option<(SockDiag, u16, IpVersion)>,
+    /// Set if the sockets are another program's.
+    pub foreign: Option<Foreign>,
+}
+
+/// The sockets of another program.
+pub(super) struct Foreign {
+    /// Lists the sockets of their namespace.
+    pub diag: SockDiag,
+    /// The port that they are connected to.
+    pub port: u16,
+    pub version: IpVersion,
 }
 
 /// What was seen of a flow at one moment.
@@ -91,7 +100,7 @@ pub(super) fn sample(
                     let infos = subject.live.look();
                     Sample::new(at_ns, subject.live.bytes.load(Ordering::Relaxed), &infos)
                 }
-                Some((diag, port, version)) => match diag.connections_to(*port, *version) {
+                Some(foreign) => match foreign.diag.connections_to(foreign.port, foreign.version) {
                     Ok(entries) => {
                         let data = entries
                             .iter()

@@ -122,7 +122,7 @@ fn alone(
     };
     let (direct, rows) = shown("baseline", "direct", "ACKs direct", FIGURE_2[0])?;
     all.experiments.extend(rows);
-    let mut bundles = Vec::new();
+    let mut bundles: Vec<Experiment> = Vec::new();
     for &ms in periods {
         let run = outcome.one(&name(ms), cc, &[])?;
         let lost = (direct - rate(outcome, run, "b")?) / (BOTTLENECK_BPS / 1e6) * 100.0;
@@ -138,32 +138,41 @@ fn alone(
                 .push(lost.note("Fig. 2 has PE = 50 ms alone."));
         }
         if ms == 10 {
-            let mux = mux(outcome, run)?;
-            let bytes = mux.bundle_bytes as f64 / mux.packets as f64;
-            let acks = mux.packets as f64 / mux.bundles as f64;
-            bundles.extend([
-                experiment(
-                    "bytes-per-ack-10ms",
-                    "bytes for each ACK, PE = 10 ms".to_owned(),
-                    bytes.into(),
-                )
-                .published("7 to 8")
-                .unit("B")
-                .note(BYTES_NOTE),
-                experiment(
-                    "acks-per-bundle-10ms",
-                    "ACKs in a bundle, PE = 10 ms".to_owned(),
-                    acks.into(),
-                )
-                .note(
-                    "The paper's example, 50 ACKs in a bundle, is of 100 flows of 100 packets a \
-                     second.",
-                ),
-            ]);
+            bundles.extend(bundle_costs(outcome, run, &experiment)?);
         }
     }
     all.experiments.extend(bundles);
     Ok(())
+}
+
+/// What bundles of PE = 10 ms cost, and how many ACKs they have.
+fn bundle_costs(
+    outcome: &Outcome,
+    run: &Run,
+    experiment: &dyn Fn(&str, String, Value) -> Experiment,
+) -> Result<[Experiment; 2], Error> {
+    let mux = mux(outcome, run)?;
+    let bytes = mux.bundle_bytes as f64 / mux.packets as f64;
+    let acks = mux.packets as f64 / mux.bundles as f64;
+    Ok([
+        experiment(
+            "bytes-per-ack-10ms",
+            "bytes for each ACK, PE = 10 ms".to_owned(),
+            bytes.into(),
+        )
+        .published("7 to 8")
+        .unit("B")
+        .note(BYTES_NOTE),
+        experiment(
+            "acks-per-bundle-10ms",
+            "ACKs in a bundle, PE = 10 ms".to_owned(),
+            acks.into(),
+        )
+        .note(
+            "The paper's example, 50 ACKs in a bundle, is of 100 flows of 100 packets a \
+             second.",
+        ),
+    ])
 }
 
 const RATE_NOTE: &str = "Published for ns-2's Tahoe, an ACK a packet, over 500 s. Tahoe starts \
