@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use crate::initiation::Initiation;
 use crate::keys::{CryptoError, KeyPair};
 use crate::mac::{Cookie, Parts, cookie_of, seal_cookie};
-use crate::session_table::OpenError;
+use crate::open_error::OpenError;
 use crate::timers::SECOND;
 
 /// The initiations without a cookie that are taken in a second. Each takes a fraction of a

@@ -4,8 +4,8 @@ use crate::HEADER;
 use crate::handshake::{Received, Response};
 use crate::keys::{CryptoError, KeyPair};
 use crate::mac::Parts;
+use crate::open_error::OpenError;
 use crate::session::INDEX_MASK;
-use crate::session_table::OpenError;
 
 /// The version in the payload of handshakes.
 const VERSION: u8 = 1;

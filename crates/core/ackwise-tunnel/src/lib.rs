@@ -32,6 +32,7 @@ mod handshake_guard;
 mod initiation;
 mod keys;
 mod mac;
+mod open_error;
 mod options;
 mod packets;
 mod pmtu;
@@ -54,8 +55,8 @@ pub use encoder::{Bundled, Encoder, MAX_CARRIED, MIN_BUNDLE, Pushed};
 pub use handshake_guard::{Admission, HandshakeGuard};
 pub use initiation::{Initiation, is_initiation};
 pub use keys::{CryptoError, KeyPair, Security, key_from_base64, key_to_base64};
+pub use open_error::OpenError;
 pub use packets::Packets;
-pub use session_table::OpenError;
 pub use tunnel::{Actions, Counters, DatagramError, OtherPackets, Source, Tunnel, TunnelConfig};
 
 /// The bytes before the sealed part of a datagram.

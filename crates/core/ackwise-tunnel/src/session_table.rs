@@ -9,6 +9,7 @@ use crate::handshake::{Established, Handshake};
 use crate::initiation::{Initiation, Payload};
 use crate::keys::{CryptoError, KeyPair, Security};
 use crate::mac::{self, Cookie, MAC, Parts, open_cookie, responder_key};
+use crate::open_error::OpenError;
 use crate::session::{
     COOKIE_REPLY, HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK, Session, TRANSPORT_DATA,
 };
@@ -18,26 +19,6 @@ use crate::{HEADER, Variant};
 /// The current session, the last one, and those in which the peer has yet to prove that it
 /// has the keys.
 pub(crate) const MAX_SESSIONS: usize = 6;
-
-/// Why a datagram was not opened. Nothing has changed then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum OpenError {
-    /// The datagram does not belong to this protocol.
-    #[error("the datagram is too short, or of an unknown type")]
-    UnknownType,
-    /// The datagram belongs to no session of this end.
-    #[error("the datagram belongs to no known session")]
-    UnknownSession,
-    /// The datagram was forged, damaged, or sealed with other keys.
-    #[error("the datagram is not authentic")]
-    NotAuthentic,
-    /// The datagram is authentic, but was received before, or is too old to tell.
-    #[error("the datagram was received before, or is too old")]
-    Replayed,
-    /// More handshakes arrived than are answered, or than there is room for.
-    #[error("too many handshakes")]
-    RateLimited,
-}
 
 /// The content of a datagram.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,9 +12,10 @@ mod pacer;
 mod receiving;
 
 use crate::classifier::Classifier;
+use crate::open_error::OpenError;
 use crate::pmtu::Pmtu;
 use crate::rtt::Rtt;
-use crate::session_table::{OpenError, SessionConfig, SessionTable};
+use crate::session_table::{SessionConfig, SessionTable};
 use crate::{DecodeError, Packets};
 
 use liveness::Unanswered;

@@ -2,8 +2,9 @@
 
 use super::{Actions, DatagramError, OtherPackets, Source, Tunnel};
 use crate::classifier::is_pure_ack;
+use crate::open_error::OpenError;
 use crate::rtt::Fate;
-use crate::session_table::{OpenError, Opened};
+use crate::session_table::Opened;
 use crate::{Decoded, Feedback, Initiation, Packets, Pushed, bundle};
 
 impl Tunnel {
