@@ -16,6 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ackwise_queue::{Departure, DropCause, HalfDuplex, Link, LinkConfig, LinkStats, Verdict};
+use ackwise_scenario::Histogram;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
@@ -23,7 +24,6 @@ use crate::clock::{now_ns, thread_cpu_ns};
 use crate::count::{Mark, WireCounter};
 use crate::error::LabError;
 use crate::frame;
-use crate::histogram::Histogram;
 use crate::pcap::Pcap;
 use crate::police::Policer;
 

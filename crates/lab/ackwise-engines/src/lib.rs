@@ -20,7 +20,6 @@ pub mod emulated;
 pub mod emulator;
 mod error;
 pub mod frame;
-pub mod histogram;
 pub mod kernel_link;
 pub mod live;
 pub mod netns;

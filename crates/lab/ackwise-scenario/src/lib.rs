@@ -19,6 +19,7 @@ mod error;
 mod expect;
 mod flows;
 mod glob;
+mod histogram;
 mod limits;
 mod links;
 mod load;
@@ -36,6 +37,7 @@ pub mod tcp_model;
 pub use engine::{Engine, UnknownEngine};
 pub use error::ScenarioError;
 pub use glob::matches as glob_matches;
+pub use histogram::Histogram;
 pub use metric::Metric;
 pub use model::{
     Agree, App, Arm, BASELINE, By, Direction, Duplex, Environment, Expect, Flow, IpVersion, Link,

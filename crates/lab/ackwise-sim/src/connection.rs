@@ -1,10 +1,10 @@
 //! What the engine notes of a connection, and of the connections of a flow.
 
 use ackwise_queue::Nanos;
+use ackwise_scenario::Histogram;
 
 use crate::count::Tally;
 use crate::endpoint::{Sink, Source};
-use crate::histogram::Histogram;
 use crate::time::NEVER;
 
 /// A connection: its two ends, and what the engine notes of it.

@@ -14,7 +14,6 @@ pub mod endpoint;
 pub mod engine;
 mod error;
 mod estimate;
-pub mod histogram;
 pub mod interface_policy;
 pub mod line;
 mod options;

@@ -7,13 +7,12 @@ use ackwise_scenario::record::{
     Completion, CompletionOfSize, Content, FlowRecord, MuxRecord, Quantiles, QueueRecord, Run,
     Series, Traffic,
 };
-use ackwise_scenario::{App, RunSpec, Scenario};
+use ackwise_scenario::{App, Histogram, RunSpec, Scenario};
 
 use crate::app::{Kind, Transfer};
 use crate::build::{self, Built, Simulation};
 use crate::connection::Sums;
 use crate::count;
-use crate::histogram::Histogram;
 use crate::line::Wire;
 use crate::recorder::Recorder;
 use crate::time::seconds;

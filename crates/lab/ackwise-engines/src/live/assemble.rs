@@ -8,7 +8,7 @@ mod traffic;
 use ackwise_datapath::Stats;
 use ackwise_queue::{LinkStats, Nanos};
 use ackwise_scenario::record::{FlowRecord, Run};
-use ackwise_scenario::{RunSpec, Scenario};
+use ackwise_scenario::{Histogram, RunSpec, Scenario};
 
 use super::Clock;
 use super::daemon::Served;
@@ -17,7 +17,6 @@ use super::tunnels::Tunnelled;
 use crate::count::WireCounter;
 use crate::emulator::{EmulatorReport, WINDOW_NS};
 use crate::error::LabError;
-use crate::histogram::Histogram;
 use crate::kernel_link::{DirectionStats, KernelReport};
 use crate::plan::Hop;
 use crate::sniffer::SnifferReport;
@@ -236,7 +235,7 @@ pub(super) fn record(measured: Measured<'_>) -> Done {
     {
         lateness.merge(&emulated.lateness);
     }
-    run.link_lateness_us = lateness.quantiles(1000.0);
+    run.link_lateness_us = lateness.quantiles_us();
     run.datapath = datapath_value(&measured.statistics, measured.clock);
     Done {
         run,

@@ -32,11 +32,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ackwise_scenario::record::Report;
-use ackwise_scenario::{RunSpec, Scenario};
+use ackwise_scenario::{Histogram, RunSpec, Scenario};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::histogram::Histogram;
 use crate::netns;
 use crate::topology::LinkBackend;
 use crate::traffic::Behaviour;
@@ -208,7 +207,7 @@ pub fn run(
             report.runs.len()
         ));
     }
-    report.environment.link_lateness_us = lateness.quantiles(1000.0);
+    report.environment.link_lateness_us = lateness.quantiles_us();
     Ok(report)
 }
 

@@ -1,13 +1,12 @@
 //! A histogram of times with bounded memory and an error below 1 %.
 
-use ackwise_queue::Nanos;
-use ackwise_scenario::record::Quantiles;
+use crate::record::Quantiles;
 
 /// Bits of a value that are kept: its bucket is at most 1/128 wide.
 const SUB_BITS: u32 = 7;
 const SUB: u64 = 1 << SUB_BITS;
 
-/// A log-linear histogram; only the range that occurs takes memory.
+/// A log-linear histogram of times in nanoseconds; only the range that occurs takes memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// Number of the bucket at the front of `counts`.
@@ -15,8 +14,8 @@ pub struct Histogram {
     counts: Vec<u32>,
     count: u64,
     sum: u128,
-    least: Nanos,
-    greatest: Nanos,
+    least: u64,
+    greatest: u64,
 }
 
 fn index_of(value: u64) -> usize {
@@ -40,7 +39,7 @@ fn middle_of(index: usize) -> u64 {
 impl Histogram {
     /// Counts a value.
     #[inline]
-    pub fn add(&mut self, value: Nanos) {
+    pub fn add(&mut self, value: u64) {
         self.add_many(index_of(value), 1);
         self.least = if self.count == 0 {
             value
@@ -68,7 +67,7 @@ impl Histogram {
         self.counts[at] = self.counts[at].saturating_add(by);
     }
 
-    /// Counts everything that another has counted.
+    /// Counts everything that another histogram has counted.
     pub fn merge(&mut self, other: &Histogram) {
         if other.count == 0 {
             return;
@@ -86,8 +85,13 @@ impl Histogram {
         self.sum += other.sum;
     }
 
+    /// The greatest value; 0 if nothing was counted.
+    pub fn max(&self) -> u64 {
+        self.greatest
+    }
+
     /// The nearest rank, as the middle of its bucket within what occurred.
-    fn quantile(&self, q: f64) -> Nanos {
+    fn quantile(&self, q: f64) -> u64 {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
         for (offset, &count) in self.counts.iter().enumerate() {
@@ -99,9 +103,9 @@ impl Histogram {
         self.greatest
     }
 
-    /// In microseconds; `None` if nothing was counted.
+    /// The quantiles in microseconds; `None` if nothing was counted.
     pub fn quantiles_us(&self) -> Option<Quantiles> {
-        let us = |ns: Nanos| ns as f64 / 1000.0;
+        let us = |ns: u64| ns as f64 / 1000.0;
         (self.count > 0).then(|| Quantiles {
             p50: us(self.quantile(0.50)),
             p99: us(self.quantile(0.99)),
@@ -121,6 +125,49 @@ mod tests {
     #[test]
     fn nothing_counted_has_no_quantiles() {
         assert_eq!(Histogram::default().quantiles_us(), None);
+        assert_eq!(Histogram::default().max(), 0);
+    }
+
+    #[test]
+    fn buckets_are_contiguous_and_ordered() {
+        let mut last = 0;
+        for value in (0..100_000).chain([u64::MAX / 2, u64::MAX]) {
+            let index = index_of(value);
+            assert!(
+                index == last || index == last + 1 || value > 100_000,
+                "{value}"
+            );
+            last = index;
+            assert!(middle_of(index).abs_diff(value) <= value / SUB);
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_a_known_series() {
+        let mut histogram = Histogram::default();
+        (1..=1000).for_each(|value| histogram.add(value * 1000));
+        let found = histogram.quantiles_us().unwrap();
+        assert!((495.0..=505.0).contains(&found.p50), "{found:?}");
+        assert!((980.0..=1000.0).contains(&found.p99), "{found:?}");
+        assert_eq!((found.min, found.max), (Some(1.0), Some(1000.0)));
+        assert_eq!(found.mean, Some(500.5));
+        assert_eq!(histogram.max(), 1_000_000);
+    }
+
+    #[test]
+    fn merging_is_counting_both() {
+        let (mut a, mut b, mut both) = <(Histogram, Histogram, Histogram)>::default();
+        for value in [3, 70, 9000] {
+            a.add(value);
+            both.add(value);
+        }
+        for value in [1, 1_000_000] {
+            b.add(value);
+            both.add(value);
+        }
+        a.merge(&b);
+        assert_eq!(a.quantiles_us(), both.quantiles_us());
+        assert_eq!(a.max(), 1_000_000);
     }
 
     proptest! {
