@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use ackwise_queue::Nanos;
 
-use crate::frame::{Datagram, NodeId};
+use crate::frame::{Datagram, NodeId, Unreachable};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
@@ -122,10 +122,19 @@ pub(crate) enum Unanswered {
 /// Nodes that cannot be reached any more, for those that used a route to them (§6.11).
 #[derive(Debug, Default)]
 pub(crate) struct Broken {
-    /// The nodes, with their sequence numbers.
-    pub list: Vec<(NodeId, u32)>,
+    /// The nodes that cannot be reached.
+    pub list: Vec<Unreachable>,
     /// Neighbours that are to be told.
     pub users: Vec<NodeId>,
+}
+
+/// A search that a node has seen.
+#[derive(Debug, Clone, Copy)]
+struct Flood {
+    origin: NodeId,
+    id: u32,
+    /// It is forgotten then.
+    until: Nanos,
 }
 
 /// The routes that a node knows.
@@ -138,8 +147,8 @@ pub(crate) struct Router {
     /// By the node that they lead to.
     pub routes: Vec<Route>,
     lookups: Vec<Option<Lookup>>,
-    /// Floods that it has seen: who, which, until when that is remembered.
-    seen: Vec<(NodeId, u32, Nanos)>,
+    /// Floods that it has seen.
+    seen: Vec<Flood>,
     /// When its last errors left.
     errors: VecDeque<Nanos>,
 }
@@ -292,14 +301,14 @@ impl Router {
 
     /// A neighbour says which nodes it cannot reach any more. Returns those that routes over
     /// it led to.
-    pub fn forget(&mut self, neighbour: NodeId, list: &[(NodeId, u32)]) -> Vec<NodeId> {
+    pub fn forget(&mut self, neighbour: NodeId, list: &[Unreachable]) -> Vec<NodeId> {
         let mut lost = Vec::new();
-        for (to, seq) in list {
-            let route = &mut self.routes[*to];
+        for Unreachable { node, seq } in list {
+            let route = &mut self.routes[*node];
             if route.valid && route.next == neighbour {
                 route.valid = false;
                 route.seq = Some(*seq);
-                lost.push(*to);
+                lost.push(*node);
             }
         }
         lost
@@ -311,7 +320,10 @@ impl Router {
         for to in lost {
             let route = &mut self.routes[*to];
             if !route.users.is_empty() {
-                broken.list.push((*to, route.seq.unwrap_or(0)));
+                broken.list.push(Unreachable {
+                    node: *to,
+                    seq: route.seq.unwrap_or(0),
+                });
                 broken.users.append(&mut route.users);
             }
         }
@@ -322,11 +334,13 @@ impl Router {
 
     /// Whether that flood is new here.
     pub fn is_new(&mut self, origin: NodeId, id: u32, now: Nanos) -> bool {
-        self.seen.retain(|(.., until)| *until > now);
-        if self.seen.iter().any(|(o, i, _)| (*o, *i) == (origin, id)) {
+        self.seen.retain(|flood| flood.until > now);
+        let same = |flood: &Flood| flood.origin == origin && flood.id == id;
+        if self.seen.iter().any(same) {
             return false;
         }
-        self.seen.push((origin, id, now + PATH_DISCOVERY));
+        let until = now + PATH_DISCOVERY;
+        self.seen.push(Flood { origin, id, until });
         true
     }
 }

@@ -33,7 +33,7 @@ pub enum Body {
     Request {
         /// Hops it has taken.
         hops: u8,
-        /// Of `origin`.
+        /// Number of the search among those of `origin` (RREQ ID).
         id: u32,
         /// Who is looked for.
         target: NodeId,
@@ -57,8 +57,17 @@ pub enum Body {
         /// Who looked.
         origin: NodeId,
     },
-    /// RERR (RFC 3561 §5.3): who can no longer be reached, and their numbers.
-    Broken(Vec<(NodeId, u32)>),
+    /// RERR (RFC 3561 §5.3): who can no longer be reached.
+    Broken(Vec<Unreachable>),
+}
+
+/// A node that can no longer be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The node.
+    pub node: NodeId,
+    /// Its last known sequence number.
+    pub seq: u32,
 }
 
 /// A frame of the link.

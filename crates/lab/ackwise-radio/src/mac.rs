@@ -31,6 +31,15 @@ pub(crate) struct Queued {
     pub datagram: Datagram,
 }
 
+/// An exchange of a frame and its acknowledgment, as the receiver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exchange {
+    /// The neighbour that sent the frame.
+    pub from: NodeId,
+    /// Its number, the same when the frame is sent again.
+    pub number: u64,
+}
+
 /// A source that always has a frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filler {
@@ -66,16 +75,16 @@ pub(crate) struct Mac {
     /// Timers that carry another token are void.
     pub token: u32,
     /// The last exchange that came from each neighbour.
-    seen: Vec<(NodeId, u64)>,
+    seen: Vec<Exchange>,
 }
 
 impl Mac {
     /// Whether that exchange came before; it has now.
-    pub fn repeats(&mut self, from: NodeId, number: u64) -> bool {
-        match self.seen.iter_mut().find(|(node, _)| *node == from) {
-            Some((_, last)) => std::mem::replace(last, number) == number,
+    pub fn repeats(&mut self, exchange: Exchange) -> bool {
+        match self.seen.iter_mut().find(|last| last.from == exchange.from) {
+            Some(last) => std::mem::replace(last, exchange) == exchange,
             None => {
-                self.seen.push((from, number));
+                self.seen.push(exchange);
                 false
             }
         }

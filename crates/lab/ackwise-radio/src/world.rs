@@ -12,7 +12,7 @@ use crate::air::Air;
 use crate::aodv::Router;
 use crate::energy::{Meter, Power};
 use crate::frame::{Body, Datagram, Frame, NodeId};
-use crate::mac::{Filler, Mac};
+use crate::mac::{Exchange, Filler, Mac};
 use crate::{routes, timing};
 use ackwise_sim::packet::{Direction, FlowId, Packet};
 use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
@@ -76,15 +76,15 @@ pub struct NodeCounts {
     pub frames: u64,
     /// Acknowledgment frames sent.
     pub acks: u64,
-    /// Looks at the channel, and those that found it busy.
+    /// Looks at the channel (CCA).
     pub looks: u64,
-    /// See `looks`.
+    /// Looks that found the channel busy.
     pub busy: u64,
     /// Frames sent again.
     pub retries: u64,
-    /// Frames given up: nobody acknowledged.
+    /// Frames given up, because nobody acknowledged them.
     pub no_ack: u64,
-    /// Frames given up: the channel was never clear.
+    /// Frames given up, because the channel was never clear.
     pub no_channel: u64,
     /// Packets for which the queue had no room.
     pub overflows: u64,
@@ -99,13 +99,28 @@ pub(crate) struct Node {
     pub mac: Mac,
     pub meter: Meter,
     pub router: Router,
-    /// The frame that it sends, and its number in the air.
-    pub sending: Option<(u64, Frame)>,
-    /// Whom it owes an acknowledgment, and of which frame.
-    pub answer: Option<(NodeId, u64)>,
+    /// The frame that it sends.
+    pub sending: Option<Sending>,
+    /// The acknowledgment that it owes.
+    pub answer: Option<Exchange>,
     /// What it took from a neighbour, passed on once that is acknowledged.
-    pub taken: Option<(NodeId, Datagram)>,
+    pub taken: Option<Taken>,
     pub counts: NodeCounts,
+}
+
+/// A frame that is in the air.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    /// Its number in the air.
+    number: u64,
+    frame: Frame,
+}
+
+/// A packet from a neighbour.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    from: NodeId,
+    load: Datagram,
 }
 
 /// A flow to run.
@@ -119,9 +134,9 @@ pub struct FlowSetup {
     pub bytes: u64,
     /// When it begins.
     pub start: Nanos,
-    /// Its ends.
+    /// What its sender does.
     pub sender: Arc<SenderConfig>,
-    /// See `sender`.
+    /// What its receiver does.
     pub receiver: Arc<ReceiverConfig>,
 }
 
@@ -143,9 +158,9 @@ pub struct FlowResult {
     pub delivered: u64,
     /// From its start to its last ACK; `None` if it did not end in time.
     pub took: Option<Nanos>,
-    /// Data segments, and those sent again.
+    /// Data segments sent, retransmissions among them.
     pub segments: u64,
-    /// See `segments`.
+    /// Data segments sent again.
     pub retransmits: u64,
     /// ACKs that the receiver sent.
     pub acks: u64,
@@ -156,9 +171,9 @@ pub struct FlowResult {
 /// How a run went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RadioResult {
-    /// In the order of the scenario.
+    /// How each flow went, in the order of the scenario.
     pub flows: Vec<FlowResult>,
-    /// Joules of each node, from the start to the end of the last flow.
+    /// What each node took from the start to the end of the last flow, joules.
     pub joules: Vec<f64>,
     /// Counters of each node.
     pub nodes: Vec<NodeCounts>,
@@ -171,7 +186,7 @@ pub struct RadioResult {
 }
 
 impl RadioResult {
-    /// Joules of all nodes.
+    /// What all nodes took together, joules.
     pub fn total_joules(&self) -> f64 {
         self.joules.iter().sum()
     }
@@ -208,9 +223,9 @@ pub struct World {
     pub(crate) numbers: u64,
     /// Sources that always have a frame.
     pub(crate) fillers: Vec<Filler>,
-    /// A look at the channel, and the turn to sending after it.
+    /// How long a look at the channel takes.
     pub(crate) look: Nanos,
-    /// See `look`.
+    /// How long the turn to sending takes after it.
     pub(crate) turn: Nanos,
     left: usize,
     /// Packets of padding that reached whom they were for.

@@ -108,19 +108,6 @@ impl Transfers {
 }
 
 impl Exchanges {
-    /// None made yet.
-    pub fn new(asking: usize, uncounted: usize, sizes: (u64, u64), count: u32) -> Exchanges {
-        Exchanges {
-            asking,
-            uncounted,
-            request: sizes.0,
-            response: sizes.1,
-            count,
-            pairs: Vec::new(),
-            begun: Vec::new(),
-        }
-    }
-
     /// Notes that the next exchange of a pair begins.
     pub(crate) fn ask(&mut self, pair: usize, now: Nanos) {
         self.pairs[pair].current = self.begun.len();

@@ -142,8 +142,15 @@ fn add_flow(
             let (asking, uncounted) = (network.templates.len(), network.counted.len() - 1);
             network.templates.push(first);
             network.templates.push(second);
-            let sizes = (*request, *response);
-            Kind::Exchange(Exchanges::new(asking, uncounted, sizes, *count))
+            Kind::Exchange(Exchanges {
+                asking,
+                uncounted,
+                request: *request,
+                response: *response,
+                count: *count,
+                pairs: Vec::new(),
+                begun: Vec::new(),
+            })
         }
     };
     let template = match kind {
@@ -194,15 +201,16 @@ pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
         .unwrap_or(1500)
 }
 
+/// The configurations of the two ends of a connection.
+struct EndConfigs {
+    sender: Arc<SenderConfig>,
+    receiver: Arc<ReceiverConfig>,
+}
+
 /// Configurations that flows share.
 #[derive(Default)]
 struct Ends {
-    known: Vec<(
-        SenderConfig,
-        Arc<SenderConfig>,
-        ReceiverConfig,
-        Arc<ReceiverConfig>,
-    )>,
+    known: Vec<EndConfigs>,
 }
 
 impl Ends {
@@ -226,15 +234,17 @@ impl Ends {
         let found = self
             .known
             .iter()
-            .position(|(s, _, r, _)| *s == sender && *r == receiver);
+            .position(|pair| *pair.sender == sender && *pair.receiver == receiver);
         let at = found.unwrap_or_else(|| {
-            let (s, r) = (Arc::new(sender.clone()), Arc::new(receiver.clone()));
-            self.known.push((sender, s, receiver, r));
+            self.known.push(EndConfigs {
+                sender: Arc::new(sender),
+                receiver: Arc::new(receiver),
+            });
             self.known.len() - 1
         });
         Ok(Template {
-            source: Arc::clone(&self.known[at].1),
-            sink: Arc::clone(&self.known[at].3),
+            source: Arc::clone(&self.known[at].sender),
+            sink: Arc::clone(&self.known[at].receiver),
             routes,
             shift,
             mss,
@@ -281,7 +291,7 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
 fn line(direction: &scenario::Direction, seed: u64, stream: u64) -> LinkConfig {
     LinkConfig {
         rate_bps: direction.rate_bps,
-        // Of lines that say nothing of theirs.
+        // For lines that say nothing of their queue.
         queue: QueueLimit::Packets(DEFAULT_QUEUE_PACKETS),
         delay_ns: nanos(direction.delay),
         jitter_ns: nanos(direction.jitter),

@@ -38,7 +38,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Of a connection that has said nothing yet.
+    /// The state for a connection that has said nothing yet.
     pub fn new(flow: u32, mss: u32) -> Watched {
         Watched {
             flow,

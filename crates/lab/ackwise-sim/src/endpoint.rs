@@ -29,8 +29,8 @@ pub trait Source: End {
     fn open(config: &Self::Config, flow: FlowId) -> Self;
     /// The application hands over data; [`Supply::Endless`] for as much as goes.
     fn supply(&mut self, supply: Supply, now: Nanos);
-    /// The last round trip measured, and how many were.
-    fn rtt(&self) -> (u64, Nanos);
+    /// The round-trip times that were measured.
+    fn rtt(&self) -> RttSamples;
     /// How it stands.
     fn view(&self) -> SourceView;
 }
@@ -49,6 +49,15 @@ pub trait Sink: End {
         let _ = now;
         None
     }
+}
+
+/// Round-trip times that a sender has measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RttSamples {
+    /// How many there are.
+    pub count: u64,
+    /// The last of them.
+    pub last: Nanos,
 }
 
 /// Data of an application.

@@ -63,6 +63,22 @@ impl Watch {
     }
 }
 
+/// A connection at an interface policy, which may withhold an ACK of it.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    interface_policy: u16,
+    connection: u32,
+}
+
+/// The event of a deadline.
+#[derive(Debug, Clone, Copy)]
+struct HoldEvent {
+    /// Its number; `u32::MAX` if there was none yet.
+    number: u32,
+    /// When it is due; `NEVER` if none is pending.
+    due: Nanos,
+}
+
 /// A network with its traffic, ready to run.
 pub struct Network<S: Source, R: Sink> {
     /// Now.
@@ -75,10 +91,10 @@ pub struct Network<S: Source, R: Sink> {
     pub(crate) pool: Pool,
     /// Policies at interfaces.
     pub interface_policies: Vec<InterfacePolicy>,
-    /// Which connection of which policy a deadline is for.
-    pub(crate) holds: Vec<(u16, u32)>,
-    /// For each policy and connection, its number above and the pending event.
-    pub(crate) hold_of: Vec<Vec<(u32, Nanos)>>,
+    /// Whose withheld ACK a deadline is for, by the number of its event.
+    holds: Vec<Hold>,
+    /// The same by policy and connection, with when the event is due.
+    hold_of: Vec<Vec<HoldEvent>>,
     /// Connections, old and new.
     pub connections: Vec<Connection<S, R>>,
     /// What is counted of them, by their numbers; apart, since it is looked at
@@ -226,8 +242,8 @@ impl<S: Source, R: Sink> Network<S, R> {
         if hop.watched() && !(duplicate && handle.direction == Direction::Ack) {
             self.count(hop, &handle, true);
         }
-        if let Some((interface_policy, side)) = self.lines[index].leave {
-            match self.at_interface(interface_policy, side, handle) {
+        if let Some(at) = self.lines[index].leave {
+            match self.at_interface(at, handle) {
                 Some(passed) => handle = passed,
                 None => return,
             }
@@ -247,8 +263,8 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     #[inline(always)]
     pub(crate) fn forward(&mut self, index: usize, mut handle: PacketHandle) {
-        if let Some((interface_policy, side)) = self.lines[index].enter {
-            match self.at_interface(interface_policy, side, handle) {
+        if let Some(at) = self.lines[index].enter {
+            match self.at_interface(at, handle) {
                 Some(passed) => handle = passed,
                 None => return,
             }

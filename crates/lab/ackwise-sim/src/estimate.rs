@@ -169,7 +169,7 @@ fn lines(scenario: &Scenario) -> f64 {
             _ if direction.rate_bps.is_none() => 0,
             Some(QueueLimit::Packets(packets)) => u64::from(packets),
             Some(QueueLimit::Bytes(bytes)) => bytes / 64,
-            // Of a default nobody expects that all of them fill.
+            // Nobody expects that all queues of the default length fill.
             None => 64,
         };
         size_of::<Line>() as u64 + packets * PACKET_BYTES

@@ -46,8 +46,14 @@ impl Hop {
     }
 }
 
-/// A policy at one end of a line, and which way it sees it.
-pub type At = Option<(u16, Side)>;
+/// A policy at one end of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PolicyAt {
+    /// Number of the policy.
+    pub interface_policy: u16,
+    /// What of it passes on this line.
+    pub side: Side,
+}
 
 /// One direction of a link.
 pub struct Line {
@@ -60,9 +66,10 @@ pub struct Line {
     pub(crate) due: Nanos,
     /// Bytes of the link's own header, which count against its rate.
     pub(crate) header: u32,
-    /// Policies where packets enter, and where they leave.
-    pub(crate) enter: At,
-    pub(crate) leave: At,
+    /// The policy where packets enter.
+    pub(crate) enter: Option<PolicyAt>,
+    /// The policy where packets leave.
+    pub(crate) leave: Option<PolicyAt>,
 }
 
 impl Line {
@@ -94,6 +101,10 @@ impl Line {
         } else {
             &mut self.leave
         };
-        at.replace((interface_policy, side)).is_none()
+        let policy = PolicyAt {
+            interface_policy,
+            side,
+        };
+        at.replace(policy).is_none()
     }
 }

@@ -101,9 +101,9 @@ impl Sack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Packet {
-    /// Of this connection.
+    /// The connection that it belongs to.
     pub flow: FlowId,
-    /// Which way.
+    /// Which way it travels.
     pub direction: Direction,
     /// Its flags.
     pub flags: Flags,

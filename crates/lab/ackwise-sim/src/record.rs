@@ -82,6 +82,15 @@ fn jain(flows: &[FlowRecord]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
+/// The line of the least rate on the way of a flow's ACKs.
+#[derive(Debug, Clone, Copy)]
+struct Narrowest {
+    /// Bytes of the flow's ACKs on it.
+    ack_bytes: u64,
+    /// Its rate, bits a second; `None` if no line of the way has one.
+    rate_bps: Option<u64>,
+}
+
 /// What belongs to a flow, or to all flows together.
 #[derive(Default)]
 struct Part {
@@ -90,8 +99,8 @@ struct Part {
     stretch: BTreeMap<u32, u64>,
     rtt: Histogram,
     transfers: Option<Vec<Transfer>>,
-    /// ACK bytes on the narrowest line, and its rate.
-    narrow: Vec<(u64, Option<u64>)>,
+    /// What each flow's ACKs take of the narrowest line.
+    narrow: Vec<Narrowest>,
     content_ok: bool,
     errors: Vec<String>,
 }
@@ -121,8 +130,10 @@ impl Part {
             ..Part::default()
         };
         let narrowest = build::narrowest(scenario, &built.paths[index][1]);
-        let rate = narrowest.and_then(|line| build::rate(scenario, line));
-        part.narrow.push((counted.tally.narrow_bytes, rate));
+        part.narrow.push(Narrowest {
+            ack_bytes: counted.tally.narrow_bytes,
+            rate_bps: narrowest.and_then(|line| build::rate(scenario, line)),
+        });
         for app in network.apps().iter().filter(|app| app.flow == index) {
             let (begun, wanted) = match &app.kind {
                 Kind::Bulk(_) => continue,
@@ -225,14 +236,15 @@ impl Part {
         }
     }
 
-    /// Of the flows together; a meaningful sum only if their narrowest lines
-    /// have the same rate.
+    /// The share of the narrowest line that the flows' ACKs take together; `None` unless
+    /// their narrowest lines have the same rate.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
-        let rate = self.narrow.first()?.1?;
-        if duration_s <= 0.0 || self.narrow.iter().any(|(_, other)| *other != Some(rate)) {
+        let rate = self.narrow.first()?.rate_bps?;
+        let differs = |line: &Narrowest| line.rate_bps != Some(rate);
+        if duration_s <= 0.0 || self.narrow.iter().any(differs) {
             return None;
         }
-        let bits: u64 = self.narrow.iter().map(|(bytes, _)| bytes * 8).sum();
+        let bits: u64 = self.narrow.iter().map(|line| line.ack_bytes * 8).sum();
         Some((bits as f64 / duration_s / rate as f64).min(1.0))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ackwise_queue::Nanos;
 
-use crate::endpoint::{End, Sink, Source, SourceView, Supply};
+use crate::endpoint::{End, RttSamples, Sink, Source, SourceView, Supply};
 use crate::packet::{FlowId, Packet};
 use crate::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
@@ -49,9 +49,12 @@ impl Source for Sender {
     }
 
     #[inline]
-    fn rtt(&self) -> (u64, Nanos) {
+    fn rtt(&self) -> RttSamples {
         let stats = self.stats();
-        (stats.rtt_samples, stats.rtt_last_ns)
+        RttSamples {
+            count: stats.rtt_samples,
+            last: stats.rtt_last_ns,
+        }
     }
 
     fn view(&self) -> SourceView {

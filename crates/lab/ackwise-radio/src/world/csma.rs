@@ -3,12 +3,12 @@
 
 use ackwise_queue::Nanos;
 
-use super::{Event, World};
+use super::{Event, Sending, Taken, World};
 use crate::energy::Power;
 use crate::frame::{Body, Datagram, Frame, NodeId};
 #[cfg(test)]
 use crate::mac::Filler;
-use crate::mac::{Phase, Queued};
+use crate::mac::{Exchange, Phase, Queued};
 use crate::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
 
 impl World {
@@ -176,13 +176,13 @@ impl World {
         let number = self
             .air
             .begin(node, |ear| nodes[ear].meter.enter(Power::Receive, now));
-        nodes[node].sending = Some((number, frame));
+        nodes[node].sending = Some(Sending { number, frame });
         self.after(takes, Event::End(node));
     }
 
     pub(super) fn frame_ends(&mut self, node: NodeId) {
         let now = self.now;
-        let Some((number, frame)) = self.nodes[node].sending.take() else {
+        let Some(Sending { number, frame }) = self.nodes[node].sending.take() else {
             return;
         };
         self.nodes[node].meter.enter(Power::Idle, now);
@@ -196,7 +196,7 @@ impl World {
                 self.enter(node, Phase::Pause, pause(*bytes));
             }
             Frame::Ack { .. } => {
-                if let Some((from, load)) = self.nodes[node].taken.take() {
+                if let Some(Taken { from, load }) = self.nodes[node].taken.take() {
                     self.forward(node, from, load);
                 }
             }
@@ -225,10 +225,15 @@ impl World {
                 ..
             } if *to == node => {
                 self.deafen(node);
-                self.nodes[node].answer = Some((from, *number));
+                let number = *number;
+                let exchange = Exchange { from, number };
+                self.nodes[node].answer = Some(exchange);
                 self.after(TURNAROUND, Event::Answer(node));
-                let repeats = self.nodes[node].mac.repeats(from, *number);
-                self.nodes[node].taken = (!repeats).then(|| (from, load.clone()));
+                let repeats = self.nodes[node].mac.repeats(exchange);
+                self.nodes[node].taken = (!repeats).then(|| Taken {
+                    from,
+                    load: load.clone(),
+                });
             }
             Frame::Data { .. } => {}
         }
@@ -243,9 +248,9 @@ impl World {
     }
 
     pub(super) fn answer(&mut self, node: NodeId) {
-        if let Some((to, number)) = self.nodes[node].answer.take() {
+        if let Some(Exchange { from, number }) = self.nodes[node].answer.take() {
             self.nodes[node].counts.acks += 1;
-            self.transmit(node, Frame::Ack { number, to });
+            self.transmit(node, Frame::Ack { number, to: from });
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::aodv::{
     ACTIVE_ROUTE, Held, MY_ROUTE, NET_DIAMETER, NET_TRAVERSAL, NODE_TRAVERSAL, RouteEntry,
     Unanswered, newest,
 };
-use crate::frame::{Body, Datagram, NodeId};
+use crate::frame::{Body, Datagram, NodeId, Unreachable};
 use crate::scenario::Routing;
 
 /// Before it is passed on, so that neighbours do not answer a flood together.
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    fn on_broken(&mut self, node: NodeId, from: NodeId, list: &[(NodeId, u32)]) {
+    fn on_broken(&mut self, node: NodeId, from: NodeId, list: &[Unreachable]) {
         let lost = self.nodes[node].router.forget(from, list);
         self.tell_broken(node, &lost);
     }

@@ -124,10 +124,10 @@ impl<S: Source, R: Sink> Network<S, R> {
             self.inject(number, packet, route);
         }
         let connection = &mut self.connections[number];
-        let (samples, rtt) = connection.source.rtt();
-        if samples != connection.rtts {
-            connection.rtts = samples;
-            self.counted[connection.flow as usize].rtt.add(rtt);
+        let rtt = connection.source.rtt();
+        if rtt.count != connection.rtts {
+            connection.rtts = rtt.count;
+            self.counted[connection.flow as usize].rtt.add(rtt.last);
         }
         if let Some(at) = connection.source.next_timer() {
             // A timer that lies in the past is due now.

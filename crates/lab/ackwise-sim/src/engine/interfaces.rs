@@ -2,9 +2,10 @@
 
 use ackwise_queue::Nanos;
 
-use super::Network;
+use super::{Hold, HoldEvent, Network};
 use crate::endpoint::{Sink, Source};
 use crate::interface_policy::Side;
+use crate::line::PolicyAt;
 use crate::packet::{Direction, Flags};
 use crate::packet_handle::PacketHandle;
 use crate::schedule::Target;
@@ -15,10 +16,13 @@ impl<S: Source, R: Sink> Network<S, R> {
     #[cold]
     pub(crate) fn at_interface(
         &mut self,
-        interface_policy: u16,
-        side: Side,
+        at: PolicyAt,
         handle: PacketHandle,
     ) -> Option<PacketHandle> {
+        let PolicyAt {
+            interface_policy,
+            side,
+        } = at;
         let number = handle.flow.0 as usize;
         let shift = self.connections[number].shift;
         let carried = (side, handle.direction) == (Side::Acks, Direction::Data)
@@ -73,7 +77,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         let hop = self.routes[handle.route() as usize].line();
         if self.lines[hop]
             .enter
-            .is_some_and(|(at, side)| at == interface_policy && side == Side::Acks)
+            .is_some_and(|at| at.interface_policy == interface_policy && at.side == Side::Acks)
         {
             self.enqueue(hop, handle);
         } else {
@@ -84,23 +88,33 @@ impl<S: Source, R: Sink> Network<S, R> {
     fn arm_hold(&mut self, interface_policy: u16, connection: usize, at: Nanos) {
         let known = &mut self.hold_of[usize::from(interface_policy)];
         if known.len() <= connection {
-            known.resize(connection + 1, (u32::MAX, NEVER));
+            let none = HoldEvent {
+                number: u32::MAX,
+                due: NEVER,
+            };
+            known.resize(connection + 1, none);
         }
-        let (number, due) = &mut known[connection];
-        if *number == u32::MAX {
-            *number = self.holds.len() as u32;
-            self.holds.push((interface_policy, connection as u32));
+        let event = &mut known[connection];
+        if event.number == u32::MAX {
+            event.number = self.holds.len() as u32;
+            self.holds.push(Hold {
+                interface_policy,
+                connection: connection as u32,
+            });
         }
-        if at < *due {
-            *due = at;
-            self.schedule.push(at, Target::Hold(*number as usize));
+        if at < event.due {
+            event.due = at;
+            self.schedule.push(at, Target::Hold(event.number as usize));
         }
     }
 
     pub(crate) fn on_hold(&mut self, hold: usize) {
-        let (interface_policy, connection) = self.holds[hold];
+        let Hold {
+            interface_policy,
+            connection,
+        } = self.holds[hold];
         let number = connection as usize;
-        let due = &mut self.hold_of[usize::from(interface_policy)][number].1;
+        let due = &mut self.hold_of[usize::from(interface_policy)][number].due;
         if *due != self.now {
             return;
         }

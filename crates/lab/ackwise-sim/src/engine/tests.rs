@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::Network;
 use crate::app::{App, Kind};
 use crate::connection::{Counted, Template};
-use crate::endpoint::{End, Sink, Source, SourceView, Supply};
+use crate::endpoint::{End, RttSamples, Sink, Source, SourceView, Supply};
 use crate::line::{Hop, Line};
 use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
 
@@ -87,8 +87,8 @@ impl Source for Burst {
             self.left += packets;
         }
     }
-    fn rtt(&self) -> (u64, Nanos) {
-        (0, 0)
+    fn rtt(&self) -> RttSamples {
+        RttSamples::default()
     }
     fn view(&self) -> SourceView {
         SourceView::default()

@@ -8,7 +8,7 @@ use ackwise_scenario::tcp_model::{
 use super::rtt::RtoConfig;
 use super::stack::StackPolicy;
 
-/// Of a window: more than any run sends; sums of it stay in range.
+/// A window without a limit, bytes: more than any run sends; sums of it stay in range.
 pub(super) const UNLIMITED: u64 = u64::MAX / 8;
 
 /// What a sender does. Windows are bytes, times nanoseconds.

@@ -29,7 +29,7 @@ pub enum ConfigError {
         "an mtu of {mtu} leaves no payload beside {header} bytes of headers; raise the link's 'mtu'"
     )]
     MtuTooSmall {
-        /// Of the path.
+        /// The least MTU of the path, bytes.
         mtu: u32,
         /// IP and TCP.
         header: u32,
@@ -43,7 +43,7 @@ pub enum ConfigError {
         segment: u32,
         /// IP and TCP.
         header: u32,
-        /// Of the path.
+        /// The least MTU of the path, bytes.
         mtu: u32,
     },
     /// Two keys that exclude each other.
@@ -107,7 +107,7 @@ struct Defaults<'a> {
     variant: &'static Variant,
     timestamps: bool,
     header: u32,
-    /// Of which timestamps.
+    /// Bytes of the header that timestamps take.
     options: u32,
     mss: u32,
 }

@@ -30,12 +30,18 @@ struct Newest {
     send_interval: Nanos,
 }
 
+/// Segments delivered in a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Delivered {
+    pub segments: u64,
+    pub interval: Nanos,
+}
+
 /// A sample: one for each ACK. Counts are segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSample {
-    /// Segments delivered over the interval, and its length; `None` if the ACK shows no
-    /// rate.
-    pub rate: Option<(u64, Nanos)>,
+    /// What was delivered over the interval; `None` if the ACK shows no rate.
+    pub rate: Option<Delivered>,
     /// Segments that had been delivered when the newest acknowledged one was sent.
     pub prior_delivered: u64,
     /// Segments that this ACK delivers.
@@ -44,7 +50,7 @@ pub(crate) struct RateSample {
     pub losses: u64,
     /// Segments in the network before this ACK.
     pub prior_in_flight: u64,
-    /// Of the newest segment that was sent once.
+    /// The RTT of the newest segment that was sent once.
     pub rtt: Option<Nanos>,
     /// The sender had too little to send.
     pub app_limited: bool,
@@ -180,7 +186,10 @@ impl RateSampler {
             let interval = newest.send_interval.max(ack_interval);
             // Shorter than a round trip: segments cannot have been delivered so soon.
             let known = self.min_rtt != Nanos::MAX && interval < self.min_rtt;
-            (!known && interval > 0).then(|| (self.delivered - newest.state.delivered, interval))
+            (!known && interval > 0).then(|| Delivered {
+                segments: self.delivered - newest.state.delivered,
+                interval,
+            })
         });
         RateSample {
             rate,
@@ -199,6 +208,10 @@ mod tests {
     use super::*;
 
     const MS: Nanos = 1_000_000;
+
+    fn delivered(segments: u64, interval: Nanos) -> Option<Delivered> {
+        Some(Delivered { segments, interval })
+    }
 
     /// Two segments a millisecond, and their ACKs a round trip of 10 ms later.
     #[test]
@@ -220,7 +233,7 @@ mod tests {
             sampler.on_sent(now);
         }
         let sample = last.unwrap();
-        assert_eq!(sample.rate, Some((20, 10 * MS)));
+        assert_eq!(sample.rate, delivered(20, 10 * MS));
         assert!(!sample.app_limited);
     }
 
@@ -238,7 +251,7 @@ mod tests {
             sampler.pop();
         }
         let sample = sampler.take(20, 0, 25 * MS);
-        assert_eq!(sample.rate, Some((20, 25 * MS)));
+        assert_eq!(sample.rate, delivered(20, 25 * MS));
     }
 
     #[test]

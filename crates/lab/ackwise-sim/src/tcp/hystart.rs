@@ -28,8 +28,17 @@ pub(crate) struct Round {
     found: bool,
     /// HyStart++: the least RTT of the round before.
     before: Nanos,
-    /// HyStart++: in conservative slow start: RTT at its start, rounds so far.
-    css: Option<(Nanos, u32)>,
+    /// HyStart++: in conservative slow start.
+    css: Option<Conservative>,
+}
+
+/// Conservative slow start (RFC 9406 §4.2).
+#[derive(Debug, Clone, Copy)]
+struct Conservative {
+    /// The least RTT of the round in which it began.
+    baseline: Nanos,
+    /// Rounds so far.
+    rounds: u32,
 }
 
 impl Round {
@@ -84,9 +93,9 @@ impl Round {
     /// The same by RFC 9406 §4.2; [`Round::is_conservative`] slows growth meanwhile.
     pub fn plus_plus(&mut self, a: &Ack) -> bool {
         if a.una >= self.end {
-            if let Some((_, rounds)) = &mut self.css {
-                *rounds += 1;
-                if *rounds >= CSS_ROUNDS {
+            if let Some(css) = &mut self.css {
+                css.rounds += 1;
+                if css.rounds >= CSS_ROUNDS {
                     return true;
                 }
             }
@@ -104,11 +113,14 @@ impl Round {
             None => {
                 let tolerated = (self.before / 8).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
                 if self.least >= self.before + tolerated {
-                    self.css = Some((self.least, 0));
+                    self.css = Some(Conservative {
+                        baseline: self.least,
+                        rounds: 0,
+                    });
                 }
             }
             // It was a jitter: back to slow start.
-            Some((baseline, _)) if self.least < baseline => self.css = None,
+            Some(css) if self.least < css.baseline => self.css = None,
             Some(_) => {}
         }
         false

@@ -15,7 +15,7 @@ pub struct SenderStats {
     pub retransmitted_bytes: u64,
     /// ACKs that arrived and were taken.
     pub acks: u64,
-    /// Of those, duplicates.
+    /// ACKs that arrived and were duplicates.
     pub dup_acks: u64,
     /// Payload acknowledged cumulatively.
     pub acked_bytes: u64,
@@ -58,11 +58,11 @@ pub struct ReceiverStats {
     pub delivered_bytes: u64,
     /// ACKs sent, SYN-ACKs not among them.
     pub acks: u64,
-    /// Of those, sent because the timer fired.
+    /// ACKs that were sent because the timer fired.
     pub delayed_acks: u64,
-    /// Of those, with the same number as the one before.
+    /// ACKs that were sent with the same number as the one before.
     pub dup_acks: u64,
-    /// Of those, with SACK blocks.
+    /// ACKs that were sent with SACK blocks.
     pub sack_acks: u64,
     /// Candidates that a policy in the stack withheld.
     pub withheld: u64,

@@ -33,7 +33,7 @@ use super::{Acked, CongestionControl, Decision, Path, Variant};
 use crate::packet::FlowId;
 use crate::tcp::config::SenderConfig;
 use crate::tcp::congestion_window::CongestionWindow;
-use crate::tcp::delivery_rate::RateSample;
+use crate::tcp::delivery_rate::{Delivered, RateSample};
 use crate::tcp::recovery_state::RecoveryState;
 
 const MS: Nanos = 1_000_000;
@@ -478,7 +478,7 @@ impl State {
 
     fn update_bandwidth(&mut self, sample: &RateSample, path: &Path) {
         self.round_start = false;
-        let Some((delivered, interval)) = sample.rate else {
+        let Some(Delivered { segments, interval }) = sample.rate else {
             return;
         };
         if sample.prior_delivered >= self.next_round {
@@ -488,7 +488,7 @@ impl State {
             self.conserve = false;
         }
         self.sample_long_term(sample.losses > 0, sample.app_limited, path);
-        let bandwidth = (delivered << BANDWIDTH_SHIFT) / (interval / 1000).max(1);
+        let bandwidth = (segments << BANDWIDTH_SHIFT) / (interval / 1000).max(1);
         if !sample.app_limited || bandwidth >= self.bandwidth.get() {
             self.bandwidth.add(BANDWIDTH_ROUNDS, self.rounds, bandwidth);
         }
@@ -680,7 +680,7 @@ impl State {
                 self.next_round = path.delivered;
             }
         }
-        if sample.rate.is_some_and(|(delivered, _)| delivered > 0) {
+        if sample.rate.is_some_and(|rate| rate.segments > 0) {
             self.restarting = false;
         }
         probing
