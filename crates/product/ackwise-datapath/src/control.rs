@@ -1,19 +1,18 @@
 //! Which interfaces ackwise is attached to, and how to ask the processes that are.
 //!
-//! Each has an entry of the [registry](ackwise_netdev::registry) in `/run/ackwise` (or
-//! `$ACKWISE_RUN_DIR`), so that it is found from any network namespace.
+//! Each has an entry of the [registry](ackwise_netdev::registry), so that it is found from any
+//! network namespace.
 
-use std::path::PathBuf;
-
-use ackwise_netdev::control::{AskError, Claim, Request, Server, Service};
+use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::ifreq;
-use ackwise_netdev::registry::{Entry, Key, Registry, RegistryError, TakeError, netns_inode};
+use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
 use serde::{Deserialize, Serialize};
 
 use crate::hooks::sweep;
 use crate::{Error, FlowStats, Stats};
 
-const DATAPATHS: Service<Status> = Service::new("datapath");
+const KIND: &str = "datapath";
+const DATAPATHS: Service<Status> = Service::new(KIND);
 
 /// Who is attached to an interface, as the registry has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +37,7 @@ impl Holder {
     fn key(&self) -> Key {
         Key {
             netns: self.netns,
-            ifindex: self.ifindex,
+            name: self.ifindex.to_string(),
         }
     }
 }
@@ -48,22 +47,17 @@ impl Holder {
 pub struct Status {
     /// The counters.
     pub stats: Stats,
-    /// The flows that were asked for, in no order.
+    /// The flows that were asked for, the busiest first.
     pub flows: Vec<FlowStats>,
 }
 
-/// Returns the directory of the registry.
-#[must_use]
-pub fn run_dir() -> PathBuf {
-    std::env::var_os("ACKWISE_RUN_DIR").map_or_else(|| PathBuf::from("/run/ackwise"), PathBuf::from)
-}
-
 fn registry() -> Registry<Holder> {
-    Registry::new(run_dir())
+    // What a killed holder says of its qdisc is still wanted by whoever clears up.
+    Registry::new(KIND, |holder| holder.made_clsact)
 }
 
-fn netns() -> Result<u64, Error> {
-    netns_inode().map_err(Error::system("reading the network namespace's inode"))
+fn key(ifindex: u32) -> Result<Key, Error> {
+    Ok(Key::here(&ifindex.to_string())?)
 }
 
 /// The right to attach to one interface.
@@ -76,8 +70,8 @@ pub(crate) struct Right {
 impl Right {
     /// Takes the right for an interface of the calling thread's network namespace.
     pub(crate) fn take(ifname: &str, ifindex: u32) -> Result<Self, Error> {
-        let netns = netns()?;
-        let entry = registry().take(Key { netns, ifindex });
+        let key = key(ifindex)?;
+        let entry = registry().take(&key);
         let entry = entry.map_err(|error| match error {
             TakeError::Held(holder) => Error::Held {
                 ifname: ifname.to_owned(),
@@ -86,7 +80,10 @@ impl Right {
             },
             TakeError::Registry(error) => error.into(),
         })?;
-        Ok(Self { entry, netns })
+        Ok(Self {
+            entry,
+            netns: key.netns,
+        })
     }
 
     /// Removes the filters that a killed holder has left. Returns whether there were any.
@@ -96,22 +93,13 @@ impl Right {
     }
 }
 
-impl From<RegistryError> for Error {
-    fn from(error: RegistryError) -> Error {
-        Error::Registry {
-            path: error.path,
-            source: error.source,
-        }
-    }
-}
-
 /// Answers requests with what `answer` returns, until the server is dropped.
 pub(crate) fn serve(
-    claim: Claim,
+    listener: Listener,
     answer: impl Fn(Request) -> Result<Status, Error> + Send + 'static,
 ) -> Result<Server, Error> {
     DATAPATHS
-        .serve(claim, move |request| {
+        .serve(listener, move |request| {
             answer(request).map_err(|error| error.to_string())
         })
         .map_err(Error::system("starting the control thread"))
@@ -122,8 +110,7 @@ pub(crate) fn serve(
 /// # Errors
 /// The registry cannot be read.
 pub fn list() -> Result<Vec<Holder>, Error> {
-    // What a killed holder says of its qdisc is still wanted by whoever clears up.
-    let mut holders = registry().list(|holder| holder.made_clsact)?;
+    let mut holders = registry().list()?;
     holders.sort_by(|a, b| (a.netns, &a.ifname).cmp(&(b.netns, &b.ifname)));
     Ok(holders)
 }
@@ -133,8 +120,8 @@ pub fn list() -> Result<Vec<Holder>, Error> {
 /// # Errors
 /// Nobody is attached there.
 pub fn holder(ifname: &str) -> Result<Holder, Error> {
-    let netns = netns()?;
     let index = ifreq::index_of(ifname);
+    let Key { netns, .. } = key(index.unwrap_or(0))?;
     list()?
         .into_iter()
         .find(|h| h.netns == netns && index.map_or_else(|| h.ifname == ifname, |i| h.ifindex == i))
@@ -142,8 +129,8 @@ pub fn holder(ifname: &str) -> Result<Holder, Error> {
 }
 
 fn ask(holder: &Holder, request: Request) -> Result<Status, Error> {
-    let path = registry().socket_path(holder.key());
-    DATAPATHS.ask_at(&path, request).map_err(|error| {
+    let path = registry().socket_path(&holder.key());
+    DATAPATHS.ask(&path, request).map_err(|error| {
         let why = match error {
             AskError::NotRunning => "nobody listens on its control socket".to_owned(),
             AskError::Failed(why) => why,
@@ -153,7 +140,7 @@ fn ask(holder: &Holder, request: Request) -> Result<Status, Error> {
     })
 }
 
-/// Returns the counters and up to `flows` flows of whoever is attached to an interface.
+/// Returns the counters and the `flows` busiest flows of whoever is attached to an interface.
 ///
 /// # Errors
 /// Nobody is attached there, or does not answer.
@@ -161,7 +148,7 @@ pub fn status(ifname: &str, flows: usize) -> Result<Status, Error> {
     status_of(&holder(ifname)?, flows)
 }
 
-/// Returns the counters and up to `flows` flows of one of [`list`].
+/// Returns the counters and the `flows` busiest flows of one of [`list`].
 ///
 /// # Errors
 /// It does not answer.

@@ -19,6 +19,8 @@ use crate::{AttachMode, Error, FlowStats, Options, Stats};
 
 /// How long [`Datapath::wait`] sleeps between two looks.
 const POLL: Duration = Duration::from_millis(50);
+/// As many flows are looked at, in search of the busiest.
+const MAX_FLOWS: usize = 65_536;
 /// Added to the longest hold when the datapath detaches: the last re-emissions pass in it.
 const DRAIN: Duration = Duration::from_millis(30);
 
@@ -110,7 +112,7 @@ impl Datapath {
             dry_run: options.dry_run,
             made_clsact,
         })?;
-        let claim = right.entry.control_socket()?;
+        let listener = right.entry.listen()?;
         let inner = Arc::new(Inner {
             options,
             ifindex: interface.index,
@@ -132,7 +134,9 @@ impl Datapath {
             inner: Arc::clone(&inner),
             server: None,
         };
-        datapath.server = Some(control::serve(claim, move |request| inner.answer(request))?);
+        datapath.server = Some(control::serve(listener, move |request| {
+            inner.answer(request)
+        })?);
         Ok(datapath)
     }
 
@@ -244,7 +248,7 @@ impl Inner {
         match request {
             Request::Status { flows } => Ok(Status {
                 stats: self.stats()?,
-                flows: self.flows(flows)?,
+                flows: self.busiest_flows(flows)?,
             }),
             Request::Stop => Ok(Status {
                 stats: self.detach()?,
@@ -266,6 +270,18 @@ impl Inner {
             Some(attached) => attached.programs.flows(limit),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Returns up to `limit` flows, those with the most ACKs first.
+    fn busiest_flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        // The map keeps them in no order.
+        let mut flows = self.flows(MAX_FLOWS)?;
+        flows.sort_by_key(|flow| std::cmp::Reverse(flow.acks));
+        flows.truncate(limit);
+        Ok(flows)
     }
 
     fn read(&self, programs: &Programs) -> Result<Stats, Error> {

@@ -1,7 +1,6 @@
 //! What can go wrong, where, and what mends it.
 
 use std::io;
-use std::path::PathBuf;
 
 use ackwise_netdev::with_causes;
 use aya::EbpfError;
@@ -96,14 +95,6 @@ pub enum Error {
     /// Nothing is attached there.
     #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
     NotAttached(String),
-    /// The runtime directory.
-    #[error("{path}: {source}; set ACKWISE_RUN_DIR to a directory that can be written")]
-    Registry {
-        /// File or directory.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// The process that holds an interface did not answer as expected.
     #[error("process {pid} holds the interface but does not answer: {why}")]
     Control {

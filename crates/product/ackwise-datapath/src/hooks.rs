@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use ackwise_netdev::registry::redirecting_programs;
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
     enlarge_send_buffer, ifreq, remove_stale_filters,
@@ -12,11 +13,6 @@ use aya::maps::{Array, Map, MapData, RingBuf};
 use crate::emit::{Emitter, Injection};
 use crate::programs::{ACKS, BACK, DATA, Programs, map};
 use crate::{Error, Options, Position, sys};
-
-/// The order among the programs of an interface. An earlier program would see re-emitted ACKs
-/// twice, and ACKs that never leave. The gateway and the tunnel come before all the same: they
-/// let packets leave a second time, and ackwise is to see each only once.
-const ORDER: Order = Order::FirstAfter(&["ackwise_gateway", "ackwise_tunnel"]);
 
 /// The MTU, in bytes, of the device by which a sender's ACKs come back in.
 const TAP_MTU: u32 = 1500;
@@ -79,13 +75,17 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
         LinkKind::Ip => sys::AW_LINK_IP,
     };
     let clsact = mode == AttachMode::Clsact;
+    // An earlier program would see re-emitted ACKs twice, and ACKs that never leave. The gateway
+    // and the tunnel come before all the same: they let packets leave a second time, and ackwise
+    // is to see each only once.
+    let redirecting = redirecting_programs(interface.index)?;
     let mut programs = Programs::load(options, interface.index, link, clsact)?;
     let mut attach = |name: &str, interface: &str, direction| {
         let options = AttachOptions {
             interface,
             direction,
             mode,
-            order: ORDER,
+            order: Order::FirstAfter(&redirecting),
         };
         Attachment::attach(&mut programs.bpf, name, &options)
     };

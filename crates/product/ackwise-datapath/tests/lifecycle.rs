@@ -2,11 +2,12 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ackwise_datapath::{AttachMode, Datapath, Ended, Error, Options, Programs, control, sys};
-use ackwise_netdev::Error as Netdev;
+use ackwise_netdev::{Error as Netdev, registry};
 use common::{
     Flow, Pair, Seg, alone, eventually, here_and_in_virtual_time, ip, ms, output, tc,
     time_is_virtual,
@@ -103,6 +104,48 @@ fn a_second_attach_is_told_who_is_there() {
             e => panic!("{e}"),
         }
         drop(first);
+        attach(options(AttachMode::Auto))
+            .detach()
+            .expect("free again");
+    });
+}
+
+#[test]
+fn l7_another_user_cannot_block_the_next_attach() {
+    use std::os::unix::fs::MetadataExt;
+
+    let _alone = alone();
+    let pair = Pair::new();
+    let first = pair.near.run(|| attach(options(AttachMode::Auto)));
+    let dir = registry::run_dir();
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    let netns = pair.near.run(|| registry::netns_inode().expect("an inode"));
+    let ours = format!("datapath-{netns}-");
+    let files: Vec<_> = std::fs::read_dir(&dir)
+        .expect("the registry")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with(&ours))
+        })
+        .collect();
+    assert_eq!(files.len(), 2, "a lock and a socket: {files:?}");
+    for file in &files {
+        assert_eq!(mode(file), 0o600, "{file:?}");
+    }
+    pair.near.run_as_nobody(|| {
+        for file in &files {
+            let opened = std::fs::File::open(file).expect_err("it must be refused");
+            assert_eq!(opened.kind(), std::io::ErrorKind::PermissionDenied);
+        }
+        assert!(matches!(
+            control::list(),
+            Err(Error::Netdev(Netdev::Registry { .. }))
+        ));
+    });
+    pair.near.run(|| {
+        first.detach().expect("detach");
         attach(options(AttachMode::Auto))
             .detach()
             .expect("free again");

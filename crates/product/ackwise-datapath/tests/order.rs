@@ -3,7 +3,9 @@
 mod common;
 
 use ackwise_datapath::{AckCounter, AttachMode, Datapath, Options, Position, Stats};
-use ackwise_netdev::{AttachOptions, Direction, Order};
+use ackwise_netdev::registry::{Key, Redirect, Redirector, Registry};
+use ackwise_netdev::{AttachOptions, Direction, Order, ifreq};
+use aya::programs::{ProgramInfo, SchedClassifier, TcAttachType};
 use common::{Flow, Pair, Seg, Wire, alone, at_a_sender, ms};
 
 /// Rounds of one data segment and its ACK, each of which leaves before the next.
@@ -29,7 +31,7 @@ fn options(attach: AttachMode, position: Position) -> Options {
     options
 }
 
-fn counter(nth: usize, mode: AttachMode, direction: Direction, order: Order) -> AckCounter {
+fn counter(nth: usize, mode: AttachMode, direction: Direction, order: Order<'_>) -> AckCounter {
     let options = AttachOptions {
         interface: "aw0",
         direction,
@@ -113,4 +115,58 @@ fn m7_an_ack_passes_other_programs_once_at_the_sender() {
             each_ack_is_seen_once(mode, Position::Sender, [far, near, out]);
         });
     }
+}
+
+/// The gateway and the tunnel let packets leave a second time, so the datapath comes after them,
+/// but before the others.
+#[test]
+fn m7_only_programs_that_redirect_come_before() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let attached = |order, nth| counter(nth, AttachMode::Tcx, Direction::Egress, order);
+        let gone = attached(Order::First, 2).program();
+        let [redirecting, first] = [1, 0].map(|nth| attached(Order::First, nth));
+        let last = attached(Order::Last, 2);
+        let claim = |kind, program| {
+            let key = Key::here("3").expect("a key");
+            let mut entry = Registry::<Redirector>::new(kind, |_| false)
+                .take(&key)
+                .expect("an entry");
+            let redirect = Redirect {
+                ifindex: ifreq::index_of("aw0").expect("aw0"),
+                program,
+            };
+            let record = Redirector {
+                pid: std::process::id(),
+                name: "aw0".into(),
+                netns: key.netns,
+                redirect: Some(redirect),
+            };
+            entry.publish(&record).expect("a record");
+            entry
+        };
+        // One whose program has gone a moment ago is no obstacle.
+        let claims = [
+            claim("tunnel", gone),
+            claim("gateway", redirecting.program()),
+        ];
+        let order = || {
+            let found = SchedClassifier::query_tcx("aw0", TcAttachType::Egress);
+            let (_, programs) = found.expect("a list");
+            programs.iter().map(ProgramInfo::id).collect::<Vec<_>>()
+        };
+        let others = [&first, &redirecting, &last].map(AckCounter::program);
+        assert_eq!(order(), others);
+        let datapath = Datapath::attach(options(AttachMode::Tcx, Position::Receiver));
+        let datapath = datapath.unwrap_or_else(|error| panic!("{error}"));
+        let with_datapath = order();
+        assert_eq!(with_datapath[..2], others[..2]);
+        assert_eq!(with_datapath[3..], others[2..]);
+        datapath.detach().expect("detach");
+        drop(claims);
+        let datapath = Datapath::attach(options(AttachMode::Tcx, Position::Receiver));
+        let datapath = datapath.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(order()[1..], others, "without a claim it is the first");
+        datapath.detach().expect("detach");
+    });
 }

@@ -1,48 +1,53 @@
 //! Which gateways run, and how to ask and stop them: by the name of their interface.
 
-use std::io;
-
-use ackwise_netdev::control::{AskError, Claim, Request, Server, Service};
+use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
+use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
+use ackwise_netdev::{Interface, ifreq};
 
 use crate::{Error, Stats};
 
-const GATEWAYS: Service<Stats> = Service::new("gateway");
+const KIND: &str = "gateway";
+const GATEWAYS: Service<Stats> = Service::new(KIND);
+
+fn registry() -> Registry<Redirector> {
+    Registry::new(KIND, |_| false)
+}
 
 /// Claims the right to be the gateway of an interface.
-pub(crate) fn claim(interface: &str) -> Result<Claim, Error> {
-    GATEWAYS
-        .claim(interface)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => Error::Held {
-                interface: interface.to_owned(),
-                pid: status(interface).map_or(0, |stats| stats.pid),
-            },
-            _ => Error::system("opening the control socket")(error),
-        })
+pub(crate) fn claim(interface: &Interface) -> Result<Entry<Redirector>, Error> {
+    let key = Key::here(&interface.index.to_string())?;
+    registry().take(&key).map_err(|error| match error {
+        TakeError::Held(holder) => Error::Held {
+            interface: interface.name.clone(),
+            pid: holder.map_or(0, |holder| holder.pid),
+        },
+        TakeError::Registry(error) => error.into(),
+    })
 }
 
 /// Answers requests with what `answer` returns, until the server is dropped.
 pub(crate) fn serve(
-    claim: Claim,
+    listener: Listener,
     answer: impl Fn(Request) -> Result<Stats, Error> + Send + 'static,
 ) -> Result<Server, Error> {
     GATEWAYS
-        .serve(claim, move |request| {
+        .serve(listener, move |request| {
             answer(request).map_err(|error| error.to_string())
         })
         .map_err(Error::system("starting the control thread"))
 }
 
 fn ask(interface: &str, request: Request) -> Result<Stats, Error> {
-    GATEWAYS
-        .ask(interface, request)
-        .map_err(|error| match error {
-            AskError::NotRunning => Error::NotThere(interface.to_owned()),
-            AskError::Failed(why) => Error::Control {
-                interface: interface.to_owned(),
-                why,
-            },
-        })
+    let not_there = || Error::NotThere(interface.to_owned());
+    let index = ifreq::index_of(interface).ok_or_else(not_there)?;
+    let path = registry().socket_path(&Key::here(&index.to_string())?);
+    GATEWAYS.ask(&path, request).map_err(|error| match error {
+        AskError::NotRunning => not_there(),
+        AskError::Failed(why) => Error::Control {
+            interface: interface.to_owned(),
+            why,
+        },
+    })
 }
 
 /// Returns the counters of the gateway of an interface.
@@ -64,9 +69,12 @@ pub fn down(interface: &str) -> Result<Stats, Error> {
 /// Returns the interfaces of this network namespace that have a gateway.
 ///
 /// # Errors
-/// The list of sockets cannot be read.
+/// The registry cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
-    GATEWAYS
-        .list()
-        .map_err(Error::system("reading the list of sockets"))
+    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let here = registry().list()?.into_iter();
+    let here = here.filter(|gateway| gateway.netns == netns);
+    let mut names: Vec<_> = here.map(|gateway| gateway.name).collect();
+    names.sort();
+    Ok(names)
 }

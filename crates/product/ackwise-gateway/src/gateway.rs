@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ackwise_netdev::control::{Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
+use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
 
 use crate::Error;
@@ -23,10 +24,11 @@ use crate::stats::Stats;
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
-    /// Dropped before the worker: nobody is to ask a gateway that stops. The socket is the claim
-    /// to the interface, too.
+    /// Dropped before the worker: nobody is to ask a gateway that stops.
     server: Option<Server>,
     worker: Worker,
+    /// The claim to the interface, which nobody else gets before the worker has ended.
+    _claim: Entry<Redirector>,
 }
 
 /// Opens the device by which packets reach the gateway. It has the same link type as the
@@ -40,6 +42,20 @@ pub(crate) fn open_device(interface: &Interface) -> Result<TunDevice, Error> {
         mtu,
         Role::Redirect,
     )?)
+}
+
+/// Returns what others find in the registry.
+fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> {
+    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    Ok(Redirector {
+        pid: std::process::id(),
+        name: interface.name.clone(),
+        netns,
+        redirect: Some(registry::Redirect {
+            ifindex: interface.index,
+            program,
+        }),
+    })
 }
 
 impl Gateway {
@@ -59,12 +75,13 @@ impl Gateway {
     /// As for [`start`](Self::start).
     pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
         let interface = Interface::find(&config.interface)?;
-        let claim = control::claim(&interface.name)?;
+        let mut claim = control::claim(&interface)?;
         // A mark of 0 is none at all.
         let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
         let device = open_device(&interface)?;
         let socket = PacketSocket::open(interface.clone(), cookie)?;
         let mut redirect = Redirect::install(&interface, device.index, cookie, mode)?;
+        claim.publish(&redirector(&interface, redirect.program())?)?;
         let mode = redirect.mode();
         let echo = config.acc.then(|| Echo::install(&interface, mode));
         let echo = echo.transpose()?;
@@ -108,10 +125,12 @@ impl Gateway {
         // Whoever asks at once gets counters, too.
         forwarder.publish(&shared);
         let worker = Self::spawn(forwarder, Arc::clone(&shared))?;
+        let listener = claim.listen()?;
         let mut gateway = Self {
             shared,
             server: None,
             worker,
+            _claim: claim,
         };
         let shared = Arc::clone(&gateway.shared);
         let answer = move |request| match request {
@@ -122,7 +141,7 @@ impl Gateway {
                 shared.stats()
             }
         };
-        gateway.server = Some(control::serve(claim, answer)?);
+        gateway.server = Some(control::serve(listener, answer)?);
         Ok(gateway)
     }
 

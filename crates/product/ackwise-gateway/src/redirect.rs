@@ -81,6 +81,11 @@ impl Redirect {
         self.attachment.mode()
     }
 
+    /// Returns the kernel's number of the program.
+    pub fn program(&self) -> u32 {
+        self.attachment.program()
+    }
+
     /// Returns what keeps the program at work.
     pub fn heartbeat(&mut self) -> Result<Heartbeat, Error> {
         let Some(Map::Array(data)) = self.bpf.map_mut("control") else {

@@ -462,6 +462,34 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
 }
 
 #[test]
+fn m5_a_squatter_of_another_user_has_no_effect() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let _alone = alone();
+    let network = AccessNetwork::new();
+    // Abstract names belong to whoever comes first.
+    let squatter = network.router.run_as_nobody(|| {
+        let name = SocketAddr::from_abstract_name("ackwise-gateway-wan0").unwrap();
+        UnixListener::bind_addr(&name).unwrap()
+    });
+    let list = || network.router.run(|| control::list().unwrap());
+    assert!(list().is_empty());
+    let gateway = network.gateway("8 Mbit/s", "\"5 packets\"");
+    assert_eq!(list(), ["wan0"]);
+    network.router.run_as_nobody(|| {
+        assert!(control::list().is_err());
+        assert!(matches!(control::down("wan0"), Err(Error::Control { .. })));
+    });
+    let status = network.router.run(|| control::status("wan0").unwrap());
+    assert_eq!(status.pid, std::process::id());
+    squatter.set_nonblocking(true).unwrap();
+    assert!(squatter.accept().is_err(), "it was asked");
+    gateway.stop().unwrap();
+    gone(&network);
+}
+
+#[test]
 fn neighbours_are_found_past_a_full_queue() {
     let _alone = alone();
     let network = AccessNetwork::new();

@@ -19,9 +19,6 @@ const LOG_SUMMARY_LINES: usize = 3;
 /// filter that asks for none, and smaller numbers to those that follow.
 const CLSACT_LAST: u16 = 0xc001;
 
-/// The characters of a program's name that the kernel keeps (`BPF_OBJ_NAME_LEN` less one).
-const KERNEL_NAME_LEN: usize = 15;
-
 /// The kernel's mechanism for attaching a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -46,13 +43,13 @@ impl Direction {
 
 /// Where a program stands among the programs of its interface and direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum Order<'a> {
     /// Before the programs that are there. A program that takes packets and lets them come back
     /// later must be first: an earlier one would see these packets twice.
     First,
-    /// Before the programs that are there, but after those with one of these names. With clsact
-    /// this is the same as [`Order::First`].
-    FirstAfter(&'static [&'static str]),
+    /// Before the programs that are there, but after these, by the kernel's numbers, of which the
+    /// one that was attached first comes first. With clsact this is the same as [`Order::First`].
+    FirstAfter(&'a [u32]),
     /// After the programs that are there.
     Last,
 }
@@ -67,7 +64,7 @@ pub struct AttachOptions<'a> {
     /// The kernel's mechanism.
     pub mode: AttachMode,
     /// Where the program stands among others.
-    pub order: Order,
+    pub order: Order<'a>,
 }
 
 /// A program that is attached until this is dropped. Drop it in the network namespace that the
@@ -76,6 +73,7 @@ pub struct Attachment {
     link: Option<Link>,
     mode: AttachMode,
     made_clsact: bool,
+    program: u32,
 }
 
 /// What ends an attachment when it is dropped.
@@ -134,6 +132,12 @@ impl Attachment {
         self.mode
     }
 
+    /// Returns the kernel's number of the program.
+    #[must_use]
+    pub fn program(&self) -> u32 {
+        self.program
+    }
+
     /// Says whether the interface had no clsact qdisc before.
     #[must_use]
     pub fn made_clsact(&self) -> bool {
@@ -151,22 +155,40 @@ fn attach_tcx(
     program: &str,
     options: &AttachOptions<'_>,
 ) -> Result<Attachment, ProgramError> {
-    let direction = options.direction.to_aya();
-    let order = match options.order {
-        Order::First => LinkOrder::first(),
-        Order::Last => LinkOrder::last(),
-        Order::FirstAfter(names) => match last_named(options.interface, direction, names)? {
-            Some(id) => LinkOrder::after_program_id(id),
-            None => LinkOrder::first(),
-        },
+    let after: &[u32] = match options.order {
+        Order::FirstAfter(programs) => programs,
+        Order::First | Order::Last => &[],
     };
+    for program_id in after {
+        // SAFETY: if the number is stale, attaching fails.
+        let order = LinkOrder::after_program_id(unsafe { ProgramId::new(*program_id) });
+        match attach_tcx_at(bpf, program, options, order) {
+            Err(error) if is_not_there(&error) => {}
+            done => return done,
+        }
+    }
+    let order = match options.order {
+        Order::First | Order::FirstAfter(_) => LinkOrder::first(),
+        Order::Last => LinkOrder::last(),
+    };
+    attach_tcx_at(bpf, program, options, order)
+}
+
+fn attach_tcx_at(
+    bpf: &mut Ebpf,
+    program: &str,
+    options: &AttachOptions<'_>,
+    order: LinkOrder,
+) -> Result<Attachment, ProgramError> {
     let program = loaded(bpf, program)?;
     let how = TcAttachOptions::TcxOrder(order);
+    let direction = options.direction.to_aya();
     let link = program.attach_with_options(options.interface, direction, how)?;
     Ok(Attachment {
         link: Some(Link::Tcx(program.take_link(link)?)),
         mode: AttachMode::Tcx,
         made_clsact: false,
+        program: program.info()?.id(),
     })
 }
 
@@ -180,6 +202,7 @@ fn attach_clsact(
     let index = ifreq::index_of(interface);
     let index = index.ok_or_else(|| Error::NoInterface(interface.to_owned()))?;
     let program = loaded(bpf, name).map_err(failed)?;
+    let id = program.info().map_err(failed)?.id();
     let program = program.fd().map_err(failed)?;
     remove_filters(index, options.direction, name);
     let made_clsact = clsact::add(index).map_err(Error::system("add the clsact qdisc"))?;
@@ -198,6 +221,7 @@ fn attach_clsact(
             link: Some(Link::Clsact(filter)),
             mode: AttachMode::Clsact,
             made_clsact,
+            program: id,
         }),
         Err(error) => {
             if made_clsact {
@@ -213,22 +237,10 @@ fn loaded<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, 
     program.try_into()
 }
 
-/// Returns the last program of the interface whose name is one of `names`.
-fn last_named(
-    interface: &str,
-    direction: TcAttachType,
-    names: &[&str],
-) -> Result<Option<ProgramId>, ProgramError> {
-    let (_, programs) = SchedClassifier::query_tcx(interface, direction)?;
-    let is_named = |known: &str| {
-        let mut names = names.iter();
-        names.any(|name| name.get(..KERNEL_NAME_LEN).unwrap_or(name) == known)
-    };
-    let found = programs
-        .iter()
-        .rfind(|info| info.name_as_str().is_some_and(is_named));
-    // SAFETY: the kernel has just given this number; if it is stale, attaching fails.
-    Ok(found.map(|info| unsafe { ProgramId::new(info.id()) }))
+/// Says whether an error means that a program is not, or no longer, attached.
+fn is_not_there(error: &ProgramError) -> bool {
+    matches!(error, ProgramError::SyscallError(e)
+        if e.io_error.raw_os_error() == Some(libc::ENOENT))
 }
 
 /// Removes the clsact filters with these names that a killed process has left on an interface.

@@ -1,14 +1,14 @@
 //! The control socket of a daemon: by it other processes read its counters, and stop it.
 //!
-//! A request is a line of JSON, and so is the answer. Both sides limit what they read. The socket
-//! is also the daemon's [`Claim`] to a name: nobody else can bind it.
+//! A request is a line of JSON, and so is the answer. Both sides limit what they read, and talk
+//! only to root and to their own user. What an answer says may be printed to a terminal: it has no
+//! control characters. The socket is a file of the [registry](crate::registry).
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::os::fd::AsRawFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +17,14 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// How long either side waits for the other.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest request in bytes.
 const MAX_REQUEST: u64 = 4096;
-/// The longest answer in bytes: one with all flows of a large table.
-const MAX_ANSWER: u64 = 256 << 20;
+/// The longest answer in bytes: some 2000 flows.
+const MAX_ANSWER: u64 = 1 << 20;
 /// The pause after a failed connection: an error of accept(2) may last for a while.
 const RETRY: Duration = Duration::from_millis(10);
 
@@ -31,7 +32,7 @@ const RETRY: Duration = Duration::from_millis(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// The counters, with up to `flows` flows where the daemon keeps any.
+    /// The counters, with the `flows` busiest flows where the daemon keeps any.
     Status {
         /// The largest number of flows in the answer.
         flows: usize,
@@ -61,26 +62,16 @@ pub enum AskError {
     Failed(String),
 }
 
-/// The right to a name, and the socket that is bound to it. Dropping it gives the name back.
+/// A control socket that nobody answers on yet.
 #[derive(Debug)]
-pub struct Claim(UnixListener);
+pub struct Listener(UnixListener);
 
-impl Claim {
-    /// Claims a name of this network namespace. The name is in no file system, so that it goes
-    /// with the process (an abstract socket, unix(7)).
-    ///
-    /// # Errors
-    /// `AddrInUse` if another process has the name, or the name is too long.
-    pub fn by_name(name: &str) -> io::Result<Self> {
-        let address = SocketAddr::from_abstract_name(name)?;
-        UnixListener::bind_addr(&address).map(Self)
-    }
-
-    /// Claims a path. The caller must know that nobody else uses it, for instance by a lock.
+impl Listener {
+    /// Binds a path. The caller must know that nobody else uses it, for instance by a lock.
     ///
     /// # Errors
     /// The path cannot be bound.
-    pub fn by_path(path: &Path) -> io::Result<Self> {
+    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         UnixListener::bind(path).map(Self)
     }
 }
@@ -100,11 +91,11 @@ impl Server {
     /// # Errors
     /// No thread can be started.
     fn start(
-        claim: Claim,
+        listener: Listener,
         refusal: String,
         answer: impl Fn(&str) -> String + Send + 'static,
     ) -> io::Result<Self> {
-        let (listener, stop) = (Arc::new(claim.0), Arc::new(AtomicBool::new(false)));
+        let (listener, stop) = (Arc::new(listener.0), Arc::new(AtomicBool::new(false)));
         let (accepting, stopped) = (Arc::clone(&listener), Arc::clone(&stop));
         let serve = move |stream: &UnixStream| match is_permitted(stream)? {
             true => talk(stream, &answer),
@@ -152,23 +143,11 @@ pub struct Service<S> {
 }
 
 impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
-    /// The daemons of this kind, for instance `gateway`, in this network namespace.
+    /// The daemons of this kind, for instance `gateway`.
     #[must_use]
     pub const fn new(kind: &'static str) -> Self {
         let status = PhantomData;
         Self { kind, status }
-    }
-
-    fn socket_name(&self, name: &str) -> String {
-        format!("ackwise-{}-{name}", self.kind)
-    }
-
-    /// Claims a name for a daemon of this kind.
-    ///
-    /// # Errors
-    /// `AddrInUse` if another process has it, or the name is too long.
-    pub fn claim(&self, name: &str) -> io::Result<Claim> {
-        Claim::by_name(&self.socket_name(name))
     }
 
     /// Answers requests with what `answer` returns, until the server is dropped.
@@ -177,12 +156,12 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
     /// No thread can be started.
     pub fn serve(
         &self,
-        claim: Claim,
+        listener: Listener,
         answer: impl Fn(Request) -> Result<S, String> + Send + 'static,
     ) -> io::Result<Server> {
         let refusal = format!("only root and the user of the {} may ask", self.kind);
         let refusal = to_line(&Answer::<S>::Error(refusal));
-        Server::start(claim, refusal, move |line| {
+        Server::start(listener, refusal, move |line| {
             let status = serde_json::from_str(line)
                 .map_err(|error| format!("the request is not understood: {error}"))
                 .and_then(&answer);
@@ -190,68 +169,77 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
         })
     }
 
-    /// Asks the daemon that has a name of this network namespace.
-    ///
-    /// # Errors
-    /// See [`AskError`].
-    pub fn ask(&self, name: &str, request: Request) -> Result<S, AskError> {
-        let address = SocketAddr::from_abstract_name(self.socket_name(name));
-        self.ask_over(
-            address.and_then(|at| UnixStream::connect_addr(&at)),
-            request,
-        )
-    }
-
     /// Asks the daemon that answers at a path.
     ///
     /// # Errors
     /// See [`AskError`].
-    pub fn ask_at(&self, path: &Path, request: Request) -> Result<S, AskError> {
-        self.ask_over(UnixStream::connect(path), request)
-    }
-
-    fn ask_over(&self, stream: io::Result<UnixStream>, request: Request) -> Result<S, AskError> {
+    pub fn ask(&self, path: &Path, request: Request) -> Result<S, AskError> {
         let failed = |error: &dyn std::error::Error| AskError::Failed(error.to_string());
         let line = serde_json::to_string(&request).map_err(|e| failed(&e))?;
-        let answer = stream.and_then(|stream| exchange(stream, &line));
+        let answer = UnixStream::connect(path).and_then(|stream| exchange(&stream, &line));
         let answer = answer.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => AskError::NotRunning,
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NotRunning,
             _ => failed(&error),
         })?;
-        match serde_json::from_str(&answer).map_err(|e| failed(&e))? {
+        match from_json(&answer).map_err(|e| failed(&e))? {
             Answer::Status(status) => Ok(*status),
             Answer::Error(why) => Err(AskError::Failed(why)),
         }
     }
+}
 
-    /// Returns the names of this network namespace that daemons of this kind have.
-    ///
-    /// # Errors
-    /// The list of sockets cannot be read.
-    pub fn list(&self) -> io::Result<Vec<String>> {
-        let prefix = self.socket_name("");
-        let table = std::fs::read_to_string("/proc/thread-self/net/unix")?;
-        let mut names: Vec<String> = table
-            .lines()
-            // Only listening sockets; accepted ones have the same name.
-            .filter(|line| line.split_whitespace().nth(3) == Some("00010000"))
-            .filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix('@'))
-            .filter_map(|name| name.strip_prefix(&prefix))
-            .map(str::to_owned)
-            .collect();
-        names.sort();
-        names.dedup();
-        Ok(names)
+/// Reads JSON, and escapes the control characters in its strings: a terminal would obey them.
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    let mut value: Value = serde_json::from_str(text)?;
+    escape_control_characters(&mut value);
+    serde_json::from_value(value)
+}
+
+fn escape_control_characters(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(escaped) = escaped(text) {
+                *text = escaped;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(escape_control_characters),
+        Value::Object(all) => {
+            *all = std::mem::take(all)
+                .into_iter()
+                .map(|(key, mut value)| {
+                    escape_control_characters(&mut value);
+                    (escaped(&key).unwrap_or(key), value)
+                })
+                .collect();
+        }
+        _ => {}
     }
+}
+
+/// Returns a text with its control characters escaped; `None` if it has none.
+fn escaped(text: &str) -> Option<String> {
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.contains(char::is_control)
+        .then(|| text.chars().map(escape).collect())
 }
 
 fn to_line<S: Serialize>(answer: &Answer<S>) -> String {
     serde_json::to_string(answer).unwrap_or_default()
 }
 
-/// Says whether the peer of a connection is root or the user of this process. An abstract socket
-/// has no permissions in a file system.
+/// Says whether the peer of a connection is root or the user of this process.
 fn is_permitted(stream: &UnixStream) -> io::Result<bool> {
+    let peer = peer_user(stream)?;
+    // SAFETY: no arguments, cannot fail.
+    Ok(peer == 0 || peer == unsafe { libc::geteuid() })
+}
+
+/// Returns the user who connected or, at the connecting side, who made the socket: one that has
+/// given up its rights since then counts as who it was.
+fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred {
         pid: 0,
         uid: u32::MAX,
@@ -271,8 +259,7 @@ fn is_permitted(stream: &UnixStream) -> io::Result<bool> {
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: no arguments, cannot fail.
-    Ok(peer.uid == 0 || peer.uid == unsafe { libc::geteuid() })
+    Ok(peer.uid)
 }
 
 /// Answers one line. A peer that writes nothing gets nothing.
@@ -283,9 +270,23 @@ fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> 
     }
 }
 
-fn exchange(stream: UnixStream, line: &str) -> io::Result<String> {
-    write_line(&stream, line)?;
-    read_line(&stream, MAX_ANSWER)
+/// Asks, if the other side is who it should be.
+fn exchange(stream: &UnixStream, line: &str) -> io::Result<String> {
+    if !is_permitted(stream)? {
+        let user = peer_user(stream)?;
+        let why = format!("its control socket was made by user {user}, who is not asked");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    write_line(stream, line)?;
+    let answer = read_line(stream, MAX_ANSWER)?;
+    if !answer.ends_with('\n') {
+        let why = match answer.len() as u64 {
+            MAX_ANSWER.. => "its answer is longer than 1 MiB: ask for fewer flows",
+            _ => "its answer has no end",
+        };
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(answer)
 }
 
 /// Reads a line of at most `max` bytes. What exceeds is not read, so that the line is cut.
@@ -305,24 +306,32 @@ fn write_line(mut stream: &UnixStream, line: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn connect<S: Serialize + DeserializeOwned + 'static>(
-        service: &Service<S>,
-        name: &str,
-    ) -> UnixStream {
-        let address = SocketAddr::from_abstract_name(service.socket_name(name)).unwrap();
-        UnixStream::connect_addr(&address).unwrap()
+    /// A path of a test's own, in a directory that goes with this.
+    struct Socket(std::path::PathBuf);
+
+    impl Socket {
+        fn new(test: &str) -> Self {
+            let name = format!("ackwise-control-{test}-{}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&dir).unwrap();
+            Self(dir.join("it.sock"))
+        }
+    }
+
+    impl Drop for Socket {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(self.0.parent().unwrap());
+        }
     }
 
     #[test]
     fn a_request_is_answered_or_refused_with_a_reason() {
         let service = Service::<u32>::new("test-of-control");
-        let name = std::process::id().to_string();
-        let ask = |request| service.ask(&name, request);
+        let Socket(path) = &Socket::new("answers");
+        let ask = |request| service.ask(path, request);
         assert_eq!(ask(Request::STATUS), Err(AskError::NotRunning));
-        let claim = service.claim(&name).unwrap();
-        let taken = service.claim(&name).unwrap_err();
-        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
-        let server = service.serve(claim, |request| match request {
+        let listener = Listener::bind(path).unwrap();
+        let server = service.serve(listener, |request| match request {
             Request::Status { flows } => Ok(7 + flows as u32),
             Request::Stop => Err("it stays".to_owned()),
         });
@@ -330,27 +339,35 @@ mod tests {
         assert_eq!(ask(Request::Status { flows: 2 }), Ok(9));
         let stays = AskError::Failed("it stays".to_owned());
         assert_eq!(ask(Request::Stop), Err(stays));
-        assert!(service.list().unwrap().contains(&name));
-        let other = exchange(connect(&service, &name), "\"sideways\"").unwrap();
+        let raw = |line: &str| exchange(&UnixStream::connect(path).unwrap(), line).unwrap();
+        let other = raw("\"sideways\"");
         assert!(other.contains("not understood"), "{other}");
-        let long = format!("\"{}\"", "x".repeat(2 * MAX_REQUEST as usize));
-        let other = exchange(connect(&service, &name), &long).unwrap();
+        let other = raw(&format!("\"{}\"", "x".repeat(2 * MAX_REQUEST as usize)));
         assert!(other.contains("not understood"), "{other}");
         drop(server);
         assert_eq!(ask(Request::STATUS), Err(AskError::NotRunning));
     }
 
     #[test]
-    fn a_path_is_asked_as_a_name_is() {
-        let dir = std::env::temp_dir().join(format!("ackwise-control-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("it.sock");
-        let service = Service::<String>::new("test-of-paths");
-        let claim = Claim::by_path(&path).unwrap();
-        let server = service.serve(claim, |_| Ok("here".to_owned())).unwrap();
-        assert_eq!(service.ask_at(&path, Request::Stop), Ok("here".to_owned()));
+    fn m5_an_answer_is_bounded_and_its_control_characters_are_escaped() {
+        let service = Service::<Vec<String>>::new("test-of-answers");
+        let Socket(path) = &Socket::new("bounds");
+        let listener = Listener::bind(path).unwrap();
+        let server = service.serve(listener, |request| match request {
+            Request::Status { flows: 0 } => Ok(vec!["\x1b]0;owned\x07\u{9b}2J\n".to_owned()]),
+            Request::Status { flows } => Ok(vec!["x".repeat(1 << 10); flows]),
+            Request::Stop => Err("\x1b[2J".to_owned()),
+        });
+        let ask = |request| service.ask(path, request);
+        let shown = "\\u{1b}]0;owned\\u{7}\\u{9b}2J\\n".to_owned();
+        assert_eq!(ask(Request::STATUS), Ok(vec![shown]));
+        let shown = AskError::Failed("\\u{1b}[2J".to_owned());
+        assert_eq!(ask(Request::Stop), Err(shown));
+        assert_eq!(ask(Request::Status { flows: 900 }).unwrap().len(), 900);
+        let Err(AskError::Failed(why)) = ask(Request::Status { flows: 1024 }) else {
+            panic!("it is longer than 1 MiB");
+        };
+        assert!(why.contains("fewer flows"), "{why}");
         drop(server);
-        assert!(service.ask_at(&path, Request::STATUS).is_err());
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,4 +1,5 @@
 use std::io;
+use std::path::PathBuf;
 
 /// Why the operating system did not do its part.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,17 @@ pub enum Error {
         interface: String,
         /// What the kernel and the loader said about it.
         why: String,
+    },
+    /// The registry of daemons, or a file of it, cannot be used.
+    #[error(
+        "{}: {source}; run as root, or set ACKWISE_RUN_DIR to a directory of this user",
+        path.display()
+    )]
+    Registry {
+        /// The directory or the file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
     },
     /// A system call failed.
     #[error("{what}: {source}")]

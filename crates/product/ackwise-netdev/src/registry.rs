@@ -1,21 +1,26 @@
-//! A directory of the host in which daemons of any network namespace are found.
+//! The directory in which daemons of any network namespace claim what is theirs, and are found.
 //!
-//! Each daemon has two files, named after the inode of its network namespace and the index of its
-//! interface: a lock file with a record in JSON, and its control socket. If nobody holds the
-//! lock, the daemon was killed, and the record says what it has left.
+//! A daemon has two files, named after its kind, the inode of its network namespace, and the
+//! index of its interface or the name of its device: a lock file with a record in JSON, and its
+//! control socket. Who has the lock has the claim. If nobody has it, the daemon was killed, and
+//! the record says what it has left.
+//!
+//! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to the user of the daemons,
+//! who is root as a rule, and nobody else may look into it: another user can neither take a claim
+//! nor keep a lock.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Seek, Write};
-use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::control::Claim;
+use crate::Error;
+use crate::control::{Listener, from_json};
 
 /// How often a lock is tried that somebody may hold just to read.
 const TRIES: usize = 4;
@@ -24,14 +29,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How often a lock file is opened that others delete at the same time.
 const OPENS: usize = 8;
 
-/// A file or directory of the registry that cannot be used.
-#[derive(Debug)]
-pub struct RegistryError {
-    /// Which one.
-    pub path: PathBuf,
-    /// The cause.
-    pub source: io::Error,
-}
+/// The kinds of daemons that take packets from an interface and send them there again.
+const REDIRECTORS: [&str; 2] = ["gateway", "tunnel"];
 
 /// Why an entry could not be taken.
 #[derive(Debug)]
@@ -39,23 +38,42 @@ pub enum TakeError<R> {
     /// Another process has it. Its record is missing while it starts.
     Held(Option<R>),
     /// The directory or the file cannot be used.
-    Registry(RegistryError),
+    Registry(Error),
 }
 
-/// What an entry is named after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What an entry is named after, beside the kind of daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     /// The inode of the network namespace.
     pub netns: u64,
-    /// The index of the interface.
-    pub ifindex: u32,
+    /// The index of an interface, or the name of a device that the daemon makes.
+    pub name: String,
 }
 
-/// The registry, whose records are an `R`.
-#[derive(Debug, Clone)]
+impl Key {
+    /// A key of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// `/proc` is not there, or a file cannot have the name.
+    pub fn here(name: &str) -> Result<Self, Error> {
+        let usable = !name.is_empty() && !name.contains(['/', '\0']);
+        usable
+            .then(netns_inode)
+            .unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::InvalidInput)))
+            .map(|netns| Self {
+                netns,
+                name: name.to_owned(),
+            })
+            .map_err(Error::system("naming an entry of the registry"))
+    }
+}
+
+/// The registry of one kind of daemon, whose records are an `R`.
+#[derive(Debug)]
 pub struct Registry<R> {
+    kind: &'static str,
     dir: PathBuf,
-    record: PhantomData<fn() -> R>,
+    keep: fn(&R) -> bool,
 }
 
 /// An entry that this process has, until it is dropped.
@@ -67,6 +85,29 @@ pub struct Entry<R> {
     pub leftover: Option<R>,
 }
 
+/// The record of a daemon that takes packets from an interface and sends them there again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redirector {
+    /// The process.
+    pub pid: u32,
+    /// The name by which it is asked: that of its interface, or of its device.
+    pub name: String,
+    /// The inode of the network namespace.
+    pub netns: u64,
+    /// The interface, by its index, and the program there, by its number. A daemon that packets
+    /// are routed to has none.
+    pub redirect: Option<Redirect>,
+}
+
+/// A program that takes packets which leave the interface a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Redirect {
+    /// The index of the interface.
+    pub ifindex: u32,
+    /// The kernel's number of the program.
+    pub program: u32,
+}
+
 /// Returns the inode of the calling thread's network namespace.
 ///
 /// # Errors
@@ -75,39 +116,76 @@ pub fn netns_inode() -> io::Result<u64> {
     fs::metadata("/proc/thread-self/ns/net").map(|about| about.ino())
 }
 
+/// Returns the directory of the registry.
+#[must_use]
+pub fn run_dir() -> PathBuf {
+    std::env::var_os("ACKWISE_RUN_DIR").map_or_else(|| PathBuf::from("/run/ackwise"), PathBuf::from)
+}
+
+/// Returns the numbers of the programs that take packets which leave this interface of the
+/// calling thread's network namespace a second time. The oldest comes first.
+///
+/// # Errors
+/// The registry cannot be read.
+pub fn redirecting_programs(ifindex: u32) -> Result<Vec<u32>, Error> {
+    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let mut programs = Vec::new();
+    for kind in REDIRECTORS {
+        let daemons = Registry::<Redirector>::new(kind, |_| false).list()?;
+        let redirects = daemons
+            .into_iter()
+            .filter(|daemon| daemon.netns == netns)
+            .filter_map(|daemon| daemon.redirect);
+        programs.extend(
+            redirects
+                .filter(|redirect| redirect.ifindex == ifindex)
+                .map(|redirect| redirect.program),
+        );
+    }
+    programs.sort_unstable();
+    Ok(programs)
+}
+
 impl<R: Serialize + DeserializeOwned> Registry<R> {
-    /// The registry in a directory, which need not exist yet.
+    /// The daemons of a kind, for instance `gateway`. `keep` says of what a killed one has left
+    /// whether it is still needed.
     #[must_use]
-    pub fn new(dir: PathBuf) -> Self {
-        let record = PhantomData;
-        Self { dir, record }
+    pub fn new(kind: &'static str, keep: fn(&R) -> bool) -> Self {
+        Self::in_dir(kind, keep, run_dir())
     }
 
-    fn lock_path(&self, key: Key) -> PathBuf {
-        self.dir.join(format!("{}-{}.lock", key.netns, key.ifindex))
+    /// The same in another directory, which need not exist yet.
+    #[must_use]
+    pub fn in_dir(kind: &'static str, keep: fn(&R) -> bool, dir: PathBuf) -> Self {
+        Self { kind, dir, keep }
+    }
+
+    fn lock_path(&self, key: &Key) -> PathBuf {
+        let (kind, Key { netns, name }) = (self.kind, key);
+        self.dir.join(format!("{kind}-{netns}-{name}.lock"))
     }
 
     /// Returns where the daemon with this key has its control socket.
     #[must_use]
-    pub fn socket_path(&self, key: Key) -> PathBuf {
-        self.lock_path(key).with_extension("sock")
+    pub fn socket_path(&self, key: &Key) -> PathBuf {
+        socket_of(&self.lock_path(key))
     }
 
-    /// Takes the entry with this key.
+    /// Takes the entry with this key. Removes the files of killed daemons, but for what is kept.
     ///
     /// # Errors
     /// See [`TakeError`].
-    pub fn take(&self, key: Key) -> Result<Entry<R>, TakeError<R>> {
+    pub fn take(&self, key: &Key) -> Result<Entry<R>, TakeError<R>> {
         let path = self.lock_path(key);
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| TakeError::Registry(RegistryError { path, source })
+            move |source| TakeError::Registry(Error::Registry { path, source })
         };
-        fs::create_dir_all(&self.dir).map_err(failed(&self.dir))?;
+        make_private(&self.dir).map_err(failed(&self.dir))?;
         for attempt in 1..=OPENS {
             let mut options = File::options();
             let options = options.read(true).write(true).create(true).truncate(false);
-            let file = options.open(&path).map_err(failed(&path))?;
+            let file = options.mode(0o600).open(&path).map_err(failed(&path))?;
             let locked = try_lock(&file).map_err(failed(&path))?;
             let record = read_record(&path);
             if !locked && attempt < TRIES {
@@ -121,6 +199,8 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             // Between open and lock the last holder may have removed the name.
             let (named, opened) = (fs::metadata(&path).ok(), file.metadata().ok());
             if named.zip(opened).is_some_and(|(a, b)| a.ino() == b.ino()) {
+                // Only after the lock is taken: it removes what nobody has.
+                self.list().map_err(TakeError::Registry)?;
                 return Ok(Entry {
                     file,
                     path,
@@ -132,22 +212,25 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
     }
 
     /// Returns the records of all daemons that run, of any network namespace. Removes the files
-    /// of killed daemons, except where `keep` says that their record is still needed.
+    /// of killed daemons, but for what is kept.
     ///
     /// # Errors
-    /// The directory cannot be read.
-    pub fn list(&self, keep: impl Fn(&R) -> bool) -> Result<Vec<R>, RegistryError> {
-        let entries = match fs::read_dir(&self.dir) {
+    /// The directory cannot be read, or belongs to somebody else.
+    pub fn list(&self) -> Result<Vec<R>, Error> {
+        let failed = |source| Error::Registry {
+            path: self.dir.clone(),
+            source,
+        };
+        let entries = match check_owner(&self.dir).and_then(|()| fs::read_dir(&self.dir)) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => {
-                let path = self.dir.clone();
-                return Err(RegistryError { path, source });
-            }
+            Err(error) => return Err(failed(error)),
         };
+        let prefix = format!("{}-", self.kind);
         let mut records = Vec::new();
         for path in entries.flatten().map(|entry| entry.path()) {
-            if path.extension().is_none_or(|extension| extension != "lock") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !name.starts_with(&prefix) || !name.ends_with(".lock") {
                 continue;
             }
             let Ok(file) = File::open(&path) else {
@@ -156,7 +239,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             let record = read_record(&path);
             match try_lock(&file) {
                 Ok(false) => records.extend(record),
-                Ok(true) if record.is_some_and(|record| !keep(&record)) => remove(&path),
+                Ok(true) if record.is_some_and(|record| !(self.keep)(&record)) => remove(&path),
                 _ => {}
             }
         }
@@ -169,49 +252,79 @@ impl<R: Serialize> Entry<R> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn publish(&mut self, record: &R) -> Result<(), RegistryError> {
+    pub fn publish(&mut self, record: &R) -> Result<(), Error> {
         let text = serde_json::to_string(record).map_err(io::Error::other);
         text.and_then(|text| {
             self.file.set_len(0)?;
             self.file.rewind()?;
             self.file.write_all(text.as_bytes())
         })
-        .map_err(|source| self.failed(source))
+        .map_err(|source| Error::Registry {
+            path: self.path.clone(),
+            source,
+        })
     }
 
-    /// Binds the control socket, for root and the user of this process only. Its name goes with
-    /// the entry.
+    /// Binds the control socket. Its name goes with the entry.
     ///
     /// # Errors
     /// The path cannot be bound.
-    pub fn control_socket(&self) -> Result<Claim, RegistryError> {
-        let path = self.path.with_extension("sock");
+    pub fn listen(&self) -> Result<Listener, Error> {
+        let path = socket_of(&self.path);
         let _ = fs::remove_file(&path);
-        let claim = Claim::by_path(&path).and_then(|claim| {
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| claim)
+        let listener = Listener::bind(&path).and_then(|listener| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map(|()| listener)
         });
-        claim.map_err(|source| RegistryError { path, source })
-    }
-
-    fn failed(&self, source: io::Error) -> RegistryError {
-        let path = self.path.clone();
-        RegistryError { path, source }
+        listener.map_err(|source| Error::Registry { path, source })
     }
 }
 
 impl<R> Drop for Entry<R> {
     fn drop(&mut self) {
+        // A daemon that has become another user may not. Whoever looks next removes the files.
         remove(&self.path);
     }
 }
 
+/// Makes a directory that only this user may look into, unless it is there.
+fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    check_owner(dir)?;
+    if fs::metadata(dir)?.mode() & 0o077 != 0 {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Fails unless a directory is one, and belongs to root or to this user.
+fn check_owner(dir: &Path) -> io::Result<()> {
+    let about = fs::symlink_metadata(dir)?;
+    if !about.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    // SAFETY: no arguments, cannot fail.
+    let me = unsafe { libc::geteuid() };
+    let owner = about.uid();
+    if owner != 0 && owner != me {
+        let why = format!("it belongs to user {owner}, and this process to user {me}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
+}
+
+fn socket_of(lock: &Path) -> PathBuf {
+    let mut path = lock.to_owned();
+    path.set_extension("sock");
+    path
+}
+
 fn remove(lock: &Path) {
-    let _ = fs::remove_file(lock.with_extension("sock"));
+    let _ = fs::remove_file(socket_of(lock));
     let _ = fs::remove_file(lock);
 }
 
 fn read_record<R: DeserializeOwned>(path: &Path) -> Option<R> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    from_json(&fs::read_to_string(path).ok()?).ok()
 }
 
 /// Takes the lock of a file if it is free (flock(2)). The kernel frees it with the process.
@@ -235,31 +348,43 @@ mod tests {
     #[test]
     fn an_entry_has_one_holder_and_tells_what_a_killed_one_left() {
         let dir = std::env::temp_dir().join(format!("ackwise-registry-{}", std::process::id()));
-        let registry = Registry::<u32>::new(dir.clone());
+        let kept = Registry::<u32>::in_dir("test", |_| true, dir.clone());
+        let registry = Registry::<u32>::in_dir("test", |_| false, dir.clone());
+        let other = Registry::<u32>::in_dir("other", |_| false, dir.clone());
         let key = Key {
             netns: 1,
-            ifindex: 2,
+            name: "aw0".to_owned(),
         };
-        assert!(registry.list(|_| true).unwrap().is_empty());
-        let mut entry = registry.take(key).unwrap();
+        assert!(registry.list().unwrap().is_empty());
+        let mut entry = registry.take(&key).unwrap();
         assert_eq!(entry.leftover, None);
-        assert!(matches!(registry.take(key), Err(TakeError::Held(None))));
+        assert!(matches!(registry.take(&key), Err(TakeError::Held(None))));
         entry.publish(&77).unwrap();
         entry.publish(&8).unwrap();
-        assert!(matches!(registry.take(key), Err(TakeError::Held(Some(8)))));
-        assert_eq!(registry.list(|_| true).unwrap(), [8]);
-        let _socket = entry.control_socket().unwrap();
-        assert!(registry.socket_path(key).exists());
+        assert!(matches!(registry.take(&key), Err(TakeError::Held(Some(8)))));
+        assert_eq!(registry.list().unwrap(), [8]);
+        assert!(other.list().unwrap().is_empty());
+        drop(other.take(&key).unwrap());
+        let _socket = entry.listen().unwrap();
+        assert!(registry.socket_path(&key).exists());
         drop(entry);
-        assert!(!registry.socket_path(key).exists());
-        assert!(registry.list(|_| true).unwrap().is_empty());
+        assert!(!registry.socket_path(&key).exists());
+        assert!(registry.list().unwrap().is_empty());
 
-        fs::write(registry.lock_path(key), "9").unwrap();
-        assert!(registry.list(|_| true).unwrap().is_empty());
-        assert_eq!(registry.take(key).unwrap().leftover, Some(9));
-        fs::write(registry.lock_path(key), "9").unwrap();
-        assert!(registry.list(|_| false).unwrap().is_empty());
-        assert!(!registry.lock_path(key).exists());
+        fs::write(registry.lock_path(&key), "9").unwrap();
+        assert!(kept.list().unwrap().is_empty());
+        assert_eq!(kept.take(&key).unwrap().leftover, Some(9));
+        fs::write(registry.lock_path(&key), "9").unwrap();
+        assert!(registry.list().unwrap().is_empty());
+        assert!(!registry.lock_path(&key).exists());
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_key_is_the_name_of_a_file() {
+        assert_eq!(Key::here("awtun0").unwrap().name, "awtun0");
+        for name in ["", "../aw0", "a\0b"] {
+            assert!(Key::here(name).is_err(), "{name:?}");
+        }
     }
 }

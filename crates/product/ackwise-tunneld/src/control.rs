@@ -1,34 +1,39 @@
-//! The control socket: it finds the tunnels of a network namespace and asks them, by the
-//! name of their device.
+//! Which tunnels run, and how to ask and stop them: by the name of their device.
 
-use std::io;
-
-use ackwise_netdev::control::{AskError, Claim, Request, Server, Service};
+use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
+use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
 
 use crate::{Error, Stats};
 
-const TUNNELS: Service<Stats> = Service::new("tunnel");
+const KIND: &str = "tunnel";
+const TUNNELS: Service<Stats> = Service::new(KIND);
+
+fn registry() -> Registry<Redirector> {
+    Registry::new(KIND, |_| false)
+}
 
 /// Claims the name of a device, so that no other tunnel uses it.
-pub(crate) fn claim(device: &str) -> Result<Claim, Error> {
-    TUNNELS.claim(device).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => Error::Held {
-            device: device.to_owned(),
-            pid: status(device).map_or(0, |stats| stats.pid),
-        },
-        _ => Error::system("opening the control socket")(error),
-    })
+pub(crate) fn claim(device: &str) -> Result<Entry<Redirector>, Error> {
+    registry()
+        .take(&Key::here(device)?)
+        .map_err(|error| match error {
+            TakeError::Held(holder) => Error::Held {
+                device: device.to_owned(),
+                pid: holder.map_or(0, |holder| holder.pid),
+            },
+            TakeError::Registry(error) => error.into(),
+        })
 }
 
 /// Answers requests on the control socket. `stats` returns the statistics; `stop` ends the
 /// tunnel and returns the last ones.
 pub(crate) fn start(
-    claim: Claim,
+    listener: Listener,
     stats: impl Fn() -> Stats + Send + Sync + 'static,
     stop: impl Fn() -> Stats + Send + Sync + 'static,
 ) -> Result<Server, Error> {
     TUNNELS
-        .serve(claim, move |request| {
+        .serve(listener, move |request| {
             Ok(match request {
                 Request::Status { .. } => stats(),
                 Request::Stop => stop(),
@@ -38,7 +43,8 @@ pub(crate) fn start(
 }
 
 fn ask(device: &str, request: Request) -> Result<Stats, Error> {
-    TUNNELS.ask(device, request).map_err(|error| match error {
+    let path = registry().socket_path(&Key::here(device)?);
+    TUNNELS.ask(&path, request).map_err(|error| match error {
         AskError::NotRunning => Error::NotThere(device.to_owned()),
         AskError::Failed(why) => Error::Control {
             device: device.to_owned(),
@@ -68,9 +74,12 @@ pub fn down(device: &str) -> Result<Stats, Error> {
 /// Lists the devices of the tunnels in this network namespace.
 ///
 /// # Errors
-/// Fails if the list of sockets cannot be read.
+/// Fails if the registry cannot be read.
 pub fn list() -> Result<Vec<String>, Error> {
-    TUNNELS
-        .list()
-        .map_err(Error::system("reading the list of sockets"))
+    let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+    let here = registry().list()?.into_iter();
+    let here = here.filter(|tunnel| tunnel.netns == netns);
+    let mut names: Vec<_> = here.map(|tunnel| tunnel.name).collect();
+    names.sort();
+    Ok(names)
 }

@@ -1,19 +1,17 @@
 //! The life of a tunnel: set up, run, watched and stopped.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::AttachMode;
-use ackwise_netdev::control::{Claim, Server, TIMEOUT};
-use ackwise_netdev::daemon;
-use nix::sys::eventfd::EventFd;
+use ackwise_netdev::control::{Listener, Server, TIMEOUT};
+use ackwise_netdev::daemon::{self, Ended, Lifecycle};
+use ackwise_netdev::registry::{Entry, Redirector, netns_inode};
 
 use crate::setup::Setup;
-use crate::shared::{Ended, Shared, lock};
+use crate::shared::{Shared, lock};
 use crate::worker::Worker;
 use crate::{Error, Stats, control, privileges};
 
@@ -22,9 +20,10 @@ use crate::{Error, Stats, control, privileges};
 #[derive(Debug)]
 pub struct Prepared {
     worker: Worker,
-    claim: Claim,
+    claim: Entry<Redirector>,
+    listener: Listener,
     stats: Stats,
-    wake: EventFd,
+    lifecycle: Lifecycle,
     user: Option<String>,
 }
 
@@ -32,8 +31,11 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct Daemon {
     running: Arc<Running>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped before the worker: nobody is to ask a tunnel that stops.
     server: Option<Server>,
+    worker: daemon::Worker,
+    /// The claim to the device, which nobody else gets before the worker has ended.
+    _claim: Entry<Redirector>,
 }
 
 /// What the owner and the control thread act on.
@@ -42,7 +44,6 @@ struct Running {
     device: String,
     interface: Option<String>,
     started: Instant,
-    wake: EventFd,
     shared: Shared,
 }
 
@@ -54,18 +55,29 @@ impl Prepared {
     /// Fails if the configuration names something that does not exist, if a privilege is
     /// missing, or if the kernel refuses.
     pub fn new(config: Config, attach: AttachMode) -> Result<Self, Error> {
-        let claim = control::claim(&config.device)?;
+        let mut claim = control::claim(&config.device)?;
         let user = config.user.clone();
         let Setup {
             worker,
             stats,
-            wake,
+            lifecycle,
+            redirect,
         } = Setup::new(config, attach)?;
+        let netns =
+            netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
+        claim.publish(&Redirector {
+            pid: std::process::id(),
+            name: stats.device.clone(),
+            netns,
+            redirect,
+        })?;
+        let listener = claim.listen()?;
         Ok(Self {
             worker,
             claim,
+            listener,
             stats,
-            wake,
+            lifecycle,
             user,
         })
     }
@@ -84,32 +96,35 @@ impl Prepared {
     /// # Errors
     /// Fails if no thread can be started.
     pub fn start(self) -> Result<Daemon, Error> {
+        let lifecycle = Arc::new(self.lifecycle);
         let running = Arc::new(Running {
             device: self.stats.device.clone(),
             interface: self.stats.interface.clone(),
             started: Instant::now(),
-            wake: self.wake,
-            shared: Shared::default(),
+            shared: Shared {
+                lifecycle: Arc::clone(&lifecycle),
+                stats: Mutex::new(self.stats),
+            },
         });
-        *lock(&running.shared.stats) = self.stats;
-        let worker = self.worker;
-        let thread = {
-            let running = Arc::clone(&running);
-            std::thread::Builder::new()
-                .name("ackwise-tunnel".into())
-                .spawn(move || worker.run(&running.shared))
-                .map_err(Error::system("starting a thread"))?
-        };
+        let (worker, shared) = (self.worker, Arc::clone(&running));
+        let work = move || worker.run(&shared.shared);
+        let worker = daemon::Worker::spawn("ackwise-tunnel", lifecycle, work)
+            .map_err(Error::system("starting a thread"))?;
         let (asked, stopped) = (Arc::clone(&running), Arc::clone(&running));
         let mut daemon = Daemon {
             running,
-            thread: Some(thread),
             server: None,
+            worker,
+            _claim: self.claim,
         };
         daemon.server = Some(control::start(
-            self.claim,
+            self.listener,
             move || asked.stats(),
-            move || stopped.stop_and_wait(TIMEOUT / 2),
+            move || {
+                stopped.shared.lifecycle.stop();
+                stopped.shared.lifecycle.wait_ended(TIMEOUT / 2);
+                stopped.stats()
+            },
         )?);
         Ok(daemon)
     }
@@ -134,7 +149,7 @@ impl Daemon {
     /// Returns why the tunnel has ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        *lock(&self.running.shared.ended)
+        self.running.shared.lifecycle.ended()
     }
 
     /// Stops the tunnel and returns the last statistics. Packets take the ordinary path from
@@ -144,8 +159,7 @@ impl Daemon {
     /// Returns [`Error::InterfaceGone`] or [`Error::DeviceGone`] if the tunnel had ended for
     /// that reason.
     pub fn stop(mut self) -> Result<Stats, Error> {
-        self.running.stop();
-        self.join();
+        self.worker.stop_and_join();
         let interface = self.running.interface.clone().unwrap_or_default();
         match self.ended() {
             Some(Ended::InterfaceGone) => Err(Error::InterfaceGone(interface)),
@@ -154,16 +168,10 @@ impl Daemon {
         }
     }
 
-    fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-
     /// Makes the thread stand still, as if the process were stopped. For tests.
     #[doc(hidden)]
     pub fn freeze(&self, frozen: bool) {
-        self.running.shared.freeze.store(frozen, Ordering::Release);
+        self.running.shared.lifecycle.freeze(frozen);
     }
 }
 
@@ -185,31 +193,7 @@ impl daemon::Daemon for Daemon {
     }
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.server = None;
-        self.running.stop();
-        self.join();
-    }
-}
-
 impl Running {
-    fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.freeze.store(false, Ordering::Release);
-        let _ = self.wake.write(1);
-    }
-
-    /// Stops the tunnel, waits for its end at most this long, and returns the statistics.
-    fn stop_and_wait(&self, timeout: Duration) -> Stats {
-        self.stop();
-        let began = Instant::now();
-        while lock(&self.shared.ended).is_none() && began.elapsed() < timeout {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        self.stats()
-    }
-
     fn stats(&self) -> Stats {
         Stats {
             pid: std::process::id(),

@@ -117,6 +117,11 @@ impl Hook {
         self.attachment.mode()
     }
 
+    /// Returns the kernel's number of the program.
+    pub fn program(&self) -> u32 {
+        self.attachment.program()
+    }
+
     /// Detaches the program. Packets pass from now on.
     pub fn remove(&mut self) {
         self.attachment.detach();

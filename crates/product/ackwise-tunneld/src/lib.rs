@@ -49,7 +49,7 @@ mod worker;
 pub use crate::daemon::{Daemon, Prepared};
 pub use crate::error::Error;
 pub use crate::privileges::drop_privileges;
-pub use crate::shared::Ended;
 pub use crate::stats::{Amount, Delivery, Failures, PeerStats, Restored, Stats};
 pub use ackwise_config::tunnel::Tunnel as Config;
 pub use ackwise_netdev::AttachMode;
+pub use ackwise_netdev::daemon::Ended;

@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ackwise_config::tunnel::Tunnel as Config;
+use ackwise_netdev::daemon::Lifecycle;
+use ackwise_netdev::registry;
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, TunDevice, clock};
 use ackwise_tunnel::{HandshakeGuard, KeyPair, key_from_base64, key_to_base64};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::bypass::Bypass;
 use crate::peer::Peer;
@@ -26,8 +27,10 @@ const MTU: u32 = 1500;
 pub(crate) struct Setup {
     pub worker: Worker,
     pub stats: Stats,
-    /// Wakes the worker.
-    pub wake: EventFd,
+    /// Ends the worker.
+    pub lifecycle: Lifecycle,
+    /// The program at the interface, for the registry.
+    pub redirect: Option<registry::Redirect>,
 }
 
 impl Setup {
@@ -53,7 +56,13 @@ impl Setup {
         let redirect = interface
             .map(|interface| Redirect::install(&config, interface, &link, cookie, attach))
             .transpose()?;
-        let (wake, woken) = event()?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        let wake = lifecycle.wake_fd();
+        let wake = wake.map_err(Error::system("duplicating a descriptor"))?;
+        let registered = redirect.as_ref().map(|redirect| registry::Redirect {
+            ifindex: redirect.interface.index,
+            program: redirect.hook.program(),
+        });
         let stats = Stats {
             device: config.device.clone(),
             interface: config.interface.clone(),
@@ -62,7 +71,7 @@ impl Setup {
             public_key: keys.map(|keys| key_to_base64(&keys.public)),
             ..Stats::default()
         };
-        let poller = poller(woken, &link, redirect.as_ref(), &sockets);
+        let poller = poller(wake, &link, redirect.as_ref(), &sockets);
         let worker = Worker {
             poller,
             announced_up: vec![false; peers.len()],
@@ -84,21 +93,10 @@ impl Setup {
         Ok(Self {
             worker,
             stats,
-            wake,
+            lifecycle,
+            redirect: registered,
         })
     }
-}
-
-/// Makes an event descriptor and a second handle of it.
-fn event() -> Result<(EventFd, OwnedFd), Error> {
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    let wake = EventFd::from_flags(flags)
-        .map_err(|errno| Error::system("making an event descriptor")(errno.into()))?;
-    let woken = wake
-        .as_fd()
-        .try_clone_to_owned()
-        .map_err(Error::system("duplicating a descriptor"))?;
-    Ok((wake, woken))
 }
 
 fn poller(

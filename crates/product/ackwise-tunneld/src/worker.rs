@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::TunDevice;
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
+use ackwise_netdev::daemon::Ended;
 use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation};
 
 use crate::bypass::{Bypass, destination};
@@ -15,7 +15,7 @@ use crate::peer::{Outputs, Peer, Taken};
 use crate::poller::{Poller, Source};
 use crate::privileges;
 use crate::redirect::{Frame, Redirect};
-use crate::shared::{Ended, Shared, lock};
+use crate::shared::{Shared, lock};
 use crate::tun_injector::TunInjector;
 use crate::udp::Sockets;
 
@@ -66,8 +66,8 @@ impl Worker {
         vec![0; BUFFER]
     }
 
-    /// Moves packets until the tunnel ends.
-    pub fn run(mut self, shared: &Shared) {
+    /// Moves packets until the tunnel ends, and returns why it has. Then nothing is left of it.
+    pub fn run(mut self, shared: &Shared) -> Ended {
         // The default, 50 µs, is a tenth of the shortest period.
         // SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
@@ -81,9 +81,7 @@ impl Worker {
         self.bypass_rest();
         self.publications = 0;
         self.publish(shared);
-        // Nothing is left of the tunnel when others see its end.
-        drop(self);
-        *lock(&shared.ended) = Some(why);
+        why
     }
 
     fn work(&mut self, shared: &Shared) -> Ended {
@@ -92,10 +90,10 @@ impl Worker {
             self.set_carrier();
         }
         loop {
-            if shared.stop.load(Ordering::Acquire) {
+            if shared.lifecycle.should_stop() {
                 return Ended::Asked;
             }
-            while shared.freeze.load(Ordering::Acquire) {
+            while shared.lifecycle.is_frozen() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             let Ok(more_packets) = self.take_packets() else {

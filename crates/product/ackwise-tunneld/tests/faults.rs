@@ -327,6 +327,34 @@ fn what_is_there_already() {
 }
 
 #[test]
+fn m5_a_squatter_of_another_user_has_no_effect() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+
+    let _alone = alone();
+    let sites = Sites::new();
+    // Abstract names belong to whoever comes first.
+    let squatter = sites.near.run_as_nobody(|| {
+        let name = SocketAddr::from_abstract_name("ackwise-tunnel-awtun0").unwrap();
+        UnixListener::bind_addr(&name).unwrap()
+    });
+    let list = || sites.near.run(|| control::list().unwrap());
+    assert!(list().is_empty());
+    let near = sites.start(&sites.near, sites.near_config(""));
+    assert_eq!(list(), ["awtun0"]);
+    sites.near.run_as_nobody(|| {
+        assert!(control::list().is_err());
+        let down = control::down("awtun0");
+        assert!(matches!(down, Err(Error::Control { .. })), "{down:?}");
+    });
+    let status = sites.near.run(|| control::status("awtun0").unwrap());
+    assert_eq!(status.pid, std::process::id());
+    squatter.set_nonblocking(true).unwrap();
+    assert!(squatter.accept().is_err(), "it was asked");
+    near.stop().unwrap();
+}
+
+#[test]
 fn what_is_not_there() {
     let _alone = alone();
     let sites = Sites::new();

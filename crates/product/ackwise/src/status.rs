@@ -9,9 +9,6 @@ use serde::Serialize;
 
 use crate::cli::{DetachArgs, StatusArgs};
 
-/// As many flows are looked at, in search of the busiest.
-const MAX_FLOWS: usize = 65_536;
-
 #[derive(Serialize)]
 struct Attachment {
     interface: String,
@@ -53,11 +50,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let attachments: Vec<_> = match &args.interface {
         Some(interface) => {
             let holder = control::holder(interface)?;
-            // They come in no order: to show the busiest, all must be seen.
-            let all = if args.flows > 0 { MAX_FLOWS } else { 0 };
-            let mut status = control::status_of(&holder, all)?;
-            status.flows.sort_by_key(|f| std::cmp::Reverse(f.acks));
-            status.flows.truncate(args.flows);
+            let status = control::status_of(&holder, args.flows)?;
             vec![Attachment::new(holder, Ok(status))]
         }
         None => control::list()?

@@ -173,9 +173,12 @@ fn without_root_attach_says_so() {
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let exe = dir.path().join("ackwise");
     ACKWISE.install(&exe);
+    let run_dir = dir.path().join("run");
     let run = |args: &[&str]| {
         let mut c = Command::new(&exe);
-        c.args(args).current_dir("/");
+        c.args(args)
+            .current_dir("/")
+            .env("ACKWISE_RUN_DIR", &run_dir);
         if nix::unistd::geteuid().is_root() {
             c.uid(65534).gid(65534);
         }
@@ -188,6 +191,12 @@ fn without_root_attach_says_so() {
     assert_eq!(run(&["policies"]).code, 0);
     let Ended { code, err, .. } = run(&["status"]);
     assert_eq!(code, 0, "{err}");
+    // Who is attached is not for everybody.
+    fs::create_dir(&run_dir).unwrap();
+    fs::set_permissions(&run_dir, fs::Permissions::from_mode(0o000)).unwrap();
+    let Ended { code, err, .. } = run(&["status"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("run as root"), "{err}");
 }
 
 #[test]

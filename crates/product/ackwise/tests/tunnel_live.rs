@@ -39,6 +39,9 @@ impl Drop for Up {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        // One that has become another user leaves its files in the registry; whoever looks next
+        // removes them.
+        let _ = ACKWISE.run(&["tunnel", "status"]);
     }
 }
 
@@ -130,6 +133,9 @@ impl Pair {
             assert!(!links.contains("awtun"), "{links}");
         }
         assert_eq!(self.net.programs(), 0);
+        let Ended { code, out, err } = ACKWISE.run(&["tunnel", "status"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(!out.contains("awtun"), "{out}");
     }
 }
 

@@ -105,7 +105,7 @@ impl Programs {
 /// until this is dropped.
 pub struct AckCounter {
     programs: Programs,
-    _attachment: Attachment,
+    attachment: Attachment,
 }
 
 impl std::fmt::Debug for AckCounter {
@@ -134,8 +134,14 @@ impl AckCounter {
         let attachment = Attachment::attach(&mut programs.bpf, COUNT[nth], options)?;
         Ok(Self {
             programs,
-            _attachment: attachment,
+            attachment,
         })
+    }
+
+    /// Returns the kernel's number of the program.
+    #[must_use]
+    pub fn program(&self) -> u32 {
+        self.attachment.program()
     }
 
     /// Returns the pure ACKs so far.
