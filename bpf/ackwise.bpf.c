@@ -141,18 +141,26 @@ static __always_inline struct aw_entry *flow_of_ack(const struct aw_key *key,
 }
 
 /* The flow's lock; 0 when another CPU keeps it too long. Then the ACK passes unseen, and
- * the next one counts as the flow's first. */
-static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_counters *c)
+ * the next one counts as the flow's first. The same when the entry is another flow's by
+ * now, of which only its key is asked. */
+static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_percpu *here)
 {
-	struct aw_lock *l = lock_at(f->lock);
+	__u32 number = *(volatile __u32 *)&f->lock & (AW_LOCKS - 1);
+	struct aw_lock *l = lock_at(number);
 
 	if (!l)
 		return 0;
-	if (AW_UNLIKELY(!lock_take(l, f->lock))) {
+	if (AW_UNLIKELY(!lock_take(l, number))) {
 		f->missed = 1;
-		c->open_busy++;
+		here->counters.open_busy++;
 		return 0;
 	}
+	if (AW_UNLIKELY(!key_equal(&f->key, &here->key))) {
+		lock_drop(l);
+		here->counters.open_busy++;
+		return 0;
+	}
+	here->lock = number;
 	if (AW_UNLIKELY(f->missed)) {
 		f->missed = 0;
 		f->flow.acks.flags &= ~AW_ACK_VALID;
@@ -223,14 +231,14 @@ static __always_inline int user_space_alive(__u64 about)
 /* Under the lock: an ACK that should be held and cannot be. It leaves, and the flow knows. */
 static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why)
 {
-	struct aw_counters *c = counters_here();
+	struct aw_percpu *here = percpu_here();
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!f || !seg || !c)
+	if (!f || !seg || !here)
 		return 0;
-	note_open(c, why);
+	note_open(&here->counters, why);
 	aw_flow_on_sent(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
-	supersede(f, seg->ack, c, now);
+	supersede(f, seg->ack, here, now);
 	return 0;
 }
 
@@ -245,19 +253,21 @@ static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u3
 {
 	__u64 to = options.position == AW_AT_SENDER ? BPF_F_INGRESS : 0;
 	long err = bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), to);
-	struct aw_counters *c = counters_here();
+	struct aw_percpu *here = percpu_here();
 	struct aw_lock *l;
+	__u32 number;
 
-	if (!c || !f)
+	if (!here || !f)
 		return 0;
-	c->cloned += err >= 0;
-	l = lock_at(f->lock);
-	if (!l || !lock_take(l, f->lock))
+	here->counters.cloned += err >= 0;
+	number = *(volatile __u32 *)&f->lock;
+	l = lock_at(number);
+	if (!l || !lock_take(l, number))
 		return 0; /* it leaves at its deadline, and finds that it has left */
 	if (err < 0)
-		owe(f, ack);
+		owe(f, ack, here);
 	else
-		supersede(f, ack, c, 0);
+		supersede(f, ack, here, 0);
 	lock_drop(l);
 	return 0;
 }
@@ -279,7 +289,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 		enum hold_result r = HOLD_SILENT;
 
 		if (AW_LIKELY(user_space_alive(about)))
-			r = hold(skb, seg, f, d->hold_us, now);
+			r = hold(skb, here, seg, f, d->hold_us, now);
 		if (AW_LIKELY(r < HOLD_SILENT)) {
 			f->count.withheld++;
 			f->count.withheld_bytes += seg->len;
@@ -295,7 +305,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 	}
 	twice = d->flags & AW_DEC_TWICE;
 	if ((d->flags & AW_DEC_SUPERSEDES) && !twice)
-		supersede(f, seg->ack, c, now);
+		supersede(f, seg->ack, here, now);
 	lock_drop(l);
 	note_reason(c, d);
 	if (echo_wanted(&f->flow))
@@ -328,7 +338,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	f = flow_of_ack(&here->key, &here->seg, &here->counters);
 	if (!f)
 		return AW_PASS;
-	l = lock_flow(f, &here->counters);
+	l = lock_flow(f, here);
 	if (!l)
 		return AW_PASS;
 	return act(skb, here, f, l, decide(f, here));
@@ -342,18 +352,22 @@ static __noinline int data_without_flow(const struct aw_key *key, const struct a
 
 /* Shows a data segment to the flow. Returns 0 when its lock is not free: data that were
  * not noted look like a gap afterwards, so ACKs pass. */
-static __always_inline int note_data(struct aw_entry *f, const struct aw_seg *seg, __u32 segments,
-				     __u64 now_us)
+static __always_inline int note_data(struct aw_entry *f, const struct aw_key *key,
+				     const struct aw_seg *seg, __u32 segments, __u64 now_us)
 {
 	const struct aw_flow_cfg *cfg = flow_cfg();
 	struct aw_lock *l;
+	__u32 number;
 
+	if (AW_UNLIKELY(!key_equal(&f->key, key)))
+		return 0; /* the entry is another flow's by now */
 	if (aw_flow_data_alone(cfg)) {
 		aw_flow_on_data(&f->flow, cfg, seg, segments, now_us);
 		return 1;
 	}
-	l = lock_at(f->lock);
-	if (!l || !lock_take(l, f->lock))
+	number = *(volatile __u32 *)&f->lock;
+	l = lock_at(number);
+	if (!l || !lock_take(l, number))
 		return 0;
 	aw_flow_on_data(&f->flow, cfg, seg, segments, now_us);
 	lock_drop(l);
@@ -393,7 +407,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
 	cwnd_hint_on_data(skb, f, &seg, segments, c);
 	echoed = echo_on_data(f, &seg);
-	if (!note_data(f, &seg, segments, now_us))
+	if (!note_data(f, &key, &seg, segments, now_us))
 		return AW_PASS;
 	/* Not atomic: two CPUs in one direction of one flow may lose a count. */
 	f->count.data_segments += segments;

@@ -83,6 +83,7 @@ struct aw_flow_counters {
 };
 
 struct aw_entry {
+	struct aw_key key; /* whose entry this is: an LRU map gives its memory to others */
 	struct aw_flow flow;
 	struct aw_flow_counters count;
 	aw_u64 handle; /* slot << 32 | generation of the newest hold */
@@ -144,7 +145,7 @@ struct aw_counters {
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;
 	aw_u64 open_too_short, open_frame;
-	aw_u64 open_busy; /* not even noted: the flow's lock was taken */
+	aw_u64 open_busy; /* not even noted: another CPU had the flow's lock, or its entry */
 	/* the way out */
 	aw_u64 ticks, ring_full, retried, lost;
 	aw_u64 unlocked; /* re-emissions that left while the flow's lock was taken */
@@ -160,7 +161,9 @@ struct aw_percpu {
 	struct aw_counters counters;
 	struct aw_seg seg; /* of the packet in hand: nothing preempts the hook */
 	struct aw_key key; /* of its flow */
+	aw_u32 lock;	   /* the number of the flow's lock, while it is held */
 	struct aw_decision decision;
+	struct aw_entry fresh; /* of a flow that is about to be kept */
 };
 
 #endif

@@ -99,20 +99,22 @@ static __noinline struct aw_entry *flow_create(const struct aw_key *key, const s
 					       __u64 now)
 {
 	struct aw_handshake *h = bpf_map_lookup_elem(&handshakes, key);
+	struct aw_percpu *here = percpu_here();
 	struct aw_entry *f;
 
-	/* An entry is more than a stack frame may be. Until it is filled in, another
-	 * CPU finds a flow without a first ACK, whose ACKs pass. */
-	bpf_map_update_elem(&flows, key, &blank, BPF_NOEXIST);
-	f = bpf_map_lookup_elem(&flows, key);
-	if (!f)
+	if (!here)
 		return 0;
+	/* Whole before another CPU sees it. Should that have been first, its entry stands. */
+	f = &here->fresh;
+	*f = blank;
+	f->key = *key;
 	f->lock = bpf_get_prandom_u32();
 	f->count.first_ns = now;
 	if (h)
 		aw_handshake_on_segment(h, seg, 1, now / NSEC_PER_USEC);
 	aw_flow_init(&f->flow, h, now / NSEC_PER_USEC);
-	return f;
+	bpf_map_update_elem(&flows, key, f, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&flows, key);
 }
 
 #endif

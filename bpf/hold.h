@@ -15,6 +15,8 @@
  * - Who takes it from the free list: nobody else touches a free slot.
  * - A flow that was evicted and is kept anew: its handle is new, the old slot's
  *   generation is named by the FIFO alone, and its ACK leaves at the deadline.
+ * - A program whose flow's entry the LRU map gives to another flow meanwhile: that
+ *   flow's handle names a slot with another key, which is left alone.
  * - Whoever does not get the lock (on a virtual machine its holder may be off the CPU
  *   for milliseconds): an ACK passes, and the next one is taken for the first of its
  *   flow, because something left that nobody noted; the timer comes again soon; a
@@ -108,16 +110,27 @@ static __always_inline int slot_store(struct aw_slot *s, const struct __sk_buff 
 	return 1;
 }
 
+/* The slot that a flow's handle names, if it is the flow's; else 0. */
+static __always_inline struct aw_slot *slot_of(const struct aw_entry *f, const struct aw_key *key)
+{
+	__u64 handle = f->handle;
+	struct aw_slot *s = slot_at(handle >> 32);
+
+	if (!s || s->generation != (__u32)handle || !key_equal(&s->key, key))
+		return 0;
+	return s;
+}
+
 enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
-	HOLD_OLDER,  /* a newer one of the flow is held already: nothing to keep */
 	HOLD_SILENT, /* from here on it passes: user space does not answer */
 	HOLD_NO_SLOT,
 	HOLD_QUEUE_FULL,
 	HOLD_NO_TIMER,
 	HOLD_SHORT,
 	HOLD_FRAME,
+	HOLD_OLDER, /* a newer one is held, which the flow does not know of */
 };
 
 /*
@@ -127,14 +140,14 @@ enum hold_result {
 static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, struct aw_entry *f,
 			       __u32 hold_us, __u64 now)
 {
+	struct aw_percpu *here = percpu_here();
 	struct aw_deadline d;
 	struct aw_ticker *t;
 	struct aw_slot *s;
 	__u32 k = 0, slot, class = 0, i;
-	__u64 handle;
 	int r;
 
-	if (!f || !seg)
+	if (!f || !seg || !here)
 		return HOLD_NO_SLOT;
 	now = clock(now);
 	/* How many are not longer; by sign bits, or the verifier takes each path. */
@@ -148,17 +161,16 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 		return HOLD_NO_TIMER;
 
 	/* A hot flow keeps its slot from run to run. */
-	handle = f->handle;
-	slot = handle >> 32;
-	s = slot_at(slot);
-	if (!s || s->generation != (__u32)handle || s->state != SLOT_SUPERSEDED) {
+	slot = f->handle >> 32;
+	s = slot_of(f, &here->key);
+	if (!s || s->state != SLOT_SUPERSEDED || s->lock != here->lock) {
 		if (bpf_map_pop_elem(&free_slots, &slot))
 			return HOLD_NO_SLOT;
 		s = slot_at(slot);
 		if (!s)
 			return HOLD_NO_SLOT;
-		s->lock = f->lock & (AW_LOCKS - 1);
-		make_key(&s->key, seg, 1);
+		s->lock = here->lock;
+		s->key = here->key;
 	}
 	s->generation++;
 	s->tries = 0;
@@ -185,13 +197,13 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 }
 
 /* Withhold this one. A run that is open keeps its first deadline. */
-static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_seg *seg,
-					     struct aw_entry *f, __u32 hold_us, __u64 now)
+static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct aw_percpu *here,
+					     const struct aw_seg *seg, struct aw_entry *f,
+					     __u32 hold_us, __u64 now)
 {
-	__u64 handle = f->handle;
-	struct aw_slot *s = slot_at(handle >> 32);
+	struct aw_slot *s = slot_of(f, &here->key);
 
-	if (!s || s->generation != (__u32)handle || s->state != SLOT_HELD)
+	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
 		return hold_new(skb, seg, f, hold_us, now);
 	if (!aw_after(seg->ack, s->ack))
 		return HOLD_OLDER;
@@ -214,13 +226,13 @@ static __always_inline void note_hold(struct aw_counters *c, __u64 since_ns, __u
 }
 
 /* An ACK with this number leaves: what is held below it need not. */
-static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struct aw_counters *c,
+static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struct aw_percpu *here,
 				      __u64 now)
 {
-	__u64 handle = f->handle;
-	struct aw_slot *s = slot_at(handle >> 32);
+	struct aw_slot *s = slot_of(f, &here->key);
+	struct aw_counters *c = &here->counters;
 
-	if (!s || s->generation != (__u32)handle || aw_after(s->ack, ack))
+	if (!s || aw_after(s->ack, ack))
 		return;
 	if (s->state == SLOT_HELD)
 		s->state = SLOT_SUPERSEDED;
@@ -231,12 +243,11 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 }
 
 /* The held ACK leaves at its deadline, although one with its number has left. */
-static __always_inline void owe(const struct aw_entry *f, __u32 ack)
+static __always_inline void owe(const struct aw_entry *f, __u32 ack, const struct aw_percpu *here)
 {
-	__u64 handle = f->handle;
-	struct aw_slot *s = slot_at(handle >> 32);
+	struct aw_slot *s = slot_of(f, &here->key);
 
-	if (s && s->generation == (__u32)handle && s->ack == ack)
+	if (s && s->ack == ack)
 		s->owed = 1;
 }
 

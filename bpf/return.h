@@ -142,6 +142,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	struct aw_entry *f;
 	struct aw_lock *l;
 	int what, past_lock = 0;
+	__u32 number;
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!c || !s)
@@ -151,8 +152,11 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		return what;
 
 	f = bpf_map_lookup_elem(&flows, key);
-	l = f ? lock_at(f->lock) : 0;
-	if (f && l && !past_lock && lock_take(l, f->lock)) {
+	if (f && !key_equal(&f->key, key))
+		f = 0; /* the entry is another flow's by now */
+	number = f ? *(volatile __u32 *)&f->lock : 0;
+	l = f ? lock_at(number) : 0;
+	if (f && l && !past_lock && lock_take(l, number)) {
 		if (what == RETURNED_CURRENT && has_left(&f->flow, seg->ack, m.owed))
 			what = RETURNED_STALE;
 		if (what == RETURNED_CURRENT) {

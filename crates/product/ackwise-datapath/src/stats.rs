@@ -84,7 +84,7 @@ pub struct Stats {
     /// Flows that could not be tracked. Their ACKs pass.
     pub flows_failed: u64,
     /// ACKs that passed because they could not be held, by cause. Those of `busy` passed before
-    /// any decision, because another CPU had the flow's lock; no other counter has them.
+    /// any decision, because another CPU had the lock of the flow or its entry; no other counter has them.
     pub fail_open: BTreeMap<String, u64>,
     /// The release of held ACKs.
     pub release: Release,

@@ -179,6 +179,8 @@ const _: () = {
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_entry {
+    #[doc = " whose entry this is: an LRU map gives its memory to others"]
+    pub key: aw_key,
     pub flow: aw_flow,
     pub count: aw_flow_counters,
     #[doc = " slot << 32 | generation of the newest hold"]
@@ -200,24 +202,25 @@ pub struct aw_entry {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 344usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 384usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
-    ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 0usize];
-    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 224usize];
-    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 296usize];
-    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 304usize];
-    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 308usize];
+    ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
+    ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
+    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 264usize];
+    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 336usize];
+    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 344usize];
+    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 348usize];
     ["Offset of field: aw_entry::dry_tsval"]
-        [::core::mem::offset_of!(aw_entry, dry_tsval) - 312usize];
+        [::core::mem::offset_of!(aw_entry, dry_tsval) - 352usize];
     ["Offset of field: aw_entry::dry_window"]
-        [::core::mem::offset_of!(aw_entry, dry_window) - 316usize];
-    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 318usize];
-    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 320usize];
-    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 324usize];
+        [::core::mem::offset_of!(aw_entry, dry_window) - 356usize];
+    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 358usize];
+    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 360usize];
+    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 364usize];
     ["Offset of field: aw_entry::dry_until_ns"]
-        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 328usize];
+        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 368usize];
     ["Offset of field: aw_entry::reverse_data_ns"]
-        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 336usize];
+        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 376usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -318,7 +321,7 @@ pub struct aw_counters {
     pub open_timer: aw_u64,
     pub open_too_short: aw_u64,
     pub open_frame: aw_u64,
-    #[doc = " not even noted: the flow's lock was taken"]
+    #[doc = " not even noted: another CPU had the flow's lock, or its entry"]
     pub open_busy: aw_u64,
     #[doc = " the way out"]
     pub ticks: aw_u64,
@@ -434,17 +437,23 @@ pub struct aw_percpu {
     pub seg: aw_seg,
     #[doc = " of its flow"]
     pub key: aw_key,
+    #[doc = " the number of the flow's lock, while it is held"]
+    pub lock: aw_u32,
     pub decision: aw_decision,
+    #[doc = " of a flow that is about to be kept"]
+    pub fresh: aw_entry,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2168usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2560usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 1992usize];
     ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2112usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2152usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2152usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2156usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2176usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

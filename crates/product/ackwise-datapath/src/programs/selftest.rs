@@ -9,7 +9,7 @@ use std::time::Duration;
 use ackwise_bpf::selftest as sys;
 use ackwise_netdev::{AttachOptions, Attachment};
 use ackwise_policy::{Config, Event, Policy, Verdict};
-use aya::maps::Array;
+use aya::maps::{Array, HashMap};
 
 use crate::programs::{ACKS, BACK, DATA, Object, Programs, SETUP, map};
 use crate::{Error, Options};
@@ -28,6 +28,15 @@ pub(crate) const OBJECT: Object<'static> = Object {
     programs: &[ACKS, DATA, BACK, SETUP, EMPTY, REPLAY, CONTEND],
     global: None,
 };
+
+/// What [`Programs::recycle`] gives away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recycled {
+    /// The whole entry.
+    Entry,
+    /// The handle of the slot.
+    Slot,
+}
 
 /// Returns the bytes of `struct aw_selftest_options`.
 pub(crate) fn constant(ack_step: u32, clone_fails: bool) -> [u8; 8] {
@@ -93,6 +102,34 @@ impl Programs {
     pub fn replay_reset(&mut self) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_replay> = Array::try_from(map(&mut self.bpf, "replays")?)?;
         Ok(map.set(0, sys::aw_replay::default(), 0)?)
+    }
+
+    /// Makes the entry of the flow from port `to` what a stale pointer to it finds when the
+    /// kernel has given its memory to the flow from port `from`: all of that flow's entry, or,
+    /// for an instant earlier or later, only its slot.
+    ///
+    /// # Errors
+    /// The map cannot be read or written.
+    ///
+    /// # Panics
+    /// One of the flows is not kept.
+    pub fn recycle(&mut self, from: u16, to: u16, what: Recycled) -> Result<(), Error> {
+        use crate::sys::{aw_entry, aw_key};
+
+        let mut flows: HashMap<_, aw_key, aw_entry> =
+            HashMap::try_from(map(&mut self.bpf, "flows")?)?;
+        let all: Vec<(aw_key, aw_entry)> = flows.iter().collect::<Result<_, _>>()?;
+        let find = |port: u16| {
+            let found = all.iter().find(|(key, _)| key.acks_port == port.to_be());
+            *found.unwrap_or_else(|| panic!("no flow from port {port}"))
+        };
+        let (_, other) = find(from);
+        let (key, mut entry) = find(to);
+        match what {
+            Recycled::Entry => entry = other,
+            Recycled::Slot => entry.handle = other.handle,
+        }
+        Ok(flows.insert(key, entry, 0)?)
     }
 
     /// Takes the locks of all flows for longer than a program waits for one.
