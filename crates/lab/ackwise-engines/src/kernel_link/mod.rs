@@ -14,7 +14,7 @@
 //! by a packet socket with shared memory.
 
 mod discipline;
-mod netlink;
+mod netem;
 mod police;
 mod ring;
 
@@ -27,6 +27,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ackwise_config::queues::Police;
+use ackwise_netdev::netlink::Netlink;
 use ackwise_rng::{Probability, Rng};
 use ackwise_scenario::{Direction, Link};
 use nix::net::if_::if_nametoindex;
@@ -44,7 +45,7 @@ use crate::pcap::Pcap;
 use crate::plan::Interface;
 
 pub(crate) use discipline::{DEFAULT_QUEUE_PACKETS, refused};
-use netlink::{Netem, Netlink};
+use netem::Netem;
 pub(crate) use police::can as can_police;
 use ring::{Frame, RETIRE_MS, Ring};
 
@@ -117,7 +118,6 @@ impl LinkSpace {
             for arguments in redirections(queued) {
                 tc(&arguments)?;
             }
-            let mut netlink = Netlink::open().map_err(LabError::os("cannot open rtnetlink"))?;
             for (from, direction) in directions.into_iter().enumerate() {
                 if let Some(rate) = direction.rate_bps {
                     let queue = direction.queue.as_ref();
@@ -125,8 +125,8 @@ impl LinkSpace {
                         tc(&arguments)?;
                     }
                 }
-                netlink
-                    .add_netem(ENDS[1 - from], &wire(direction, seeds[from]))
+                wire(direction, seeds[from])
+                    .add_to(ENDS[1 - from])
                     .map_err(LabError::os("cannot make a wire of netem"))?;
             }
             Ok(())
@@ -208,8 +208,8 @@ fn leave_alone(name: &str) -> Result<(), LabError> {
         limit: IN_FLIGHT,
         ..Netem::default()
     };
-    Netlink::open()
-        .and_then(|mut netlink| netlink.add_netem(name, &immediate))
+    immediate
+        .add_to(name)
         .map_err(LabError::os(format!("cannot give {name} a netem")))
 }
 
@@ -555,7 +555,7 @@ impl Watch {
     fn look(&mut self, now: u64) {
         self.next_look_ns = now - (now - self.next_look_ns) % LOOK_NS + LOOK_NS;
         let note = self.note_ns > 0 && now >= self.next_note_ns;
-        let queues = match self.netlink.queues() {
+        let queues = match self.netlink.qdisc_stats() {
             Ok(queues) => queues,
             Err(error) => {
                 self.seen
@@ -568,7 +568,7 @@ impl Watch {
         for (way, (interface, _)) in self.seen.ways.iter_mut().zip(self.seen.taps.interfaces) {
             let packets = queues
                 .iter()
-                .find(|queue| Some(queue.interface) == interface && queue.parent.is_none())
+                .find(|queue| Some(queue.interface as i32) == interface && queue.parent.is_none())
                 .map_or(0, |queue| queue.packets);
             way.max_packets = way.max_packets.max(packets);
             way.looked.0 += u64::from(packets);
@@ -657,16 +657,12 @@ impl Watch {
 /// No namespace can be made.
 pub(crate) fn kernel_has_netem(probe: &Namespace) -> Result<bool, LabError> {
     probe.inside(|| {
-        let netem = Netlink::open().and_then(|mut netlink| {
-            netlink.add_netem(
-                "lo",
-                &Netem {
-                    delay_ns: 1,
-                    limit: 1,
-                    ..Netem::default()
-                },
-            )
-        });
+        let netem = Netem {
+            delay_ns: 1,
+            limit: 1,
+            ..Netem::default()
+        };
+        let netem = netem.add_to("lo");
         let others = [
             "qdisc replace dev lo root handle 1: htb default 1",
             "qdisc add dev lo clsact",
