@@ -328,7 +328,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		return AW_PASS;
 	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK)
 		return AW_PASS;
-	make_key(&here->key, &here->seg, 1);
+	make_key(&here->key, skb, &here->seg, 1);
 	if (AW_UNLIKELY(has_cookie(skb))) {
 		int what = on_return(skb, &here->key, &here->seg);
 
@@ -390,7 +390,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	c = &here->counters;
 	if (parse(skb, here, &seg, c) != AW_PARSE_OK)
 		return AW_PASS;
-	make_key(&key, &seg, 0);
+	make_key(&key, skb, &seg, 0);
 	f = AW_UNLIKELY(seg.flags & AW_TCP_SYN) ? 0 : bpf_map_lookup_elem(&flows, &key);
 	if (AW_UNLIKELY(!f)) {
 		c->syns += !!(seg.flags & AW_TCP_SYN);

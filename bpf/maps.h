@@ -243,7 +243,36 @@ static __always_inline void slot_release(__u32 k)
 	bpf_map_push_elem(&free_slots, &k, 0);
 }
 
-static __always_inline void make_key(struct aw_key *k, const struct aw_seg *s, int acks)
+/* Adds a tag to those outside of it. A priority tag (VLAN 0) is none. */
+static __always_inline __u32 vlan_add(__u32 vlans, __u32 tci)
+{
+	__u32 vid = tci & 0xfff;
+
+	return vid ? vlans << 12 | vid : vlans;
+}
+
+/* The tags inside of a frame, at most two. */
+static __noinline __u32 vlans_inside(struct __sk_buff *skb, __u32 l3_off, __u32 vlans)
+{
+	const __u8 *d = (const __u8 *)(long)skb->data, *end = (const __u8 *)(long)skb->data_end;
+
+	if (l3_off >= 18 && d + 18 <= end)
+		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 14)));
+	if (l3_off >= 22 && d + 22 <= end)
+		vlans = vlan_add(vlans, bpf_ntohs(*(const __u16 *)(d + 18)));
+	return vlans;
+}
+
+/* The VLANs of a frame: the same whether its outer tag stands beside it or inside. */
+static __always_inline __u32 vlans_of(struct __sk_buff *skb, const struct aw_seg *s)
+{
+	__u32 vlans = skb->vlan_present ? vlan_add(0, skb->vlan_tci) : 0;
+
+	return AW_LIKELY(s->l3_off <= 14) ? vlans : vlans_inside(skb, s->l3_off, vlans);
+}
+
+static __always_inline void make_key(struct aw_key *k, struct __sk_buff *skb,
+				     const struct aw_seg *s, int acks)
 {
 	if (acks) {
 		k->acks = s->src;
@@ -256,7 +285,7 @@ static __always_inline void make_key(struct aw_key *k, const struct aw_seg *s, i
 		k->acks_port = s->dport;
 		k->data_port = s->sport;
 	}
-	k->reserved = 0;
+	k->vlans = vlans_of(skb, s);
 }
 
 static __always_inline int key_equal(const struct aw_key *a, const struct aw_key *b)

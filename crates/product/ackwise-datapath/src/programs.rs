@@ -204,7 +204,7 @@ impl Programs {
                         continue;
                     };
                     let flow = FlowStats::new(&key, &entry, now);
-                    if seen.insert((flow.ack_sender.clone(), flow.data_sender.clone())) {
+                    if seen.insert((flow.ack_sender.clone(), flow.data_sender.clone(), key.vlans)) {
                         flows.push(flow);
                     }
                 }

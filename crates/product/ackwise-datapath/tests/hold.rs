@@ -464,15 +464,58 @@ fn a_mark_of_the_users_own_is_not_a_cookie() {
     });
 }
 
+/// A flow that has started in a VLAN.
+fn started_tagged(near: &Wire, far: &Wire, vlan: u16) -> Flow {
+    let mut flow = Flow {
+        next: 1000,
+        like: Seg::ack(0),
+    };
+    for _ in 0..16 {
+        far.send(&tagged(&flow.segment(), vlan));
+        near.send(&tagged(&flow.ack().frame(), vlan));
+    }
+    far.drain(ms(50));
+    flow
+}
+
+/// Two connections with the same addresses and ports, in two VLANs. Data come in with the
+/// tag beside the frame, ACKs leave with the tag inside.
+#[test]
+fn l3_equal_flows_in_two_vlans_are_two() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let a = attach(options(AttachMode::Tcx));
+        let mut flow = started_tagged(near, far, 5);
+        let before = stats(&a);
+        assert!(before.withheld > 0, "{before:#?}");
+        for round in 0..10 {
+            let mut acks = Vec::new();
+            for vlan in [5, 6] {
+                far.send(&tagged(&flow.segment(), 5));
+                acks.push((Some(vlan), flow.ack().frame()));
+            }
+            for (vlan, ack) in &acks {
+                near.send(&tagged(ack, vlan.expect("a tag")));
+            }
+            while !acks.is_empty() {
+                let got = far.expect(1).remove(0);
+                let len = acks.len();
+                acks.retain(|(vlan, ack)| (*vlan, ack) != (got.tag, &got.bytes));
+                assert_eq!(acks.len(), len - 1, "round {round}: nobody sent this one");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_tag_inside_the_frame_stays_there() {
     let _alone = alone();
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Tcx));
-        let mut flow = started(near, far, Seg::ack(0));
+        let mut flow = started_tagged(near, far, 5);
         for _ in 0..10 {
             let before = stats(&a);
-            flow.data(far);
+            far.send(&tagged(&flow.segment(), 5));
             let frame = flow.ack().frame();
             near.send(&tagged(&frame, 5));
             let got = far.expect(1);
@@ -490,7 +533,7 @@ fn a_tag_beside_the_frame_comes_back() {
     let third = common::Netns::new();
     pair.near.wire("aw2", &third, "aw3");
     let source = third.run(|| Wire::open("aw3"));
-    pair.run(|near, far| {
+    pair.run(|_, far| {
         common::ip("link add awbr type bridge");
         for port in ["aw0", "aw2"] {
             common::ip(&format!("link set {port} master awbr"));
@@ -501,10 +544,10 @@ fn a_tag_beside_the_frame_comes_back() {
             position: Position::Router,
             ..options(AttachMode::Tcx)
         });
-        let mut flow = started(near, far, Seg::ack(0));
+        let mut flow = started_tagged(&source, far, 5);
         for _ in 0..10 {
             let before = stats(&a);
-            flow.data(far);
+            far.send(&tagged(&flow.segment(), 5));
             let frame = flow.ack().frame();
             source.send(&tagged(&frame, 5));
             let got = far.expect(1);

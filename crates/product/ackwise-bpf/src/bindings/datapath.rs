@@ -124,7 +124,8 @@ pub struct aw_key {
     pub acks_port: aw_u16,
     #[doc = " network order"]
     pub data_port: aw_u16,
-    pub reserved: aw_u32,
+    #[doc = " VLAN identifiers of 12 bits, the innermost lowest; 0: none"]
+    pub vlans: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -134,7 +135,7 @@ const _: () = {
     ["Offset of field: aw_key::data"][::core::mem::offset_of!(aw_key, data) - 16usize];
     ["Offset of field: aw_key::acks_port"][::core::mem::offset_of!(aw_key, acks_port) - 32usize];
     ["Offset of field: aw_key::data_port"][::core::mem::offset_of!(aw_key, data_port) - 34usize];
-    ["Offset of field: aw_key::reserved"][::core::mem::offset_of!(aw_key, reserved) - 36usize];
+    ["Offset of field: aw_key::vlans"][::core::mem::offset_of!(aw_key, vlans) - 36usize];
 };
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
