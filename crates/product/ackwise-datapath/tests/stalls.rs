@@ -95,6 +95,34 @@ fn h2_a_full_local_queue_stops_nothing() {
     });
 }
 
+/// sch_fq lets a flow keep `flow_limit` packets. It tells what one packet socket sends apart by
+/// the packets' hashes, so re-emitted ACKs are as many flows as they were: none is dropped.
+#[test]
+fn s4_fq_drops_no_re_emission() {
+    in_virtual_time(|| {
+        let _alone = alone();
+        Pair::new().run(|near, far| {
+            let a = attach(options(Position::Receiver));
+            let mut flows = started(near, far);
+            tc("qdisc add dev aw0 root handle 1: tbf rate 100kbit burst 1600 limit 10000000");
+            tc("qdisc add dev aw0 parent 1:1 handle 2: fq flow_limit 10");
+            let before = a.stats().expect("stats");
+            for flow in &mut flows {
+                flow.step(near, far);
+            }
+            std::thread::sleep(ms(10_000));
+            let now = a.stats().expect("stats");
+            assert_eq!(now.reemitted - before.reemitted, 400, "{now:#?}");
+            assert_eq!(now.release.send_errors, 0, "{now:#?}");
+            let mut missing: Vec<_> = flows.iter().map(|flow| flow.ack().frame()).collect();
+            for got in far.expect(400) {
+                missing.retain(|frame| *frame != got.bytes);
+            }
+            assert!(missing.is_empty(), "{} are missing", missing.len());
+        });
+    });
+}
+
 /// The queue takes next to nothing, until not even the enlarged send buffer has room. What is
 /// not sent is tried again and given up; the thread waits for nothing.
 #[test]
