@@ -22,8 +22,9 @@
  *     EMITTED, same ACK: pass once   └── AF_PACKET or TAP ◄── ring buffer
  *
  * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
- * flow's lock; act. Dry run (dry_run.h), ACC's echo (echo.h), the congestion-window hint
- * (cwnd_hint.h) and the benchmark (selftest.h) are functions of their own.
+ * flow's lock; act. A held one may have to leave before it (release.h). Dry run
+ * (dry_run.h), ACC's echo (echo.h), the congestion-window hint (cwnd_hint.h) and the
+ * benchmark (selftest.h) are functions of their own.
  *
  * Why it is built so:
  *
@@ -78,6 +79,7 @@
 #include "flows.h"
 #include "cwnd_hint.h"
 #include "dry_run.h"
+#include "release.h"
 #include "return.h"
 #include "selftest.h"
 #include "verdict.h"
@@ -169,8 +171,8 @@ static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_p
 }
 
 /* Under the flow's lock: asks policy and contract. The decision is in here->decision.
- * Returns the time if something asked for it, else 0. */
-static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here)
+ * Returns the time if something asked for it, else 0; about is the time to a tick. */
+static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, __u64 *about)
 {
 	struct aw_seg *seg = &here->seg;
 	__u64 now = 0;
@@ -178,9 +180,14 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here)
 	selftest_advance_ack(f, seg);
 	if (options.dry_run || aw_flow_ack_wants_clock(&f->flow, flow_cfg(), seg))
 		now = bpf_ktime_get_ns();
-	if (options.dry_run)
+	*about = now ? now : bpf_ktime_get_coarse_ns();
+	if (options.dry_run) {
+		if (f->dry_until_ns && aw_flow_releases(&f->flow, seg))
+			f->dry_until_ns = now;
 		dry_expire(f, &here->counters, now);
+	}
 	cwnd_hint_on_ack(f, seg, now);
+	aw_flow_clock(&f->flow, flow_cfg(), seg, *about / NSEC_PER_USEC);
 	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, &here->decision);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
@@ -274,11 +281,10 @@ static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u3
 
 /* Under the flow's lock, which it drops: does what was decided. Returns the verdict. */
 static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, struct aw_entry *f,
-			       struct aw_lock *l, __u64 now)
+			       struct aw_lock *l, __u64 now, __u64 about)
 {
 	struct aw_decision *d = &here->decision;
 	struct aw_counters *c = &here->counters;
-	__u64 about = now ? now : bpf_ktime_get_coarse_ns();
 	struct aw_seg *seg = &here->seg;
 	__u32 twice;
 
@@ -323,9 +329,12 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_percpu *here = percpu_here();
 	struct aw_entry *f;
 	struct aw_lock *l;
+	__u64 now, about;
 
 	if (!here)
 		return AW_PASS;
+	if (AW_UNLIKELY(here->released.cloning))
+		return release_clone(skb);
 	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK)
 		return AW_PASS;
 	make_key(&here->key, skb, &here->seg, 1);
@@ -341,7 +350,17 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	l = lock_flow(f, here);
 	if (!l)
 		return AW_PASS;
-	return act(skb, here, f, l, decide(f, here));
+	if (!options.dry_run && AW_UNLIKELY(aw_flow_releases(&f->flow, &here->seg)) &&
+	    release_take(f, bpf_ktime_get_ns())) {
+		lock_drop(l);
+		if (release_send(skb) == RELEASED_INSTEAD)
+			return AW_PASS;
+		l = lock_flow(f, here);
+		if (!l)
+			return AW_PASS;
+	}
+	now = decide(f, here, &about);
+	return act(skb, here, f, l, now, about);
 }
 
 /* A SYN, or data of a flow that is not kept: rare. */

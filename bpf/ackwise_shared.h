@@ -156,6 +156,14 @@ struct aw_counters {
 	aw_u64 held[AW_HOLD_BUCKETS]; /* holds by how long they lasted */
 };
 
+/* A held ACK that leaves before the packet in hand: see release.h. */
+struct aw_released {
+	aw_u8 l3[AW_FRAME_L3];
+	aw_u32 len; /* bytes in l3 */
+	aw_u32 mark, priority;
+	aw_u32 cloning; /* not 0: the next packet at the hook is the clone that it takes */
+};
+
 /* A map's value: counters, and room that a BPF stack of 512 bytes has not got. */
 struct aw_percpu {
 	struct aw_counters counters;
@@ -164,6 +172,7 @@ struct aw_percpu {
 	aw_u32 lock;	   /* the number of the flow's lock, while it is held */
 	struct aw_decision decision;
 	struct aw_entry fresh; /* of a flow that is about to be kept */
+	struct aw_released released;
 };
 
 #endif

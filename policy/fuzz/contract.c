@@ -4,7 +4,9 @@
  * is made the other way round: from everything that was seen so far, is there
  * any news in this ACK? If so and it was withheld, abort. And whatever was
  * withheld must be accounted for: replaced by an ACK that says at least as much,
- * or let out by the deadline (which the input chooses).
+ * released before one that does not, or let out by the deadline (which the input
+ * chooses). "As much" is all that an ACK says: number, ECE, the counters of AccECN,
+ * timestamps. A number that was never sent may change nothing.
  *
  * Input: byte 0 the policy and its greed, byte 1 what the handshake says, bytes
  * 2-5 the first sequence number; then operations of 4 bytes, as in step().
@@ -23,12 +25,15 @@
 struct notes {
 	int any;	      /* an ACK was seen */
 	struct aw_seg newest; /* with the highest acknowledgment, the last such */
-	uint32_t ce_bytes;    /* last reported */
-	int ce_known;
+	/* Of CE, ECT(0), ECT(1): what was last reported, and which of the ECTs moved. */
+	uint32_t counted[3];
+	int moved[3];
 	uint32_t sent_ack; /* highest that left */
 	uint32_t sent_wnd, sent_right_edge;
 	int sent_any;
-	uint32_t start_acked; /* segments acknowledged by what left */
+	uint32_t start_acked; /* segments acknowledged by what left since a start */
+	uint64_t advanced_us; /* when the number last grew */
+	int advanced_any;
 	int accecn;
 	uint32_t high; /* data */
 	int high_any;
@@ -71,12 +76,45 @@ static uint32_t window(const struct run *r, const struct aw_seg *s)
 	return s->window;
 }
 
+/* The counters of AccECN's option in s, CE first; ~0 is absent. */
+static void counters(const struct aw_seg *s, uint32_t out[3])
+{
+	int bearing = s->opts & AW_OPT_ACCECN;
+
+	out[0] = bearing ? s->ce_bytes : ~0u;
+	out[1] = bearing ? s->e0_bytes : ~0u;
+	out[2] = bearing ? s->e1_bytes : ~0u;
+}
+
+/* What the older ACK says that the sender will not hear if only s arrives. */
+static const char *says_less(const struct run *r, const struct aw_seg *s,
+			     const struct aw_seg *older)
+{
+	uint32_t was[3], is[3];
+	int i;
+
+	if (!(s->flags & AW_TCP_ACK) || before(s->ack, older->ack))
+		return "the number";
+	if (!r->n.accecn && ((s->flags ^ older->flags) & AW_TCP_ECE))
+		return "ECE of the bytes that it covers";
+	if ((older->opts & AW_OPT_ACCECN) && !(s->opts & AW_OPT_ACCECN))
+		return "AccECN's option";
+	counters(older, was);
+	counters(s, is);
+	for (i = 0; i < 3; i++)
+		if (was[i] != ~0u && is[i] == ~0u)
+			return "a counter of AccECN";
+	if ((older->opts & AW_OPT_TS) && (!(s->opts & AW_OPT_TS) || before(s->tsval, older->tsval)))
+		return "all of it: the sender drops the newer one by its timestamps";
+	return NULL;
+}
+
 /* Anything in s that the newest ACK before it did not say, or its absence. */
 static const char *news(const struct run *r, const struct aw_seg *s)
 {
 	const struct notes *n = &r->n;
 	const struct aw_seg *p = &n->newest;
-	uint32_t i, j, wnd = window(r, s), mss = r->flow.data.mss ? r->flow.data.mss : 536;
+	uint32_t i, j, now[3], wnd = window(r, s), mss = r->flow.data.mss ? r->flow.data.mss : 536;
 
 	if (!(s->flags & AW_TCP_ACK))
 		return "no ACK flag";
@@ -89,14 +127,20 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		return "an option";
 	if (s->ip_ecn == 3)
 		return "a CE mark";
+	if (n->high_any && before(n->high, s->ack))
+		return "a number that was never sent";
 	if (!n->any || !n->sent_any)
 		return "the first of its flow";
 	if (!before(p->ack, s->ack))
 		return "a duplicate, a window update or an old one";
 	if ((s->flags ^ p->flags) & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE))
 		return "ECN";
-	if ((s->opts & AW_OPT_ACCECN) && n->ce_known && s->ce_bytes != n->ce_bytes)
+	counters(s, now);
+	if (now[0] != ~0u && now[0] != n->counted[0])
 		return "an AccECN counter";
+	for (i = 1; i < 3; i++)
+		if (now[i] != ~0u && now[i] != n->counted[i] && !n->moved[i])
+			return "another ECT codepoint";
 	for (i = 0; i < s->n_sack; i++) {
 		uint32_t left = s->sack[2 * i], right = s->sack[2 * i + 1];
 
@@ -128,12 +172,14 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		if (before(n->sent_right_edge, edge) && n->high_any &&
 		    n->high == n->sent_right_edge)
 			return "the window opens for a sender at its end";
+		if (r->flow.data.limited && !before(edge, n->sent_right_edge + n->sent_wnd / 32))
+			return "the window opens for a sender that fills it";
 	} else if (wnd < window(r, p) || (wnd && !n->sent_wnd)) {
 		return "a window of unknown scale shrinks or opens";
 	}
 	if (n->start_acked < 10)
 		return "the start";
-	if (n->accecn && s->ack - n->sent_ack > 4 * mss)
+	if (n->accecn && now[0] == ~0u && s->ack - n->sent_ack > 4 * mss)
 		return "more than ACE can count";
 	return NULL;
 }
@@ -146,7 +192,7 @@ static void left(struct run *r, const struct aw_seg *s)
 		return;
 	if (n->sent_any && before(s->ack, n->sent_ack))
 		return;
-	if (n->sent_any && n->start_acked < 10) {
+	if (n->sent_any && n->start_acked < 10 && !n->broken && !n->sack_broken) {
 		uint32_t mss = r->flow.data.mss ? r->flow.data.mss : 536;
 
 		n->start_acked += (s->ack - n->sent_ack) / mss + !!((s->ack - n->sent_ack) % mss);
@@ -160,17 +206,22 @@ static void left(struct run *r, const struct aw_seg *s)
 static void seen(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
-	uint32_t i;
+	uint32_t i, now[3];
+	int moved = 0;
 
 	if (!(s->flags & AW_TCP_ACK) || (n->any && before(s->ack, n->newest.ack)))
 		return;
 	n->any = 1;
 	n->newest = *s;
-	if (s->opts & AW_OPT_ACCECN) {
-		n->ce_known = 1;
-		n->ce_bytes = s->ce_bytes;
+	counters(s, now);
+	for (i = 0; i < 3; i++)
+		moved |= now[i] != ~0u && now[i] != n->counted[i];
+	for (i = 0; moved && i < 3; i++) {
+		n->moved[i] = now[i] != ~0u && now[i] != n->counted[i];
+		if (now[i] != ~0u)
+			n->counted[i] = now[i];
 	}
-	if (!s->payload && (s->flags & AW_TCP_AE))
+	if ((s->opts & AW_OPT_ACCECN) || (!s->payload && (s->flags & AW_TCP_AE)))
 		n->accecn = 1;
 	for (i = 0; i < s->n_sack; i++)
 		if (before(s->ack, s->sack[2 * i + 1])) {
@@ -184,12 +235,69 @@ static void seen(struct run *r, const struct aw_seg *s)
 		n->broken = 0;
 }
 
+/* The deadline of the held one, or its release. */
+static void deadline(struct run *r)
+{
+	struct notes *n = &r->n;
+
+	if (!n->holding)
+		return;
+	n->holding = 0;
+	aw_flow_on_sent(&r->flow, &r->cfg, &n->held, r->now);
+	left(r, &n->held);
+}
+
+/* A pause longer than an RTO is a new start. */
+static void note_pause(struct run *r, const struct aw_seg *s)
+{
+	struct notes *n = &r->n;
+	uint64_t rto = 200000 + aw_flow_min_rtt(&r->flow) + r->cfg.hold_max_us;
+
+	if (!(s->flags & AW_TCP_ACK) || (n->any && !before(n->newest.ack, s->ack)))
+		return;
+	/* The flow counts in units of 1024 us. */
+	if (n->advanced_any && r->now - n->advanced_us > rto + 2048)
+		n->start_acked = 0;
+	n->advanced_any = 1;
+	n->advanced_us = r->now;
+}
+
+/* What nobody sent cannot be acknowledged: it passes, and is forgotten. */
+static void unacceptable(struct run *r, const struct aw_seg *s)
+{
+	struct aw_flow was = r->flow;
+	struct aw_decision d;
+
+	if (aw_flow_releases(&r->flow, s))
+		fail("a number that was never sent releases the held ACK");
+	aw_flow_on_ack(&r->flow, &r->cfg, s, r->now, &d);
+	if (d.kind != AW_SEND || d.flags)
+		fail("a number that was never sent supersedes");
+	if (memcmp(&was, &r->flow, sizeof(was)))
+		fail("a number that was never sent is remembered");
+}
+
 static void on_ack(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
-	const char *why = news(r, s);
+	const char *why, *less;
 	struct aw_decision d;
 
+	if (n->high_any && before(n->high, s->ack)) {
+		unacceptable(r, s);
+		return;
+	}
+	if (aw_flow_releases(&r->flow, s)) {
+		if (!n->holding)
+			fail("nothing is held to be released");
+		if (!says_less(r, s, &n->held))
+			fail("the held ACK is released before one that says as much");
+		if (before(s->ack, n->held.ack))
+			fail("the held ACK is released before an older one");
+		deadline(r);
+	}
+	note_pause(r, s);
+	why = news(r, s);
 	aw_flow_on_ack(&r->flow, &r->cfg, s, r->now, &d);
 	if (d.kind != AW_SEND && d.kind != AW_HOLD)
 		fail("a verdict that this environment did not offer");
@@ -202,14 +310,20 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 			fail(why);
 		if (!d.hold_us || d.hold_us > r->cfg.hold_max_us)
 			fail("held longer than D");
-		if (n->holding && before(s->ack, n->held.ack))
-			fail("an older ACK takes the place of a newer one");
+		less = n->holding ? says_less(r, s, &n->held) : NULL;
+		if (less) {
+			fprintf(stderr, "contract: the held ACK says more: %s\n", less);
+			abort();
+		}
 		n->holding = 1;
 		n->held = *s;
 	} else {
 		if ((d.flags & AW_DEC_SUPERSEDES) && n->holding) {
-			if (!(s->flags & AW_TCP_ACK) || before(s->ack, n->held.ack))
-				fail("a held ACK is given up for one that says less");
+			less = says_less(r, s, &n->held);
+			if (less) {
+				fprintf(stderr, "contract: what is given up says more: %s\n", less);
+				abort();
+			}
 			n->holding = 0;
 		}
 		if ((d.flags & AW_DEC_TWICE) && !(d.flags & AW_DEC_SUPERSEDES))
@@ -219,24 +333,12 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 	seen(r, s);
 }
 
-/* The deadline of the held one. */
-static void deadline(struct run *r)
-{
-	struct notes *n = &r->n;
-
-	if (!n->holding)
-		return;
-	n->holding = 0;
-	aw_flow_on_sent(&r->flow, &r->cfg, &n->held, r->now);
-	left(r, &n->held);
-}
-
 static void blank(struct aw_seg *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->ip_version = 4;
 	s->ttl = 64;
-	s->ce_bytes = ~0u;
+	s->ce_bytes = s->e0_bytes = s->e1_bytes = ~0u;
 	s->flags = AW_TCP_ACK;
 }
 
@@ -244,7 +346,7 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 {
 	struct notes *n = &r->n;
 	struct aw_seg s;
-	uint32_t i, high = n->high_any ? n->high : base;
+	uint32_t i, end, high = n->high_any ? n->high : base;
 
 	blank(&s);
 	r->now += b[3] * 37u;
@@ -259,23 +361,29 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		s.payload = b[2] & 1 ? MSS : b[2] * 16u;
 		s.opts = AW_OPT_TS;
 		s.tsval = r->tsval;
+		s.tsecr = r->tsval - (b[3] & 3);
 		s.ip_ecn = b[2] & 2 ? 3 : 0;
 		s.window = 1000;
+		if ((b[0] & 0x3c) == 0x3c)
+			s.flags |= AW_TCP_FIN;
 		aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
-		if (!s.payload)
+		if (!s.payload) {
+			if ((s.flags & AW_TCP_FIN) && n->high_any && s.seq == high)
+				n->high++;
 			break;
+		}
+		end = s.seq + s.payload + !!(s.flags & AW_TCP_FIN);
 		if (n->high_any && s.seq != high && !(s.payload == 1 && s.seq + 1 == high)) {
-			if (before(high, s.seq + s.payload))
-				n->high = s.seq + s.payload;
-			if (before(high, s.seq) || !n->broken ||
-			    before(n->repair, s.seq + s.payload))
+			if (before(high, end))
+				n->high = end;
+			if (before(high, s.seq) || !n->broken || before(n->repair, end))
 				n->repair = n->high;
 			n->broken = 1;
-		} else if (before(high, s.seq + s.payload)) {
-			n->high = s.seq + s.payload;
+		} else if (before(high, end)) {
+			n->high = end;
 		}
 		if (!n->high_any)
-			n->high = s.seq + s.payload;
+			n->high = end;
 		n->high_any = 1;
 		break;
 	case 1: /* an ACK that mostly goes on as before */
@@ -283,6 +391,9 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
 		if (b[1] & 0x80)
 			s.ack -= 4 * MSS;
+		/* Seldom what was never sent. */
+		if (!(b[1] & 0x20) && n->high_any && before(high, s.ack))
+			s.ack = high;
 		s.window = n->any ? n->newest.window : 500;
 		s.opts = AW_OPT_TS;
 		s.tsval = r->tsval;
@@ -311,7 +422,9 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 				break;
 			case 6:
 				s.opts |= AW_OPT_ACCECN;
-				s.ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4;
+				s.ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4 & 1;
+				s.e0_bytes = b[2] & 0x40 ? ~0u : b[2] >> 2 & 3;
+				s.e1_bytes = b[2] & 0x20 ? ~0u : b[2] & 3;
 				break;
 			case 7: /* the blocks as before */
 				s.opts |= AW_OPT_SACK;
@@ -335,8 +448,17 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		on_ack(r, &s);
 		break;
 	default:
+		r->now += (b[1] & 7) * 64000u;
 		deadline(r);
 	}
+}
+
+/* RFC 9768, Table 2: which answers to a SYN that asks for AccECN grant it. */
+static int grants(unsigned ae, unsigned cwr, unsigned ece)
+{
+	static const int accurate[2][2][2] = { { { 0, 0 }, { 1, 1 } }, { { 1, 0 }, { 1, 0 } } };
+
+	return accurate[ae][cwr][ece];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -364,7 +486,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		r.cfg.policy.param[AW_EVERY_N_warm] = 0;
 	}
 	base = (uint32_t)data[2] << 24 | (uint32_t)data[3] << 16 | (uint32_t)data[4] << 8 | data[5];
-	r.now = (uint64_t)data[5] << 26;
+	r.now = ((uint64_t)data[5] << 26) + 1; /* 0 is a time that was not read */
 	if (data[1] & 1) {
 		blank(&syn);
 		syn.flags = AW_TCP_SYN;
@@ -375,10 +497,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			syn.flags |= AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE;
 		aw_handshake_on_segment(&r.hs, &syn, 0, r.now);
 		syn.flags = AW_TCP_SYN | AW_TCP_ACK;
+		if (data[1] & 8) /* as a granting server answers */
+			syn.flags |= AW_TCP_CWR;
+		else
+			syn.flags |= (aw_u16)(data[4] & 7) << 6;
 		if (data[1] & 4)
 			syn.opts &= ~AW_OPT_WSCALE;
 		aw_handshake_on_segment(&r.hs, &syn, 1, r.now + data[3] * 100);
-		r.n.accecn = !!(data[1] & 2);
+		r.n.accecn = (data[1] & 2) &&
+			     grants(!!(syn.flags & AW_TCP_AE), !!(syn.flags & AW_TCP_CWR),
+				    !!(syn.flags & AW_TCP_ECE));
 	}
 	aw_flow_init(&r.flow, data[1] & 1 ? &r.hs : NULL, r.now);
 	for (at = 6; at + 4 <= size; at += 4)

@@ -121,10 +121,19 @@ static void slow_options(struct cursor c, struct aw_seg *s)
 			break;
 		default:
 			bit = AW_OPT_ACCECN;
-			number(&body, 3);
-			i = number(&body, 3);
-			if (!body.dry)
-				s->ce_bytes = i;
+			/* EE0B ECEB EE1B, or the other way round (RFC 9768 §3.2.3). */
+			for (i = 0; i < 3; i++) {
+				uint32_t n = number(&body, 3);
+
+				if (body.dry)
+					break;
+				if (i == 1)
+					s->ce_bytes = n;
+				else if ((i == 0) == (kind == 172))
+					s->e0_bytes = n;
+				else
+					s->e1_bytes = n;
+			}
 		}
 		if (s->opts & bit)
 			bit |= AW_OPT_UNKNOWN;
@@ -137,8 +146,8 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 {
 	struct cursor c = { data, n, 0 }, ip, t;
 	uint32_t ip_len, l3_len, have, type = 0, word, doff, tags = 0;
-	unsigned next, version;
-	size_t l3_off;
+	unsigned next, version, routed = 0;
+	size_t l3_off, i;
 
 	memset(s, 0, sizeof(*s));
 	if (link == AW_LINK_ETHERNET) {
@@ -183,6 +192,8 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 			return AW_PARSE_NOT_TCP;
 		if (word % 0x4000)
 			return AW_PARSE_FRAGMENT;
+		for (i = 20; i < l3_len && i < ip.n; i++)
+			routed |= ip.p[i] == 131 || ip.p[i] == 137;
 	} else {
 		int headers = 0;
 
@@ -212,6 +223,7 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 					       ? AW_PARSE_FRAGMENT
 					       : AW_PARSE_NOT_TCP;
 			}
+			routed |= next == 43;
 			next = take(&h);
 			size = 8 * (take(&h) + 1);
 			l3_len += size;
@@ -252,7 +264,8 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 	s->l3_off = (aw_u16)l3_off;
 	s->l4_off = (aw_u16)(l3_off + l3_len);
 	s->l4_len = (aw_u16)doff;
-	s->ce_bytes = ~0u;
+	s->ce_bytes = s->e0_bytes = s->e1_bytes = ~0u;
+	s->opts = routed ? AW_OPT_UNKNOWN : 0;
 	slow_options(t, s);
 	return AW_PARSE_OK;
 }

@@ -17,6 +17,7 @@ int aw_all_data(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_
 		aw_u32 segments, const aw_u64 *now_us);
 int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 	       const aw_u64 *now_us, struct aw_decision *d);
+int aw_all_releases(const struct aw_flow *f, const struct aw_seg *s);
 int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 		   aw_u64 now_us);
 
@@ -63,6 +64,11 @@ int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_s
 {
 	aw_flow_on_ack(f, c, s, *now_us, d);
 	return 0;
+}
+
+int aw_all_releases(const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_flow_releases(f, s);
 }
 
 int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,

@@ -36,7 +36,8 @@
 	AW_REASON(SHRINK, "window-shrinks", "the window's right edge moved back") \
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
-	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open")
+	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open") \
+	AW_REASON(UNACCEPTABLE, "unacceptable", "acknowledges data that were never sent")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -52,8 +53,21 @@ enum aw_reason {
  * acknowledged must assume that the 3-bit ACE field may have wrapped.
  */
 #define AW_ACE_SAFE_SEGMENTS 4
+/*
+ * RFC 5681 §4.1: a sender that was idle for longer than its RTO starts again with a small
+ * window; after a timeout as well (§3.1). Linux' RTO is at least this above the RTT that it
+ * measures.
+ */
+#define AW_RESTART_US 200000
 /* "Near zero": a window that no two full segments fit into (RFC 9293 §3.8.6.2). */
 #define AW_NEAR_ZERO_SEGMENTS 2
+/*
+ * Of a sender that fills its window, an ACK that opens this part of it is news. It takes
+ * that part of an RTT until so much has arrived: throughput falls by 1/32 at most.
+ */
+#define AW_LIMITED_SHARE_SHIFT 5
+/* It fills its window if less than this part of it was free an RTT later. */
+#define AW_LIMITED_FREE_SHIFT 3
 #define AW_MSS_DEFAULT 536 /* RFC 9293 §3.7.1, until a segment or an option tells */
 
 /**
@@ -66,8 +80,15 @@ enum aw_reason {
  * @sent_wnd: newest window sent, in the same unit
  * @tsval: timestamp of the newest received, with AW_ACK_TS
  * @ce_bytes: AccECN's counter of CE-marked bytes, as last reported
- * @started: segments acknowledged by what was sent, up to AW_START_SEGMENTS
+ * @e0_bytes: that of bytes with ECT(0)
+ * @e1_bytes: that of bytes with ECT(1)
+ * @started: segments acknowledged by what was sent since the sender started or started
+ *	again, up to AW_START_SEGMENTS; none are counted during a recovery
+ * @accecn: enum aw_accecn_field of the newest received
+ * @moved: those of EE0B and EE1B that the last report with a change changed
  * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
+ * @advanced: when an ACK acknowledged more than those before, units of 1024 us; 0: never
+ * @probe_edge: right edge that was sent before the near probe of the RTT (rtt.h)
  * @ecn: ECE, CWR and AE of the newest received
  * @n_sack: blocks in @sack
  * @flags: enum aw_ack_flag, enum aw_token
@@ -82,21 +103,27 @@ struct aw_ack_state {
 	aw_u32 sent_wnd;
 	aw_u32 tsval;
 	aw_u32 ce_bytes;
-	aw_u32 started;
+	aw_u32 e0_bytes;
+	aw_u32 e1_bytes;
+	aw_u16 started;
+	aw_u8 accecn;
+	aw_u8 moved;
 	aw_u32 recover;
+	aw_u32 advanced;
+	aw_u32 probe_edge;
 	aw_u16 ecn;
 	aw_u8 n_sack;
 	aw_u8 flags;
 	aw_u32 sack[2 * AW_SACK_BLOCKS];
 };
 
-AW_ASSERT(sizeof(struct aw_ack_state) == 76, "aw_ack_state");
+AW_ASSERT(sizeof(struct aw_ack_state) == 92, "aw_ack_state");
 
 enum aw_ack_flag {
 	AW_ACK_VALID = 1 << 0,	 /* an ACK was received */
 	AW_ACK_TS = 1 << 1,	 /* the newest received has timestamps */
 	AW_ACK_HOLDING = 1 << 2, /* the newest received is withheld */
-	AW_ACK_ACCECN = 1 << 3,	 /* the flow uses AccECN */
+	AW_ACK_ACCECN = 1 << 3,	 /* the flow uses AccECN: by its handshake, or by its ACKs */
 	/* SACK blocks report a hole that is not closed. From bit 5 on: enum aw_token. */
 	AW_ACK_RECOVERING = 1 << 4,
 };
@@ -119,6 +146,8 @@ enum aw_token {
  * @wnd: the window that the data sender itself advertises, bytes
  * @valid: not 0 once data were received
  * @flags: enum aw_token
+ * @limited: the sender fills the window that it is given; not 0: as of the last near
+ *	probe of the RTT (rtt.h), so only with timestamps
  * @reserved: 0
  *
  * Each side writes only its own half and reads the other's, so that a data
@@ -131,7 +160,8 @@ struct aw_data_state {
 	aw_u32 wnd;
 	aw_u8 valid;
 	aw_u8 flags;
-	aw_u16 reserved;
+	aw_u8 limited;
+	aw_u8 reserved;
 };
 
 /* Has one side started what the other has not ended yet? */
@@ -145,6 +175,71 @@ AW_FN int aw_token_out(const struct aw_ack_state *a, const struct aw_data_state 
 AW_FN int aw_recovering(const struct aw_ack_state *a, const struct aw_data_state *d)
 {
 	return (a->flags & AW_ACK_RECOVERING) | aw_token_out(a, d, AW_TOKEN_LOSS);
+}
+
+/*
+ * Can it be an ACK of what the sender sent? If not, the sender drops it (RFC 9293
+ * §3.10.7.4, RFC 5961 §5), and its number stands for nothing.
+ */
+AW_FN int aw_acceptable(const struct aw_data_state *d, const struct aw_seg *s)
+{
+	return !d->valid || !aw_after(s->ack, d->high);
+}
+
+/* What of AccECN's option an ACK carries. */
+enum aw_accecn_field {
+	AW_ACCECN_CE = 1 << 0,
+	AW_ACCECN_E0 = 1 << 1,
+	AW_ACCECN_E1 = 1 << 2,
+	AW_ACCECN_OPTION = 1 << 3, /* the option, though it may be empty */
+};
+
+AW_FN aw_u32 aw_accecn_fields(const struct aw_seg *s)
+{
+	if (AW_LIKELY(!(s->opts & AW_OPT_ACCECN)))
+		return 0;
+	return AW_ACCECN_OPTION | (s->ce_bytes != ~0U ? AW_ACCECN_CE : 0) |
+	       (s->e0_bytes != ~0U ? AW_ACCECN_E0 : 0) | (s->e1_bytes != ~0U ? AW_ACCECN_E1 : 0);
+}
+
+/* Which of the counters in s, whose fields are given, differ from those last reported? */
+AW_FN aw_u32 aw_accecn_moved(const struct aw_ack_state *a, const struct aw_seg *s, aw_u32 fields)
+{
+	aw_u32 moved = 0;
+
+	if ((fields & AW_ACCECN_CE) && s->ce_bytes != a->ce_bytes)
+		moved |= AW_ACCECN_CE;
+	if ((fields & AW_ACCECN_E0) && s->e0_bytes != a->e0_bytes)
+		moved |= AW_ACCECN_E0;
+	if ((fields & AW_ACCECN_E1) && s->e1_bytes != a->e1_bytes)
+		moved |= AW_ACCECN_E1;
+	return moved;
+}
+
+/*
+ * Does AccECN's option say what cannot wait? That CE marks came; or that packets came with
+ * an ECT codepoint that those before had not: the receiver must tell both at once (RFC 9768
+ * §3.2.3.3). A counter that goes on growing is cumulative, as the number is.
+ */
+AW_FN int aw_accecn_news(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	return aw_accecn_moved(a, s, aw_accecn_fields(s)) & ~(aw_u32)a->moved;
+}
+
+/*
+ * Does s leave out what the newest ACK received said, so that it cannot stand for it?
+ * - Without AccECN, ECE speaks of the bytes that its ACK covers: by it DCTCP counts what
+ *   was marked (RFC 8257 §3.2), and s would speak for the bytes of both.
+ * - AccECN's option, or a counter in it, is not in s.
+ * - A sender with timestamps drops s if it has none, or older ones (RFC 7323 §3.2, §5).
+ */
+AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	if (!(a->flags & AW_ACK_ACCECN) && ((s->flags ^ a->ecn) & AW_TCP_ECE))
+		return 1;
+	if (a->accecn & ~aw_accecn_fields(s))
+		return 1;
+	return (a->flags & AW_ACK_TS) && (!(s->opts & AW_OPT_TS) || aw_after(a->tsval, s->tsval));
 }
 
 /* Did the newest ACK received report every SACK block of s as well? */
@@ -200,6 +295,10 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 	/* The sender has used up what it was given, and this gives it more. */
 	if (d->valid && aw_after(d->high + near_zero, a->sent_right_edge))
 		return AW_R_OPEN;
+	/* It has, though the data are still on their way. */
+	if (d->limited &&
+	    !aw_after(a->sent_right_edge + (a->sent_wnd >> AW_LIMITED_SHARE_SHIFT), s->ack + wnd))
+		return AW_R_OPEN;
 	return AW_R_HELD;
 }
 
@@ -219,12 +318,14 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return s->flags & AW_TCP_ACK ? AW_R_FLAGS : AW_R_NOT_ACK;
 	if (AW_UNLIKELY(s->opts & ~(AW_OPT_TS | AW_OPT_SACK | AW_OPT_ACCECN)))
 		return AW_R_OPTION;
+	if (AW_UNLIKELY(!aw_acceptable(d, s)))
+		return AW_R_UNACCEPTABLE;
 	if (AW_UNLIKELY(!(a->flags & AW_ACK_VALID)))
 		return AW_R_FIRST;
 	/* The ECN feedback of the flow, and a mark on the ACK itself. */
 	if (AW_UNLIKELY(ecn != a->ecn || s->ip_ecn == 3))
 		return AW_R_ECN;
-	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && s->ce_bytes != a->ce_bytes))
+	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && aw_accecn_news(a, s)))
 		return AW_R_ECN;
 	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
 		return AW_R_SACK;
@@ -247,8 +348,11 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return why;
 	if (AW_UNLIKELY(a->started < AW_START_SEGMENTS))
 		return AW_R_START;
-	/* The next one that is sent covers as much more as this one: it must be safe, too. */
-	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) &&
+	/*
+	 * With a counter of 24 bits no wrap of the 3 bits matters (RFC 9768 §3.2.3). Without:
+	 * the next one that is sent covers as much more as this one, and must be safe, too.
+	 */
+	if (AW_UNLIKELY((a->flags & AW_ACK_ACCECN) && !(aw_accecn_fields(s) & AW_ACCECN_CE) &&
 			(s->ack - a->sent_ack) + (s->ack - a->rcvd_ack) >
 				AW_ACE_SAFE_SEGMENTS * (d->mss ? d->mss : AW_MSS_DEFAULT)))
 		return AW_R_ACE_WRAP;

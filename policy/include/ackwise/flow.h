@@ -8,7 +8,8 @@
  *   SYNs, and the first segment after    aw_handshake_on_segment()
  *   the first pure ACK                   aw_flow_init()
  *   data direction                       aw_flow_on_data()
- *   ACK direction                        aw_flow_on_ack(), which decides
+ *   ACK direction                        if aw_flow_releases() says so, the held ACK
+ *                                        is sent first; then aw_flow_on_ack() decides
  *   a held ACK was sent after all        aw_flow_on_sent()
  *
  * If aw_flow_data_alone() says so, one segment of each direction may be handled at
@@ -17,7 +18,8 @@
  *
  * Reading a clock is slow in some environments. They ask aw_flow_data_wants_clock()
  * and aw_flow_ack_wants_clock() first, and pass 0 for a time that was not read. No
- * probe of the RTT begins or ends then, whatever the other side does meanwhile.
+ * probe of the RTT begins or ends then, whatever the other side does meanwhile. If they
+ * pass 0 to aw_flow_on_ack(), they call aw_flow_clock() with a coarse time before.
  */
 #ifndef ACKWISE_FLOW_H
 #define ACKWISE_FLOW_H
@@ -89,7 +91,7 @@ struct aw_flow {
 	struct aw_rtt rtt;
 };
 
-AW_ASSERT(sizeof(struct aw_flow) == 224, "aw_flow");
+AW_ASSERT(sizeof(struct aw_flow) == 240, "aw_flow");
 
 /* Begins a zeroed flow with what the handshake negotiated; hs may be NULL. */
 AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64 now_us)
@@ -198,7 +200,7 @@ AW_FN aw_u32 aw_hops(aw_u32 ttl)
 AW_FN aw_u32 aw_flow_data_order(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_data_state *d = &f->data;
-	aw_u32 end = s->seq + s->payload;
+	aw_u32 end = s->seq + s->payload + !!(s->flags & AW_TCP_FIN);
 
 	if (AW_LIKELY(d->valid && s->seq == d->high)) {
 		d->high = end;
@@ -245,8 +247,12 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	struct aw_event e;
 
 	d->wnd = aw_wnd(&f->hs, s, 0);
-	if (!s->payload)
+	if (!s->payload) {
+		/* A FIN counts as a byte (RFC 9293 §3.4), which the last ACK covers. */
+		if (AW_UNLIKELY((s->flags & AW_TCP_FIN) && d->valid && s->seq == d->high))
+			d->high++;
 		return;
+	}
 	if (s->opts & AW_OPT_TS)
 		aw_rtt_on_data(&f->rtt, &f->acks, d, s, now_us);
 	/*
@@ -281,19 +287,21 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 AW_FN void aw_flow_note_sent(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
 {
 	struct aw_ack_state *a = &f->acks;
+	aw_u32 edge = a->sent_right_edge;
 
 	if (!(a->flags & AW_ACK_VALID) || aw_after_eq(s->ack, a->sent_ack)) {
 		aw_u32 mss = f->data.mss ? f->data.mss : AW_MSS_DEFAULT;
 
-		if (a->started < AW_START_SEGMENTS && (a->flags & AW_ACK_VALID))
-			a->started += aw_min(aw_div32(s->ack - a->sent_ack + mss - 1, mss),
-					     AW_START_SEGMENTS);
+		if (a->started < AW_START_SEGMENTS && (a->flags & AW_ACK_VALID) &&
+		    !aw_recovering(a, &f->data))
+			a->started += (aw_u16)aw_min(aw_div32(s->ack - a->sent_ack + mss - 1, mss),
+						     AW_START_SEGMENTS);
 		a->sent_ack = s->ack;
 		a->sent_wnd = aw_wnd(&f->hs, s, 1);
 		a->sent_right_edge = s->ack + a->sent_wnd;
 	}
 	if (s->opts & AW_OPT_TS)
-		aw_rtt_on_ack_sent(&f->rtt, a, &f->data, s, now_us);
+		aw_rtt_on_ack_sent(&f->rtt, a, &f->data, s, edge, now_us);
 }
 
 /*
@@ -318,7 +326,7 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 {
 	struct aw_ack_state *a = &f->acks;
 	struct aw_data_state *d = &f->data;
-	aw_u32 i;
+	aw_u32 i, moved;
 
 	if ((a->flags & AW_ACK_VALID) && aw_after(a->rcvd_ack, s->ack))
 		return; /* a newer one overtook it: it says nothing about now */
@@ -326,11 +334,22 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 	a->rcvd_wnd = aw_wnd(&f->hs, s, 1);
 	a->rcvd_right_edge = s->ack + a->rcvd_wnd;
 	a->ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
-	/* ACE counts from 5: AE or CWR without ECE on pure ACKs is AccECN. */
+	/* ACE counts from 5, and nothing else sets AE on a pure ACK. */
 	if (!s->payload && (a->ecn & AW_TCP_AE))
 		a->flags |= AW_ACK_ACCECN;
-	if (s->opts & AW_OPT_ACCECN)
-		a->ce_bytes = s->ce_bytes;
+	a->accecn = (aw_u8)aw_accecn_fields(s);
+	if (AW_UNLIKELY(a->accecn)) {
+		a->flags |= AW_ACK_ACCECN;
+		moved = aw_accecn_moved(a, s, a->accecn);
+		if (moved)
+			a->moved = moved & (AW_ACCECN_E0 | AW_ACCECN_E1);
+		if (moved & AW_ACCECN_CE)
+			a->ce_bytes = s->ce_bytes;
+		if (moved & AW_ACCECN_E0)
+			a->e0_bytes = s->e0_bytes;
+		if (moved & AW_ACCECN_E1)
+			a->e1_bytes = s->e1_bytes;
+	}
 	if (s->opts & AW_OPT_TS) {
 		a->tsval = s->tsval;
 		a->flags |= AW_ACK_TS;
@@ -376,23 +395,62 @@ AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_ha
 	       aw_wnd(h, s, 1) == a->rcvd_wnd;
 }
 
+/*
+ * Must the held ACK be sent, as it is, before s of the ACK direction? So it is if s will
+ * not say all that it says. Then the environment sends it, calls aw_flow_on_sent(), and
+ * only then aw_flow_on_ack() with s. One that cannot send it goes on with s.
+ */
+AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
+{
+	const struct aw_ack_state *a = &f->acks;
+
+	if (AW_LIKELY(!(a->flags & AW_ACK_HOLDING) || !aw_leaves_out(a, s)))
+		return 0;
+	return (s->flags & AW_TCP_ACK) && aw_acceptable(&f->data, s) &&
+	       aw_after_eq(s->ack, a->rcvd_ack);
+}
+
+/*
+ * Tells the time of s, of the ACK direction, to within some milliseconds. If no ACK has
+ * gone on for longer than an RTO, the sender was idle or had a timeout, and its ACKs are
+ * those of a start again. A sender that is used to held ACKs has a longer RTO.
+ */
+AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
+			 aw_u64 now_us)
+{
+	aw_u32 rto = AW_RESTART_US + aw_flow_min_rtt(f) + c->hold_max_us;
+	struct aw_ack_state *a = &f->acks;
+	aw_u32 now = aw_max((aw_u32)(now_us >> 10), 1);
+
+	if (!(s->flags & AW_TCP_ACK) || !aw_acceptable(&f->data, s))
+		return;
+	if ((a->flags & AW_ACK_VALID) && !aw_after(s->ack, a->rcvd_ack))
+		return;
+	if (a->advanced && aw_after(now, a->advanced + (rto >> 10)))
+		a->started = 0;
+	a->advanced = now;
+}
+
 /* Decides whether a segment of the ACK direction, not a SYN, is sent or held. */
 AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us, struct aw_decision *out)
 {
 	struct aw_ack_state *a = &f->acks;
-	enum aw_reason why = aw_contract(a, &f->data, &f->hs, s);
+	enum aw_reason why;
 	struct aw_verdict v;
 	struct aw_event e;
 
-	if (s->opts & AW_OPT_TS)
+	if (now_us) /* else the environment has done it */
+		aw_flow_clock(f, c, s, now_us);
+	why = aw_contract(a, &f->data, &f->hs, s);
+	if (AW_LIKELY(aw_acceptable(&f->data, s)) && (s->opts & AW_OPT_TS))
 		aw_rtt_on_ack(&f->rtt, a, &f->data, s, now_us);
 	out->kind = AW_SEND;
 	out->reason = why;
 	out->flags = 0;
 	out->hold_us = 0;
 	/* Without the flag the acknowledgment number means nothing (RFC 9293 §3.1). */
-	if (AW_UNLIKELY(!(s->flags & AW_TCP_ACK)))
+	if (AW_UNLIKELY(!(s->flags & AW_TCP_ACK) || !aw_acceptable(&f->data, s)))
 		return;
 	if (a->flags & AW_ACK_HOLDING) {
 		/* Whatever is sent with a number at least as high says all that it says. */

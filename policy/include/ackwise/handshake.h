@@ -14,8 +14,9 @@ enum aw_handshake_flag {
 	AW_HS_SYN_ACKS = 1 << 1,    /* a SYN of the ACK sender was received */
 	AW_HS_WSCALE_DATA = 1 << 2, /* the data sender's SYN had a window scale */
 	AW_HS_WSCALE_ACKS = 1 << 3, /* the ACK sender's SYN had a window scale */
-	AW_HS_ACCECN = 1 << 4,	    /* AccECN was asked for, RFC 9768 §3.1 */
+	AW_HS_ACCECN = 1 << 4,	    /* AccECN was asked for, and granted */
 	AW_HS_DONE = 1 << 5,	    /* rtt_us is complete */
+	AW_HS_ASKS_ACCECN = 1 << 6, /* the SYN asked for AccECN */
 };
 
 /**
@@ -45,14 +46,34 @@ AW_FN int aw_scale_known(const struct aw_handshake *h)
 	return (h->flags & (AW_HS_SYN_DATA | AW_HS_SYN_ACKS)) == (AW_HS_SYN_DATA | AW_HS_SYN_ACKS);
 }
 
+/* Are windows scaled? Only if both sides offered it (RFC 7323 §2.2). */
+AW_FN int aw_wnd_scales(const struct aw_handshake *h)
+{
+	return (h->flags & (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS)) ==
+	       (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS);
+}
+
 /* The window of s in bytes; as on the wire if the scale is not known. */
 AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
 {
-	/* Scaling holds only if both sides offered it (RFC 7323 §2.2). */
-	if ((h->flags & (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS)) ==
-	    (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS))
+	if (aw_wnd_scales(h))
 		return (aw_u32)s->window << (h->wscale[acks] & 15);
 	return s->window;
+}
+
+/*
+ * RFC 9768 §3.1: a SYN with AE, CWR and ECE asks for AccECN. A SYN-ACK grants it by one of
+ * four of their values, which tell how the SYN's ECN field arrived; 001 and 101 are classic
+ * ECN, 000 is none, and 111 is a server that echoes what it does not understand.
+ */
+#define AW_TCP_ACE (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE)
+
+AW_FN int aw_grants_accecn(const struct aw_seg *syn_ack)
+{
+	aw_u32 ace = syn_ack->flags & AW_TCP_ACE;
+
+	return ace == AW_TCP_CWR || ace == (AW_TCP_CWR | AW_TCP_ECE) || ace == AW_TCP_AE ||
+	       ace == (AW_TCP_AE | AW_TCP_CWR);
 }
 
 /*
@@ -75,6 +96,10 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 	}
 	if (s->flags & AW_TCP_ACK) {
 		h->synack_us = now ? now : 1;
+		/* Of two answers the last counts; ACKs that use AccECN tell, too. */
+		h->flags &= ~AW_HS_ACCECN;
+		if ((h->flags & AW_HS_ASKS_ACCECN) && aw_grants_accecn(s))
+			h->flags |= AW_HS_ACCECN;
 	} else {
 		/* A new connection on old ports; a retransmitted SYN restarts the clock. */
 		h->flags = 0;
@@ -82,10 +107,8 @@ AW_FN void aw_handshake_on_segment(struct aw_handshake *h, const struct aw_seg *
 		h->rtt_us = 0;
 		h->synack_us = 0;
 		h->syn_us = now ? now : 1;
-		/* RFC 9768 §3.1.1: AE, CWR and ECE all set on the SYN. */
-		if ((s->flags & (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE)) ==
-		    (AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE))
-			h->flags |= AW_HS_ACCECN;
+		if ((s->flags & AW_TCP_ACE) == AW_TCP_ACE)
+			h->flags |= AW_HS_ASKS_ACCECN;
 	}
 	h->flags |= acks ? AW_HS_SYN_ACKS : AW_HS_SYN_DATA;
 	if (s->opts & AW_OPT_WSCALE) {

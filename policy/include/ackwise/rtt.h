@@ -146,6 +146,17 @@ AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u64 now_us)
 	aw_rtt_window(r, (aw_u32)now_us);
 }
 
+/*
+ * Does the sender fill its window? These are the first data that it sent knowing of the
+ * probe. One that the window limits sends at once what the probe permits, from the edge
+ * that it knew before.
+ */
+AW_FN int aw_rtt_limited(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	return aw_after_eq(s->seq + s->payload + (a->sent_wnd >> AW_LIMITED_FREE_SHIFT),
+			   a->probe_edge);
+}
+
 /* Data with timestamps. Called by the data side; now_us 0 means not asked. */
 AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_ack_state *a, struct aw_data_state *d,
 			  const struct aw_seg *s, aw_u64 now_us)
@@ -157,6 +168,7 @@ AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_ack_state *a, struct
 	if (near) {
 		/* The token goes back last: from then on the ACK side may start a probe. */
 		aw_rtt_near_sample(r, now_us);
+		d->limited = (aw_u8)aw_rtt_limited(a, s);
 		d->flags ^= AW_TOKEN_NEAR;
 	}
 	if (!aw_token_out(a, d, AW_TOKEN_FAR)) {
@@ -178,12 +190,17 @@ AW_FN void aw_rtt_on_ack(struct aw_rtt *r, struct aw_ack_state *a, const struct 
 	aw_windowed_min_add(&r->far_min, us);
 }
 
-/* An ACK with timestamps that is sent: it may be the next near probe. */
+/*
+ * An ACK with timestamps that is sent: it may be the next near probe. edge is the right
+ * edge of the window that was sent before.
+ */
 AW_FN void aw_rtt_on_ack_sent(struct aw_rtt *r, struct aw_ack_state *a,
-			      const struct aw_data_state *d, const struct aw_seg *s, aw_u64 now_us)
+			      const struct aw_data_state *d, const struct aw_seg *s, aw_u32 edge,
+			      aw_u64 now_us)
 {
 	if (!now_us || aw_token_out(a, d, AW_TOKEN_NEAR))
 		return;
+	a->probe_edge = edge;
 	aw_rtt_start(&r->near, s, now_us);
 	a->flags ^= AW_TOKEN_NEAR;
 }

@@ -46,8 +46,9 @@ enum aw_tcp_opt {
 	AW_OPT_SACK_OK = 1 << 2,
 	AW_OPT_SACK = 1 << 3,
 	AW_OPT_TS = 1 << 4,
-	AW_OPT_ACCECN = 1 << 5,	 /* kinds 172 and 174, RFC 9768 */
-	AW_OPT_UNKNOWN = 1 << 6, /* MPTCP, TCP-AO, MD5, malformed, repeated, anything else */
+	AW_OPT_ACCECN = 1 << 5, /* kinds 172 and 174, RFC 9768 */
+	/* MPTCP, TCP-AO, MD5, malformed, repeated, anything else; an IP route by way of others */
+	AW_OPT_UNKNOWN = 1 << 6,
 };
 
 enum aw_parse_status {
@@ -80,21 +81,22 @@ struct aw_seg {
 	aw_u8 ttl;
 	aw_u8 wscale; /* with AW_OPT_WSCALE; 14 at most (RFC 7323 §2.3) */
 	aw_u32 seq, ack;
-	aw_u32 payload;			 /* bytes of data; for an aggregated packet of all of it */
-	aw_u32 len;			 /* from the IP header on */
-	aw_u16 flags;			 /* enum aw_tcp_flag */
-	aw_u16 window;			 /* as on the wire, unscaled */
-	aw_u16 mss;			 /* with AW_OPT_MSS */
-	aw_u16 opts;			 /* enum aw_tcp_opt */
-	aw_u32 tsval, tsecr;		 /* with AW_OPT_TS */
-	aw_u32 ce_bytes;		 /* the ECEB field with AW_OPT_ACCECN, 24 bits; ~0 absent */
+	aw_u32 payload;	     /* bytes of data; for an aggregated packet of all of it */
+	aw_u32 len;	     /* from the IP header on */
+	aw_u16 flags;	     /* enum aw_tcp_flag */
+	aw_u16 window;	     /* as on the wire, unscaled */
+	aw_u16 mss;	     /* with AW_OPT_MSS */
+	aw_u16 opts;	     /* enum aw_tcp_opt */
+	aw_u32 tsval, tsecr; /* with AW_OPT_TS */
+	/* With AW_OPT_ACCECN the counters ECEB, EE0B and EE1B, 24 bits each; ~0 absent. */
+	aw_u32 ce_bytes, e0_bytes, e1_bytes;
 	aw_u32 n_sack;			 /* blocks in sack[]; the rest of it is 0 */
 	aw_u32 sack[2 * AW_SACK_BLOCKS]; /* left, right, host order, as received */
 	aw_u16 l3_off, l4_off, l4_len;	 /* l4_len: the TCP header with options */
 	aw_u16 reserved;
 };
 
-AW_ASSERT(sizeof(struct aw_seg) == 120, "aw_seg");
+AW_ASSERT(sizeof(struct aw_seg) == 128, "aw_seg");
 
 /* ---- bytes ---------------------------------------------------------------- */
 
@@ -146,6 +148,11 @@ AW_FN aw_u32 aw_get32(const aw_u8 *p)
 AW_FN aw_u32 aw_opt32(const aw_u8 *p)
 {
 	return (aw_u32)p[0] << 24 | (aw_u32)p[1] << 16 | (aw_u32)p[2] << 8 | p[3];
+}
+
+AW_FN aw_u32 aw_opt24(const aw_u8 *p)
+{
+	return (aw_u32)p[0] << 16 | (aw_u32)p[1] << 8 | p[2];
 }
 
 /*
@@ -248,11 +255,24 @@ static inline __attribute__((unused)) long aw_parse_option(aw_u32 turn, struct a
 		}
 	} else if ((kind == 172 || kind == 174) &&
 		   (len == 2 || len == 5 || len == 8 || len == 11)) {
-		/* Either order of RFC 9768 §3.2.3 (EE0B ECEB EE1B, EE1B ECEB
-		 * EE0B) has ECEB second; a short option drops the last ones. */
+		/*
+		 * RFC 9768 §3.2.3: EE0B ECEB EE1B by kind 172, EE1B ECEB EE0B by kind
+		 * 174; a short option drops the last ones.
+		 */
 		bit = AW_OPT_ACCECN;
 		if (len >= 8)
-			s->ce_bytes = (aw_u32)b[5] << 16 | (aw_u32)b[6] << 8 | b[7];
+			s->ce_bytes = aw_opt24(b + 5);
+		if (kind == 172) {
+			if (len >= 5)
+				s->e0_bytes = aw_opt24(b + 2);
+			if (len >= 11)
+				s->e1_bytes = aw_opt24(b + 8);
+		} else {
+			if (len >= 5)
+				s->e1_bytes = aw_opt24(b + 2);
+			if (len >= 11)
+				s->e0_bytes = aw_opt24(b + 8);
+		}
 	} else if (kind == 2 && len == 4) {
 		bit = AW_OPT_MSS;
 		s->mss = (aw_u16)(b[2] << 8 | b[3]);
@@ -348,7 +368,7 @@ AW_FN void aw_seg_tcp(struct aw_seg *s, const aw_u8 *t, aw_u32 l3_off, aw_u32 l4
 	s->opts = 0;
 	s->tsval = 0;
 	s->tsecr = 0;
-	s->ce_bytes = ~0U;
+	s->ce_bytes = s->e0_bytes = s->e1_bytes = ~0U;
 	s->n_sack = 0;
 	s->sack[0] = s->sack[1] = s->sack[2] = s->sack[3] = 0;
 	s->sack[4] = s->sack[5] = s->sack[6] = s->sack[7] = 0;
@@ -433,6 +453,7 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 {
 	aw_u32 l3_off = s->l3_off, l4_off = s->l4_off, len = s->len;
 	const aw_u8 *t = aw_at(data, end, l4_off, 20);
+	aw_u16 routed = s->opts;
 	struct aw_opt_buf o;
 	aw_u32 l4_len, n, i;
 
@@ -444,6 +465,7 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 	if (!aw_at(data, end, l4_off, l4_len))
 		return AW_PARSE_TRUNCATED;
 	aw_seg_tcp(s, t, l3_off, l4_off, l4_len, len);
+	s->opts = routed;
 	if (l4_len == 20)
 		return AW_PARSE_OK;
 
@@ -469,8 +491,12 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
  * IPv6 headers before TCP: at most four, as RFC 8200 §4.1 lists them without
  * the fragment (which is told apart) and the encrypted or authenticated ones
  * (which are not ours). Returns the offset of TCP, or -status.
+ *
+ * Under a routing header the destination is the next hop, but TCP's checksum is made
+ * with the last one (RFC 8200 §8.1): who completes it from the headers gets it wrong.
  */
-AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 next)
+AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 next,
+			    aw_u16 *routed)
 {
 	aw_u32 off = l3_off + 40;
 	int i;
@@ -489,17 +515,45 @@ AW_FN aw_s32 aw_general_ip6(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, 
 			return h[0] == 6 || h[0] == 0 || h[0] == 43 || h[0] == 60
 				       ? -AW_PARSE_FRAGMENT
 				       : -AW_PARSE_NOT_TCP;
+		if (next == 43)
+			*routed = AW_OPT_UNKNOWN;
 		next = h[0];
 		off += (h[1] + 1U) * 8;
 	}
 	return -AW_PARSE_MALFORMED;
 }
 
-/* Where TCP is: of s the addresses, the offsets and len. */
+/*
+ * Is there a source route, loose (131) or strict (137), among the options of an IPv4
+ * header that ends at offset l4 (RFC 791 §3.1)? As with a routing header, the address in
+ * the header is that of the next hop. A byte of that value in another option counts as
+ * one: that the ACK passes costs nothing.
+ */
+AW_FN int aw_ip4_routed(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u32 l4)
+{
+	aw_u32 i, k;
+
+	for (i = 20; i < 60; i += 4) {
+		const aw_u8 *p;
+
+		if (l3_off + i >= l4)
+			break;
+		p = aw_at(data, end, l3_off + i, 4);
+		if (!p)
+			break; /* truncated, which the reader of TCP finds out */
+		for (k = 0; k < 4; k++)
+			if (p[k] == 131 || p[k] == 137)
+				return 1;
+	}
+	return 0;
+}
+
+/* Where TCP is: of s the addresses, the offsets and len, and AW_OPT_UNKNOWN of a route. */
 AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
 					 aw_u32 total_len, struct aw_seg *s)
 {
 	aw_u32 l3_off = 0, len, have, version;
+	aw_u16 routed = 0;
 	const aw_u8 *p;
 	aw_s32 l4;
 
@@ -557,11 +611,13 @@ AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw
 		len = aw_get16(p + 2);
 		l4 += (aw_s32)l3_off;
 		aw_seg_ip4(s, p);
+		if (aw_ip4_routed(data, end, l3_off, (aw_u32)l4))
+			routed = AW_OPT_UNKNOWN;
 	} else {
 		p = aw_at(data, end, l3_off, 40);
 		if (!p)
 			return AW_PARSE_TRUNCATED;
-		l4 = aw_general_ip6(data, end, l3_off, p[6]);
+		l4 = aw_general_ip6(data, end, l3_off, p[6], &routed);
 		if (l4 < 0)
 			return (enum aw_parse_status) - l4;
 		len = aw_get16(p + 4);
@@ -578,6 +634,7 @@ AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw
 	s->l3_off = (aw_u16)l3_off;
 	s->l4_off = (aw_u16)l4;
 	s->len = len;
+	s->opts = routed;
 	return AW_PARSE_OK;
 }
 

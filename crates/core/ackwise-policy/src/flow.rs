@@ -139,6 +139,14 @@ impl Flow {
         unsafe { sys::aw_shim_flow_on_data(&mut self.0, &config.0, &s.0, segments, now_us) };
     }
 
+    /// Must the held ACK leave, as it is, before this segment of the ACK direction? Then
+    /// the environment sends it and calls [`Flow::on_sent`], and only then
+    /// [`Flow::on_ack`]: the segment does not say all that the held ACK says.
+    pub fn releases(&self, s: &Segment) -> bool {
+        // SAFETY: both pointers are to live values of the types C expects.
+        unsafe { sys::aw_shim_flow_releases(&self.0, &s.0) != 0 }
+    }
+
     /// A segment of the ACK direction that is no SYN.
     pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) -> Decision {
         let mut d = sys::aw_decision::default();

@@ -164,6 +164,16 @@ impl Segment {
         (self.0.ce_bytes != u32::MAX).then_some(self.0.ce_bytes)
     }
 
+    /// The EE0B counter of an Accurate ECN option, if it has one.
+    pub fn e0_bytes(&self) -> Option<u32> {
+        (self.0.e0_bytes != u32::MAX).then_some(self.0.e0_bytes)
+    }
+
+    /// The EE1B counter of an Accurate ECN option, if it has one.
+    pub fn e1_bytes(&self) -> Option<u32> {
+        (self.0.e1_bytes != u32::MAX).then_some(self.0.e1_bytes)
+    }
+
     /// As C has it.
     pub fn raw(&self) -> &sys::aw_seg {
         &self.0

@@ -7,7 +7,10 @@ pub const AW_OFF_MAX: u32 = 16383;
 pub const AW_OPT_BYTES: u32 = 40;
 pub const AW_START_SEGMENTS: u32 = 10;
 pub const AW_ACE_SAFE_SEGMENTS: u32 = 4;
+pub const AW_RESTART_US: u32 = 200000;
 pub const AW_NEAR_ZERO_SEGMENTS: u32 = 2;
+pub const AW_LIMITED_SHARE_SHIFT: u32 = 5;
+pub const AW_LIMITED_FREE_SHIFT: u32 = 3;
 pub const AW_MSS_DEFAULT: u32 = 536;
 pub const AW_NONE_NEEDS: u32 = 0;
 pub const AW_ADAPTIVE_GROWTH_SHIFT: u32 = 2;
@@ -188,6 +191,8 @@ pub struct aw_seg {
     pub tsval: aw_u32,
     pub tsecr: aw_u32,
     pub ce_bytes: aw_u32,
+    pub e0_bytes: aw_u32,
+    pub e1_bytes: aw_u32,
     pub n_sack: aw_u32,
     pub sack: [aw_u32; 8usize],
     pub l3_off: aw_u16,
@@ -197,7 +202,7 @@ pub struct aw_seg {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_seg"][::core::mem::size_of::<aw_seg>() - 120usize];
+    ["Size of aw_seg"][::core::mem::size_of::<aw_seg>() - 128usize];
     ["Alignment of aw_seg"][::core::mem::align_of::<aw_seg>() - 4usize];
     ["Offset of field: aw_seg::src"][::core::mem::offset_of!(aw_seg, src) - 0usize];
     ["Offset of field: aw_seg::dst"][::core::mem::offset_of!(aw_seg, dst) - 16usize];
@@ -218,12 +223,14 @@ const _: () = {
     ["Offset of field: aw_seg::tsval"][::core::mem::offset_of!(aw_seg, tsval) - 64usize];
     ["Offset of field: aw_seg::tsecr"][::core::mem::offset_of!(aw_seg, tsecr) - 68usize];
     ["Offset of field: aw_seg::ce_bytes"][::core::mem::offset_of!(aw_seg, ce_bytes) - 72usize];
-    ["Offset of field: aw_seg::n_sack"][::core::mem::offset_of!(aw_seg, n_sack) - 76usize];
-    ["Offset of field: aw_seg::sack"][::core::mem::offset_of!(aw_seg, sack) - 80usize];
-    ["Offset of field: aw_seg::l3_off"][::core::mem::offset_of!(aw_seg, l3_off) - 112usize];
-    ["Offset of field: aw_seg::l4_off"][::core::mem::offset_of!(aw_seg, l4_off) - 114usize];
-    ["Offset of field: aw_seg::l4_len"][::core::mem::offset_of!(aw_seg, l4_len) - 116usize];
-    ["Offset of field: aw_seg::reserved"][::core::mem::offset_of!(aw_seg, reserved) - 118usize];
+    ["Offset of field: aw_seg::e0_bytes"][::core::mem::offset_of!(aw_seg, e0_bytes) - 76usize];
+    ["Offset of field: aw_seg::e1_bytes"][::core::mem::offset_of!(aw_seg, e1_bytes) - 80usize];
+    ["Offset of field: aw_seg::n_sack"][::core::mem::offset_of!(aw_seg, n_sack) - 84usize];
+    ["Offset of field: aw_seg::sack"][::core::mem::offset_of!(aw_seg, sack) - 88usize];
+    ["Offset of field: aw_seg::l3_off"][::core::mem::offset_of!(aw_seg, l3_off) - 120usize];
+    ["Offset of field: aw_seg::l4_off"][::core::mem::offset_of!(aw_seg, l4_off) - 122usize];
+    ["Offset of field: aw_seg::l4_len"][::core::mem::offset_of!(aw_seg, l4_len) - 124usize];
+    ["Offset of field: aw_seg::reserved"][::core::mem::offset_of!(aw_seg, reserved) - 126usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -277,6 +284,7 @@ pub const AW_HS_WSCALE_DATA: aw_handshake_flag = 4;
 pub const AW_HS_WSCALE_ACKS: aw_handshake_flag = 8;
 pub const AW_HS_ACCECN: aw_handshake_flag = 16;
 pub const AW_HS_DONE: aw_handshake_flag = 32;
+pub const AW_HS_ASKS_ACCECN: aw_handshake_flag = 64;
 pub type aw_handshake_flag = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -327,7 +335,8 @@ pub const AW_R_SHRINK: aw_reason = 16;
 pub const AW_R_OPEN: aw_reason = 17;
 pub const AW_R_TIMESTAMP: aw_reason = 18;
 pub const AW_R_NO_HOLD: aw_reason = 19;
-pub const AW_REASON_COUNT: aw_reason = 20;
+pub const AW_R_UNACCEPTABLE: aw_reason = 20;
+pub const AW_REASON_COUNT: aw_reason = 21;
 pub type aw_reason = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -340,8 +349,14 @@ pub struct aw_ack_state {
     pub sent_wnd: aw_u32,
     pub tsval: aw_u32,
     pub ce_bytes: aw_u32,
-    pub started: aw_u32,
+    pub e0_bytes: aw_u32,
+    pub e1_bytes: aw_u32,
+    pub started: aw_u16,
+    pub accecn: aw_u8,
+    pub moved: aw_u8,
     pub recover: aw_u32,
+    pub advanced: aw_u32,
+    pub probe_edge: aw_u32,
     pub ecn: aw_u16,
     pub n_sack: aw_u8,
     pub flags: aw_u8,
@@ -349,7 +364,7 @@ pub struct aw_ack_state {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_ack_state"][::core::mem::size_of::<aw_ack_state>() - 76usize];
+    ["Size of aw_ack_state"][::core::mem::size_of::<aw_ack_state>() - 92usize];
     ["Alignment of aw_ack_state"][::core::mem::align_of::<aw_ack_state>() - 4usize];
     ["Offset of field: aw_ack_state::rcvd_ack"]
         [::core::mem::offset_of!(aw_ack_state, rcvd_ack) - 0usize];
@@ -367,16 +382,28 @@ const _: () = {
         [::core::mem::offset_of!(aw_ack_state, tsval) - 24usize];
     ["Offset of field: aw_ack_state::ce_bytes"]
         [::core::mem::offset_of!(aw_ack_state, ce_bytes) - 28usize];
+    ["Offset of field: aw_ack_state::e0_bytes"]
+        [::core::mem::offset_of!(aw_ack_state, e0_bytes) - 32usize];
+    ["Offset of field: aw_ack_state::e1_bytes"]
+        [::core::mem::offset_of!(aw_ack_state, e1_bytes) - 36usize];
     ["Offset of field: aw_ack_state::started"]
-        [::core::mem::offset_of!(aw_ack_state, started) - 32usize];
+        [::core::mem::offset_of!(aw_ack_state, started) - 40usize];
+    ["Offset of field: aw_ack_state::accecn"]
+        [::core::mem::offset_of!(aw_ack_state, accecn) - 42usize];
+    ["Offset of field: aw_ack_state::moved"]
+        [::core::mem::offset_of!(aw_ack_state, moved) - 43usize];
     ["Offset of field: aw_ack_state::recover"]
-        [::core::mem::offset_of!(aw_ack_state, recover) - 36usize];
-    ["Offset of field: aw_ack_state::ecn"][::core::mem::offset_of!(aw_ack_state, ecn) - 40usize];
+        [::core::mem::offset_of!(aw_ack_state, recover) - 44usize];
+    ["Offset of field: aw_ack_state::advanced"]
+        [::core::mem::offset_of!(aw_ack_state, advanced) - 48usize];
+    ["Offset of field: aw_ack_state::probe_edge"]
+        [::core::mem::offset_of!(aw_ack_state, probe_edge) - 52usize];
+    ["Offset of field: aw_ack_state::ecn"][::core::mem::offset_of!(aw_ack_state, ecn) - 56usize];
     ["Offset of field: aw_ack_state::n_sack"]
-        [::core::mem::offset_of!(aw_ack_state, n_sack) - 42usize];
+        [::core::mem::offset_of!(aw_ack_state, n_sack) - 58usize];
     ["Offset of field: aw_ack_state::flags"]
-        [::core::mem::offset_of!(aw_ack_state, flags) - 43usize];
-    ["Offset of field: aw_ack_state::sack"][::core::mem::offset_of!(aw_ack_state, sack) - 44usize];
+        [::core::mem::offset_of!(aw_ack_state, flags) - 59usize];
+    ["Offset of field: aw_ack_state::sack"][::core::mem::offset_of!(aw_ack_state, sack) - 60usize];
 };
 pub const AW_ACK_VALID: aw_ack_flag = 1;
 pub const AW_ACK_TS: aw_ack_flag = 2;
@@ -397,7 +424,8 @@ pub struct aw_data_state {
     pub wnd: aw_u32,
     pub valid: aw_u8,
     pub flags: aw_u8,
-    pub reserved: aw_u16,
+    pub limited: aw_u8,
+    pub reserved: aw_u8,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -412,9 +440,16 @@ const _: () = {
         [::core::mem::offset_of!(aw_data_state, valid) - 16usize];
     ["Offset of field: aw_data_state::flags"]
         [::core::mem::offset_of!(aw_data_state, flags) - 17usize];
+    ["Offset of field: aw_data_state::limited"]
+        [::core::mem::offset_of!(aw_data_state, limited) - 18usize];
     ["Offset of field: aw_data_state::reserved"]
-        [::core::mem::offset_of!(aw_data_state, reserved) - 18usize];
+        [::core::mem::offset_of!(aw_data_state, reserved) - 19usize];
 };
+pub const AW_ACCECN_CE: aw_accecn_field = 1;
+pub const AW_ACCECN_E0: aw_accecn_field = 2;
+pub const AW_ACCECN_E1: aw_accecn_field = 4;
+pub const AW_ACCECN_OPTION: aw_accecn_field = 8;
+pub type aw_accecn_field = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aw_none_state {
@@ -1015,14 +1050,14 @@ pub struct aw_flow {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 224usize];
+    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 240usize];
     ["Alignment of aw_flow"][::core::mem::align_of::<aw_flow>() - 8usize];
     ["Offset of field: aw_flow::policy"][::core::mem::offset_of!(aw_flow, policy) - 0usize];
     ["Offset of field: aw_flow::hs"][::core::mem::offset_of!(aw_flow, hs) - 64usize];
     ["Offset of field: aw_flow::data"][::core::mem::offset_of!(aw_flow, data) - 84usize];
     ["Offset of field: aw_flow::acks"][::core::mem::offset_of!(aw_flow, acks) - 104usize];
-    ["Offset of field: aw_flow::reserved"][::core::mem::offset_of!(aw_flow, reserved) - 180usize];
-    ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 184usize];
+    ["Offset of field: aw_flow::reserved"][::core::mem::offset_of!(aw_flow, reserved) - 196usize];
+    ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 200usize];
 };
 impl Default for aw_flow {
     fn default() -> Self {
@@ -1109,6 +1144,9 @@ unsafe extern "C" {
         now_us: aw_u64,
         d: *mut aw_decision,
     );
+}
+unsafe extern "C" {
+    pub fn aw_shim_flow_releases(f: *const aw_flow, s: *const aw_seg) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn aw_shim_flow_on_sent(

@@ -166,6 +166,7 @@ pub fn field_text(s: &Segment, field: &str) -> Option<String> {
             set.join("|")
         }
     };
+    let counter = |n: Option<u32>| n.map_or("none".to_owned(), |n| n.to_string());
     Some(match field {
         "src" => s.src().to_string(),
         "dst" => s.dst().to_string(),
@@ -186,7 +187,9 @@ pub fn field_text(s: &Segment, field: &str) -> Option<String> {
         "ts" => s
             .timestamps()
             .map_or("none".to_owned(), |(val, ecr)| format!("{val} {ecr}")),
-        "ce_bytes" => s.ce_bytes().map_or("none".to_owned(), |n| n.to_string()),
+        "ce_bytes" => counter(s.ce_bytes()),
+        "e0_bytes" => counter(s.e0_bytes()),
+        "e1_bytes" => counter(s.e1_bytes()),
         "sack" => {
             let blocks: Vec<String> = s.sack().map(|(l, r)| format!("{l}-{r}")).collect();
             if blocks.is_empty() {

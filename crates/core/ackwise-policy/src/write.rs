@@ -6,6 +6,28 @@ use crate::{LinkKind, Options, Segment, sys};
 /// Most bytes of options that a TCP header has room for.
 const OPTIONS_MAX: usize = 40;
 
+/// Accurate ECN's option, of full words: RFC 9768 §3.2.3. By kind 174 EE1B comes first,
+/// by kind 172 EE0B.
+fn accurate_ecn(s: &Segment) -> Vec<u8> {
+    let (kind, first, last) = match (s.e0_bytes(), s.e1_bytes()) {
+        (None, Some(e1)) => (174, Some(e1), None),
+        (e0, e1) => (172, e0, e1),
+    };
+    // A counter that is left out before one that is not says its initial value, 1 and 0.
+    let first = first.or((s.ce_bytes().is_some()).then_some(1));
+    let ce = s.ce_bytes().or(last.map(|_| 0));
+    let counters: Vec<u8> = [first, ce, last]
+        .into_iter()
+        .flatten()
+        .flat_map(|n| n.to_be_bytes().into_iter().skip(1))
+        .collect();
+    let len = 2 + counters.len();
+    let mut out = vec![1; len.next_multiple_of(4) - len];
+    out.extend([kind, len as u8]);
+    out.extend(counters);
+    out
+}
+
 fn options(s: &Segment) -> Option<Vec<u8>> {
     let raw = s.raw();
     let mut out = Vec::new();
@@ -34,11 +56,7 @@ fn options(s: &Segment) -> Option<Vec<u8>> {
         }
     }
     if has(Options::ACCECN) {
-        match s.ce_bytes() {
-            // EE0B is not kept: it says its initial value, 1 (RFC 9768 §3.2.1).
-            Some(ce) => out.extend([172, 8, 0, 0, 1, (ce >> 16) as u8, (ce >> 8) as u8, ce as u8]),
-            None => out.extend([1, 1, 172, 2]),
-        }
+        out.extend(accurate_ecn(s));
     }
     if has(Options::UNKNOWN) {
         // Kind 254, for experiments (RFC 4727).

@@ -106,7 +106,7 @@ impl Receiver {
             ip_version: 4,
             ..Default::default()
         };
-        s.ce_bytes = u32::MAX;
+        (s.ce_bytes, s.e0_bytes, s.e1_bytes) = (u32::MAX, u32::MAX, u32::MAX);
         if self.timestamps {
             s.opts |= sys::AW_OPT_TS as u16;
             s.tsval = (now_us / 1000) as u32;

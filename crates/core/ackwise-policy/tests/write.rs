@@ -40,6 +40,8 @@ fn any_segment() -> impl Strategy<Value = sys::aw_seg> {
             dport: (ip.2 >> 16) as u16,
             opts: opts.0,
             ce_bytes: u32::MAX,
+            e0_bytes: u32::MAX,
+            e1_bytes: u32::MAX,
             ..Default::default()
         };
         let words = if ip.0 { 1 } else { 4 };
@@ -61,16 +63,28 @@ fn any_segment() -> impl Strategy<Value = sys::aw_seg> {
             s.sack[..n].copy_from_slice(&opts.3[..n]);
         }
         if has(Options::ACCECN) {
-            s.ce_bytes = opts.5.map_or(u32::MAX, |n| n & 0xff_ffff);
+            // Which counters an option has follows from its kind and its length.
+            let counters = opts.5.map_or(0, |n| 1 + n % 3);
+            let value = |i: usize| opts.3[i] & 0xff_ffff;
+            let (first, last) = if opts.1 & 1 == 0 {
+                (&mut s.e0_bytes, &mut s.e1_bytes)
+            } else {
+                (&mut s.e1_bytes, &mut s.e0_bytes)
+            };
+            for (i, to) in [first, &mut s.ce_bytes, last].into_iter().enumerate() {
+                if i < counters as usize {
+                    *to = value(i);
+                }
+            }
         }
         s
     })
 }
 
 /// Fields that the vectors know, all but where the headers begin.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "src", "dst", "ecn", "ttl", "seq", "ack", "payload", "window", "mss", "wscale", "flags",
-    "opts", "ts", "ce_bytes", "sack",
+    "opts", "ts", "ce_bytes", "e0_bytes", "e1_bytes", "sack",
 ];
 
 /// The one's complement sum of everything, which is all ones if it is right.

@@ -94,6 +94,45 @@ fn duplicates_stay_and_so_does_their_original() {
     assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
 }
 
+/// DCTCP counts marked bytes by ECE: each state keeps the last ACK that has it.
+#[test]
+fn m1_of_each_run_of_ece_the_last_stays() {
+    let mut bench = grown(RFC);
+    for (n, flags) in [ACK, ACK, ACK | ECE, ACK | ECE, ACK | ECE, ACK, ACK]
+        .into_iter()
+        .enumerate()
+    {
+        let n = n as u32 + 1;
+        assert!(bench.put(ack(n, 20_000 + n * 1000).flags(flags)));
+    }
+    // So does the first that has another one.
+    assert_eq!(bench.gone, [1, 4]);
+    assert_eq!(bench.drain(), [2, 3, 5, 6, 7]);
+}
+
+/// The same with one number, of which the first may not become redundant later.
+#[test]
+fn m1_two_states_of_one_number_both_stay() {
+    let mut bench = grown(RFC);
+    assert!(bench.put(ack(1, 21_000)));
+    assert!(bench.put(ack(2, 21_000).flags(ACK | ECE)));
+    assert!(bench.put(ack(3, 22_000).flags(ACK | ECE)));
+    assert!(bench.put(ack(4, 23_000).flags(ACK | ECE)));
+    assert_eq!(bench.gone, [3]);
+    assert_eq!(bench.drain(), [1, 2, 4]);
+}
+
+/// A sender with timestamps drops what has none (RFC 7323 §3.2).
+#[test]
+fn m1_an_ack_without_timestamps_does_not_stand_for_one_with_them() {
+    let mut bench = grown(RFC);
+    assert!(bench.put(ack(1, 21_000).ts(5, 1)));
+    assert!(bench.put(ack(2, 22_000).ts(5, 1)));
+    assert!(bench.put(ack(3, 23_000)));
+    assert!(bench.gone.is_empty(), "{:?}", bench.gone);
+    assert_eq!(bench.drain(), [1, 2, 3]);
+}
+
 #[test]
 fn new_sack_blocks_stay_and_repeated_ones_go() {
     let mut bench = grown(RFC);

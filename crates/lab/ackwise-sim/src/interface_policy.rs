@@ -27,11 +27,22 @@ pub enum Side {
 /// What the engine does with an ACK that came by.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
+    /// This one goes before.
+    pub first: Option<PacketHandle>,
     /// This one goes on.
     pub pass: Option<PacketHandle>,
     /// A copy of it goes before it.
     pub twice: bool,
     /// This one is not needed any more.
+    pub gone: Option<PacketHandle>,
+}
+
+/// What becomes of the withheld ACK when data carry a newer one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// It goes before the data.
+    pub first: Option<PacketHandle>,
+    /// It is not needed any more.
     pub gone: Option<PacketHandle>,
 }
 
@@ -209,6 +220,11 @@ impl InterfacePolicy {
         let Some(flow) = &mut entry.flow else {
             return Outcome::pass(handle);
         };
+        let first = entry.held.take_if(|_| flow.releases(&segment));
+        if let Some(first) = &first {
+            flow.on_sent(&config, &crate::segment::segment(first, shift), us);
+            self.stats.reemitted += 1;
+        }
         let decision = flow.on_ack(&config, &segment, us);
         self.stats.acks += 1;
         self.stats.ack_bytes += u64::from(handle.wire_len);
@@ -221,6 +237,7 @@ impl InterfacePolicy {
                 self.stats.superseded += u64::from(gone.is_some());
                 self.stats.cloned += u64::from(decision.twice);
                 Outcome {
+                    first,
                     pass: Some(handle),
                     twice: decision.twice,
                     gone,
@@ -234,7 +251,10 @@ impl InterfacePolicy {
                     None => {
                         entry.deadline = until;
                         entry.held = Some(handle);
-                        Outcome::default()
+                        Outcome {
+                            first,
+                            ..Outcome::default()
+                        }
                     }
                     Some(held) => {
                         self.stats.replaced += 1;
@@ -250,32 +270,43 @@ impl InterfacePolicy {
             Verdict::Drop => {
                 self.stats.withheld += 1;
                 self.stats.withheld_bytes += u64::from(handle.wire_len);
-                Outcome::gone(handle)
+                Outcome {
+                    first,
+                    ..Outcome::gone(handle)
+                }
             }
         }
     }
 
-    /// Data pass that carry an ACK of this connection; returns the withheld ACK that
-    /// they make needless.
+    /// Data pass that carry an ACK of this connection.
     pub fn on_carried(
         &mut self,
         connection: usize,
         packet: &Packet,
         shift: u8,
         now: Nanos,
-    ) -> Option<PacketHandle> {
+    ) -> Carried {
         let config = self.config;
-        let entry = self.entries.get_mut(connection)?;
-        let decision = entry
-            .flow
-            .as_mut()?
-            .on_ack(&config, &segment(packet, shift), now / 1000);
+        let none = Carried::default();
+        let Some(entry) = self.entries.get_mut(connection) else {
+            return none;
+        };
+        let Some(flow) = entry.flow.as_mut() else {
+            return none;
+        };
+        let carrier = segment(packet, shift);
+        let first = entry.held.take_if(|_| flow.releases(&carrier));
+        if let Some(first) = &first {
+            flow.on_sent(&config, &segment(first, shift), now / 1000);
+            self.stats.reemitted += 1;
+        }
+        let decision = flow.on_ack(&config, &carrier, now / 1000);
         if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
             *count += 1;
         }
         let gone = entry.held.take_if(|_| decision.supersedes);
         self.stats.superseded += u64::from(gone.is_some());
-        gone
+        Carried { first, gone }
     }
 
     /// The withheld ACK of a connection whose time is over by `now`.

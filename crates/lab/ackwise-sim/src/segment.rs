@@ -27,6 +27,8 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
         payload: packet.payload,
         len: packet.wire_len,
         ce_bytes: u32::MAX,
+        e0_bytes: u32::MAX,
+        e1_bytes: u32::MAX,
         ..Default::default()
     };
     raw.ip_ecn = match (flags.contains(Flags::CE), flags.contains(Flags::ECT)) {

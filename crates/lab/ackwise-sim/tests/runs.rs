@@ -436,3 +436,43 @@ set = { n = 8, warm = 0 }
         per_ack("second", "second")
     );
 }
+
+/// A sender that the receiver's window limits is as fast with held ACKs as without, to 3 %:
+/// an ACK that opens a 32nd of the window does not wait. It lost a fifth.
+#[test]
+fn s5_a_sender_that_fills_its_window_is_not_slowed_down() {
+    let network = NETWORK
+        .replace("10 Mbit/s", "100 Mbit/s")
+        .replace("1 Mbit/s", "10 Mbit/s");
+    for window in ["16 KiB", "32 KiB", "64 KiB", "128 KiB", "256 KiB"] {
+        let flow = format!(
+            "{BULK}cc = \"cubic\"\n[flow.socket]\nreceive_buffer = \"{window}\"\n\
+             [flow.model]\ntune_window = false\n"
+        );
+        let arms = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "every-n"
+policy = "every-n"
+at = "receiver"
+link = "wan"
+set = { n = 256, warm = 0 }
+[[arm]]
+name = "adaptive"
+policy = "adaptive"
+at = "receiver"
+link = "wan"
+"#;
+        let report = report(&scenario(&[&network, &flow, arms]), 1);
+        let goodput = |arm: &str| {
+            let run = report.runs.iter().find(|run| run.arm == arm).unwrap();
+            assert!(run.errors.is_empty(), "{:?}", run.errors);
+            run.totals.goodput_bps
+        };
+        for arm in ["every-n", "adaptive"] {
+            let ratio = goodput(arm) / goodput("baseline");
+            assert!(ratio > 0.97, "{window}, {arm}: {ratio:.3} of the goodput");
+        }
+    }
+}

@@ -27,14 +27,17 @@ pub struct Answer {
     pub supersedes: bool,
     /// It must leave twice.
     pub twice: bool,
+    /// The held ACK leaves first, as it is.
+    pub releases: bool,
 }
 
 impl Answer {
-    fn of(decision: &Decision) -> Answer {
+    fn of(decision: &Decision, releases: bool) -> Answer {
         Answer {
             reason: decision.reason,
             supersedes: decision.supersedes,
             twice: decision.twice,
+            releases,
         }
     }
 
@@ -45,7 +48,11 @@ impl Answer {
 
     fn text(self) -> String {
         let mut text = self.reason.name().to_owned();
-        for (set, word) in [(self.supersedes, " supersedes"), (self.twice, " twice")] {
+        for (set, word) in [
+            (self.supersedes, " supersedes"),
+            (self.twice, " twice"),
+            (self.releases, " releases"),
+        ] {
             if set {
                 text.push_str(word);
             }
@@ -103,8 +110,15 @@ impl ContractTrace {
                     flow.on_sent(&self.config, &segment, step.now_us);
                 }
                 Happening::Ack(segment) => {
+                    let releases = flow.releases(segment);
+                    if releases {
+                        let first = held.take().ok_or_else(|| {
+                            format!("line {}: nothing is held to be released", step.line)
+                        })?;
+                        flow.on_sent(&self.config, &first, step.now_us);
+                    }
                     let decision = flow.on_ack(&self.config, segment, step.now_us);
-                    let got = Answer::of(&decision);
+                    let got = Answer::of(&decision, releases);
                     if got.withholds() != (decision.verdict != Verdict::Send) {
                         return Err(format!(
                             "line {} ({}): {} with verdict {}",
@@ -148,6 +162,8 @@ struct Reader {
     clock: u64,
     window: u16,
     ack: u32,
+    /// End of the data that a trace named or implied, as an offset from `base`.
+    high: u32,
 }
 
 fn blank(base: u32) -> sys::aw_seg {
@@ -159,8 +175,20 @@ fn blank(base: u32) -> sys::aw_seg {
         ack: base,
         len: 40,
         ce_bytes: u32::MAX,
+        e0_bytes: u32::MAX,
+        e1_bytes: u32::MAX,
         ..Default::default()
     }
+}
+
+/// `ACK|ECE`, or `none`.
+fn flags(text: &str) -> Result<u16, String> {
+    let mut bits = 0;
+    for flag in text.split('|').filter(|f| *f != "none") {
+        let flag = TcpFlags::from_name(flag).ok_or(format!("no flag {flag:?}"))?;
+        bits |= flag.bits();
+    }
+    Ok(bits)
 }
 
 impl Reader {
@@ -181,6 +209,7 @@ impl Reader {
             clock: 0,
             window: 50_000,
             ack: 0,
+            high: 0,
         })
     }
 
@@ -193,16 +222,17 @@ impl Reader {
         });
     }
 
-    /// `handshake [wscale=7] [mss=1000] [rtt_us=40000] [accecn]`
+    /// `handshake [wscale=7] [mss=1000] [rtt_us=40000] [accecn[=FLAGS of the SYN-ACK]]`
     fn handshake(&mut self, words: &[&str]) -> Result<(), String> {
-        let (mut wscale, mut rtt_us, mut accecn) = (None, 40_000, false);
+        let (mut wscale, mut rtt_us, mut accecn) = (None, 40_000, None);
         for word in words {
             if *word == "accecn" {
-                accecn = true;
+                accecn = Some(TcpFlags::CWR.bits());
                 continue;
             }
             let (name, value) = pair(word)?;
             match name {
+                "accecn" => accecn = Some(flags(value)?),
                 "wscale" => wscale = Some(number(name, value)?),
                 "mss" => self.mss = number(name, value)?,
                 "rtt_us" => rtt_us = number::<u64>(name, value)?,
@@ -210,11 +240,11 @@ impl Reader {
             }
         }
         let mut syn = blank(self.base.wrapping_sub(1));
-        let mut flags = TcpFlags::SYN;
-        if accecn {
-            flags |= TcpFlags::AE | TcpFlags::CWR | TcpFlags::ECE;
+        let mut asks = TcpFlags::SYN;
+        if accecn.is_some() {
+            asks |= TcpFlags::AE | TcpFlags::CWR | TcpFlags::ECE;
         }
-        syn.flags = flags.bits();
+        syn.flags = asks.bits();
         syn.opts = Options::MSS.bits();
         syn.mss = u16::try_from(self.mss).map_err(|_| "mss: too large".to_owned())?;
         if let Some(wscale) = wscale {
@@ -222,7 +252,7 @@ impl Reader {
             syn.wscale = wscale;
         }
         let request = Segment(syn);
-        syn.flags = (TcpFlags::SYN | TcpFlags::ACK).bits();
+        syn.flags = (TcpFlags::SYN | TcpFlags::ACK).bits() | accecn.unwrap_or(0);
         self.trace.handshake = vec![
             (self.clock, false, request),
             (self.clock + rtt_us / 2, true, Segment(syn)),
@@ -241,6 +271,7 @@ impl Reader {
             self.clock += 100;
             self.push(line, Happening::Data(Segment(data), 1), None);
             self.ack += self.mss;
+            self.high = self.high.max(self.ack);
             let mut ack = blank(self.base);
             ack.ack = self.base.wrapping_add(self.ack);
             ack.window = self.window;
@@ -248,19 +279,30 @@ impl Reader {
         }
     }
 
-    /// `+us data seq=n [payload=n] [segments=n] [ce]`
+    /// `+us data seq=n [payload=n] [segments=n] [ecr=tsecr] [ce] [fin]`
     fn data(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
         let mut segment = blank(self.base);
         segment.payload = self.mss;
         let mut segments = 1;
         let mut seq = None;
         for word in words {
-            if *word == "ce" {
-                segment.ip_ecn = 3;
-                continue;
+            match *word {
+                "ce" => {
+                    segment.ip_ecn = 3;
+                    continue;
+                }
+                "fin" => {
+                    segment.flags |= TcpFlags::FIN.bits();
+                    continue;
+                }
+                _ => {}
             }
             let (name, value) = pair(word)?;
             match name {
+                "ecr" => {
+                    segment.opts |= Options::TS.bits();
+                    segment.tsecr = number(name, value)?;
+                }
                 "seq" => seq = Some(number::<u32>(name, value)?),
                 "payload" => segment.payload = number(name, value)?,
                 "segments" => segments = number(name, value)?,
@@ -269,12 +311,28 @@ impl Reader {
         }
         let seq = seq.ok_or("data without seq=")?;
         segment.seq = self.base.wrapping_add(seq);
+        let fin = u32::from(segment.flags & TcpFlags::FIN.bits() != 0);
+        self.high = self.high.max(seq + segment.payload + fin);
         self.push(line, Happening::Data(Segment(segment), segments), None);
         Ok(())
     }
 
+    /// The data that an ACK of a trace acknowledges, if the trace has not named them: full
+    /// segments, in order.
+    fn implied_data(&mut self, line: usize, ack: u32) {
+        if ack <= self.high {
+            return;
+        }
+        let mut data = blank(self.base.wrapping_add(self.high));
+        let segments = (ack - self.high).div_ceil(self.mss);
+        data.payload = segments * self.mss;
+        self.high += data.payload;
+        self.push(line, Happening::Data(Segment(data), segments), None);
+    }
+
     /// `+us ack n [window=] [flags=ACK|ECE] [payload=] [sack=l-r,..] [ts=val]
-    /// [ce_bytes=] [unknown] [ce] -> reason [supersedes] [twice]`
+    /// [ce_bytes=] [e0_bytes=] [e1_bytes=] [accecn] [unknown] [ce] [beyond]
+    /// -> reason [supersedes] [twice] [releases]`
     fn ack(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
         let arrow = words
             .iter()
@@ -283,9 +341,13 @@ impl Reader {
         let (head, tail) = (&words[..arrow], &words[arrow + 1..]);
         let (first, rest) = head.split_first().ok_or("an ack without its number")?;
         let mut segment = blank(self.base);
-        segment.ack = self.base.wrapping_add(number("ack", first)?);
+        let ack = number("ack", first)?;
+        segment.ack = self.base.wrapping_add(ack);
+        let mut beyond = false;
         for word in rest {
             match *word {
+                "beyond" => beyond = true,
+                "accecn" => segment.opts |= Options::ACCECN.bits(),
                 "ce" => segment.ip_ecn = 3,
                 "unknown" => segment.opts |= Options::UNKNOWN.bits(),
                 _ => self.ack_field(&mut segment, word)?,
@@ -299,13 +361,22 @@ impl Reader {
                 .ok_or_else(|| format!("no reason {reason:?}"))?,
             supersedes: false,
             twice: false,
+            releases: false,
         };
         for flag in flags {
             match *flag {
                 "supersedes" => expect.supersedes = true,
                 "twice" => expect.twice = true,
-                _ => return Err(format!("{flag:?} is neither supersedes nor twice")),
+                "releases" => expect.releases = true,
+                _ => {
+                    return Err(format!(
+                        "{flag:?} is neither supersedes, twice nor releases"
+                    ));
+                }
             }
+        }
+        if !beyond && segment.flags & TcpFlags::ACK.bits() != 0 {
+            self.implied_data(line, ack);
         }
         self.push(line, Happening::Ack(Segment(segment)), Some(expect));
         Ok(())
@@ -316,13 +387,7 @@ impl Reader {
         match name {
             "window" => self.window = number(name, value)?,
             "payload" => segment.payload = number(name, value)?,
-            "flags" => {
-                segment.flags = 0;
-                for flag in value.split('|').filter(|f| *f != "none") {
-                    let flag = TcpFlags::from_name(flag).ok_or(format!("no flag {flag:?}"))?;
-                    segment.flags |= flag.bits();
-                }
-            }
+            "flags" => segment.flags = flags(value)?,
             "ts" => {
                 segment.opts |= Options::TS.bits();
                 segment.tsval = number(name, value)?;
@@ -330,6 +395,14 @@ impl Reader {
             "ce_bytes" => {
                 segment.opts |= Options::ACCECN.bits();
                 segment.ce_bytes = number(name, value)?;
+            }
+            "e0_bytes" => {
+                segment.opts |= Options::ACCECN.bits();
+                segment.e0_bytes = number(name, value)?;
+            }
+            "e1_bytes" => {
+                segment.opts |= Options::ACCECN.bits();
+                segment.e1_bytes = number(name, value)?;
             }
             "sack" => {
                 segment.opts |= Options::SACK.bits();

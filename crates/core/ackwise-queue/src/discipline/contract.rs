@@ -49,6 +49,12 @@ impl Contract {
         state.handshake = Some(handshake);
     }
 
+    /// Must the newest ACK that may go stay, since this one does not say all that it says?
+    pub fn releases<K>(state: &FlowState<K>, segment: &Segment) -> bool {
+        let flow = state.contract.as_ref();
+        flow.is_some_and(|flow| flow.releases(segment))
+    }
+
     pub fn judge<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) -> Judgement {
         let Some(config) = &self.config else {
             return Judgement {

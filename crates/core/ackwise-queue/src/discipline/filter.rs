@@ -155,6 +155,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 keep, max_stretch, ..
             } if pure => {
                 self.plan_redundant(store, &arrival, keep, max_stretch);
+                self.plan_release(&arrival);
                 self.plan_news(store, &arrival);
             }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
@@ -206,6 +207,22 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             }
         }
         self.plan.truncate(going);
+    }
+
+    /// The newest that may go is kept if the arrival leaves out what it says: those older
+    /// than it said no more.
+    fn plan_release(&mut self, arrival: &Arrival) {
+        let state = self.flows.state(arrival.slot);
+        if !Contract::releases(state, &arrival.segment) {
+            return;
+        }
+        let tail = state.list.tail;
+        match self.plan.last_mut().filter(|(id, _)| *id == tail) {
+            Some(newest) => newest.1 = Change::Pin,
+            // It is not redundant yet, and must not become so.
+            None if tail != NONE => self.plan.push((tail, Change::Pin)),
+            None => {}
+        }
     }
 
     /// A duplicate whose blocks the arrival reports as well, with others.

@@ -130,6 +130,8 @@ impl Packet for Test {
             flags: self.flags,
             window: self.window,
             ce_bytes: u32::MAX,
+            e0_bytes: u32::MAX,
+            e1_bytes: u32::MAX,
             n_sack: self.n_sack,
             ..Default::default()
         };

@@ -37,7 +37,11 @@ impl<S: Source, R: Sink> Network<S, R> {
             (Side::Acks, Direction::Ack) => return self.thinned(interface_policy, handle, shift),
             (Side::Acks, Direction::Data) if carried => {
                 let shift = self.connections[whose].shift;
-                if let Some(gone) = policy.on_carried(whose, &handle, shift, self.now) {
+                let carried = policy.on_carried(whose, &handle, shift, self.now);
+                if let Some(first) = carried.first {
+                    self.past_interface(interface_policy, first);
+                }
+                if let Some(gone) = carried.gone {
                     self.retire(gone);
                 }
             }
@@ -56,6 +60,9 @@ impl<S: Source, R: Sink> Network<S, R> {
         let policy = &mut self.interface_policies[usize::from(interface_policy)];
         let outcome = policy.on_ack(number, handle, shift, self.now);
         let deadline = policy.deadline(number);
+        if let Some(first) = outcome.first {
+            self.past_interface(interface_policy, first);
+        }
         if let Some(gone) = outcome.gone {
             self.retire(gone);
         }

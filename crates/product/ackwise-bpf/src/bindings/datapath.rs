@@ -203,25 +203,25 @@ pub struct aw_entry {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 384usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 400usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
     ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
     ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
-    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 264usize];
-    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 336usize];
-    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 344usize];
-    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 348usize];
+    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 280usize];
+    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 352usize];
+    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 360usize];
+    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 364usize];
     ["Offset of field: aw_entry::dry_tsval"]
-        [::core::mem::offset_of!(aw_entry, dry_tsval) - 352usize];
+        [::core::mem::offset_of!(aw_entry, dry_tsval) - 368usize];
     ["Offset of field: aw_entry::dry_window"]
-        [::core::mem::offset_of!(aw_entry, dry_window) - 356usize];
-    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 358usize];
-    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 360usize];
-    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 364usize];
+        [::core::mem::offset_of!(aw_entry, dry_window) - 372usize];
+    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 374usize];
+    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 376usize];
+    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 380usize];
     ["Offset of field: aw_entry::dry_until_ns"]
-        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 368usize];
+        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 384usize];
     ["Offset of field: aw_entry::reverse_data_ns"]
-        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 376usize];
+        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 392usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -334,7 +334,7 @@ pub struct aw_counters {
     pub lost: aw_u64,
     #[doc = " re-emissions that left while the flow's lock was taken"]
     pub unlocked: aw_u64,
-    pub reason: [aw_u64; 20usize],
+    pub reason: [aw_u64; 21usize],
     pub late_max_us: aw_u64,
     pub late: [aw_u64; 128usize],
     #[doc = " all holds together"]
@@ -344,7 +344,7 @@ pub struct aw_counters {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 1992usize];
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2000usize];
     ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
     ["Offset of field: aw_counters::packets"]
         [::core::mem::offset_of!(aw_counters, packets) - 0usize];
@@ -414,13 +414,46 @@ const _: () = {
     ["Offset of field: aw_counters::reason"]
         [::core::mem::offset_of!(aw_counters, reason) - 280usize];
     ["Offset of field: aw_counters::late_max_us"]
-        [::core::mem::offset_of!(aw_counters, late_max_us) - 440usize];
-    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 448usize];
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 448usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 456usize];
     ["Offset of field: aw_counters::held_ns"]
-        [::core::mem::offset_of!(aw_counters, held_ns) - 1472usize];
-    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1480usize];
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1480usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1488usize];
 };
 impl Default for aw_counters {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[doc = " A held ACK that leaves before the packet in hand: see release.h."]
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aw_released {
+    pub l3: [aw_u8; 120usize],
+    #[doc = " bytes in l3"]
+    pub len: aw_u32,
+    pub mark: aw_u32,
+    pub priority: aw_u32,
+    #[doc = " not 0: the next packet at the hook is the clone that it takes"]
+    pub cloning: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_released"][::core::mem::size_of::<aw_released>() - 136usize];
+    ["Alignment of aw_released"][::core::mem::align_of::<aw_released>() - 4usize];
+    ["Offset of field: aw_released::l3"][::core::mem::offset_of!(aw_released, l3) - 0usize];
+    ["Offset of field: aw_released::len"][::core::mem::offset_of!(aw_released, len) - 120usize];
+    ["Offset of field: aw_released::mark"][::core::mem::offset_of!(aw_released, mark) - 124usize];
+    ["Offset of field: aw_released::priority"]
+        [::core::mem::offset_of!(aw_released, priority) - 128usize];
+    ["Offset of field: aw_released::cloning"]
+        [::core::mem::offset_of!(aw_released, cloning) - 132usize];
+};
+impl Default for aw_released {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -443,18 +476,21 @@ pub struct aw_percpu {
     pub decision: aw_decision,
     #[doc = " of a flow that is about to be kept"]
     pub fresh: aw_entry,
+    pub released: aw_released,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2560usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2728usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
-    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 1992usize];
-    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2112usize];
-    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2152usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2000usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2128usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2168usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2156usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2176usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2172usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2192usize];
+    ["Offset of field: aw_percpu::released"]
+        [::core::mem::offset_of!(aw_percpu, released) - 2592usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

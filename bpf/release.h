@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A held ACK that leaves before another one, with its own bytes: the other does not say
+ * all that it says (aw_flow_releases). A program cannot make a packet, but it can clone
+ * the one in hand, and write another's headers into one of the two.
+ *
+ *   egress	the clone comes by this hook at once, and takes the held bytes; then the
+ *		packet in hand goes on as it is
+ *   ingress	a clone waits in the CPU's backlog. So it stays as it is, is decided about
+ *		when it comes by, and the packet in hand takes the held bytes
+ *
+ * Both packets are of one flow and one interface, so that link header, tag and the state
+ * of the checksum (complete, or left to the device) are the same.
+ *
+ * What user space has already been told to send is not taken back: then the ACK in hand
+ * supersedes it. So it does if there is no memory for a clone.
+ */
+#ifndef ACKWISE_RELEASE_H
+#define ACKWISE_RELEASE_H
+
+#include "hold.h"
+#include "maps.h"
+#include "verdict.h"
+
+enum released {
+	RELEASED_NOT,
+	RELEASED_FIRST,	  /* it has left; the packet in hand is next */
+	RELEASED_INSTEAD, /* it is the packet in hand now; a clone follows */
+};
+
+/* Makes the packet the held ACK that was copied. */
+static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_released *r;
+	__u32 len;
+
+	if (!here)
+		return -1;
+	r = &here->released;
+	len = r->len;
+	if (len < 40 || len > AW_FRAME_L3)
+		return -1;
+	if (bpf_skb_change_tail(skb, l3_off + len, 0) ||
+	    bpf_skb_store_bytes(skb, l3_off, r->l3, len, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	skb->mark = r->mark;
+	skb->priority = r->priority;
+	return 0;
+}
+
+/* At egress: the clone, on its way through this hook. Returns the verdict. */
+static __noinline int release_clone(struct __sk_buff *skb)
+{
+	struct aw_percpu *here = percpu_here();
+
+	if (!here)
+		return AW_PASS;
+	here->released.cloning = 0;
+	/* If it cannot be written it is the packet in hand itself, and that follows. */
+	return release_write(skb, here->seg.l3_off) ? TC_ACT_SHOT : AW_PASS;
+}
+
+/*
+ * Under the flow's lock: takes the held ACK out of its slot and tells the flow that it
+ * left. Returns 0 if there is nothing to send.
+ */
+static __noinline int release_take(struct aw_entry *f, __u64 now)
+{
+	struct aw_percpu *here = percpu_here();
+	const struct aw_handshake *h;
+	struct aw_seg held = {};
+	struct aw_released *r;
+	struct aw_counters *c;
+	struct aw_slot *s;
+
+	if (!f || !here)
+		return 0;
+	r = &here->released;
+	c = &here->counters;
+	s = slot_of(f, &here->key);
+	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
+		return 0;
+	__builtin_memcpy(r->l3, s->l3, sizeof(r->l3));
+	r->len = s->l3_len;
+	r->mark = s->mark;
+	r->priority = s->priority;
+	s->state = SLOT_SUPERSEDED; /* the flow may take it again */
+	note_hold(c, s->since_ns, now);
+	c->reemitted++;
+	c->reemitted_bytes += r->len;
+	f->count.reemitted++;
+	f->count.reemitted_bytes += r->len;
+
+	/* What the flow looks at, of the newest ACK that it received. */
+	held.ack = f->flow.acks.rcvd_ack;
+	h = &f->flow.hs;
+	held.window = f->flow.acks.rcvd_wnd >> (aw_wnd_scales(h) ? h->wscale[1] & 15 : 0);
+	held.tsval = f->flow.acks.tsval;
+	held.opts = f->flow.acks.flags & AW_ACK_TS ? AW_OPT_TS : 0;
+	held.len = r->len;
+	aw_flow_on_sent(&f->flow, flow_cfg(), &held, now / NSEC_PER_USEC);
+	return 1;
+}
+
+/* Sends the copied ACK before the packet in hand. Without the lock: the clone is seen
+ * by this very hook. Returns an enum released. */
+static __noinline int release_send(struct __sk_buff *skb)
+{
+	struct aw_percpu *here = percpu_here();
+	__u32 l3_off;
+
+	if (!here)
+		return RELEASED_NOT;
+	l3_off = here->seg.l3_off;
+	if (options.position == AW_AT_SENDER) {
+		if (bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
+			return RELEASED_NOT;
+		return release_write(skb, l3_off) ? RELEASED_FIRST : RELEASED_INSTEAD;
+	}
+	here->released.cloning = 1;
+	bpf_clone_redirect(skb, skb->ifindex, 0);
+	here->released.cloning = 0;
+	return RELEASED_FIRST;
+}
+
+#endif
