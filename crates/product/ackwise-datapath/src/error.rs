@@ -35,6 +35,15 @@ pub enum Error {
         /// Where it came in.
         needs: &'static str,
     },
+    /// The kernel lets one program of an interface interrupt another on the same CPU.
+    #[error(
+        "this kernel ({release}) is built with PREEMPT_RT, where programs of one CPU may interrupt \
+         each other; ackwise is not safe there: boot a kernel without PREEMPT_RT"
+    )]
+    PreemptRt {
+        /// `uname -r`.
+        release: String,
+    },
     /// The verifier did not accept a program.
     #[error(
         "the kernel's verifier refused the program {program}; please report this with `uname -r`. \
@@ -159,6 +168,26 @@ pub(crate) fn missing_capabilities() -> String {
     missing.join(", ")
 }
 
+/// Refuses a kernel on which the programs are not safe: they keep a packet's data in memory of
+/// the CPU, and spin for locks whose holder must not be preempted. `version` is that of uname(2).
+pub(crate) fn check_preemption(version: &str) -> Result<(), Error> {
+    let is_rt = version
+        .split_whitespace()
+        .any(|word| word.eq_ignore_ascii_case("PREEMPT_RT"));
+    if is_rt {
+        return Err(Error::PreemptRt { release: release() });
+    }
+    Ok(())
+}
+
+/// Returns what `uname -v` prints.
+pub(crate) fn version() -> String {
+    nix::sys::utsname::uname().map_or_else(
+        |_| String::new(),
+        |u| u.version().to_string_lossy().into_owned(),
+    )
+}
+
 pub(crate) fn release() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| "unknown".to_owned(),
@@ -246,5 +275,24 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
             }
         }
         other => Error::Load(Box::new(EbpfError::ProgramError(other))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_a_kernel_with_preempt_rt_is_refused() {
+        let rt = "#1 SMP PREEMPT_RT Debian 6.12.43-1 (2026-08-27)";
+        let error = check_preemption(rt).expect_err("it is refused");
+        assert!(error.to_string().contains("PREEMPT_RT"), "{error}");
+        for version in [
+            "#1 SMP PREEMPT_DYNAMIC Debian 6.12.43-1 (2026-08-27)",
+            "#1 SMP PREEMPT @0",
+            "",
+        ] {
+            assert!(check_preemption(version).is_ok(), "{version}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::error::{load_error, missing_capabilities, program_error};
+use crate::error::{check_preemption, load_error, missing_capabilities, program_error, version};
 use crate::{Error, FlowStats, Options, stats, sys};
 
 pub(crate) const ACKS: &str = "ackwise_acks";
@@ -75,6 +75,7 @@ impl Programs {
                 missing,
             });
         }
+        check_preemption(&version())?;
         let deadlines = (2 * options.slots).max(1024);
         // Four tries to read each before it is overwritten: 1 MB or more.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
