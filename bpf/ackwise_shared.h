@@ -67,7 +67,7 @@ struct aw_control {
 struct aw_key {
 	struct aw_addr acks, data;   /* addresses of the two sides */
 	aw_u16 acks_port, data_port; /* network order */
-	aw_u32 vlans;		     /* VLAN identifiers of 12 bits, the innermost lowest; 0: none */
+	aw_u32 vlans; /* VLAN identifiers of 12 bits, the innermost lowest; 0: none */
 };
 
 AW_ASSERT(sizeof(struct aw_key) == 40, "aw_key");
