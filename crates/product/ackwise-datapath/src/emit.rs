@@ -74,9 +74,7 @@ impl Emitter {
             }
             if beat.elapsed() >= HEARTBEAT {
                 beat = Instant::now();
-                if !exists(self.ifindex) {
-                    shared.gone.store(true, Ordering::Release);
-                }
+                self.look(shared);
                 self.beat(lifecycle, shared);
             }
         }
@@ -94,6 +92,15 @@ impl Emitter {
         }
     }
 
+    /// Looks whether the interface is still in this network namespace. If not, nothing can be
+    /// re-emitted, so the programs, which go with the interface, hold nothing more.
+    fn look(&mut self, shared: &Shared) {
+        if !shared.gone.load(Ordering::Acquire) && !exists(self.ifindex) {
+            self.hold_until(0);
+            shared.gone.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Lets the programs hold ACKs until then.
     fn hold_until(&mut self, alive_until_ns: u64) {
         if let Err(e) = self.control.set(0, sys::aw_control { alive_until_ns }, 0) {
@@ -102,6 +109,7 @@ impl Emitter {
     }
 
     fn drain(&mut self, shared: &Shared) {
+        let mut refused = false;
         while let Some(item) = self.ring.next() {
             if item.len() < size_of::<sys::aw_emit>() {
                 continue;
@@ -126,8 +134,12 @@ impl Emitter {
                 Err(error) => {
                     shared.send_errors.fetch_add(1, Ordering::Relaxed);
                     tracing::debug!("re-emission of slot {}: {error}", e.slot);
+                    refused |= matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
                 }
             }
+        }
+        if refused {
+            self.look(shared);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ackwise_datapath::{AttachMode, Datapath, Ended, Error, Options, Programs, control, sys};
 use ackwise_netdev::{Error as Netdev, registry};
 use common::{
-    Flow, Pair, Seg, alone, eventually, here_and_in_virtual_time, ip, ms, output, tc,
+    Flow, Netns, Pair, Seg, Wire, alone, eventually, here_and_in_virtual_time, ip, ms, output, tc,
     time_is_virtual,
 };
 
@@ -302,6 +302,36 @@ fn a_deleted_interface_ends_it() {
             }
         });
     }
+}
+
+/// An interface that is moved to another namespace takes a tcx program along. Once its
+/// absence is noticed, that holds nothing which nobody could send.
+#[test]
+fn s3_an_interface_that_is_moved_away_holds_nothing() {
+    let _alone = alone();
+    let third = Netns::new();
+    let mut inside = third.run(|| Command::new("sleep").arg("60").spawn().expect("sleep"));
+    Pair::new().run(|near, far| {
+        let a = attach(options(AttachMode::Tcx));
+        let mut flow = Flow::start(near, far, Seg::ack(0));
+        let before = a.stats().expect("counters").withheld;
+        assert!(before > 0);
+        ip(&format!("link set aw0 netns {}", inside.id()));
+        let moved = third.run(|| {
+            ip("link set aw0 up");
+            Wire::open("aw0")
+        });
+        assert_eq!(a.wait(ms(30_000)), Some(Ended::InterfaceGone));
+        far.drain(ms(10));
+        for _ in 0..20 {
+            flow.step(&moved, far);
+        }
+        let got = far.expect(20);
+        assert_eq!(got[19].bytes, flow.ack().frame());
+        assert!(matches!(a.detach(), Err(Error::InterfaceGone(_))));
+    });
+    inside.kill().expect("kill");
+    inside.wait().expect("wait");
 }
 
 #[test]
