@@ -283,7 +283,10 @@ fn m8_the_tunnel_does_not_take_its_own_datagrams() {
     let near = sites.start(&sites.near, near);
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
-    all_came(&near, &far);
+    // The far end drops what the near router says itself, for example by IGMP.
+    until("all that was sent", || {
+        (peer(&near).packets_in == peer(&far).packets_out).then_some(())
+    });
     // Bundles in bundles would have no end.
     let datagrams = peer(&near).datagrams_out.packets;
     assert!(datagrams < stats.packets_in.packets, "{stats:#?}");
