@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use ackwise_datapath::{Datapath, Options, Position};
 use common::{
-    ACK, FIN, Frame, Netns, RST, SYN, Seg, Topology, Wire, alone, eventually,
-    here_and_in_virtual_time, host, ip, link, ms, router, tc, time_is_virtual,
+    ACK, Frame, Netns, Seg, Topology, Wire, alone, eventually, here_and_in_virtual_time, host, ip,
+    link, ms, router, tc, time_is_virtual,
 };
 
 struct Bed {
@@ -158,12 +158,29 @@ fn acks(frames: &[Frame]) -> HashMap<(u16, u16), Vec<Seen>> {
     flows
 }
 
+/// What docs/contract.md says must leave, of what this transfer can bring. An ACK that
+/// moves the number and only repeats SACK blocks of the one before may be withheld.
 fn has_news(s: &common::Read, last: Option<&common::Read>) -> bool {
-    s.flags & (SYN | FIN | RST) != 0
-        || s.flags != ACK
+    let sacked = sack(s);
+    let repeated = |block: &[u8]| {
+        let left = u32::from_be_bytes(block[..4].try_into().expect("4 bytes"));
+        let is_dsack = left.wrapping_sub(s.ack) as i32 <= 0;
+        !is_dsack && last.is_some_and(|l| sack(l).chunks(8).any(|b| b == block))
+    };
+    s.flags != ACK
         || s.payload > 0
-        || s.options.len() > 12
         || last.is_some_and(|l| l.ack == s.ack)
+        || !sacked.chunks(8).all(repeated)
+}
+
+/// The SACK blocks, 8 bytes each, or none.
+fn sack(s: &common::Read) -> &[u8] {
+    const SACK: u8 = 5;
+    // Linux writes timestamps in 12 bytes, and then two NOPs and the blocks.
+    match s.options.get(12..) {
+        Some([1, 1, SACK, len, blocks @ ..]) => &blocks[..usize::from(*len) - 2],
+        _ => &[],
+    }
 }
 
 /// The TCP header of what [`acks`] kept, read again.
@@ -409,4 +426,34 @@ fn two_way_with_and_without() {
         "a local drop was noticed: ssthresh {}",
         info.0
     );
+}
+
+/// The oracle of [`settle`] holds a repeated SACK block for what it is.
+#[test]
+fn a_repeated_block_is_no_news() {
+    let ack = |number: u32, blocks: &[[u32; 2]]| {
+        let mut options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1];
+        if !blocks.is_empty() {
+            options.extend([1, 1, 5, 2 + 8 * blocks.len() as u8]);
+            options.extend(blocks.iter().flatten().flat_map(|e| e.to_be_bytes()));
+        }
+        common::Read {
+            sport: 1,
+            dport: 2,
+            seq: 1,
+            ack: number,
+            flags: ACK,
+            window: 100,
+            options,
+            payload: 0,
+        }
+    };
+    let hole = ack(1000, &[[3000, 4000]]);
+    assert!(has_news(&hole, Some(&ack(900, &[]))));
+    assert!(!has_news(&ack(2000, &[[3000, 4000]]), Some(&hole)));
+    assert!(has_news(&ack(1000, &[[3000, 4000]]), Some(&hole)));
+    assert!(has_news(&ack(2000, &[[3000, 5000]]), Some(&hole)));
+    let dsack = ack(2000, &[[1000, 2000], [3000, 4000]]);
+    assert!(has_news(&dsack, Some(&dsack)));
+    assert!(!has_news(&ack(5000, &[]), Some(&hole)));
 }
