@@ -106,6 +106,99 @@ fn the_contract_answers_as_written_and_every_reason_is_shown() {
     );
 }
 
+/// docs/contract.md names a trace for each reason. It is there, and gives that answer.
+#[test]
+fn the_page_of_the_contract_names_traces_that_show_its_reasons() {
+    let page = std::fs::read_to_string(vectors::directory().join("../../docs/contract.md"))
+        .expect("docs/contract.md");
+    let traces = vectors::read_contract(&vectors::directory().join("contract.vec"))
+        .unwrap_or_else(|e| panic!("{e}"));
+    let mut listed = Vec::new();
+    for row in page.lines().filter(|l| l.starts_with("| `")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [reason, .., shown_by] = cells[..] else {
+            panic!("not a row: {row}");
+        };
+        let reason = reason.trim_matches(['|', ' ', '`']);
+        let shown_by = shown_by.trim_end_matches([' ', '|']);
+        let trace = traces
+            .iter()
+            .find(|t| t.name == shown_by)
+            .unwrap_or_else(|| panic!("{reason}: no trace \"{shown_by}\""));
+        assert!(
+            trace
+                .steps
+                .iter()
+                .any(|s| s.expect.is_some_and(|e| e.reason.name() == reason)),
+            "\"{shown_by}\" does not show {reason}"
+        );
+        listed.push(reason.to_owned());
+    }
+    // These withhold, or are not the contract's.
+    let others = ["held", "dropped", "policy", "no-hold"];
+    let missing: Vec<&str> = Reason::all()
+        .map(Reason::name)
+        .filter(|r| !others.contains(r) && !listed.iter().any(|l| l == r))
+        .collect();
+    assert!(missing.is_empty(), "docs/contract.md lacks {missing:?}");
+}
+
+/// What stands under the name of a finding of the security review, in all vectors.
+fn finding(name: &str) {
+    let prefix = format!("{name}: ");
+    let directory = vectors::directory();
+    let mut checked = Vec::new();
+    for trace in vectors::read_contract(&directory.join("contract.vec")).expect("contract.vec") {
+        if trace.name.starts_with(&prefix) {
+            checked.push(trace.check());
+        }
+    }
+    for packet in vectors::read_packets(&directory.join("parse.vec")).expect("parse.vec") {
+        if packet.name.starts_with(&prefix) {
+            checked.push(packet.check());
+        }
+    }
+    assert!(!checked.is_empty(), "no vector of {name}");
+    for result in checked {
+        result.unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn m1_an_ack_that_says_less_does_not_stand_for_one_that_says_more() {
+    finding("m1");
+}
+
+#[test]
+fn m10_an_unacceptable_number_supersedes_nothing() {
+    finding("m10");
+}
+
+#[test]
+fn m11_accecn_is_in_use_if_it_was_granted() {
+    finding("m11");
+}
+
+#[test]
+fn l4_routing_headers_and_source_routes_are_not_understood() {
+    finding("l4");
+}
+
+#[test]
+fn l5_the_counters_of_accecn_are_compared() {
+    finding("l5");
+}
+
+#[test]
+fn l6_a_sender_that_starts_again_gets_every_ack() {
+    finding("l6");
+}
+
+#[test]
+fn s5_a_sender_that_fills_its_window_gets_what_opens_it() {
+    finding("s5");
+}
+
 #[test]
 fn a_wrong_answer_is_found() {
     let text = "trace t\ngrow 12\n+1 ack 13000 -> start\n";
