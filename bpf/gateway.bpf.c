@@ -17,17 +17,21 @@
  *   packets up and fills in checksums, so what the gateway reads is what would
  *   have been on the wire.
  * - A redirect is no local drop: the socket that sent the packet sees nothing.
- * - What keeps the link itself alive (ARP, IPv6 neighbour discovery) passes: it must not
- *   wait behind data.
+ * - What keeps the link itself alive (ARP, IPv6 neighbour discovery, the control protocols
+ *   of PPP over Ethernet) passes, with VLAN tags or without: it must not wait behind data,
+ *   and is never dropped for want of room.
  * - The mark is taken off again, for whatever comes after this hook.
  * - It keeps nothing but counters.
  *
  * It fails open: when the gateway gives no sign of life for a while packets pass, and
  * when its process is gone the program is gone as well.
  */
-#define AW_IP_ONLY
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in6.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
 #include "gateway_shared.h"
-#include "headers.h"
 #include "verdict.h"
 
 const volatile struct aw_gateway_options gateway_options = {};
@@ -46,14 +50,87 @@ struct {
 	__type(value, struct aw_gateway_counters);
 } counters SEC(".maps");
 
-/* RFC 4861: solicitations, advertisements, redirects. */
-static __always_inline int is_neighbour_discovery(struct __sk_buff *skb)
-{
-	struct ip_info ip;
-	__u8 type;
+/* What a packet is to the gateway. */
+enum content {
+	DATA,	   /* it waits in the queue */
+	OTHER,	   /* neither IP nor a tunnel of it, or it keeps a PPP link alive */
+	NEIGHBOUR, /* neighbour discovery */
+};
 
-	return read_ip(skb, &ip) && ip.protocol == IPPROTO_ICMPV6 &&
-	       load_l3(skb, ip.l4_off, &type, 1) && type >= 133 && type <= 137;
+/* Where a header begins: `off` bytes after the start of `from`, a BPF_HDR_START_*. */
+struct place {
+	__u32 from, off;
+};
+
+static __always_inline int load(const struct __sk_buff *skb, const struct place *at, __u32 off,
+				void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, at->off + off, to, size, at->from) == 0;
+}
+
+/*
+ * RFC 4861 §6.1, §7.1: solicitations, advertisements and redirects have code 0 and a hop limit
+ * of 255. One with another hop limit was forwarded or forged, and is data.
+ */
+static __always_inline int is_neighbour_discovery(const struct __sk_buff *skb,
+						  const struct place *ip)
+{
+	__u8 next[2]; /* next header, hop limit */
+	__u8 icmp[2]; /* type, code */
+
+	return load(skb, ip, 6, next, sizeof(next)) && next[0] == IPPROTO_ICMPV6 &&
+	       next[1] == 255 && load(skb, ip, 40, icmp, sizeof(icmp)) && icmp[0] >= 133 &&
+	       icmp[0] <= 137 && icmp[1] == 0;
+}
+
+/*
+ * RFC 1661 §2: PPP protocols from 0x8000 on are control protocols, of the link (LCP with its
+ * echoes, authentication) and of networks (IPCP, IPV6CP). `session` is the PPPoE header
+ * (RFC 2516 §4); the two bytes after it are the PPP protocol.
+ */
+static __always_inline enum content content_of_ppp(const struct __sk_buff *skb,
+						   struct place *session)
+{
+	__be16 protocol;
+
+	if (!load(skb, session, 6, &protocol, sizeof(protocol)))
+		return OTHER;
+	if (protocol & bpf_htons(0x8000))
+		return OTHER;
+	session->off += 8;
+	if (protocol == bpf_htons(0x0057) && is_neighbour_discovery(skb, session))
+		return NEIGHBOUR;
+	return DATA;
+}
+
+static __always_inline enum content content_of(const struct __sk_buff *skb)
+{
+	struct place at = { BPF_HDR_START_NET, 0 };
+	__be16 protocol = skb->protocol;
+	int tag;
+
+	/* A tag that stands in the frame: the network header may be that of the tag. */
+	for (tag = 0; tag < 2; tag++) {
+		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
+			break;
+		if (tag == 0)
+			at = (struct place){ BPF_HDR_START_MAC, ETH_HLEN };
+		if (!load(skb, &at, 2, &protocol, sizeof(protocol)))
+			return OTHER;
+		at.off += 4;
+	}
+	switch (protocol) {
+	case bpf_htons(ETH_P_IPV6):
+		return is_neighbour_discovery(skb, &at) ? NEIGHBOUR : DATA;
+	case bpf_htons(ETH_P_PPP_SES):
+		return content_of_ppp(skb, &at);
+	case bpf_htons(ETH_P_IP):
+	case bpf_htons(ETH_P_8021Q):
+	case bpf_htons(ETH_P_8021AD):
+		return DATA;
+	default:
+		return OTHER;
+	}
 }
 
 SEC("classifier")
@@ -72,15 +149,10 @@ int ackwise_gateway(struct __sk_buff *skb)
 		count->returned++;
 		return AW_PASS;
 	}
-	switch (skb->protocol) {
-	case bpf_htons(ETH_P_IP):
-	case bpf_htons(ETH_P_8021Q):
-	case bpf_htons(ETH_P_8021AD):
-	case bpf_htons(ETH_P_PPP_SES):
+	switch (content_of(skb)) {
+	case DATA:
 		break;
-	case bpf_htons(ETH_P_IPV6):
-		if (!is_neighbour_discovery(skb))
-			break;
+	case NEIGHBOUR:
 		count->neighbour++;
 		return AW_PASS;
 	default:

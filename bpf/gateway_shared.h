@@ -20,7 +20,7 @@ struct aw_gateway_control {
 struct aw_gateway_counters {
 	__u64 taken, taken_bytes; /* sent to the gateway; an aggregated packet is one */
 	__u64 returned;		  /* came from it */
-	__u64 other;		  /* passed: neither IP nor a tunnel of it */
+	__u64 other;		  /* passed: neither IP nor a tunnel of it, or PPP control */
 	__u64 neighbour;	  /* passed: IPv6 neighbour discovery */
 	__u64 unattended;	  /* passed: the gateway gave no sign of life */
 };

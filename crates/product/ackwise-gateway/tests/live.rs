@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_gateway::{AttachMode, Config, Ended, Error, Gateway, Stats, control};
+use ackwise_netdev::{Interface, PacketSocket};
 use common::{AccessNetwork, Netns, alone, ip, until};
 
 const BYTES: usize = 2_000_000;
@@ -519,6 +520,107 @@ fn neighbours_are_found_past_a_full_queue() {
         "{stats:#?}"
     );
     assert!(stats.sent.packets > 30, "what waited is sent: {stats:#?}");
+}
+
+/// Frames of one kind that the router sends by `wan0`, past all but the gateway's program.
+fn send_frames(network: &AccessNetwork, count: usize, ethertypes: &[u16], payload: &[u8]) {
+    let mut frame = [[0xff; 6], [2; 6]].concat();
+    for (n, ethertype) in ethertypes.iter().enumerate() {
+        frame.extend(ethertype.to_be_bytes());
+        if n + 1 < ethertypes.len() {
+            frame.extend([0, 7]); // VLAN 7
+        }
+    }
+    frame.extend(payload);
+    frame.resize(frame.len().max(60), 0);
+    network.router.run(|| {
+        let wan = Interface::find("wan0").unwrap();
+        let socket = PacketSocket::open(wan, 0x5eed).unwrap();
+        for _ in 0..count {
+            assert_eq!(socket.send(&[&frame]).packets, 1);
+        }
+    });
+}
+
+#[test]
+fn l9_what_keeps_a_link_alive_passes_a_full_queue() {
+    const MANY: u64 = 400;
+    let _alone = alone();
+    let network = AccessNetwork::new();
+    let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
+    // PPPoE session 1: version and type, code, session, length; then the PPP protocol.
+    let session = |protocol: u16| [&[0x11, 0, 0, 1, 0, 10][..], &protocol.to_be_bytes()].concat();
+    // An IPv6 header with no payload length, then ICMPv6 type and code.
+    let discovery = |hop_limit: u8, code: u8| {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 24, 58, hop_limit];
+        packet.extend([0xfe; 32]);
+        packet.extend([135, code]);
+        packet
+    };
+    let echo = session(0xc021);
+    let in_ppp = [session(0x0057), discovery(255, 0)].concat();
+    // What is sent, and whether it passes as something else, as neighbour discovery, or waits.
+    let kinds: [(&str, &[u16], &[u8], [bool; 3]); 9] = [
+        ("LCP", &[0x8864], &echo, [true, false, false]),
+        ("IPCP", &[0x8864], &session(0x8021), [true, false, false]),
+        (
+            "LCP in a VLAN",
+            &[0x8100, 0x8864],
+            &echo,
+            [true, false, false],
+        ),
+        (
+            "ARP in two VLANs",
+            &[0x88a8, 0x8100, 0x0806],
+            &[],
+            [true, false, false],
+        ),
+        (
+            "IPv4 in PPPoE",
+            &[0x8864],
+            &session(0x0021),
+            [false, false, true],
+        ),
+        (
+            "discovery in PPPoE",
+            &[0x8864],
+            &in_ppp,
+            [false, true, false],
+        ),
+        (
+            "discovery in a VLAN",
+            &[0x8100, 0x86dd],
+            &discovery(255, 0),
+            [false, true, false],
+        ),
+        (
+            "forwarded discovery",
+            &[0x86dd],
+            &discovery(254, 0),
+            [false, false, true],
+        ),
+        (
+            "discovery with a code",
+            &[0x86dd],
+            &discovery(255, 1),
+            [false, false, true],
+        ),
+    ];
+    for (what, ethertypes, payload, expected) in kinds {
+        let before = gateway.stats().unwrap();
+        send_frames(&network, MANY as usize, ethertypes, payload);
+        let now = gateway.stats().unwrap();
+        let grown = [
+            now.passed.other - before.passed.other,
+            now.passed.neighbour - before.passed.neighbour,
+            now.taken.packets - before.taken.packets,
+        ];
+        // The hosts' own packets are few.
+        assert_eq!(grown.map(|n| n >= MANY), expected, "{what}: {grown:?}");
+        assert_eq!(grown.map(|n| n >= MANY / 2), expected, "{what}: {grown:?}");
+    }
+    gateway.stop().unwrap();
+    gone(&network);
 }
 
 #[test]

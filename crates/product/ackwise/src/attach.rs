@@ -43,10 +43,11 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let outcome = watch(&supervisor, &Watched(&shared), until, format, summary::line)?;
     let why = reason(outcome, "ackwise detach");
     supervisor.stopping();
-    drop(server);
     let attachment = lock(&shared).take().context("the attachment is gone")?;
     let last = attachment.stats().unwrap_or_default();
+    // No client of the metrics may delay this.
     let ended = attachment.detach();
+    drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
     conclude(&options, stats, why, format)?;
     ended.map(|_| ()).map_err(Into::into)

@@ -86,13 +86,13 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
                 continue;
             }
         };
-        if stream.set_nonblocking(false).is_err() {
-            continue;
-        }
         if busy.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
             busy.fetch_sub(1, Ordering::Relaxed);
-            let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-            let _ = Answer::text(503, "too many requests at once\n").send(stream, true);
+            refuse(&stream);
+            continue;
+        }
+        if stream.set_nonblocking(false).is_err() {
+            busy.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
         let (page, done) = (page.clone(), busy.clone());
@@ -105,6 +105,18 @@ fn accept(listener: &TcpListener, stop: &AtomicBool, page: &Arc<Page>) {
         if spawned.is_err() {
             busy.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Tells a client to come back. This runs in the thread that accepts, which waits for nobody: the
+/// answer fits into an empty send buffer, and what the client has asked is not read.
+fn refuse(stream: &TcpStream) {
+    let answer = Answer::text(503, "too many requests at once\n").bytes(true);
+    if let Err(error) = stream.set_nonblocking(true).and_then(|()| {
+        let mut stream = stream;
+        stream.write_all(&answer)
+    }) {
+        tracing::debug!("metrics: refusing a request: {error}");
     }
 }
 
@@ -191,7 +203,8 @@ impl Answer {
         }
     }
 
-    fn send(&self, mut stream: TcpStream, body: bool) -> io::Result<()> {
+    /// The answer as it is sent, with its body if that is wanted.
+    fn bytes(&self, body: bool) -> Vec<u8> {
         let phrase = match self.status {
             200 => "OK",
             400 => "Bad Request",
@@ -215,7 +228,11 @@ impl Answer {
         if body {
             out.push_str(&self.body);
         }
-        stream.write_all(out.as_bytes())?;
+        out.into_bytes()
+    }
+
+    fn send(&self, mut stream: TcpStream, body: bool) -> io::Result<()> {
+        stream.write_all(&self.bytes(body))?;
         stream.shutdown(std::net::Shutdown::Write)?;
         // What is unread when a socket closes resets the connection, and the client
         // may lose the answer: take a bounded rest first.
@@ -304,6 +321,27 @@ mod tests {
             .map(|_| TcpStream::connect(s.address()).unwrap())
             .collect();
         assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
+        drop(idle);
+    }
+
+    /// Once a client has the whole 503, nobody reads from it any more: its first byte after that
+    /// is answered with a reset, and its second fails.
+    #[test]
+    fn l1_a_refused_client_is_not_read_from() {
+        let s = server();
+        let connect = || TcpStream::connect(s.address()).unwrap();
+        let idle: Vec<_> = (0..MAX_AT_ONCE).map(|_| connect()).collect();
+        let mut refused = connect();
+        refused.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut said = String::new();
+        refused.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("HTTP/1.1 503 "), "{said}");
+        let _ = refused.write(b"G");
+        let error = refused
+            .write(b"E")
+            .expect_err("somebody takes what it sends");
+        let kinds = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
+        assert!(kinds.contains(&error.kind()), "{error}");
         drop(idle);
     }
 }

@@ -112,6 +112,25 @@ fn a_second_attach_is_refused_and_detach_ends_the_first() {
     assert_eq!(net.programs(), 0);
 }
 
+/// While it detaches, which takes as long as the longest hold, a scrape is still answered: it says
+/// that nothing is attached.
+#[test]
+fn l1_it_detaches_before_the_metrics_end() {
+    root();
+    let net = Net::new();
+    let attached = net.attach(&["--metrics", "127.0.0.1:0", "--hold-ms", "200"]);
+    let address = attached.started["metrics"].as_str().unwrap().to_owned();
+    let scrapes = net.scrape_until_refused(&address);
+    attached.signal(Signal::SIGTERM);
+    assert_eq!(attached.end().status.code(), Some(0));
+    let scrapes = scrapes.join().unwrap();
+    assert!(
+        scrapes.iter().any(|page| page.contains("not attached")),
+        "{} scrapes",
+        scrapes.len()
+    );
+}
+
 #[test]
 fn a_dry_run_counts_and_withholds_nothing() {
     root();
@@ -285,6 +304,25 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
 }
 
 impl Net {
+    /// One scrape after the other, until nobody listens: the pages.
+    fn scrape_until_refused(&self, address: &str) -> std::thread::JoinHandle<Vec<String>> {
+        let ns = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();
+        let address = address.to_owned();
+        std::thread::spawn(move || {
+            nix::sched::setns(ns, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            let mut pages = Vec::new();
+            while let Ok(mut s) = TcpStream::connect(&address) {
+                s.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut page = String::new();
+                // The last connection may be reset.
+                let _ = s.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+                let _ = s.read_to_string(&mut page);
+                pages.push(page);
+            }
+            pages
+        })
+    }
+
     /// One scrape, from inside the receiver's namespace.
     fn scrape(&self, address: &str) -> String {
         let ns = std::fs::File::open(format!("/run/netns/{}", self.receiver)).unwrap();

@@ -44,7 +44,7 @@ pub struct aw_gateway_counters {
     pub taken_bytes: __u64,
     #[doc = " came from it"]
     pub returned: __u64,
-    #[doc = " passed: neither IP nor a tunnel of it"]
+    #[doc = " passed: neither IP nor a tunnel of it, or PPP control"]
     pub other: __u64,
     #[doc = " passed: IPv6 neighbour discovery"]
     pub neighbour: __u64,
