@@ -90,6 +90,9 @@ pub struct Tunnel {
     pub max_datagram: u32,
     /// The number of flows whose state is kept for each peer.
     pub flows: u16,
+    /// The bytes that the states of flows may take, of all peers together. Each peer has an
+    /// equal share of them.
+    pub memory: u64,
     /// The user that the process runs as after it has set up the tunnel.
     pub user: Option<String>,
     /// The firewall mark of packets that were routed to the device and bypass the tunnel.
@@ -124,6 +127,19 @@ impl Tunnel {
             text: text.to_owned(),
         };
         source.check(read::tunnel)
+    }
+
+    /// Returns the least value of `memory`, with which no honest peer loses a flow: 8 KiB for
+    /// each flow and 4 MiB for each peer.
+    #[must_use]
+    pub fn least_memory(flows: u16, peers: usize) -> u64 {
+        peers as u64 * (u64::from(flows) * (8 << 10) + (4 << 20))
+    }
+
+    /// Returns the bytes that the states of the flows of one peer may take.
+    #[must_use]
+    pub fn memory_of_peer(&self) -> u64 {
+        self.memory / self.peers.len().max(1) as u64
     }
 
     /// Writes the configuration as TOML. [`Tunnel::parse`] reads the same configuration

@@ -43,9 +43,28 @@ fn what_is_not_said_has_a_default() {
         (Encoding::Entropy, OtherPackets::Bypass)
     );
     assert_eq!((tunnel.max_datagram, tunnel.flows), (1452, 1024));
+    assert_eq!(
+        (tunnel.memory, tunnel.memory_of_peer()),
+        (64 << 20, 64 << 20)
+    );
     let peer = &tunnel.peers[0];
     assert_eq!(peer.endpoint, None);
     assert_eq!(peer.public_key.map(|key| key[31]), Some(0xff));
+}
+
+#[test]
+fn l12_memory_is_enough_for_the_flows_of_all_peers() {
+    let with = |keys: &str| Tunnel::parse("x", &format!("{keys}\n{MINIMAL}"));
+    let tunnel = with("memory = \"12 MiB\"").unwrap();
+    assert_eq!(tunnel.memory, Tunnel::least_memory(1024, 1));
+    assert_eq!(
+        with("flows = 65535").unwrap().memory,
+        Tunnel::least_memory(65535, 1)
+    );
+    let error = with("memory = \"12 MB\"").unwrap_err().to_string();
+    assert!(error.contains("memory = \"12288 KiB\""), "{error}");
+    let error = with("memory = 64").unwrap_err().to_string();
+    assert!(error.contains("memory"), "{error}");
 }
 
 #[test]

@@ -97,6 +97,7 @@ prop_compose! {
         (follow_rtt, respace) in any::<(bool, bool)>(),
         (max_datagram, flows, fwmark) in (800..=8952_u32, 1..=u16::MAX, 1..=u32::MAX),
         user in proptest::option::of(text()),
+        more_memory in 0..1_u64 << 38,
         keys in btree_set(any::<[u8; 32]>(), 5..6),
         mut peers in peers(),
     ) -> Tunnel {
@@ -109,6 +110,7 @@ prop_compose! {
         }
         Tunnel {
             device, listen, interface, follow_rtt, encoding, other_packets, respace,
+            memory: Tunnel::least_memory(flows, peers.len()) + more_memory,
             max_datagram, flows, user, fwmark, peers,
             private_key: key.map(Into::into),
             period: Duration::from_nanos(nanos),

@@ -17,4 +17,15 @@ impl Codecs {
             decoder: Decoder::new(ours),
         }
     }
+
+    /// Forgets everything that bundles refer to. Packets that wait stay.
+    pub fn forget_all(&mut self) {
+        self.encoder.forget_all();
+        self.decoder.forget_all();
+    }
+
+    /// Returns the bytes that both take.
+    pub fn memory(&self) -> usize {
+        self.encoder.memory() + self.decoder.memory()
+    }
 }

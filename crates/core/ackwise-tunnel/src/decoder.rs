@@ -10,6 +10,7 @@ use crate::bundle::{
 use crate::delta::Delta;
 use crate::entropy::Models;
 use crate::flow_state::State;
+use crate::memory::{self, Versions, bytes_of};
 use crate::packets::Packets;
 use crate::range::{Coder, Reader};
 
@@ -45,13 +46,33 @@ pub struct Decoded {
 #[derive(Debug)]
 pub struct Decoder {
     max_flows: u16,
-    /// For each flow, its states after the newest bundles that it was in.
-    flows: Vec<VecDeque<(u64, State)>>,
+    flows: Vec<KnownFlow>,
+    /// The bytes of the states of all flows.
+    state_bytes: usize,
     models: VecDeque<(u64, Box<Models>)>,
     spare: Vec<Box<Models>>,
     received: Received,
     /// The new states of the flows in the current bundle.
-    staged: Vec<(u16, State)>,
+    staged: Vec<Staged>,
+}
+
+/// What is known of a flow.
+#[derive(Debug, Default)]
+struct KnownFlow {
+    /// Its states after the newest bundles that it was in.
+    versions: Versions,
+    /// The newest bundle whose state the peer referred to. Later bundles refer to no state
+    /// before it.
+    base: u64,
+}
+
+/// The state of a flow after the current bundle.
+#[derive(Debug, Clone, Copy)]
+struct Staged {
+    flow: u16,
+    state: State,
+    /// The bundle whose state the peer referred to.
+    base: Option<u64>,
 }
 
 /// The newest bundle numbers that were received.
@@ -99,6 +120,7 @@ impl Decoder {
         Decoder {
             max_flows: max_flows.max(1),
             flows: Vec::new(),
+            state_bytes: 0,
             models: VecDeque::new(),
             spare: Vec::new(),
             received: Received::default(),
@@ -178,12 +200,18 @@ impl Decoder {
         Ok(models)
     }
 
-    fn version(&self, flow: u16, number: Option<u64>) -> Result<State> {
-        let versions = self.flows.get(usize::from(flow)).zip(number);
-        versions
-            .and_then(|(versions, number)| {
+    /// The state of a flow after the bundle `number`, from which the current one goes on.
+    fn version(&self, flow: u16, number: Option<u64>) -> Result<Staged> {
+        let known = self.flows.get(usize::from(flow)).zip(number);
+        known
+            .and_then(|(known, number)| {
+                let versions = &known.versions;
                 let at = versions.binary_search_by_key(&number, |v| v.0).ok()?;
-                Some(versions[at].1)
+                Some(Staged {
+                    flow,
+                    state: versions[at].1,
+                    base: Some(number),
+                })
             })
             .ok_or(DecodeError::Reference)
     }
@@ -194,21 +222,21 @@ impl Decoder {
             let flow = self.flow_number(flow)?;
             let head = input.byte().ok_or(DecodeError::Malformed)?;
             let mut run = usize::from(head & 0x0f) + 1;
-            let mut state = if head & FULL != 0 {
+            let mut staged = if head & FULL != 0 {
                 let len = input.varint().and_then(|len| usize::try_from(len).ok());
                 let packet = len.and_then(|len| input.take(len));
                 let packet = packet.ok_or(DecodeError::Malformed)?;
                 run -= 1;
                 match made.uncompressed(flow, packet)? {
-                    Some(state) => state,
+                    Some(state) => Staged::first(flow, state),
                     None => continue,
                 }
             } else {
                 match head >> 4 & 7 {
-                    distance::HERE => match self.staged.pop_if(|staged| staged.0 == flow) {
-                        Some((_, state)) => state,
-                        None => return Err(DecodeError::Malformed),
-                    },
+                    distance::HERE => self
+                        .staged
+                        .pop_if(|staged| staged.flow == flow)
+                        .ok_or(DecodeError::Malformed)?,
                     distance::FOLLOWS => {
                         let far = input.varint().ok_or(DecodeError::Malformed)?;
                         self.version(flow, base.checked_sub(far))?
@@ -217,10 +245,11 @@ impl Decoder {
                 }
             };
             for _ in 0..run {
-                let delta = aligned::read(&mut input, &state).ok_or(DecodeError::Malformed)?;
-                made.step(&mut state, &delta)?;
+                let state = &mut staged.state;
+                let delta = aligned::read(&mut input, state).ok_or(DecodeError::Malformed)?;
+                made.step(state, &delta)?;
             }
-            self.staged.push((flow, state));
+            self.staged.push(staged);
         }
         Ok(())
     }
@@ -245,12 +274,12 @@ impl Decoder {
             let flow = self.flow_number(u64::from(last) + u64::from(gap))?;
             last = flow;
             let mut run = 0;
-            let mut state = if coder.bit(&mut models.full, false) {
+            let mut staged = if coder.bit(&mut models.full, false) {
                 let len = coder.bits(8, 0);
                 let packet = read_bytes(&mut coder, len)?;
                 run = 1;
-                made.uncompressed(flow, &packet)?
-                    .ok_or(DecodeError::Malformed)?
+                let state = made.uncompressed(flow, &packet)?;
+                Staged::first(flow, state.ok_or(DecodeError::Malformed)?)
             } else {
                 let far = models.distance.code(&mut coder, 0);
                 self.version(flow, base.checked_sub(far.into()))?
@@ -258,13 +287,13 @@ impl Decoder {
             while run == 0 || coder.bit(&mut models.another_ack[run.min(15)], false) {
                 let mut delta = Delta::NONE;
                 models
-                    .code(&mut coder, &state, run == 0, &mut delta)
+                    .code(&mut coder, &staged.state, run == 0, &mut delta)
                     .filter(|()| !coder.exhausted())
                     .ok_or(DecodeError::Malformed)?;
-                made.step(&mut state, &delta)?;
+                made.step(&mut staged.state, &delta)?;
                 run += 1;
             }
-            self.staged.push((flow, state));
+            self.staged.push(staged);
         }
         Ok(())
     }
@@ -278,17 +307,70 @@ impl Decoder {
 
     /// Makes the states of the current bundle valid.
     fn commit(&mut self, number: u64, models: Option<Box<Models>>) {
-        for (flow, state) in self.staged.drain(..) {
+        for Staged { flow, state, base } in self.staged.drain(..) {
             let flow = usize::from(flow);
             if self.flows.len() <= flow {
-                self.flows.resize_with(flow + 1, VecDeque::new);
+                self.flows.resize_with(flow + 1, KnownFlow::default);
             }
-            insert(&mut self.flows[flow], number, state);
+            let known = &mut self.flows[flow];
+            let before = known.versions.capacity();
+            insert(&mut known.versions, number, state);
+            let grown = known.versions.capacity() - before;
+            self.state_bytes += bytes_of::<(u64, State)>(grown);
+            known.base = known.base.max(base.unwrap_or(0));
         }
         if let Some(models) = models {
             self.spare.extend(insert(&mut self.models, number, models));
         }
         self.received.add(number);
+    }
+
+    /// Returns the bytes that the states of flows and the models take.
+    pub(crate) fn memory(&self) -> usize {
+        bytes_of::<KnownFlow>(self.flows.capacity())
+            + self.state_bytes
+            + memory::models(&self.models, &self.spare)
+            + bytes_of::<Staged>(self.staged.capacity())
+    }
+
+    /// Forgets states that only a late bundle can refer to.
+    pub(crate) fn forget_old_versions(&mut self) {
+        for known in &mut self.flows {
+            let before = known.versions.capacity();
+            let old = known.versions.partition_point(|v| v.0 < known.base);
+            known.versions.drain(..old);
+            known.versions.shrink_to_fit();
+            let freed = before - known.versions.capacity();
+            self.state_bytes -= bytes_of::<(u64, State)>(freed);
+        }
+    }
+
+    /// Forgets the flows that were used least recently until `over` bytes are free.
+    pub(crate) fn forget_flows(&mut self, over: usize) {
+        let goal = self.memory().saturating_sub(over);
+        let last_use = |known: &KnownFlow| known.versions.back().map(|last| last.0);
+        for at in memory::least_recently_used(&self.flows, last_use) {
+            if self.memory() <= goal {
+                break;
+            }
+            self.state_bytes -= memory::forget(&mut self.flows[at].versions);
+        }
+    }
+
+    /// Forgets everything that bundles refer to. It was not sent: what was received is known.
+    pub(crate) fn forget_all(&mut self) {
+        *self = Decoder {
+            received: self.received,
+            ..Decoder::new(self.max_flows)
+        };
+    }
+}
+
+impl Staged {
+    /// The state after the first ACK of a flow, which was not compressed.
+    fn first(flow: u16, state: State) -> Staged {
+        let base = None;
+        Staged { flow, state, base }
     }
 }
 

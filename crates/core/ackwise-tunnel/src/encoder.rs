@@ -13,6 +13,7 @@ use crate::bundle::{
 use crate::entropy::Models;
 use crate::flow_key::{FlowKey, Hasher};
 use crate::flow_state::State;
+use crate::memory::{self, Versions, bytes_of};
 use crate::packets::Packets;
 
 use bundle_writer::{Room, Written};
@@ -63,7 +64,13 @@ pub struct Encoder {
     pub(crate) waiting: Vec<u16>,
     pub(crate) raw: VecDeque<(Box<[u8]>, u32)>,
     count: usize,
+    /// The bytes of the states and of the waiting ACKs of all flows.
+    flow_bytes: usize,
     sent: VecDeque<Sent>,
+    /// The bytes of the lists of flows in `sent`.
+    sent_bytes: usize,
+    /// Whether a packet has made this larger.
+    grown: bool,
     /// The models after each of the last bundles, by the number of the bundle.
     models: VecDeque<(u64, Box<Models>)>,
     /// Memory of models that can be used again.
@@ -78,7 +85,7 @@ pub(crate) struct Flow {
     pub waiting: Vec<(Ack, u32)>,
     /// The states after the bundles of these numbers. If `acknowledged`, the peer has the
     /// first, and none before it is kept.
-    versions: VecDeque<(u64, State)>,
+    versions: Versions,
     acknowledged: bool,
     referenced: bool,
 }
@@ -102,7 +109,10 @@ impl Encoder {
             waiting: Vec::new(),
             raw: VecDeque::new(),
             count: 0,
+            flow_bytes: 0,
             sent: VecDeque::new(),
+            sent_bytes: 0,
+            grown: false,
             models: VecDeque::new(),
             spare: Vec::new(),
             acknowledged: None,
@@ -136,7 +146,11 @@ impl Encoder {
             self.waiting.push(number);
         }
         flow.referenced = true;
+        let before = flow.waiting.capacity();
         flow.waiting.push((ack, Check::of(packet)));
+        let grown = bytes_of::<(Ack, u32)>(flow.waiting.capacity() - before);
+        self.flow_bytes += grown;
+        self.grown |= grown > 0;
         self.count += 1;
         Pushed::Compressed
     }
@@ -147,6 +161,7 @@ impl Encoder {
             return Pushed::Refused;
         }
         self.raw.push_back((packet.into(), Check::of(packet)));
+        self.grown = true;
         self.count += 1;
         Pushed::Uncompressed
     }
@@ -221,7 +236,9 @@ impl Encoder {
         let Ok(at) = self.sent.binary_search_by_key(&number, |sent| sent.number) else {
             return;
         };
-        for flow in std::mem::take(&mut self.sent[at].flows) {
+        let flows = std::mem::take(&mut self.sent[at].flows);
+        self.sent_bytes -= bytes_of::<u16>(flows.capacity());
+        for flow in flows {
             let flow = &mut self.flows[usize::from(flow) - 1];
             if let Ok(at) = flow.versions.binary_search_by_key(&number, |v| v.0) {
                 flow.versions.drain(..at);
@@ -288,8 +305,10 @@ impl Encoder {
         out[check_at..check_at + 2].copy_from_slice(&check.value().to_be_bytes());
         self.count -= made.packets;
         if self.sent.len() == MAX_SENT {
-            self.sent.pop_front();
+            let oldest = self.sent.pop_front();
+            self.sent_bytes -= oldest.map_or(0, |sent| bytes_of::<u16>(sent.flows.capacity()));
         }
+        self.sent_bytes += bytes_of::<u16>(flows.capacity());
         self.sent.push_back(Sent { number, flows });
         Bundled {
             left: self.count,
@@ -329,10 +348,62 @@ impl Encoder {
     /// Remembers the state of a flow after a bundle.
     pub(crate) fn keep(&mut self, number: u16, state: State, bundle: u64) {
         let flow = &mut self.flows[usize::from(number) - 1];
+        let before = flow.versions.capacity();
         flow.versions.push_back((bundle, state));
+        self.flow_bytes += bytes_of::<(u64, State)>(flow.versions.capacity() - before);
         if flow.versions.len() > MAX_VERSIONS {
             flow.versions.pop_front();
             flow.acknowledged = false;
+        }
+    }
+
+    /// Returns whether packets have made this larger since the last call.
+    pub(crate) fn has_grown(&mut self) -> bool {
+        std::mem::take(&mut self.grown)
+    }
+
+    /// Returns the bytes that flows, waiting packets, the models and the memory of sent
+    /// bundles take.
+    pub(crate) fn memory(&self) -> usize {
+        bytes_of::<Flow>(self.flows.capacity())
+            + self.by_key.allocation_size()
+            + self.flow_bytes
+            + bytes_of::<u16>(self.waiting.capacity())
+            + bytes_of::<(Box<[u8]>, u32)>(self.raw.capacity())
+            + self.raw.len() * MAX_CARRIED
+            + bytes_of::<Sent>(self.sent.capacity())
+            + self.sent_bytes
+            + memory::models(&self.models, &self.spare)
+    }
+
+    /// Forgets the flows that were used least recently until `over` bytes are free. Their
+    /// next ACKs are uncompressed. A flow whose ACKs wait is kept.
+    pub(crate) fn forget_flows(&mut self, over: usize) {
+        let goal = self.memory().saturating_sub(over);
+        let last_use = |flow: &Flow| {
+            let number = flow.versions.back().map(|last| last.0);
+            let used = number.is_some() || flow.waiting.capacity() > 0;
+            (used && flow.waiting.is_empty()).then(|| number.unwrap_or(0))
+        };
+        for at in memory::least_recently_used(&self.flows, last_use) {
+            if self.memory() <= goal {
+                break;
+            }
+            let flow = &mut self.flows[at];
+            let waiting = std::mem::take(&mut flow.waiting);
+            self.flow_bytes -= memory::forget(&mut flow.versions);
+            self.flow_bytes -= bytes_of::<(Ack, u32)>(waiting.capacity());
+            flow.acknowledged = false;
+        }
+    }
+
+    /// Forgets everything but the packets that wait.
+    pub(crate) fn forget_all(&mut self) {
+        let mut waiting = Packets::default();
+        self.take_back(&mut waiting);
+        *self = Encoder::new(self.variant, self.max_flows);
+        for packet in waiting.iter() {
+            self.push(packet);
         }
     }
 }

@@ -162,6 +162,7 @@ mod tests {
             },
             variant: Variant::Entropy,
             max_flows: 8,
+            max_memory: usize::MAX,
         })
     }
 

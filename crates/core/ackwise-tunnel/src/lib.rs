@@ -32,6 +32,7 @@ mod handshake_guard;
 mod initiation;
 mod keys;
 mod mac;
+mod memory;
 mod open_error;
 mod options;
 mod packets;

@@ -39,6 +39,8 @@ pub(crate) struct SessionConfig {
     pub security: Security,
     pub variant: Variant,
     pub max_flows: u16,
+    /// The largest size of all codecs together in bytes.
+    pub max_memory: usize,
 }
 
 /// A handshake that this end initiated.
@@ -366,6 +368,46 @@ impl SessionTable {
         }
     }
 
+    /// Returns the bytes that the codecs of all sessions take.
+    pub fn memory(&self) -> usize {
+        let all = self.sessions.iter();
+        all.map(|session| session.codecs.memory()).sum()
+    }
+
+    /// Frees memory if the codecs take too much. The current session loses least.
+    pub fn bound_memory(&mut self) {
+        if self.memory() <= self.config.max_memory {
+            return;
+        }
+        // Looking for what to forget takes time, so free enough for a while.
+        let goal = self.config.max_memory / 8 * 7;
+        let current = self.current;
+        // They are in the order in which they were made.
+        let mut order: Vec<usize> = (0..self.sessions.len()).collect();
+        order.sort_by_key(|at| Some(self.sessions[*at].index) == current);
+        let steps: [fn(&mut Session, usize, bool); 4] = [
+            |session, _, _| session.codecs.decoder.forget_old_versions(),
+            |session, over, _| session.codecs.encoder.forget_flows(over),
+            |session, over, _| session.codecs.decoder.forget_flows(over),
+            |session, _, is_current| {
+                if !is_current {
+                    session.codecs.forget_all();
+                }
+            },
+        ];
+        for step in steps {
+            for &at in &order {
+                let over = self.memory().saturating_sub(goal);
+                if over == 0 {
+                    return;
+                }
+                let session = &mut self.sessions[at];
+                let is_current = Some(session.index) == current;
+                step(session, over, is_current);
+            }
+        }
+    }
+
     /// Notes that the peer does not answer in the current session, so that any other session
     /// is better.
     pub fn mark_silent(&mut self) {
@@ -404,6 +446,7 @@ mod tests {
             },
             variant: Variant::Entropy,
             max_flows: 8,
+            max_memory: usize::MAX,
         })
     }
 
@@ -412,6 +455,7 @@ mod tests {
             security: Security::Plain,
             variant: Variant::Entropy,
             max_flows: 8,
+            max_memory: usize::MAX,
         })
     }
 

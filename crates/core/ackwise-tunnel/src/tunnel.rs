@@ -7,6 +7,8 @@
 mod bundling;
 mod config;
 mod counters;
+#[cfg(test)]
+mod l12_memory;
 mod liveness;
 mod pacer;
 mod receiving;
@@ -118,6 +120,9 @@ impl Tunnel {
             security: config.security.clone(),
             variant: config.variant,
             max_flows: config.max_flows,
+            max_memory: config
+                .max_memory
+                .max(TunnelConfig::min_memory(config.variant, config.max_flows)),
         });
         Tunnel {
             sessions,
@@ -159,6 +164,11 @@ impl Tunnel {
     /// Returns the counters since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Returns the bytes that the states of flows take, in all sessions.
+    pub fn memory(&self) -> usize {
+        self.sessions.memory()
     }
 
     /// Returns the multiplexing period that is in force, in nanoseconds.

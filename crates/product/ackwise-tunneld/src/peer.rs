@@ -94,6 +94,7 @@ impl Peer {
                 Encoding::Entropy => Variant::Entropy,
             },
             max_flows: config.flows,
+            max_memory: usize::try_from(config.memory_of_peer()).unwrap_or(usize::MAX),
             period: config.period.as_nanos() as u64,
             follow_rtt: config.follow_rtt,
             respace: config.respace,
@@ -294,6 +295,7 @@ impl Peer {
             rtt_ms: self.tunnel.rtt().map(ms),
             period_ms: ms(self.tunnel.period()),
             datagram_size: self.tunnel.datagram_size() as u64,
+            memory: self.tunnel.memory() as u64,
             packets_in: Amount {
                 packets: counters.packets_in,
                 bytes: counters.bytes_in,

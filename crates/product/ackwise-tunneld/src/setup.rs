@@ -69,6 +69,7 @@ impl Setup {
             attach: redirect.as_ref().map(|redirect| redirect.hook.attach()),
             listen: config.listen.clone(),
             public_key: keys.map(|keys| key_to_base64(&keys.public)),
+            memory_of_peer: config.memory_of_peer(),
             ..Stats::default()
         };
         let poller = poller(wake, &link, redirect.as_ref(), &sockets);

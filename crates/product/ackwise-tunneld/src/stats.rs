@@ -60,6 +60,9 @@ pub struct PeerStats {
     pub period_ms: f64,
     /// The longest UDP payload that is known to pass, in bytes.
     pub datagram_size: u64,
+    /// The bytes that the states of its flows take.
+    #[serde(default)]
+    pub memory: u64,
     /// The packets that were taken into bundles: ACKs, and other packets that are carried.
     pub packets_in: Amount,
     /// The ACKs among them that were expedited because their sender acts on them.
@@ -124,6 +127,9 @@ pub struct Stats {
     pub listen: Vec<SocketAddr>,
     /// The public key of this end in base64. `None` without encryption.
     pub public_key: Option<String>,
+    /// The bytes that the states of the flows of one peer may take.
+    #[serde(default)]
+    pub memory_of_peer: u64,
     /// The seconds since the start.
     pub uptime_s: f64,
     /// The CPU seconds of the thread that moves packets.

@@ -171,7 +171,8 @@ fn in_full(stats: &Stats) -> String {
     if stats.peers.iter().any(|peer| peer.packets_out.packets > 0) {
         text.push_str(&restored(&stats.restored));
     }
-    text.extend(stats.peers.iter().map(peer_in_full));
+    let limit = stats.memory_of_peer;
+    text.extend(stats.peers.iter().map(|peer| peer_in_full(peer, limit)));
     text
 }
 
@@ -198,7 +199,7 @@ fn counts(all: &[(&str, u64)]) -> String {
     text::columns(&rows.collect::<Vec<_>>(), &[false, true])
 }
 
-fn peer_in_full(peer: &PeerStats) -> String {
+fn peer_in_full(peer: &PeerStats, memory_limit: u64) -> String {
     let at = peer
         .endpoint
         .map_or_else(|| "an unknown place".to_owned(), |at| at.to_string());
@@ -239,10 +240,13 @@ fn peer_in_full(peer: &PeerStats) -> String {
         ("timeouts of the peer", failures.peer_timeouts),
     ]);
     format!(
-        "peer {} at {at}: {state}{age}\n{}  period {:.2} ms, datagrams up to {} B{cost}\n{failures}",
+        "peer {} at {at}: {state}{age}\n{}  period {:.2} ms, datagrams up to {} B{cost}\n  \
+         memory of flows {} of {}\n{failures}",
         peer.name,
         text::columns(&rows, &[false, true, true]),
         peer.period_ms,
         peer.datagram_size,
+        text::bytes(peer.memory),
+        text::bytes(memory_limit),
     )
 }

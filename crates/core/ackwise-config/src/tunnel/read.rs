@@ -21,10 +21,12 @@ const MAX_PERIOD: Duration = Duration::from_secs(1);
 const MIN_DATAGRAM: u32 = 800;
 /// The largest value of `max_datagram`: the UDP payload of a jumbo frame with IPv6.
 const MAX_DATAGRAM: u32 = 8952;
+/// The default of `memory` in bytes, unless the flows of the peers need more.
+const MEMORY: u64 = 64 << 20;
 /// The default of `fwmark`.
 const FWMARK: u32 = 0x6177;
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "device",
     "listen_port",
     "listen",
@@ -38,6 +40,7 @@ const KEYS: [&str; 16] = [
     "encryption",
     "max_datagram",
     "flows",
+    "memory",
     "user",
     "fwmark",
     "peer",
@@ -75,6 +78,8 @@ pub(super) fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel
     } else {
         Some(1452)
     };
+    let flows = top.whole("flows", 1, 65_535).unwrap_or(1024) as u16;
+    let peers = peers(&top, encrypted, listen.as_deref());
     let tunnel = Tunnel {
         private_key,
         interface: interface.map(|word| word.text),
@@ -87,10 +92,11 @@ pub(super) fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel
             .choice("other_packets", &other_packets)
             .unwrap_or_default(),
         respace: top.flag("respace").unwrap_or(false),
-        flows: top.whole("flows", 1, 65_535).unwrap_or(1024) as u16,
+        memory: memory(&top, flows, peers.len()),
+        flows,
         user: top.word("user").map(|word| word.text),
         fwmark: top.whole("fwmark", 1, u32::MAX).unwrap_or(FWMARK),
-        peers: peers(&top, encrypted, listen.as_deref()),
+        peers,
         max_datagram: max_datagram?,
         device: device?,
         listen: listen?,
@@ -109,6 +115,21 @@ fn device_name(top: &Section<'_>, word: &Word) -> Option<String> {
         top.error(&word.span, message);
     }
     fine.then(|| word.text.clone())
+}
+
+/// Reads the bytes that the states of flows may take.
+fn memory(top: &Section<'_>, flows: u16, peers: usize) -> u64 {
+    let least = Tunnel::least_memory(flows, peers);
+    let memory = top.size("memory");
+    if let Some(memory) = memory.filter(|memory| *memory < least) {
+        let kib = least.div_ceil(1 << 10);
+        let message = format!(
+            "{memory} B are too few for {flows} flows of each of {peers} peers: write at least \
+             memory = \"{kib} KiB\", or lower 'flows'"
+        );
+        top.error(&top.span_of("memory"), message);
+    }
+    memory.unwrap_or(MEMORY.max(least))
 }
 
 /// Reads the path of the file with the private key.

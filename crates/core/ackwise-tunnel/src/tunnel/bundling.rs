@@ -61,6 +61,9 @@ impl Tunnel {
                 return false;
             };
             if session.codecs.encoder.push(packet) != Pushed::Refused {
+                if session.codecs.encoder.has_grown() {
+                    self.sessions.bound_memory();
+                }
                 return true;
             }
             if session.codecs.encoder.is_empty() {
@@ -102,6 +105,7 @@ impl Tunnel {
         let number = session.next_number();
         let encoder = &mut session.codecs.encoder;
         let made = encoder.finish(number, feedback, room, &mut self.plain);
+        self.sessions.bound_memory();
         let size_x16 = 16 * self.plain.len() / made.packets.max(1);
         self.mean_size_x16 = (7 * self.mean_size_x16 + size_x16) / 8;
         self.counters.bundles_out += 1;

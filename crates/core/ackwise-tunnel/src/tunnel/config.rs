@@ -1,7 +1,7 @@
 //! The configuration of one end of a tunnel.
 
 use super::MS;
-use crate::{Security, Variant};
+use crate::{Security, Variant, memory};
 
 /// What happens to packets that are not pure ACKs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +22,10 @@ pub struct TunnelConfig {
     pub variant: Variant,
     /// The number of flows whose state is kept, in each direction.
     pub max_flows: u16,
+    /// The largest size in bytes of what is known of flows, in all sessions. The flows that
+    /// were used least recently go first. At least [`TunnelConfig::min_memory`], with which
+    /// an honest peer loses none.
+    pub max_memory: usize,
     /// The longest multiplexing period, in nanoseconds.
     pub period: u64,
     /// Whether the period is limited to an eighth of the tunnel's round trip.
@@ -49,6 +53,7 @@ impl TunnelConfig {
             security,
             variant: Variant::Entropy,
             max_flows: 1024,
+            max_memory: 64 << 20,
             period: 10 * MS,
             follow_rtt: true,
             expedite: true,
@@ -58,5 +63,10 @@ impl TunnelConfig {
             initiates: true,
             keepalive: 10_000 * MS,
         }
+    }
+
+    /// Returns the bytes that this many flows of an honest peer need.
+    pub fn min_memory(variant: Variant, max_flows: u16) -> usize {
+        memory::needed(variant, max_flows)
     }
 }

@@ -124,6 +124,9 @@ impl Tunnel {
         let before = (restored.len(), restored.bytes());
         let decoded = session.codecs.decoder.decode(number, plain, restored);
         let mut decoded = decoded.inspect_err(|_| self.counters.undecodable += 1)?;
+        if decoded.packets > 0 {
+            self.sessions.bound_memory();
+        }
         if self.config.other_packets == OtherPackets::Bypass {
             // A peer that has been taken over must not send anything else through here.
             let refused = restored.retain_from(before.0, is_pure_ack);
@@ -131,7 +134,9 @@ impl Tunnel {
             self.counters.refused += refused as u64;
         }
         let restored_bytes = (restored.bytes() - before.1) as u64;
-        if let Some(feedback) = decoded.feedback {
+        if let Some(feedback) = decoded.feedback
+            && let Some(session) = self.sessions.get(index)
+        {
             session.codecs.encoder.acknowledge(&feedback);
             if Some(index) == self.session {
                 self.take_feedback(&feedback, now);

@@ -156,6 +156,7 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
             respace: mux.respace,
             max_datagram: 1452,
             flows: 1024,
+            memory: Config::least_memory(1024, 1),
             user: None,
             fwmark: MARK,
             peers: vec![Peer {
