@@ -61,13 +61,16 @@ fn locks_that_somebody_keeps() {
     let mut case = Case::new("locks taken a third of the time");
     case.contend_locks = true;
     for policy in POLICIES {
-        let (ran, stats) = one(&case, policy);
-        check(&case, policy, Need::Some, &ran, &stats);
-        assert!(stats.fail_open["busy"] > 0, "{policy}: {stats:#?}");
-        if policy != POLICIES[0] {
-            assert!(stats.release.unlocked > 0, "{policy}: {stats:#?}");
-        }
-        assert_eq!(stats.release.lost, 0, "{policy}: {stats:#?}");
+        // A busy machine may give the program that takes the locks no time beside a
+        // re-emission: then the run says nothing of it, and the next one may.
+        let met = (0..6).any(|_| {
+            let (ran, stats) = one(&case, policy);
+            check(&case, policy, Need::Some, &ran, &stats);
+            assert_eq!(stats.release.lost, 0, "{policy}: {stats:#?}");
+            let re_emission = policy == POLICIES[0] || stats.release.unlocked > 0;
+            stats.fail_open["busy"] > 0 && re_emission
+        });
+        assert!(met, "{policy}: no packet met a lock that was taken");
     }
 }
 
