@@ -103,7 +103,7 @@ static __always_inline int withheld(void)
 static __noinline struct aw_entry *flow_first(const struct aw_key *key, const struct aw_seg *seg)
 {
 	struct aw_counters *c = counters_here();
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_ns();
 	struct aw_entry *f;
 
 	if (!c || !seg || !key)
@@ -133,7 +133,7 @@ static __always_inline struct aw_entry *flow_of_ack(const struct aw_key *key,
 
 	if (AW_UNLIKELY(seg->flags & AW_TCP_SYN)) {
 		c->syns++;
-		handshake_acks(key, seg, bpf_ktime_get_ns());
+		handshake_acks(key, seg, clock_ns());
 		return 0;
 	}
 	f = bpf_map_lookup_elem(&flows, key);
@@ -179,8 +179,8 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 
 	selftest_advance_ack(f, seg);
 	if (options.dry_run || aw_flow_ack_wants_clock(&f->flow, flow_cfg(), seg))
-		now = bpf_ktime_get_ns();
-	*about = now ? now : bpf_ktime_get_coarse_ns();
+		now = clock_ns();
+	*about = now ? now : clock_coarse_ns();
 	if (options.dry_run) {
 		if (f->dry_until_ns && aw_flow_releases(&f->flow, seg))
 			f->dry_until_ns = now;
@@ -239,7 +239,7 @@ static __always_inline int user_space_alive(__u64 about)
 static __noinline int fail_open(struct aw_entry *f, const struct aw_seg *seg, __u32 why)
 {
 	struct aw_percpu *here = percpu_here();
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_ns();
 
 	if (!f || !seg || !here)
 		return 0;
@@ -351,7 +351,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (!l)
 		return AW_PASS;
 	if (!options.dry_run && AW_UNLIKELY(aw_flow_releases(&f->flow, &here->seg)) &&
-	    release_take(f, bpf_ktime_get_ns())) {
+	    release_take(f, clock_ns())) {
 		lock_drop(l);
 		if (release_send(skb) == RELEASED_INSTEAD)
 			return AW_PASS;
@@ -366,7 +366,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 /* A SYN, or data of a flow that is not kept: rare. */
 static __noinline int data_without_flow(const struct aw_key *key, const struct aw_seg *seg)
 {
-	return handshake_data(key, seg, bpf_ktime_get_ns());
+	return handshake_data(key, seg, clock_ns());
 }
 
 /* Shows a data segment to the flow. Returns 0 when its lock is not free: data that were
@@ -423,7 +423,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	c->data_segments += segments;
 	c->data_bytes += seg.payload;
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, flow_cfg(), &seg)))
-		now_us = bpf_ktime_get_ns() / NSEC_PER_USEC;
+		now_us = clock_ns() / NSEC_PER_USEC;
 	cwnd_hint_on_data(skb, f, &seg, segments, c);
 	echoed = echo_on_data(f, &seg);
 	if (!note_data(f, &key, &seg, segments, now_us))

@@ -67,7 +67,7 @@ static __noinline int cwnd_hint_write(struct __sk_buff *skb, const struct aw_ent
 		return window;
 	/* The socket's srtt_us counts eighths of a microsecond. */
 	if (f->reverse_data_ns &&
-	    bpf_ktime_get_ns() - f->reverse_data_ns < tcp->srtt_us * (NSEC_PER_USEC / 8))
+	    clock_ns() - f->reverse_data_ns < tcp->srtt_us * (NSEC_PER_USEC / 8))
 		return window;
 	field = cwnd_hint_field(tcp->snd_cwnd, tcp->mss_cache, cwnd_hint_scale(&f->flow.hs));
 	if (field >= window)

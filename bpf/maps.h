@@ -6,6 +6,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "clock.h"
 
 #define NSEC_PER_USEC 1000ULL
 
@@ -175,7 +176,7 @@ static __always_inline const struct aw_flow_cfg *flow_cfg(void)
 /* The time of this packet, read once at most: 0 is not read yet. */
 static __always_inline __u64 clock(__u64 now)
 {
-	return now ? now : bpf_ktime_get_ns();
+	return now ? now : clock_ns();
 }
 
 static __always_inline struct aw_percpu *percpu_here(void)

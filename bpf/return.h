@@ -143,7 +143,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	struct aw_lock *l;
 	int what, past_lock = 0;
 	__u32 number;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = clock_ns();
 
 	if (!c || !s)
 		return RETURNED_NOT_OURS;

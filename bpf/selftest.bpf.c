@@ -10,6 +10,7 @@
  *   virtual machine that happens when the CPU of a lock's holder is taken away.
  * - ackwise_count_0 to 2 count pure ACKs, and let them pass. They do the same: on an
  *   interface each name is there once.
+ * - ackwise_tick does what the timer does when it fires, at the time of a script.
  * - The benchmark moves its one packet on: see selftest.h.
  *
  * The counters are attached beside the datapath. The others are run by BPF_PROG_TEST_RUN,
@@ -88,6 +89,15 @@ AW_SEC("replay") int ackwise_replay(struct __sk_buff *skb)
 		return -EINVAL;
 	r->verdict = aw_policy_step(&r->state, &flow_cfg()->policy, &e);
 	return r->verdict.kind;
+}
+
+/* What the timer does. Its own does not run while the time is scripted. */
+AW_SEC("tick") int ackwise_tick(struct __sk_buff *skb)
+{
+	__u32 k = 0;
+	struct aw_ticker *t = bpf_map_lookup_elem(&ticker, &k);
+
+	return t ? tick_all(t) : -ENOENT;
 }
 
 #define CONTEND_NS 150000 /* three times as long as anybody waits for a lock */

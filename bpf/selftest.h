@@ -10,10 +10,7 @@
 
 #ifdef AW_SELFTEST
 
-#include "selftest_shared.h"
 #include "verdict.h"
-
-const volatile struct aw_selftest_options selftest = {};
 
 /* A benchmark runs one packet again and again. To a flow each is the next one. */
 static __always_inline void selftest_advance_ack(struct aw_entry *f, struct aw_seg *seg)

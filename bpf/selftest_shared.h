@@ -11,6 +11,7 @@ struct aw_selftest_options {
 	 * order; 0: segments are taken as they are. */
 	aw_u32 ack_step;
 	aw_u32 clone_fails; /* not 0: a clone fails as if memory were short */
+	aw_u32 scripted;    /* not 0: the time is what the test says (clock.h) */
 };
 
 /* The state of one policy, stepped by ackwise_replay. */

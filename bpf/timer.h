@@ -65,7 +65,7 @@ static __always_inline long ticker_arm(struct aw_ticker *t, __u64 deadline, __u6
 	__u64 old = *(volatile __u64 *)&t->next_ns;
 	int i;
 
-	if (AW_LIKELY(deadline >= old))
+	if (AW_LIKELY(deadline >= old) || clock_is_scripted())
 		return 0;
 	for (i = 0; i < 4; i++) {
 		__u64 was = __sync_val_compare_and_swap(&t->next_ns, old, deadline);
@@ -226,7 +226,7 @@ static long tick_class(__u32 class, struct tick *k)
 	return 0;
 }
 
-static int on_tick(void *map, __u32 *key, struct aw_ticker *t)
+static __always_inline int tick_all(struct aw_ticker *t)
 {
 	struct aw_counters *c = counters_here();
 	struct tick k = { .next = AW_IDLE };
@@ -234,13 +234,18 @@ static int on_tick(void *map, __u32 *key, struct aw_ticker *t)
 	if (c)
 		c->ticks++;
 	__sync_lock_test_and_set(&t->next_ns, AW_IDLE);
-	k.now = bpf_ktime_get_ns();
+	k.now = clock_ns();
 	bpf_loop(AW_RETRY_CLASS + 1, tick_class, &k, 0);
 	if (k.again && k.now + TICK_AGAIN_NS < k.next)
 		k.next = k.now + TICK_AGAIN_NS;
 	if (k.next != AW_IDLE)
 		ticker_arm(t, k.next, k.now);
 	return 0;
+}
+
+static int on_tick(void *map, __u32 *key, struct aw_ticker *t)
+{
+	return tick_all(t);
 }
 
 #endif

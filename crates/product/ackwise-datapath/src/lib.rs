@@ -33,5 +33,8 @@ pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
+pub use programs::scripted::{Context, Outcome, Scripted};
+#[cfg(feature = "selftest")]
+#[doc(hidden)]
 pub use programs::selftest::{AckCounter, LockContention, Recycled};
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

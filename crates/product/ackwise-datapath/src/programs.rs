@@ -1,6 +1,8 @@
 //! The BPF programs and their maps.
 
 #[cfg(feature = "selftest")]
+pub(crate) mod scripted;
+#[cfg(feature = "selftest")]
 pub(crate) mod selftest;
 
 use std::collections::{BTreeMap, HashSet};
@@ -51,7 +53,10 @@ impl Programs {
     pub fn load(options: &Options, ifindex: u32, link: u32, clsact: bool) -> Result<Self, Error> {
         options.check()?;
         #[cfg(feature = "selftest")]
-        let constant = selftest::constant(0, options.clone_fails);
+        let constant = selftest::constant(ackwise_bpf::selftest::aw_selftest_options {
+            clone_fails: u32::from(options.clone_fails),
+            ..Default::default()
+        });
         #[cfg(feature = "selftest")]
         let object = if options.selftest {
             &selftest::object(&constant)

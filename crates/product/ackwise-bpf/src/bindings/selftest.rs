@@ -10,15 +10,19 @@ pub struct aw_selftest_options {
     pub ack_step: aw_u32,
     #[doc = " not 0: a clone fails as if memory were short"]
     pub clone_fails: aw_u32,
+    #[doc = " not 0: the time is what the test says (clock.h)"]
+    pub scripted: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_selftest_options"][::core::mem::size_of::<aw_selftest_options>() - 8usize];
+    ["Size of aw_selftest_options"][::core::mem::size_of::<aw_selftest_options>() - 12usize];
     ["Alignment of aw_selftest_options"][::core::mem::align_of::<aw_selftest_options>() - 4usize];
     ["Offset of field: aw_selftest_options::ack_step"]
         [::core::mem::offset_of!(aw_selftest_options, ack_step) - 0usize];
     ["Offset of field: aw_selftest_options::clone_fails"]
         [::core::mem::offset_of!(aw_selftest_options, clone_fails) - 4usize];
+    ["Offset of field: aw_selftest_options::scripted"]
+        [::core::mem::offset_of!(aw_selftest_options, scripted) - 8usize];
 };
 #[doc = " The state of one policy, stepped by ackwise_replay."]
 #[repr(C)]

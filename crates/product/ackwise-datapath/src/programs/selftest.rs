@@ -38,9 +38,9 @@ pub enum Recycled {
     Slot,
 }
 
-/// Returns the bytes of `struct aw_selftest_options`.
-pub(crate) fn constant(ack_step: u32, clone_fails: bool) -> [u8; 8] {
-    let words = [ack_step, u32::from(clone_fails)].map(u32::to_ne_bytes);
+/// Returns the bytes of the constant.
+pub(crate) fn constant(options: sys::aw_selftest_options) -> [u8; 12] {
+    let words = [options.ack_step, options.clone_fails, options.scripted].map(u32::to_ne_bytes);
     let mut bytes = [0; size_of::<sys::aw_selftest_options>()];
     bytes.copy_from_slice(words.as_flattened());
     bytes
@@ -62,7 +62,10 @@ impl Programs {
     /// The options are wrong, or the kernel refuses the programs.
     pub fn for_benchmark(options: &Options, step: u32) -> Result<Self, Error> {
         options.check()?;
-        let global = constant(step, false);
+        let global = constant(sys::aw_selftest_options {
+            ack_step: step,
+            ..Default::default()
+        });
         let object = object(&global);
         Self::load_object(options, &options.to_bpf_unattached(), &object)
     }

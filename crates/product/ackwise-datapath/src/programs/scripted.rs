@@ -1,0 +1,206 @@
+//! The programs under a clock that a test sets, run frame by frame: what they do depends on
+//! nothing else. Their memory can be compared with a model's.
+
+use aya::maps::{Array, HashMap, PerCpuArray, RingBuf};
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+
+use ackwise_bpf::selftest as raw;
+use ackwise_policy::FlowConfig;
+
+use crate::programs::selftest::{OBJECT, constant};
+use crate::programs::{ACKS, DATA, Object, Programs, SETUP, map};
+use crate::{Error, Options, sys};
+
+const TICK: &str = "ackwise_tick";
+
+/// Offsets in `struct __sk_buff` of the fields that a test run takes, and its size.
+const MARK: usize = 8;
+const GSO_SIZE: usize = 176;
+const CONTEXT: usize = 192;
+
+/// The bytes of a `struct aw_handshake`.
+type Handshake = [u8; size_of::<sys::aw_handshake>()];
+
+/// What a packet has beside its bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Context {
+    /// `SO_MARK`.
+    pub mark: u32,
+    /// Payload of each segment of an aggregated packet, bytes; 0: it is one segment.
+    pub gso_size: u32,
+}
+
+/// What a run of the programs came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// The verdict, a `TC_ACT_*`.
+    pub verdict: u32,
+    /// The mark that the packet has afterwards.
+    pub mark: u32,
+}
+
+/// The datapath on no interface, under a scripted clock.
+pub struct Scripted {
+    programs: Programs,
+    flow: FlowConfig,
+    classes: Vec<u32>,
+}
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scripted").finish_non_exhaustive()
+    }
+}
+
+impl Scripted {
+    /// Loads the programs for a link, an `enum aw_link`. Time begins at 0, and user space
+    /// counts as alive.
+    ///
+    /// # Errors
+    /// The options are wrong, or the kernel refuses the programs.
+    pub fn load(options: &Options, link: u32) -> Result<Self, Error> {
+        options.check()?;
+        let global = constant(raw::aw_selftest_options {
+            clone_fails: u32::from(options.clone_fails),
+            scripted: 1,
+            ..Default::default()
+        });
+        let object = Object {
+            programs: &[ACKS, DATA, SETUP, TICK],
+            global: Some(("selftest", &global)),
+            ..OBJECT
+        };
+        let bpf = options.to_bpf(1, link, false);
+        let flow = FlowConfig::new(&options.policy).with_hold(
+            bpf.flow.hold_min_us,
+            bpf.flow.hold_max_us,
+            bpf.flow.hold_rtt_shift,
+        );
+        let mut programs = Programs::load_object(options, &bpf, &object)?;
+        let mut control: Array<_, sys::aw_control> =
+            Array::try_from(map(&mut programs.bpf, "control")?)?;
+        let alive_until_ns = u64::MAX;
+        control.set(0, sys::aw_control { alive_until_ns }, 0)?;
+        let classes = options.classes().to_vec();
+        Ok(Self {
+            programs,
+            flow,
+            classes,
+        })
+    }
+
+    /// Returns what the programs give to the policy.
+    #[must_use]
+    pub fn flow_config(&self) -> &FlowConfig {
+        &self.flow
+    }
+
+    /// Returns the hold times in us that there are, ascending.
+    #[must_use]
+    pub fn classes(&self) -> &[u32] {
+        &self.classes
+    }
+
+    /// Sets the clock, ns.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn set_time(&mut self, now: u64) -> Result<(), Error> {
+        let mut time: Array<_, u64> =
+            Array::try_from(map(&mut self.programs.bpf, "scripted_time")?)?;
+        Ok(time.set(0, now, 0)?)
+    }
+
+    /// Runs the program of a direction on a frame.
+    ///
+    /// # Errors
+    /// The kernel makes no packet of the frame.
+    pub fn run(&mut self, acks: bool, frame: &[u8], context: Context) -> Result<Outcome, Error> {
+        self.run_program(if acks { ACKS } else { DATA }, frame, context)
+    }
+
+    /// Does what the timer does. Returns what it hands to user space.
+    ///
+    /// # Errors
+    /// The program cannot be run.
+    pub fn tick(&mut self) -> Result<Vec<sys::aw_emit>, Error> {
+        self.run_program(TICK, &[0; 64], Context::default())?;
+        let mut ring = RingBuf::try_from(map(&mut self.programs.bpf, "emissions")?)?;
+        let mut emissions = Vec::new();
+        while let Some(item) = ring.next() {
+            assert_eq!(item.len(), size_of::<sys::aw_emit>());
+            // SAFETY: the item has the size of the struct, of which every bit pattern is a
+            // value.
+            emissions.push(unsafe { item.as_ptr().cast::<sys::aw_emit>().read_unaligned() });
+        }
+        Ok(emissions)
+    }
+
+    fn run_program(&self, name: &str, frame: &[u8], context: Context) -> Result<Outcome, Error> {
+        let program: &SchedClassifier = self
+            .programs
+            .bpf
+            .program(name)
+            .and_then(|p| p.try_into().ok())
+            .ok_or_else(|| Error::Object(format!("program {name}")))?;
+        let mut before = [0; CONTEXT];
+        before[MARK..MARK + 4].copy_from_slice(&context.mark.to_ne_bytes());
+        before[GSO_SIZE..GSO_SIZE + 4].copy_from_slice(&context.gso_size.to_ne_bytes());
+        let mut after = [0; CONTEXT];
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        options.ctx_in = Some(&before);
+        options.ctx_out = Some(&mut after);
+        let result = program
+            .test_run(options)
+            .map_err(|e| crate::error::program_error("test run", e))?;
+        let mut mark = [0; 4];
+        mark.copy_from_slice(&after[MARK..MARK + 4]);
+        Ok(Outcome {
+            verdict: result.return_value,
+            mark: u32::from_ne_bytes(mark),
+        })
+    }
+
+    /// Returns the entry of a flow, if it is kept.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn entry(&mut self, key: &sys::aw_key) -> Result<Option<sys::aw_entry>, Error> {
+        let flows: HashMap<_, sys::aw_key, sys::aw_entry> =
+            HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
+        match flows.get(key, 0) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(aya::maps::MapError::KeyNotFound) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Forgets all flows and handshakes.
+    ///
+    /// # Errors
+    /// A map cannot be read or written.
+    pub fn forget(&mut self) -> Result<(), Error> {
+        let mut flows: HashMap<_, sys::aw_key, sys::aw_entry> =
+            HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
+        for key in flows.keys().collect::<Result<Vec<_>, _>>()? {
+            flows.remove(&key)?;
+        }
+        let mut handshakes: HashMap<_, sys::aw_key, Handshake> =
+            HashMap::try_from(map(&mut self.programs.bpf, "handshakes")?)?;
+        for key in handshakes.keys().collect::<Result<Vec<_>, _>>()? {
+            handshakes.remove(&key)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what the programs keep of one CPU: counters, and the packet in hand.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn percpu(&mut self, cpu: usize) -> Result<sys::aw_percpu, Error> {
+        let map: PerCpuArray<_, sys::aw_percpu> =
+            PerCpuArray::try_from(map(&mut self.programs.bpf, "counters")?)?;
+        Ok(map.get(&0, 0)?[cpu])
+    }
+}

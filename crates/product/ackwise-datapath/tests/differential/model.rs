@@ -1,0 +1,606 @@
+//! The datapath as its comments describe it: one thread, ordinary collections, and the policies
+//! and the contract compiled for this machine. What the programs do must be the same.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use ackwise_datapath::sys;
+use ackwise_policy::{Flow, FlowConfig, Handshake, LinkKind, ParseError, Segment, Verdict, parse};
+
+pub const PASSES: u32 = u32::MAX; // TCX_NEXT
+pub const DROPPED: u32 = 2; // TC_ACT_SHOT
+pub const VANISHES: u32 = 7; // TC_ACT_REDIRECT
+
+/// Bits of `aw_handshake.flags` that the echo of `acc` has beside those of the policy.
+pub const WITHOUT_ECN: u16 = 1 << 8;
+pub const WITH_ECN: u16 = 1 << 9;
+
+const SYN: u16 = sys::AW_TCP_SYN as u16;
+const ACK: u16 = sys::AW_TCP_ACK as u16;
+const FIN: u16 = sys::AW_TCP_FIN as u16;
+const RST: u16 = sys::AW_TCP_RST as u16;
+const ECE: u16 = sys::AW_TCP_ECE as u16;
+const ECN: u16 = ECE | sys::AW_TCP_CWR as u16 | sys::AW_TCP_AE as u16;
+
+const RETRY_NS: u64 = 20_000_000;
+const RETRIES: u32 = 6;
+const BATCH: usize = 256;
+
+/// The two ends of a connection and the VLANs of its frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    acks: [u32; 4],
+    data: [u32; 4],
+    acks_port: u16,
+    data_port: u16,
+    vlans: u32,
+}
+
+impl Key {
+    fn of(segment: &Segment, frame: &[u8], acks: bool) -> Key {
+        let s = segment.raw();
+        let near = (s.src.w, s.sport);
+        let far = (s.dst.w, s.dport);
+        let (a, d) = if acks { (near, far) } else { (far, near) };
+        let tags = (usize::from(s.l3_off) / 4).saturating_sub(3);
+        let vlans = (0..tags).fold(0, |vlans, nth| {
+            let at = 14 + 4 * nth;
+            let vid = u32::from(u16::from_be_bytes([frame[at], frame[at + 1]]) & 0xfff);
+            if vid == 0 { vlans } else { vlans << 12 | vid }
+        });
+        Key {
+            acks: a.0,
+            data: d.0,
+            acks_port: a.1,
+            data_port: d.1,
+            vlans,
+        }
+    }
+
+    pub fn raw(&self) -> sys::aw_key {
+        sys::aw_key {
+            acks: sys::aw_addr { w: self.acks },
+            data: sys::aw_addr { w: self.data },
+            acks_port: self.acks_port,
+            data_port: self.data_port,
+            vlans: self.vlans,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Held,
+    Superseded,
+    Emitted,
+    Stale,
+}
+
+/// Why an ACK cannot be held.
+enum Refused {
+    /// It has no form that a slot takes, or a newer one is held.
+    Frame,
+    /// It may wait for less than the shortest hold.
+    TooShort,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    key: Key,
+    /// Which hold has the slot now.
+    hold: u64,
+    state: State,
+    segment: Segment,
+    deadline: u64,
+    mark: u32,
+    tries: u32,
+    owed: bool,
+    link: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+pub struct Kept {
+    pub flow: Flow,
+    /// Without its times.
+    pub count: sys::aw_flow_counters,
+    echo: u16,
+    /// Its slot, and the hold that it had it for.
+    handle: Option<(u64, u64)>,
+}
+
+/// What a program did with a frame.
+#[derive(Debug)]
+pub struct Done {
+    pub verdict: u32,
+    pub mark: u32,
+    /// What was read, if it was TCP.
+    pub segment: Result<Segment, ParseError>,
+    /// The flow that it belongs to, kept or not.
+    pub key: Option<Key>,
+    /// Kind, reason, `hold_us` and flags, if it was asked for.
+    pub decision: Option<[u32; 4]>,
+}
+
+/// An ACK that is handed to user space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Emission {
+    pub link: Vec<u8>,
+    pub packet: Vec<u8>,
+    pub deadline: u64,
+    pub tries: u32,
+    /// The slot in this model.
+    pub slot: u64,
+}
+
+/// How a model is set up; it does not change.
+pub struct Setup {
+    pub config: FlowConfig,
+    pub classes: Vec<u32>,
+    pub link: LinkKind,
+    pub at_sender: bool,
+    pub is_acc: bool,
+    pub clone_fails: bool,
+}
+
+pub struct Model {
+    setup: Setup,
+    pub now: u64,
+    pub flows: HashMap<Key, Kept>,
+    handshakes: HashMap<Key, (Handshake, u16)>,
+    slots: BTreeMap<u64, Slot>,
+    /// Deadline, slot and hold, in FIFOs by class; the last is for what must come back.
+    queues: Vec<VecDeque<(u64, u64, u64)>>,
+    next: u64,
+    /// Slots here by their number in the kernel, once user space was handed them.
+    handed_out: HashMap<u32, u64>,
+    /// Without what measures times.
+    pub counters: sys::aw_counters,
+}
+
+impl Model {
+    pub fn new(setup: Setup) -> Model {
+        let queues = vec![VecDeque::new(); setup.classes.len() + 1];
+        Model {
+            setup,
+            now: 0,
+            flows: HashMap::new(),
+            handshakes: HashMap::new(),
+            slots: BTreeMap::new(),
+            queues,
+            next: 1,
+            handed_out: HashMap::new(),
+            counters: sys::aw_counters::default(),
+        }
+    }
+
+    /// Whether nothing is withheld or on its way.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub fn forget(&mut self) {
+        assert!(self.is_empty());
+        self.flows.clear();
+        self.handshakes.clear();
+        self.handed_out.clear();
+        self.counters = sys::aw_counters::default();
+        self.queues.iter_mut().for_each(VecDeque::clear);
+    }
+
+    fn us(&self) -> u64 {
+        self.now / 1000
+    }
+
+    fn withheld(&self) -> u32 {
+        if self.setup.at_sender {
+            DROPPED
+        } else {
+            VANISHES
+        }
+    }
+
+    fn read(&mut self, frame: &[u8]) -> Result<Segment, ParseError> {
+        self.counters.packets += 1;
+        self.counters.bytes += frame.len() as u64;
+        let read = parse(frame, self.setup.link);
+        match read {
+            Ok(_) => {}
+            Err(ParseError::NotTcp) => self.counters.not_tcp += 1,
+            Err(ParseError::Fragment) => self.counters.fragments += 1,
+            Err(_) => self.counters.unparsable += 1,
+        }
+        read
+    }
+
+    /// A SYN, or what follows it of a flow that is not kept.
+    fn handshake(&mut self, key: Key, s: &Segment, acks: bool) {
+        let flags = s.raw().flags;
+        let now = self.us();
+        if flags & (SYN | ACK) == SYN {
+            self.flows.remove(&key);
+        }
+        if flags & SYN != 0 {
+            self.handshakes.entry(key).or_default();
+        }
+        if let Some((handshake, echo)) = self.handshakes.get_mut(&key) {
+            if flags & (SYN | ACK) == SYN {
+                *echo = 0;
+            }
+            handshake.on_segment(s, acks, now);
+            if flags & (SYN | ACK) == SYN | ACK {
+                let with = if flags & ECN == 0 {
+                    WITHOUT_ECN
+                } else {
+                    WITH_ECN
+                };
+                *echo |= with;
+            }
+        }
+    }
+
+    /// Whether the echo of `acc` is at work for a flow.
+    fn echoes(&self, key: &Key) -> bool {
+        self.setup.is_acc
+            && !self.setup.at_sender
+            && self.flows.get(key).is_some_and(|f| f.echo == WITHOUT_ECN)
+    }
+
+    pub fn on_data(&mut self, frame: &[u8], gso_size: u32, mark: u32) -> Done {
+        let segment = self.read(frame);
+        let key = segment.ok().map(|s| Key::of(&s, frame, false));
+        let done = Done {
+            verdict: PASSES,
+            mark,
+            segment,
+            key,
+            decision: None,
+        };
+        let (Ok(mut s), Some(key)) = (segment, key) else {
+            return done;
+        };
+        if s.raw().flags & SYN != 0 || !self.flows.contains_key(&key) {
+            self.counters.syns += u64::from(s.raw().flags & SYN != 0);
+            self.handshake(key, &s, false);
+            return done;
+        }
+        let segments = match gso_size {
+            0 => 1,
+            size => s.payload().wrapping_add(size - 1) / size,
+        };
+        self.counters.data_segments += u64::from(segments);
+        self.counters.data_bytes += u64::from(s.payload());
+        if self.setup.is_acc && s.raw().flags & ECE != 0 && !self.echoes(&key) {
+            let mut raw = *s.raw();
+            raw.flags &= !ECE;
+            s = Segment::from_raw(raw);
+        }
+        let now = self.us();
+        let kept = self.flows.get_mut(&key).expect("it is kept");
+        kept.flow.on_data(&self.setup.config, &s, segments, now);
+        kept.count.data_segments += u64::from(segments);
+        kept.count.data_bytes += u64::from(s.payload());
+        done
+    }
+
+    pub fn on_ack(&mut self, frame: &[u8], mark: u32) -> Done {
+        let segment = self.read(frame);
+        let key = segment.ok().map(|s| Key::of(&s, frame, true));
+        let mut done = Done {
+            verdict: PASSES,
+            mark,
+            segment,
+            key,
+            decision: None,
+        };
+        let (Ok(s), Some(key)) = (segment, key) else {
+            return done;
+        };
+        if mark & !sys::AW_COOKIE_SLOT == sys::AW_COOKIE_MAGIC
+            && self.on_return(mark & sys::AW_COOKIE_SLOT, key, &s, &mut done)
+        {
+            return done;
+        }
+        if s.raw().flags & SYN != 0 {
+            self.counters.syns += 1;
+            self.handshake(key, &s, true);
+            return done;
+        }
+        if !self.flows.contains_key(&key) && !self.first(key, &s) {
+            return done;
+        }
+        if self.release(key, &s, &mut done) {
+            return done;
+        }
+        self.decide(key, &s, frame, &mut done);
+        done
+    }
+
+    /// A segment of a flow that is not kept. Returns whether it is now.
+    fn first(&mut self, key: Key, s: &Segment) -> bool {
+        if s.payload() > 0 || s.raw().flags & (ACK | FIN | RST) != ACK {
+            self.counters.no_flow += 1;
+            self.handshake(key, s, true);
+            return false;
+        }
+        let now = self.us();
+        let handshake = self.handshakes.get_mut(&key);
+        let (handshake, echo) = match handshake {
+            Some((handshake, echo)) => {
+                handshake.on_segment(s, true, now);
+                (Some(*handshake), *echo)
+            }
+            None => (None, 0),
+        };
+        let kept = Kept {
+            flow: Flow::new(handshake.as_ref(), now),
+            count: sys::aw_flow_counters::default(),
+            echo,
+            handle: None,
+        };
+        self.flows.insert(key, kept);
+        self.counters.flows_created += 1;
+        true
+    }
+
+    fn slot_of(&mut self, key: &Key) -> Option<&mut Slot> {
+        let (slot, hold) = self.flows.get(key)?.handle?;
+        let slot = self.slots.get_mut(&slot)?;
+        (slot.hold == hold && slot.key == *key).then_some(slot)
+    }
+
+    /// A held ACK leaves before one that does not say as much. Returns whether that is all
+    /// that happens to the packet in hand, which has become the held one.
+    fn release(&mut self, key: Key, s: &Segment, done: &mut Done) -> bool {
+        if !self.flows[&key].flow.releases(s) {
+            return false;
+        }
+        let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) else {
+            return false;
+        };
+        slot.state = State::Superseded;
+        let (held, mark) = (slot.segment, slot.mark);
+        self.left(key, &held);
+        if self.setup.at_sender {
+            done.mark = mark;
+        }
+        self.setup.at_sender
+    }
+
+    /// A held ACK leaves after all.
+    fn left(&mut self, key: Key, held: &Segment) {
+        let now = self.us();
+        self.counters.reemitted += 1;
+        self.counters.reemitted_bytes += u64::from(held.ip_len());
+        if let Some(kept) = self.flows.get_mut(&key) {
+            kept.flow.on_sent(&self.setup.config, held, now);
+            kept.count.reemitted += 1;
+            kept.count.reemitted_bytes += u64::from(held.ip_len());
+        }
+    }
+
+    fn decide(&mut self, key: Key, s: &Segment, frame: &[u8], done: &mut Done) {
+        let now = self.us();
+        let bytes = u64::from(s.ip_len());
+        self.counters.ack_bytes += bytes;
+        let kept = self.flows.get_mut(&key).expect("it is kept");
+        let decision = kept.flow.on_ack(&self.setup.config, s, now);
+        kept.count.acks += 1;
+        let (kind, hold_us) = match decision.verdict {
+            Verdict::Send => (sys::AW_SEND, 0),
+            Verdict::Hold { us } => (sys::AW_HOLD, us),
+            Verdict::Drop => (sys::AW_DROP, kept.flow.hold_us(&self.setup.config)),
+        };
+        let mut reason = decision.reason.id();
+        let mut flags = (u32::from(decision.supersedes) * sys::AW_DEC_SUPERSEDES)
+            | (u32::from(decision.twice) * sys::AW_DEC_TWICE);
+        if kind != sys::AW_SEND {
+            match self.hold(key, s, frame, done.mark, hold_us) {
+                Ok(replaced) => {
+                    let kept = self.flows.get_mut(&key).expect("it is kept");
+                    kept.count.withheld += 1;
+                    kept.count.withheld_bytes += bytes;
+                    self.counters.withheld_bytes += bytes;
+                    self.counters.replaced += u64::from(replaced);
+                    done.verdict = self.withheld();
+                }
+                Err(why) => {
+                    match why {
+                        Refused::Frame => self.counters.open_frame += 1,
+                        Refused::TooShort => self.counters.open_too_short += 1,
+                    }
+                    let kept = self.flows.get_mut(&key).expect("it is kept");
+                    kept.flow.on_sent(&self.setup.config, s, now);
+                    self.supersede(key, s.ack());
+                    reason = sys::AW_R_NO_HOLD;
+                    flags = 0;
+                }
+            }
+        }
+        self.counters.reason[reason as usize] += 1;
+        done.decision = Some([kind, reason, hold_us, flags]);
+        if flags & sys::AW_DEC_TWICE != 0 {
+            self.twice(key, s.ack());
+        } else if flags & sys::AW_DEC_SUPERSEDES != 0 {
+            self.supersede(key, s.ack());
+        }
+    }
+
+    fn twice(&mut self, key: Key, ack: u32) {
+        if !self.setup.clone_fails {
+            self.counters.cloned += 1;
+            self.supersede(key, ack);
+        } else if let Some(slot) = self.slot_of(&key)
+            && slot.segment.ack() == ack
+        {
+            slot.owed = true;
+        }
+    }
+
+    /// Withholds an ACK. Returns whether it took the place of one; an error says why it
+    /// passes.
+    fn hold(
+        &mut self,
+        key: Key,
+        s: &Segment,
+        frame: &[u8],
+        mark: u32,
+        hold_us: u32,
+    ) -> Result<bool, Refused> {
+        let start = usize::from(s.raw().l3_off);
+        let end = start + s.ip_len() as usize;
+        let fits = s.ip_len() <= sys::AW_FRAME_L3 && s.ip_len().is_multiple_of(4);
+        let copied = |slot: &mut Slot| {
+            slot.link = frame[..start].to_vec();
+            slot.packet = frame[start..end].to_vec();
+            (slot.segment, slot.mark) = (*s, mark);
+        };
+        if let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) {
+            if !after(s.ack(), slot.segment.ack()) {
+                return Err(Refused::Frame);
+            }
+            if !fits {
+                slot.state = State::Superseded;
+                return Err(Refused::Frame);
+            }
+            copied(slot);
+            return Ok(true);
+        }
+        let Some(class) = self.setup.classes.iter().rposition(|us| *us <= hold_us) else {
+            return Err(Refused::TooShort);
+        };
+        // A hot flow keeps its slot, and what was in it is forgotten.
+        let reused = self
+            .slot_of(&key)
+            .filter(|slot| slot.state == State::Superseded);
+        let reuses = reused.is_some();
+        let handle = self.flows[&key].handle;
+        if let Some((slot, _)) = handle.filter(|_| reuses) {
+            self.slots.remove(&slot);
+        }
+        if !fits {
+            return Err(Refused::Frame);
+        }
+        let deadline = self.now + u64::from(self.setup.classes[class]) * 1000;
+        let number = self.next;
+        self.next += 1;
+        let mut slot = Slot {
+            key,
+            hold: number,
+            state: State::Held,
+            segment: *s,
+            deadline,
+            mark,
+            tries: 0,
+            owed: false,
+            link: Vec::new(),
+            packet: Vec::new(),
+        };
+        copied(&mut slot);
+        self.slots.insert(number, slot);
+        self.queues[class].push_back((deadline, number, number));
+        self.flows.get_mut(&key).expect("it is kept").handle = Some((number, number));
+        Ok(false)
+    }
+
+    fn supersede(&mut self, key: Key, ack: u32) {
+        let Some(slot) = self.slot_of(&key) else {
+            return;
+        };
+        if after(slot.segment.ack(), ack) {
+            return;
+        }
+        slot.state = match slot.state {
+            State::Held => State::Superseded,
+            State::Emitted => State::Stale,
+            State::Superseded | State::Stale => return,
+        };
+        self.counters.superseded += 1;
+    }
+
+    /// The timer fires: what is due is handed to user space.
+    pub fn tick(&mut self) -> Vec<Emission> {
+        self.counters.ticks += 1;
+        let last = self.queues.len() - 1;
+        let mut emissions = Vec::new();
+        for class in 0..=last {
+            for _ in 0..BATCH {
+                let Some(&(due, number, hold)) = self.queues[class].front() else {
+                    break;
+                };
+                if due > self.now {
+                    break;
+                }
+                self.queues[class].pop_front();
+                let Some(slot) = self.slots.get_mut(&number).filter(|s| s.hold == hold) else {
+                    continue;
+                };
+                if slot.state == State::Superseded || slot.tries >= RETRIES {
+                    let lost = slot.state == State::Emitted;
+                    self.free(number);
+                    self.counters.lost += u64::from(lost);
+                    continue;
+                }
+                if slot.state == State::Held {
+                    slot.state = State::Emitted;
+                }
+                let again = slot.tries > 0;
+                slot.tries += 1;
+                emissions.push(Emission {
+                    link: slot.link.clone(),
+                    packet: slot.packet.clone(),
+                    deadline: slot.deadline,
+                    tries: slot.tries,
+                    slot: number,
+                });
+                self.counters.retried += u64::from(again);
+                self.queues[last].push_back((self.now + RETRY_NS, number, hold));
+            }
+        }
+        emissions
+    }
+
+    /// The number that a slot has in the kernel.
+    pub fn hand_out(&mut self, kernel: u32, slot: u64) {
+        self.handed_out.insert(kernel, slot);
+    }
+
+    fn free(&mut self, slot: u64) {
+        self.slots.remove(&slot);
+        self.handed_out.retain(|_, s| *s != slot);
+    }
+
+    /// A frame with a cookie. Returns whether that is all that happens to it.
+    fn on_return(&mut self, kernel: u32, key: Key, s: &Segment, done: &mut Done) -> bool {
+        let Some(&number) = self.handed_out.get(&kernel) else {
+            return false;
+        };
+        let Some(slot) = self.slots.get(&number).cloned() else {
+            return false;
+        };
+        if !matches!(slot.state, State::Emitted | State::Stale)
+            || slot.segment.ack() != s.ack()
+            || slot.key != key
+        {
+            return false;
+        }
+        self.free(number);
+        let has_left = self.flows.get(&key).is_some_and(|kept| {
+            let sent = kept.flow.raw().acks.sent_ack;
+            match slot.owed {
+                true => after(sent, s.ack()),
+                false => !after(s.ack(), sent),
+            }
+        });
+        if slot.state == State::Stale || has_left {
+            self.counters.reemit_stale += 1;
+            done.verdict = self.withheld();
+            return true;
+        }
+        self.left(key, s);
+        done.mark = slot.mark;
+        true
+    }
+}
+
+fn after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
