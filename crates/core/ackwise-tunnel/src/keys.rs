@@ -6,16 +6,24 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use snow::params::DHChoice;
 use snow::resolvers::{CryptoResolver, DefaultResolver};
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::{HEADER, PLAIN_TAG, TAG};
 
-/// A static X25519 key pair, as WireGuard uses them.
+/// A static X25519 key pair, as WireGuard uses them. The private key is overwritten with
+/// zeros when this is dropped.
 #[derive(Clone)]
 pub struct KeyPair {
     /// The private key.
     pub secret: [u8; 32],
     /// The public key, which the peer needs.
     pub public: [u8; 32],
+}
+
+impl Drop for KeyPair {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
 }
 
 impl fmt::Debug for KeyPair {
@@ -62,10 +70,12 @@ pub fn key_to_base64(key: &[u8; 32]) -> String {
 /// Returns [`CryptoError::Key`] if the text is not the base64 of 32 bytes.
 pub fn key_from_base64(text: &str) -> Result<[u8; 32], CryptoError> {
     let bytes = STANDARD.decode(text.trim()).map_err(|_| CryptoError::Key)?;
-    bytes.try_into().map_err(|_| CryptoError::Key)
+    let bytes = Zeroizing::new(bytes);
+    bytes.as_slice().try_into().map_err(|_| CryptoError::Key)
 }
 
-/// How the datagrams of a tunnel are protected.
+/// How the datagrams of a tunnel are protected. The private key is overwritten with zeros when
+/// this is dropped.
 #[derive(Clone)]
 pub enum Security {
     /// Datagrams are encrypted and authenticated.
@@ -81,6 +91,14 @@ pub enum Security {
     /// that does both, such as WireGuard. A keyed check still rejects datagrams of other
     /// sessions.
     Plain,
+}
+
+impl Drop for Security {
+    fn drop(&mut self) {
+        if let Security::Noise { secret, .. } = self {
+            secret.zeroize();
+        }
+    }
 }
 
 impl fmt::Debug for Security {

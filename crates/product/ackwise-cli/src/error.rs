@@ -94,6 +94,7 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
             e,
             Tunnel::NotThere(_)
                 | Tunnel::Key { .. }
+                | Tunnel::KeyPermissions(_)
                 | Tunnel::OwnKey(_)
                 | Tunnel::NoUser(_)
                 | Tunnel::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })

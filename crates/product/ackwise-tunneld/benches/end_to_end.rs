@@ -17,9 +17,10 @@
 //! bench` has those.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -218,7 +219,9 @@ impl Bed {
         let keys = tempfile::tempdir().expect("a directory");
         let pairs = ["near", "far"].map(|name| {
             let pair = KeyPair::generate().expect("random numbers");
-            std::fs::write(keys.path().join(name), key_to_base64(&pair.secret)).expect("a key");
+            let file = keys.path().join(name);
+            std::fs::write(&file, key_to_base64(&pair.secret)).expect("a key");
+            std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("a mode");
             pair
         });
         let start = |ns: &Netns, at: usize, endpoint: &str| {

@@ -44,6 +44,13 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// Others than the owner may read or write the key file.
+    #[error(
+        "{path}: others than its owner may use this private key: `chmod 600 {path}`, and make a \
+         new key if somebody may have read it",
+        path = .0.display()
+    )]
+    KeyPermissions(PathBuf),
     /// A peer has the key of this end.
     #[error("peer '{0}' has the public key of this end: give it the key of the other end")]
     OwnKey(String),

@@ -38,6 +38,7 @@ mod peer;
 mod poller;
 mod privileges;
 mod redirect;
+mod resolver;
 mod ring;
 mod setup;
 mod shared;

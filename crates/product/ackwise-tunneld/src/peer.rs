@@ -1,6 +1,6 @@
 //! One peer: the tunnel with it, and its address.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use ackwise_config::tunnel::{Encoding, OtherPackets, Peer as Described, Prefix, Tunnel as Config};
 use ackwise_tunnel::{
@@ -10,9 +10,10 @@ use ackwise_tunnel::{
 
 use crate::Error;
 use crate::bypass::{Bypass, source};
+use crate::resolver::resolve;
 use crate::stats::{Amount, Failures, PeerStats};
 use crate::tun_injector::TunInjector;
-use crate::udp::{Sent, Sockets};
+use crate::udp::{Endpoint, Sent, Sockets};
 
 /// The bytes of the IP and UDP headers.
 const V4_HEADERS: u64 = 28;
@@ -48,7 +49,7 @@ pub(crate) struct Peer {
     name: String,
     public_key: Option<[u8; 32]>,
     allowed_ips: Vec<Prefix>,
-    endpoint: Option<SocketAddr>,
+    endpoint: Option<Endpoint>,
     /// Whether the peer is identified by its key, so that its address may change.
     may_roam: bool,
     tunnel: Tunnel,
@@ -87,7 +88,15 @@ impl Peer {
             },
             _ => Security::Plain,
         };
-        let endpoint = resolve(described, config)?;
+        let endpoint = described.endpoint.as_ref();
+        let endpoint = endpoint.map(|endpoint| {
+            resolve(endpoint, &config.listen).map_err(|why| Error::Endpoint {
+                peer: described.name.clone(),
+                endpoint: endpoint.clone(),
+                why,
+            })
+        });
+        let endpoint = endpoint.transpose()?.map(Endpoint::from);
         let settings = TunnelConfig {
             variant: match config.encoding {
                 Encoding::Aligned => Variant::Aligned,
@@ -122,12 +131,21 @@ impl Peer {
     }
 
     pub fn is_at(&self, address: SocketAddr) -> bool {
-        self.endpoint == Some(address)
+        self.endpoint
+            .is_some_and(|endpoint| endpoint.remote == address)
     }
 
     /// Whether the peer may have moved to an unknown address.
     pub fn may_roam(&self) -> bool {
         self.may_roam
+    }
+
+    /// Takes the address that the peer's name has now.
+    pub fn is_found_at(&mut self, address: SocketAddr) {
+        if !self.is_up() && !self.is_at(address) {
+            tracing::info!("peer '{}' is looked for at {address}", self.name);
+            self.endpoint = Some(address.into());
+        }
     }
 
     pub fn is_up(&self) -> bool {
@@ -177,7 +195,7 @@ impl Peer {
     pub fn initiation(
         &mut self,
         initiation: Initiation,
-        from: SocketAddr,
+        from: Endpoint,
         now: u64,
         outputs: &mut Outputs<'_>,
     ) {
@@ -196,18 +214,19 @@ impl Peer {
     pub fn datagram(
         &mut self,
         datagram: &[u8],
-        from: SocketAddr,
+        from: Endpoint,
         now: u64,
         outputs: &mut Outputs<'_>,
     ) -> Taken {
         match self.tunnel.datagram(datagram, now, &mut self.actions) {
             Ok(Source::Unverified) => self.act(Some(from), outputs),
             Ok(Source::Peer) => {
-                self.headers.received += header(from);
-                if self.endpoint != Some(from) {
-                    tracing::info!("peer '{}' is at {from}", self.name);
-                    self.endpoint = Some(from);
+                self.headers.received += header(from.remote);
+                if !self.is_at(from.remote) {
+                    tracing::info!("peer '{}' is at {}", self.name, from.remote);
                 }
+                // The peer may accept answers only from the address that it sent to.
+                self.endpoint = Some(from);
                 self.act(None, outputs);
             }
             Err(DatagramError::Decode(_)) => self.act(None, outputs),
@@ -220,17 +239,23 @@ impl Peer {
 
     /// Does what is due.
     pub fn tick(&mut self, now: u64, outputs: &mut Outputs<'_>) {
+        if !self.is_up()
+            && let Some(endpoint) = &mut self.endpoint
+        {
+            // The route may have changed, and with it the address of this end.
+            endpoint.local = None;
+        }
         self.tunnel.tick(now, &mut self.actions);
         self.act(None, outputs);
     }
 
-    fn act(&mut self, respond_to: Option<SocketAddr>, outputs: &mut Outputs<'_>) {
+    fn act(&mut self, respond_to: Option<Endpoint>, outputs: &mut Outputs<'_>) {
         for datagram in &self.actions.datagrams {
             let Some(to) = respond_to.or(self.endpoint) else {
                 self.failures.not_sent += 1;
                 continue;
             };
-            self.headers.sent += header(to);
+            self.headers.sent += header(to.remote);
             match outputs.sockets.send(datagram, to) {
                 Sent::Whole => {}
                 Sent::InFragments => {
@@ -241,7 +266,8 @@ impl Peer {
             }
         }
         let bundles = self.tunnel.counters().bundles_out;
-        self.headers.bundles += (bundles - self.bundles) * self.endpoint.map_or(0, header);
+        let header = self.endpoint.map_or(0, |endpoint| header(endpoint.remote));
+        self.headers.bundles += (bundles - self.bundles) * header;
         self.bundles = bundles;
         for packet in self.actions.packets.iter() {
             let allowed = source(packet)
@@ -289,7 +315,7 @@ impl Peer {
         let carried = counters.packets_in.max(1) as f64;
         PeerStats {
             name: self.name.clone(),
-            endpoint: self.endpoint,
+            endpoint: self.endpoint.map(|endpoint| endpoint.remote),
             up: self.tunnel.is_up(),
             session_age_s: self.tunnel.session_age(now).map(|age| ms(age) / 1e3),
             rtt_ms: self.tunnel.rtt().map(ms),
@@ -340,25 +366,4 @@ fn header(address: SocketAddr) -> u64 {
     } else {
         V6_HEADERS
     }
-}
-
-/// Looks up the endpoint and returns the first address of a family that is listened on.
-fn resolve(peer: &Described, config: &Config) -> Result<Option<SocketAddr>, Error> {
-    let Some(endpoint) = &peer.endpoint else {
-        return Ok(None);
-    };
-    let not_found = |why: String| Error::Endpoint {
-        peer: peer.name.clone(),
-        endpoint: endpoint.clone(),
-        why,
-    };
-    let all = endpoint.to_socket_addrs();
-    let found = all
-        .map_err(|error| not_found(error.to_string()))?
-        .find(|address| {
-            let mut own = config.listen.iter();
-            own.any(|own| own.is_ipv4() == address.is_ipv4())
-        });
-    let none = || not_found("it has no address of a family that this end listens on".to_owned());
-    found.map(Some).ok_or_else(none)
 }

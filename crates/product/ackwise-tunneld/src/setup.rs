@@ -1,6 +1,7 @@
 //! Makes everything that a tunnel needs privileges for.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,6 +11,7 @@ use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::registry;
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, TunDevice, clock};
 use ackwise_tunnel::{HandshakeGuard, KeyPair, key_from_base64, key_to_base64};
+use zeroize::Zeroizing;
 
 use crate::bypass::Bypass;
 use crate::peer::Peer;
@@ -79,6 +81,7 @@ impl Setup {
             config,
             peers,
             sockets,
+            resolver: None,
             link,
             redirect,
             bypass,
@@ -129,12 +132,14 @@ fn read_key(path: &Path) -> Result<KeyPair, Error> {
         path: path.to_owned(),
         why,
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    if let Ok(about) = std::fs::metadata(path)
-        && about.permissions().mode() & 0o077 != 0
-    {
-        tracing::warn!("{}: others may read it; chmod 600", path.display());
+    let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let about = file.metadata().map_err(|error| wrong(error.to_string()))?;
+    if about.permissions().mode() & 0o077 != 0 {
+        return Err(Error::KeyPermissions(path.to_owned()));
     }
+    let mut text = Zeroizing::new(String::new());
+    file.read_to_string(&mut text)
+        .map_err(|error| wrong(error.to_string()))?;
     let secret = key_from_base64(&text).map_err(|error| wrong(error.to_string()))?;
     KeyPair::from_secret(secret).map_err(|error| wrong(error.to_string()))
 }

@@ -15,9 +15,10 @@ use crate::peer::{Outputs, Peer, Taken};
 use crate::poller::{Poller, Source};
 use crate::privileges;
 use crate::redirect::{Frame, Redirect};
+use crate::resolver::{Resolver, resolve};
 use crate::shared::{Shared, lock};
 use crate::tun_injector::TunInjector;
-use crate::udp::Sockets;
+use crate::udp::{Endpoint, Sockets};
 
 /// The packets that are read from one source before others get their turn.
 const MAX_READS: usize = 256;
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
     pub peers: Vec<Peer>,
     pub guard: HandshakeGuard,
     pub sockets: Sockets,
+    /// Runs while the thread does, if an endpoint is a name.
+    pub resolver: Option<Resolver>,
     /// The tunnel's device.
     pub link: TunInjector,
     pub redirect: Option<Redirect>,
@@ -74,6 +77,7 @@ impl Worker {
         privileges::raise_priority();
         self.link.begin();
         self.follow_clock(monotonic_ns());
+        self.start_resolver();
         let why = self.work(shared);
         if let Some(redirect) = &mut self.redirect {
             redirect.hook.remove();
@@ -109,12 +113,38 @@ impl Worker {
                 if let Some(why) = self.check_devices() {
                     return why;
                 }
+                self.look_up_silent_peers(now);
                 self.publish(shared);
             }
             if busy {
                 self.poller.expect_all();
             } else {
                 self.wait(next_publication);
+            }
+        }
+    }
+
+    fn start_resolver(&mut self) {
+        let endpoints = self.config.peers.iter().map(|peer| peer.endpoint.clone());
+        let listen = self.config.listen.clone();
+        let lookup = move |name: &str| resolve(name, &listen);
+        match Resolver::start(endpoints.collect(), monotonic_ns(), lookup) {
+            Ok(resolver) => self.resolver = resolver,
+            Err(error) => tracing::warn!("names are not looked up again: {error}"),
+        }
+    }
+
+    /// Looks up the names of peers that do not answer, which may have another address now.
+    fn look_up_silent_peers(&mut self, now: u64) {
+        let Some(resolver) = &mut self.resolver else {
+            return;
+        };
+        for (index, peer) in self.peers.iter().enumerate() {
+            resolver.watch(index, peer.is_up(), now);
+        }
+        while let Some(found) = resolver.found() {
+            if let Some(peer) = self.peers.get_mut(found.peer) {
+                peer.is_found_at(found.address);
             }
         }
     }
@@ -216,7 +246,7 @@ impl Worker {
 
     /// Offers a datagram to the peer at its source address, then to those that may have
     /// moved there.
-    fn datagram(&mut self, len: usize, from: SocketAddr) {
+    fn datagram(&mut self, len: usize, from: Endpoint) {
         let datagram = &self.buffer[..len];
         let now = monotonic_ns();
         if is_initiation(datagram) {
@@ -230,7 +260,7 @@ impl Worker {
         };
         for known in [true, false] {
             for peer in &mut self.peers {
-                let candidate = peer.is_at(from) == known && (known || peer.may_roam());
+                let candidate = peer.is_at(from.remote) == known && (known || peer.may_roam());
                 if candidate && peer.datagram(datagram, from, now, &mut outputs) == Taken::Yes {
                     return;
                 }
@@ -240,12 +270,12 @@ impl Worker {
     }
 
     /// Gives an initiation to the peer that made it, unless there are too many of them.
-    fn initiation(&mut self, len: usize, from: SocketAddr, now: u64) {
-        let source = source_bytes(from);
+    fn initiation(&mut self, len: usize, from: Endpoint, now: u64) {
+        let source = source_bytes(from.remote);
         match self.guard.admit(&self.buffer[..len], &source, now) {
             Ok(Admission::Handshake(initiation)) => {
                 let mut peers = self.peers.iter_mut();
-                let Some(peer) = peers.find(|peer| peer.made(&initiation, from)) else {
+                let Some(peer) = peers.find(|peer| peer.made(&initiation, from.remote)) else {
                     self.unknown_sources += 1;
                     return;
                 };

@@ -4,7 +4,9 @@
 mod common;
 
 use std::collections::HashSet;
+use std::fs::Permissions;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use ackwise_tunneld::{AttachMode, Daemon, Ended, Error, control};
@@ -368,8 +370,10 @@ fn what_is_not_there() {
     config = sites.near_config("");
     config.private_key = Some("/nowhere/key".into());
     assert!(start(config.clone()).starts_with("/nowhere/key: "));
-    std::fs::write(sites.keys.path().join("short"), "abc").unwrap();
-    config.private_key = Some(sites.keys.path().join("short"));
+    let short = sites.keys.path().join("short");
+    std::fs::write(&short, "abc").unwrap();
+    std::fs::set_permissions(&short, Permissions::from_mode(0o600)).unwrap();
+    config.private_key = Some(short);
     assert!(start(config.clone()).contains("44 characters of base64"));
     config = sites.near_config("");
     config.peers[0].public_key = Some(sites.near_key.public);
@@ -378,6 +382,24 @@ fn what_is_not_there() {
     config.peers[0].endpoint = Some("nosuch.invalid:51830".into());
     assert!(start(config).contains("cannot resolve nosuch.invalid:51830"));
     sites.nothing_left();
+}
+
+#[test]
+fn l11_a_key_that_others_may_read_is_not_used() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let key = sites.keys.path().join("near");
+    for mode in [0o640, 0o604, 0o620] {
+        std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        let config = sites.near_config("");
+        let started = sites.near.run(|| Daemon::start(config, AttachMode::Auto));
+        let error = started.map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::KeyPermissions(_)), "{error}");
+        assert!(error.to_string().contains("`chmod 600 "), "{error}");
+    }
+    sites.nothing_left();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o400)).unwrap();
+    sites.start(&sites.near, sites.near_config(""));
 }
 
 /// Before the far side is there, and for as long as it does not answer.

@@ -1,8 +1,9 @@
 //! An end of a tunnel in a process of its own, so that it can be killed.
 
 use std::env;
-use std::fs;
-use std::io::Read;
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
@@ -72,7 +73,10 @@ impl Process {
         let text = config
             .to_toml()
             .map_err(|error| LabError::Run(error.to_string()))?;
-        fs::write(files.path().join("key"), key_to_base64(&keys.secret))
+        let mut key = OpenOptions::new();
+        let key = key.write(true).create_new(true).mode(0o600);
+        key.open(files.path().join("key"))
+            .and_then(|mut key| key.write_all(key_to_base64(&keys.secret).as_bytes()))
             .and_then(|()| fs::write(&path, text))
             .map_err(LabError::os("a tunnel's files"))?;
         let mut child = at.inside(|| {

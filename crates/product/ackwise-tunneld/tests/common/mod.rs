@@ -1,10 +1,11 @@
 //! Two sites with a tunnel between them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,11 @@ pub struct Sites {
 
 pub fn write_key(directory: &Path, name: &str) -> KeyPair {
     let keys = KeyPair::generate().unwrap();
-    std::fs::write(directory.join(name), key_to_base64(&keys.secret)).unwrap();
+    let mut file = OpenOptions::new();
+    let file = file.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = file.open(directory.join(name)).unwrap();
+    file.write_all(key_to_base64(&keys.secret).as_bytes())
+        .unwrap();
     keys
 }
 
