@@ -7,17 +7,21 @@ use std::sync::Arc;
 use ackwise_config::queues::QueueLimit;
 use ackwise_policy::{Config, FlowConfig};
 use ackwise_scenario::{SocketOptions, TcpModel};
-use ackwise_sim::packet::FlowId;
+use ackwise_sim::packet::{Flags, FlowId};
 use ackwise_sim::tcp::{Receiver, Sender, StackPolicy, configure};
-use tcp_support::{Fate, MS, Net, Pipe, SECOND, lose};
+use tcp_support::{Fate, MS, Net, Pipe, SECOND, Sent, lose};
 
 fn net(policy: &str, lost: &[u64]) -> Net {
+    net_with(policy, &SocketOptions::default(), lost)
+}
+
+fn net_with(policy: &str, socket: &SocketOptions, lost: &[u64]) -> Net {
     let model = TcpModel {
         window_limit: Some(QueueLimit::Packets(60)),
         ack_ecn: Some(policy.starts_with("acc")),
         ..TcpModel::default()
     };
-    let (s, mut r) = configure("sack", &model, &SocketOptions::default(), 1500).unwrap();
+    let (s, mut r) = configure("sack", &model, socket, 1500).unwrap();
     r.policy = Some(StackPolicy {
         flow: FlowConfig::new(&policy.parse::<Config>().unwrap()),
         shift: 7,
@@ -72,6 +76,50 @@ fn the_last_segment_does_not_wait_long() {
     assert_eq!(net.sender.acknowledged(), 100 * 1448);
     assert!(ack - data <= 45 * MS, "{}", ack - data);
     assert!(net.receiver.stats().delayed_acks >= 1);
+}
+
+/// ECE speaks of the bytes that its ACK covers (RFC 8257 §3.2). Where a mark sets it, and
+/// where CWR clears it, what was held leaves first, with its own number and ECE as it was.
+#[test]
+fn m1_what_is_held_leaves_before_ece_changes() {
+    let socket = SocketOptions {
+        ecn: Some(true),
+        ..SocketOptions::default()
+    };
+    let mut net = net_with("every-n:n=16,warm=0", &socket, &[]);
+    let marks = [400, 800, 1_200, 1_207].map(|n| n * 1448);
+    let taken = std::mem::replace(&mut net.forward, Pipe::new(0));
+    net.forward = taken.judge(move |p, _| match marks.contains(&p.seq) {
+        true if p.payload > 0 => Fate::Mark,
+        _ => Fate::Pass,
+    });
+    net.start(2_000 * 1448);
+    net.run_until(10 * SECOND);
+    assert_eq!(net.receiver.delivered(), 2_000 * 1448);
+    assert_eq!(net.sender.stats().retransmits, 0);
+    assert_eq!(net.receiver.stats().ce_marks, 4);
+    // Where the data change ECE: the first mark after CWR, and CWR.
+    let mut ece = false;
+    let mut turns = Vec::new();
+    for sent in net.log.iter().filter(|sent| sent.packet.payload > 0) {
+        let flags = sent.packet.flags;
+        let after = flags.contains(Flags::CE) || (ece && !flags.contains(Flags::CWR));
+        if after != ece {
+            turns.push(sent.packet.seq);
+        }
+        ece = after;
+    }
+    assert!(turns.len() >= 6, "{turns:?}");
+    let acks = net.acks();
+    let echoes = |ack: &Sent| ack.packet.flags.contains(Flags::ECE);
+    let told: Vec<u64> = acks
+        .windows(2)
+        .filter(|two| echoes(&two[0]) != echoes(&two[1]))
+        .map(|two| two[0].packet.ack)
+        .collect();
+    assert_eq!(told, turns, "the last number before each change of ECE");
+    let numbers = acks.iter().map(|ack| ack.packet.ack);
+    assert!(numbers.is_sorted(), "no ACK is older than one before it");
 }
 
 /// RFC 3449 §4.3: ACKs marked on their way double d once a round trip, up to 5; each round

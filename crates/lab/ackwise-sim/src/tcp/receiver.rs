@@ -45,6 +45,8 @@ pub struct Receiver {
     syn_ack_at: Option<Nanos>,
     handshake_rtt: Option<Nanos>,
     owed: Owed,
+    /// What was held, if ECE has changed since: it leaves before what is owed.
+    before_ece: Option<Packet>,
     /// Number of the last ACK that left, if one did.
     last_ack: Option<u64>,
     /// Where the data end, once a FIN told.
@@ -68,6 +70,7 @@ impl Receiver {
             syn_ack_at: None,
             handshake_rtt: None,
             owed: Owed::Nothing,
+            before_ece: None,
             last_ack: None,
             fin: None,
             ts_recent: 0,
@@ -139,6 +142,9 @@ impl Receiver {
         if segment.end > self.data.next().saturating_add(self.config.window) {
             self.owed = Owed::Ack;
             return;
+        }
+        if self.config.ecn && self.ece_after(p) != self.ece {
+            self.release_held(now);
         }
         let marked = self.note_ecn(p);
         // RFC 7323 §4.3: the oldest segment that the next ACK will cover.
@@ -231,20 +237,32 @@ impl Receiver {
         });
     }
 
+    /// ECE speaks of the bytes that its ACK covers (RFC 8257 §3.2). What is held leaves
+    /// first, with its own number and with ECE as it was.
+    fn release_held(&mut self, now: Nanos) {
+        if !self.stack.as_ref().is_some_and(|stack| stack.holds()) {
+            return;
+        }
+        let p = self.ack(now);
+        self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
+        self.before_ece = Some(p);
+    }
+
+    /// Whether ECE is set once this segment has arrived.
+    fn ece_after(&self, p: &Packet) -> bool {
+        p.flags.contains(Flags::CE) || (self.ece && !p.flags.contains(Flags::CWR))
+    }
+
     /// RFC 3168 §6.1.3; says whether the state of the echo changed, or a mark came.
     fn note_ecn(&mut self, p: &Packet) -> bool {
         if !self.config.ecn {
             return false;
         }
-        let before = self.ece;
-        if p.flags.contains(Flags::CWR) {
-            self.ece = false;
-        }
-        if p.flags.contains(Flags::CE) {
-            self.stats.ce_marks += 1;
-            self.ece = true;
-        }
-        before != self.ece || p.flags.contains(Flags::CE)
+        let marked = p.flags.contains(Flags::CE);
+        let after = self.ece_after(p);
+        let before = std::mem::replace(&mut self.ece, after);
+        self.stats.ce_marks += u64::from(marked);
+        before != after || marked
     }
 
     /// A time that [`Receiver::next_timer`] named has come.
@@ -271,6 +289,9 @@ impl Receiver {
 
     /// The next packet to leave now.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        if let Some(held) = self.before_ece.take() {
+            return Some(held);
+        }
         match std::mem::replace(&mut self.owed, Owed::Nothing) {
             Owed::Nothing => None,
             Owed::SynAck => {

@@ -113,6 +113,11 @@ impl Stack {
         Candidate::Held
     }
 
+    /// Is an ACK held?
+    pub fn holds(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     pub fn deadline(&self) -> Nanos {
         self.deadline.unwrap_or(NEVER)
     }
