@@ -85,7 +85,7 @@ static void vectors_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, conf);
 	for (i = 0; i < ARRAY_SIZE(vec_traces); i++) {
 		const struct vec_trace *t = &vec_traces[i];
-		int err = tcp_ack_policy_parse(conf, t->spec);
+		int err = tcp_ack_policy_parse(conf, t->spec, false);
 		u64 now_us = 0;
 
 		if (refused(t->policy)) {
@@ -139,10 +139,10 @@ static void parse_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, conf);
 	KUNIT_ASSERT_NOT_NULL(test, longest);
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_EQ_MSG(test, tcp_ack_policy_parse(conf, cases[i].spec), cases[i].err,
-				    "\"%s\"", cases[i].spec);
+		KUNIT_EXPECT_EQ_MSG(test, tcp_ack_policy_parse(conf, cases[i].spec, false),
+				    cases[i].err, "\"%s\"", cases[i].spec);
 	memset(longest, 'x', 2 * TCP_ACK_POLICY_SPEC_MAX - 1);
-	KUNIT_EXPECT_EQ(test, tcp_ack_policy_parse(conf, longest), -EINVAL);
+	KUNIT_EXPECT_EQ(test, tcp_ack_policy_parse(conf, longest, false), -EINVAL);
 }
 
 static void format_test(struct kunit *test)
@@ -154,13 +154,15 @@ static void format_test(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, conf);
 	tcp_ack_policy_list(list, sizeof(list));
 	while ((name = strsep(&rest, " ")) != NULL) {
-		KUNIT_ASSERT_EQ_MSG(test, tcp_ack_policy_parse(&conf[0], name), 0, "%s", name);
+		KUNIT_ASSERT_EQ_MSG(test, tcp_ack_policy_parse(&conf[0], name, false), 0, "%s",
+				    name);
 		n = tcp_ack_policy_format(&conf[0], text, sizeof(text));
 		KUNIT_EXPECT_LT_MSG(test, n, (int)sizeof(text) - 1, "%s", name);
-		KUNIT_EXPECT_EQ_MSG(test, tcp_ack_policy_parse(&conf[1], text), 0, "%s", text);
+		KUNIT_EXPECT_EQ_MSG(test, tcp_ack_policy_parse(&conf[1], text, false), 0, "%s",
+				    text);
 		KUNIT_EXPECT_MEMEQ(test, &conf[0].cfg, &conf[1].cfg, sizeof(conf[0].cfg));
 	}
-	tcp_ack_policy_parse(&conf[0], "every-n:warm=0,n=16");
+	tcp_ack_policy_parse(&conf[0], "every-n:warm=0,n=16", false);
 	tcp_ack_policy_format(&conf[0], text, sizeof(text));
 	KUNIT_EXPECT_STREQ(test, text, "every-n:n=16,warm=0");
 }
@@ -266,7 +268,7 @@ static void fake_holding(struct kunit *test)
 	fake_policy(test, "every-n:n=64,warm=0");
 	fake_segments(test, 20);
 	fake_segments(test, 5);
-	KUNIT_ASSERT_TRUE(test, tcp_ack_policy_waits(f->sk));
+	KUNIT_ASSERT_TRUE(test, tcp_ack_policy_held(f->sk));
 }
 
 static void off_test(struct kunit *test)
@@ -371,12 +373,51 @@ static void deadline_test(struct kunit *test)
 	KUNIT_EXPECT_LE(test, left_us, 20000);
 	KUNIT_EXPECT_GT(test, left_us, 18000);
 	KUNIT_EXPECT_TRUE(test, hrtimer_is_queued(timer));
+	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_waits(f->sk));
 	/* More that is held does not put it off. */
 	fake_segment(test, MSS);
 	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_delay(f->sk));
 	KUNIT_EXPECT_LE(test, ktime_to_us(hrtimer_get_remaining(timer)), left_us);
 	if (hrtimer_cancel(timer))
 		__sock_put(f->sk);
+}
+
+static enum hrtimer_restart nothing(struct hrtimer *timer)
+{
+	return HRTIMER_NORESTART;
+}
+
+/*
+ * A hold's timer has a slack, and runs early if another timer expires within it. If a
+ * process owns the socket at that moment, the ACK must leave when it lets the socket go.
+ */
+static void m3_early_timer_test(struct kunit *test)
+{
+	struct fake *f = test->priv;
+	struct hrtimer *timer = &f->tp->compressed_ack_timer;
+	unsigned long slack = init_net.ipv4.sysctl_tcp_comp_sack_slack_ns;
+	struct hrtimer *other = kunit_kzalloc(test, sizeof(*other), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, other);
+	hrtimer_init(other, CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_SOFT);
+	other->function = nothing;
+
+	init_net.ipv4.sysctl_tcp_comp_sack_slack_ns = 12 * NSEC_PER_MSEC;
+	fake_holding(test);
+	/* The hold is 20 ms, and its second half is slack. */
+	hrtimer_start(other, ms_to_ktime(14), HRTIMER_MODE_REL_PINNED_SOFT);
+	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_delay(f->sk));
+	init_net.ipv4.sysctl_tcp_comp_sack_slack_ns = slack;
+	usleep_range(15000, 15100);
+	KUNIT_EXPECT_FALSE(test, hrtimer_is_queued(timer));
+	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_held(f->sk));
+	KUNIT_EXPECT_FALSE(test, tcp_ack_policy_waits(f->sk));
+	release_sock(f->sk);
+	usleep_range(50000, 51000);
+	lock_sock(f->sk);
+	KUNIT_EXPECT_EQ_MSG(test, f->tp->compressed_ack, 0, "still held, and no timer is armed");
+	KUNIT_EXPECT_EQ(test, f->tp->rcv_wup, f->tp->rcv_nxt);
+	hrtimer_cancel(other);
 }
 
 /* tcp_ack_hold_us = 0: the delayed-ACK timer holds, nothing else. */
@@ -389,6 +430,7 @@ static void delack_test(struct kunit *test)
 	init_net.ipv4.sysctl_tcp_ack_hold_us = AW_HOLD_MAX_US;
 	fake_segments(test, 25);
 	KUNIT_EXPECT_FALSE(test, tcp_ack_policy_delay(f->sk));
+	KUNIT_EXPECT_TRUE(test, tcp_ack_policy_held(f->sk));
 	KUNIT_EXPECT_FALSE(test, tcp_ack_policy_waits(f->sk));
 	/* Once it is armed it is left alone. */
 	inet_csk(f->sk)->icsk_ack.pending |= ICSK_ACK_TIMER;
@@ -431,11 +473,16 @@ static struct kunit_case plain_cases[] = {
 	KUNIT_CASE(vectors_test), KUNIT_CASE(parse_test), KUNIT_CASE(format_test), {}
 };
 
-static struct kunit_case socket_cases[] = {
-	KUNIT_CASE(off_test),	    KUNIT_CASE(ratio_test),    KUNIT_CASE(must_test),
-	KUNIT_CASE(read_test),	    KUNIT_CASE(deadline_test), KUNIT_CASE(delack_test),
-	KUNIT_CASE(make_acks_test), KUNIT_CASE(limit_test),    {}
-};
+static struct kunit_case socket_cases[] = { KUNIT_CASE(off_test),
+					    KUNIT_CASE(ratio_test),
+					    KUNIT_CASE(must_test),
+					    KUNIT_CASE(read_test),
+					    KUNIT_CASE(deadline_test),
+					    KUNIT_CASE(delack_test),
+					    KUNIT_CASE(make_acks_test),
+					    KUNIT_CASE(limit_test),
+					    KUNIT_CASE(m3_early_timer_test),
+					    {} };
 
 static struct kunit_suite plain_suite = {
 	.name = "tcp_ack_policy",

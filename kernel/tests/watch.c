@@ -8,7 +8,8 @@
  * - An ACK says all that has arrived in order, and nothing more.
  * - At once answered are: data out of order, data that was there already, data
  *   that fills a hole, the first CE, CWR, FIN (RFC 5681 §4.2, RFC 3168 §6.1.3).
- * - ECE is set from CE to CWR, and not elsewhere.
+ * - ECE is set from CE to CWR, and not elsewhere. Where it changes, an ACK of what
+ *   arrived before may go first, with ECE as it was.
  * - No byte waits longer than MAX_US for its ACK.
  *
  * To be exact it wants virtual time, no offloads and net.ipv4.tcp_comp_sack_nr=0.
@@ -48,9 +49,12 @@ struct range {
 
 struct flow {
 	bool open, ecn, ece, ece_unsure;
-	uint32_t next;	/* arrived in order up to */
-	uint64_t since; /* oldest byte that is not acknowledged; 0: none */
-	uint64_t due;	/* an ACK has to leave now; 0: none */
+	bool turned;	 /* the newest segment changed ECE, and nothing left since */
+	bool ece_before; /* with turned */
+	uint32_t up_to;	 /* with turned: `next` before that segment */
+	uint32_t next;	 /* arrived in order up to */
+	uint64_t since;	 /* oldest byte that is not acknowledged; 0: none */
+	uint64_t due;	 /* an ACK has to leave now; 0: none */
 	const char *why;
 	uint32_t first; /* the SYN's number */
 	unsigned int peer;
@@ -60,7 +64,7 @@ struct flow {
 
 static volatile sig_atomic_t stop;
 static struct flow flows[FLOWS];
-static unsigned long long data, acks, ooo, old, filled, ce, longest, connections;
+static unsigned long long data, acks, ooo, old, filled, ce, turns, longest, connections;
 static int complaints;
 
 static void on_term(int sig)
@@ -141,13 +145,16 @@ static void arrives(struct flow *f, uint64_t at, uint32_t seq, uint32_t bytes, u
 		f->ecn = (flags & (ECE | CWR)) == (ECE | CWR);
 		f->next = seq + 1;
 		f->since = f->due = f->n = 0;
-		f->ece = f->ece_unsure = false;
+		f->ece = f->ece_unsure = f->turned = false;
 		connections++;
 		return;
 	}
 	if (!f->open || (!bytes && !(flags & FIN)))
 		return;
 	data++;
+	f->up_to = f->next;
+	f->ece_before = f->ece;
+	f->turned = (flags & CWR && f->ece) || (ecn == 3 && f->ecn && !known && !f->ece);
 	if (flags & CWR) {
 		/* An old copy of it may be taken for one of a wrapped sequence (PAWS). */
 		f->ece_unsure = known;
@@ -183,6 +190,12 @@ static void leaves(struct flow *f, uint64_t at, uint32_t ack, uint8_t flags)
 	if (flags & (SYN | RST) || !f->open)
 		return;
 	acks++;
+	if (f->turned && ack == f->up_to && !!(flags & ECE) == f->ece_before) {
+		f->turned = false;
+		turns++;
+		return;
+	}
+	f->turned = false;
 	if (ack != f->next)
 		complain(f, at, "acknowledged", ack - f->first, f->next - f->first);
 	if (!f->ece_unsure && !!(flags & ECE) != f->ece)
@@ -247,9 +260,10 @@ static int report(int s, uint64_t at, uint64_t max_us)
 		printf("# watch: missed %u packets\n", lost.tp_drops);
 		complaints++;
 	}
-	printf("watched connections %llu data %llu ooo %llu old %llu filled %llu ce %llu acks %llu "
-	       "max_us %llu complaints %d\n",
-	       connections, data, ooo, old, filled, ce, acks, longest, complaints);
+	printf("watched connections %llu data %llu ooo %llu old %llu filled %llu ce %llu turns "
+	       "%llu "
+	       "acks %llu max_us %llu complaints %d\n",
+	       connections, data, ooo, old, filled, ce, turns, acks, longest, complaints);
 	return complaints > 0;
 }
 

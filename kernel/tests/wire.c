@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/klog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -214,28 +215,94 @@ static void old_data(void)
 	conn_close(&c);
 }
 
-/* RFC 3168 §6.1.3: the first mark, and CWR, are answered at once. */
-static void congestion_marks(void)
+/* The next one in order with the ECN field as given, read at once. */
+static void send_marked(struct conn *c, uint8_t flags, uint8_t ecn)
+{
+	send_at(c, c->snd, MSS, ACK | flags, ecn);
+	c->snd += MSS;
+	read_all(c);
+}
+
+/*
+ * RFC 3168 §6.1.3: the first mark, and CWR, are answered at once. What was held is of
+ * the time before: it leaves first, with its own number and its own ECE, because ECE
+ * speaks of the bytes that an ACK covers (RFC 8257 §3.2).
+ */
+static void m1_congestion_marks(void)
 {
 	struct conn_options o = { .policy = "every-n:n=64,warm=0", .rtt_us = RTT_US, .ecn = true };
 	struct segment s;
 	struct conn c;
+	uint32_t before;
 	int n;
 
 	conn_open(&c, &o);
 	hold_some(&c);
-	send_at(&c, c.snd, MSS, ACK, 3);
-	c.snd += MSS;
-	read_all(&c);
+	before = c.snd;
+	send_marked(&c, 0, 3);
+	CHECK(receive(&c, &s, 0) && s.ack == before && !(s.flags & ECE),
+	      "first: %u of %u, flags %02x", s.ack, before, s.flags);
 	n = receive_all(&c, &s, 0);
-	CHECK(n == 1 && (s.flags & ECE), "%d ACKs, flags %02x", n, s.flags);
+	CHECK(n == 1 && s.ack == c.snd && (s.flags & ECE), "then: %d ACKs, %u of %u, flags %02x", n,
+	      s.ack, c.snd, s.flags);
 	send_full(&c, 30, &s);
 	receive_all(&c, &s, 600000);
-	send_full(&c, 4, &s);
+	n = send_full(&c, 4, &s);
+	CHECK(n == 0, "%d ACKs", n);
+	before = c.snd;
 	send_next(&c, MSS, CWR);
+	CHECK(receive(&c, &s, 0) && s.ack == before && (s.flags & ECE),
+	      "first: %u of %u, flags %02x", s.ack, before, s.flags);
 	n = receive_all(&c, &s, 0);
-	CHECK(n == 1 && !(s.flags & ECE), "%d ACKs, flags %02x", n, s.flags);
+	CHECK(n == 1 && s.ack == c.snd && !(s.flags & ECE), "then: %d ACKs, %u of %u, flags %02x",
+	      n, s.ack, c.snd, s.flags);
 	conn_close(&c);
+}
+
+/*
+ * What a sender with DCTCP counts: the bytes that are newly acknowledged by ACKs with ECE.
+ * It must be what was marked, to the byte, with a policy as without.
+ */
+static void m1_dctcp_counts_what_was_marked(void)
+{
+	static const char *const policies[] = { "none", "every-n:n=16,warm=0",
+						"every-n:n=64,warm=0", "adaptive" };
+	struct conn_options o = { .rtt_us = RTT_US, .ecn = true };
+	unsigned int i, j;
+
+	sysctl_set("tcp_congestion_control", "dctcp");
+	for (i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+		uint32_t una, marked = 0, echoed = 0, acks = 0, random = 1;
+		bool ce = false;
+		struct segment s;
+		struct conn c;
+
+		o.policy = policies[i];
+		conn_open(&c, &o);
+		send_full(&c, 200, &s);
+		receive_all(&c, &s, 600000);
+		una = c.snd;
+		for (j = 0; j < 2000; j++) {
+			/* Runs of some 16 segments of either kind. */
+			random = random * 1664525 + 1013904223;
+			if (random >> 28 == 0)
+				ce = !ce;
+			marked += ce ? MSS : 0;
+			send_marked(&c, 0, ce ? 3 : 2);
+			while (receive(&c, &s, j < 1999 ? 0 : 600000)) {
+				acks++;
+				if (s.flags & ECE)
+					echoed += s.ack - una;
+				una = s.ack;
+			}
+		}
+		CHECK(una == c.snd, "%s: %u of %u", policies[i], una, c.snd);
+		CHECK(marked > 100 * MSS && echoed == marked,
+		      "%s: %u bytes marked, %u echoed by %u ACKs", policies[i], marked, echoed,
+		      acks);
+		conn_close(&c);
+	}
+	sysctl_set("tcp_congestion_control", "cubic");
 }
 
 static void end_of_data(void)
@@ -437,6 +504,55 @@ static void socket_option(void)
 	conn_close(&c);
 }
 
+/* The kernel's log; its length. */
+static int read_log(char *log, int size)
+{
+	int n = klogctl(3 /* SYSLOG_ACTION_READ_ALL */, log, size - 1);
+
+	if (n < 0)
+		die("the kernel's log");
+	log[n] = 0;
+	return n;
+}
+
+/*
+ * What anybody may write must not look like the kernel's own words. A socket option that
+ * is refused says nothing but errno; a sysctl, which root of a user namespace may write
+ * as well, says it in one line without control characters.
+ */
+static void m9_the_log_is_the_kernels(void)
+{
+	static const char *const texts[] = {
+		"fake\nTCP: forged line",
+		"every-n:fake\nforged=1",
+		"every-n:n=\nforged \033[31m",
+		"every-n:\nforged",
+		"every-n:n=1,\033]0;forged\007",
+		"every-n:n=0",
+		"dda\nforged",
+	};
+	static char log[1 << 18];
+	struct conn c = open_with("none");
+	unsigned int i;
+	int fd, n, before = read_log(log, sizeof(log));
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		CHECK(set_policy(&c, texts[i]) != 0, "\"%s\" was taken", texts[i]);
+	n = read_log(log, sizeof(log));
+	CHECK(n == before, "%d bytes more in the log: %s", n - before, log + before);
+	conn_close(&c);
+
+	fd = open("/proc/sys/net/ipv4/tcp_ack_policy", O_WRONLY);
+	n = write(fd, "every-n:\033[31mforged\001\"", 22);
+	CHECK(n < 0 && errno == EINVAL, "%d: %s", n, strerror(errno));
+	close(fd);
+	n = read_log(log, sizeof(log));
+	CHECK(n > before, "the log does not say why a sysctl was refused");
+	CHECK(!memchr(log, '\033', n) && !memchr(log, '\001', n), "control characters in the log");
+	CHECK(strstr(log, "every-n: \"\\e[31mforged\\001\"\" is not name=value"), "%s",
+	      log + before);
+}
+
 /* How long the ACK of three segments is held. */
 static uint64_t held_for(struct conn *c)
 {
@@ -553,7 +669,8 @@ static const struct {
 	TEST(out_of_order),
 	TEST(duplicates_without_sack),
 	TEST(old_data),
-	TEST(congestion_marks),
+	TEST(m1_congestion_marks),
+	TEST(m1_dctcp_counts_what_was_marked),
 	TEST(end_of_data),
 	TEST(small_segment),
 	TEST(pushed_full_segment),
@@ -563,6 +680,7 @@ static const struct {
 	TEST(quickack_option),
 	TEST(lowat),
 	TEST(socket_option),
+	TEST(m9_the_log_is_the_kernels),
 	TEST(settings_changed_in_flight),
 	TEST(counters),
 	TEST(literal_start),

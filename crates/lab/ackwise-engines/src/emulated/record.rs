@@ -105,9 +105,9 @@ pub struct Sample {
     pub cwnd: u32,
     /// The sender's slow-start threshold, segments; 0 while it has none.
     pub ssthresh: u32,
-    /// The policy's `r` (`ack_rate_val`), if it is traced and has one.
+    /// The policy's `r` (`ack_rate_val` of the paper), if it is traced and has one.
     pub ack_rate: Option<u32>,
-    /// Its bound (`ack_rate_max`).
+    /// Its bound (`ack_rate_max` of the paper).
     pub ack_rate_max: Option<u32>,
 }
 

@@ -206,13 +206,16 @@ struct Gauges {
 
 impl Gauges {
     fn open(job: &Job, hosts: &Hosts) -> Result<Self, LabError> {
+        let named = |sysctl: &&(String, String)| sysctl.0 == "net.ipv4.tcp_ack_policy";
+        let policy = job.receiver_sysctls.iter().rev().find(named);
+        let policy = policy.map_or("none", |sysctl| sysctl.1.as_str());
         Ok(Self {
             sender: hosts.sender.namespace.inside(Counters::open)?,
             receiver: hosts.receiver.namespace.inside(Counters::open)?,
             idle: Idle::open()?,
             napi: [hosts.sender.napi.busy()?, hosts.receiver.napi.busy()?],
             router: hosts.middle.as_ref().map(Middle::router).transpose()?,
-            trace: job.trace.then(Trace::start).transpose()?,
+            trace: job.trace.then(|| Trace::start(policy)).transpose()?,
         })
     }
 
