@@ -65,7 +65,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 	$(NICE) $(CARGO) test --workspace --locked --no-fail-fast
 	scripts/tables
-	$(NICE) kernel/tests/run kunit wire storm selftests
+	$(NICE) kernel/tests/run kunit wire storm series selftests
 	policy/check.sh
 	policy/fuzz/run.sh $(FUZZ_SECONDS)
 	$(NICE) crates/core/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
