@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/klog.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -642,6 +643,73 @@ static void counters(void)
 	conn_close(&c);
 }
 
+static void put_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		die(path);
+	close(fd);
+}
+
+/* The last event of the tracepoint that has this in it. */
+static const char *last_event(const char *part)
+{
+	static char line[1024], found[1024];
+	FILE *f = fopen("/sys/kernel/tracing/trace", "r");
+
+	if (!f)
+		die("/sys/kernel/tracing/trace");
+	found[0] = 0;
+	while (fgets(line, sizeof(line), f))
+		if (strstr(line, " tcp_ack_policy: ") && strstr(line, part))
+			strcpy(found, line);
+	fclose(f);
+	return found;
+}
+
+/* Its fields are those of every policy, and the state is the policy's own. */
+static void l13_tracepoint(void)
+{
+	static const char enable[] = "/sys/kernel/tracing/events/tcp/tcp_ack_policy/enable";
+	/* Without timestamps the RTT is the handshake's. */
+	struct conn_options o = { .policy = "every-n:n=8,warm=0", .rtt_us = RTT_US, .no_ts = true };
+	unsigned int held, unacked, mss, wnd, srtt, min_rtt, hold;
+	struct segment s;
+	const char *event;
+	struct conn c;
+	int n;
+
+	if (mount("tracefs", "/sys/kernel/tracing", "tracefs", 0, NULL) && errno != EBUSY)
+		die("tracefs");
+	conn_open(&c, &o);
+	send_full(&c, 40, &s);
+	receive_all(&c, &s, 600000);
+	put_file(enable, "1");
+	n = send_full(&c, 8, &s);
+	CHECK(n == 1, "%d ACKs", n);
+	conn_close(&c);
+	event = last_event("policy=every-n held=0");
+	n = sscanf(strstr(event, "held=") ?: "",
+		   "held=%u reason=policy unacked=%u mss=%u rcv_wnd=%u srtt_us=%u min_rtt_us=%u "
+		   "hold_us=%u state={0x",
+		   &held, &unacked, &mss, &wnd, &srtt, &min_rtt, &hold);
+	CHECK(n == 7 && unacked == 8 * MSS && mss == MSS && wnd >= 8 * MSS, "%d fields: %s", n,
+	      event);
+	CHECK(srtt >= RTT_US && srtt < RTT_US + 1000 && hold >= HOLD_US && hold < HOLD_US + 500,
+	      "%s", event);
+	event = last_event("policy=every-n held=1");
+	CHECK(strstr(event, " reason=held unacked=10136 "), "%s", event);
+
+	/* Its first words are its opening's length and progress. */
+	c = open_with("rate-limit:start=16");
+	send_full(&c, 40, &s);
+	put_file(enable, "0");
+	conn_close(&c);
+	event = last_event("policy=rate-limit ");
+	CHECK(strstr(event, " state={0x10,0x10,"), "%s", event);
+}
+
 /* The listing with r = 0: an ACK for each segment, twice what the stack sends. */
 static void literal_start(void)
 {
@@ -683,6 +751,7 @@ static const struct {
 	TEST(m9_the_log_is_the_kernels),
 	TEST(settings_changed_in_flight),
 	TEST(counters),
+	TEST(l13_tracepoint),
 	TEST(literal_start),
 };
 
