@@ -12,7 +12,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 ACKWISE    := $(TARGET_DIR)/release/ackwise
 LAB        := $(TARGET_DIR)/release/ackwise-lab
 REPORT     ?= report
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 20
 
 PREFIX     ?= /usr/local
 DESTDIR    ?=
@@ -25,7 +25,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test check tables stress lint \
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test fuzz check tables stress lint \
 	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
@@ -67,11 +67,13 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	scripts/tables
 	$(NICE) kernel/tests/run kunit wire storm series selftests
 	policy/check.sh
-	policy/fuzz/run.sh $(FUZZ_SECONDS)
-	$(NICE) crates/core/ackwise-tunnel/fuzz/run.sh $$(( $(FUZZ_SECONDS) / 2 ))
+	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
 
 # Packages whose integration tests need no root.
 ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
+
+fuzz: setup ## every fuzz target for FUZZ_SECONDS each; with FUZZ_SEED=0 another walk each time (root)
+	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins

@@ -277,6 +277,14 @@ static void unacceptable(struct run *r, const struct aw_seg *s)
 		fail("a number that was never sent is remembered");
 }
 
+/* Would a sender count s as a duplicate of the older one (RFC 5681 §2)? */
+static int duplicates(const struct run *r, const struct aw_seg *s, const struct aw_seg *older)
+{
+	return s->ack == older->ack && !s->payload && !s->n_sack &&
+	       !(s->flags & (AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) &&
+	       window(r, s) == window(r, older);
+}
+
 static void on_ack(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
@@ -324,6 +332,8 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 				fprintf(stderr, "contract: what is given up says more: %s\n", less);
 				abort();
 			}
+			if (duplicates(r, s, &n->held) && !(d.flags & AW_DEC_TWICE))
+				fail("the sender counts one duplicate too few");
 			n->holding = 0;
 		}
 		if ((d.flags & AW_DEC_TWICE) && !(d.flags & AW_DEC_SUPERSEDES))

@@ -1,10 +1,19 @@
 //! Mistakes in configuration files: what is wrong, where, and how to mend it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Byte range in the text of a file.
 pub type Span = std::ops::Range<usize>;
+
+/// So many mistakes of a file are reported, the first ones.
+const MAX_MISTAKES: usize = 100;
+/// A message has at most so many characters: it may repeat what is written in the file.
+const MAX_MESSAGE: usize = 400;
+/// So much of a line is shown, in characters, and so much of that before the mistake.
+const EXCERPT: usize = 160;
+const EXCERPT_BEFORE: usize = 100;
 
 /// Why a configuration could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -44,8 +53,10 @@ impl ConfigError {
 pub struct Diagnostics {
     /// The file.
     pub path: PathBuf,
-    /// The mistakes; there is at least one.
+    /// The mistakes; there is at least one. Of very many these are the first.
     pub list: Vec<Diagnostic>,
+    /// The number of mistakes that are not in the list.
+    pub more: usize,
 }
 
 /// A mistake in a file.
@@ -57,8 +68,10 @@ pub struct Diagnostic {
     pub column: usize,
     /// What is wrong and how to mend it.
     pub message: String,
-    /// The text of the line.
+    /// The text of the line, or of a long line the part where the mistake is.
     pub source_line: String,
+    /// The number of characters of the line before `source_line`.
+    pub skipped: usize,
     /// The number of characters that are wrong, at least 1.
     pub width: usize,
 }
@@ -71,7 +84,10 @@ impl fmt::Display for Diagnostics {
             }
             item.render(&self.path, f)?;
         }
-        Ok(())
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\n\n{}: and {more} more mistakes", self.path.display()),
+        }
     }
 }
 
@@ -82,7 +98,7 @@ impl Diagnostic {
         let lead: String = self
             .source_line
             .chars()
-            .take(self.column - 1)
+            .take(self.column - 1 - self.skipped)
             .map(|c| if c == '\t' { '\t' } else { ' ' })
             .collect();
         write!(
@@ -116,18 +132,45 @@ fn floor_char(text: &str, byte: usize) -> usize {
     at
 }
 
+/// Where a mistake is: its bytes, and which of those at one place it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    start: usize,
+    end: usize,
+    nth: usize,
+}
+
 /// Collects the mistakes of a file while it is read.
 #[derive(Debug, Default)]
 pub struct Collector {
-    found: Vec<(Span, String)>,
+    /// By position, and those of one position in the order in which they were found.
+    found: BTreeMap<Place, String>,
+    /// How many were more than are kept.
+    more: usize,
 }
 
 impl Collector {
     /// Adds a mistake. The same message at the same position is kept once.
     pub fn error(&mut self, span: &Span, message: impl Into<String>) {
-        let entry = (span.clone(), message.into());
-        if !self.found.contains(&entry) {
-            self.found.push(entry);
+        let mut message = message.into();
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
+            message.push('…');
+        }
+        let place = |nth| Place {
+            start: span.start,
+            end: span.end,
+            nth,
+        };
+        let mut here = self.found.range(place(0)..=place(usize::MAX));
+        if here.any(|(_, other)| *other == message) {
+            return;
+        }
+        let nth = self.found.len() + self.more;
+        self.found.insert(place(nth), message);
+        if self.found.len() > MAX_MISTAKES {
+            self.found.pop_last();
+            self.more += 1;
         }
     }
 
@@ -137,42 +180,45 @@ impl Collector {
     }
 
     /// Returns all mistakes with the lines of the text that their positions refer to.
-    pub fn finish(mut self, path: &Path, text: &str) -> Diagnostics {
-        self.found.sort_by_key(|(span, _)| (span.start, span.end));
-        let list = self
-            .found
-            .into_iter()
-            .map(|(span, message)| {
-                let (line, column) = line_and_column(text, span.start);
-                let source_line = text
-                    .split('\n')
-                    .nth(line - 1)
-                    .unwrap_or("")
-                    .trim_end_matches('\r')
-                    .to_owned();
-                let marked = &text[floor_char(text, span.start)
-                    ..floor_char(text, span.end).max(floor_char(text, span.start))];
-                let rest = source_line.chars().count().saturating_sub(column - 1);
-                let width = marked
-                    .split('\n')
-                    .next()
-                    .unwrap_or("")
-                    .chars()
-                    .count()
-                    .clamp(1, rest.max(1));
-                Diagnostic {
-                    line,
-                    column,
-                    message,
-                    source_line,
-                    width,
-                }
-            })
-            .collect();
+    pub fn finish(self, path: &Path, text: &str) -> Diagnostics {
+        let found = self.found.into_iter();
         Diagnostics {
             path: path.to_owned(),
-            list,
+            list: found
+                .map(|(place, message)| diagnostic(text, &place, message))
+                .collect(),
+            more: self.more,
         }
+    }
+}
+
+fn diagnostic(text: &str, place: &Place, message: String) -> Diagnostic {
+    let (line, column) = line_and_column(text, place.start);
+    let whole = text.split('\n').nth(line - 1).unwrap_or("");
+    let whole = whole.trim_end_matches('\r');
+    let length = whole.chars().count();
+    let skipped = match length > EXCERPT {
+        true => (column - 1).saturating_sub(EXCERPT_BEFORE).min(length),
+        false => 0,
+    };
+    let source_line: String = whole.chars().skip(skipped).take(EXCERPT).collect();
+    let start = floor_char(text, place.start);
+    let marked = &text[start..floor_char(text, place.end).max(start)];
+    let rest = (source_line.chars().count() + skipped).saturating_sub(column - 1);
+    let width = marked
+        .split('\n')
+        .next()
+        .unwrap_or("")
+        .chars()
+        .count()
+        .clamp(1, rest.max(1));
+    Diagnostic {
+        line,
+        column,
+        message,
+        source_line,
+        skipped,
+        width,
     }
 }
 
@@ -188,8 +234,14 @@ pub fn suggest(written: &str, known: &[&str]) -> String {
 
 fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = written.to_lowercase();
+    let length = lower.chars().count();
     known
         .iter()
+        // A word of another length is as many steps away at least.
+        .filter(|candidate| {
+            let own = candidate.chars().count();
+            length.abs_diff(own) <= 1 + own / 4
+        })
         .map(|candidate| {
             let distance = strsim::damerau_levenshtein(&lower, &candidate.to_lowercase());
             (distance, *candidate)
@@ -197,4 +249,35 @@ fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
         .filter(|(distance, candidate)| *distance <= 1 + candidate.chars().count() / 4)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line of 60 kB with a mistake in each of its words was repeated for each of them.
+    #[test]
+    fn many_mistakes_in_a_long_line_are_told_in_few_words() {
+        let text = format!("a = [{}]", "1, ".repeat(20_000));
+        let mut errors = Collector::default();
+        for n in 0..20_000 {
+            errors.error(
+                &(5 + 3 * n..6 + 3 * n),
+                format!("no word: {}", "x".repeat(n)),
+            );
+        }
+        let all = errors.finish(Path::new("a.toml"), &text);
+        assert_eq!((all.list.len(), all.more), (100, 19_900));
+        assert_eq!(all.list[99].column, 303);
+        let shown = all.to_string();
+        assert!(shown.len() < 80_000, "{} bytes", shown.len());
+        assert!(
+            shown.ends_with("a.toml: and 19900 more mistakes"),
+            "{shown}"
+        );
+        // The caret is below what is wrong.
+        let lines: Vec<&str> = shown.lines().rev().skip(2).take(2).collect();
+        let at = lines[0].find('^').expect("a caret");
+        assert_eq!(lines[1].as_bytes()[at], b'1', "{shown}");
+    }
 }

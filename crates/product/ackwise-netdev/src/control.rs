@@ -162,9 +162,7 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
         let refusal = format!("only root and the user of the {} may ask", self.kind);
         let refusal = to_line(&Answer::<S>::Error(refusal));
         Server::start(listener, refusal, move |line| {
-            let status = serde_json::from_str(line)
-                .map_err(|error| format!("the request is not understood: {error}"))
-                .and_then(&answer);
+            let status = request_of(line).and_then(&answer);
             to_line(&status.map_or_else(Answer::Error, |status| Answer::Status(Box::new(status))))
         })
     }
@@ -186,6 +184,11 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
             Answer::Error(why) => Err(AskError::Failed(why)),
         }
     }
+}
+
+/// Reads a request; an error says what is wrong with it.
+fn request_of(line: &str) -> Result<Request, String> {
+    serde_json::from_str(line).map_err(|error| format!("the request is not understood: {error}"))
 }
 
 /// Reads JSON, and escapes the control characters in its strings: a terminal would obey them.
@@ -346,6 +349,96 @@ mod tests {
         assert!(other.contains("not understood"), "{other}");
         drop(server);
         assert_eq!(ask(Request::STATUS), Err(AskError::NotRunning));
+    }
+
+    fn target<'a>(name: &'a str, longest: usize) -> ackwise_fuzz::Target<'a> {
+        ackwise_fuzz::Target {
+            name,
+            corpus: ackwise_fuzz::corpus(env!("CARGO_MANIFEST_DIR"), name),
+            more: Vec::new(),
+            words: &[
+                "{",
+                "}",
+                "[",
+                "]",
+                ":",
+                ",",
+                "\"",
+                "\"status\"",
+                "\"stop\"",
+                "\"flows\"",
+                "\"error\"",
+                "null",
+                "true",
+                "\\u001b",
+                "\\n",
+                "\\ud800",
+                "1e400",
+                "-0",
+                "18446744073709551616",
+            ],
+            longest,
+        }
+    }
+
+    /// Any line: a request that can be written again, or an answer of one line that says why
+    /// not.
+    #[test]
+    fn fuzz_request() {
+        let seen = target("request", MAX_REQUEST as usize).run(|bytes| {
+            let line = String::from_utf8_lossy(bytes);
+            match request_of(&line) {
+                Ok(request) => {
+                    let written = serde_json::to_string(&request).unwrap();
+                    assert_eq!(request_of(&written), Ok(request));
+                    vec![format!("{request:?}").split(' ').next().unwrap().to_owned()]
+                }
+                Err(why) => {
+                    let answer = to_line(&Answer::<u32>::Error(why.clone()));
+                    assert!(!answer.is_empty() && !answer.contains('\n'), "{answer}");
+                    vec![ackwise_fuzz::template(&why)]
+                }
+            }
+        });
+        assert!(seen.sayings >= 5, "{seen:?}");
+    }
+
+    fn texts(value: &Value, see: &mut impl FnMut(&str)) {
+        match value {
+            Value::String(text) => see(text),
+            Value::Array(all) => all.iter().for_each(|value| texts(value, see)),
+            Value::Object(all) => {
+                for (key, value) in all {
+                    see(key);
+                    texts(value, see);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Any answer of whoever made the socket: nothing in it can tell a terminal what to do.
+    #[test]
+    fn fuzz_answer() {
+        let seen = target("answer", 16 << 10).run(|bytes| {
+            let line = String::from_utf8_lossy(bytes);
+            let answer = match from_json::<Answer<Value>>(&line) {
+                Ok(Answer::Status(value)) => *value,
+                Ok(Answer::Error(why)) => Value::String(why),
+                Err(error) => {
+                    let why = error.to_string();
+                    assert!(!why.contains(char::is_control), "{why:?}");
+                    return vec![ackwise_fuzz::template(&why)];
+                }
+            };
+            texts(&answer, &mut |text| {
+                assert!(!text.contains(char::is_control), "{text:?}")
+            });
+            let written = serde_json::to_string(&answer).unwrap();
+            assert_eq!(from_json::<Value>(&written).unwrap(), answer);
+            vec!["fine".to_owned()]
+        });
+        assert!(seen.sayings >= 5, "{seen:?}");
     }
 
     #[test]

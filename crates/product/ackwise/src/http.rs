@@ -131,22 +131,8 @@ fn answer(stream: &mut TcpStream, page: &Page) -> (Answer, bool) {
     let until = Instant::now() + PATIENCE;
     let mut buf = Vec::new();
     loop {
-        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        match request.parse(&buf) {
-            Ok(httparse::Status::Complete(_)) => {
-                let method = request.method.unwrap_or_default();
-                let path = request.path.unwrap_or_default();
-                return (route(method, path, page), method != "HEAD");
-            }
-            Ok(httparse::Status::Partial) if buf.len() >= MAX_REQUEST => {
-                return (Answer::text(431, "the request is too long\n"), true);
-            }
-            Ok(httparse::Status::Partial) => {}
-            Err(httparse::Error::TooManyHeaders) => {
-                return (Answer::text(431, "too many headers\n"), true);
-            }
-            Err(e) => return (Answer::text(400, &format!("not HTTP: {e}\n")), true),
+        if let Some(answer) = answer_to(&buf, page) {
+            return answer;
         }
         let left = until.saturating_duration_since(Instant::now());
         let mut chunk = [0; 1024];
@@ -161,6 +147,28 @@ fn answer(stream: &mut TcpStream, page: &Page) -> (Answer, bool) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return (Answer::text(408, "the request took too long\n"), true),
         }
+    }
+}
+
+/// The answer to the bytes that came so far, once they tell which; and whether its body is
+/// wanted.
+fn answer_to(request: &[u8], page: &Page) -> Option<(Answer, bool)> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut read = httparse::Request::new(&mut headers);
+    match read.parse(request) {
+        Ok(httparse::Status::Complete(_)) => {
+            let method = read.method.unwrap_or_default();
+            let path = read.path.unwrap_or_default();
+            Some((route(method, path, page), method != "HEAD"))
+        }
+        Ok(httparse::Status::Partial) if request.len() >= MAX_REQUEST => {
+            Some((Answer::text(431, "the request is too long\n"), true))
+        }
+        Ok(httparse::Status::Partial) => None,
+        Err(httparse::Error::TooManyHeaders) => {
+            Some((Answer::text(431, "too many headers\n"), true))
+        }
+        Err(e) => Some((Answer::text(400, &format!("not HTTP: {e}\n")), true)),
     }
 }
 
@@ -322,6 +330,84 @@ mod tests {
             .collect();
         assert!(ask(&s, b"GET /metrics HTTP/1.1\r\n\r\n").contains("a_metric 1"));
         drop(idle);
+    }
+
+    /// What an answer says: its status, once its head is found to be well-formed.
+    fn status_of(answer: &Answer, body: bool) -> String {
+        let bytes = answer.bytes(body);
+        let text = String::from_utf8(bytes).expect("it is text");
+        let (head, rest) = text.split_once("\r\n\r\n").expect("a head");
+        let mut lines = head.split("\r\n");
+        let status = lines.next().unwrap().to_owned();
+        assert!(status.starts_with("HTTP/1.1 "), "{text}");
+        let names = ["Content-Type", "Content-Length", "Connection", "Allow"];
+        for line in lines {
+            let (name, value) = line.split_once(": ").expect("a header");
+            assert!(
+                names.contains(&name) && !value.contains(['\r', '\n']),
+                "{text}"
+            );
+        }
+        let length = format!("Content-Length: {}", answer.body.len());
+        assert!(head.contains(&length), "{text}");
+        assert_eq!(rest, if body { answer.body.as_str() } else { "" });
+        status
+    }
+
+    /// Any bytes, in pieces as TCP has them. The answer does not depend on the pieces but for
+    /// a request that is complete before its mistake came; and no request is longer than allowed.
+    #[test]
+    fn fuzz_request() {
+        let target = ackwise_fuzz::Target {
+            name: "http",
+            corpus: ackwise_fuzz::corpus(env!("CARGO_MANIFEST_DIR"), "http"),
+            more: Vec::new(),
+            words: &[
+                "GET",
+                "HEAD",
+                "POST",
+                "/metrics",
+                "/",
+                "HTTP/1.1",
+                "HTTP/1.0",
+                "\r\n",
+                "\r\n\r\n",
+                "Host: ",
+                "Content-Length: ",
+                ": ",
+                " ",
+                "?",
+                "%00",
+                "\u{0}",
+            ],
+            longest: 2 * MAX_REQUEST,
+        };
+        let page: &Page = &|| Ok("a_metric 1\n# EOF\n".into());
+        let seen = target.run(|request| {
+            let mut first = None;
+            for end in 0..=request.len() {
+                // Pieces of one byte, and of a read's 1024 further on.
+                if end > 300 && !end.is_multiple_of(1024) && end < request.len() {
+                    continue;
+                }
+                if let Some((answer, body)) = answer_to(&request[..end], page) {
+                    first = Some((end, status_of(&answer, body)));
+                    break;
+                }
+            }
+            let Some((end, status)) = first else {
+                assert!(request.len() < MAX_REQUEST, "it goes on for ever");
+                return vec!["not complete".to_owned()];
+            };
+            assert!(end <= MAX_REQUEST + 1024, "{end} bytes were read");
+            // What follows a whole request changes nothing.
+            if status.contains(" 200 ") {
+                let (answer, body) = answer_to(request, page).expect("as before");
+                assert_eq!(status_of(&answer, body), status);
+            }
+            vec![status]
+        });
+        assert!(seen.sayings >= 5, "{seen:?}");
     }
 
     /// Once a client has the whole 503, nobody reads from it any more: its first byte after that

@@ -1,0 +1,335 @@
+//! Mutated inputs from a corpus, guided by what a target says about them; for tests.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ackwise_rng::Rng;
+
+/// Inputs of `cargo test`, which takes the same walk each time.
+const FIXED: u64 = 3000;
+/// Files that are kept are made as short as so many tries allow.
+const TRIES: usize = 400;
+
+/// Something that reads bytes from others.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// Its name in messages.
+    pub name: &'a str,
+    /// Where its corpus is.
+    pub corpus: PathBuf,
+    /// Files that belong to the corpus and lie elsewhere.
+    pub more: Vec<PathBuf>,
+    /// Words that inputs are made of.
+    pub words: &'a [&'a str],
+    /// No input is longer, in bytes.
+    pub longest: usize,
+}
+
+/// What a run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Inputs that were tried.
+    pub inputs: u64,
+    /// Different things that the target said.
+    pub sayings: usize,
+}
+
+/// Names the input if the target panics.
+struct Named<'a> {
+    target: &'a Target<'a>,
+    input: &'a [u8],
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let shown = self.input.escape_ascii();
+        let path = env::temp_dir().join(format!("ackwise-fuzz-{}", self.target.name));
+        let written = std::fs::write(&path, self.input).is_ok();
+        eprintln!(
+            "{}: FOUND something with this input: {shown}",
+            self.target.name
+        );
+        if written {
+            eprintln!("it is in {}", path.display());
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Plays the corpus and inputs made of it. `read` panics if the target does wrong, and
+    /// returns what the target says of an input: a few words, without what is the input's own.
+    ///
+    /// # Panics
+    /// `read` does, or the corpus cannot be read.
+    pub fn run(&self, read: impl Fn(&[u8]) -> Vec<String>) -> Summary {
+        let read = |input: &[u8]| {
+            let _named = Named {
+                target: self,
+                input,
+            };
+            read(input)
+        };
+        let mut walk = Walk {
+            target: self,
+            pool: Vec::new(),
+            said: BTreeSet::new(),
+            inputs: 0,
+        };
+        for input in self.seeds() {
+            walk.try_one(input, &read, true);
+        }
+        assert!(!walk.pool.is_empty(), "{}: no corpus", self.name);
+        let given = walk.pool.len();
+        let mut rng = Rng::new(1);
+        for _ in 0..FIXED {
+            let input = walk.mutated(&mut rng);
+            walk.try_one(input, &read, false);
+        }
+        if let Some(seconds) = number("FUZZ_SECONDS") {
+            let seed = number("FUZZ_SEED")
+                .filter(|seed| *seed > 0)
+                .unwrap_or_else(clock);
+            println!("{}: FUZZ_SEED={seed}", self.name);
+            let mut rng = Rng::new(seed);
+            let end = Instant::now() + Duration::from_secs(seconds);
+            while Instant::now() < end {
+                let input = walk.mutated(&mut rng);
+                walk.try_one(input, &read, false);
+            }
+        }
+        if env::var_os("FUZZ_KEEP").is_some() {
+            self.keep(&walk.pool[given..], &read);
+        }
+        let summary = Summary {
+            inputs: walk.inputs,
+            sayings: walk.said.len(),
+        };
+        println!("{}: {summary:?}", self.name);
+        summary
+    }
+
+    /// The files of the corpus, in the order of their names.
+    fn seeds(&self) -> Vec<Vec<u8>> {
+        let entries = std::fs::read_dir(&self.corpus);
+        let entries = entries.unwrap_or_else(|e| panic!("{}: {e}", self.corpus.display()));
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        files.extend(self.more.iter().cloned());
+        let read = |path: &PathBuf| {
+            std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+        };
+        files.iter().map(read).collect()
+    }
+
+    /// Writes inputs into the corpus, each as short as it is with all that is said of it.
+    fn keep(&self, inputs: &[Vec<u8>], read: &impl Fn(&[u8]) -> Vec<String>) {
+        for input in inputs {
+            let said: BTreeSet<String> = read(input).into_iter().collect();
+            let mut short = input.clone();
+            let mut size = short.len() / 2;
+            let mut tries = 0;
+            while size > 0 && tries < TRIES {
+                let mut at = 0;
+                while at < short.len() && tries < TRIES {
+                    let mut less = short.clone();
+                    less.drain(at..(at + size).min(less.len()));
+                    tries += 1;
+                    match read(&less).into_iter().collect::<BTreeSet<_>>() == said {
+                        true => short = less,
+                        false => at += size,
+                    }
+                }
+                size /= 2;
+            }
+            let path = self.corpus.join(format!("{:016x}", hash(&short)));
+            std::fs::write(&path, &short).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        }
+    }
+}
+
+struct Walk<'a> {
+    target: &'a Target<'a>,
+    /// Inputs about which something new was said.
+    pool: Vec<Vec<u8>>,
+    said: BTreeSet<String>,
+    inputs: u64,
+}
+
+impl Walk<'_> {
+    fn try_one(&mut self, input: Vec<u8>, read: &impl Fn(&[u8]) -> Vec<String>, keep: bool) {
+        self.inputs += 1;
+        let before = self.said.len();
+        self.said.extend(read(&input));
+        if keep || self.said.len() > before {
+            self.pool.push(input);
+        }
+    }
+
+    fn mutated(&self, rng: &mut Rng) -> Vec<u8> {
+        let mut input = self.any(rng).to_vec();
+        for _ in 0..=rng.below(4) {
+            self.mutate(rng, &mut input);
+        }
+        input.truncate(self.target.longest);
+        input
+    }
+
+    fn any(&self, rng: &mut Rng) -> &[u8] {
+        &self.pool[rng.below(self.pool.len() as u64) as usize]
+    }
+
+    fn mutate(&self, rng: &mut Rng, input: &mut Vec<u8>) {
+        let len = input.len() as u64;
+        let at = rng.below(len + 1) as usize;
+        let end = (at + rng.below(24) as usize).min(input.len());
+        match rng.below(10) {
+            0 => drop(input.drain(at..end)),
+            1 => {
+                if let Some(byte) = input.get_mut(at) {
+                    *byte ^= 1 << rng.below(8);
+                }
+            }
+            2 => input.insert(at, rng.next_u64() as u8),
+            3 => {
+                let piece = input[at..end].to_vec();
+                let to = rng.below(len + 1) as usize;
+                input.splice(to..to, piece);
+            }
+            // A piece of another input, mostly whole lines.
+            4 | 5 => {
+                let other = self.any(rng);
+                let from = rng.below(other.len() as u64 + 1) as usize;
+                let from = other[..from].iter().rposition(|b| *b == b'\n').unwrap_or(0);
+                let long = rng.below(200) as usize;
+                let piece = other[from..(from + long).min(other.len())].to_vec();
+                input.splice(at..at, piece);
+            }
+            // A word in the place of another.
+            6 | 7 => {
+                let is_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+                let start = input[..at].iter().rposition(|b| !is_word(b));
+                let start = start.map_or(0, |n| n + 1);
+                let stop = input[at..].iter().position(|b| !is_word(b));
+                let stop = stop.map_or(input.len(), |n| at + n);
+                input.splice(start..stop, self.word(rng));
+            }
+            8 => drop(input.splice(at..at, self.word(rng))),
+            // A long repetition.
+            _ => {
+                let piece = input[at..end].repeat(rng.below(200) as usize);
+                input.splice(at..at, piece);
+            }
+        }
+    }
+
+    fn word(&self, rng: &mut Rng) -> Vec<u8> {
+        const NUMBERS: [&str; 12] = [
+            "0",
+            "1",
+            "-1",
+            "65536",
+            "4294967296",
+            "9223372036854775808",
+            "1e308",
+            "nan",
+            "1.5",
+            "\"\"",
+            "é\u{301}",
+            "\u{0}",
+        ];
+        let words = self.target.words;
+        let n = rng.below((words.len() + NUMBERS.len()) as u64) as usize;
+        let word = words.get(n).or_else(|| NUMBERS.get(n - words.len()));
+        word.map_or(Vec::new(), |word| word.as_bytes().to_vec())
+    }
+}
+
+/// A message without what is the input's own: numbers, and what stands in quotation marks.
+#[must_use]
+pub fn template(message: &str) -> String {
+    let mut text = String::new();
+    let mut quoted = None;
+    for c in message.chars() {
+        match quoted {
+            Some(mark) if c == mark => quoted = None,
+            Some(_) => {}
+            None if c == '\'' || c == '"' || c == '`' => {
+                quoted = Some(c);
+                text.push(c);
+            }
+            None if c.is_ascii_digit() => {}
+            None => text.push(c),
+        }
+    }
+    text.chars().take(120).collect()
+}
+
+/// The directory of a corpus: `tests/corpus/NAME` of the crate whose manifest lies there.
+#[must_use]
+pub fn corpus(manifest: &str, name: &str) -> PathBuf {
+    Path::new(manifest).join("tests/corpus").join(name)
+}
+
+/// FNV-1a.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn clock() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(1, |now| now.as_nanos() as u64)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some((text.parse()).unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The walk finds what only a few steps lead to.
+    #[test]
+    fn what_is_said_guides_it() {
+        let dir = env::temp_dir().join(format!("ackwise-fuzz-test-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("seed"), "alpha").unwrap();
+        let target = Target {
+            name: "guided",
+            corpus: dir.clone(),
+            more: Vec::new(),
+            words: &["beta", "gamma", "delta"],
+            longest: 100,
+        };
+        let summary = target.run(|input| {
+            let text = String::from_utf8_lossy(input);
+            let words = ["alpha", "beta", "gamma", "delta"];
+            let n = words
+                .iter()
+                .take_while(|word| text.contains(**word))
+                .count();
+            vec![format!("the first {n}")]
+        });
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(summary.sayings >= 5, "{summary:?}");
+    }
+
+    #[test]
+    fn a_template_has_nothing_of_the_input() {
+        let one = template("line 3: unknown key 'rat'; did you mean 'rate'?");
+        assert_eq!(
+            one,
+            template("line 14: unknown key 'x'; did you mean 'rate'?")
+        );
+        assert_eq!(one, "line : unknown key '; did you mean '?");
+    }
+}
