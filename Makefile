@@ -17,6 +17,7 @@ FUZZ_SECONDS ?= 20
 PREFIX     ?= /usr/local
 DESTDIR    ?=
 UNITDIR    ?= /usr/lib/systemd/system
+SYSUSERSDIR ?= /usr/lib/sysusers.d
 
 C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
 # Shell scripts: by name, or by their first line.
@@ -88,7 +89,7 @@ tables: build-lab ## run what the tables of README and docs/ name, and compare (
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress
 
-lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, and the freestanding check of policy/
+lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, units, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
@@ -100,6 +101,7 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, an
 	scripts/lint-circles
 	scripts/lint-words
 	scripts/lint-links
+	scripts/lint-units
 	scripts/tables --self-test
 	policy/check.sh
 
@@ -129,6 +131,8 @@ install: build-ackwise ## install ackwise with its systemd units and completions
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/$$unit.service \
 			> $(DESTDIR)$(UNITDIR)/$$unit.service || exit; \
 	done
+	install -D -m 0644 packaging/sysusers.d/ackwise.conf $(DESTDIR)$(SYSUSERSDIR)/ackwise.conf
+	[ -n "$(DESTDIR)" ] || systemd-sysusers $(SYSUSERSDIR)/ackwise.conf
 	install -D -m 0644 packaging/ackwise.conf.example $(DESTDIR)/etc/ackwise/example.conf
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
@@ -143,6 +147,7 @@ uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
 		$(DESTDIR)$(UNITDIR)/ackwise@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-gateway@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-tunnel@.service \
+		$(DESTDIR)$(SYSUSERSDIR)/ackwise.conf \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab
 

@@ -70,23 +70,15 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
         return true;
     }
     use ackwise_datapath::Error as Datapath;
-    use ackwise_netdev::Error as Netdev;
 
     if let Some(e) = error.downcast_ref::<Datapath>() {
-        return matches!(
-            e,
-            Datapath::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
-                | Datapath::Capability { .. }
-                | Datapath::Option { .. }
-        );
+        return matches!(e, Datapath::Capability { .. } | Datapath::Option { .. })
+            || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
     }
     if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
         use ackwise_gateway::Error as Gateway;
-        return matches!(
-            e,
-            Gateway::NotThere(_)
-                | Gateway::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
-        );
+        return matches!(e, Gateway::NotThere(_))
+            || matches!(e, Gateway::Netdev(error) if is_bad_name(error));
     }
     if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
         use ackwise_tunneld::Error as Tunnel;
@@ -96,11 +88,19 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
                 | Tunnel::Key { .. }
                 | Tunnel::KeyPermissions(_)
                 | Tunnel::OwnKey(_)
-                | Tunnel::NoUser(_)
-                | Tunnel::Netdev(Netdev::NoInterface(_) | Netdev::LinkType { .. })
-        );
+        ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error));
     }
     error.is::<BadInput>()
+}
+
+/// Whether somebody has named an interface or a user that cannot be used.
+fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
+    use ackwise_netdev::Error;
+
+    matches!(
+        error,
+        Error::NoInterface(_) | Error::LinkType { .. } | Error::NoUser(_) | Error::NotRoot { .. }
+    )
 }
 
 /// Prints an error of a program on standard error: the error, then its causes.

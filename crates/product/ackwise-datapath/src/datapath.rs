@@ -4,12 +4,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ackwise_netdev::control::{Request, Server};
+use ackwise_netdev::control::{Listener, Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
+use ackwise_netdev::privileges::{Uses, drop_privileges};
 use ackwise_netdev::{Attachment, Interface, clsact, exists};
 
 use crate::control::{self, Holder, Right, Status};
-use crate::emit::Shared;
+use crate::emit::{FIFO_PRIORITY, Shared};
 use crate::error::missing_capabilities;
 use crate::hooks::{Hooks, install};
 use crate::programs::Programs;
@@ -65,13 +66,51 @@ impl std::fmt::Debug for Datapath {
     }
 }
 
-impl Datapath {
-    /// Attaches in the calling thread's network namespace.
+/// Lets others find this process. It takes the right to write in the registry.
+fn register(
+    right: &mut Right,
+    options: &Options,
+    interface: &Interface,
+    made_clsact: bool,
+) -> Result<Listener, Error> {
+    right.entry.publish(&Holder {
+        pid: std::process::id(),
+        ifname: interface.name.clone(),
+        ifindex: interface.index,
+        netns: right.netns,
+        policy: options.policy.to_string(),
+        dry_run: options.dry_run,
+        made_clsact,
+    })?;
+    Ok(right.entry.listen()?)
+}
+
+/// A datapath whose programs are attached, but withhold nothing yet.
+pub struct Prepared {
+    options: Options,
+    interface: Interface,
+    hooks: Hooks,
+    right: Right,
+    /// There once the process is in the registry.
+    listener: Option<Listener>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("ifname", &self.options.ifname)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// Loads and attaches the programs in the calling thread's network namespace.
     ///
     /// # Errors
     /// An option is out of range, there is no such interface or somebody is attached to it, a
     /// right is missing, or the kernel refused something.
-    pub fn attach(options: Options) -> Result<Self, Error> {
+    pub fn new(options: Options) -> Result<Self, Error> {
         options.check()?;
         let missing = missing_capabilities();
         if !missing.is_empty() {
@@ -81,9 +120,66 @@ impl Datapath {
             });
         }
         let interface = Interface::find(&options.ifname)?;
-        let mut right = Right::take(&interface.name, interface.index)?;
+        let right = Right::take(&interface.name, interface.index)?;
         right.sweep(&interface.name, interface.index);
         let hooks = install(&options, &interface)?;
+        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
+        Ok(Self {
+            options,
+            interface,
+            hooks,
+            right,
+            listener: None,
+            lifecycle: Arc::new(lifecycle),
+        })
+    }
+
+    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
+    /// `user`; see [`drop_privileges`]. The process must have one thread. Where that fails, the
+    /// programs are detached.
+    ///
+    /// # Errors
+    /// There is no such user, or the system refuses.
+    pub fn drop_privileges(mut self, user: Option<&str>) -> Result<Self, Error> {
+        let uses = Uses {
+            clsact: self.hooks.is_clsact(),
+            marks: self.hooks.emitter.marks_packets(),
+            maps: true,
+            realtime: if self.options.realtime {
+                FIFO_PRIORITY
+            } else {
+                0
+            },
+            ..Uses::default()
+        };
+        let made_clsact = self.hooks.made_clsact();
+        let registered = register(&mut self.right, &self.options, &self.interface, made_clsact);
+        let dropped = registered.and_then(|listener| {
+            self.listener = Some(listener);
+            Ok(drop_privileges(&mut self.right.entry, user, &uses)?)
+        });
+        match dropped {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.hooks.detach(self.interface.index);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts the threads: from now on ACKs are withheld.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(self) -> Result<Datapath, Error> {
+        let Self {
+            options,
+            interface,
+            hooks,
+            mut right,
+            listener,
+            lifecycle,
+        } = self;
         let (clsact, made_clsact) = (hooks.is_clsact(), hooks.made_clsact());
         let Hooks {
             programs,
@@ -91,8 +187,6 @@ impl Datapath {
             emitter,
             fallback,
         } = hooks;
-        let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
-        let lifecycle = Arc::new(lifecycle);
         let shared = Arc::new(Shared::default());
         let worker = {
             let (life, shared) = (Arc::clone(&lifecycle), Arc::clone(&shared));
@@ -103,16 +197,10 @@ impl Datapath {
             })
             .map_err(Error::system("starting the release thread"))?
         };
-        right.entry.publish(&Holder {
-            pid: std::process::id(),
-            ifname: interface.name,
-            ifindex: interface.index,
-            netns: right.netns,
-            policy: options.policy.to_string(),
-            dry_run: options.dry_run,
-            made_clsact,
-        })?;
-        let listener = right.entry.listen()?;
+        let listener = match listener {
+            Some(listener) => listener,
+            None => register(&mut right, &options, &interface, made_clsact)?,
+        };
         let inner = Arc::new(Inner {
             options,
             ifindex: interface.index,
@@ -130,7 +218,7 @@ impl Datapath {
             })),
             last: Mutex::new(None),
         });
-        let mut datapath = Self {
+        let mut datapath = Datapath {
             inner: Arc::clone(&inner),
             server: None,
         };
@@ -138,6 +226,17 @@ impl Datapath {
             inner.answer(request)
         })?);
         Ok(datapath)
+    }
+}
+
+impl Datapath {
+    /// Attaches in the calling thread's network namespace, and keeps all rights: for a process
+    /// that does other things, too.
+    ///
+    /// # Errors
+    /// As for [`Prepared::new`] and [`Prepared::start`].
+    pub fn attach(options: Options) -> Result<Self, Error> {
+        Prepared::new(options)?.start()
     }
 
     /// Returns the counters; after a detach, the last ones.

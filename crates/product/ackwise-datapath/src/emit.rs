@@ -18,7 +18,8 @@ use crate::sys;
 const HEARTBEAT: Duration = Duration::from_millis(100);
 /// A process that stops for longer than this no longer holds anything.
 const ALIVE: Duration = Duration::from_millis(500);
-const FIFO_PRIORITY: i32 = 10;
+/// The real-time priority of the thread that re-emits.
+pub(crate) const FIFO_PRIORITY: u32 = 10;
 
 /// What other threads see of the one that re-emits.
 #[derive(Debug, Default)]
@@ -54,6 +55,11 @@ pub(crate) struct Emitter {
 }
 
 impl Emitter {
+    /// Says whether each frame has a mark of its own, which takes a right.
+    pub(crate) fn marks_packets(&self) -> bool {
+        matches!(self.injection, Injection::Packet(_))
+    }
+
     pub(crate) fn run(mut self, lifecycle: &Lifecycle, shared: &Shared, realtime: bool) {
         if realtime {
             shared.realtime.store(fifo(), Ordering::Relaxed);
@@ -144,9 +150,14 @@ impl Emitter {
     }
 }
 
+/// Makes this a real-time thread, unless the service manager has done so.
 fn fifo() -> bool {
+    // SAFETY: no pointers; the calling thread is meant.
+    if unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO {
+        return true;
+    }
     let param = libc::sched_param {
-        sched_priority: FIFO_PRIORITY,
+        sched_priority: FIFO_PRIORITY as i32,
     };
     // SAFETY: param is valid; the calling thread is meant.
     unsafe {

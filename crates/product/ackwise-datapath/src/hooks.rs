@@ -33,6 +33,15 @@ impl Hooks {
         modes.any(|mode| mode == AttachMode::Clsact)
     }
 
+    /// Detaches the programs, and removes the clsact qdisc that was made for them.
+    pub fn detach(mut self, ifindex: u32) {
+        let made_clsact = self.made_clsact();
+        self.attachments.clear();
+        if made_clsact {
+            let _ = clsact::remove_if_unused(ifindex);
+        }
+    }
+
     /// Says whether the interface had no clsact qdisc before.
     pub fn made_clsact(&self) -> bool {
         self.attachments.iter().any(Attachment::made_clsact)

@@ -27,7 +27,7 @@ pub mod sys;
 
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;
-pub use datapath::Datapath;
+pub use datapath::{Datapath, Prepared};
 pub use error::Error;
 pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use ackwise_netdev::control::{Request, Server, TIMEOUT};
+use ackwise_netdev::control::{Listener, Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
+use ackwise_netdev::privileges::{Uses, drop_privileges};
 use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
 
@@ -58,22 +59,35 @@ fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> 
     })
 }
 
-impl Gateway {
-    /// Starts a gateway in the calling thread's network namespace.
+/// A gateway that is set up, but does not move packets yet. They take the ordinary path.
+pub struct Prepared {
+    forwarder: Forwarder,
+    shared: Arc<Shared>,
+    /// There once the process has given up its rights: binding takes one.
+    listener: Option<Listener>,
+    claim: Entry<Redirector>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// Makes the device, the socket and the programs, in the calling thread's network namespace.
     ///
     /// # Errors
     /// There is no such interface or it has a gateway already, a right is missing, or the kernel
     /// refused something.
-    pub fn start(config: Config, mode: AttachMode) -> Result<Self, Error> {
+    pub fn new(config: Config, mode: AttachMode) -> Result<Self, Error> {
         let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
-        Self::start_seeded(config, mode, seed)
+        Self::seeded(config, mode, seed)
     }
 
-    /// Starts a gateway whose RED draws its random numbers from this seed.
-    ///
-    /// # Errors
-    /// As for [`start`](Self::start).
-    pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
+    fn seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
         let interface = Interface::find(&config.interface)?;
         let mut claim = control::claim(&interface)?;
         // A mark of 0 is none at all.
@@ -124,13 +138,44 @@ impl Gateway {
         };
         // Whoever asks at once gets counters, too.
         forwarder.publish(&shared);
-        let worker = Self::spawn(forwarder, Arc::clone(&shared))?;
-        let listener = claim.listen()?;
-        let mut gateway = Self {
+        Ok(Self {
+            forwarder,
             shared,
+            listener: None,
+            claim,
+        })
+    }
+
+    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
+    /// `user`; see [`drop_privileges`]. The process must have one thread.
+    ///
+    /// # Errors
+    /// There is no such user, or the system refuses. The gateway must not be started then.
+    pub fn drop_privileges(&mut self, user: Option<&str>) -> Result<(), Error> {
+        let uses = Uses {
+            clsact: lock(&self.shared.redirect).mode() == AttachMode::Clsact,
+            maps: true,
+            ..Uses::default()
+        };
+        self.listener = Some(self.claim.listen()?);
+        Ok(drop_privileges(&mut self.claim, user, &uses)?)
+    }
+
+    /// Starts the thread that moves packets.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(self) -> Result<Gateway, Error> {
+        let worker = Gateway::spawn(self.forwarder, Arc::clone(&self.shared))?;
+        let listener = match self.listener {
+            Some(listener) => listener,
+            None => self.claim.listen()?,
+        };
+        let mut gateway = Gateway {
+            shared: self.shared,
             server: None,
             worker,
-            _claim: claim,
+            _claim: self.claim,
         };
         let shared = Arc::clone(&gateway.shared);
         let answer = move |request| match request {
@@ -143,6 +188,25 @@ impl Gateway {
         };
         gateway.server = Some(control::serve(listener, answer)?);
         Ok(gateway)
+    }
+}
+
+impl Gateway {
+    /// Starts a gateway in the calling thread's network namespace, and keeps all rights: for a
+    /// process that does other things, too.
+    ///
+    /// # Errors
+    /// As for [`Prepared::new`] and [`Prepared::start`].
+    pub fn start(config: Config, mode: AttachMode) -> Result<Self, Error> {
+        Prepared::new(config, mode)?.start()
+    }
+
+    /// Starts a gateway whose RED draws its random numbers from this seed.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
+        Prepared::seeded(config, mode, seed)?.start()
     }
 
     fn spawn(forwarder: Forwarder, shared: Arc<Shared>) -> Result<Worker, Error> {

@@ -49,7 +49,7 @@ pub use crate::core::Core;
 pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, FrameBuf};
-pub use crate::gateway::Gateway;
+pub use crate::gateway::{Gateway, Prepared};
 pub use crate::rtt::RttSamples;
 pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
 pub use ackwise_netdev::AttachMode;

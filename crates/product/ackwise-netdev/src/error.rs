@@ -59,6 +59,27 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// There is no such user.
+    #[error("there is no user '{0}': create it, or name another one")]
+    NoUser(String),
+    /// Only root becomes another user.
+    #[error(
+        "this process is of user {me} and cannot become '{user}': start it as root, or as '{user}'"
+    )]
+    NotRoot {
+        /// The number of its user.
+        me: u32,
+        /// Who it was to become.
+        user: String,
+    },
+    /// Rights could not be given up.
+    #[error("cannot {what}: {why}; the daemon does not run with rights that it does not need")]
+    Privileges {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        why: String,
+    },
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
@@ -70,6 +91,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Makes the error for rights that could not be given up.
+    pub(crate) fn privileges(what: &'static str, why: &dyn std::fmt::Display) -> Error {
+        Error::Privileges {
+            what,
+            why: why.to_string(),
+        }
+    }
+
     /// Returns a function for `map_err` that says what was tried.
     pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| match source.kind() {

@@ -4,8 +4,8 @@
 //!   [`Attachment`] is a BPF program at an [`Interface`].
 //! - Questions to the kernel: [`netlink`], [`clsact`] and [`ifreq`].
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
-//!   [`registry`] a directory in which those of all network namespaces are found, and [`daemon`]
-//!   their life from start to stop.
+//!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
+//!   their life from start to stop, and [`privileges`] what they give up before the first packet.
 //!
 //! Devices, sockets and tcx links go with the process, however that ends.
 
@@ -18,10 +18,14 @@ mod error;
 pub mod ifreq;
 mod interface;
 mod ip_offset;
+mod janitor;
 pub mod netlink;
 mod packet_socket;
+pub mod privileges;
 pub mod registry;
+pub mod system_calls;
 mod tun;
+mod user;
 
 pub use attach::{AttachMode, AttachOptions, Attachment, Order, remove_stale_filters, with_causes};
 pub use error::Error;

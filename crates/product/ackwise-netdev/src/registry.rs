@@ -5,9 +5,10 @@
 //! control socket. Who has the lock has the claim. If nobody has it, the daemon was killed, and
 //! the record says what it has left.
 //!
-//! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to the user of the daemons,
-//! who is root as a rule, and nobody else may look into it: another user can neither take a claim
-//! nor keep a lock.
+//! The directory is `/run/ackwise`, or `$ACKWISE_RUN_DIR`. It belongs to root, or to the daemons'
+//! own user, and nobody else may look into it: another user can neither take a claim nor keep a
+//! lock. For a daemon that has become somebody who may not write there, a [janitor](Janitor)
+//! removes the files.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Seek, Write};
@@ -16,11 +17,14 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{Gid, Uid};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::control::{Listener, from_json};
+use crate::janitor::Janitor;
+use crate::user::{effective_user, is_system_user};
 
 /// How often a lock is tried that somebody may hold just to read.
 const TRIES: usize = 4;
@@ -81,6 +85,8 @@ pub struct Registry<R> {
 pub struct Entry<R> {
     file: File,
     path: PathBuf,
+    /// There if this process may not remove the files.
+    janitor: Option<Janitor>,
     /// What a killed daemon has left here.
     pub leftover: Option<R>,
 }
@@ -204,6 +210,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
                 return Ok(Entry {
                     file,
                     path,
+                    janitor: None,
                     leftover: record,
                 });
             }
@@ -277,12 +284,33 @@ impl<R: Serialize> Entry<R> {
         });
         listener.map_err(|source| Error::Registry { path, source })
     }
+
+    /// Sees to it that the files go with this process, however that ends, if it is about to become
+    /// a user who may not remove them. Call this while the process has one thread.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the system refuses another process.
+    pub(crate) fn outlive_rights(&mut self, user: u32) -> Result<(), Error> {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let about = fs::metadata(dir).map_err(|source| Error::Registry {
+            path: dir.to_owned(),
+            source,
+        })?;
+        if about.uid() != user {
+            let owner = (Uid::from_raw(about.uid()), Gid::from_raw(about.gid()));
+            let files = [socket_of(&self.path), self.path.clone()];
+            self.janitor = Some(Janitor::start(owner, &self.file, &files)?);
+        }
+        Ok(())
+    }
 }
 
 impl<R> Drop for Entry<R> {
     fn drop(&mut self) {
-        // A daemon that has become another user may not. Whoever looks next removes the files.
-        remove(&self.path);
+        match self.janitor.take() {
+            Some(janitor) => janitor.end(),
+            None => remove(&self.path),
+        }
     }
 }
 
@@ -296,16 +324,15 @@ fn make_private(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails unless a directory is one, and belongs to root or to this user.
+/// Fails unless a directory is one, and belongs to root or to this user. To root, the daemons' own
+/// user is as good: systemd makes the directory for it.
 fn check_owner(dir: &Path) -> io::Result<()> {
     let about = fs::symlink_metadata(dir)?;
     if !about.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());
     }
-    // SAFETY: no arguments, cannot fail.
-    let me = unsafe { libc::geteuid() };
-    let owner = about.uid();
-    if owner != 0 && owner != me {
+    let (me, owner) = (effective_user(), about.uid());
+    if owner != 0 && owner != me && !(me == 0 && is_system_user(owner)) {
         let why = format!("it belongs to user {owner}, and this process to user {me}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }

@@ -8,15 +8,16 @@ use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::AttachMode;
 use ackwise_netdev::control::{Listener, Server, TIMEOUT};
 use ackwise_netdev::daemon::{self, Ended, Lifecycle};
+use ackwise_netdev::privileges::{Uses, drop_privileges};
 use ackwise_netdev::registry::{Entry, Redirector, netns_inode};
 
 use crate::setup::Setup;
 use crate::shared::{Shared, lock};
 use crate::worker::Worker;
-use crate::{Error, Stats, control, privileges};
+use crate::{Error, Stats, control, priority};
 
 /// A tunnel that is set up, but does not move packets yet. They take the ordinary path.
-/// Nothing that follows needs a privilege.
+/// Nothing that follows needs a privilege, but for the removal of clsact filters.
 #[derive(Debug)]
 pub struct Prepared {
     worker: Worker,
@@ -82,13 +83,24 @@ impl Prepared {
         })
     }
 
-    /// Drops all privileges of this thread and of the threads that it starts later, and
-    /// becomes the configured user.
+    /// Gives up the rights of this thread and of the threads that it starts later, and becomes
+    /// the configured user; see [`drop_privileges`]. The process must have one thread.
     ///
     /// # Errors
-    /// Fails if there is no such user, or if the system refuses.
-    pub fn drop_privileges(&self) -> Result<(), Error> {
-        privileges::drop_privileges(self.user.as_deref())
+    /// Fails if there is no such user, or if the system refuses. The tunnel must not be started
+    /// then.
+    pub fn drop_privileges(&mut self) -> Result<(), Error> {
+        priority::raise();
+        let uses = Uses {
+            clsact: self.stats.attach == Some(AttachMode::Clsact),
+            runs: self.worker.link.has_batches(),
+            ..Uses::default()
+        };
+        Ok(drop_privileges(
+            &mut self.claim,
+            self.user.as_deref(),
+            &uses,
+        )?)
     }
 
     /// Starts the thread that moves packets.

@@ -72,9 +72,6 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// There is no such user.
-    #[error("there is no user '{0}': create it, or remove 'user'")]
-    NoUser(String),
     /// The interface was deleted.
     #[error("{0} was deleted while the tunnel took ACKs there")]
     InterfaceGone(String),

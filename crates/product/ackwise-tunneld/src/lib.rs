@@ -36,7 +36,7 @@ mod hook;
 mod map_memory;
 mod peer;
 mod poller;
-mod privileges;
+mod priority;
 mod redirect;
 mod resolver;
 mod ring;
@@ -49,7 +49,6 @@ mod worker;
 
 pub use crate::daemon::{Daemon, Prepared};
 pub use crate::error::Error;
-pub use crate::privileges::drop_privileges;
 pub use crate::stats::{Amount, Delivery, Failures, PeerStats, Restored, Stats};
 pub use ackwise_config::tunnel::Tunnel as Config;
 pub use ackwise_netdev::AttachMode;

@@ -52,6 +52,11 @@ impl TunInjector {
         Ok(injector)
     }
 
+    /// Returns whether there is a program that delivers batches.
+    pub fn has_batches(&self) -> bool {
+        self.injector.borrow().is_some()
+    }
+
     /// Finds out whether batches work. Call it on the thread that will use them, after it has
     /// dropped its privileges.
     pub fn begin(&self) {

@@ -13,7 +13,7 @@ use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation};
 use crate::bypass::{Bypass, destination};
 use crate::peer::{Outputs, Peer, Taken};
 use crate::poller::{Poller, Source};
-use crate::privileges;
+use crate::priority;
 use crate::redirect::{Frame, Redirect};
 use crate::resolver::{Resolver, resolve};
 use crate::shared::{Shared, lock};
@@ -74,7 +74,7 @@ impl Worker {
         // The default, 50 µs, is a tenth of the shortest period.
         // SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
-        privileges::raise_priority();
+        priority::raise();
         self.link.begin();
         self.follow_clock(monotonic_ns());
         self.start_resolver();

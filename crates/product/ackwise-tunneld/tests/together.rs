@@ -189,7 +189,7 @@ fn hundreds_arrive_as_they_were_without_any_right() {
     let _alone = alone();
     let sites = Sites::new();
     let ends = tunnel(&sites, |config| {
-        let prepared = Prepared::new(config, AttachMode::Auto).unwrap();
+        let mut prepared = Prepared::new(config, AttachMode::Auto).unwrap();
         prepared.drop_privileges().unwrap();
         prepared.start().unwrap()
     });

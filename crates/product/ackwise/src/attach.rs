@@ -1,11 +1,12 @@
 //! `ackwise attach`: in the foreground until it is told to stop.
 
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{Datapath, Ended, Error, Options, Stats};
+use ackwise_datapath::{Datapath, Ended, Error, Options, Prepared, Stats};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use anyhow::Context;
 use serde_json::json;
@@ -28,12 +29,14 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let supervisor = Supervisor::new()?;
     let shared = Shared::default();
     // Before attaching: a port that is taken must not cost a single ACK.
-    let server = args
-        .metrics
-        .map(|address| serve(address, shared.clone()))
-        .transpose()?;
+    let listener = args.metrics.map(listen).transpose()?;
     let started = Instant::now();
-    let attachment = Datapath::attach(options.clone())?;
+    let prepared = Prepared::new(options.clone())?;
+    // Before any thread, too: they inherit what this one may do.
+    let prepared = prepared.drop_privileges(args.user.as_deref())?;
+    let server = listener.map(|listener| serve(listener, shared.clone()));
+    let server = server.transpose()?;
+    let attachment = prepared.start()?;
     let stats = attachment.stats()?;
     *lock(&shared) = Some(attachment);
 
@@ -57,16 +60,19 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Option<Datapath>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn serve(address: std::net::SocketAddr, shared: Shared) -> anyhow::Result<Server> {
+fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
+    TcpListener::bind(address).map_err(|e| {
+        BadInput::new(format!("--metrics {address}: cannot listen there: {e}"))
+            .mend("choose another address or port; port 0 takes any free one")
+    })
+}
+
+fn serve(listener: TcpListener, shared: Shared) -> anyhow::Result<Server> {
     let page: Arc<Page> = Arc::new(move || match lock(&shared).as_ref() {
         Some(attachment) => metrics::page(attachment.stats().map_err(|e| e.to_string())?),
         None => Err("not attached".to_owned()),
     });
-    Server::start(address, page).map_err(|e| {
-        BadInput::new(format!("--metrics {address}: cannot listen there: {e}"))
-            .mend("choose another address or port; port 0 takes any free one")
-            .into()
-    })
+    Server::start(listener, page).context("starting the thread that serves metrics")
 }
 
 fn announce(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_gateway::{Config, Error, Gateway, Stats, control, describe};
+use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::Supervisor;
 use serde_json::json;
 
@@ -100,7 +100,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
     let started = Instant::now();
-    let gateway = Gateway::start(config.clone(), args.attach_mode.into())?;
+    let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
+    // Before any thread, too: they inherit what this one may do.
+    prepared.drop_privileges(args.user.as_deref())?;
+    let gateway = prepared.start()?;
     let stats = gateway.stats()?;
     let what = format!(
         "{}: {} at {}",

@@ -31,9 +31,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds exactly this address (port 0: any free port) and serves the page on it.
-    pub fn start(address: SocketAddr, page: Arc<Page>) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+    /// Serves the page on a socket that is bound.
+    pub fn start(listener: TcpListener, page: Arc<Page>) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -262,7 +261,7 @@ mod tests {
 
     fn server() -> Server {
         let page: Arc<Page> = Arc::new(|| Ok("a_metric 1\n# EOF\n".into()));
-        Server::start("127.0.0.1:0".parse().unwrap(), page).unwrap()
+        Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), page).unwrap()
     }
 
     fn ask(server: &Server, request: &[u8]) -> String {

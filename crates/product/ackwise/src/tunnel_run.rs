@@ -21,7 +21,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
-    let prepared = Prepared::new(config, args.attach_mode.into())?;
+    let mut prepared = Prepared::new(config, args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges()?;
     let tunnel = prepared.start()?;

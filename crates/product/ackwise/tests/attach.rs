@@ -254,7 +254,7 @@ fn a_service_manager_hears_ready_alive_and_stopping() {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut child = net
         .in_receiver(ACKWISE.path())
-        .args(["attach", &net.iface])
+        .args(["attach", &net.iface, "--user", "root"])
         .env("NOTIFY_SOCKET", &path)
         .env("WATCHDOG_USEC", "400000")
         .stdin(Stdio::null())

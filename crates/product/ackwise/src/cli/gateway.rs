@@ -86,6 +86,11 @@ pub struct GatewayUpArgs {
     #[arg(long)]
     pub acc: bool,
 
+    /// Become this user once everything is set up [default: the user ackwise, if there is one and
+    /// root starts it]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+
     /// How the hook is attached: by a tcx link, or by a filter of the clsact queue
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,

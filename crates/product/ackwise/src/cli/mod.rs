@@ -108,6 +108,11 @@ pub struct AttachArgs {
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
 
+    /// Become this user once everything is set up [default: the user ackwise, if there is one and
+    /// root starts it]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+
     /// Serve Prometheus metrics on this address; port 0 takes any free port
     #[arg(long, value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,

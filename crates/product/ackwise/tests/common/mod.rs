@@ -244,3 +244,44 @@ impl Drop for Attached {
         let _ = self.child.wait();
     }
 }
+
+/// What the kernel says of the rights of each thread of a process.
+pub struct Rights(Vec<String>);
+
+impl Rights {
+    /// Those of a process now.
+    pub fn of(pid: u32) -> Self {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let status = tasks.flatten().map(|task| task.path().join("status"));
+        let status: Vec<_> = status.flat_map(std::fs::read_to_string).collect();
+        assert!(status.len() >= 3, "main, worker, control: {status:?}");
+        Self(status)
+    }
+
+    /// Checks that every thread is of this user, in no other group than the user's own, has these
+    /// capabilities, cannot regain any, and is restricted to certain system calls.
+    pub fn are(&self, uid: u32, capabilities: u64, of: &[&str]) {
+        for status in &self.0 {
+            let field = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.unwrap().split_whitespace().collect::<Vec<_>>()
+            };
+            let all = |value: &str| vec![value.to_owned(); 4];
+            assert_eq!(field("Uid:"), all(&uid.to_string()), "{of:?}: {status}");
+            assert_eq!(field("Groups:"), [""; 0], "{of:?}: {status}");
+            if uid != 0 {
+                assert!(!field("Gid:").contains(&"0"), "{of:?}: {status}");
+            }
+            let set = |name| u64::from_str_radix(field(name)[0], 16).unwrap();
+            for name in ["CapPrm:", "CapEff:"] {
+                assert_eq!(set(name), capabilities, "{of:?}: {status}");
+            }
+            for name in ["CapInh:", "CapBnd:", "CapAmb:"] {
+                assert_eq!(set(name), 0, "{of:?}: {status}");
+            }
+            assert_eq!(field("NoNewPrivs:"), ["1"], "{of:?}: {status}");
+            // SECCOMP_MODE_FILTER
+            assert_eq!(field("Seccomp:"), ["2"], "{of:?}: {status}");
+        }
+    }
+}
