@@ -436,10 +436,12 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 				s.e0_bytes = b[2] & 0x40 ? ~0u : b[2] >> 2 & 3;
 				s.e1_bytes = b[2] & 0x20 ? ~0u : b[2] & 3;
 				break;
-			case 7: /* the blocks as before */
+			case 7: /* the blocks as before, or nearly */
 				s.opts |= AW_OPT_SACK;
 				s.n_sack = n->newest.n_sack;
 				memcpy(s.sack, n->newest.sack, sizeof(s.sack));
+				if (b[2] & 1) /* but more of the first has arrived */
+					s.sack[1] += MSS;
 				break;
 			default: /* blocks: above, inside one another, below */
 				s.n_sack = 1 + (b[2] & 3);
