@@ -69,6 +69,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) kernel/tests/run kunit wire storm series selftests
 	policy/check.sh
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
+	scripts/peers/test-simplemux
 
 # Packages whose integration tests need no root.
 ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel

@@ -134,4 +134,11 @@ mod tests {
             EXIT_FAILED
         );
     }
+
+    #[test]
+    fn l11_a_key_file_that_others_may_read_is_bad_input() {
+        let error = ackwise_tunneld::Error::KeyPermissions("tunnel.key".into());
+        assert!(error.to_string().contains("`chmod 600 tunnel.key`"));
+        assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
+    }
 }
