@@ -103,6 +103,8 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, un
 	scripts/lint-words
 	scripts/lint-links
 	scripts/lint-units
+	scripts/lint-dependencies
+	$(NICE) scripts/lint-supply
 	scripts/tables --self-test
 	policy/check.sh
 

@@ -142,8 +142,10 @@ fn multiarch_include() -> Option<PathBuf> {
         "powerpc64" => "powerpc64le-linux-gnu".to_owned(),
         a => format!("{a}-linux-gnu"),
     };
-    let dir = Path::new("/usr/include").join(triple);
-    dir.is_dir().then_some(dir)
+    let native = Path::new("/usr/include").join(&triple);
+    // The headers of another architecture, for a cross compiler.
+    let cross = Path::new("/usr").join(triple).join("include");
+    [native, cross].into_iter().find(|dir| dir.is_dir())
 }
 
 /// Runs clang for the BPF target on one source. An error is what clang wrote.
