@@ -171,24 +171,30 @@ static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_p
 }
 
 /* Under the flow's lock: asks policy and contract. The decision is in here->decision.
- * Returns the time if something asked for it, else 0; about is the time to a tick. */
+ * Returns the time if something asked for it, else 0; about is the time to two ticks. */
 static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, __u64 *about)
 {
 	struct aw_seg *seg = &here->seg;
-	__u64 now = 0;
+	__u64 now = 0, now_us = 0;
 
 	selftest_advance_ack(f, seg);
 	if (options.dry_run || aw_flow_ack_wants_clock(&f->flow, flow_cfg(), seg))
 		now = clock_ns();
-	*about = now ? now : clock_coarse_ns();
+	if (now) {
+		*about = now;
+		now_us = now / NSEC_PER_USEC; /* tells the flow the time as well */
+	} else {
+		clock_coarse(here);
+		*about = here->coarse_ns;
+		aw_flow_clock(&f->flow, flow_cfg(), seg, here->coarse_us);
+	}
 	if (options.dry_run) {
 		if (f->dry_until_ns && aw_flow_releases(&f->flow, seg))
 			f->dry_until_ns = now;
 		dry_expire(f, &here->counters, now);
 	}
 	cwnd_hint_on_ack(f, seg, now);
-	aw_flow_clock(&f->flow, flow_cfg(), seg, *about / NSEC_PER_USEC);
-	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC, &here->decision);
+	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &here->decision);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
 	if (options.dry_run)

@@ -173,6 +173,8 @@ struct aw_percpu {
 	struct aw_decision decision;
 	struct aw_entry fresh; /* of a flow that is about to be kept */
 	struct aw_released released;
+	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
+	aw_u64 coarse_ns, coarse_us; /* what it said */
 };
 
 #endif

@@ -477,10 +477,16 @@ pub struct aw_percpu {
     #[doc = " of a flow that is about to be kept"]
     pub fresh: aw_entry,
     pub released: aw_released,
+    #[doc = " jiffies when the coarse clock was read"]
+    pub coarse_tick: aw_u64,
+    #[doc = " what it said"]
+    pub coarse_ns: aw_u64,
+    #[doc = " what it said"]
+    pub coarse_us: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2728usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2752usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2000usize];
@@ -491,6 +497,12 @@ const _: () = {
     ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2192usize];
     ["Offset of field: aw_percpu::released"]
         [::core::mem::offset_of!(aw_percpu, released) - 2592usize];
+    ["Offset of field: aw_percpu::coarse_tick"]
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2728usize];
+    ["Offset of field: aw_percpu::coarse_ns"]
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2736usize];
+    ["Offset of field: aw_percpu::coarse_us"]
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2744usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {
