@@ -544,7 +544,7 @@ fn send_frames(network: &AccessNetwork, count: usize, ethertypes: &[u16], payloa
 
 /// What becomes of a frame at the gateway's program.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Treatment {
     /// It passes, and is counted as something else than IP.
     Other,
     /// It passes, and is counted as neighbour discovery.
@@ -558,16 +558,16 @@ struct Kind {
     what: &'static str,
     ethertypes: Vec<u16>,
     payload: Vec<u8>,
-    way: Way,
+    treatment: Treatment,
 }
 
 impl Kind {
-    fn new(what: &'static str, ethertypes: &[u16], payload: &[u8], way: Way) -> Self {
+    fn new(what: &'static str, ethertypes: &[u16], payload: &[u8], treatment: Treatment) -> Self {
         Self {
             what,
             ethertypes: ethertypes.to_vec(),
             payload: payload.to_vec(),
-            way,
+            treatment,
         }
     }
 }
@@ -591,20 +591,40 @@ fn l9_what_keeps_a_link_alive_passes_a_full_queue() {
     let in_ppp = [session(0x0057), discovery(255, 0)].concat();
     let tagged = [0x8100, 0x8864];
     let kinds = [
-        Kind::new("LCP", &[0x8864], &echo, Way::Other),
-        Kind::new("IPCP", &[0x8864], &session(0x8021), Way::Other),
-        Kind::new("LCP in a VLAN", &tagged, &echo, Way::Other),
-        Kind::new("ARP in VLANs", &[0x88a8, 0x8100, 0x0806], &[], Way::Other),
-        Kind::new("IPv4 in PPPoE", &[0x8864], &session(0x0021), Way::Waits),
-        Kind::new("discovery in PPPoE", &[0x8864], &in_ppp, Way::Neighbour),
+        Kind::new("LCP", &[0x8864], &echo, Treatment::Other),
+        Kind::new("IPCP", &[0x8864], &session(0x8021), Treatment::Other),
+        Kind::new("LCP in a VLAN", &tagged, &echo, Treatment::Other),
+        Kind::new(
+            "ARP in VLANs",
+            &[0x88a8, 0x8100, 0x0806],
+            &[],
+            Treatment::Other,
+        ),
+        Kind::new(
+            "IPv4 in PPPoE",
+            &[0x8864],
+            &session(0x0021),
+            Treatment::Waits,
+        ),
+        Kind::new(
+            "discovery in PPPoE",
+            &[0x8864],
+            &in_ppp,
+            Treatment::Neighbour,
+        ),
         Kind::new(
             "in a VLAN",
             &[0x8100, 0x86dd],
             &discovery(255, 0),
-            Way::Neighbour,
+            Treatment::Neighbour,
         ),
-        Kind::new("forwarded", &[0x86dd], &discovery(254, 0), Way::Waits),
-        Kind::new("with a code", &[0x86dd], &discovery(255, 1), Way::Waits),
+        Kind::new("forwarded", &[0x86dd], &discovery(254, 0), Treatment::Waits),
+        Kind::new(
+            "with a code",
+            &[0x86dd],
+            &discovery(255, 1),
+            Treatment::Waits,
+        ),
     ];
     for kind in kinds {
         let before = gateway.stats().unwrap();
@@ -616,7 +636,8 @@ fn l9_what_keeps_a_link_alive_passes_a_full_queue() {
             now.taken.packets - before.taken.packets,
         ];
         // The hosts' own packets are few.
-        let expected = [Way::Other, Way::Neighbour, Way::Waits].map(|way| way == kind.way);
+        let expected = [Treatment::Other, Treatment::Neighbour, Treatment::Waits]
+            .map(|one| one == kind.treatment);
         let what = kind.what;
         assert_eq!(grown.map(|n| n >= MANY), expected, "{what}: {grown:?}");
         assert_eq!(grown.map(|n| n >= MANY / 2), expected, "{what}: {grown:?}");
