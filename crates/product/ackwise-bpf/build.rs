@@ -13,7 +13,7 @@ struct Object {
     bindings: &'static str,
 }
 
-const OBJECTS: [Object; 7] = [
+const OBJECTS: [Object; 8] = [
     Object {
         source: "ackwise",
         bindings: "datapath",
@@ -37,6 +37,10 @@ const OBJECTS: [Object; 7] = [
     Object {
         source: "inject",
         bindings: "inject",
+    },
+    Object {
+        source: "silence",
+        bindings: "silence",
     },
     Object {
         source: SELFTEST,

@@ -20,7 +20,7 @@ struct Binding {
 }
 
 /// Headers of `bpf/`, whose types from `policy/` are those of the crate `ackwise-policy`.
-const BPF: [Binding; 7] = [
+const BPF: [Binding; 8] = [
     Binding {
         header: "bpf/ackwise_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/datapath.rs",
@@ -44,6 +44,10 @@ const BPF: [Binding; 7] = [
     Binding {
         header: "bpf/inject_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/inject.rs",
+    },
+    Binding {
+        header: "bpf/silence_shared.h",
+        output: "crates/product/ackwise-bpf/src/bindings/silence.rs",
     },
     Binding {
         header: "bpf/selftest_shared.h",

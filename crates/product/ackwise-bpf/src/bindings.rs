@@ -19,4 +19,5 @@ pub mod inject;
 pub mod rtt;
 #[cfg(feature = "selftest")]
 pub mod selftest;
+pub mod silence;
 pub mod tunnel;

@@ -84,6 +84,16 @@ pub mod rtt {
     pod!(aw_rtt_options, aw_rtt_samples);
 }
 
+/// Drops packets as the datapath does, to see whether the sender is told (`bpf/silence.bpf.c`).
+pub mod silence {
+    pub use crate::bindings::silence::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("silence");
+
+    pod!(aw_silence_options);
+}
+
 /// Takes ACKs that leave by an interface to the tunnel (`bpf/tunnel.bpf.c`).
 pub mod tunnel {
     pub use crate::bindings::tunnel::*;

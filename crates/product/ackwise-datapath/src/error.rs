@@ -35,6 +35,18 @@ pub enum Error {
         /// Where it came in.
         needs: &'static str,
     },
+    /// Withheld ACKs would be errors to their sockets.
+    #[error(
+        "this kernel ({release}) does not drop a packet silently when a program redirects it to no \
+         interface: {what}. ackwise would do harm here and attaches only with --dry-run; please \
+         report this"
+    )]
+    NotSilent {
+        /// `uname -r`.
+        release: String,
+        /// What it does instead.
+        what: &'static str,
+    },
     /// The kernel lets one program of an interface interrupt another on the same CPU.
     #[error(
         "this kernel ({release}) is built with PREEMPT_RT, where programs of one CPU may interrupt \

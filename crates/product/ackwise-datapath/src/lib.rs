@@ -22,6 +22,7 @@ mod error;
 mod hooks;
 mod options;
 mod programs;
+mod silence;
 mod stats;
 pub mod sys;
 
@@ -37,4 +38,5 @@ pub use programs::scripted::{Context, Outcome, Scripted};
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
 pub use programs::selftest::{AckCounter, LockContention, Recycled};
+pub use silence::check_silent_drop;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

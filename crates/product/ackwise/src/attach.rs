@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{Datapath, Ended, Error, Options, Prepared, Stats};
+use ackwise_datapath::{Datapath, Ended, Error, Options, Prepared, Stats, check_silent_drop};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use anyhow::Context;
 use serde_json::json;
@@ -31,6 +31,9 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     // Before attaching: a port that is taken must not cost a single ACK.
     let listener = args.metrics.map(listen).transpose()?;
     let started = Instant::now();
+    if !options.dry_run {
+        check_silent_drop(options.attach)?;
+    }
     let prepared = Prepared::new(options.clone())?;
     // Before any thread, too: they inherit what this one may do.
     let prepared = prepared.drop_privileges(args.user.as_deref())?;

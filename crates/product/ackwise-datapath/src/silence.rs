@@ -1,0 +1,103 @@
+//! Looks whether this kernel keeps a withheld ACK from its socket.
+//!
+//! The datapath withholds by a redirect to an interface that is not there
+//! ([decision 6](https://github.com/ackwise/ackwise/blob/main/docs/decisions/0006-silent-drop.md)).
+//! No document promises that the sender of such a packet is not told. Told, TCP would take the ACK
+//! for lost by its own host. So a device is made for a moment, a program drops what leaves there
+//! in the same way, and a packet is sent: whoever sends it must hear of nothing.
+
+use ackwise_bpf::silence as sys;
+use ackwise_netdev::{
+    AttachMode, AttachOptions, Attachment, Direction, Interface, Order, PacketSocket, Role,
+    TunDevice,
+};
+use ackwise_policy::LinkKind;
+use aya::EbpfLoader;
+use aya::programs::SchedClassifier;
+
+use crate::Error;
+use crate::error::{load_error, program_error, release};
+
+const PROGRAM: &str = "ackwise_silence";
+/// The mark of the packet. No program looks at it.
+const MARK: u32 = 1;
+/// An IPv4 header of protocol 253, which is for experiments (RFC 3692).
+const PACKET: [u8; 20] = [
+    0x45, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 192, 0, 0, 8, 192, 0, 0, 8,
+];
+
+/// Checks that a packet which is dropped as withheld ACKs are is no error to its sender. No other
+/// interface than a device of its own is touched.
+///
+/// # Errors
+/// [`Error::NotSilent`] if the sender is told, or what the kernel refused.
+pub fn check_silent_drop(mode: AttachMode) -> Result<(), Error> {
+    check(mode, sys::aw_silence_options::default())
+}
+
+fn check(mode: AttachMode, options: sys::aw_silence_options) -> Result<(), Error> {
+    let device = match TunDevice::open("awsilent%d", LinkKind::Ip, 1500, Role::Redirect) {
+        Ok(device) => device,
+        // The datapath itself needs no such device at a receiver.
+        Err(error) => {
+            tracing::warn!("whether this kernel drops silently is not tried: {error}");
+            return Ok(());
+        }
+    };
+    let mut bpf = EbpfLoader::new()
+        .override_global("silence_options", &options, true)
+        .load(sys::OBJECT)
+        .map_err(|error| load_error(error, 0))?;
+    let program: &mut SchedClassifier = bpf
+        .program_mut(PROGRAM)
+        .and_then(|program| program.try_into().ok())
+        .ok_or_else(|| Error::Object(format!("program {PROGRAM}")))?;
+    program.load().map_err(|e| program_error(PROGRAM, e))?;
+    let _attached = Attachment::attach(
+        &mut bpf,
+        PROGRAM,
+        &AttachOptions {
+            interface: &device.name,
+            direction: Direction::Egress,
+            mode,
+            order: Order::First,
+        },
+    )?;
+    let socket = PacketSocket::open(Interface::find(&device.name)?, MARK)?;
+    let sent = socket.send(&[PACKET]);
+    let left = matches!(device.recv(&mut [0; 64]), Ok(Some(_)));
+    if sent.packets == 1 && !left {
+        return Ok(());
+    }
+    Err(Error::NotSilent {
+        release: release(),
+        what: if left {
+            "it sends such a packet all the same"
+        } else {
+            "it reports such a packet to the socket as lost"
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ackwise_testbed::Netns;
+
+    #[test]
+    fn s2_a_silent_drop_is_told_from_one_that_the_sender_hears_of() {
+        const SHOT: u32 = 2; // TC_ACT_SHOT
+        const OK: u32 = 3; // TC_ACT_PIPE: the packet goes on
+        for mode in [AttachMode::Tcx, AttachMode::Clsact] {
+            let of = |verdict| {
+                let options = sys::aw_silence_options { verdict };
+                Netns::new().run(|| check(mode, options))
+            };
+            of(0).unwrap();
+            let error = of(SHOT).unwrap_err().to_string();
+            assert!(error.contains("as lost"), "{error}");
+            let error = of(OK).unwrap_err().to_string();
+            assert!(error.contains("all the same"), "{error}");
+        }
+    }
+}
