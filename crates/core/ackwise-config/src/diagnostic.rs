@@ -179,6 +179,14 @@ impl Collector {
         self.found.is_empty()
     }
 
+    /// Returns the mistakes in the order of their positions, for one who adds to what they say.
+    pub fn into_found(self) -> Vec<(Span, String)> {
+        let found = self.found.into_iter();
+        found
+            .map(|(place, message)| (place.start..place.end, message))
+            .collect()
+    }
+
     /// Returns all mistakes with the lines of the text that their positions refer to.
     pub fn finish(self, path: &Path, text: &str) -> Diagnostics {
         let found = self.found.into_iter();

@@ -99,6 +99,18 @@ pub struct RunArgs {
     #[arg(long = "seed", value_name = "N", value_delimiter = ',')]
     pub seeds: Vec<String>,
 
+    /// Draw the scenario's points with this seed
+    #[arg(long, value_name = "N")]
+    pub draw_seed: Option<u32>,
+
+    /// Draw so many points
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub draws: Option<u32>,
+
+    /// Only these drawn points, by number; repeated or separated by commas
+    #[arg(long = "point", value_name = "N", value_delimiter = ',')]
+    pub points: Vec<u32>,
+
     /// How long traffic flows, instead of what the scenario says, e.g. `10s`
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

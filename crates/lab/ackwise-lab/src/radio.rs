@@ -40,6 +40,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         arms: args.arms.clone(),
         cc: args.cc.clone(),
         seeds: args.seeds.clone(),
+        ..Filter::default()
     })?;
     let options = RadioOptions {
         cancel: live::cancel_on_signals()?,
@@ -83,6 +84,12 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
              802.15.4, AODV and batteries, and the links between Linux stacks there have none"
         ))
         .mend("run it with --on sim; the same policies meet real stacks over links, see docs/radio.md"));
+    }
+    if args.draw_seed.is_some() || args.draws.is_some() || !args.points.is_empty() {
+        return Err(BadInput::new(format!(
+            "{file}: a scenario of radio draws no points; its places are its own"
+        ))
+        .mend("leave out --draw-seed, --draws and --point"));
     }
     if args.against.is_some() {
         return Err(BadInput::new(format!(

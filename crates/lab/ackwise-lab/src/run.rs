@@ -13,7 +13,7 @@ use ackwise_engines::live;
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
-use ackwise_scenario::{Filter, Scenario, ScenarioError};
+use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
 use anyhow::{Context, bail};
 use serde::Serialize;
 
@@ -34,12 +34,10 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     if let Some(duration) = args.duration {
         scenario = with_duration(&scenario, duration)?;
     }
-    let filter = Filter {
-        arms: args.arms.clone(),
-        cc: args.cc.clone(),
-        seeds: args.seeds.clone(),
-    };
-    let runs = scenario.select(&filter)?;
+    if args.draw_seed.is_some() || args.draws.is_some() {
+        scenario = with_draws(&scenario, args)?;
+    }
+    let only = selected(&scenario, args, args.engine)?;
     if args.against.is_some() && scenario.agrees.is_empty() {
         return Err(BadInput::new(format!(
             "{}: nothing says how close two engines have to come",
@@ -49,15 +47,18 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         .into());
     }
     let cancel = live::cancel_on_signals()?;
-    let only: Vec<String> = runs.into_iter().map(|run| run.id).collect();
-    let on = |engine| engines::run(engine, args, format, &scenario, &cancel, &only);
-    let report = on(args.engine)?;
+    let other_only = args.against.map(|engine| selected(&scenario, args, engine));
+    let other_only = other_only.transpose()?.unwrap_or_default();
+    let report = engines::run(args.engine, args, format, &scenario, &cancel, &only)?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
             .with_context(|| format!("writing {}", path.display()))?;
     }
     let other = match args.against {
-        Some(engine) if !cancel.load(Ordering::Relaxed) => Some(on(engine)?),
+        Some(engine) if !cancel.load(Ordering::Relaxed) => {
+            let other = engines::run(engine, args, format, &scenario, &cancel, &other_only)?;
+            Some(other)
+        }
         _ => None,
     };
     match (&other, format) {
@@ -85,11 +86,54 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     whole(&report, only.len(), stopped)?;
     match &other {
         Some(other) => {
-            whole(other, only.len(), stopped)?;
+            whole(other, other_only.len(), stopped)?;
             agree(&report, other, &scenario, format)
         }
         None => Ok(()),
     }
+}
+
+/// The ids of the runs that the arguments ask for on an engine.
+fn selected(scenario: &Scenario, args: &RunArgs, engine: Engine) -> anyhow::Result<Vec<String>> {
+    let filter = Filter {
+        arms: args.arms.clone(),
+        cc: args.cc.clone(),
+        seeds: args.seeds.clone(),
+        points: args.points.clone(),
+        engine: Some(engine),
+    };
+    let runs = scenario.select(&filter)?;
+    if runs.is_empty() {
+        let file = args.scenario.display();
+        return Err(BadInput::new(format!(
+            "{file}: nothing of what is asked for is for '{engine}'"
+        ))
+        .mend("choose other arms, congestion controls, seeds or points, or another engine")
+        .into());
+    }
+    Ok(runs.into_iter().map(|run| run.id).collect())
+}
+
+/// The scenario with other draws: in its text, since every run reads that again.
+fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
+    if scenario.sweep.draw.is_none() {
+        let file = args.scenario.display();
+        return Err(BadInput::new(format!("{file}: no points are drawn here"))
+            .mend("leave out --draw-seed and --draws, or add [sweep.draw] (docs/scenarios.md)")
+            .into());
+    }
+    let mut text: toml_edit::DocumentMut = scenario
+        .source
+        .text
+        .parse()
+        .context("reading the scenario again")?;
+    if let Some(seed) = args.draw_seed {
+        text["sweep"]["draw"]["seed"] = toml_edit::value(i64::from(seed));
+    }
+    if let Some(points) = args.draws {
+        text["sweep"]["draw"]["n"] = toml_edit::value(i64::from(points));
+    }
+    Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
 }
 
 /// What two engines found.
@@ -158,7 +202,31 @@ pub fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<
         .parse()
         .context("reading the scenario again")?;
     text["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+    let sweep = text.get_mut("sweep").and_then(|it| it.as_table_like_mut());
+    if let Some(draw) = sweep.and_then(|it| it.get_mut("draw")?.as_table_like_mut()) {
+        undraw_duration(draw);
+    }
     Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
+}
+
+/// Removes the draw of the duration, in all populations.
+fn undraw_duration(draw: &mut dyn toml_edit::TableLike) {
+    draw.remove("scenario.duration");
+    let scenario = draw
+        .get_mut("scenario")
+        .and_then(|it| it.as_table_like_mut());
+    let empty = scenario.is_some_and(|scenario| {
+        scenario.remove("duration");
+        scenario.is_empty()
+    });
+    if empty {
+        draw.remove("scenario");
+    }
+    let populations = draw.get_mut("population");
+    let tables = populations.and_then(|it| it.as_array_of_tables_mut());
+    for population in tables.into_iter().flat_map(|it| it.iter_mut()) {
+        undraw_duration(population);
+    }
 }
 
 /// Shows the result of an earlier run.
@@ -191,6 +259,9 @@ fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<
         fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
         write(&dir.join("runs.csv"), report.runs_csv()?)?;
         write(&dir.join("series.csv"), report.series_csv()?)?;
+        if let Some(rows) = ackwise_report::draws_csv(report)? {
+            write(&dir.join("draws.csv"), rows)?;
+        }
     }
     match format {
         Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),

@@ -143,6 +143,7 @@ fn runs_are_listed_and_selected() {
         arms: vec![arm.to_owned()],
         cc: vec![cc.to_owned()],
         seeds: vec![seed.to_owned()],
+        ..Filter::default()
     };
     assert_eq!(s.select(&filter("d*", "newreno", "2")).unwrap().len(), 4);
     for (wanted, what) in [

@@ -31,6 +31,9 @@ impl Comparison {
 pub struct Group {
     /// Congestion control.
     pub cc: String,
+    /// The number of the drawn point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw: Option<u32>,
     /// Varied values.
     pub point: BTreeMap<String, String>,
     /// An arm each, in the order of the runs.
@@ -38,9 +41,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// `cubic`, or `cubic · loss 1 %` if something is varied.
+    /// `cubic`, or `cubic · loss 1 %` if something is varied; a drawn point is its number.
     pub fn title(&self) -> String {
         let mut title = self.cc.clone();
+        if let Some(number) = self.draw {
+            return format!("{title} · point {number}");
+        }
         for (path, value) in &self.point {
             let key = path.rsplit('.').next().unwrap_or(path);
             title.push_str(&format!(" · {key} {value}"));
@@ -145,6 +151,7 @@ pub fn compare(report: &Report) -> Comparison {
         let index = at.unwrap_or_else(|| {
             let group = Group {
                 cc: run.cc.clone(),
+                draw: run.draw,
                 point: run.point.clone(),
                 rows: Vec::new(),
             };

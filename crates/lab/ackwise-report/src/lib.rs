@@ -9,6 +9,8 @@
 //! [`Report::series_csv`].
 
 mod compare;
+mod draws;
+mod draws_text;
 mod expect;
 mod experiments;
 mod experiments_html;
@@ -24,6 +26,7 @@ mod table;
 
 pub use ackwise_scenario::record::Report;
 pub use compare::{Comparison, Group, Row, Stat, compare};
+pub use draws_text::draws_csv;
 pub use expect::{
     AgreementResult, ExpectationResult, agreements, agreements_text, expectations,
     expectations_text,

@@ -1,5 +1,6 @@
 //! The comparison for a terminal.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
 use ackwise_scenario::record::Report;
@@ -9,6 +10,7 @@ use comfy_table::{
 };
 
 use crate::compare::{Group, Row, Stat, compare};
+use crate::draws_text::draws_text;
 use crate::format::{change, factor, grouped, percent, short};
 
 /// How the table is printed.
@@ -167,9 +169,22 @@ const COLUMNS: [Column; 13] = [
     },
 ];
 
+/// So many drawn points are shown one by one; of more, the distributions say all.
+const FEW_POINTS: usize = 4;
+
 /// The comparison: arms × congestion control (× varied values), medians over
 /// seeds. Columns that no run has are left out. Ends with a line feed.
 pub fn table(report: &Report, options: &TableOptions) -> String {
+    let drawn = draws_text(report);
+    let points: BTreeSet<Option<u32>> = report.runs.iter().map(|run| run.draw).collect();
+    match drawn {
+        Some(text) if points.len() > FEW_POINTS => text + &legend(report),
+        Some(text) => format!("{}\n{text}", comparison_table(report, options)),
+        None => comparison_table(report, options),
+    }
+}
+
+fn comparison_table(report: &Report, options: &TableOptions) -> String {
     let comparison = compare(report);
     let rows = || comparison.groups.iter().flat_map(|group| &group.rows);
     let used: Vec<&Column> = COLUMNS

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engine::Engine;
 use crate::limits::{MAX_ARMS, MAX_HOLD, WEEK};
 use crate::model::{
     Arm, BASELINE, Environment, Flow, Link, Node, Placement, Position, Setting, SettingValue,
@@ -72,6 +73,7 @@ pub(crate) fn arms(top: &Section<'_>, nodes: &[Node], links: &[Link], flows: &[F
         arms.push(Arm {
             name: BASELINE.to_owned(),
             placements: Vec::new(),
+            on: Vec::new(),
             span: 0..0,
         });
     }
@@ -95,7 +97,7 @@ fn arm(top: &Section<'_>, table: &Table, span: &Span, network: &Network<'_>) -> 
     if let Some(name) = &name {
         section.what = format!("arm '{}'", name.text);
     }
-    let mut known = vec!["name", "place", "change"];
+    let mut known = vec!["name", "place", "change", "on"];
     known.extend(PLACE_KEYS);
     section.only(&known);
     let mut places: Vec<Vec<Placement>> = Vec::new();
@@ -155,6 +157,7 @@ fn expand(
         section.error(&name.span, format!("these are more than {MAX_ARMS} arms"));
         return Vec::new();
     }
+    let on = engines(section);
     let mut arms = Vec::new();
     for mut combination in 0..combinations {
         let mut chosen: Vec<&Value> = Vec::new();
@@ -201,10 +204,28 @@ fn expand(
         arms.push(Arm {
             name: arm_name,
             placements: settings,
+            on: on.clone(),
             span: name.span.clone(),
         });
     }
     arms
+}
+
+/// The engines that an arm is for.
+fn engines(section: &Section<'_>) -> Vec<Engine> {
+    let words = section.words("on").unwrap_or_default();
+    let known = Engine::ALL.map(Engine::name);
+    let mut engines = Vec::new();
+    for Word { text, span } in &words {
+        match text.parse() {
+            Ok(engine) => engines.push(engine),
+            Err(_) => {
+                let message = format!("there is no engine '{text}'{}", suggest(text, &known));
+                section.error(span, message);
+            }
+        }
+    }
+    engines
 }
 
 fn arm_name_is_fine(name: &str) -> bool {

@@ -175,6 +175,15 @@ fn check_pattern(section: &Section<'_>, pattern: &Word, what: &str, known: &[&st
 
 fn check_metric(section: &Section<'_>, metric: Metric, flows: &[Flow]) {
     let completion = matches!(metric, Metric::CompletionP50 | Metric::CompletionP99);
+    let chunks = flows
+        .iter()
+        .any(|flow| matches!(flow.app, App::Chunks { .. }));
+    if metric == Metric::LateShare && !chunks && !flows.is_empty() {
+        section.error(
+            &section.span_of("metric"),
+            "only chunks can be late: add a flow with app = \"chunks\"",
+        );
+    }
     let ends = flows.iter().any(|flow| {
         !matches!(
             flow.app,

@@ -17,14 +17,18 @@ enum AppKind {
     Iperf3,
     RequestResponse,
     ShortFlows,
+    Chunks,
 }
 
-const APPS: [(&str, AppKind); 4] = [
+const APPS: [(&str, AppKind); 5] = [
     ("bulk", AppKind::Bulk),
     ("iperf3", AppKind::Iperf3),
     ("request-response", AppKind::RequestResponse),
     ("short-flows", AppKind::ShortFlows),
+    ("chunks", AppKind::Chunks),
 ];
+
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Keys that every flow has.
 const KEYS: [&str; 10] = [
@@ -41,12 +45,15 @@ const KEYS: [&str; 10] = [
 ];
 
 /// Keys that only some applications have.
-const APP_KEYS: [(&str, &[AppKind]); 5] = [
+const APP_KEYS: [(&str, &[AppKind]); 8] = [
     ("bytes", &[AppKind::Bulk, AppKind::Iperf3]),
     ("request", &[AppKind::RequestResponse]),
     ("response", &[AppKind::RequestResponse]),
     ("sizes", &[AppKind::ShortFlows]),
     ("count", &[AppKind::RequestResponse, AppKind::ShortFlows]),
+    ("chunk", &[AppKind::Chunks]),
+    ("period", &[AppKind::Chunks]),
+    ("deadline", &[AppKind::Chunks]),
 ];
 
 pub(crate) fn flows(
@@ -80,7 +87,7 @@ pub(crate) fn flows(
         let app = app(&section);
         let fixed_cc = section.word("cc").filter(|cc| check_cc(&section, cc));
         let (start, start_within) = starts(&section, duration);
-        let connections = section.whole("connections", 1, 100_000).unwrap_or(1);
+        let connections = section.whole("connections", 0, 100_000).unwrap_or(1);
         let socket = socket(&section);
         let model = tcp_model(&section);
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
@@ -246,19 +253,31 @@ fn app(section: &Section<'_>) -> Option<App> {
         AppKind::RequestResponse => {
             needed("request", "\"1 kB\"");
             needed("response", "\"1 kB\"");
-            needed("count", "1000");
             App::RequestResponse {
                 request: section.size("request")?,
                 response: section.size("response")?,
-                count: section.whole("count", 1, 10_000_000)?,
+                count: section.whole("count", 1, 10_000_000),
             }
         }
         AppKind::ShortFlows => {
             needed("sizes", "[\"10 kB\", \"1 MB\"]");
-            needed("count", "1000");
             App::ShortFlows {
                 sizes: section.sizes("sizes")?,
-                count: section.whole("count", 1, 10_000_000)?,
+                count: section.whole("count", 1, 10_000_000),
+            }
+        }
+        AppKind::Chunks => {
+            needed("chunk", "\"1 MB\"");
+            needed("period", "\"2 s\"");
+            let time = |key| section.time(key, MILLISECOND, WEEK);
+            let period = time("period")?;
+            App::Chunks {
+                chunk: section.size("chunk")?,
+                period,
+                deadline: match section.has("deadline") {
+                    true => time("deadline")?,
+                    false => period,
+                },
             }
         }
     })

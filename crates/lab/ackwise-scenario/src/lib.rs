@@ -14,6 +14,7 @@ mod arms;
 mod boxes;
 mod build;
 mod csv_tables;
+mod draw;
 mod engine;
 mod error;
 mod expect;
@@ -40,9 +41,9 @@ pub use glob::matches as glob_matches;
 pub use histogram::Histogram;
 pub use metric::Metric;
 pub use model::{
-    Agree, App, Arm, BASELINE, By, Direction, Duplex, Environment, Expect, Flow, IpVersion, Link,
-    Node, NodeKind, Placement, Position, RecordOptions, Reorder, RunSpec, Scenario, Setting,
-    SettingValue, SocketOptions, Sweep, Vary,
+    Agree, App, Arm, BASELINE, By, Direction, Draw, DrawnPoint, DrawnValue, Duplex, Environment,
+    Expect, Flow, IpVersion, Link, Node, NodeKind, Placement, Position, RecordOptions, Reorder,
+    Rivals, RunSpec, Scenario, Setting, SettingValue, SocketOptions, Sweep, Vary,
 };
 pub use progress::Progress;
 pub use runs::Filter;

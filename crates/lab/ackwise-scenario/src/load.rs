@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use crate::build;
+use crate::draw;
 use crate::error::ScenarioError;
 use crate::limits::MAX_RUNS;
-use crate::model::{RunSpec, Scenario};
+use crate::model::{DrawnPoint, RunSpec, Scenario};
 use crate::replace::replace;
-use crate::sweep::{replacements, varied, written};
+use crate::sweep::{Replacement, replacements, values, varied, written, zips};
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
 use ackwise_config::tree::{Kind, Table, Value};
@@ -39,11 +40,15 @@ impl Scenario {
 
     fn from_source(source: &Source) -> Result<Scenario, ScenarioError> {
         Ok(source.check(|tree, errors| {
-            let scenario = build::scenario(tree, source, errors);
+            let mut scenario = build::scenario(tree, source, errors)?;
             if errors.borrow().is_empty() {
-                check_variants(tree, scenario.as_ref()?, source, errors);
+                let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+                scenario.sweep.draw = draw::draw(&top, &scenario.arms);
             }
-            scenario
+            if errors.borrow().is_empty() {
+                check_variants(tree, &scenario, source, errors);
+            }
+            Some(scenario)
         })?)
     }
 
@@ -55,7 +60,10 @@ impl Scenario {
     pub fn at(&self, run: &RunSpec) -> Result<Scenario, ScenarioError> {
         Ok(self.source.check(|tree, errors| {
             let mut changed = tree.clone();
-            for replacement in sweep_table(tree).map(varied).unwrap_or_default() {
+            let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+            let mut replaced = sweep_table(tree).map(varied).unwrap_or_default();
+            replaced.extend(zipped(&top).into_iter().flatten());
+            for replacement in replaced {
                 let value = run
                     .point
                     .get(&replacement.path)
@@ -66,11 +74,21 @@ impl Scenario {
                     replace(&mut changed, &replacement.path, span, value, &mut errors);
                 }
             }
+            let point = run.draw.and_then(|number| self.sweep.drawn(number));
+            if let Some(point) = point {
+                apply_point(&mut changed, point, errors);
+            }
             let arm = self.arms.iter().find(|arm| arm.name == run.arm);
             if let Some(table) = arm.and_then(|arm| arm_table(tree, &arm.span)) {
                 apply_changes(&mut changed, table, errors);
             }
-            build::scenario(&changed, &self.source, errors)
+            let mut seen = build::scenario(&changed, &self.source, errors)?;
+            leave_out_idle_flows(&mut seen);
+            if seen.flows.is_empty() {
+                let span = tree.entry("flow").map_or(0..0, |it| it.key_span.clone());
+                errors.borrow_mut().error(&span, NO_FLOW);
+            }
+            Some(seen)
         })?)
     }
 
@@ -83,6 +101,54 @@ impl Scenario {
     /// e.g. that a policy has no such parameter.
     pub fn error_at(&self, span: &Span, message: impl Into<String>) -> ScenarioError {
         self.source.error_at(span, message).into()
+    }
+}
+
+/// What is wrong where every flow has no connection.
+const NO_FLOW: &str = "no flow has a connection, so that nothing is sent";
+
+/// Leaves out flows without a connection, and what is for such flows alone.
+fn leave_out_idle_flows(scenario: &mut Scenario) {
+    scenario.flows.retain(|flow| flow.connections > 0);
+    let names: Vec<&str> = scenario
+        .flows
+        .iter()
+        .map(|flow| flow.name.as_str())
+        .collect();
+    let serves = |flows: &[String]| {
+        flows.is_empty() || flows.iter().any(|name| names.contains(&name.as_str()))
+    };
+    for arm in &mut scenario.arms {
+        arm.placements.retain(|place| serves(&place.flows));
+    }
+    let links = scenario.links.iter_mut();
+    for direction in links.flat_map(|link| [&mut link.forward, &mut link.reverse]) {
+        direction
+            .police
+            .take_if(|police| !serves(&police.what.flows));
+        direction.shape.take_if(|shape| !serves(&shape.what.flows));
+        direction.mux.take_if(|mux| !serves(&mux.what.flows));
+    }
+}
+
+/// The replacements of each `zip`.
+fn zipped<'a>(top: &Section<'a>) -> Vec<Vec<Replacement<'a>>> {
+    let Some((table, span)) = top.table("sweep") else {
+        return Vec::new();
+    };
+    let section = Section::open_unchecked(table, span, "[sweep]", top.errors);
+    if !section.has("zip") {
+        return Vec::new();
+    }
+    let tables = zips(&section).into_iter();
+    tables.map(|(table, _)| replacements(table)).collect()
+}
+
+/// Sets what is drawn at a point.
+fn apply_point(tree: &mut Table, point: &DrawnPoint, errors: &RefCell<Collector>) {
+    for drawn in point.values.iter().filter(|drawn| drawn.is_path()) {
+        let mut errors = errors.borrow_mut();
+        replace(tree, &drawn.name, &drawn.span, &drawn.tree(), &mut errors);
     }
 }
 
@@ -128,50 +194,109 @@ fn apply_changes(tree: &mut Table, arm: &Table, errors: &RefCell<Collector>) {
     }
 }
 
-/// Builds the scenario with each value of the sweep, and with each arm's changes.
-fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
-    let runs = scenario
-        .sweep
+/// How many runs a scenario has; `usize::MAX` if that is too large a number.
+fn runs(scenario: &Scenario) -> usize {
+    let sweep = &scenario.sweep;
+    let drawn = sweep.draw.as_ref();
+    // A point that draws its congestion control has that one alone.
+    let of_point = |point: &DrawnPoint| point.cc.as_ref().map_or(sweep.cc.len(), |_| 1);
+    let drawn = drawn.map_or(sweep.cc.len(), |it| it.points.iter().map(of_point).sum());
+    let zipped = sweep.zips.iter().filter_map(|zip| zip.first());
+    let lengths = sweep
         .vary
         .iter()
-        .map(|vary| vary.values.len())
-        .chain([
-            scenario.sweep.cc.len(),
-            scenario.sweep.seeds.len(),
-            scenario.arms.len(),
-        ])
+        .chain(zipped)
+        .map(|vary| vary.values.len());
+    lengths
+        .chain([drawn, sweep.seeds.len(), scenario.arms.len()])
         .try_fold(1usize, usize::checked_mul)
-        .unwrap_or(usize::MAX);
-    if runs > MAX_RUNS {
+        .unwrap_or(usize::MAX)
+}
+
+/// Builds the scenario with each value of the sweep, at each drawn point, and with each arm's
+/// changes.
+fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
+    if runs(scenario) > MAX_RUNS {
         let span = tree.entry("sweep").map_or(0..0, |e| e.key_span.clone());
         let message = format!("these are more than {MAX_RUNS} runs; sweep less");
         return errors.borrow_mut().error(&span, message);
     }
-    for replacement in sweep_table(tree).map(varied).unwrap_or_default() {
-        let values = match &replacement.entry.value.kind {
-            Kind::Array(items) => items.iter().collect(),
-            _ => vec![&replacement.entry.value],
-        };
-        for value in values {
-            let mut changed = tree.clone();
+    let build = |replaced: &[(&Replacement<'_>, &Value)]| {
+        let mut changed = tree.clone();
+        for (replacement, value) in replaced {
             let span = &replacement.entry.key_span;
-            replace(
-                &mut changed,
-                &replacement.path,
-                span,
-                value,
-                &mut errors.borrow_mut(),
-            );
-            build::scenario(&changed, source, errors);
+            let mut errors = errors.borrow_mut();
+            replace(&mut changed, &replacement.path, span, value, &mut errors);
+        }
+        build::scenario(&changed, source, errors);
+    };
+    for replacement in sweep_table(tree).map(varied).unwrap_or_default() {
+        for value in values(&replacement.entry.value) {
+            build(&[(&replacement, value)]);
         }
     }
     let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
+    for zip in zipped(&top) {
+        let lists: Vec<Vec<&Value>> = zip.iter().map(|it| values(&it.entry.value)).collect();
+        for index in 0..lists.first().map_or(0, Vec::len) {
+            let pairs = zip.iter().zip(&lists);
+            let at: Vec<_> = pairs
+                .filter_map(|(it, list)| Some((it, *list.get(index)?)))
+                .collect();
+            build(&at);
+        }
+    }
+    check_points(tree, scenario, source, errors);
     for (table, span) in top.tables("arm") {
         let arm = Section::open_unchecked(table, span, "an arm", errors);
         if arm.table("change").is_some() {
             let mut changed = tree.clone();
             apply_changes(&mut changed, table, errors);
             build::scenario(&changed, source, errors);
+        }
+    }
+}
+
+/// Builds the scenario at each drawn point. Of a mistake that many points share, the first
+/// point is reported.
+fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
+    let Some(draw) = &scenario.sweep.draw else {
+        return;
+    };
+    let swept = scenario
+        .sweep
+        .vary
+        .iter()
+        .chain(scenario.sweep.zips.iter().flatten());
+    let swept: Vec<&str> = swept.map(|vary| vary.path.as_str()).collect();
+    let mut seen: Vec<Span> = Vec::new();
+    for point in &draw.points {
+        let found = RefCell::new(Collector::default());
+        let mut changed = tree.clone();
+        apply_point(&mut changed, point, &found);
+        let built = build::scenario(&changed, source, &found);
+        if built.is_some_and(|it| it.flows.iter().all(|flow| flow.connections == 0)) {
+            found.borrow_mut().error(&draw.span, NO_FLOW);
+        }
+        for value in &point.values {
+            if swept.contains(&value.name.as_str()) {
+                let message = format!("'{}' is swept, too; keep one of the two", value.name);
+                found.borrow_mut().error(&value.span, message);
+            }
+        }
+        for (span, message) in found.into_inner().into_found() {
+            if seen.contains(&span) {
+                continue;
+            }
+            let value = point.values.iter().find(|value| value.span == span);
+            let at = match value {
+                Some(value) => format!("point {}: {} = {}", point.number, value.name, value.value),
+                None => format!("point {}", point.number),
+            };
+            errors
+                .borrow_mut()
+                .error(&span, format!("{message} ({at})"));
+            seen.push(span);
         }
     }
 }

@@ -33,13 +33,15 @@ pub enum Metric {
     CompletionP50,
     /// `completion.time_us.p99`.
     CompletionP99,
+    /// `completion.late` as a share of the chunks that were due, 0…1.
+    LateShare,
     /// CPU seconds of all nodes, processes and stack, per gigabyte.
     CpuPerGigabyte,
 }
 
 impl Metric {
     /// All, with the names that scenario files use.
-    pub const ALL: [(Metric, &'static str); 15] = [
+    pub const ALL: [(Metric, &'static str); 16] = [
         (Metric::Goodput, "goodput"),
         (Metric::DataSegments, "data-segments"),
         (Metric::Acks, "acks"),
@@ -54,6 +56,7 @@ impl Metric {
         (Metric::RttP99, "rtt-p99"),
         (Metric::CompletionP50, "completion-p50"),
         (Metric::CompletionP99, "completion-p99"),
+        (Metric::LateShare, "late-share"),
         (Metric::CpuPerGigabyte, "cpu-per-gigabyte"),
     ];
 
@@ -92,6 +95,7 @@ impl Metric {
             Metric::RttP99 => t.rtt_us.map(|q| q.p99),
             Metric::CompletionP50 => t.completion.as_ref().map(|c| c.time_us.p50),
             Metric::CompletionP99 => t.completion.as_ref().map(|c| c.time_us.p99),
+            Metric::LateShare => t.completion.as_ref().and_then(|c| ratio(c.late?, c.due())),
             Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
         }
     }

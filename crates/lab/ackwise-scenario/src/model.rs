@@ -10,6 +10,7 @@ use std::time::Duration;
 use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
 use ackwise_config::{Source, Span};
 
+use crate::engine::Engine;
 use crate::metric::Metric;
 use crate::tcp_model::TcpModel;
 
@@ -176,7 +177,8 @@ pub struct Flow {
     /// It starts up to this much later, drawn evenly from the seed: stream
     /// 2000 + its place in the file, so that every engine draws the same.
     pub start_within: Duration,
-    /// How many TCP connections are open at the same time, each doing the same.
+    /// How many TCP connections are open at the same time, each doing the same. A flow with
+    /// none is there in the file alone: [`Scenario::at`] leaves it out.
     pub connections: u32,
     /// TCP options of the connection.
     pub socket: SocketOptions,
@@ -211,16 +213,27 @@ pub enum App {
         request: u64,
         /// Bytes of a response, from [`Flow::from`] to [`Flow::to`].
         response: u64,
-        /// Exchanges over each connection.
-        count: u32,
+        /// Exchanges over each connection; as many as there is time for if `None`.
+        count: Option<u32>,
     },
     /// A new connection for each transfer; the completion time of each counts,
     /// from `connect` to the last byte at the receiver.
     ShortFlows {
         /// Sizes in bytes; the order in which they come is drawn from the seed.
         sizes: Vec<u64>,
-        /// Transfers of each size; [`Flow::connections`] of them at a time.
-        count: u32,
+        /// Transfers of each size, [`Flow::connections`] of them at a time; as many as there is
+        /// time for if `None`.
+        count: Option<u32>,
+    },
+    /// A chunk at each period over a long-lived connection, as live video is sent. A chunk that
+    /// has not arrived whole when its time is over is late.
+    Chunks {
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// From one chunk to the next.
+        period: Duration,
+        /// How long a chunk may take, from when it is due at the sender.
+        deadline: Duration,
     },
 }
 
@@ -232,6 +245,7 @@ impl App {
             App::Iperf3 { .. } => "iperf3",
             App::RequestResponse { .. } => "request-response",
             App::ShortFlows { .. } => "short-flows",
+            App::Chunks { .. } => "chunks",
         }
     }
 }
@@ -270,14 +284,64 @@ pub enum IpVersion {
 }
 
 /// What is varied from run to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Sweep {
     /// Congestion controls.
     pub cc: Vec<String>,
     /// Seeds of every random draw.
     pub seeds: Vec<u64>,
-    /// Anything else in the file.
+    /// Anything else in the file, combined with everything.
     pub vary: Vec<Vary>,
+    /// Values that change together: the paths of each have as many values.
+    pub zips: Vec<Vec<Vary>>,
+    /// Points that are drawn at random.
+    pub draw: Option<Draw>,
+}
+
+/// Points that are drawn at random, `[sweep.draw]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// Seed of the draws.
+    pub seed: u64,
+    /// The points, by number from 1. Never empty.
+    pub points: Vec<DrawnPoint>,
+    /// Names by whose values a report groups the points.
+    pub group: Vec<String>,
+    /// Sets of arms whose best each arm is compared with.
+    pub against: Vec<Rivals>,
+    /// Where the table stands in the file.
+    pub span: Span,
+}
+
+/// A point that was drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnPoint {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its congestion control, if that is drawn.
+    pub cc: Option<String>,
+    /// Everything that was drawn or computed, in the order of the names.
+    pub values: Vec<DrawnValue>,
+}
+
+/// A value at a point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawnValue {
+    /// The path of the value that it replaces, or a name that others depend on.
+    pub name: String,
+    /// The value.
+    pub value: SettingValue,
+    /// Where its definition stands in the file.
+    pub span: Span,
+}
+
+/// A set of arms whose best at a point others are compared with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rivals {
+    /// What reports call it.
+    pub name: String,
+    /// Names or patterns of arms.
+    pub arms: Vec<String>,
 }
 
 /// A value of the file that is varied.
@@ -296,6 +360,8 @@ pub struct Arm {
     pub name: String,
     /// Which policies work where; empty for the stock stack.
     pub placements: Vec<Placement>,
+    /// The engines that it is for; all if empty.
+    pub on: Vec<Engine>,
     /// Where the arm stands in the file.
     pub span: Span,
 }
@@ -448,8 +514,8 @@ pub struct Agree {
 /// One run: an arm, a congestion control, a seed, and a point of the sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunSpec {
-    /// Stable and unique within the scenario: `arm/cc/seed`, and `/path=value`
-    /// for each further varied value.
+    /// Stable and unique within the scenario: `arm/cc/seed`, `/path=value`
+    /// for each further varied value, and `/point=N` if the point is drawn.
     pub id: String,
     /// Name of the arm.
     pub arm: String,
@@ -457,6 +523,8 @@ pub struct RunSpec {
     pub cc: String,
     /// Seed of every random draw.
     pub seed: u64,
-    /// Further varied values: path → value as written.
+    /// The number of the drawn point, from 1.
+    pub draw: Option<u32>,
+    /// Further varied values: path → value as written; and what was drawn: name → value.
     pub point: BTreeMap<String, String>,
 }

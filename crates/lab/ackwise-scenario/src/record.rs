@@ -89,7 +89,11 @@ pub struct Run {
     pub cc: String,
     /// Seed.
     pub seed: u64,
-    /// Further varied values: path → value as written in the scenario.
+    /// The number of the drawn point, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw: Option<u32>,
+    /// Further varied values: path → value as written in the scenario; and what was drawn,
+    /// names and paths.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub point: BTreeMap<String, String>,
     /// The flow that the totals speak of; null if they are of several, which `flows` has.
@@ -294,9 +298,19 @@ pub struct Completion {
     /// How many were begun and not completed.
     #[serde(skip_serializing_if = "is_zero")]
     pub unfinished: u64,
+    /// Of chunks that are due at a time: how many arrived later or, by the end, not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     /// For each size of transfer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_size: Vec<CompletionOfSize>,
+}
+
+impl Completion {
+    /// How many were begun and had their time.
+    pub fn due(&self) -> u64 {
+        self.count + self.unfinished
+    }
 }
 
 /// Completion times of the transfers of one size.

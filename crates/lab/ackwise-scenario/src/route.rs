@@ -2,7 +2,26 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::model::{Link, Node, NodeKind};
+use crate::model::{Flow, Link, Node, NodeKind, Scenario};
+
+impl Scenario {
+    /// The least rate on the way of a flow's data, bits per second; `None` if no link has one.
+    pub fn bottleneck_bps(&self, flow: &Flow) -> Option<u64> {
+        let mut at = flow.from.as_str();
+        let mut least: Option<u64> = None;
+        for link in path(&flow.from, &flow.to, &self.nodes, &self.links)? {
+            let forward = link.between[0] == at;
+            let direction = if forward {
+                &link.forward
+            } else {
+                &link.reverse
+            };
+            at = &link.between[usize::from(forward)];
+            least = [least, direction.rate_bps].into_iter().flatten().min();
+        }
+        least
+    }
+}
 
 /// The links of a shortest path between two nodes; only routers and bridges
 /// are passed through. `None` if there is none.

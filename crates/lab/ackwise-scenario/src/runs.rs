@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::Engine;
 use crate::error::ScenarioError;
 use crate::glob;
-use crate::model::{RunSpec, Scenario, Sweep};
+use crate::model::{DrawnPoint, RunSpec, Scenario, Sweep};
 use crate::record::{Report, SCHEMA, ScenarioInfo};
 
 /// Which runs are wanted. An empty list wants all; patterns know `*` and `?`.
@@ -17,6 +18,10 @@ pub struct Filter {
     pub cc: Vec<String>,
     /// Seeds.
     pub seeds: Vec<String>,
+    /// Numbers of drawn points.
+    pub points: Vec<u32>,
+    /// What shall run them: arms that are not for this engine are left out.
+    pub engine: Option<Engine>,
 }
 
 impl Filter {
@@ -57,16 +62,22 @@ impl Filter {
 
 impl Sweep {
     /// Every combination of the values in [`Sweep::vary`], the last path
-    /// varying fastest; one empty combination if nothing is varied.
+    /// varying fastest, with each place of each of [`Sweep::zips`]; one empty combination
+    /// if nothing is varied.
     pub fn points(&self) -> Vec<BTreeMap<String, String>> {
         let mut points = vec![BTreeMap::new()];
-        for vary in &self.vary {
+        let alone = self.vary.iter().map(std::slice::from_ref);
+        for together in alone.chain(self.zips.iter().map(Vec::as_slice)) {
+            let length = together.first().map_or(0, |vary| vary.values.len());
             points = points
                 .iter()
                 .flat_map(|point| {
-                    vary.values.iter().map(|value| {
-                        let mut point = point.clone();
-                        point.insert(vary.path.clone(), value.clone());
+                    (0..length).map(|index| {
+                        let mut point: BTreeMap<String, String> = point.clone();
+                        for vary in together {
+                            let value = vary.values.get(index).cloned();
+                            point.insert(vary.path.clone(), value.unwrap_or_default());
+                        }
                         point
                     })
                 })
@@ -74,34 +85,65 @@ impl Sweep {
         }
         points
     }
+
+    /// The drawn point of a number.
+    pub fn drawn(&self, number: u32) -> Option<&DrawnPoint> {
+        let draw = self.draw.as_ref()?;
+        draw.points.iter().find(|point| point.number == number)
+    }
 }
 
 impl Scenario {
     /// All runs. Those that are compared stand next to each other: for each
-    /// varied value, congestion control and seed all arms, so that a slow
+    /// varied value, drawn point, congestion control and seed all arms, so that a slow
     /// drift of the machine hits them alike.
     pub fn runs(&self) -> Vec<RunSpec> {
+        let drawn: Vec<Option<&DrawnPoint>> = match &self.sweep.draw {
+            Some(draw) => draw.points.iter().map(Some).collect(),
+            None => vec![None],
+        };
         let mut runs = Vec::new();
         for point in self.sweep.points() {
-            for cc in &self.sweep.cc {
-                for &seed in &self.sweep.seeds {
-                    for arm in &self.arms {
-                        let mut id = format!("{}/{cc}/{seed}", arm.name);
-                        for (path, value) in &point {
-                            id.push_str(&format!("/{path}={value}"));
-                        }
-                        runs.push(RunSpec {
-                            id,
-                            arm: arm.name.clone(),
-                            cc: cc.clone(),
-                            seed,
-                            point: point.clone(),
-                        });
-                    }
-                }
+            for drawn in &drawn {
+                self.runs_at(&point, *drawn, &mut runs);
             }
         }
         runs
+    }
+
+    fn runs_at(
+        &self,
+        varied: &BTreeMap<String, String>,
+        drawn: Option<&DrawnPoint>,
+        runs: &mut Vec<RunSpec>,
+    ) {
+        let own = drawn.and_then(|drawn| drawn.cc.as_ref());
+        let all_cc = own.map_or(self.sweep.cc.as_slice(), std::slice::from_ref);
+        let mut point = varied.clone();
+        for value in drawn.iter().flat_map(|drawn| &drawn.values) {
+            point.insert(value.name.clone(), value.value.to_string());
+        }
+        for cc in all_cc {
+            for &seed in &self.sweep.seeds {
+                for arm in &self.arms {
+                    let mut id = format!("{}/{cc}/{seed}", arm.name);
+                    for (path, value) in varied {
+                        id.push_str(&format!("/{path}={value}"));
+                    }
+                    if let Some(drawn) = drawn {
+                        id.push_str(&format!("/point={}", drawn.number));
+                    }
+                    runs.push(RunSpec {
+                        id,
+                        arm: arm.name.clone(),
+                        cc: cc.clone(),
+                        seed,
+                        draw: drawn.map(|drawn| drawn.number),
+                        point: point.clone(),
+                    });
+                }
+            }
+        }
     }
 
     /// The runs that a filter wants, in the same order. A pattern that matches
@@ -110,8 +152,33 @@ impl Scenario {
         let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
         filter.check(&arms, &self.sweep.cc, &seeds)?;
+        for number in &filter.points {
+            if self.sweep.drawn(*number).is_none() {
+                let points = self.sweep.draw.as_ref().map_or(0, |draw| draw.points.len());
+                return Err(ScenarioError::NothingSelected {
+                    what: "drawn point",
+                    pattern: number.to_string(),
+                    known: match points {
+                        0 => "none, since [sweep] has no 'draw'".to_owned(),
+                        _ => format!("1 to {points}"),
+                    },
+                });
+            }
+        }
+        let not_here = |run: &RunSpec| {
+            let arm = self.arms.iter().find(|arm| arm.name == run.arm);
+            let on = arm.map_or(&[] as &[Engine], |arm| arm.on.as_slice());
+            filter
+                .engine
+                .is_some_and(|engine| !on.is_empty() && !on.contains(&engine))
+        };
+        let point = |run: &RunSpec| run.draw.is_some_and(|it| filter.points.contains(&it));
         let mut runs = self.runs();
-        runs.retain(|run| filter.wants(&run.arm, &run.cc, run.seed));
+        runs.retain(|run| {
+            filter.wants(&run.arm, &run.cc, run.seed)
+                && (filter.points.is_empty() || point(run))
+                && !not_here(run)
+        });
         Ok(runs)
     }
 }

@@ -1,7 +1,9 @@
 //! `[sweep]`: what is varied, and the values that replace others.
 
+use crate::draw;
 use crate::model::{Sweep, Vary};
 use crate::names::check_cc;
+use ackwise_config::Span;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
 
@@ -19,12 +21,14 @@ pub(crate) fn sweep(top: &Section<'_>) -> Sweep {
         cc: Vec::new(),
         seeds: vec![1],
         vary: Vec::new(),
+        zips: Vec::new(),
+        draw: None,
     };
     let Some((table, span)) = top.table("sweep") else {
         return sweep;
     };
     let section = Section::open_unchecked(table, span, "[sweep]", top.errors);
-    let mut known = vec!["cc", "seed"];
+    let mut known = vec!["cc", "seed", "zip", "draw"];
     known.extend(VARIABLE);
     known.extend(paths_of(table));
     section.only(&known);
@@ -34,52 +38,127 @@ pub(crate) fn sweep(top: &Section<'_>) -> Sweep {
             .filter(|word| check_cc(&section, word))
             .collect();
         sweep.cc = fine.into_iter().map(|word| word.text).collect();
+    } else {
+        sweep.cc = draw::congestion_controls(top, table);
     }
-    if let Some(items) = section.list("seed") {
-        sweep.seeds.clear();
-        for item in items {
-            match item.kind {
-                Kind::Integer(seed) if seed >= 0 => {
-                    let seed = seed.unsigned_abs();
-                    if sweep.seeds.contains(&seed) {
-                        section.error(&item.span, format!("seed {seed} stands here twice"));
-                    }
-                    sweep.seeds.push(seed);
-                }
-                _ => section.error(&item.span, "a seed is a whole number, not negative"),
-            }
-        }
-    }
+    seeds(&section, &mut sweep);
     for replacement in varied(table) {
-        let values = match &replacement.entry.value.kind {
-            Kind::Array(items) => items.iter().collect(),
-            _ => vec![&replacement.entry.value],
-        };
-        let mut texts: Vec<String> = Vec::new();
-        for value in values {
-            match value.plain() {
-                Some(text) if texts.contains(&text) => {
-                    section.error(&value.span, format!("'{text}' stands here twice"));
-                }
-                Some(text) => texts.push(text),
-                None => section.error(
-                    &value.span,
-                    format!("'{}' cannot be set to {}", replacement.path, value.what()),
-                ),
-            }
-        }
-        if texts.is_empty() {
-            section.error(
-                &replacement.entry.value.span,
-                format!("'{}' is empty; leave it out", replacement.path),
-            );
-        }
+        let texts = texts(&section, &replacement, true);
         sweep.vary.push(Vary {
             path: replacement.path,
             values: texts,
         });
     }
+    if section.has("zip") {
+        for (table, span) in zips(&section) {
+            sweep.zips.push(zip(&section, table, span));
+        }
+    }
+    paths_differ(&section, &sweep);
     sweep
+}
+
+fn seeds(section: &Section<'_>, sweep: &mut Sweep) {
+    let Some(items) = section.list("seed") else {
+        return;
+    };
+    sweep.seeds.clear();
+    for item in items {
+        match item.kind {
+            Kind::Integer(seed) if seed >= 0 => {
+                let seed = seed.unsigned_abs();
+                if sweep.seeds.contains(&seed) {
+                    section.error(&item.span, format!("seed {seed} stands here twice"));
+                }
+                sweep.seeds.push(seed);
+            }
+            _ => section.error(&item.span, "a seed is a whole number, not negative"),
+        }
+    }
+}
+
+/// The values that a path is set to, as text.
+fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for value in values(&replacement.entry.value) {
+        match value.plain() {
+            Some(text) if differ && texts.contains(&text) => {
+                section.error(&value.span, format!("'{text}' stands here twice"));
+            }
+            Some(text) => texts.push(text),
+            None => section.error(
+                &value.span,
+                format!("'{}' cannot be set to {}", replacement.path, value.what()),
+            ),
+        }
+    }
+    if texts.is_empty() {
+        section.error(
+            &replacement.entry.value.span,
+            format!("'{}' is empty; leave it out", replacement.path),
+        );
+    }
+    texts
+}
+
+/// One `zip`: each path has as many values as the others.
+fn zip(section: &Section<'_>, table: &Table, span: &Span) -> Vec<Vary> {
+    let mut together: Vec<Vary> = Vec::new();
+    for replacement in replacements(table) {
+        let texts = texts(section, &replacement, false);
+        if let Some(first) = together.first()
+            && first.values.len() != texts.len()
+        {
+            let message = format!(
+                "'{}' has {} values and '{}' has {}; what is zipped has as many of each",
+                first.path,
+                first.values.len(),
+                replacement.path,
+                texts.len()
+            );
+            section.error(&replacement.entry.value.span, message);
+        }
+        together.push(Vary {
+            path: replacement.path,
+            values: texts,
+        });
+    }
+    if together.len() < 2 {
+        let message = "'zip' is of two paths or more; write one path without it";
+        section.error(span, message);
+    }
+    together
+}
+
+/// A path stands in one place of the sweep.
+fn paths_differ(section: &Section<'_>, sweep: &Sweep) {
+    let mut seen: Vec<&str> = sweep.vary.iter().map(|vary| vary.path.as_str()).collect();
+    for vary in sweep.zips.iter().flatten() {
+        if seen.contains(&vary.path.as_str()) {
+            let message = format!("'{}' is varied twice; keep one", vary.path);
+            section.error(&section.span_of("zip"), message);
+        }
+        seen.push(&vary.path);
+    }
+}
+
+/// The tables of `zip`: one, or a list.
+pub(crate) fn zips<'a>(sweep: &Section<'a>) -> Vec<(&'a Table, &'a Span)> {
+    match sweep.value("zip") {
+        Some(Value {
+            kind: Kind::Table(table),
+            span,
+        }) => vec![(table, span)],
+        _ => sweep.tables("zip"),
+    }
+}
+
+/// A list's values, or the single one.
+pub(crate) fn values(value: &Value) -> Vec<&Value> {
+    match &value.kind {
+        Kind::Array(items) => items.iter().collect(),
+        _ => vec![value],
+    }
 }
 
 /// Keys that are written as a quoted path.
@@ -123,11 +202,8 @@ fn leaves<'a>(path: String, entry: &'a Entry, found: &mut Vec<Replacement<'a>>) 
     }
 }
 
-/// The value among `values` (a list or a single one) that is written `text`.
-pub(crate) fn written<'a>(values: &'a Value, text: &str) -> Option<&'a Value> {
+/// The value among a list or a single one that is written `text`.
+pub(crate) fn written<'a>(list: &'a Value, text: &str) -> Option<&'a Value> {
     let written = |value: &&Value| value.plain().as_deref() == Some(text);
-    match &values.kind {
-        Kind::Array(items) => items.iter().find(written),
-        _ => Some(values).filter(written),
-    }
+    values(list).into_iter().find(written)
 }

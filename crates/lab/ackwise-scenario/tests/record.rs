@@ -30,6 +30,7 @@ fn report() -> Report {
             time_us: Quantiles::of(&[5e6]).unwrap(),
             count: 1,
             unfinished: 0,
+            late: None,
             by_size: CompletionOfSize::of(1_000_000, &[5e6], 100)
                 .into_iter()
                 .collect(),

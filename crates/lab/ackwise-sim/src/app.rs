@@ -27,6 +27,8 @@ pub enum Kind {
     Short(Transfers),
     /// Requests and responses.
     Exchange(Exchanges),
+    /// A chunk at each period.
+    Chunks(Chunks),
 }
 
 /// Transfers to be made.
@@ -34,6 +36,8 @@ pub enum Kind {
 pub struct Transfers {
     /// Sizes in the order in which they are begun.
     pub order: Vec<u64>,
+    /// What follows the last of them, if there is no end.
+    pub more: Option<Endless>,
     /// Those that were begun: size, when, and how long it took.
     pub begun: Vec<Transfer>,
 }
@@ -49,6 +53,56 @@ pub struct Transfer {
     pub took: Option<Nanos>,
 }
 
+/// Transfers without end: every size once, in another order each time.
+#[derive(Debug)]
+pub struct Endless {
+    sizes: Vec<u64>,
+    rng: Rng,
+}
+
+/// Chunks that are due at the sender at each period.
+#[derive(Debug)]
+pub struct Chunks {
+    /// Bytes of a chunk.
+    pub bytes: u64,
+    /// From one chunk to the next.
+    pub period: Nanos,
+    /// How long a chunk may take.
+    pub deadline: Nanos,
+    /// How many have arrived over each connection.
+    pub(crate) arrived: Vec<usize>,
+    /// The chunks of each period, one for each connection.
+    pub begun: Vec<Transfer>,
+}
+
+impl Chunks {
+    /// None yet, over so many connections.
+    pub fn new(bytes: u64, period: Nanos, deadline: Nanos, connections: u32) -> Chunks {
+        Chunks {
+            bytes,
+            period,
+            deadline,
+            arrived: vec![0; connections as usize],
+            begun: Vec::new(),
+        }
+    }
+
+    /// The chunks whose time was over before `end`.
+    pub fn due(&self, end: Nanos) -> impl Iterator<Item = &Transfer> {
+        let over = move |chunk: &&Transfer| chunk.began.saturating_add(self.deadline) <= end;
+        self.begun.iter().filter(over)
+    }
+
+    /// Notes that a connection has delivered its next chunk.
+    pub(crate) fn arrive(&mut self, lane: usize, now: Nanos) {
+        let connections = self.arrived.len();
+        let index = self.arrived[lane] * connections + lane;
+        self.arrived[lane] += 1;
+        let chunk = &mut self.begun[index];
+        chunk.took = Some(now - chunk.began);
+    }
+}
+
 /// Requests and responses over long-lived connections.
 #[derive(Debug)]
 pub struct Exchanges {
@@ -60,8 +114,8 @@ pub struct Exchanges {
     pub request: u64,
     /// Bytes of a response.
     pub response: u64,
-    /// Exchanges over each connection.
-    pub count: u32,
+    /// Exchanges over each connection; as many as there is time for if `None`.
+    pub count: Option<u32>,
     pub(crate) pairs: Vec<Pair>,
     /// Those that were begun.
     pub begun: Vec<Transfer>,
@@ -74,8 +128,8 @@ pub(crate) struct Pair {
     pub asks: usize,
     /// Number of the connection that carries responses.
     pub answers: usize,
-    /// Exchanges that are still to begin.
-    pub left: u32,
+    /// Exchanges that are still to begin; `None` without end.
+    pub left: Option<u32>,
     /// The exchange that runs, in `begun`.
     pub current: usize,
 }
@@ -84,7 +138,7 @@ impl Kind {
     /// How many connections each of an application's has from the beginning.
     pub fn reserved(&self) -> u32 {
         match self {
-            Kind::Bulk(_) => 1,
+            Kind::Bulk(_) | Kind::Chunks(_) => 1,
             Kind::Short(_) => 0,
             Kind::Exchange(_) => 2,
         }
@@ -96,14 +150,44 @@ impl Transfers {
     /// Yates).
     pub fn shuffled(sizes: &[u64], count: u32, rng: &mut Rng) -> Transfers {
         let mut order: Vec<u64> = (0..count).flat_map(|_| sizes.iter().copied()).collect();
-        for last in (1..order.len()).rev() {
-            let other = rng.below(last as u64 + 1) as usize;
-            order.swap(last, other);
-        }
+        shuffle(&mut order, rng);
         Transfers {
             begun: Vec::with_capacity(order.len()),
             order,
+            more: None,
         }
+    }
+
+    /// Transfers without end.
+    pub fn endless(sizes: &[u64], rng: Rng) -> Transfers {
+        Transfers {
+            order: Vec::new(),
+            begun: Vec::new(),
+            more: Some(Endless {
+                sizes: sizes.to_vec(),
+                rng,
+            }),
+        }
+    }
+
+    /// The size of the transfer that comes next; `None` after the last.
+    pub(crate) fn next_size(&mut self) -> Option<u64> {
+        if let Some(more) = &mut self.more
+            && self.begun.len() == self.order.len()
+        {
+            let mut round = more.sizes.clone();
+            shuffle(&mut round, &mut more.rng);
+            self.order.extend(round);
+        }
+        self.order.get(self.begun.len()).copied()
+    }
+}
+
+/// Fisher and Yates.
+fn shuffle(order: &mut [u64], rng: &mut Rng) {
+    for last in (1..order.len()).rev() {
+        let other = rng.below(last as u64 + 1) as usize;
+        order.swap(last, other);
     }
 }
 
@@ -122,6 +206,44 @@ impl Exchanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transfers_without_end_come_in_rounds_of_every_size() {
+        let mut transfers = Transfers::endless(&[1, 2, 3], Rng::new(5));
+        let mut seen = Vec::new();
+        for _ in 0..30 {
+            let bytes = transfers.next_size().unwrap();
+            transfers.begun.push(Transfer {
+                bytes,
+                began: 0,
+                took: None,
+            });
+            seen.push(bytes);
+        }
+        assert_eq!(transfers.order, seen);
+        for round in seen.chunks(3) {
+            assert_eq!(round.iter().sum::<u64>(), 6, "{round:?}");
+        }
+    }
+
+    #[test]
+    fn a_chunk_is_due_when_its_time_is_over() {
+        let mut chunks = Chunks::new(1000, 10, 15, 2);
+        for began in [0, 0, 10, 10, 20, 20] {
+            chunks.begun.push(Transfer {
+                bytes: 1000,
+                began,
+                took: None,
+            });
+        }
+        chunks.arrive(1, 8);
+        chunks.arrive(1, 30);
+        chunks.arrive(0, 31);
+        let took: Vec<_> = chunks.begun.iter().map(|chunk| chunk.took).collect();
+        assert_eq!(took, [Some(31), Some(8), None, Some(20), None, None]);
+        assert_eq!(chunks.due(24).count(), 2);
+        assert_eq!(chunks.due(25).count(), 4);
+    }
 
     #[test]
     fn every_size_comes_as_often_as_asked() {

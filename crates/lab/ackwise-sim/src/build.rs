@@ -11,7 +11,7 @@ use ackwise_rng::{Probability, Rng};
 use ackwise_scenario as scenario;
 use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 
-use crate::app::{self, Exchanges, Kind, Transfers};
+use crate::app::{self, Chunks, Exchanges, Kind, Transfers};
 use crate::channel;
 use crate::connection::{Counted, Template};
 use crate::engine::Network;
@@ -60,6 +60,7 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     let stock = Arm {
         name: spec.arm.clone(),
         placements: Vec::new(),
+        on: Vec::new(),
         span: 0..0,
     };
     let arm = arm.unwrap_or(&stock);
@@ -120,7 +121,18 @@ fn add_flow(
         App::Bulk { bytes } | App::Iperf3 { bytes } => Kind::Bulk(*bytes),
         App::ShortFlows { sizes, count } => {
             let mut rng = Rng::stream(spec.seed, STREAM_ORDER + index as u64);
-            Kind::Short(Transfers::shuffled(sizes, *count, &mut rng))
+            Kind::Short(match count {
+                Some(count) => Transfers::shuffled(sizes, *count, &mut rng),
+                None => Transfers::endless(sizes, rng),
+            })
+        }
+        App::Chunks {
+            chunk,
+            period,
+            deadline,
+        } => {
+            let (period, deadline) = (nanos(*period), nanos(*deadline));
+            Kind::Chunks(Chunks::new(*chunk, period, deadline, flow.connections))
         }
         App::RequestResponse {
             request,
@@ -255,7 +267,7 @@ impl Ends {
 /// How many connections a flow has from the beginning.
 fn reserved(flow: &Flow) -> u32 {
     match flow.app {
-        App::Bulk { .. } | App::Iperf3 { .. } => flow.connections,
+        App::Bulk { .. } | App::Iperf3 { .. } | App::Chunks { .. } => flow.connections,
         App::RequestResponse { .. } => 2 * flow.connections,
         App::ShortFlows { .. } => 0,
     }

@@ -122,7 +122,7 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
             false => f64::INFINITY,
         };
         let rate = shares.fold(by_window, f64::min);
-        let bits = (rate * duration).min(bytes(flow) * 8.0);
+        let bits = (rate * duration).min(bytes(flow, duration) * 8.0);
         if !bits.is_finite() {
             return Err(SimError::about(
                 scenario,
@@ -142,8 +142,8 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
     Ok(total)
 }
 
-/// All that a flow sends, bytes.
-fn bytes(flow: &Flow) -> f64 {
+/// All that a flow sends in so many seconds, bytes.
+fn bytes(flow: &Flow, duration: f64) -> f64 {
     match &flow.app {
         App::Bulk { bytes: None } | App::Iperf3 { bytes: None } => f64::INFINITY,
         App::Bulk { bytes: Some(bytes) } | App::Iperf3 { bytes: Some(bytes) } => {
@@ -151,13 +151,20 @@ fn bytes(flow: &Flow) -> f64 {
         }
         App::ShortFlows { sizes, count } => {
             let all: f64 = sizes.iter().map(|size| *size as f64).sum();
-            all * f64::from(*count)
+            count.map_or(f64::INFINITY, |count| all * f64::from(count))
         }
         App::RequestResponse {
             request,
             response,
             count,
-        } => (*request as f64 + *response as f64) * f64::from(*count) * f64::from(flow.connections),
+        } => count.map_or(f64::INFINITY, |count| {
+            let exchange = *request as f64 + *response as f64;
+            exchange * f64::from(count) * f64::from(flow.connections)
+        }),
+        App::Chunks { chunk, period, .. } => {
+            let chunks = (duration / period.as_secs_f64()).ceil();
+            chunks * *chunk as f64 * f64::from(flow.connections)
+        }
     }
 }
 

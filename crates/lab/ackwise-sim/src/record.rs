@@ -9,7 +9,7 @@ use ackwise_scenario::record::{
 };
 use ackwise_scenario::{App, Histogram, RunSpec, Scenario};
 
-use crate::app::{Kind, Transfer};
+use crate::app::{Chunks, Kind, Transfer};
 use crate::build::{self, Built, Simulation};
 use crate::connection::Sums;
 use crate::count;
@@ -27,6 +27,7 @@ pub(crate) fn empty(spec: &RunSpec) -> Run {
         arm: spec.arm.clone(),
         cc: spec.cc.clone(),
         seed: spec.seed,
+        draw: spec.draw,
         point: spec.point.clone(),
         ..Run::default()
     }
@@ -99,6 +100,7 @@ struct Part {
     stretch: BTreeMap<u32, u64>,
     rtt: Histogram,
     transfers: Option<Vec<Transfer>>,
+    late: Option<u64>,
     /// What each flow's ACKs take of the narrowest line.
     narrow: Vec<Narrowest>,
     content_ok: bool,
@@ -137,12 +139,24 @@ impl Part {
         for app in network.apps().iter().filter(|app| app.flow == index) {
             let (begun, wanted) = match &app.kind {
                 Kind::Bulk(_) => continue,
-                Kind::Short(transfers) => (&transfers.begun, transfers.order.len()),
-                Kind::Exchange(exchanges) => (
-                    &exchanges.begun,
-                    exchanges.count as usize * app.connections as usize,
-                ),
+                Kind::Short(transfers) => {
+                    let endless = transfers.more.is_some();
+                    (
+                        &transfers.begun,
+                        (!endless).then_some(transfers.order.len()),
+                    )
+                }
+                Kind::Exchange(exchanges) => {
+                    let connections = app.connections as usize;
+                    let each = exchanges.count.map(|count| count as usize);
+                    (&exchanges.begun, each.map(|count| count * connections))
+                }
+                Kind::Chunks(chunks) => {
+                    part.chunks(chunks, network.now);
+                    continue;
+                }
             };
+            let wanted = wanted.unwrap_or(0);
             let done = begun
                 .iter()
                 .filter(|transfer| transfer.took.is_some())
@@ -167,6 +181,16 @@ impl Part {
             ));
         }
         part
+    }
+
+    /// Takes the chunks whose time was over, late ones and others; what is still in time at the
+    /// end of the run is nobody's fault.
+    fn chunks(&mut self, chunks: &Chunks, end: Nanos) {
+        let due: Vec<Transfer> = chunks.due(end).copied().collect();
+        let in_time = |chunk: &&Transfer| chunk.took.is_some_and(|took| took <= chunks.deadline);
+        let late = due.len() - due.iter().filter(in_time).count();
+        *self.late.get_or_insert(0) += late as u64;
+        self.transfers.get_or_insert_default().extend(due);
     }
 
     fn sum(parts: &[Part]) -> Part {
@@ -199,6 +223,10 @@ impl Part {
             if let Some(transfers) = &part.transfers {
                 all.transfers.get_or_insert_default().extend(transfers);
             }
+            all.late = match (all.late, part.late) {
+                (None, late) | (late, None) => late,
+                (Some(mine), Some(theirs)) => Some(mine + theirs),
+            };
             all.narrow.extend(&part.narrow);
             all.content_ok &= part.content_ok;
         }
@@ -266,6 +294,7 @@ impl Part {
             time_us: Quantiles::of(&all).unwrap_or_default(),
             count: all.len() as u64,
             unfinished,
+            late: self.late,
             by_size: by_size
                 .into_iter()
                 .filter_map(|(bytes, times)| CompletionOfSize::of(bytes, &times, CDF_POINTS))

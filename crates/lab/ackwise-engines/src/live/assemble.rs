@@ -153,6 +153,7 @@ fn empty(spec: &RunSpec) -> Run {
         arm: spec.arm.clone(),
         cc: spec.cc.clone(),
         seed: spec.seed,
+        draw: spec.draw,
         point: spec.point.clone(),
         ..Run::default()
     }

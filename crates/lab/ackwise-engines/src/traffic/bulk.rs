@@ -18,9 +18,10 @@ use crate::clock::{now_ns, thread_cpu_ns};
 use crate::tcpinfo;
 
 /// What each side says of a connection, by the sender's port.
-type Ledger = Mutex<HashMap<u16, Digested>>;
+pub(super) type Ledger = Mutex<HashMap<u16, Digested>>;
 
-fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
+/// Notes what one side says of a connection.
+pub(super) fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
     ledger
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -49,7 +50,8 @@ pub(super) fn run(
     outcome
 }
 
-fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>) -> Content {
+/// Whether both sides say the same of each connection.
+pub(super) fn compare(sent: &Ledger, received: &Ledger, errors: &mut Vec<String>) -> Content {
     let sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
     let received = received.lock().unwrap_or_else(PoisonError::into_inner);
     let mut ok = !sent.is_empty() && sent.len() == received.len();

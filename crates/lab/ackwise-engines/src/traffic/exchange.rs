@@ -52,8 +52,8 @@ pub(super) struct Exchange {
     pub request: u64,
     /// Bytes of a response.
     pub response: u64,
-    /// How many requests, one after the other.
-    pub count: u32,
+    /// How many requests, one after the other; as many as there is time for if `None`.
+    pub count: Option<u32>,
 }
 
 /// Runs the flow: `to` asks, `from` answers.
@@ -119,7 +119,7 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
         let said = |error: io::Error| format!("asking: {error}");
         connection.no_delay().map_err(said)?;
         outcome.first_ns = Some(now_ns());
-        while begun < size.count && now_ns() < job.stop_ns {
+        while size.count.is_none_or(|count| begun < count) && now_ns() < job.stop_ns {
             begun += 1;
             let asked = now_ns();
             put(&mut connection, &mut producer, size.request).map_err(said)?;
@@ -144,11 +144,14 @@ fn ask(job: &Job, index: u32, size: Exchange, live: &Live, limits: &Limits) -> O
             limits.fail();
             outcome.errors.push(error);
         }
-        Ok(()) if begun < size.count => outcome.errors.push(format!(
-            "{} exchanges were left when the time was over; make `duration` longer",
-            size.count - begun
-        )),
-        Ok(()) => {}
+        Ok(()) => {
+            let left = size.count.map_or(0, |count| count - begun);
+            if left > 0 {
+                outcome.errors.push(format!(
+                    "{left} exchanges were left when the time was over; make `duration` longer"
+                ));
+            }
+        }
     }
     // What should have come: the same stream, produced again.
     let got = tally.finish();

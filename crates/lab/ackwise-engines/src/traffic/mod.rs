@@ -3,6 +3,7 @@
 //! A flow's applications are threads (or `iperf3`) whose sockets live in the
 //! namespaces of its two nodes. Every wait has an end: see [`socket::Limits`].
 
+mod chunks;
 pub mod content;
 mod exchange;
 mod iperf;
@@ -113,6 +114,8 @@ pub struct Outcome {
     pub transfers: Vec<Transfer>,
     /// Begun and not completed.
     pub unfinished: u64,
+    /// Chunks that came after their time, or not at all.
+    pub late: Option<u64>,
     /// CPU time of the sending application.
     pub cpu_from_ns: u64,
     /// CPU time of the receiving application.
@@ -147,6 +150,10 @@ impl Outcome {
         };
         self.transfers.extend(part.transfers);
         self.unfinished += part.unfinished;
+        self.late = match (self.late, part.late) {
+            (None, late) | (late, None) => late,
+            (Some(mine), Some(theirs)) => Some(mine + theirs),
+        };
         self.cpu_from_ns += part.cpu_from_ns;
         self.cpu_to_ns += part.cpu_to_ns;
         self.finals.extend(part.finals);
@@ -228,7 +235,7 @@ pub fn prepare(job: Job) -> Result<Prepared, LabError> {
             });
         }
         App::RequestResponse { .. } => (&job.from, true),
-        App::Bulk { .. } | App::ShortFlows { .. } => (&job.to, false),
+        App::Bulk { .. } | App::ShortFlows { .. } | App::Chunks { .. } => (&job.to, false),
     };
     let listener = inside(node, || {
         socket::listen(job.server, &job.cc, &job.options, sends).map_err(LabError::os(format!(
@@ -271,6 +278,21 @@ impl Prepared {
             }
             (App::ShortFlows { sizes, count }, Some(listener)) => {
                 short::run(job, sizes, *count, listener, live, limits)
+            }
+            (
+                &App::Chunks {
+                    chunk,
+                    period,
+                    deadline,
+                },
+                Some(listener),
+            ) => {
+                let chunks = chunks::Chunks {
+                    bytes: chunk,
+                    period,
+                    deadline,
+                };
+                chunks::run(job, chunks, listener, live, limits)
             }
             (App::Iperf3 { bytes }, _) => iperf::run(job, *bytes, limits),
             (_, None) => Outcome::failed("nobody listens"),

@@ -29,8 +29,7 @@ struct Board<'a> {
     listener: &'a Socket,
     live: &'a Live,
     limits: &'a Limits,
-    /// Sizes in the order in which they are sent.
-    order: Vec<u64>,
+    order: Order<'a>,
     next: AtomicUsize,
     senders_left: AtomicU64,
     /// By the sender's port; taken out by the sender.
@@ -41,7 +40,7 @@ struct Board<'a> {
 pub(super) fn run(
     job: &Job,
     sizes: &[u64],
-    count: u32,
+    count: Option<u32>,
     listener: &Socket,
     live: &Live,
     limits: &Limits,
@@ -51,7 +50,10 @@ pub(super) fn run(
         listener,
         live,
         limits,
-        order: shuffled(sizes, count, seed_of(job, u64::MAX)),
+        order: match count {
+            Some(count) => Order::All(shuffled(sizes, count, seed_of(job, u64::MAX))),
+            None => Order::Rounds(sizes),
+        },
         next: AtomicUsize::new(0),
         senders_left: AtomicU64::new(job.connections.into()),
         arrivals: Mutex::default(),
@@ -65,14 +67,38 @@ pub(super) fn run(
         }
         gather(workers)
     });
-    let begun = board.next.load(Ordering::Relaxed).min(board.order.len());
-    if begun < board.order.len() && outcome.errors.is_empty() {
-        outcome.errors.push(format!(
-            "{} transfers were left when the time was over; make `duration` longer",
-            board.order.len() - begun
-        ));
+    if let Order::All(order) = &board.order {
+        let begun = board.next.load(Ordering::Relaxed).min(order.len());
+        if begun < order.len() && outcome.errors.is_empty() {
+            outcome.errors.push(format!(
+                "{} transfers were left when the time was over; make `duration` longer",
+                order.len() - begun
+            ));
+        }
     }
     outcome
+}
+
+/// The sizes in the order in which they are sent.
+enum Order<'a> {
+    /// So many.
+    All(Vec<u64>),
+    /// Every size once, in another order each time, without end.
+    Rounds(&'a [u64]),
+}
+
+impl Order<'_> {
+    /// The size of a transfer; `None` after the last.
+    fn size(&self, job: &Job, index: usize) -> Option<u64> {
+        match self {
+            Order::All(order) => order.get(index).copied(),
+            Order::Rounds(sizes) => {
+                let round = (index / sizes.len()) as u64;
+                let order = shuffled(sizes, 1, seed_of(job, u64::MAX - 1 - round));
+                order.get(index % sizes.len()).copied()
+            }
+        }
+    }
 }
 
 /// Every size `count` times, in an order that the seed determines (Fisher and
@@ -97,7 +123,7 @@ fn send(board: &Board<'_>) -> Outcome {
     }
     while outcome.errors.is_empty() && now_ns() < board.job.stop_ns {
         let index = board.next.fetch_add(1, Ordering::Relaxed);
-        let Some(&size) = board.order.get(index) else {
+        let Some(size) = board.order.size(board.job, index) else {
             break;
         };
         match transfer(board, index, size, &mut outcome, &mut own) {

@@ -131,6 +131,7 @@ fn run(scenario: &Scenario, spec: &RunSpec) -> Run {
         arm: spec.arm.clone(),
         cc: spec.cc.clone(),
         seed: spec.seed,
+        draw: spec.draw,
         point: spec.point.clone(),
         flow: Some(scenario.flows[0].name.clone()),
         totals: Traffic {
@@ -176,11 +177,11 @@ fn run(scenario: &Scenario, spec: &RunSpec) -> Run {
 
 fn completion(scenario: &Scenario, arm: &str, random: &mut Random) -> Option<Completion> {
     let (sizes, count) = match &scenario.flows[0].app {
-        App::ShortFlows { sizes, count } => (sizes.clone(), *count),
+        App::ShortFlows { sizes, count } => (sizes.clone(), count.unwrap_or(100)),
         App::RequestResponse {
             response, count, ..
-        } => (vec![*response], *count),
-        App::Bulk { .. } | App::Iperf3 { .. } => return None,
+        } => (vec![*response], count.unwrap_or(100)),
+        App::Bulk { .. } | App::Iperf3 { .. } | App::Chunks { .. } => return None,
     };
     let slow = if arm.starts_with("every") { 1.25 } else { 1.0 };
     let mut all = Vec::new();
@@ -204,6 +205,7 @@ fn completion(scenario: &Scenario, arm: &str, random: &mut Random) -> Option<Com
         time_us: Quantiles::of(&all)?,
         count: all.len() as u64,
         unfinished: 0,
+        late: None,
         by_size,
     })
 }

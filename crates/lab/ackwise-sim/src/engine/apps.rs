@@ -20,6 +20,9 @@ impl<S: Source, R: Sink> Network<S, R> {
                     self.open(index, flow, template, 0, bytes.unwrap_or(u64::MAX));
                 }
                 Kind::Short(_) => {}
+                Kind::Chunks(chunks) => {
+                    self.open(index, flow, template, lane, chunks.bytes);
+                }
                 Kind::Exchange(exchanges) => {
                     let (asking, uncounted) = (exchanges.asking, exchanges.uncounted);
                     let asks = self.open(index, uncounted, asking, 2 * lane, exchanges.request);
@@ -47,8 +50,27 @@ impl<S: Source, R: Sink> Network<S, R> {
                 Kind::Bulk(bytes) => self.start_bulk(first + lane, bytes),
                 Kind::Short(_) => self.next_transfer(app),
                 Kind::Exchange(_) => self.start_exchange(app, lane, first + 2 * lane),
+                Kind::Chunks(_) => self.next_chunk(app, first + lane),
             }
         }
+        if let Kind::Chunks(chunks) = &self.apps[app].kind {
+            let next = self.now.saturating_add(chunks.period);
+            self.schedule.push(next, Target::Start(app));
+        }
+    }
+
+    fn next_chunk(&mut self, app: usize, number: usize) {
+        let Kind::Chunks(chunks) = &mut self.apps[app].kind else {
+            return;
+        };
+        chunks.begun.push(Transfer {
+            bytes: chunks.bytes,
+            began: self.now,
+            took: None,
+        });
+        let chunk = Supply::Bytes(chunks.bytes);
+        self.connections[number].source.supply(chunk, self.now);
+        self.after_source(number);
     }
 
     fn start_bulk(&mut self, number: usize, bytes: Option<u64>) {
@@ -64,7 +86,7 @@ impl<S: Source, R: Sink> Network<S, R> {
             return;
         };
         let role = transfers.begun.len();
-        let Some(&bytes) = transfers.order.get(role) else {
+        let Some(bytes) = transfers.next_size() else {
             return;
         };
         transfers.begun.push(Transfer {
@@ -88,7 +110,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         exchanges.pairs.push(Pair {
             asks,
             answers: asks + 1,
-            left: exchanges.count - 1,
+            left: exchanges.count.map(|count| count - 1),
             current: 0,
         });
         exchanges.ask(lane, self.now);
@@ -110,6 +132,13 @@ impl<S: Source, R: Sink> Network<S, R> {
                 let transfer = &mut transfers.begun[role];
                 transfer.took = Some(now - transfer.began);
             }
+            Kind::Chunks(chunks) => {
+                // One arrival may complete several chunks.
+                while connection.goal <= connection.delivered {
+                    connection.goal += chunks.bytes;
+                    chunks.arrive(role, now);
+                }
+            }
             Kind::Exchange(exchanges) if role % 2 == 0 => {
                 connection.goal += exchanges.request;
                 let answers = exchanges.pairs[role / 2].answers;
@@ -123,10 +152,11 @@ impl<S: Source, R: Sink> Network<S, R> {
                 let pair = &mut exchanges.pairs[role / 2];
                 let transfer = &mut exchanges.begun[pair.current];
                 transfer.took = Some(now - transfer.began);
-                if pair.left == 0 {
-                    return;
+                match &mut pair.left {
+                    Some(0) => return,
+                    Some(left) => *left -= 1,
+                    None => {}
                 }
-                pair.left -= 1;
                 let (asks, request) = (pair.asks, exchanges.request);
                 exchanges.ask(role / 2, now);
                 let source = &mut self.connections[asks].source;

@@ -70,7 +70,7 @@ impl<'a> Part<'a> {
             narrowest: vec![(ack_frames, narrow.map(|(rate, _)| rate))],
             has_transfers: matches!(
                 measured.scenario.flows[index].app,
-                App::RequestResponse { .. } | App::ShortFlows { .. }
+                App::RequestResponse { .. } | App::ShortFlows { .. } | App::Chunks { .. }
             ),
         }
     }
@@ -230,6 +230,11 @@ impl<'a> Part<'a> {
             time_us: Quantiles::of(&all).unwrap_or_default(),
             count: transfers.len() as u64,
             unfinished: self.outcomes.iter().map(|outcome| outcome.unfinished).sum(),
+            late: self
+                .outcomes
+                .iter()
+                .filter_map(|outcome| outcome.late)
+                .reduce(|a, b| a + b),
             by_size: by_size
                 .into_iter()
                 .filter_map(|(bytes, times)| CompletionOfSize::of(bytes, &times, CDF_POINTS))

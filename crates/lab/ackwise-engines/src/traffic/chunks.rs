@@ -1,0 +1,196 @@
+//! A chunk at each period, as live video is sent; those that come late are counted.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use super::bulk::{Ledger, compare, enter_in};
+use super::content::{CHUNK, Producer, Tally};
+use super::socket::{Connection, Limits, accept};
+use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
+use crate::clock::{nanos, now_ns, thread_cpu_ns};
+use crate::tcpinfo;
+
+/// The chunks of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chunks {
+    /// Bytes of one.
+    pub bytes: u64,
+    /// From one to the next.
+    pub period: Duration,
+    /// How long one may take, from when it is due at the sender.
+    pub deadline: Duration,
+}
+
+impl Chunks {
+    /// When a chunk is due at the sender.
+    fn due_ns(self, job: &Job, index: u64) -> u64 {
+        let after = index.saturating_mul(nanos(self.period));
+        job.start_ns.saturating_add(after)
+    }
+
+    /// How many chunks' time is over when the run is.
+    fn judged(self, job: &Job) -> u64 {
+        let span = job.stop_ns.saturating_sub(job.start_ns);
+        match span.checked_sub(nanos(self.deadline)) {
+            Some(left) => left / nanos(self.period).max(1) + 1,
+            None => 0,
+        }
+    }
+}
+
+/// Runs the flow.
+pub(super) fn run(
+    job: &Job,
+    chunks: Chunks,
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+) -> Outcome {
+    let (sent, received) = <(Ledger, Ledger)>::default();
+    let mut outcome = thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for index in 0..job.connections {
+            let (sent, received) = (&sent, &received);
+            workers
+                .push(scope.spawn(move || receive(job, chunks, listener, live, limits, received)));
+            workers.push(scope.spawn(move || send(job, index, chunks, live, limits, sent)));
+        }
+        gather(workers)
+    });
+    outcome.content = Some(compare(&sent, &received, &mut outcome.errors));
+    outcome
+}
+
+fn send(
+    job: &Job,
+    index: u32,
+    chunks: Chunks,
+    live: &Live,
+    limits: &Limits,
+    ledger: &Ledger,
+) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut producer = Producer::new(seed_of(job, u64::from(index)));
+    let mut port = None;
+    let ended = (|| -> Result<(), String> {
+        limits
+            .sleep_until(job.start_ns)
+            .map_err(|error| error.to_string())?;
+        let mut connection = connect(job, &job.from, true, limits)?;
+        let said = |error: io::Error| format!("sending: {error}");
+        port = Some(connection.local_port().map_err(said)?);
+        connection.limit_unsent().map_err(said)?;
+        let watch = live.watch(connection.socket());
+        outcome.first_ns = Some(now_ns());
+        for number in 0.. {
+            let due = chunks.due_ns(job, number);
+            if due >= job.stop_ns {
+                break;
+            }
+            limits.sleep_until(due).map_err(said)?;
+            if !put(&mut connection, &mut producer, chunks.bytes, job.stop_ns).map_err(said)? {
+                break;
+            }
+        }
+        connection.end().map_err(said)?;
+        connection
+            .wait_for_end()
+            .map_err(|error| format!("waiting for the receiver to finish: {error}"))?;
+        if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
+            outcome.finals.push(info);
+        }
+        drop(watch);
+        Ok(())
+    })();
+    if let Err(error) = ended {
+        limits.fail();
+        outcome.errors.push(error);
+    }
+    let digested = producer.finish();
+    outcome.cpu_from_ns = cpu_since(before, digested.own_cpu_ns);
+    if let Some(port) = port {
+        enter_in(ledger, port, digested);
+    }
+    outcome
+}
+
+/// Writes a chunk; `false` if the time was over before.
+fn put(
+    connection: &mut Connection,
+    producer: &mut Producer,
+    bytes: u64,
+    until_ns: u64,
+) -> io::Result<bool> {
+    let mut left = bytes;
+    let mut buffer = vec![0; CHUNK];
+    while left > 0 {
+        let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+        producer.fill(&mut buffer[..size]);
+        let written = connection.write_until(&buffer[..size], until_ns)?;
+        producer.sent(&buffer[..written]);
+        left -= written as u64;
+        if written < size {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn receive(
+    job: &Job,
+    chunks: Chunks,
+    listener: &Socket,
+    live: &Live,
+    limits: &Limits,
+    ledger: &Ledger,
+) -> Outcome {
+    let before = thread_cpu_ns();
+    let mut outcome = Outcome::default();
+    let mut tally = Tally::default();
+    let mut port = None;
+    let judged = chunks.judged(job);
+    let (mut whole, mut in_time) = (0, 0);
+    let ended = (|| -> io::Result<()> {
+        let mut connection = accept(listener, limits)?;
+        port = Some(connection.peer_port()?);
+        connection.wait_in_reads()?;
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let count = connection.read(&mut buffer)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let now = now_ns();
+            tally.add(&buffer[..count]);
+            live.received(count);
+            outcome.last_ns = Some(now);
+            while whole < judged && tally.bytes() >= (whole + 1) * chunks.bytes {
+                let time_ns = now.saturating_sub(chunks.due_ns(job, whole));
+                in_time += u64::from(time_ns <= nanos(chunks.deadline));
+                whole += 1;
+                outcome.transfers.push(Transfer {
+                    bytes: chunks.bytes,
+                    time_ns,
+                });
+            }
+        }
+    })();
+    if let Err(error) = ended {
+        limits.fail();
+        outcome.errors.push(format!("receiving: {error}"));
+    }
+    outcome.unfinished = judged - whole;
+    outcome.late = Some(judged - in_time);
+    let digested = tally.finish();
+    outcome.bytes = digested.bytes;
+    outcome.cpu_to_ns = cpu_since(before, digested.own_cpu_ns);
+    if let Some(port) = port {
+        enter_in(ledger, port, digested);
+    }
+    outcome
+}

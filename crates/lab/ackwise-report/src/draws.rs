@@ -1,0 +1,313 @@
+//! What drawn points say: for each arm the distribution of its ratio to the baseline, and to the
+//! best of other arms on the same line.
+
+use std::collections::BTreeMap;
+
+use ackwise_scenario::record::{Completion, Report, Run, Traffic};
+use ackwise_scenario::{App, BASELINE, Draw, Flow, Rivals, RunSpec, Scenario, glob_matches};
+
+use crate::compare::failed;
+
+/// What is measured on a line; more is better in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Measure {
+    /// Goodput of bulk flows.
+    Goodput,
+    /// The inverse of the median time of short flows.
+    ShortFlows,
+    /// The inverse of the median time of exchanges.
+    Exchanges,
+    /// The share of chunks that came in time.
+    ChunksInTime,
+    /// The sum over both directions of goodput by rate.
+    BothDirections,
+}
+
+/// What a group of flows is judged by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Score {
+    measure: Measure,
+    from: String,
+    to: String,
+}
+
+impl Score {
+    fn of(flow: &Flow) -> Score {
+        let measure = match flow.app {
+            App::Bulk { .. } | App::Iperf3 { .. } => Measure::Goodput,
+            App::ShortFlows { .. } => Measure::ShortFlows,
+            App::RequestResponse { .. } => Measure::Exchanges,
+            App::Chunks { .. } => Measure::ChunksInTime,
+        };
+        Score {
+            measure,
+            from: flow.from.clone(),
+            to: flow.to.clone(),
+        }
+    }
+
+    /// For a heading.
+    pub(crate) fn title(&self) -> String {
+        let way = format!("{} → {}", self.from, self.to);
+        match self.measure {
+            Measure::Goodput => format!("goodput {way}"),
+            Measure::ShortFlows => format!("short flows {way}, 1 / median time"),
+            Measure::Exchanges => format!("exchanges {way}, 1 / median time"),
+            Measure::ChunksInTime => format!("chunks {way}, share in time"),
+            Measure::BothDirections => "goodput by rate, sum of both directions".to_owned(),
+        }
+    }
+}
+
+/// The arms on one line.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    /// A run of it, for its point.
+    pub run: &'a Run,
+    /// Values by score and arm.
+    values: BTreeMap<Score, BTreeMap<&'a str, f64>>,
+}
+
+/// What an arm is compared with on its line.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Against {
+    /// The stock stack.
+    Baseline,
+    /// The best of some arms.
+    Best(Rivals),
+}
+
+impl Against {
+    /// For a heading.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Against::Baseline => "to nothing".to_owned(),
+            Against::Best(rivals) if rivals.arms == ["*"] => "to the best of all".to_owned(),
+            Against::Best(rivals) => {
+                format!("to {}: the best of {}", rivals.name, rivals.arms.join(", "))
+            }
+        }
+    }
+
+    /// For a column.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Against::Baseline => "nothing",
+            Against::Best(rivals) => &rivals.name,
+        }
+    }
+
+    fn base(&self, values: &BTreeMap<&str, f64>) -> Option<f64> {
+        match self {
+            Against::Baseline => values.get(BASELINE).copied(),
+            Against::Best(rivals) => {
+                let among = |arm: &str| rivals.arms.iter().any(|glob| glob_matches(glob, arm));
+                let found = values.iter().filter(|(arm, _)| among(arm));
+                found.map(|(_, value)| *value).max_by(f64::total_cmp)
+            }
+        }
+    }
+}
+
+/// A ratio on a line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ratio<'a> {
+    pub ratio: f64,
+    pub line: &'a Line<'a>,
+}
+
+/// All lines of a report with drawn points.
+#[derive(Debug)]
+pub(crate) struct Lines<'a> {
+    /// How the points were drawn.
+    pub draw: Draw,
+    /// The lines in the order of the runs.
+    pub lines: Vec<Line<'a>>,
+    /// Names of the arms in the order of the runs.
+    pub arms: Vec<&'a str>,
+}
+
+impl<'a> Lines<'a> {
+    /// Reads them off a report; `None` if it has no drawn points, or if its scenario cannot be
+    /// read by this version.
+    pub(crate) fn of(report: &'a Report) -> Option<Lines<'a>> {
+        report.runs.iter().find(|run| run.draw.is_some())?;
+        let info = &report.scenario;
+        let scenario = Scenario::parse(format!("{}.toml", info.name), &info.text).ok()?;
+        let mut groups: Vec<Vec<&Run>> = Vec::new();
+        let mut arms: Vec<&str> = Vec::new();
+        for run in report.runs.iter().filter(|run| !failed(run)) {
+            if !arms.contains(&run.arm.as_str()) {
+                arms.push(&run.arm);
+            }
+            let same = |other: &&Run| {
+                (other.draw, other.seed, &other.cc) == (run.draw, run.seed, &run.cc)
+                    && other.point == run.point
+            };
+            match groups.iter_mut().rev().find(|group| same(&group[0])) {
+                Some(group) => group.push(run),
+                None => groups.push(vec![run]),
+            }
+        }
+        let lines = groups.iter().filter_map(|group| line(&scenario, group));
+        Some(Lines {
+            lines: lines.collect(),
+            arms,
+            draw: scenario.sweep.draw?,
+        })
+    }
+
+    /// The scores that at least one line has.
+    pub(crate) fn scores(&self) -> Vec<&Score> {
+        let mut scores: Vec<&Score> = self
+            .lines
+            .iter()
+            .flat_map(|line| line.values.keys())
+            .collect();
+        scores.sort();
+        scores.dedup();
+        scores
+    }
+
+    /// What arms are compared with.
+    pub(crate) fn against(&self) -> Vec<Against> {
+        let rivals = self.draw.against.iter().cloned().map(Against::Best);
+        std::iter::once(Against::Baseline).chain(rivals).collect()
+    }
+
+    /// The ratios of an arm on the lines that `wanted` takes, least first.
+    pub(crate) fn ratios(
+        &self,
+        score: &Score,
+        arm: &str,
+        against: &Against,
+        wanted: &dyn Fn(&Line<'_>) -> bool,
+    ) -> Vec<Ratio<'_>> {
+        let mut ratios: Vec<Ratio<'_>> = Vec::new();
+        for line in self.lines.iter().filter(|line| wanted(line)) {
+            if let Some(ratio) = line.ratio(score, arm, against) {
+                ratios.push(Ratio { ratio, line });
+            }
+        }
+        ratios.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        ratios
+    }
+}
+
+impl Line<'_> {
+    /// An arm's value; `None` if its flows are not on this line.
+    pub(crate) fn value(&self, score: &Score, arm: &str) -> Option<f64> {
+        self.values.get(score)?.get(arm).copied()
+    }
+
+    /// An arm's ratio; infinite where what it is compared with has nothing.
+    pub(crate) fn ratio(&self, score: &Score, arm: &str, against: &Against) -> Option<f64> {
+        let values = self.values.get(score)?;
+        let (value, base) = (*values.get(arm)?, against.base(values)?);
+        Some(match base > 0.0 {
+            true => value / base,
+            false if value > 0.0 => f64::INFINITY,
+            false => 1.0,
+        })
+    }
+
+    /// The value of a name of the point, as text.
+    pub(crate) fn drawn(&self, name: &str) -> Option<&str> {
+        match name {
+            "cc" => Some(&self.run.cc),
+            name => self.run.point.get(name).map(String::as_str),
+        }
+    }
+
+    /// The point in words: the names that others depend on, without paths.
+    pub(crate) fn words(&self) -> String {
+        let short = self
+            .run
+            .point
+            .iter()
+            .filter(|(name, _)| !name.contains('.'));
+        let mut words: Vec<String> = short
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        if !self.run.point.contains_key("cc") {
+            words.push(format!("cc {}", self.run.cc));
+        }
+        words.join(", ")
+    }
+}
+
+/// The arms of one line, by the scenario as it is there.
+fn line<'a>(scenario: &Scenario, runs: &[&'a Run]) -> Option<Line<'a>> {
+    let first = runs.first()?;
+    let spec = RunSpec {
+        id: first.id.clone(),
+        arm: BASELINE.to_owned(),
+        cc: first.cc.clone(),
+        seed: first.seed,
+        draw: first.draw,
+        point: first.point.clone(),
+    };
+    let seen = scenario.at(&spec).ok()?;
+    let mut values: BTreeMap<Score, BTreeMap<&str, f64>> = BTreeMap::new();
+    for run in runs {
+        for (score, value) in scores(&seen, run) {
+            values.entry(score).or_default().insert(&run.arm, value);
+        }
+    }
+    Some(Line { run: first, values })
+}
+
+fn scores(seen: &Scenario, run: &Run) -> BTreeMap<Score, f64> {
+    let mut flows: BTreeMap<Score, Vec<&Traffic>> = BTreeMap::new();
+    let mut shares: BTreeMap<Score, f64> = BTreeMap::new();
+    for flow in &seen.flows {
+        let own = run.flows.iter().find(|record| record.flow == flow.name);
+        let alone = run.flow.as_ref() == Some(&flow.name);
+        let Some(traffic) = own.map(|own| &own.traffic).or(alone.then_some(&run.totals)) else {
+            continue;
+        };
+        let score = Score::of(flow);
+        if let (Measure::Goodput, Some(rate)) = (score.measure, seen.bottleneck_bps(flow)) {
+            *shares.entry(score.clone()).or_default() += traffic.goodput_bps / rate as f64;
+        }
+        flows.entry(score).or_default().push(traffic);
+    }
+    let mut values = BTreeMap::new();
+    if shares.len() > 1 {
+        let both = Score {
+            measure: Measure::BothDirections,
+            from: String::new(),
+            to: String::new(),
+        };
+        values.insert(both, shares.values().sum());
+    }
+    for (score, traffic) in flows {
+        if let Some(value) = value(score.measure, &traffic) {
+            values.insert(score, value);
+        }
+    }
+    values
+}
+
+fn value(measure: Measure, flows: &[&Traffic]) -> Option<f64> {
+    let completions = || flows.iter().filter_map(|flow| flow.completion.as_ref());
+    match measure {
+        Measure::Goodput => Some(flows.iter().map(|flow| flow.goodput_bps).sum()),
+        Measure::ShortFlows | Measure::Exchanges => {
+            let speeds: Vec<f64> = completions()
+                .map(|it| match it.count {
+                    0 => 0.0,
+                    _ => 1e6 / it.time_us.p50.max(1e-3),
+                })
+                .collect();
+            let count = speeds.len();
+            (count > 0).then(|| speeds.iter().sum::<f64>() / count as f64)
+        }
+        Measure::ChunksInTime => {
+            let all: u64 = completions().map(Completion::due).sum();
+            let late: u64 = completions().filter_map(|it| it.late).sum();
+            (all > 0).then(|| 1.0 - late as f64 / all as f64)
+        }
+        Measure::BothDirections => None,
+    }
+}

@@ -1,0 +1,197 @@
+//! The distributions of drawn points, on numbers that are made up so that they can be checked by
+//! hand.
+
+use std::path::Path;
+
+use ackwise_report::{TableOptions, draws_csv, table};
+use ackwise_scenario::Scenario;
+use ackwise_scenario::record::{Completion, FlowRecord, Quantiles, Report, Run, Traffic};
+
+const DRAWN: &str = r#"
+[scenario]
+name = "drawn"
+duration = "5 s"
+[[node]]
+name = "server"
+[[node]]
+name = "client"
+[[link]]
+name = "wan"
+between = ["server", "client"]
+forward = { rate = "10 Mbit/s" }
+reverse = { rate = "1 Mbit/s" }
+[[flow]]
+name = "down"
+from = "server"
+to = "client"
+app = "bulk"
+[[flow]]
+name = "up"
+from = "client"
+to = "server"
+app = "bulk"
+[[flow]]
+name = "video"
+from = "server"
+to = "client"
+app = "chunks"
+chunk = "100 kB"
+period = "1 s"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "half"
+policy = "adaptive"
+at = "client"
+link = "wan"
+position = "receiver"
+[[arm]]
+name = "twice"
+policy = "adaptive"
+at = "client"
+link = "wan"
+position = "receiver"
+[sweep.draw]
+n = 20
+group = ["upload"]
+against = { best = ["*"], slow = ["half"] }
+upload = { choice = [true, false] }
+down = { log-uniform = ["5 Mbit/s", "20 Mbit/s"] }
+link.wan.forward.rate = "down"
+flow.up.connections = { case = "upload", true = 1, else = 0 }
+"#;
+
+/// `half` gets half of the baseline's download, and `twice` twice as much except on the third
+/// line, where it gets a tenth. All get the same upload; of chunks `half` has half in time.
+fn report() -> Report {
+    let scenario = Scenario::parse("drawn.toml", DRAWN).unwrap();
+    let mut report = Report::new("sim", &scenario);
+    for spec in scenario.runs() {
+        let seen = scenario.at(&spec).unwrap();
+        let number = spec.draw.unwrap();
+        let factor = match spec.arm.as_str() {
+            "half" => 0.5,
+            "twice" if number == 3 => 0.1,
+            "twice" => 2.0,
+            _ => 1.0,
+        };
+        let record = |name: &str, traffic: Traffic| FlowRecord {
+            flow: name.to_owned(),
+            cc: None,
+            traffic,
+        };
+        let bulk = |goodput_bps: f64| Traffic {
+            goodput_bps,
+            ..Traffic::default()
+        };
+        let down = seen.links[0].forward.rate_bps.unwrap() as f64 / 4.0;
+        let video = Traffic {
+            completion: Some(Completion {
+                time_us: Quantiles::default(),
+                count: 10,
+                late: Some(if spec.arm == "half" { 5 } else { 0 }),
+                ..Completion::default()
+            }),
+            ..Traffic::default()
+        };
+        let mut run = Run {
+            id: spec.id.clone(),
+            arm: spec.arm.clone(),
+            cc: spec.cc.clone(),
+            seed: spec.seed,
+            draw: spec.draw,
+            point: spec.point.clone(),
+            ..Run::default()
+        };
+        run.flows.push(record("down", bulk(down * factor)));
+        if spec.point["upload"] == "true" {
+            run.flows.push(record("up", bulk(500_000.0)));
+        }
+        run.flows.push(record("video", video));
+        report.runs.push(run);
+    }
+    report
+}
+
+fn golden(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("ACKWISE_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(found, expected, "{name}");
+}
+
+#[test]
+fn distributions_and_worst_lines_look_as_they_did() {
+    let text = table(&report(), &TableOptions::default());
+    golden("draws.txt", &text);
+    // Twenty lines: the least is the third, the tenth percentile is not.
+    let row = |title: &str, arm: &str| {
+        let after = text.split(&format!("\n{title}\n")).nth(1).unwrap();
+        let row = after
+            .lines()
+            .find(|line| line.trim_start().starts_with(arm));
+        let cells: Vec<String> = row.unwrap().split_whitespace().map(str::to_owned).collect();
+        cells[1..].join(" ")
+    };
+    let download = "goodput server → client to nothing";
+    assert_eq!(
+        row(download, "twice"),
+        "20 0.10 0.10 2.00 2.00 2.00 2.00 2.00"
+    );
+    assert_eq!(
+        row(download, "half"),
+        "20 0.50 0.50 0.50 0.50 0.50 0.50 0.50"
+    );
+    let best = "goodput server → client to the best of all";
+    assert_eq!(row(best, "half"), "20 0.25 0.25 0.25 0.25 0.25 0.25 0.25");
+    let slow = "goodput server → client to slow: the best of half";
+    assert_eq!(row(slow, "twice"), "20 0.20 0.20 4.00 4.00 4.00 4.00 4.00");
+    let video = "chunks server → client, share in time to nothing";
+    assert_eq!(row(video, "half"), "20 0.50 0.50 0.50 0.50 0.50 0.50 0.50");
+    // A quarter of the downlink and half of the uplink; for `half` an eighth and half: 5/6.
+    let both = "goodput by rate, sum of both directions to nothing";
+    assert!(row(both, "half").contains("0.83"), "{text}");
+    assert!(
+        text.contains("twice: 0.10 to nothing, goodput server → client, at point 3 ("),
+        "{text}"
+    );
+}
+
+#[test]
+fn few_points_are_shown_one_by_one_too() {
+    let mut few = report();
+    few.runs
+        .retain(|run| run.draw.is_some_and(|number| number <= 2));
+    let text = table(&few, &TableOptions::default());
+    assert!(text.contains("cubic · point 2"), "{text}");
+    assert!(text.contains("to the best of all"), "{text}");
+    assert!(!table(&report(), &TableOptions::default()).contains("point 2\n"));
+}
+
+#[test]
+fn a_row_for_each_line_score_and_arm() {
+    let rows = draws_csv(&report()).unwrap().unwrap();
+    let mut lines = rows.lines();
+    let head = lines.next().unwrap();
+    assert_eq!(
+        head,
+        "point,cc,seed,arm,score,value,to_nothing,to_best,to_slow,drawn"
+    );
+    let of_twice: Vec<&str> = lines
+        .filter(|line| line.starts_with("3,cubic,1,twice,goodput server"))
+        .collect();
+    let [only] = of_twice.as_slice() else {
+        panic!("{of_twice:?}");
+    };
+    let cells: Vec<&str> = only.split(',').collect();
+    assert!(
+        cells[6].starts_with("0.1") && cells[9].starts_with("down="),
+        "{only}"
+    );
+    let plain = Scenario::parse("drawn.toml", DRAWN.split("[sweep.draw]").next().unwrap()).unwrap();
+    assert_eq!(draws_csv(&Report::new("sim", &plain)).unwrap(), None);
+}

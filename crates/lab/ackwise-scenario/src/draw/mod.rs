@@ -1,0 +1,477 @@
+//! `[sweep.draw]`: points that are drawn at random from distributions.
+//!
+//! A point is a function of the file, the seed and its number: each name has a stream of its own
+//! for each point (`docs/decisions/0024-draws.md`).
+
+mod definition;
+mod expression;
+mod order;
+mod value;
+
+use std::collections::BTreeMap;
+
+use ackwise_config::Span;
+use ackwise_config::diagnostic::suggest;
+use ackwise_config::section::{Section, Word};
+use ackwise_config::tree::{Entry, Kind, Table, Value};
+use ackwise_rng::Rng;
+
+use crate::glob::matches;
+use crate::model::{Arm, Draw, DrawnPoint, DrawnValue, Rivals};
+use definition::{Definition, Values};
+use expression::{is_name, is_name_start};
+use value::{Drawn, Type};
+
+/// Most points that can be drawn; more are a slip of the hand.
+const MAX_POINTS: u32 = 10_000;
+
+/// The name of the variable that says which population a point is of.
+pub(crate) const POPULATION: &str = "population";
+
+/// Keys of `[sweep.draw]` that are not names of values.
+const KEYS: [&str; 5] = ["n", "seed", "group", "against", POPULATION];
+
+/// Sections of the file whose values can be drawn.
+const SECTIONS: [&str; 5] = ["node", "link", "flow", "record", "scenario"];
+
+/// Definitions by name.
+type Definitions = BTreeMap<String, Definition>;
+
+/// A part of the lines that differs from the others in its distributions.
+struct Population {
+    name: String,
+    weight: f64,
+    own: Definitions,
+}
+
+/// The words that `cc` is drawn from, before anything is checked.
+pub(crate) fn congestion_controls(top: &Section<'_>, sweep: &Table) -> Vec<String> {
+    let Some(Kind::Table(draw)) = sweep.get("draw").map(|value| &value.kind) else {
+        return Vec::new();
+    };
+    let section = Section::open_unchecked(draw, &(0..0), "[sweep.draw]", top.errors);
+    let mut found: Vec<String> = Vec::new();
+    let populations = match draw.get(POPULATION).map(|value| &value.kind) {
+        Some(Kind::Array(items)) => items.as_slice(),
+        _ => &[],
+    };
+    let tables = populations.iter().filter_map(|item| match &item.kind {
+        Kind::Table(table) => Some(table),
+        _ => None,
+    });
+    for table in std::iter::once(draw).chain(tables) {
+        let read = table
+            .get("cc")
+            .and_then(|value| definition::read(&section, "cc", value));
+        for word in read.iter().flat_map(Definition::words) {
+            if !found.contains(&word) {
+                found.push(word);
+            }
+        }
+    }
+    found
+}
+
+/// Reads `[sweep.draw]` and draws its points; `None` without one or after a mistake.
+pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
+    let (sweep, _) = top.table("sweep")?;
+    let entry = sweep.entry("draw")?;
+    let outer = Section::open_unchecked(sweep, &entry.key_span, "[sweep]", top.errors);
+    let (table, _) = outer.table("draw")?;
+    let section = Section::open_unchecked(table, &entry.key_span, "[sweep.draw]", top.errors);
+    if !section.has("n") {
+        let message = "[sweep.draw] has no 'n', the number of points; add n = 40";
+        section.error(&section.span, message);
+    }
+    let n = section.whole("n", 1, MAX_POINTS);
+    let seed = seed(&section);
+    let common = definitions(&section, table, &KEYS);
+    let populations = populations(&section);
+    let names_are_fine = common.is_some() && populations.is_some();
+    let (common, populations) = (common.unwrap_or_default(), populations.unwrap_or_default());
+    if common.is_empty() && populations.is_empty() && names_are_fine {
+        let message = "nothing is drawn; add e.g. link.wan.forward.rate = { log-uniform = \
+                       [\"10 Mbit/s\", \"200 Mbit/s\"] }";
+        section.error(&section.span, message);
+        return None;
+    }
+    let against = against(&section, arms);
+    if !names_are_fine {
+        return None;
+    }
+    let kinds = kinds(&section, &common, &populations)?;
+    check_cc(&section, sweep, &kinds);
+    let group = group(&section, &common, &populations);
+    if !top.errors.borrow().is_empty() {
+        return None;
+    }
+    let mut points = Vec::new();
+    for number in 1..=n? {
+        points.push(point(&section, seed?, number, &common, &populations)?);
+    }
+    Some(Draw {
+        seed: seed?,
+        points,
+        group,
+        against,
+        span: section.span.clone(),
+    })
+}
+
+fn seed(section: &Section<'_>) -> Option<u64> {
+    let Some(value) = section.value("seed") else {
+        return Some(1);
+    };
+    match value.kind {
+        Kind::Integer(seed) if seed >= 0 => Some(seed.unsigned_abs()),
+        _ => {
+            section.error(&value.span, "a seed is a whole number, not negative");
+            None
+        }
+    }
+}
+
+/// The definitions in a table; `None` after a mistake.
+fn definitions(section: &Section<'_>, table: &Table, keys: &[&str]) -> Option<Definitions> {
+    let mut leaves = Vec::new();
+    for entry in &table.entries {
+        if keys.contains(&entry.key.as_str()) {
+            continue;
+        }
+        collect(entry.key.clone(), entry, &mut leaves);
+    }
+    let mut found = Definitions::new();
+    let mut fine = true;
+    for Leaf { name, entry } in leaves {
+        fine &= name_is_fine(section, &name, &entry.key_span);
+        match definition::read(section, &name, &entry.value) {
+            Some(definition) if found.contains_key(&name) => {
+                section.error(&definition.span, format!("'{name}' stands here twice"));
+                fine = false;
+            }
+            Some(definition) => {
+                found.insert(name, definition);
+            }
+            None => fine = false,
+        }
+    }
+    fine.then_some(found)
+}
+
+/// A name, and the entry of the table that ends it.
+struct Leaf<'a> {
+    name: String,
+    entry: &'a Entry,
+}
+
+/// `a.b.c = …` and `"a.b.c" = …` are the same.
+fn collect<'a>(name: String, entry: &'a Entry, found: &mut Vec<Leaf<'a>>) {
+    let first = name.split('.').next().unwrap_or(&name);
+    match &entry.value.kind {
+        Kind::Table(table)
+            if SECTIONS.contains(&first)
+                && !table.entries.is_empty()
+                && !definition::is_definition(&entry.value) =>
+        {
+            for inner in &table.entries {
+                collect(format!("{name}.{}", inner.key), inner, found);
+            }
+        }
+        _ => found.push(Leaf { name, entry }),
+    }
+}
+
+fn name_is_fine(section: &Section<'_>, name: &str, span: &Span) -> bool {
+    // Paths are checked where they replace something.
+    let first = name.split('.').next().unwrap_or(name);
+    if SECTIONS.contains(&first) {
+        return true;
+    }
+    let message = if name.contains('.') {
+        format!(
+            "'{name}' does not name a value: write node.NAME.…, link.NAME.…, flow.NAME.…, \
+             record.KEY or scenario.duration{}",
+            suggest(first, &SECTIONS)
+        )
+    } else if name == POPULATION {
+        format!("'{name}' is the name of the [[sweep.draw.population]]; use another")
+    } else if name.starts_with(is_name_start) && name.chars().all(is_name) && name.len() <= 40 {
+        return true;
+    } else {
+        format!(
+            "'{name}' is not a name that expressions can use: 1 to 40 letters, digits or '_', the \
+             first a letter or '_'"
+        )
+    };
+    section.error(span, message);
+    false
+}
+
+fn populations(section: &Section<'_>) -> Option<Vec<Population>> {
+    let mut found: Vec<Population> = Vec::new();
+    let mut fine = true;
+    if !section.has(POPULATION) {
+        return Some(found);
+    }
+    for (table, span) in section.tables(POPULATION) {
+        let mut one = Section::open_unchecked(table, span, "a population", section.errors);
+        let name = one.required_name("\"lte\"");
+        if let Some(name) = &name {
+            one.what = format!("population '{}'", name.text);
+            if found.iter().any(|other| other.name == name.text) {
+                let message = format!("there is another population '{}'", name.text);
+                one.error(&name.span, message);
+                fine = false;
+            }
+        }
+        let weight = match one.value("weight") {
+            None => Some(1.0),
+            Some(value) => {
+                let weight = definition::weight(value);
+                if weight.is_none() {
+                    one.error(&value.span, "a weight is a finite number, not negative");
+                }
+                weight
+            }
+        };
+        let own = definitions(&one, table, &["name", "weight"]);
+        match (name, weight, own) {
+            (Some(name), Some(weight), Some(own)) => found.push(Population {
+                name: name.text,
+                weight,
+                own,
+            }),
+            _ => fine = false,
+        }
+    }
+    if fine && found.iter().map(|one| one.weight).sum::<f64>() <= 0.0 {
+        let span = section.span_of(POPULATION);
+        section.error(&span, "the weights of the populations are all zero");
+        fine = false;
+    }
+    fine.then_some(found)
+}
+
+/// The definitions that hold for a population: its own before the common ones.
+fn of_population(common: &Definitions, population: Option<&Population>) -> Definitions {
+    let mut all = common.clone();
+    if let Some(population) = population {
+        all.extend(population.own.clone());
+    }
+    all
+}
+
+/// The kinds of all names of each population; `None` after a mistake.
+fn kinds(
+    section: &Section<'_>,
+    common: &Definitions,
+    populations: &[Population],
+) -> Option<Vec<definition::Types>> {
+    let all: Vec<Option<&Population>> = match populations {
+        [] => vec![None],
+        some => some.iter().map(Some).collect(),
+    };
+    let mut kinds = Vec::new();
+    for population in all {
+        let definitions = of_population(common, population);
+        let given = population.map(|_| (POPULATION.to_owned(), Type::Word));
+        let at = population.map_or(String::new(), |one| {
+            format!(" in population '{}'", one.name)
+        });
+        match order::kinds(&definitions, given.into_iter().collect()) {
+            Ok(known) => kinds.push(known),
+            Err(mistake) => {
+                let message = format!("{}{at}", mistake.message);
+                section.error(&mistake.span, message);
+                return None;
+            }
+        }
+    }
+    Some(kinds)
+}
+
+/// `cc` is a word, and drawn or swept, not both.
+fn check_cc(section: &Section<'_>, sweep: &Table, kinds: &[definition::Types]) {
+    let drawn: Vec<Type> = kinds
+        .iter()
+        .filter_map(|one| one.get("cc").copied())
+        .collect();
+    let span = section
+        .entry("cc")
+        .map_or(section.span.clone(), |entry| entry.key_span.clone());
+    if drawn.iter().any(|kind| *kind != Type::Word) {
+        let message =
+            "'cc' is the name of a congestion control: cc = { choice = [\"cubic\", \"bbr\"] }";
+        section.error(&span, message);
+    }
+    if !drawn.is_empty() && drawn.len() < kinds.len() {
+        let message = "'cc' is drawn in some populations only; draw it in [sweep.draw]";
+        section.error(&section.span, message);
+    }
+    if !drawn.is_empty() && sweep.get("cc").is_some() {
+        let message = "'cc' is in [sweep], too; keep one of the two";
+        section.error(&span, message);
+    }
+}
+
+/// The names by whose values a report groups the points.
+fn group(section: &Section<'_>, common: &Definitions, populations: &[Population]) -> Vec<String> {
+    let own = populations.iter().flat_map(|one| one.own.iter());
+    let definitions: Vec<(&String, &Definition)> = common.iter().chain(own).collect();
+    let mut known: Vec<&str> = definitions.iter().map(|(name, _)| name.as_str()).collect();
+    if !populations.is_empty() {
+        known.push(POPULATION);
+    }
+    if !section.has("group") {
+        let usual = [POPULATION, "cc"];
+        let found = usual.iter().filter(|name| known.contains(name));
+        return found.map(|name| (*name).to_owned()).collect();
+    }
+    let words = section.words("group").unwrap_or_default();
+    for Word { text, span } in &words {
+        if !known.contains(&text.as_str()) {
+            let hint = suggest(text, &known);
+            section.error(
+                span,
+                format!("nothing is drawn under the name '{text}'{hint}"),
+            );
+        }
+        let many =
+            |(name, definition): &&(&String, &Definition)| *name == text && !definition.is_of_few();
+        if definitions.iter().any(|one| many(&one)) {
+            let message = format!(
+                "'{text}' has a value of its own at each point; group by what is drawn with \
+                 'choice', 'case' of such, or as a whole number"
+            );
+            section.error(span, message);
+        }
+    }
+    words.into_iter().map(|word| word.text).collect()
+}
+
+/// The sets of arms whose best each arm is compared with.
+fn against(section: &Section<'_>, arms: &[Arm]) -> Vec<Rivals> {
+    let Some((table, span)) = section.table("against") else {
+        return vec![Rivals {
+            name: "best".to_owned(),
+            arms: vec!["*".to_owned()],
+        }];
+    };
+    let inner = Section::open_unchecked(table, span, "'against'", section.errors);
+    let mut found = Vec::new();
+    for entry in &table.entries {
+        let patterns = inner.words(&entry.key).unwrap_or_default();
+        for Word { text, span } in &patterns {
+            if !arms.iter().any(|arm| matches(text, &arm.name)) {
+                let known: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
+                let hint = suggest(text, &known);
+                inner.error(span, format!("no arm matches '{text}'{hint}"));
+            }
+        }
+        found.push(Rivals {
+            name: entry.key.clone(),
+            arms: patterns.into_iter().map(|word| word.text).collect(),
+        });
+    }
+    found
+}
+
+/// The stream of a name at a point: by the name and the number alone, so that other names and
+/// more points leave it as it is.
+fn stream(seed: u64, name: &str, number: u32) -> Rng {
+    // FNV-1a with 64 bits (RFC 9923).
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let of_name = Rng::stream(seed, hash).next_u64();
+    Rng::stream(of_name, number.into())
+}
+
+fn point(
+    section: &Section<'_>,
+    seed: u64,
+    number: u32,
+    common: &Definitions,
+    populations: &[Population],
+) -> Option<DrawnPoint> {
+    let mut values = Values::new();
+    let population = chosen(populations, &stream(seed, POPULATION, number));
+    if let Some(population) = population {
+        let name = Drawn::Word(population.name.clone());
+        values.insert(POPULATION.to_owned(), name);
+    }
+    let definitions = of_population(common, population);
+    let names = order::order(&definitions, &[POPULATION]).ok()?;
+    for name in names {
+        let definition = &definitions[&name];
+        match definition.value(&values, &stream(seed, &name, number)) {
+            Ok(Drawn::Quantity(quantity))
+                if !quantity.amount.is_finite() || quantity.amount < 0.0 =>
+            {
+                let message = format!("at point {number} '{name}' comes to {}", quantity.amount);
+                section.error(&definition.span, message);
+                return None;
+            }
+            Ok(value) => {
+                values.insert(name, value);
+            }
+            Err(message) => {
+                section.error(&definition.span, format!("at point {number}: {message}"));
+                return None;
+            }
+        }
+    }
+    let cc = values.get("cc").map(|value| value.setting().to_string());
+    let spans = |name: &String| {
+        definitions
+            .get(name)
+            .map_or(section.span.clone(), |it| it.span.clone())
+    };
+    let drawn = values.iter().map(|(name, value)| DrawnValue {
+        name: name.clone(),
+        value: value.setting(),
+        span: spans(name),
+    });
+    Some(DrawnPoint {
+        number,
+        cc,
+        values: drawn.collect(),
+    })
+}
+
+fn chosen<'a>(populations: &'a [Population], rng: &Rng) -> Option<&'a Population> {
+    let total: f64 = populations.iter().map(|one| one.weight).sum();
+    let mut left = definition::unit(rng) * total;
+    let mut last = None;
+    for one in populations.iter().filter(|one| one.weight > 0.0) {
+        last = Some(one);
+        if left < one.weight {
+            break;
+        }
+        left -= one.weight;
+    }
+    last
+}
+
+impl DrawnValue {
+    /// Whether it replaces a value of the file; else it is a name that others depend on.
+    pub(crate) fn is_path(&self) -> bool {
+        let first = self.name.split('.').next();
+        self.name.contains('.') && first.is_some_and(|first| SECTIONS.contains(&first))
+    }
+
+    /// As a value of a file.
+    pub(crate) fn tree(&self) -> Value {
+        use crate::model::SettingValue;
+        let kind = match &self.value {
+            SettingValue::Integer(value) => Kind::Integer(*value),
+            SettingValue::Float(value) => Kind::Float(*value),
+            SettingValue::Bool(value) => Kind::Bool(*value),
+            SettingValue::Text(value) => Kind::Text(value.clone()),
+        };
+        Value {
+            span: self.span.clone(),
+            kind,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! In which order names get their values, and of which kinds they are.
+
+use std::collections::BTreeMap;
+
+use ackwise_config::Span;
+use ackwise_config::diagnostic::suggest;
+
+use super::definition::{Definition, Types};
+
+/// What is wrong with a definition.
+#[derive(Debug)]
+pub(super) struct Mistake {
+    /// Where it stands.
+    pub span: Span,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The names in an order in which each comes after those that it depends on. `given` are known
+/// beforehand.
+///
+/// # Errors
+/// A name is not known, or depends on itself.
+pub(super) fn order(
+    definitions: &BTreeMap<String, Definition>,
+    given: &[&str],
+) -> Result<Vec<String>, Mistake> {
+    let mut walk = Walk {
+        definitions,
+        given,
+        done: Vec::new(),
+        open: Vec::new(),
+    };
+    for name in definitions.keys() {
+        walk.visit(name)?;
+    }
+    Ok(walk.done)
+}
+
+struct Walk<'a> {
+    definitions: &'a BTreeMap<String, Definition>,
+    given: &'a [&'a str],
+    done: Vec<String>,
+    /// Names whose dependencies are being visited, outermost first.
+    open: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn visit(&mut self, name: &'a str) -> Result<(), Mistake> {
+        let Some(definition) = self.definitions.get(name) else {
+            return Ok(());
+        };
+        if self.done.iter().any(|done| done == name) {
+            return Ok(());
+        }
+        if let Some(at) = self.open.iter().position(|open| *open == name) {
+            let mut circle = self.open[at..].to_vec();
+            circle.push(name);
+            let message = format!(
+                "'{name}' depends on itself: {}; draw one of them",
+                circle.join(" → ")
+            );
+            return Err(Mistake {
+                span: definition.span.clone(),
+                message,
+            });
+        }
+        self.open.push(name);
+        for other in definition.names() {
+            if !self.definitions.contains_key(other) && !self.given.contains(&other) {
+                let keys = self.definitions.keys().map(String::as_str);
+                let known: Vec<&str> = keys.chain(self.given.iter().copied()).collect();
+                let message = format!(
+                    "'{name}' depends on '{other}', which is not drawn{}",
+                    suggest(other, &known)
+                );
+                return Err(Mistake {
+                    span: definition.span.clone(),
+                    message,
+                });
+            }
+            self.visit(other)?;
+        }
+        self.open.pop();
+        self.done.push(name.to_owned());
+        Ok(())
+    }
+}
+
+/// The kind of each name.
+///
+/// # Errors
+/// A definition uses values of the wrong kind, a name that is not known, or itself.
+pub(super) fn kinds(
+    definitions: &BTreeMap<String, Definition>,
+    given: Types,
+) -> Result<Types, Mistake> {
+    let names: Vec<String> = given.keys().cloned().collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut known = given;
+    for name in order(definitions, &names)? {
+        let definition = &definitions[&name];
+        let kind = definition.kind(&known).map_err(|message| Mistake {
+            span: definition.span.clone(),
+            message: format!("'{name}': {message}"),
+        })?;
+        known.insert(name, kind);
+    }
+    Ok(known)
+}

@@ -1,0 +1,311 @@
+//! `[sweep.draw]` and `zip`: values lie in their ranges, follow what they depend on, and are the
+//! same for the same file and seed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
+
+const NETWORK: &str = r#"
+[scenario]
+name = "drawn"
+duration = "5 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "wan"
+between = ["a", "b"]
+both = { rate = "10 Mbit/s", queue = { limit = "10 packets" } }
+[[flow]]
+name = "down"
+from = "a"
+to = "b"
+app = "bulk"
+[[flow]]
+name = "up"
+from = "b"
+to = "a"
+app = "bulk"
+"#;
+
+const DRAWN: &str = r#"
+[sweep.draw]
+n = 400
+seed = 3
+cc = { choice = ["cubic", "reno"], weights = [3, 1] }
+down = { log-uniform = ["10 Mbit/s", "200 Mbit/s"] }
+ratio = { log-uniform = [20, 320] }
+rtt = { uniform = ["15 ms", "600 ms"] }
+depth = { log-uniform = ["10 ms", "3 s"] }
+upload = { choice = [true, false], weights = [1, 2] }
+up = "down / ratio"
+link.wan.forward.rate = "down"
+link.wan.reverse.rate = "up"
+link.wan.both.delay = "rtt / 2"
+link.wan.reverse.queue.limit = "max(up * depth, 3000 B)"
+link.wan.forward.loss = { uniform = ["0 %", "1 %"] }
+flow.down.connections = { uniform = [1, 8] }
+flow.up.connections = { case = "upload", true = 1, else = 0 }
+"#;
+
+fn parse(sweep: &str) -> Scenario {
+    let text = format!("{NETWORK}{sweep}");
+    Scenario::parse("drawn.toml", &text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The values of each point, by name.
+fn points(scenario: &Scenario) -> Vec<BTreeMap<String, String>> {
+    scenario.runs().into_iter().map(|run| run.point).collect()
+}
+
+#[test]
+fn values_lie_in_their_ranges_and_spread_over_them() {
+    let scenario = parse(DRAWN);
+    let runs = scenario.runs();
+    assert_eq!(runs.len(), 400);
+    let (mut thin, mut steep, mut most) = (0, 0, 0);
+    let (mut with_upload, mut cubic) = (0, 0);
+    for run in &runs {
+        let seen = scenario.at(run).unwrap();
+        let link = &seen.links[0];
+        let down = link.forward.rate_bps.unwrap();
+        let up = link.reverse.rate_bps.unwrap();
+        assert!((10_000_000..=200_000_000).contains(&down), "{down}");
+        let ratio: u64 = run.point["ratio"].parse().unwrap();
+        assert!((20..=320).contains(&ratio), "{ratio}");
+        assert!((down as f64 / ratio as f64 / up as f64 - 1.0).abs() < 1e-3);
+        let rtt = (link.forward.delay + link.reverse.delay).as_secs_f64();
+        assert!((0.015..=0.6).contains(&rtt), "{rtt}");
+        assert_eq!(link.forward.delay, link.reverse.delay);
+        assert!((0.0..=0.01).contains(&link.forward.loss));
+        // 44.7 Mbit/s and 80 are the medians, if logarithms are even.
+        thin += u32::from(down < 44_721_000);
+        steep += u32::from(ratio < 80);
+        most += u32::from(seen.flows[0].connections == 8);
+        assert!((1..=8).contains(&seen.flows[0].connections));
+        // A flow without connections is not there.
+        assert_eq!(
+            seen.flows.len(),
+            1 + usize::from(run.point["upload"] == "true")
+        );
+        with_upload += u32::from(seen.flows.len() == 2);
+        cubic += u32::from(run.cc == "cubic");
+    }
+    // Five standard deviations: 50 of 400 by halves, 33 by eighths, 47 by thirds, 43 by quarters.
+    assert!((150..=250).contains(&thin), "{thin}");
+    assert!((150..=250).contains(&steep), "{steep}");
+    assert!((17..=83).contains(&most), "{most}");
+    assert!((86..=180).contains(&with_upload), "{with_upload}");
+    assert!((257..=343).contains(&cubic), "{cubic}");
+}
+
+#[test]
+fn a_queue_is_a_time_at_the_rate() {
+    let scenario = parse(DRAWN);
+    for run in scenario.runs().iter().take(20) {
+        let bytes = |text: &str| text.strip_suffix(" B").unwrap().parse::<f64>().unwrap();
+        let queue = bytes(&run.point["link.wan.reverse.queue.limit"]);
+        let up = scenario.at(run).unwrap().links[0].reverse.rate_bps.unwrap() as f64;
+        let depth = ackwise_config::units::time(&run.point["depth"]).unwrap();
+        let wanted = (up * depth.as_secs_f64() / 8.0).max(3000.0);
+        assert!((queue / wanted - 1.0).abs() < 1e-3, "{queue} {wanted}");
+    }
+}
+
+/// What is drawn is the same on every machine and in every version: these are values that this
+/// file had when draws were introduced.
+#[test]
+fn draws_are_as_they_were() {
+    let scenario = parse(DRAWN);
+    let first = &scenario.runs()[0];
+    assert_eq!(first.id, "baseline/cubic/1/point=1");
+    let shown: Vec<String> = ["down", "ratio", "rtt", "depth", "upload", "up"]
+        .iter()
+        .map(|name| first.point[*name].clone())
+        .collect();
+    assert_eq!(
+        shown.join(", "),
+        "104.7 Mbit/s, 101, 596.3 ms, 1.897 s, false, 1.037 Mbit/s"
+    );
+}
+
+#[test]
+fn a_point_depends_on_seed_name_and_number_alone() {
+    let all = points(&parse(DRAWN));
+    assert_eq!(all, points(&parse(DRAWN)));
+    // Fewer points are the first of more.
+    let fewer = points(&parse(&DRAWN.replace("n = 400", "n = 7")));
+    assert_eq!(fewer, all[..7]);
+    // Another name leaves the others alone, wherever it stands.
+    let more = points(&parse(
+        &DRAWN.replace("seed = 3", "seed = 3\nearly = { uniform = [1, 9] }"),
+    ));
+    for (with, without) in more.iter().zip(&all) {
+        assert!(without.iter().all(|(name, value)| with[name] == *value));
+    }
+    // Another seed draws others.
+    let other = points(&parse(&DRAWN.replace("seed = 3", "seed = 4")));
+    assert!(other.iter().zip(&all).all(|(a, b)| a["down"] != b["down"]));
+}
+
+#[test]
+fn arms_are_paired_on_the_same_lines() {
+    let arms = "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"other\"\non = \"virtual\"\n";
+    let scenario = parse(&format!("{DRAWN}{arms}"));
+    let runs = scenario.runs();
+    for pair in runs.chunks(2) {
+        assert_eq!(pair[0].point, pair[1].point);
+        assert_eq!([&*pair[0].arm, &*pair[1].arm], ["baseline", "other"]);
+    }
+    let select = |engine, points: &[u32]| {
+        let filter = Filter {
+            engine: Some(engine),
+            points: points.to_vec(),
+            ..Filter::default()
+        };
+        scenario.select(&filter)
+    };
+    assert_eq!(select(Engine::Sim, &[]).unwrap().len(), 400);
+    assert_eq!(select(Engine::Virtual, &[]).unwrap().len(), 800);
+    let only = select(Engine::Sim, &[17, 30]).unwrap();
+    let numbers: Vec<Option<u32>> = only.iter().map(|run| run.draw).collect();
+    assert_eq!(numbers, [Some(17), Some(30)]);
+    let error = select(Engine::Sim, &[401]).unwrap_err();
+    assert!(matches!(error, ScenarioError::NothingSelected { .. }));
+    assert!(error.to_string().contains("1 to 400"), "{error}");
+}
+
+#[test]
+fn populations_have_their_own_distributions() {
+    let scenario = parse(
+        r#"
+[sweep.draw]
+n = 300
+down = { log-uniform = ["10 Mbit/s", "20 Mbit/s"] }
+link.wan.both.rate = "down"
+[[sweep.draw.population]]
+name = "slow"
+weight = 2
+[[sweep.draw.population]]
+name = "fast"
+down = { log-uniform = ["100 Mbit/s", "200 Mbit/s"] }
+link.wan.both.loss = "1 %"
+[[sweep.draw.population]]
+name = "never"
+weight = 0
+"#,
+    );
+    let draw = scenario.sweep.draw.as_ref().unwrap();
+    assert_eq!(draw.group, ["population"]);
+    let mut fast = 0;
+    for run in scenario.runs() {
+        let seen = scenario.at(&run).unwrap();
+        let direction = &seen.links[0].forward;
+        let rate = direction.rate_bps.unwrap();
+        match run.point["population"].as_str() {
+            "slow" => assert!(rate <= 20_000_000 && direction.loss == 0.0),
+            "fast" => {
+                fast += 1;
+                assert!(rate >= 100_000_000 && direction.loss == 0.01);
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!((60..=140).contains(&fast), "{fast}");
+}
+
+#[test]
+fn what_is_zipped_changes_together_beside_the_product() {
+    let scenario = parse(
+        r#"
+[sweep]
+link.wan.forward.loss = ["1 %", "2 %"]
+zip = { link.wan.forward.rate = ["1 Mbit/s", "2 Mbit/s", "3 Mbit/s"], link.wan.reverse.rate = ["4 kbit/s", "5 kbit/s", "4 kbit/s"] }
+"#,
+    );
+    let seen: Vec<[f64; 3]> = scenario
+        .runs()
+        .iter()
+        .map(|run| {
+            let link = scenario.at(run).unwrap().links.remove(0);
+            [
+                link.forward.loss * 100.0,
+                link.forward.rate_bps.unwrap() as f64 / 1e6,
+                link.reverse.rate_bps.unwrap() as f64 / 1e3,
+            ]
+        })
+        .collect();
+    let expected = [
+        [1.0, 1.0, 4.0],
+        [1.0, 2.0, 5.0],
+        [1.0, 3.0, 4.0],
+        [2.0, 1.0, 4.0],
+        [2.0, 2.0, 5.0],
+        [2.0, 3.0, 4.0],
+    ];
+    assert_eq!(seen, expected);
+    let ids: Vec<String> = scenario.runs().into_iter().map(|run| run.id).collect();
+    assert_eq!(
+        ids[1],
+        "baseline/cubic/1/link.wan.forward.loss=1 %/link.wan.forward.rate=2 Mbit/s/link.wan.reverse.rate=5 kbit/s"
+    );
+}
+
+#[test]
+fn a_policy_for_a_flow_that_is_not_there_is_not_there_either() {
+    let scenario = parse(
+        r#"
+[sweep.draw]
+n = 1
+flow.up.connections = 0
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "thin"
+[[arm.place]]
+policy = "adaptive"
+at = "b"
+link = "wan"
+position = "receiver"
+flows = ["down"]
+[[arm.place]]
+policy = "adaptive"
+at = "a"
+link = "wan"
+position = "receiver"
+flows = ["up"]
+"#,
+    );
+    let seen = scenario.at(&scenario.runs()[1]).unwrap();
+    assert_eq!(seen.arms[1].placements.len(), 1);
+    assert_eq!(seen.arms[1].placements[0].flows, ["down"]);
+}
+
+#[test]
+fn lines_are_what_they_say() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/lines.toml");
+    let scenario = Scenario::load(file).unwrap();
+    let text = &scenario.source.text.replace("n = 60", "n = 500");
+    let scenario = Scenario::parse("lines.toml", text).unwrap();
+    let points = scenario
+        .runs()
+        .into_iter()
+        .filter(|run| run.arm == "baseline");
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for run in points {
+        *seen.entry(run.point["population"].clone()).or_default() += 1;
+        let at = scenario.at(&run).unwrap();
+        let uploads = at.flows.iter().filter(|flow| flow.from == "client").count();
+        assert_eq!(uploads == 1, run.point["upload"] == "true");
+        assert!(at.flows.len() > uploads);
+        if run.point["population"] == "thin" {
+            let link = &at.links[0];
+            let ratio = link.forward.rate_bps.unwrap() / link.reverse.rate_bps.unwrap();
+            assert!((19..=321).contains(&ratio), "{ratio}");
+        }
+    }
+    assert_eq!(seen.len(), 10, "{seen:?}");
+    assert!((200..=300).contains(&seen["thin"]), "{seen:?}");
+}
