@@ -26,7 +26,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test fuzz check tables stress lint \
+.PHONY: help test-foreign setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test fuzz check tables stress lint \
 	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
@@ -86,6 +86,9 @@ check: ## the tests that need no root, in under three minutes
 
 tables: build-lab ## run what the tables of README and docs/ name, and compare (minutes)
 	scripts/tables --virtual
+
+test-foreign: ## policies, codec and configuration on a big-endian machine (s390x by qemu-user)
+	$(NICE) scripts/test-foreign
 
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress
