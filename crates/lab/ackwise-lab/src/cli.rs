@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ackwise_cli::GlobalArgs;
 use ackwise_cli::time::duration;
+use ackwise_engines::virt::Choice;
 use ackwise_scenario::Engine;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -120,9 +121,10 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroU16>,
 
-    /// The kernel that runs in virtual time [default: what kernel/build made last]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub kernel: Option<PathBuf>,
+    /// The kernel that runs in virtual time: `6.12` or `7`, as kernel/build made it last, or the
+    /// path of an image [default: 6.12]
+    #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
+    pub kernel: Option<Choice>,
 
     /// Refuse runs that would take more events than this, on the simulator
     #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]

@@ -29,6 +29,11 @@ fn scenarios_and_results() {
     }
     let broken = file("broken.toml", "name = \"x\"\nfrobs = 3\n[[link]\n");
     LAB.refuses(&["run", &broken, "--on", "live"], &["broken.toml:3:"]);
+    // What kernels there are is told.
+    LAB.refuses(
+        &["run", &broken, "--on", "virtual", "--kernel", "6.18"],
+        &["--kernel", "no kernel 6.18", "6.12 and 7"],
+    );
 
     LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);
     let json = file("not.json", "{\"runs\": 3}");

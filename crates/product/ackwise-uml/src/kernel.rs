@@ -1,13 +1,83 @@
 //! Where the kernel is, and which it is.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::Error;
 
-/// Names a kernel to use instead of the one that `kernel/build` made.
+/// Names a kernel, as [`Choice`] reads it, to use instead of 6.12.
 pub const VARIABLE: &str = "ACKWISE_KERNEL";
+
+/// A line of Linux releases that `kernel/build um` makes a kernel of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// 6.12, with the series of `kernel/patches`: what runs if nothing else is asked for.
+    Linux6_12,
+    /// The newest 7.x of Debian, without the series: it negotiates AccECN.
+    Linux7,
+}
+
+impl Release {
+    /// All that there are.
+    pub const ALL: [Self; 2] = [Self::Linux6_12, Self::Linux7];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linux6_12 => "6.12",
+            Self::Linux7 => "7",
+        }
+    }
+
+    /// The directory in which `kernel/build` leaves what it made last.
+    const fn directory(self) -> &'static str {
+        match self {
+            Self::Linux6_12 => "um-ackwise",
+            Self::Linux7 => "um-7",
+        }
+    }
+
+    /// The command that makes it.
+    const fn command(self) -> &'static str {
+        match self {
+            Self::Linux6_12 => "kernel/build um",
+            Self::Linux7 => "kernel/build um --kernel 7",
+        }
+    }
+}
+
+/// Which kernel to boot: `6.12`, `7`, or the path of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// What `kernel/build` made last of a release.
+    Release(Release),
+    /// A program.
+    Image(PathBuf),
+}
+
+impl FromStr for Choice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if let Some(release) = Release::ALL.into_iter().find(|it| it.name() == text) {
+            return Ok(Self::Release(release));
+        }
+        let is_number = text.starts_with(|c: char| c.is_ascii_digit())
+            && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if is_number && !PathBuf::from(text).exists() {
+            let names = Release::ALL.map(Release::name).join(" and ");
+            return Err(Error::Missing {
+                what: format!("there is no kernel {text} for virtual time: there are {names}"),
+                mend: "name one of these, or the path of an image".to_owned(),
+            });
+        }
+        Ok(Self::Image(text.into()))
+    }
+}
 
 /// A User Mode Linux kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,28 +93,34 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel at a path, or that of [`VARIABLE`], or what `kernel/build`
-    /// made last.
+    /// The kernel that is wanted, or that of [`VARIABLE`], or what `kernel/build`
+    /// made last of 6.12.
     ///
     /// # Errors
     /// There is none.
-    pub fn find(wanted: Option<&Path>) -> Result<Self, Error> {
+    pub fn find(wanted: Option<&Choice>) -> Result<Self, Error> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let image = match (wanted, named) {
-            (Some(path), _) => path.to_owned(),
-            (None, Some(path)) => path.into(),
-            (None, None) => built()?,
+        let choice = match (wanted, named.map(OsString::into_string)) {
+            (Some(choice), _) => choice.clone(),
+            (None, Some(Ok(text))) => text.parse()?,
+            (None, Some(Err(path))) => Choice::Image(path.into()),
+            (None, None) => Choice::Release(Release::Linux6_12),
+        };
+        let (image, command) = match choice {
+            Choice::Release(release) => (built(release)?, release.command()),
+            Choice::Image(path) => (path, Release::Linux6_12.command()),
         };
         // Its link moves when another is built; this run stays with what it has.
-        let image =
-            fs::canonicalize(&image).map_err(|error| {
-                Error::Missing {
-            what: format!("there is no kernel for virtual time at {}: {error}", image.display()),
-            mend: "run kernel/build in ackwise's source (some minutes, once; no root), or name one \
-                   with --kernel or ACKWISE_KERNEL"
-                .to_owned(),
-        }
-            })?;
+        let image = fs::canonicalize(&image).map_err(|error| Error::Missing {
+            what: format!(
+                "there is no kernel for virtual time at {}: {error}",
+                image.display()
+            ),
+            mend: format!(
+                "run `{command}` in ackwise's source (some minutes, once; no root), or name one \
+                 with --kernel or ACKWISE_KERNEL"
+            ),
+        })?;
         let info = image
             .parent()
             .and_then(|directory| fs::read_to_string(directory.join("info")).ok())
@@ -78,8 +154,8 @@ impl Kernel {
     }
 }
 
-/// Where `kernel/build` leaves what it made last.
-fn built() -> Result<PathBuf, Error> {
+/// Where `kernel/build` leaves what it made last of a release.
+fn built(release: Release) -> Result<PathBuf, Error> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
@@ -90,7 +166,8 @@ fn built() -> Result<PathBuf, Error> {
                 .to_owned(),
             mend: "set one of them, or name a kernel with --kernel".to_owned(),
         })?;
-    Ok(cache.join("ackwise/kernel/images/um-ackwise/linux"))
+    let images = cache.join("ackwise/kernel/images");
+    Ok(images.join(release.directory()).join("linux"))
 }
 
 #[cfg(test)]
@@ -112,11 +189,26 @@ mod tests {
 
     #[test]
     fn a_kernel_that_is_missing_is_told_how_to_be_made() {
-        let text = Kernel::find(Some(Path::new("/nowhere/linux")))
+        let text = Kernel::find(Some(&Choice::Image("/nowhere/linux".into())))
             .unwrap_err()
             .to_string();
         assert!(
             text.contains("/nowhere/linux") && text.contains("kernel/build"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_kernel_is_chosen_by_its_release_or_its_path() {
+        let choose = |text: &str| text.parse::<Choice>();
+        assert_eq!(choose("7").unwrap(), Choice::Release(Release::Linux7));
+        assert_eq!(choose("6.12").unwrap(), Choice::Release(Release::Linux6_12));
+        for path in ["out/linux", "./7", "linux-7"] {
+            assert_eq!(choose(path).unwrap(), Choice::Image(path.into()));
+        }
+        let text = choose("6.18").unwrap_err().to_string();
+        assert!(
+            text.contains("6.18") && text.contains("6.12 and 7"),
             "{text}"
         );
     }

@@ -11,6 +11,6 @@ mod machine;
 mod owner;
 
 pub use error::Error;
-pub use kernel::{Kernel, VARIABLE};
+pub use kernel::{Choice, Kernel, Release, VARIABLE};
 pub use machine::{Ended, INIT, Machine, link_init, remove_leftovers};
 pub use owner::{Naming, is_left_over, is_of_ackwise};

@@ -26,7 +26,7 @@ use ackwise_scenario::{RunSpec, Scenario};
 use crate::error::LabError;
 use crate::live::{self, Clock, Observer, Progress, RunOptions};
 
-pub use ackwise_uml::{Kernel, VARIABLE};
+pub use ackwise_uml::{Choice, Kernel, Release, VARIABLE};
 pub use guest::run_if_guest;
 
 use job::{Answer, Job, Told};
@@ -43,7 +43,7 @@ pub struct VirtualOptions {
     /// How many machines at a time; one for each core if `None`.
     pub jobs: Option<usize>,
     /// The kernel; see [`Kernel::find`].
-    pub kernel: Option<PathBuf>,
+    pub kernel: Option<Choice>,
     /// The guest's first program, which calls [`run_if_guest`] first thing;
     /// this program if `None`.
     pub init: Option<PathBuf>,
@@ -71,7 +71,7 @@ pub fn run(
     observe: Observer<'_>,
 ) -> Result<Report, LabError> {
     live::check_placements(scenario)?;
-    let kernel = Kernel::find(options.kernel.as_deref())?;
+    let kernel = Kernel::find(options.kernel.as_ref())?;
     ackwise_uml::remove_leftovers();
     let init = match &options.init {
         Some(path) => path.clone(),
