@@ -26,12 +26,13 @@ mod segment;
 pub mod vectors;
 mod write;
 
+pub use ackwise_headers::{LinkKind, ParseError};
 pub use config::Config;
 pub use error::ConfigError;
 pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};
 pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason};
 pub use meta::{Capabilities, Param, Policy, Unsupported};
-pub use segment::{LinkKind, Options, ParseError, Segment, TcpFlags, parse, parse_part};
+pub use segment::{Options, Segment, TcpFlags, parse, parse_part};
 
 /// The C types, constants and functions of `policy/src/shim.h`, for environments that
 /// share memory with C: maps of a BPF program, tables of a kernel test.

@@ -3,35 +3,10 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ackwise_headers::{LinkKind, ParseError};
 use bitflags::bitflags;
 
 use crate::sys;
-
-/// What the first byte of a packet belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LinkKind {
-    /// An Ethernet header.
-    Ethernet,
-    /// An IPv4 or IPv6 header.
-    Ip,
-}
-
-/// Why a packet was not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum ParseError {
-    /// Another protocol.
-    #[error("not TCP")]
-    NotTcp,
-    /// An IP fragment: ports and flags may be elsewhere.
-    #[error("an IP fragment")]
-    Fragment,
-    /// The bytes end before the headers do.
-    #[error("the bytes end before the headers do")]
-    Truncated,
-    /// Lengths that contradict each other.
-    #[error("lengths that contradict each other")]
-    Malformed,
-}
 
 bitflags! {
     /// The flags of a TCP header, with AE (RFC 9768) and the reserved bits.

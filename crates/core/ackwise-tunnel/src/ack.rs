@@ -1,5 +1,8 @@
 //! Parses a TCP segment without payload into its fields, and writes it from them.
 
+use ackwise_headers::protocol::TCP;
+use ackwise_headers::{Ip, Ipv4, Ipv6, Tcp};
+
 use crate::checksum;
 use crate::flow_key::FlowKey;
 use crate::options::{MAX_OPTIONS, OptionLayout, Values};
@@ -7,11 +10,10 @@ use crate::options::{MAX_OPTIONS, OptionLayout, Values};
 /// The longest packet that [`Ack::parse`] accepts: IPv6 and a TCP header with all options.
 pub(crate) const MAX_PACKET: usize = IPV6 + TCP_HEADER + MAX_OPTIONS;
 
-const IPV4: usize = 20;
-const IPV6: usize = 40;
-const TCP_HEADER: usize = 20;
+const IPV4: usize = Ipv4::LEN;
+const IPV6: usize = Ipv6::LEN;
+const TCP_HEADER: usize = Tcp::LEN;
 
-const TCP: u8 = 6;
 /// "Don't fragment" and the reserved bit of the IPv4 header. Packets with other bits in this
 /// field are fragments.
 const FRAG_KEPT: u16 = 0xc000;
@@ -50,60 +52,56 @@ impl Ack {
         if packet.len() > MAX_PACKET {
             return None;
         }
-        match packet.first()? >> 4 {
-            4 => Self::parse_v4(packet),
-            6 => Self::parse_v6(packet),
-            _ => None,
+        match Ip::split(packet)? {
+            (Ip::V4(ip), tcp) => Self::parse_v4(ip, tcp),
+            (Ip::V6(ip), tcp) => Self::parse_v6(ip, tcp),
         }
     }
 
     #[inline(always)]
-    fn parse_v4(packet: &[u8]) -> Option<Ack> {
-        let (ip, tcp) = packet.split_first_chunk::<IPV4>()?;
-        let frag = be16(ip, 6);
-        let given = [ip[10], ip[11]];
-        let fits = ip[0] == 0x45
-            && usize::from(be16(ip, 2)) == packet.len()
+    fn parse_v4(ip: Ipv4<'_>, tcp: &[u8]) -> Option<Ack> {
+        let (frag, given) = (ip.fragment(), ip.checksum());
+        let fits = ip.header_len() == Ipv4::LEN
+            && usize::from(ip.total_len()) == Ipv4::LEN + tcp.len()
             && frag & !FRAG_KEPT == 0
-            && ip[9] == TCP
-            && checksum::finish(checksum::sum(ip) - checksum::word(given)) == given;
+            && ip.protocol() == TCP
+            && checksum::finish(checksum::sum(ip.bytes()) - checksum::word(given)) == given;
         fits.then_some(())?;
-        let addresses = ip.last_chunk::<8>()?;
+        let addresses = ip.addresses();
         let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
         ack.key = FlowKey::v4(*tcp.first_chunk()?, *addresses);
-        ack.tos = ip[1];
-        ack.ip_id = be16(ip, 4);
+        ack.tos = ip.tos();
+        ack.ip_id = ip.id();
         ack.frag = frag;
-        ack.ttl = ip[8];
+        ack.ttl = ip.ttl();
         Some(ack)
     }
 
-    fn parse_v6(packet: &[u8]) -> Option<Ack> {
-        let (ip, tcp) = packet.split_first_chunk::<IPV6>()?;
-        let fits = usize::from(be16(ip, 4)) == tcp.len() && ip[6] == TCP;
+    fn parse_v6(ip: Ipv6<'_>, tcp: &[u8]) -> Option<Ack> {
+        let fits = usize::from(ip.payload_len()) == tcp.len() && ip.next_header() == TCP;
         fits.then_some(())?;
-        let addresses = ip.last_chunk::<32>()?;
-        let first = be32(ip, 0);
+        let addresses = ip.addresses();
         let mut ack = Self::parse_tcp(checksum::sum(addresses), tcp)?;
         ack.key = FlowKey::v6(*tcp.first_chunk()?, *addresses);
-        ack.tos = (first >> 20) as u8;
-        ack.label = first & 0xf_ffff;
-        ack.ttl = ip[7];
+        ack.tos = ip.traffic_class();
+        ack.label = ip.flow_label();
+        ack.ttl = ip.hop_limit();
         Some(ack)
     }
 
     /// Parses the TCP header; `addresses` is the sum of the IP addresses. The fields of the
     /// IP header stay empty.
     #[inline(always)]
-    fn parse_tcp(addresses: u64, tcp: &[u8]) -> Option<Ack> {
-        let (header, options) = tcp.split_first_chunk::<TCP_HEADER>()?;
-        if usize::from(header[12] >> 4) * 4 != tcp.len() {
+    fn parse_tcp(addresses: u64, segment: &[u8]) -> Option<Ack> {
+        let (tcp, options) = Tcp::split(segment)?;
+        if tcp.header_len() != segment.len() {
             return None;
         }
         let mut values = Values::default();
         let layout = OptionLayout::read(options, &mut values)?;
-        let given = [header[16], header[17]];
-        let all = addresses + pseudo(tcp.len()) + checksum::sum(tcp) - checksum::word(given);
+        let given = tcp.checksum();
+        let all =
+            addresses + pseudo(segment.len()) + checksum::sum(segment) - checksum::word(given);
         let wrong = checksum::finish(all) != given;
         Some(Ack {
             key: FlowKey::NONE,
@@ -112,11 +110,11 @@ impl Ack {
             frag: 0,
             ip_id: 0,
             label: 0,
-            seq: be32(header, 4),
-            ack: be32(header, 8),
-            flags: be16(header, 12) & 0xfff,
-            window: be16(header, 14),
-            urgent: be16(header, 18),
+            seq: tcp.seq(),
+            ack: tcp.ack(),
+            flags: tcp.flags(),
+            window: tcp.window(),
+            urgent: tcp.urgent(),
             bad_checksum: wrong.then_some(u16::from_be_bytes(given)),
             layout,
             values,
@@ -194,14 +192,6 @@ fn pseudo(tcp_len: usize) -> u64 {
 #[inline(always)]
 fn put<const N: usize, const M: usize>(to: &mut [u8; M], at: usize, bytes: [u8; N]) {
     to[at..at + N].copy_from_slice(&bytes);
-}
-
-fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[cfg(test)]

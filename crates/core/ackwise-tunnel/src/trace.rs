@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use ackwise_headers::Ip;
+
 /// A packet of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedPacket {
@@ -121,9 +123,9 @@ pub fn read_pcap(file: &[u8]) -> Result<Vec<TracedPacket>, TraceError> {
 
 /// Returns a packet without Ethernet padding if it is a pure ACK.
 fn pure_ack(packet: &[u8]) -> Option<&[u8]> {
-    let len = match packet.first()? >> 4 {
-        4 => usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?])),
-        _ => packet.len(),
+    let len = match Ip::read(packet)? {
+        Ip::V4(ip) => ip.total_len().into(),
+        Ip::V6(_) => packet.len(),
     };
     let packet = packet.get(..len)?;
     let ack = crate::ack::Ack::parse(packet)?;

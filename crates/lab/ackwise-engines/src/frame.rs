@@ -4,6 +4,8 @@
 //! counted here is the evidence for what they did. It takes frames that Linux
 //! itself sent, reads what the counters need, and gives up on anything else.
 
+use ackwise_headers::LinkKind;
+
 /// FIN, SYN, RST and ACK in the flags byte of TCP.
 pub mod flag {
     /// No more data from the sender.
@@ -59,14 +61,6 @@ impl Segment {
     }
 }
 
-fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
-fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
 /// Reads an Ethernet frame; `None` if it is not TCP over IPv4 or IPv6.
 ///
 /// The frame may be cut after the TCP header: lengths are taken from the IP
@@ -74,70 +68,21 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 /// to cut up).
 #[must_use]
 pub fn parse(frame: &[u8], wire_len: usize) -> Option<Segment> {
-    let mut at = 12;
-    let mut ethertype = be16(frame, at)?;
-    at += 2;
-    while matches!(ethertype, 0x8100 | 0x88a8) {
-        ethertype = be16(frame, at + 2)?;
-        at += 4;
-    }
-    let ip = frame.get(at..)?;
-    let on_wire = u32::try_from(wire_len.checked_sub(at)?).ok()?;
-    match ethertype {
-        0x0800 => {
-            let header = usize::from(ip.first()? & 0x0f) * 4;
-            let fragment = be16(ip, 6)? & 0x3fff;
-            if ip[0] >> 4 != 4 || header < 20 || *ip.get(9)? != 6 || fragment != 0 {
-                return None;
-            }
-            let total = match be16(ip, 2)? {
-                0 => on_wire,
-                total => total.into(),
-            };
-            tcp(ip.get(header..)?, total, header as u32)
-        }
-        0x86dd => {
-            if ip.first()? >> 4 != 6 {
-                return None;
-            }
-            let total = match be16(ip, 4)? {
-                0 => on_wire,
-                payload => u32::from(payload) + 40,
-            };
-            let (mut next, mut header) = (*ip.get(6)?, 40_usize);
-            // Hop-by-hop and destination options, routing: length in 8 bytes.
-            while matches!(next, 0 | 43 | 60) {
-                next = *ip.get(header)?;
-                header += (usize::from(*ip.get(header + 1)?) + 1) * 8;
-            }
-            if next != 6 {
-                return None;
-            }
-            tcp(ip.get(header..)?, total, header as u32)
-        }
-        _ => None,
-    }
-}
-
-fn tcp(tcp: &[u8], ip_len: u32, ip_header: u32) -> Option<Segment> {
-    let header = u32::from(*tcp.get(12)? >> 4) * 4;
-    if header < 20 {
-        return None;
-    }
+    let read = ackwise_headers::tcp(frame, LinkKind::Ethernet, wire_len).ok()?;
     let mut segment = Segment {
-        source: be16(tcp, 0)?,
-        destination: be16(tcp, 2)?,
-        seq: be32(tcp, 4)?,
-        ack: be32(tcp, 8)?,
-        flags: *tcp.get(13)?,
-        window: be16(tcp, 14)?,
-        options_len: header - 20,
-        payload_len: ip_len.checked_sub(ip_header + header)?,
-        ip_len,
+        source: read.tcp.source(),
+        destination: read.tcp.destination(),
+        seq: read.tcp.seq(),
+        ack: read.tcp.ack(),
+        flags: (read.tcp.flags() & 0xff) as u8,
+        window: read.tcp.window(),
+        options_len: u32::try_from(read.options.len()).ok()?,
+        payload_len: u32::try_from(read.payload_len).ok()?,
+        ip_len: u32::try_from(read.ip_len).ok()?,
         sack: false,
         mss: None,
     };
-    let mut options = tcp.get(20..header as usize)?;
+    let mut options = read.options;
     while let [kind, rest @ ..] = options {
         match kind {
             0 => break,
@@ -146,7 +91,7 @@ fn tcp(tcp: &[u8], ip_len: u32, ip_header: u32) -> Option<Segment> {
                 let length = usize::from(*rest.first()?);
                 let option = options.get(..length).filter(|option| option.len() >= 2)?;
                 match kind {
-                    2 => segment.mss = be16(option, 2),
+                    2 => segment.mss = mss(option),
                     5 => segment.sack = true,
                     _ => {}
                 }
@@ -155,6 +100,12 @@ fn tcp(tcp: &[u8], ip_len: u32, ip_header: u32) -> Option<Segment> {
         }
     }
     Some(segment)
+}
+
+/// The value of an MSS option.
+fn mss(option: &[u8]) -> Option<u16> {
+    let value = option.get(2..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*value))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-use ackwise_netdev::ip_offset;
+use ackwise_headers::{Ip, ip_offset};
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 use ackwise_queue::{Ecn, Packet};
 
@@ -109,12 +109,7 @@ impl Frame {
     }
 
     fn traffic_class(&self) -> Option<u8> {
-        let ip = &self.bytes()[self.ip?..];
-        match ip.first()? >> 4 {
-            4 => ip.get(1).copied(),
-            6 => Some(ip[0] << 4 | ip.get(1)? >> 4),
-            _ => None,
-        }
+        Ip::read(&self.bytes()[self.ip?..]).map(|ip| ip.traffic_class())
     }
 }
 
@@ -150,20 +145,20 @@ impl Packet for FrameBuf {
     fn mark(&mut self) {
         let Some(at) = self.ip else { return };
         let len = self.len;
-        let ip = &mut self.bytes[at..len];
-        match ip.first().map(|first| first >> 4) {
-            Some(4) if ip.len() >= 20 => {
-                let old = u16::from_be_bytes([ip[0], ip[1]]);
-                ip[1] |= CE;
-                let new = u16::from_be_bytes([ip[0], ip[1]]);
-                let sum = u16::from_be_bytes([ip[10], ip[11]]);
+        let bytes = &mut self.bytes[at..len];
+        match Ip::read(bytes) {
+            Some(Ip::V4(ip)) => {
+                let old = u16::from_be_bytes([bytes[0], ip.tos()]);
+                let new = u16::from_be_bytes([bytes[0], ip.tos() | CE]);
+                let sum = u16::from_be_bytes(ip.checksum());
                 let sum = u32::from(!sum) + u32::from(!old) + u32::from(new);
                 let sum = (sum & 0xffff) + (sum >> 16);
                 let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+                bytes[1] |= CE;
+                bytes[10..12].copy_from_slice(&sum.to_be_bytes());
             }
-            Some(6) if ip.len() >= 40 => ip[1] |= CE << 4,
-            _ => {}
+            Some(Ip::V6(_)) => bytes[1] |= CE << 4,
+            None => {}
         }
     }
 

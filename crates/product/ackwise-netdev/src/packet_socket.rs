@@ -4,6 +4,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use ackwise_headers::first_ether_type;
 use ackwise_policy::LinkKind;
 
 use crate::ifreq::packet_socket;
@@ -179,16 +180,9 @@ fn set(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<
     Ok(())
 }
 
-/// Returns the frame's EtherType in network byte order.
+/// Returns the frame's EtherType in network byte order; 0 if it ends before.
 fn protocol(frame: &[u8], kind: LinkKind) -> u16 {
-    let ethertype = match kind {
-        LinkKind::Ethernet => frame.get(12..14).map(|t| [t[0], t[1]]),
-        LinkKind::Ip => match frame.first().map(|first| first >> 4) {
-            Some(6) => Some([0x86, 0xdd]),
-            _ => Some([0x08, 0x00]),
-        },
-    };
-    u16::from_ne_bytes(ethertype.unwrap_or_default())
+    first_ether_type(frame, kind).unwrap_or_default().to_be()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::mem::{size_of, zeroed};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use ackwise_headers::Ip;
 use ackwise_netdev::{BATCH, PacketSocket};
 
 use crate::Error;
@@ -28,26 +29,12 @@ struct Header {
 
 /// The destination of an IP packet.
 pub(crate) fn destination(packet: &[u8]) -> Option<IpAddr> {
-    address(packet, 16, 24)
+    Ip::read(packet).map(|ip| ip.destination())
 }
 
 /// The source of an IP packet.
 pub(crate) fn source(packet: &[u8]) -> Option<IpAddr> {
-    address(packet, 12, 8)
-}
-
-fn address(packet: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => {
-            let bytes: [u8; 4] = packet.get(v4..v4 + 4)?.try_into().ok()?;
-            Some(bytes.into())
-        }
-        6 => {
-            let bytes: [u8; 16] = packet.get(v6..v6 + 16)?.try_into().ok()?;
-            Some(bytes.into())
-        }
-        _ => None,
-    }
+    Ip::read(packet).map(|ip| ip.source())
 }
 
 fn last_byte(address: IpAddr) -> usize {

@@ -1,21 +1,21 @@
 //! Completes TCP checksums that were left to a device (checksum offload).
 
+use ackwise_headers::{Ip, Ipv6};
 use ackwise_tunnel::checksum::{finish, sum};
 
 /// Completes the TCP checksum of a packet if it has only the sum over the pseudo-header, as
 /// the stack leaves it for checksum offload. Any other checksum was right or wrong before,
 /// and stays. One of 65,536 damaged segments looks the same and is completed, too.
 pub(crate) fn complete(ip: &mut [u8]) {
-    let (addresses, at) = match ip.first().map(|first| (first >> 4, first & 15)) {
-        Some((4, words)) => (12..20, usize::from(words) * 4),
-        Some((6, _)) => (8..40, 40),
-        _ => return,
+    let (addresses, at) = match Ip::read(ip) {
+        Some(Ip::V4(header)) => (sum(header.addresses()), header.header_len()),
+        Some(Ip::V6(header)) => (sum(header.addresses()), Ipv6::LEN),
+        None => return,
     };
     let Some(len) = ip.len().checked_sub(at).filter(|len| *len >= 20) else {
         return;
     };
-    let (header, segment) = ip.split_at_mut(at);
-    let addresses = sum(header.get(addresses).unwrap_or(&[]));
+    let segment = &mut ip[at..];
     if segment[16..18] == pseudo_header(addresses, len) {
         // The segment contains the sum over the pseudo-header.
         let right = finish(sum(segment));

@@ -5,7 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use ackwise_config::tunnel::{OtherPackets, Tunnel as Config};
-use ackwise_netdev::{AttachMode, Interface, Role, TunDevice, ip_offset};
+use ackwise_headers::ip_offset;
+use ackwise_netdev::{AttachMode, Interface, Role, TunDevice};
 use ackwise_tunnel::MAX_CARRIED;
 
 use crate::hook::{Acks, Hook, Installed, Options, ProgramState};
