@@ -96,6 +96,28 @@ fn any_config() -> impl Strategy<Value = Config> {
         })
 }
 
+/// The floor of a wait gives way to the bound of the home.
+#[test]
+fn hop_waits_no_longer_than_a_home_that_allows_nothing() {
+    let config = config("hop:per_hop=0,patience=1,min_patience=1");
+    let mut state = PolicyState::default();
+    let window = |event| Event {
+        mss: 1000,
+        peer_wnd: 3000,
+        hold_us: 0,
+        ..event
+    };
+    for now_us in [0, 1, 2] {
+        state.step(&config, &window(Event::data(now_us)));
+    }
+    // A gap of 1 us, two segments missing, an eighth of a gap for each: less than 1 us.
+    let ack = Event {
+        segments: 1,
+        ..window(Event::ack(2))
+    };
+    assert_eq!(state.step(&config, &ack), Verdict::Hold { us: 0 });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

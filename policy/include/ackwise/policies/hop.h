@@ -124,7 +124,9 @@ AW_FN aw_u32 aw_hop_wait(const struct aw_hop_state *s, const struct aw_cfg *c,
 		us = (aw_u64)hops * c->param[AW_HOP_first];
 	if (us < (aw_u64)hops * c->param[AW_HOP_per_hop])
 		us = (aw_u64)hops * c->param[AW_HOP_per_hop];
-	return us > e->hold_us ? e->hold_us : aw_max((aw_u32)us, 1);
+	if (!us)
+		us = 1;
+	return us > e->hold_us ? e->hold_us : (aw_u32)us;
 }
 
 AW_FN struct aw_verdict aw_hop_step(struct aw_hop_state *s, const struct aw_cfg *c,
