@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help test-foreign setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test fuzz check tables stress lint \
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn test-foreign fuzz check tables stress lint \
 	docs fmt bench install install-lab uninstall clean
 
 help: ## list the targets
@@ -78,6 +78,10 @@ ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS each; with FUZZ_SEED=0 another walk each time (root)
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
+
+test-accecn: setup ## AccECN end to end, on a second kernel: builds Linux 7 once, which takes as long as 6.12
+	$(NICE) kernel/build um --kernel 7
+	$(NICE) $(CARGO) test --locked -p ackwise-engines --test virtual_accecn -- --ignored
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins

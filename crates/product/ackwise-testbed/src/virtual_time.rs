@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use ackwise_uml::{Ended, INIT, Kernel, Machine};
+use ackwise_uml::{Choice, Ended, INIT, Kernel, Machine, Release};
 
 /// Set in the guest.
 const IN_GUEST: &str = "ACKWISE_TESTBED_GUEST";
@@ -35,7 +35,18 @@ pub fn in_virtual_time<F: FnOnce()>(test: F) {
     if time_is_virtual() {
         return test();
     }
-    run_in_guest(&name_of::<F>());
+    run_in_guest(&name_of::<F>(), None);
+}
+
+/// The same on a kernel of this release, whatever is chosen for other tests.
+///
+/// # Panics
+/// `kernel/build` has not made it, or the test fails.
+pub fn in_virtual_time_on<F: FnOnce()>(release: Release, test: F) {
+    if time_is_virtual() {
+        return test();
+    }
+    run_in_guest(&name_of::<F>(), Some(&Choice::Release(release)));
 }
 
 /// Runs a test in virtual time, and then here. Where it asserts when something
@@ -45,7 +56,7 @@ pub fn in_virtual_time<F: FnOnce()>(test: F) {
 /// The test fails in either.
 pub fn here_and_in_virtual_time<F: FnOnce()>(test: F) {
     if !time_is_virtual() && std::env::var_os(HERE_ONLY).is_none() {
-        run_in_guest(&name_of::<F>());
+        run_in_guest(&name_of::<F>(), None);
     }
     test();
 }
@@ -95,10 +106,10 @@ static SLOTS: std::sync::LazyLock<Slots> = std::sync::LazyLock::new(|| Slots {
     freed: Condvar::new(),
 });
 
-fn run_in_guest(test: &str) {
+fn run_in_guest(test: &str, kernel: Option<&Choice>) {
     let _slot = SLOTS.take();
     ackwise_uml::remove_leftovers();
-    let kernel = Kernel::find(None).unwrap_or_else(|error| panic!("{error}"));
+    let kernel = Kernel::find(kernel).unwrap_or_else(|error| panic!("{error}"));
     let mut machine = Machine::boot(&kernel, "testbed", SEED, |directory| {
         let init = directory.join(INIT);
         fs::write(&init, include_str!("guest.sh"))?;
@@ -143,7 +154,7 @@ fn command(test: &str) -> std::io::Result<String> {
     let _ = writeln!(text, "cd {}", quoted(&here.display().to_string()));
     let _ = writeln!(
         text,
-        "exec {} --exact {} --nocapture --test-threads=1",
+        "exec {} --exact {} --include-ignored --nocapture --test-threads=1",
         quoted(&program.display().to_string()),
         quoted(test)
     );

@@ -1,0 +1,377 @@
+//! A sender, a queue that marks, and a receiver with the datapath; and what the ends say of
+//! marks afterwards.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ackwise_datapath::{Datapath, Options, Stats};
+use ackwise_testbed::{Netns, Topology, host, link, packet_socket, router, run_command};
+
+/// What is sent, bytes.
+pub const BYTES: u64 = 20_000_000;
+/// Port of the receiver.
+const PORT: u16 = 5001;
+/// The receiver's address, on the second link of [`TOPOLOGY`].
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 2, 2);
+
+const TOPOLOGY: Topology = Topology {
+    nodes: &[host("sender"), router("queue"), host("receiver")],
+    links: &[
+        link("sender.lan0", "queue.lan1"),
+        link("queue.wan0", "receiver.wan1"),
+    ],
+};
+
+/// What marks, behind 20 Mbit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// Single marks now and then.
+    Red,
+    /// Every packet that waited for longer than 8 ms: runs of marks.
+    Threshold,
+}
+
+/// One transfer.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// `tcp_ecn` of the sender.
+    pub asks: u8,
+    /// `tcp_ecn` of the receiver.
+    pub grants: u8,
+    /// `tcp_ecn_option` of both.
+    pub option: u8,
+    /// The queue on the way of the data.
+    pub queue: Queue,
+    /// Part of the data packets that is lost before the queue, per cent.
+    pub loss: f64,
+    /// `tcp_congestion_control` of the sender.
+    pub congestion: &'static str,
+    /// The receiver's policy.
+    pub policy: Option<&'static str>,
+}
+
+impl Default for Case {
+    /// AccECN with all counters in every ACK, and `adaptive`.
+    fn default() -> Self {
+        Self {
+            asks: 3,
+            grants: 3,
+            option: 2,
+            queue: Queue::Red,
+            loss: 0.0,
+            congestion: "cubic",
+            policy: Some("adaptive"),
+        }
+    }
+}
+
+/// `tcpi_ecn_mode` of `include/uapi/linux/tcp.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Disabled,
+    Rfc3168,
+    AccEcn,
+    Pending,
+}
+
+/// Packets and bytes by the mark that they came with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// Packets with CE.
+    pub ce: u32,
+    /// Payload of these, bytes.
+    pub ce_bytes: u32,
+    /// Payload with ECT(0), bytes.
+    pub e0_bytes: u32,
+    /// Payload with ECT(1), bytes.
+    pub e1_bytes: u32,
+}
+
+/// What `TCP_INFO` of Linux 7 says of ECN.
+#[derive(Debug, Clone, Copy)]
+pub struct Info {
+    pub mode: Mode,
+    /// The sender's estimate of what was delivered.
+    pub delivered: Marks,
+    /// What the receiver got.
+    pub received: Marks,
+    /// Bytes that are not acknowledged, or were not even sent.
+    outstanding: u32,
+    /// Segments sent again.
+    pub retransmits: u32,
+}
+
+impl Info {
+    fn of(socket: &TcpStream) -> Self {
+        let mut bytes = [0_u8; 512];
+        let mut length = bytes.len() as libc::socklen_t;
+        // SAFETY: both pointers are live, and the length is that of the buffer.
+        let r = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                bytes.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+        assert!(length >= 280, "TCP_INFO has no AccECN: {length} bytes");
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("a word"));
+        let marks = |ce: usize, bytes: usize| Marks {
+            ce: word(ce),
+            e1_bytes: word(bytes),
+            e0_bytes: word(bytes + 4),
+            ce_bytes: word(bytes + 8),
+        };
+        Self {
+            mode: [Mode::Disabled, Mode::Rfc3168, Mode::AccEcn, Mode::Pending]
+                [(word(276) & 3) as usize],
+            delivered: marks(196, 252),
+            received: marks(248, 264),
+            outstanding: word(24) + word(144),
+            retransmits: word(100),
+        }
+    }
+}
+
+/// Pure ACKs that came to the sender, by what they carried of AccECN's option.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Acks {
+    /// No option.
+    pub without: u64,
+    /// The option with so many counters.
+    pub counters: [u64; 4],
+}
+
+impl Acks {
+    pub fn all(&self) -> u64 {
+        self.without + self.counters.iter().sum::<u64>()
+    }
+
+    /// Counts a frame if it is a pure ACK of the receiver.
+    fn look(&mut self, frame: &[u8]) {
+        // A header's length is in 32-bit words.
+        let header = |at: usize, words: u8| at + usize::from(words) * 4;
+        if frame.get(12..14) != Some(&[8, 0]) || frame[23] != 6 {
+            return;
+        }
+        let tcp = header(14, frame[14] & 15);
+        let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+        let options = tcp + 20..header(tcp, frame[tcp + 12] >> 4);
+        let from = u16::from_be_bytes([frame[tcp], frame[tcp + 1]]);
+        // Without payload, and neither SYN nor FIN nor RST.
+        if from != PORT || end > options.end || frame[tcp + 13] & 7 != 0 {
+            return;
+        }
+        let mut rest = &frame[options];
+        while let Some((&kind, after)) = rest.split_first() {
+            match kind {
+                0 => break,
+                1 => rest = after,
+                _ => {
+                    let length = usize::from(after[0]);
+                    if matches!(kind, 172 | 174) {
+                        self.counters[(length - 2) / 3] += 1;
+                        return;
+                    }
+                    rest = &rest[length..];
+                }
+            }
+        }
+        self.without += 1;
+    }
+}
+
+/// What came of a transfer.
+#[derive(Debug)]
+pub struct Ran {
+    pub sender: Info,
+    pub receiver: Info,
+    /// Packets that the queue marked.
+    pub marked: u64,
+    /// Packets that the queue dropped.
+    pub dropped: u64,
+    pub acks: Acks,
+    pub stats: Option<Stats>,
+}
+
+/// Sends [`BYTES`] over the network of a case.
+pub fn run(case: &Case) -> Ran {
+    let [sender, queue, receiver] = TOPOLOGY.build();
+    for (node, ecn) in [(&sender, case.asks), (&receiver, case.grants)] {
+        node.run(|| {
+            sysctl("tcp_ecn", &ecn.to_string());
+            sysctl("tcp_ecn_option", &case.option.to_string());
+            sysctl("tcp_congestion_control", case.congestion);
+        });
+    }
+    sender.run(|| {
+        run_command("ethtool", "-K lan0 tso off gso off gro off");
+        let loss = format!(
+            "qdisc add dev lan0 root netem delay 10ms limit 10000 loss {}%",
+            case.loss
+        );
+        run_command("tc", &loss);
+    });
+    queue.run(|| {
+        run_command("ethtool", "-K lan1 tso off gso off gro off");
+        run_command("ethtool", "-K wan0 tso off gso off gro off");
+        run_command("tc", "qdisc add dev lan1 root netem delay 10ms limit 10000");
+        set_up_queue(case.queue);
+    });
+    receiver.run(|| run_command("ethtool", "-K wan1 tso off gso off gro off"));
+
+    let datapath = case.policy.map(|policy| {
+        let policy = policy.parse().unwrap_or_else(|error| panic!("{error}"));
+        receiver.run(|| {
+            Datapath::attach(Options::new("wan1", policy)).unwrap_or_else(|error| panic!("{error}"))
+        })
+    });
+    let (ends, acks) = transfer(&sender, &queue, &receiver);
+    let stats = datapath.map(|datapath| {
+        receiver.run(|| datapath.detach().unwrap_or_else(|error| panic!("{error}")))
+    });
+    let (marked, dropped) = queue.run(|| marks_of(case.queue));
+    Ran {
+        sender: ends[0],
+        receiver: ends[1],
+        marked,
+        dropped,
+        acks,
+        stats,
+    }
+}
+
+/// The two ends when all is acknowledged, and the ACKs that came to the sender.
+fn transfer(sender: &Netns, queue: &Netns, receiver: &Netns) -> ([Info; 2], Acks) {
+    let listener = receiver.run(|| TcpListener::bind((RECEIVER, PORT)).expect("a port"));
+    let tap = queue.run(|| packet_socket("wan0"));
+    deepen(&tap);
+    let stop = AtomicBool::new(false);
+    let (done, finished) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let counting = scope.spawn(|| count(&tap, &stop));
+        let receiving = scope.spawn(move || {
+            let (mut socket, _) = listener.accept().expect("a connection");
+            receive(&mut socket);
+            finished.recv().expect("the sender ends");
+            Info::of(&socket)
+        });
+        let address = SocketAddr::from((RECEIVER, PORT));
+        let mut socket = sender.run(|| TcpStream::connect(address).expect("a connection"));
+        send(&mut socket);
+        let sent = Info::of(&socket);
+        done.send(()).expect("the receiver waits");
+        let received = receiving.join().expect("the receiver");
+        stop.store(true, Ordering::Relaxed);
+        ([sent, received], counting.join().expect("the counter"))
+    })
+}
+
+/// Byte `at` of the transfer; no segment is like another.
+fn content(at: u64) -> u8 {
+    (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+/// Sends everything, and waits until it is acknowledged and nothing is held any more.
+fn send(socket: &mut TcpStream) {
+    let block: u64 = 64_000;
+    for start in (0..BYTES).step_by(block as usize) {
+        let end = BYTES.min(start + block);
+        let bytes: Vec<u8> = (start..end).map(content).collect();
+        socket.write_all(&bytes).expect("it is sent");
+    }
+    while Info::of(socket).outstanding > 0 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+fn receive(socket: &mut TcpStream) {
+    let mut buffer = vec![0; 64_000];
+    let mut at = 0;
+    while at < BYTES {
+        let length = socket.read(&mut buffer).expect("data");
+        assert!(length > 0, "the stream ended after {at} bytes");
+        for byte in &buffer[..length] {
+            assert_eq!(*byte, content(at), "byte {at}");
+            at += 1;
+        }
+    }
+    assert_eq!(at, BYTES);
+}
+
+/// Counts ACKs until it is told to stop.
+fn count(tap: &OwnedFd, stop: &AtomicBool) -> Acks {
+    let mut acks = Acks::default();
+    let mut frame = [0_u8; 2048];
+    while !stop.load(Ordering::Relaxed) {
+        // SAFETY: the buffer is live and its length is its own.
+        let length =
+            unsafe { libc::recv(tap.as_raw_fd(), frame.as_mut_ptr().cast(), frame.len(), 0) };
+        if let Ok(length) = usize::try_from(length) {
+            acks.look(&frame[..length]);
+        }
+    }
+    acks
+}
+
+/// Makes room for what comes while nobody reads.
+fn deepen(socket: &OwnedFd) {
+    nix::sys::socket::setsockopt(
+        &socket.as_fd(),
+        nix::sys::socket::sockopt::RcvBufForce,
+        &(64 << 20),
+    )
+    .expect("a receive buffer");
+}
+
+fn sysctl(name: &str, value: &str) {
+    let path = format!("/proc/sys/net/ipv4/{name}");
+    std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path} = {value}: {error}"));
+}
+
+/// In the namespace of the queue.
+fn set_up_queue(queue: Queue) {
+    run_command(
+        "tc",
+        "qdisc add dev wan0 root handle 1: tbf rate 20mbit burst 1600 limit 1000000",
+    );
+    let marking = match queue {
+        Queue::Red => {
+            "red limit 1000000 min 10000 max 40000 avpkt 1500 burst 15 bandwidth 20mbit \
+             probability 0.1 ecn"
+        }
+        Queue::Threshold => "fq_codel limit 1000 target 500ms interval 1s ce_threshold 8ms ecn",
+    };
+    run_command(
+        "tc",
+        &format!("qdisc add dev wan0 parent 1:1 handle 10: {marking}"),
+    );
+}
+
+/// Packets that the queue marked, and that it dropped.
+fn marks_of(queue: Queue) -> (u64, u64) {
+    let text = run_command("tc", "-s -j qdisc show dev wan0");
+    let disciplines: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let number = |discipline: &serde_json::Value, key: &str| {
+        discipline[key]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no {key}: {text}"))
+    };
+    let all = disciplines.as_array().expect("a list");
+    let marking = all
+        .iter()
+        .find(|one| one["handle"] == "10:")
+        .unwrap_or_else(|| panic!("no 10: in {text}"));
+    let marked = match queue {
+        Queue::Red => number(marking, "marked"),
+        Queue::Threshold => number(marking, "ecn_mark") + number(marking, "ce_mark"),
+    };
+    (marked, all.iter().map(|one| number(one, "drops")).sum())
+}
