@@ -79,9 +79,9 @@ ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise
 fuzz: setup ## every fuzz target for FUZZ_SECONDS each; with FUZZ_SEED=0 another walk each time (root)
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
 
-test-accecn: setup ## AccECN end to end, on a second kernel: builds Linux 7 once, which takes as long as 6.12
+test-accecn: setup ## AccECN end to end, on Linux 7: builds that kernel once, as long as 6.12 takes
 	$(NICE) kernel/build um --kernel 7
-	$(NICE) $(CARGO) test --locked -p ackwise-engines --test virtual_accecn -- --ignored
+	$(NICE) $(CARGO) test --locked -p ackwise-engines --features linux-7 --test virtual_accecn -- --show-output
 
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
@@ -103,7 +103,7 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, un
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
-	$(NICE) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(NICE) $(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	clang-format-19 --dry-run -Werror $(C_FILES)
 	shellcheck $(SHELL_FILES)
 	$(NICE) scripts/bindings --check

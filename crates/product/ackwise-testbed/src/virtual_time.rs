@@ -154,7 +154,7 @@ fn command(test: &str) -> std::io::Result<String> {
     let _ = writeln!(text, "cd {}", quoted(&here.display().to_string()));
     let _ = writeln!(
         text,
-        "exec {} --exact {} --include-ignored --nocapture --test-threads=1",
+        "exec {} --exact {} --nocapture --test-threads=1",
         quoted(&program.display().to_string()),
         quoted(test)
     );

@@ -13,6 +13,8 @@ use ackwise_testbed::{Netns, Topology, host, link, packet_socket, router, run_co
 
 /// What is sent, bytes.
 pub const BYTES: u64 = 20_000_000;
+/// Payload of a full segment with timestamps, bytes.
+pub const SEGMENT: u32 = 1448;
 /// Port of the receiver.
 const PORT: u16 = 5001;
 /// The receiver's address, on the second link of [`TOPOLOGY`].
@@ -146,6 +148,10 @@ pub struct Acks {
     pub without: u64,
     /// The option with so many counters.
     pub counters: [u64; 4],
+    /// Most bytes that one ACK without a counter of CE-marked bytes acknowledged.
+    pub widest: u32,
+    /// The newest acknowledgment number.
+    newest: Option<u32>,
 }
 
 impl Acks {
@@ -168,23 +174,44 @@ impl Acks {
         if from != PORT || end > options.end || frame[tcp + 13] & 7 != 0 {
             return;
         }
-        let mut rest = &frame[options];
-        while let Some((&kind, after)) = rest.split_first() {
-            match kind {
-                0 => break,
-                1 => rest = after,
-                _ => {
-                    let length = usize::from(after[0]);
-                    if matches!(kind, 172 | 174) {
-                        self.counters[(length - 2) / 3] += 1;
-                        return;
-                    }
-                    rest = &rest[length..];
+        let number = tcp + 8..tcp + 12;
+        let number = u32::from_be_bytes(frame[number].try_into().expect("a word"));
+        let step = number.wrapping_sub(self.newest.unwrap_or(number));
+        // Half of the numbers are older ones.
+        let step = if step < 1 << 31 { step } else { 0 };
+        self.newest = Some(
+            self.newest
+                .map_or(number, |newest| newest.wrapping_add(step)),
+        );
+
+        let counters = counters_of(&frame[options]);
+        match counters {
+            None => self.without += 1,
+            Some(counters) => self.counters[counters] += 1,
+        }
+        // The second counter is that of CE-marked bytes.
+        if counters.is_none_or(|counters| counters < 2) {
+            self.widest = self.widest.max(step);
+        }
+    }
+}
+
+/// How many counters AccECN's option has among these options of TCP; `None` without it.
+fn counters_of(mut rest: &[u8]) -> Option<usize> {
+    while let Some((&kind, after)) = rest.split_first() {
+        match kind {
+            0 => break,
+            1 => rest = after,
+            _ => {
+                let length = usize::from(after[0]);
+                if matches!(kind, 172 | 174) {
+                    return Some((length - 2) / 3);
                 }
+                rest = &rest[length..];
             }
         }
-        self.without += 1;
     }
+    None
 }
 
 /// What came of a transfer.
@@ -200,9 +227,39 @@ pub struct Ran {
     pub stats: Option<Stats>,
 }
 
+impl Ran {
+    /// The case and its figures.
+    fn line(&self, case: &Case) -> String {
+        let Case {
+            asks,
+            grants,
+            option,
+            queue,
+            loss,
+            congestion,
+            policy,
+        } = case;
+        let policy = policy.unwrap_or("no policy");
+        format!(
+            "tcp_ecn {asks} to {grants}, option {option}, {queue:?}, {loss} % lost, {congestion}, {policy}: \
+             {} packets marked, {} counted; {} ACKs, {} without option, by counters {:?}, widest {}",
+            self.marked,
+            self.sender.delivered.ce,
+            self.acks.all(),
+            self.acks.without,
+            self.acks.counters,
+            self.acks.widest,
+        )
+    }
+}
+
 /// Sends [`BYTES`] over the network of a case.
 pub fn run(case: &Case) -> Ran {
     let [sender, queue, receiver] = TOPOLOGY.build();
+    // Only what this list has can be chosen in another namespace.
+    sysctl("tcp_allowed_congestion_control", "reno cubic dctcp");
+    // The queue would count and drop what IPv6 sends by itself.
+    queue.run(|| sysctl("../ipv6/conf/wan0/disable_ipv6", "1"));
     for (node, ecn) in [(&sender, case.asks), (&receiver, case.grants)] {
         node.run(|| {
             sysctl("tcp_ecn", &ecn.to_string());
@@ -237,14 +294,16 @@ pub fn run(case: &Case) -> Ran {
         receiver.run(|| datapath.detach().unwrap_or_else(|error| panic!("{error}")))
     });
     let (marked, dropped) = queue.run(|| marks_of(case.queue));
-    Ran {
+    let ran = Ran {
         sender: ends[0],
         receiver: ends[1],
         marked,
         dropped,
         acks,
         stats,
-    }
+    };
+    println!("{}", ran.line(case));
+    ran
 }
 
 /// The two ends when all is acknowledged, and the ACKs that came to the sender.
@@ -344,8 +403,8 @@ fn set_up_queue(queue: Queue) {
     );
     let marking = match queue {
         Queue::Red => {
-            "red limit 1000000 min 10000 max 40000 avpkt 1500 burst 15 bandwidth 20mbit \
-             probability 0.1 ecn"
+            "red limit 1000000 min 8000 max 24000 avpkt 1500 burst 15 bandwidth 20mbit \
+             probability 1.0 ecn"
         }
         Queue::Threshold => "fq_codel limit 1000 target 500ms interval 1s ce_threshold 8ms ecn",
     };
