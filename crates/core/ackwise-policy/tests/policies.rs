@@ -96,9 +96,9 @@ fn any_config() -> impl Strategy<Value = Config> {
         })
 }
 
-/// The floor of a wait gives way to the bound of the home.
+/// The floor of a wait gives way to the bound of the environment.
 #[test]
-fn hop_waits_no_longer_than_a_home_that_allows_nothing() {
+fn hop_waits_no_longer_than_an_environment_allows() {
     let config = config("hop:per_hop=0,patience=1,min_patience=1");
     let mut state = PolicyState::default();
     let window = |event| Event {

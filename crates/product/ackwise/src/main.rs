@@ -1,5 +1,6 @@
 //! The operator's command.
 
+mod analyze;
 mod attach;
 mod check;
 mod cli;
@@ -42,6 +43,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Status(args) => status::status(args, format),
         Command::Detach(args) => status::detach(args, format),
         Command::Gateway(command) => gateway::gateway(command, format),
+        Command::Analyze(args) => analyze::analyze(args, format),
         Command::Policies(args) => policies::show(args, format),
         Command::Tunnel(command) => tunnel::tunnel(command, format),
         Command::Completions { shell } => {

@@ -176,6 +176,27 @@ impl Scripted {
         }
     }
 
+    /// Returns the entries of all flows that are kept.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn entries(&mut self) -> Result<Vec<sys::aw_entry>, Error> {
+        let flows: HashMap<_, sys::aw_key, sys::aw_entry> =
+            HashMap::try_from(map(&mut self.programs.bpf, "flows")?)?;
+        let entries = flows.iter().map(|entry| Ok(entry?.1));
+        entries.collect()
+    }
+
+    /// Returns what the programs have counted on all CPUs.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counters(&mut self) -> Result<sys::aw_counters, Error> {
+        let map: PerCpuArray<_, sys::aw_percpu> =
+            PerCpuArray::try_from(map(&mut self.programs.bpf, "counters")?)?;
+        Ok(crate::stats::total(&map.get(&0, 0)?))
+    }
+
     /// Forgets all flows and handshakes.
     ///
     /// # Errors

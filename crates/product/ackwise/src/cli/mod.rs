@@ -1,5 +1,6 @@
 //! The arguments, as clap reads them.
 
+pub mod analyze;
 pub mod gateway;
 pub mod tunnel;
 
@@ -40,6 +41,9 @@ pub enum Command {
     /// Own the slow direction of a link: shape, queue, mark, filter ACKs
     #[command(subcommand, after_help = gateway::HELP)]
     Gateway(gateway::GatewayCommand),
+    /// Say what the ACKs in a capture cost, and what policies would have withheld
+    #[command(after_help = analyze::HELP)]
+    Analyze(analyze::AnalyzeArgs),
     /// List the policies, or show one with its parameters
     Policies(PoliciesArgs),
     /// Carry the ACKs of many flows in few, small, authenticated packets

@@ -1,0 +1,135 @@
+//! What to do, in three sentences: whether it pays, which command, what to expect and how sure
+//! that is.
+
+use crate::analysis::{Advice, Analysis, Pays, PolicyFinding};
+use crate::options::Options;
+
+/// Fewer ACKs than that say nothing.
+const FEW: u64 = 200;
+/// Below that share of the packets ACKs cost little.
+const RARE: f64 = 0.10;
+/// A policy that saves less is not worth its while.
+const WORTH: f64 = 0.20;
+/// Above that share of the uplink at the peak ACKs take from others.
+const SCARCE: f64 = 0.20;
+
+pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
+    let first = a.policies.first();
+    let Some(policy) = first.filter(|p| p.pure_acks >= FEW) else {
+        return Advice {
+            pays: Pays::Unknown,
+            command: None,
+            text: vec![
+                format!(
+                    "{} pure ACKs are too few to tell whether thinning them pays.",
+                    a.tcp.acks
+                ),
+                "Capture some downloads, at the host that receives or at the router before the \
+                 uplink: tcpdump -i IFACE -s 128 -w FILE tcp."
+                    .to_owned(),
+                "Begin the capture before the downloads: the first packets of a connection say \
+                 what its options mean."
+                    .to_owned(),
+            ],
+        };
+    };
+    let pays = pays(a, policy);
+    let command = match pays {
+        Pays::Yes | Pays::Little => Some(format!(
+            "ackwise attach IFACE --policy {} --dry-run",
+            policy.policy
+        )),
+        Pays::No | Pays::Unknown => None,
+    };
+    Advice {
+        text: vec![
+            whether(a, policy, pays),
+            what(&command),
+            expect(a, policy, options),
+        ],
+        pays,
+        command,
+    }
+}
+
+fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
+    let scarce = a.line.ack_peak_share_of_uplink.is_some_and(|s| s >= SCARCE)
+        || a.line.k.is_some_and(|k| k > 0.5)
+        || a.airtime
+            .as_ref()
+            .is_some_and(|t| t.ack_share_shared >= RARE);
+    if policy.saved_share < WORTH {
+        Pays::No
+    } else if scarce || a.tcp.ack_share_of_packets >= 2.0 * RARE {
+        Pays::Yes
+    } else if a.tcp.ack_share_of_packets < RARE {
+        Pays::No
+    } else {
+        Pays::Little
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
+    let acks = format!(
+        "ACKs are {} of the packets and {} of the bytes",
+        percent(a.tcp.ack_share_of_packets),
+        percent(a.tcp.ack_share_of_bytes)
+    );
+    let scarce = match (a.line.ack_peak_share_of_uplink, &a.airtime) {
+        (Some(share), _) => format!(", and up to {} of the uplink", percent(share)),
+        (None, Some(time)) => format!(
+            ", and {} of the airtime or more",
+            percent(time.ack_share_shared)
+        ),
+        (None, None) => String::new(),
+    };
+    let verdict = match pays {
+        Pays::Yes => "thinning them pays",
+        Pays::Little => "thinning them saves packets, but nothing here shows that these are scarce",
+        _ if policy.saved_share < WORTH => "hardly any of them can be withheld",
+        _ => "thinning them saves little",
+    };
+    format!("{acks}{scarce}: {verdict}.")
+}
+
+fn what(command: &Option<String>) -> String {
+    match command {
+        Some(command) => format!(
+            "Try `{command}`: it counts and changes nothing; without --dry-run it withholds."
+        ),
+        None => "Leave the ACKs as they are.".to_owned(),
+    }
+}
+
+fn expect(a: &Analysis, policy: &PolicyFinding, options: &Options) -> String {
+    let mut text = format!(
+        "{} would have kept back {} of {} ACKs",
+        policy.policy,
+        percent(policy.saved_share),
+        policy.pure_acks
+    );
+    let mut doubts = Vec::new();
+    if options.up_bps.is_none() {
+        doubts.push("the uplink's rate is not known (--up)");
+    }
+    if a.flows.iter().all(|f| f.srtt_us.is_none()) {
+        doubts.push("without time stamps no round-trip time is known");
+    }
+    if a.flows.iter().all(|f| f.data_segments == 0) {
+        doubts.push("the capture has one direction only");
+    }
+    text.push_str(
+        "; senders that see fewer ACKs send otherwise, so that goodput can only be measured",
+    );
+    if !doubts.is_empty() {
+        text.push_str(" (");
+        text.push_str(&doubts.join("; "));
+        text.push(')');
+    }
+    text.push('.');
+    text
+}

@@ -1,0 +1,268 @@
+//! Packets in, one pass, a fixed amount of memory for each connection; findings out.
+
+use std::collections::HashMap;
+
+use ackwise_policy::{FlowConfig, ParseError, Segment, TcpFlags, parse_part};
+
+use crate::airtime::Channel;
+use crate::capture::Packet;
+use crate::dry_run::Counters;
+use crate::half::{Half, Policies, is_pure_ack};
+use crate::link::{Inner, LinkType, NoPacket};
+use crate::options::Options;
+
+/// After that a connection that says nothing has ended, and what is kept of it is its sums.
+const IDLE_NS: u64 = 120_000_000_000;
+/// How often that is looked for.
+const SWEEP_NS: u64 = 30_000_000_000;
+
+/// One end of a connection.
+pub type End = (std::net::IpAddr, u16);
+
+/// Which connection a segment belongs to: the same for both directions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    low: ([u32; 4], u16),
+    high: ([u32; 4], u16),
+    /// The interface in the file, and the one that the frame names.
+    interface: (u32, u32),
+    /// Where IP begins, which differs with VLAN tags.
+    l3_offset: u16,
+}
+
+/// A connection. `halves[0]` has the data of the first end, `halves[1]` those of the second.
+pub(crate) struct Connection {
+    pub ends: [End; 2],
+    pub halves: [Half; 2],
+    pub first_ns: u64,
+    pub last_ns: u64,
+    ended: bool,
+}
+
+/// Counts of all packets of a capture.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub packets: u64,
+    pub bytes: u64,
+    pub first_ns: Option<u64>,
+    pub last_ns: u64,
+    pub tcp_packets: u64,
+    pub acks: u64,
+    pub ack_bytes: u64,
+    pub not_tcp: u64,
+    pub fragments: u64,
+    pub cut: u64,
+    pub malformed: u64,
+    pub encrypted: u64,
+    pub unsupported: Option<(LinkType, u64)>,
+    pub backwards: u64,
+}
+
+/// Takes packets, and finds out what their ACKs cost.
+pub struct Analyzer {
+    pub(crate) options: Options,
+    pub(crate) policies: Policies,
+    pub(crate) totals: Totals,
+    pub(crate) channel: Option<Channel>,
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) peak: Peak,
+    index: HashMap<Key, usize>,
+    swept_ns: u64,
+}
+
+impl Analyzer {
+    /// An analyzer that has seen nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Analyzer {
+        let configs: Vec<_> = options.policies.iter().map(FlowConfig::new).collect();
+        Analyzer {
+            policies: Policies {
+                counters: vec![Counters::default(); configs.len()],
+                configs,
+                no_flow: 0,
+                flows: 0,
+            },
+            totals: Totals::default(),
+            channel: options.wifi_bps.map(Channel::new),
+            options,
+            connections: Vec::new(),
+            peak: Peak::default(),
+            index: HashMap::new(),
+            swept_ns: 0,
+        }
+    }
+
+    /// Takes the next packet of a capture. A time that goes back counts as no time passing.
+    pub fn packet(&mut self, packet: &Packet<'_>) {
+        let t = &mut self.totals;
+        t.packets += 1;
+        t.bytes += u64::from(packet.wire_len);
+        t.first_ns.get_or_insert(packet.at_ns);
+        t.backwards += u64::from(packet.at_ns < t.last_ns);
+        t.last_ns = t.last_ns.max(packet.at_ns);
+        let now_ns = t.last_ns;
+        let found = packet
+            .link
+            .packets(packet.bytes, packet.wire_len, &mut |inner| {
+                self.inner(&inner, packet.interface, now_ns);
+            });
+        let t = &mut self.totals;
+        match found {
+            Ok(()) => {}
+            Err(NoPacket::NotIp) => t.not_tcp += 1,
+            Err(NoPacket::Short) => t.cut += 1,
+            Err(NoPacket::Encrypted) => t.encrypted += 1,
+            Err(NoPacket::Unsupported) => {
+                t.unsupported.get_or_insert((packet.link, 0)).1 += 1;
+            }
+        }
+        if now_ns.saturating_sub(self.swept_ns) > SWEEP_NS {
+            self.sweep(now_ns);
+        }
+    }
+
+    fn inner(&mut self, inner: &Inner<'_>, interface: u32, now_ns: u64) {
+        let t = &mut self.totals;
+        match parse_part(inner.bytes, inner.kind, inner.len as usize) {
+            Ok(s) => {
+                t.tcp_packets += 1;
+                let is_ack = is_pure_ack(&s);
+                if is_ack {
+                    t.acks += 1;
+                    t.ack_bytes += u64::from(s.ip_len());
+                    self.peak.ack(s.ip_len(), now_ns);
+                }
+                if let Some(channel) = &mut self.channel {
+                    channel.packet(is_ack, s.ip_len(), now_ns);
+                }
+                self.segment(&s, inner, interface, now_ns);
+            }
+            Err(error) => {
+                match error {
+                    ParseError::NotTcp => t.not_tcp += 1,
+                    ParseError::Fragment => t.fragments += 1,
+                    ParseError::Truncated => t.cut += 1,
+                    ParseError::Malformed => t.malformed += 1,
+                }
+                if let Some(channel) = &mut self.channel {
+                    channel.packet(false, inner.len, now_ns);
+                }
+            }
+        }
+    }
+
+    fn segment(&mut self, s: &Segment, inner: &Inner<'_>, interface: u32, now_ns: u64) {
+        let (at, from) = self.connection(s, (interface, inner.interface), now_ns);
+        let connection = &mut self.connections[at];
+        connection.last_ns = now_ns;
+        if connection.ended && s.flags().contains(TcpFlags::SYN) {
+            connection.ended = false;
+        }
+        let [first, second] = &mut connection.halves;
+        let (mine, theirs) = if from == 0 {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let segments = mine.on_data(s, &self.policies, now_ns);
+        theirs.on_ack(s, &mut self.policies, now_ns);
+        if let Some(id) = ip_id(s, inner.bytes) {
+            theirs
+                .ip_ids
+                .packet(id, if s.payload() > 0 { segments } else { 1 });
+        }
+        if s.flags().intersects(TcpFlags::RST) {
+            connection.ended = true;
+        }
+    }
+
+    /// The connection of a segment, and which of its ends has sent it.
+    fn connection(&mut self, s: &Segment, interface: (u32, u32), now_ns: u64) -> (usize, usize) {
+        let raw = s.raw();
+        let (src, dst) = ((raw.src.w, raw.sport), (raw.dst.w, raw.dport));
+        let swapped = src > dst;
+        let key = Key {
+            low: if swapped { dst } else { src },
+            high: if swapped { src } else { dst },
+            interface,
+            l3_offset: raw.l3_off,
+        };
+        let connections = &mut self.connections;
+        let at = *self.index.entry(key).or_insert_with(|| {
+            let (a, b) = (s.src(), s.dst());
+            let mut ends = [(a.ip(), a.port()), (b.ip(), b.port())];
+            if swapped {
+                ends.swap(0, 1);
+            }
+            connections.push(Connection {
+                ends,
+                halves: Default::default(),
+                first_ns: now_ns,
+                last_ns: now_ns,
+                ended: false,
+            });
+            connections.len() - 1
+        });
+        (at, usize::from(swapped))
+    }
+
+    /// Forgets the states of connections that have ended.
+    fn sweep(&mut self, now_ns: u64) {
+        self.swept_ns = now_ns;
+        for connection in &mut self.connections {
+            let idle = now_ns.saturating_sub(connection.last_ns) > IDLE_NS;
+            if !idle && !connection.ended {
+                continue;
+            }
+            for half in &mut connection.halves {
+                half.expire(&mut self.policies, now_ns);
+                half.keep_sums();
+            }
+        }
+    }
+
+    /// Lets what is withheld leave whose deadline the capture has reached.
+    pub(crate) fn expire(&mut self) {
+        for connection in &mut self.connections {
+            for half in &mut connection.halves {
+                half.expire(&mut self.policies, self.totals.last_ns);
+            }
+        }
+    }
+}
+
+/// The IP ID of an IPv4 packet that must not be fragmented.
+fn ip_id(s: &Segment, bytes: &[u8]) -> Option<u16> {
+    let raw = s.raw();
+    if raw.ip_version != 4 {
+        return None;
+    }
+    let header = bytes.get(usize::from(raw.l3_off)..)?.first_chunk::<8>()?;
+    (header[6] & 0x40 != 0).then(|| u16::from_be_bytes([header[4], header[5]]))
+}
+
+/// The largest rate at which ACKs have come, over a tenth of a second.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Peak {
+    window: u64,
+    bytes: u64,
+    most: u64,
+}
+
+impl Peak {
+    const WINDOW_NS: u64 = 100_000_000;
+
+    fn ack(&mut self, bytes: u32, now_ns: u64) {
+        let window = now_ns / Self::WINDOW_NS;
+        if window != self.window {
+            (self.window, self.bytes) = (window, 0);
+        }
+        self.bytes += u64::from(bytes);
+        self.most = self.most.max(self.bytes);
+    }
+
+    /// In bit/s.
+    pub fn bps(&self) -> u64 {
+        self.most * 8 * 1_000_000_000 / Self::WINDOW_NS
+    }
+}

@@ -1,0 +1,36 @@
+//! What the ACKs in a capture cost, and what each policy would have withheld.
+//!
+//! [`read`] takes packets from a capture file, [`Analyzer`] finds out, and [`Analysis`] says.
+//! One pass, and a fixed amount of memory for each connection. The policies and the contract
+//! are those of `policy/`, so that the verdicts are those of the datapath's dry run.
+//!
+//! ```no_run
+//! use ackwise_analyze::{Analyzer, Options, read};
+//!
+//! let mut analyzer = Analyzer::new(Options::default());
+//! read(std::fs::File::open("downloads.pcap")?, &mut |packet| analyzer.packet(packet))?;
+//! let analysis = analyzer.finish();
+//! println!("{:.1} % of the packets are ACKs", analysis.tcp.ack_share_of_packets * 100.0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod advice;
+mod airtime;
+mod analysis;
+mod analyzer;
+mod capture;
+mod dry_run;
+mod finish;
+mod half;
+mod link;
+mod options;
+
+pub use airtime::Channel;
+pub use analysis::*;
+pub use analyzer::Analyzer;
+pub use capture::{CaptureError, End, Packet, read};
+pub use dry_run::Counters;
+pub use link::{Inner, LinkType, NoPacket};
+pub use options::{Options, default_policies};

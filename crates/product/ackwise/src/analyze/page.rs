@@ -1,0 +1,233 @@
+//! The findings as one page with plots, which needs nothing but itself.
+
+use ackwise_analyze::{Analysis, StretchClass};
+use ackwise_cli::text;
+
+use super::Finding;
+use super::table::percent;
+
+const STYLE: &str = "\
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;\
+color:#1c1e21;background:#fff}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}\
+.advice{background:#eef4fb;border-left:4px solid #2b6cb0;padding:.8rem 1rem}\
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}\
+th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #ddd}\
+th:first-child,td:first-child{text-align:left}\
+td.left,th.left{text-align:left}\
+.wide{overflow-x:auto}svg{max-width:100%;height:auto}svg text{font:13px system-ui,sans-serif;\
+fill:currentColor}\
+@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#16181b}\
+.advice{background:#1d2a3a}th,td{border-color:#333}}";
+
+/// One page of all files.
+pub fn page(findings: &[Finding]) -> String {
+    let mut out = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>What the ACKs cost</title><style>{STYLE}</style></head><body>\n"
+    );
+    for finding in findings {
+        section(&mut out, finding);
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn section(out: &mut String, finding: &Finding) {
+    let a = &finding.analysis;
+    out.push_str(&format!(
+        "<h1>{}</h1>\n<div class=\"advice\">",
+        escape(&finding.file)
+    ));
+    for sentence in &a.advice.text {
+        out.push_str(&format!("<div>{}</div>", escape(sentence)));
+    }
+    out.push_str("</div>\n");
+    if let Some(at) = finding.cut_at {
+        out.push_str(&format!(
+            "<p>The capture ends within a packet, at byte {at}: what came before is here.</p>\n"
+        ));
+    }
+    cost(out, a);
+    out.push_str("<h2>Segments that an ACK acknowledges</h2>\n");
+    let bars: Vec<_> = a
+        .stretch
+        .iter()
+        .map(|c| (class(c), c.acks as f64, text::count(c.acks as f64)))
+        .collect();
+    plot(
+        out,
+        "Pure ACKs by the segments that they acknowledge",
+        &bars,
+    );
+    out.push_str("<h2>What a policy would have kept back</h2>\n");
+    let bars: Vec<_> = a
+        .policies
+        .iter()
+        .map(|p| (p.policy.clone(), p.saved_share, percent(p.saved_share)))
+        .collect();
+    plot(out, "Share of ACKs kept back, by policy", &bars);
+    policies(out, a);
+    flows(out, a);
+}
+
+fn cost(out: &mut String, a: &Analysis) {
+    out.push_str("<h2>What the ACKs cost</h2>\n");
+    let mut rows = vec![
+        vec![
+            "Packets".to_owned(),
+            text::count(a.tcp.acks as f64),
+            percent(a.tcp.ack_share_of_packets),
+        ],
+        vec![
+            "Bytes".to_owned(),
+            text::bytes(a.tcp.ack_bytes),
+            percent(a.tcp.ack_share_of_bytes),
+        ],
+    ];
+    if let Some(share) = a.line.ack_peak_share_of_uplink {
+        rows.push(vec![
+            "Uplink, at the peak of a tenth of a second".to_owned(),
+            format!("{}bit/s", text::count(a.line.ack_peak_bps as f64)),
+            percent(share),
+        ]);
+    }
+    if let Some(time) = &a.airtime {
+        rows.push(vec![
+            "Airtime, frames put together".to_owned(),
+            format!("{:.3} s", time.acks_shared_s),
+            percent(time.ack_share_shared),
+        ]);
+        rows.push(vec![
+            "Airtime, each frame alone".to_owned(),
+            format!("{:.3} s", time.acks_alone_s),
+            percent(time.ack_share_alone),
+        ]);
+    }
+    table(out, &["", "pure ACKs", "of all"], &rows);
+}
+
+fn policies(out: &mut String, a: &Analysis) {
+    let rows: Vec<_> = a
+        .policies
+        .iter()
+        .map(|p| {
+            let why: Vec<_> = p
+                .reasons
+                .iter()
+                .map(|r| format!("{} {}", r.reason, text::count(r.acks as f64)))
+                .collect();
+            vec![
+                p.policy.clone(),
+                text::count(p.pure_acks as f64),
+                text::count(p.saved as f64),
+                text::bytes(p.saved_bytes),
+                why.join(", "),
+            ]
+        })
+        .collect();
+    table(
+        out,
+        &["policy", "judged", "kept back", "bytes", "reasons"],
+        &rows,
+    );
+}
+
+fn flows(out: &mut String, a: &Analysis) {
+    out.push_str("<h2>Flows with most ACKs</h2>\n");
+    let rows: Vec<_> = a
+        .flows
+        .iter()
+        .map(|f| {
+            vec![
+                format!("{} → {}", f.from, f.to),
+                text::count(f.data_segments as f64),
+                text::count(f.acks as f64),
+                f.saved
+                    .first()
+                    .map_or_else(String::new, |n| text::count(*n as f64)),
+                f.srtt_us
+                    .map_or_else(String::new, |us| text::micros(f64::from(us))),
+            ]
+        })
+        .collect();
+    let first = a.policies.first().map_or("", |p| &p.policy);
+    let kept = format!("kept back by {first}");
+    table(out, &["data", "segments", "ACKs", &kept, "RTT"], &rows);
+    if a.flows_left_out > 0 {
+        out.push_str(&format!(
+            "<p>{} flows with fewer ACKs are in the sums only.</p>\n",
+            a.flows_left_out
+        ));
+    }
+}
+
+fn class(c: &StretchClass) -> String {
+    match c.to {
+        Some(to) if to == c.from => format!("{to}"),
+        Some(to) => format!("{} to {to}", c.from),
+        None => format!("{} and more", c.from),
+    }
+}
+
+fn table(out: &mut String, head: &[&str], rows: &[Vec<String>]) {
+    out.push_str("<div class=\"wide\"><table><tr>");
+    for name in head {
+        out.push_str(&format!("<th>{}</th>", escape(name)));
+    }
+    out.push_str("</tr>\n");
+    for row in rows {
+        out.push_str("<tr>");
+        for cell in row {
+            out.push_str(&format!("<td>{}</td>", escape(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</table></div>\n");
+}
+
+/// Horizontal bars: name, length, and what stands beside it.
+fn plot(out: &mut String, title: &str, bars: &[(String, f64, String)]) {
+    const ROW: usize = 26;
+    let most = bars
+        .iter()
+        .map(|(_, n, _)| *n)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let height = bars.len() * ROW + 4;
+    out.push_str(&format!(
+        "<svg viewBox=\"0 0 720 {height}\" width=\"720\" height=\"{height}\" role=\"img\" \
+         aria-label=\"{}\">",
+        escape(title)
+    ));
+    for (row, (name, n, label)) in bars.iter().enumerate() {
+        let (y, width) = (row * ROW, n / most * 460.0);
+        out.push_str(&format!(
+            "<text x=\"150\" y=\"{}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"160\" y=\"{}\" width=\"{width:.1}\" height=\"18\" fill=\"#2b6cb0\"/>\
+             <text x=\"{:.1}\" y=\"{}\">{}</text>",
+            y + 18,
+            escape(name),
+            y + 4,
+            166.0 + width,
+            y + 18,
+            escape(label)
+        ));
+    }
+    out.push_str("</svg>\n");
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_of_files_do_not_become_markup() {
+        assert_eq!(super::escape("<a&\"b\">"), "&lt;a&amp;&quot;b&quot;&gt;");
+    }
+}

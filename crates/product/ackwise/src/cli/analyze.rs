@@ -1,0 +1,84 @@
+//! The arguments of `ackwise analyze`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub const HELP: &str = "\
+Examples:
+  ackwise analyze downloads.pcap
+  ackwise analyze --up 5mbit --down 100mbit downloads.pcapng.gz
+  tcpdump -i eth0 -s 128 -w - tcp | ackwise analyze -
+  ackwise analyze --wifi 65mbit --policy adaptive --policy every-n:n=8 air.pcap
+
+The headers are enough: tcpdump -s 128. A capture that begins before the connections says what
+their options mean. Nothing is sent anywhere.";
+
+/// `ackwise analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArgs {
+    /// Capture files: pcap or pcapng, plain or compressed by gzip or zstd; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A policy to try, with its parameters: every-n:n=8; may be repeated [default: adaptive,
+    /// every-n, rate-limit, tack, police]
+    #[arg(long = "policy", value_name = "NAME[:KEY=VALUE,…]")]
+    pub policies: Vec<String>,
+
+    /// The rate of the uplink, which carries the ACKs: `5mbit`, `300 kbit/s`
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub up: Option<u64>,
+
+    /// The rate of the downlink, which carries the data
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub down: Option<u64>,
+
+    /// Count airtime too, for a Wi-Fi channel of this rate
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub wifi: Option<u64>,
+
+    /// Write a page with plots, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+
+    /// Write the flows as a table of comma-separated values
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// A rate as scenarios have it, or as tc has it.
+fn rate(text: &str) -> Result<u64, String> {
+    let tc = [
+        ("gbit", "Gbit/s"),
+        ("mbit", "Mbit/s"),
+        ("kbit", "kbit/s"),
+        ("bit", "bit/s"),
+    ];
+    for (suffix, unit) in tc {
+        if let Some(number) = text.strip_suffix(suffix) {
+            return ackwise_config::units::rate(&format!("{} {unit}", number.trim()));
+        }
+    }
+    ackwise_config::units::rate(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rate;
+
+    #[test]
+    fn rates_are_written_as_in_tc_or_in_scenarios() {
+        for (text, bps) in [
+            ("5mbit", 5_000_000),
+            ("300 kbit/s", 300_000),
+            ("2.5 Mbit/s", 2_500_000),
+            ("1gbit", 1_000_000_000),
+            ("64000bit", 64_000),
+        ] {
+            assert_eq!(rate(text), Ok(bps), "{text}");
+        }
+        assert!(rate("fast").is_err());
+        assert!(rate("5").is_err());
+    }
+}
