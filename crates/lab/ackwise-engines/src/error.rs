@@ -78,7 +78,20 @@ impl LabError {
                 | Self::Missing { .. }
                 | Self::Invalid(_)
                 | Self::InGuest(_)
-                | Self::Machine(ackwise_uml::Error::Missing { .. })
+                | Self::Machine(
+                    ackwise_uml::Error::Missing { .. } | ackwise_uml::Error::NoSuchKernel { .. }
+                )
+        )
+    }
+
+    /// Whether the caller named something that is not there or cannot be.
+    #[must_use]
+    pub fn is_bad_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Scenario(_)
+                | Self::Invalid(_)
+                | Self::Machine(ackwise_uml::Error::NoSuchKernel { .. })
         )
     }
 

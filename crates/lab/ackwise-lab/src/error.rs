@@ -19,8 +19,5 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
             error.downcast_ref(),
             Some(SimError::Invalid(_) | SimError::TooLarge { .. })
         )
-        || matches!(
-            error.downcast_ref(),
-            Some(LabError::Scenario(_) | LabError::Invalid(_))
-        )
+        || error.downcast_ref().is_some_and(LabError::is_bad_input)
 }

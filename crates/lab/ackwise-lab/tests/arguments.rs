@@ -44,6 +44,57 @@ fn scenarios_and_results() {
     );
 }
 
+/// A kernel that was named and is not there, by its release, its path or the environment.
+#[test]
+fn a_kernel_that_was_not_built_is_bad_input() {
+    let cache = tempfile::tempdir().unwrap();
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../scenarios/first-look.toml"
+    );
+    let run = |kernel: Option<&str>, variable: &str| {
+        let mut command = LAB.command();
+        command.args(["run", scenario, "--on", "virtual"]);
+        command.args(kernel.into_iter().flat_map(|name| ["--kernel", name]));
+        command
+            .env("XDG_CACHE_HOME", cache.path())
+            .env("ACKWISE_KERNEL", variable);
+        Ended::of(&command.output().unwrap())
+    };
+    for (kernel, variable, says) in [
+        (
+            Some("7"),
+            "",
+            "--kernel 7: there is no kernel for virtual time at",
+        ),
+        (Some("7"), "", "um-7/linux: No such file"),
+        (Some("7"), "", "run `kernel/build um --kernel 7`"),
+        (
+            Some("/nowhere/linux"),
+            "",
+            "--kernel /nowhere/linux: there is no kernel",
+        ),
+        (
+            None,
+            "7",
+            "ACKWISE_KERNEL=7: there is no kernel for virtual time at",
+        ),
+        (None, "6.18", "ACKWISE_KERNEL=6.18: there is no kernel 6.18"),
+    ] {
+        let Ended { code, out, err } = run(kernel, variable);
+        assert_eq!(
+            (code, out.as_str()),
+            (2, ""),
+            "{kernel:?} {variable}: {err}"
+        );
+        assert!(err.contains(says), "{kernel:?} {variable}: {err}");
+    }
+    // Nothing was named: the input is right, and something has to be built first.
+    let Ended { code, err, .. } = run(None, "");
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("run `kernel/build um`"), "{err}");
+}
+
 #[test]
 fn scenario_check_lists_every_mistake() {
     let dir = tempfile::tempdir().unwrap();

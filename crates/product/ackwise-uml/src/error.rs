@@ -13,6 +13,14 @@ pub enum Error {
         /// How to get it.
         mend: String,
     },
+    /// The kernel that somebody named is not there: bad input.
+    #[error("{what}\n  {mend}")]
+    NoSuchKernel {
+        /// How it was named, and what is missing.
+        what: String,
+        /// How to get it, or what else to name.
+        mend: String,
+    },
     /// The host's operating system refused something.
     #[error("{what}: {source}")]
     Os {

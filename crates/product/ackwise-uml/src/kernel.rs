@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -70,12 +71,21 @@ impl FromStr for Choice {
             && text.chars().all(|c| c.is_ascii_digit() || c == '.');
         if is_number && !PathBuf::from(text).exists() {
             let names = Release::ALL.map(Release::name).join(" and ");
-            return Err(Error::Missing {
+            return Err(Error::NoSuchKernel {
                 what: format!("there is no kernel {text} for virtual time: there are {names}"),
                 mend: "name one of these, or the path of an image".to_owned(),
             });
         }
         Ok(Self::Image(text.into()))
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Release(release) => f.write_str(release.name()),
+            Self::Image(path) => path.display().fmt(f),
+        }
     }
 }
 
@@ -97,29 +107,39 @@ impl Kernel {
     /// made last of 6.12.
     ///
     /// # Errors
-    /// There is none.
+    /// [`Error::NoSuchKernel`] if one was named that is not there, [`Error::Missing`] if none
+    /// was named and 6.12 was not built.
     pub fn find(wanted: Option<&Choice>) -> Result<Self, Error> {
         let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
-        let choice = match (wanted, named.map(OsString::into_string)) {
-            (Some(choice), _) => choice.clone(),
-            (None, Some(Ok(text))) => text.parse()?,
-            (None, Some(Err(path))) => Choice::Image(path.into()),
-            (None, None) => Choice::Release(Release::Linux6_12),
+        let (choice, asked) = match (wanted, named) {
+            (Some(choice), _) => (choice.clone(), Some(format!("--kernel {choice}"))),
+            (None, Some(name)) => {
+                let asked = format!("{VARIABLE}={}", name.display());
+                (from_environment(name, &asked)?, Some(asked))
+            }
+            (None, None) => (Choice::Release(Release::Linux6_12), None),
         };
         let (image, command) = match choice {
             Choice::Release(release) => (built(release)?, release.command()),
             Choice::Image(path) => (path, Release::Linux6_12.command()),
         };
         // Its link moves when another is built; this run stays with what it has.
-        let image = fs::canonicalize(&image).map_err(|error| Error::Missing {
-            what: format!(
+        let image = fs::canonicalize(&image).map_err(|error| {
+            let what = format!(
                 "there is no kernel for virtual time at {}: {error}",
                 image.display()
-            ),
-            mend: format!(
+            );
+            let mend = format!(
                 "run `{command}` in ackwise's source (some minutes, once; no root), or name one \
                  with --kernel or ACKWISE_KERNEL"
-            ),
+            );
+            match asked {
+                Some(asked) => Error::NoSuchKernel {
+                    what: format!("{asked}: {what}"),
+                    mend,
+                },
+                None => Error::Missing { what, mend },
+            }
         })?;
         let info = image
             .parent()
@@ -152,6 +172,21 @@ impl Kernel {
             sources: fact("sources"),
         }
     }
+}
+
+/// What [`VARIABLE`] names; `asked` says so in an error.
+fn from_environment(name: OsString, asked: &str) -> Result<Choice, Error> {
+    let text = match name.into_string() {
+        Ok(text) => text,
+        Err(path) => return Ok(Choice::Image(path.into())),
+    };
+    text.parse().map_err(|error| match error {
+        Error::NoSuchKernel { what, mend } => Error::NoSuchKernel {
+            what: format!("{asked}: {what}"),
+            mend,
+        },
+        other => other,
+    })
 }
 
 /// Where `kernel/build` leaves what it made last of a release.
