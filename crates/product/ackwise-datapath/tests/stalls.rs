@@ -1,6 +1,8 @@
-//! What holds back the thread that re-emits: a full local queue, a process that is stopped.
+//! What holds back the thread that re-emits: a full local queue, a process that is stopped or
+//! frozen, a clock that is not the kernel's.
 
 mod common;
+mod freezer;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,8 +10,9 @@ use std::time::{Duration, Instant};
 use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats, control};
 use common::{
     Flow, Netns, Pair, Seg, Wire, alone, eventually, here_and_in_virtual_time, in_virtual_time, ip,
-    ms, tagged, tc, time_is_virtual,
+    ms, output, tagged, tc, time_is_virtual,
 };
+use freezer::Freezer;
 
 const CHILD: &str = "ACKWISE_TEST_CHILD";
 const VLAN: u16 = 5;
@@ -130,6 +133,44 @@ fn s4_fq_drops_no_re_emission() {
     });
 }
 
+/// cake with its own ACK filter and without: what leaves of each flow is the newest ACK. A queue
+/// of cake holds one flow, so it has nothing to drop but what the filter finds superseded.
+#[test]
+fn cake_drops_no_re_emission_that_is_the_newest() {
+    in_virtual_time(|| {
+        let _alone = alone();
+        for filter in ["no-ack-filter", "ack-filter", "ack-filter-aggressive"] {
+            Pair::new().run(|near, far| {
+                let a = attach(options(Position::Receiver));
+                let mut flows = started(near, far);
+                tc(&format!(
+                    "qdisc add dev aw0 root cake bandwidth 100kbit {filter}"
+                ));
+                let before = a.stats().expect("stats");
+                for _ in 0..3 {
+                    for flow in &mut flows {
+                        flow.step(near, far);
+                    }
+                    std::thread::sleep(ms(200));
+                }
+                let now = a.stats().expect("stats");
+                let reemitted = now.reemitted - before.reemitted;
+                assert_eq!(reemitted, 1200, "{filter}: {now:#?}");
+                assert_eq!(now.release.send_errors, 0, "{filter}: {now:#?}");
+                let backlog = output("tc", "-s qdisc show dev aw0");
+                assert!(!backlog.contains("backlog 0b"), "{filter}: {backlog}");
+                let mut missing: Vec<_> = flows.iter().map(|flow| flow.ack().frame()).collect();
+                while !missing.is_empty() {
+                    let got = far.expect(1);
+                    missing.retain(|frame| *frame != got[0].bytes);
+                }
+                a.detach().expect("detach");
+                tc("qdisc del dev aw0 root");
+            });
+        }
+    });
+}
+
 /// The queue takes next to nothing, until not even the enlarged send buffer has room. What is
 /// not sent is tried again and given up; the thread waits for nothing.
 #[test]
@@ -171,9 +212,17 @@ struct Daemon(Child);
 
 impl Daemon {
     fn start(test: &str) -> Self {
-        let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", test, "--nocapture"])
-            .env(CHILD, "router")
+        Self::start_by(&[], test, "tcx")
+    }
+
+    /// Starts `test` by another program, whose arguments stand before.
+    fn start_by(wrapper: &[&str], test: &str, how: &str) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let program = program.to_str().expect("UTF-8");
+        let line = [wrapper, &[program, "--exact", test, "--nocapture"]].concat();
+        let child = Command::new(line[0])
+            .args(&line[1..])
+            .env(CHILD, how)
             .stdout(Stdio::null())
             .spawn()
             .expect("a process");
@@ -183,18 +232,23 @@ impl Daemon {
 
     /// In that process: attaches until it is killed.
     fn is_here() -> bool {
-        if std::env::var_os(CHILD).is_none() {
+        let Some(how) = std::env::var_os(CHILD) else {
             return false;
-        }
-        let a = attach(options(Position::Router));
+        };
+        let a = attach(Options {
+            attach: if how == "clsact" {
+                AttachMode::Clsact
+            } else {
+                AttachMode::Tcx
+            },
+            ..options(Position::Router)
+        });
         let _ = a.wait(Duration::from_secs(120));
         true
     }
 
     fn signal(&self, signal: libc::c_int) {
-        // SAFETY: no pointers; the process is our child, and was not waited for.
-        let r = unsafe { libc::kill(self.0.id().cast_signed(), signal) };
-        assert_eq!(r, 0);
+        signal_to(self.0.id(), signal);
     }
 
     fn stats() -> Stats {
@@ -202,11 +256,25 @@ impl Daemon {
     }
 }
 
+fn signal_to(pid: u32, signal: libc::c_int) {
+    // SAFETY: no pointers. The process is our child, or a child of it, and lives.
+    let r = unsafe { libc::kill(pid.cast_signed(), signal) };
+    assert_eq!(r, 0);
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// How a process is kept from running, and how it goes on.
+enum Stop {
+    /// SIGSTOP and SIGCONT.
+    Signal,
+    /// The freezer of control groups.
+    Freezer,
 }
 
 /// A held ACK whose tag stands beside the frame, and a process that is stopped when its
@@ -217,28 +285,108 @@ fn h2_a_stopped_process_sends_no_untagged_frame() {
         return;
     }
     here_and_in_virtual_time(|| {
-        let _alone = alone();
         for stopped_for in [50, 200, 1000, 2000] {
-            // Through a bridge: it takes the tag out of the frame, as hardware would.
-            let pair = Pair::new();
-            let third = Netns::new();
-            pair.near.wire("aw2", &third, "aw3");
-            let source = third.run(|| Wire::open("aw3"));
-            pair.run(|_, far| {
-                ip("link add awbr type bridge");
-                for port in ["aw0", "aw2"] {
-                    ip(&format!("link set {port} master awbr"));
-                }
-                ip("link set awbr up");
-                std::thread::sleep(ms(50));
-                let daemon = Daemon::start("h2_a_stopped_process_sends_no_untagged_frame");
-                stop_in_a_hold(&daemon, &source, far, ms(stopped_for));
-            });
+            stop_behind_a_bridge(
+                "h2_a_stopped_process_sends_no_untagged_frame",
+                &Stop::Signal,
+                stopped_for,
+            );
         }
     });
 }
 
-fn stop_in_a_hold(daemon: &Daemon, source: &Wire, far: &Wire, stopped_for: Duration) {
+#[test]
+fn a_frozen_process_sends_no_untagged_frame() {
+    if Daemon::is_here() {
+        return;
+    }
+    for stopped_for in [50, 200, 1000, 2000] {
+        stop_behind_a_bridge(
+            "a_frozen_process_sends_no_untagged_frame",
+            &Stop::Freezer,
+            stopped_for,
+        );
+    }
+}
+
+/// Through a bridge: it takes the tag out of the frame, as hardware would.
+fn stop_behind_a_bridge(test: &str, by: &Stop, stopped_for_ms: u64) {
+    let _alone = alone();
+    let pair = Pair::new();
+    let third = Netns::new();
+    pair.near.wire("aw2", &third, "aw3");
+    let source = third.run(|| Wire::open("aw3"));
+    pair.run(|_, far| {
+        ip("link add awbr type bridge");
+        for port in ["aw0", "aw2"] {
+            ip(&format!("link set {port} master awbr"));
+        }
+        ip("link set awbr up");
+        std::thread::sleep(ms(50));
+        let daemon = Daemon::start(test);
+        match by {
+            Stop::Signal => stop_in_a_hold(
+                &|stop| daemon.signal(if stop { libc::SIGSTOP } else { libc::SIGCONT }),
+                &source,
+                far,
+                ms(stopped_for_ms),
+            ),
+            Stop::Freezer => {
+                let freezer = Freezer::around(daemon.0.id());
+                stop_in_a_hold(
+                    &|stop| freezer.freeze(stop),
+                    &source,
+                    far,
+                    ms(stopped_for_ms),
+                );
+                drop(daemon);
+                freezer.remove();
+            }
+        }
+    });
+}
+
+/// A process in a time namespace has another CLOCK_MONOTONIC than the programs. Heartbeats are
+/// trusted for as long as elsewhere: they are not of the past, and when they end, ACKs pass,
+/// also where the programs stay behind (clsact).
+#[test]
+fn a_time_namespace_changes_nothing() {
+    if Daemon::is_here() {
+        return;
+    }
+    for (offset, how) in [("-2", "tcx"), ("3600", "tcx"), ("3600", "clsact")] {
+        let _alone = alone();
+        Pair::new().run(|near, far| {
+            let clock = ["--time", "--monotonic", offset, "--boottime", offset];
+            let wrapper = [&["unshare", "--fork", "--kill-child"][..], &clock].concat();
+            let daemon = Daemon::start_by(&wrapper, "a_time_namespace_changes_nothing", how);
+            let pid = child_of(daemon.0.id());
+            let mut flow = Flow::start(near, far, Seg::ack(0));
+            eventually("an ACK is withheld", || {
+                flow.step(near, far);
+                Daemon::stats().withheld > 0
+            });
+            far.expect_up_to(&flow.ack().frame());
+            for signal in [libc::SIGSTOP, libc::SIGKILL] {
+                signal_to(pid, signal);
+                std::thread::sleep(ms(700));
+                for _ in 0..20 {
+                    let passes = flow.step(near, far);
+                    far.expect_up_to(&passes);
+                }
+            }
+        });
+    }
+}
+
+/// The one child of a process.
+fn child_of(pid: u32) -> u32 {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let children = std::fs::read_to_string(path).expect("children");
+    children.trim().parse().expect("one child")
+}
+
+fn stop_in_a_hold(stop: &dyn Fn(bool), source: &Wire, far: &Wire, stopped_for: Duration) {
     let mut flow = Flow {
         next: 1000,
         like: Seg::ack(0),
@@ -254,11 +402,11 @@ fn stop_in_a_hold(daemon: &Daemon, source: &Wire, far: &Wire, stopped_for: Durat
     }
     far.drain(ms(30));
     let before = Daemon::stats();
-    daemon.signal(libc::SIGSTOP);
+    stop(true);
     let held = step(&mut flow);
     std::thread::sleep(stopped_for);
     exactly(|| assert_eq!(far.tcp(ms(0)).len(), 0, "it is not held"));
-    daemon.signal(libc::SIGCONT);
+    stop(false);
     let mut got = far.expect_up_to(&held);
     got.extend(far.tcp(ms(300)));
     for frame in &got {
