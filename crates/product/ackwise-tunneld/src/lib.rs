@@ -32,6 +32,7 @@ mod checksum;
 pub mod control;
 mod daemon;
 mod error;
+mod handshake_budget;
 mod hook;
 mod map_memory;
 mod peer;

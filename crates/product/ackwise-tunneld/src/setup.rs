@@ -14,6 +14,7 @@ use ackwise_tunnel::{HandshakeGuard, KeyPair, key_from_base64, key_to_base64};
 use zeroize::Zeroizing;
 
 use crate::bypass::Bypass;
+use crate::handshake_budget::HandshakeBudget;
 use crate::peer::Peer;
 use crate::poller::{Poller, Source};
 use crate::redirect::Redirect;
@@ -88,6 +89,7 @@ impl Setup {
             buffer: Worker::new_buffer(),
             last_route: None,
             guard,
+            handshake_budget: HandshakeBudget::new(clock::monotonic_ns()),
             unknown_sources: 0,
             handshakes_limited: 0,
             cookies_sent: 0,

@@ -11,6 +11,7 @@ use ackwise_netdev::daemon::Ended;
 use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation};
 
 use crate::bypass::{Bypass, destination};
+use crate::handshake_budget::HandshakeBudget;
 use crate::peer::{Outputs, Peer, Taken};
 use crate::poller::{Poller, Source};
 use crate::priority;
@@ -45,6 +46,7 @@ pub(crate) struct Worker {
     pub config: Config,
     pub peers: Vec<Peer>,
     pub guard: HandshakeGuard,
+    pub handshake_budget: HandshakeBudget,
     pub sockets: Sockets,
     /// Runs while the thread does, if an endpoint is a name.
     pub resolver: Option<Resolver>,
@@ -269,8 +271,20 @@ impl Worker {
         self.unknown_sources += 1;
     }
 
-    /// Gives an initiation to the peer that made it, unless there are too many of them.
+    /// Takes an initiation, if there is time for one.
     fn initiation(&mut self, len: usize, from: Endpoint, now: u64) {
+        if !self.handshake_budget.has_time(now) {
+            self.handshakes_limited += 1;
+            return;
+        }
+        let began = thread_cpu_ns();
+        self.admit(len, from, now);
+        let cost = thread_cpu_ns().saturating_sub(began);
+        self.handshake_budget.spend(cost);
+    }
+
+    /// Gives an initiation to the peer that made it, unless there are too many of them.
+    fn admit(&mut self, len: usize, from: Endpoint, now: u64) {
         let source = source_bytes(from.remote);
         match self.guard.admit(&self.buffer[..len], &source, now) {
             Ok(Admission::Handshake(initiation)) => {

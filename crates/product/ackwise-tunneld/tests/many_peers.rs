@@ -417,8 +417,8 @@ impl Flood {
         // Answers have a way to go, and nobody gets them.
         branches
             .centre
-            .run(|| ip("route add 198.18.0.0/15 via 10.9.4.1"));
-        branches.routers[1].run(|| ip("route add blackhole 198.18.0.0/15"));
+            .run(|| ip("route replace 198.18.0.0/15 via 10.9.4.1"));
+        branches.routers[1].run(|| ip("route replace blackhole 198.18.0.0/15"));
         let strangers: Vec<_> = (0..64).map(|_| initiation(branches)).collect();
         let socket = branches.routers[1].run(raw_socket);
         let (stop, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
@@ -517,8 +517,9 @@ fn send_from(socket: &OwnedFd, n: u32, datagram: &[u8]) {
     assert_eq!(sent, packet.len() as isize);
 }
 
-/// 10,000 handshakes a second. ACKs go on, and a peer that starts again gets its session, for
-/// which it has to prove its address.
+/// 10,000 handshakes a second: ACKs go on, with less CPU time for handshakes than they would take
+/// on a slow machine. At 500 a second a peer that starts again gets its session, for which it has
+/// to prove its address. The goodputs are printed, not asserted: a busy machine has its own.
 #[test]
 fn handshakes_from_addresses_of_nobody() {
     let _alone = alone();
@@ -543,9 +544,6 @@ fn handshakes_from_addresses_of_nobody() {
     let flood = Flood::start(&branches, 10_000);
     let loud = download();
     branches.used(0, &first);
-    drop(first);
-    let first = branches.start_branch(0);
-    branches.used(0, &first);
     until("enough handshakes", || {
         (flood.sent() >= 20_000).then_some(())
     });
@@ -563,8 +561,12 @@ fn handshakes_from_addresses_of_nobody() {
         stats.handshakes_limited,
         (stats.cpu_s - cpu) * 1e6 / sent as f64,
     );
-    assert_eq!(of(&centre, 1).endpoint, None);
+    let flood = Flood::start(&branches, 500);
+    drop(first);
+    let first = branches.start_branch(0);
     branches.used(0, &first);
+    drop(flood);
+    assert_eq!(of(&centre, 1).endpoint, None);
     for end in [first, centre] {
         end.stop().unwrap();
     }
