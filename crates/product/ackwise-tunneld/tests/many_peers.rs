@@ -1,5 +1,5 @@
 //! One end with two live peers: they move and restart in mid-transfer, one of them lies, and
-//! strangers flood it with handshakes. What the honest ones carry arrives byte by byte.
+//! it is flooded with handshakes. What the honest ones carry arrives byte by byte.
 
 mod common;
 
@@ -404,7 +404,7 @@ fn a_peer_that_lies_replays_and_floods() {
     branches.nothing_left();
 }
 
-/// Handshakes that strangers initiate, who know the public key of the centre, each from another
+/// Handshakes of initiators without a peer, who know the public key of the centre, each from another
 /// address that is not theirs.
 struct Flood {
     stop: Arc<AtomicBool>,
@@ -419,7 +419,7 @@ impl Flood {
             .centre
             .run(|| ip("route replace 198.18.0.0/15 via 10.9.4.1"));
         branches.routers[1].run(|| ip("route replace blackhole 198.18.0.0/15"));
-        let strangers: Vec<_> = (0..64).map(|_| initiation(branches)).collect();
+        let initiations: Vec<_> = (0..64).map(|_| initiation(branches)).collect();
         let socket = branches.routers[1].run(raw_socket);
         let (stop, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (stopped, count) = (Arc::clone(&stop), Arc::clone(&sent));
@@ -430,8 +430,8 @@ impl Flood {
                 let due = began.elapsed().as_micros() as u64 * per_second / 1_000_000;
                 while n < due {
                     n += 1;
-                    let stranger = &strangers[n as usize % strangers.len()];
-                    send_from(&socket, n as u32, stranger);
+                    let initiation = &initiations[n as usize % initiations.len()];
+                    send_from(&socket, n as u32, initiation);
                 }
                 count.store(n, Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(2));
@@ -536,8 +536,8 @@ fn handshakes_from_addresses_of_nobody() {
     branches.used(0, &first);
     let download = || {
         let began = Instant::now();
-        transfer(&branches.server, &branches.hosts[0], DOWN[0], BYTES);
-        BYTES as f64 * 8e-6 / began.elapsed().as_secs_f64()
+        transfer(&branches.server, &branches.hosts[0], DOWN[0], 3 * BYTES);
+        3.0 * BYTES as f64 * 8e-6 / began.elapsed().as_secs_f64()
     };
     let quiet = download();
     let cpu = centre.stats().cpu_s;

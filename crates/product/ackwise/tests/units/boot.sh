@@ -1,0 +1,74 @@
+#!/bin/sh
+# Boots systemd with the units of ackwise and nothing else, in the network namespace of the caller.
+# It sees changed copies of what it would write to, and ends with this process.
+#
+#   boot.sh UNITS SYSUSERS PROGRAM CONFIGURATION INTERFACE
+#
+# The directories of the units and of the users, the program, a directory that becomes
+# /etc/ackwise, and the interface whose device unit there is.
+set -eu
+
+if [ "${1:-}" != inside ]; then
+	# A control group of its own, in a hierarchy that only this process has mounted.
+	mount --make-rprivate /
+	mount -t cgroup2 cgroup2 /mnt
+	before=/mnt$(sed -n 's/^0:://p' /proc/self/cgroup)
+	group=/mnt/ackwise-units-$$
+	mkdir "$group"
+	echo $$ >"$group/cgroup.procs"
+	unshare --cgroup --pid --fork --kill-child --mount --mount-proc "$0" inside "$@" &
+	booted=$!
+	trap 'kill -9 $booted' TERM
+	echo $$ >"$before/cgroup.procs"
+	wait $booted || :
+	# What it ran has been killed with its first process.
+	while ! find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; do
+		sleep 0.1
+	done
+	exit
+fi
+units=$2 sysusers=$3 program=$4 configuration=$5 interface=$6
+
+# All that is copied, before anything is hidden.
+new=/mnt
+mount -t tmpfs new $new
+mkdir $new/etc $new/bin $new/system $new/sysusers
+cp -a /etc/. $new/etc/
+rm -rf $new/etc/systemd/system $new/etc/ackwise
+mkdir $new/etc/systemd/system
+cp -r "$configuration" $new/etc/ackwise
+cp "$program" $new/bin/ackwise
+cp /usr/lib/systemd/system/*.target /usr/lib/systemd/system/*.slice $new/system/
+cp "$units"/*.service $new/system/
+cp "$sysusers"/*.conf $new/sysusers/
+# Where there is no journal, what the daemons say goes into a file.
+for unit in ackwise@ ackwise-gateway@ ackwise-tunnel@; do
+	mkdir $new/system/$unit.service.d
+	printf '[Service]\nStandardOutput=append:/run/units.log\nStandardError=append:/run/units.log\n' \
+		>$new/system/$unit.service.d/log.conf
+done
+mount --bind $new/etc /etc
+mount --bind $new/bin /usr/local/bin
+mount --bind $new/system /usr/lib/systemd/system
+systemd-sysusers $new/sysusers/*.conf
+chown -R ackwise /etc/ackwise
+umount -R /sys/fs/cgroup 2>/dev/null || :
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+for directory in /run /tmp /var/tmp; do
+	mount -t tmpfs tmpfs $directory
+done
+
+# What udev would know of the interface (its rules 99-systemd).
+index=$(cat "/sys/class/net/$interface/ifindex")
+mkdir -p /run/udev/data /run/udev/tags/systemd
+cat >"/run/udev/data/n$index" <<END
+I:1
+E:SYSTEMD_ALIAS=/sys/subsystem/net/devices/$interface
+G:systemd
+Q:systemd
+V:1
+END
+touch "/run/udev/tags/systemd/n$index"
+
+exec env container=ackwise-test /usr/lib/systemd/systemd --system --unit=multi-user.target \
+	--log-target=console --show-status=0
