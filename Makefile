@@ -124,7 +124,7 @@ fmt: ## format Rust and C in place
 	$(CARGO) fmt --all
 	clang-format-19 -i $(C_FILES)
 
-bench: build-lab ## cost per packet, and the ratios that `adaptive` must reach (root)
+bench: build ## cost per packet, and the ratios that `adaptive` must reach (root)
 	$(NICE) $(CARGO) bench --locked -p ackwise-datapath
 	$(NICE) $(CARGO) bench --locked -p ackwise-gateway
 	$(NICE) $(CARGO) bench --locked -p ackwise-tunnel
@@ -134,6 +134,7 @@ bench: build-lab ## cost per packet, and the ratios that `adaptive` must reach (
 	scripts/bench-virtual $(LAB)
 	scripts/bench-gateway $(LAB)
 	scripts/bench-sim $(LAB)
+	scripts/bench-analyze $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(LAB)
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
