@@ -214,6 +214,33 @@ fn units_start_restart_and_stop() {
     assert!(net.download(1) > 100_000);
 }
 
+/// A process that hangs gives no sign of life: the watchdog ends it, and it is started again.
+#[test]
+fn a_process_that_hangs_is_started_again() {
+    root();
+    let net = Net::new();
+    let files = configuration(&net);
+    let systemd = Systemd::boot(&net, files.path());
+    let unit = format!("ackwise@{}", net.iface);
+    systemd.must("systemctl", &["start", &unit]);
+    systemd.must(
+        "systemctl",
+        &["kill", "--signal=STOP", "--kill-whom=main", &unit],
+    );
+    // ACKs pass meanwhile.
+    assert!(net.download(1) > 100_000);
+    until("the watchdog", || {
+        let is = |name, value| systemd.property(&unit, name) == value;
+        (!is("ActiveState", "active") || is("NRestarts", "1")).then_some(())
+    });
+    until("the restart", || {
+        let is = |name, value| systemd.property(&unit, name) == value;
+        (is("NRestarts", "1") && is("ActiveState", "active")).then_some(())
+    });
+    systemd.has_rights(&unit, NET_RAW);
+    assert!(net.download(1) > 100_000);
+}
+
 /// A bad option does not mend itself: the unit fails at once, and is not started again.
 #[test]
 fn a_bad_option_is_not_tried_again() {
