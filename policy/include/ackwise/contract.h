@@ -286,7 +286,7 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 		return AW_R_HELD;
 	}
 	/* Rounding to the scale may move the edge by less than one unit. */
-	if (aw_after(a->rcvd_right_edge, s->ack + wnd + (1u << (h->wscale[1] & 15))))
+	if (aw_after(a->rcvd_right_edge, s->ack + wnd + aw_wnd_unit(h, 1)))
 		return AW_R_SHRINK;
 	if (!aw_after(s->ack + wnd, a->sent_right_edge))
 		return AW_R_HELD;

@@ -53,6 +53,12 @@ AW_FN int aw_wnd_scales(const struct aw_handshake *h)
 	       (AW_HS_WSCALE_DATA | AW_HS_WSCALE_ACKS);
 }
 
+/* What a window counts in, bytes. A scale that only one side offered is not in use. */
+AW_FN aw_u32 aw_wnd_unit(const struct aw_handshake *h, int acks)
+{
+	return aw_wnd_scales(h) ? 1u << (h->wscale[acks] & 15) : 1;
+}
+
 /* The window of s in bytes; as on the wire if the scale is not known. */
 AW_FN aw_u32 aw_wnd(const struct aw_handshake *h, const struct aw_seg *s, int acks)
 {
