@@ -8,8 +8,9 @@
  * chooses). "As much" is all that an ACK says: number, ECE, the counters of AccECN,
  * timestamps. A number that was never sent may change nothing.
  *
- * Input: byte 0 the policy and its greed, byte 1 what the handshake says, bytes
- * 2-5 the first sequence number; then operations of 4 bytes, as in step().
+ * Input: byte 0 the policy and its greed, byte 1 what the handshake says and whether the
+ * flow is past its start, bytes 2-5 the first sequence number; then operations of 4 bytes,
+ * as in step(). LLVMFuzzerCustomMutator() changes whole operations.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,11 +19,19 @@
 #include <string.h>
 
 #include "ackwise/flow.h"
+#include "dice.h"
 
 #define MSS 1000u
 
 /* What a person with a notebook would remember. */
 struct notes {
+	/* What the two SYNs offered: RFC 7323 §2.2, §2.3. */
+	int syns, scaled;
+	uint32_t scale; /* shift count of the ACK sender's windows, 14 at most */
+	/* Of the handshake, us; 0: its last segment was not seen. */
+	uint32_t handshake_rtt;
+	int echoed;	      /* data came after an ACK with timestamps left */
+	int stamped;	      /* an ACK with timestamps left */
 	int any;	      /* an ACK was seen */
 	struct aw_seg newest; /* with the highest acknowledgment, the last such */
 	/* Of CE, ECT(0), ECT(1): what was last reported, and which of the ECTs moved. */
@@ -50,6 +59,7 @@ struct run {
 	struct aw_handshake hs;
 	struct notes n;
 	uint32_t tsval;
+	int stamps; /* both sides use timestamps */
 	uint64_t now;
 };
 
@@ -64,16 +74,26 @@ static int before(uint32_t a, uint32_t b)
 	return a != b && b - a < 0x80000000u;
 }
 
-static int scaled(const struct run *r)
-{
-	return (r->hs.flags & AW_HS_SYN_DATA) && (r->hs.flags & AW_HS_SYN_ACKS);
-}
-
+/* The window of s, bytes; as on the wire if the SYNs were not seen. */
 static uint32_t window(const struct run *r, const struct aw_seg *s)
 {
-	if ((r->hs.flags & AW_HS_WSCALE_DATA) && (r->hs.flags & AW_HS_WSCALE_ACKS))
-		return (uint32_t)s->window * (1u << r->hs.wscale[1]);
-	return s->window;
+	return (uint32_t)s->window * (r->n.scaled ? 1u << r->n.scale : 1u);
+}
+
+/*
+ * D, us: a quarter of the RTT, 1 ms at least and 25 ms at most. As long as nothing told the
+ * RTT it is taken for 4 ms.
+ */
+static uint32_t longest_hold(const struct run *r)
+{
+	uint32_t rtt = 4000, d;
+
+	if (r->n.echoed && aw_flow_min_rtt(&r->flow))
+		rtt = aw_flow_min_rtt(&r->flow);
+	else if (r->n.handshake_rtt)
+		rtt = r->n.handshake_rtt;
+	d = rtt / 4;
+	return d < 1000 ? 1000 : d > 25000 ? 25000 : d;
 }
 
 /* The counters of AccECN's option in s, CE first; ~0 is absent. */
@@ -162,16 +182,16 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		return "timestamps come or go";
 	if ((s->opts & AW_OPT_TS) && before(s->tsval, p->tsval))
 		return "timestamps run backwards";
-	if (scaled(r)) {
-		uint32_t unit = 1u << r->hs.wscale[1], edge = s->ack + wnd;
+	if (n->syns) {
+		uint32_t unit = n->scaled ? 1u << n->scale : 1u, edge = s->ack + wnd;
 
 		if (before(edge + unit, p->ack + window(r, p)))
 			return "the window shrinks";
 		if (before(n->sent_right_edge, edge) && n->sent_wnd < 2 * mss)
 			return "the window opens from near zero";
 		if (before(n->sent_right_edge, edge) && n->high_any &&
-		    n->high == n->sent_right_edge)
-			return "the window opens for a sender at its end";
+		    before(n->sent_right_edge, n->high + 2 * mss))
+			return "the window opens for a sender near its end";
 		if (r->flow.data.limited && !before(edge, n->sent_right_edge + n->sent_wnd / 32))
 			return "the window opens for a sender that fills it";
 	} else if (wnd < window(r, p) || (wnd && !n->sent_wnd)) {
@@ -197,6 +217,7 @@ static void left(struct run *r, const struct aw_seg *s)
 
 		n->start_acked += (s->ack - n->sent_ack) / mss + !!((s->ack - n->sent_ack) % mss);
 	}
+	n->stamped |= s->opts & AW_OPT_TS;
 	n->sent_any = 1;
 	n->sent_ack = s->ack;
 	n->sent_wnd = window(r, s);
@@ -316,7 +337,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 	if (d.kind == AW_HOLD) {
 		if (why)
 			fail(why);
-		if (!d.hold_us || d.hold_us > r->cfg.hold_max_us)
+		if (!d.hold_us || d.hold_us > longest_hold(r))
 			fail("held longer than D");
 		less = n->holding ? says_less(r, s, &n->held) : NULL;
 		if (less) {
@@ -352,6 +373,12 @@ static void blank(struct aw_seg *s)
 	s->flags = AW_TCP_ACK;
 }
 
+static void stamp(const struct run *r, struct aw_seg *s)
+{
+	s->opts |= r->stamps ? AW_OPT_TS : 0;
+	s->tsval = r->tsval;
+}
+
 static void step(struct run *r, const uint8_t *b, uint32_t base)
 {
 	struct notes *n = &r->n;
@@ -369,14 +396,14 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		else if (b[1] & 2)
 			s.seq -= (b[1] >> 2 & 15) * MSS / 2;
 		s.payload = b[2] & 1 ? MSS : b[2] * 16u;
-		s.opts = AW_OPT_TS;
-		s.tsval = r->tsval;
+		stamp(r, &s);
 		s.tsecr = r->tsval - (b[3] & 3);
 		s.ip_ecn = b[2] & 2 ? 3 : 0;
 		s.window = 1000;
 		if ((b[0] & 0x3c) == 0x3c)
 			s.flags |= AW_TCP_FIN;
 		aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
+		n->echoed |= n->stamped && s.payload && (s.opts & AW_OPT_TS);
 		if (!s.payload) {
 			if ((s.flags & AW_TCP_FIN) && n->high_any && s.seq == high)
 				n->high++;
@@ -404,12 +431,11 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 		/* Seldom what was never sent. */
 		if (!(b[1] & 0x20) && n->high_any && before(high, s.ack))
 			s.ack = high;
-		s.window = n->any ? n->newest.window : 500;
-		s.opts = AW_OPT_TS;
-		s.tsval = r->tsval;
+		s.window = n->any ? n->newest.window : 20000;
+		stamp(r, &s);
 		s.flags |= n->any ? n->newest.flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE) : 0;
 		if (b[1] & 0x40)
-			s.window = (aw_u16)(b[2] * 8);
+			s.window = (aw_u16)(b[2] * (b[2] & 1 ? 8 : 200));
 		if ((b[0] & 3) == 2) {
 			switch (b[0] >> 2 & 15) {
 			case 0:
@@ -442,6 +468,9 @@ static void step(struct run *r, const uint8_t *b, uint32_t base)
 				memcpy(s.sack, n->newest.sack, sizeof(s.sack));
 				if (b[2] & 1) /* but more of the first has arrived */
 					s.sack[1] += MSS;
+				/* The hole before it is closed in part. */
+				if (s.n_sack && !before(s.ack, s.sack[0]))
+					s.ack = n->newest.ack + (s.sack[0] - n->newest.ack) / 2;
 				break;
 			default: /* blocks: above, inside one another, below */
 				s.n_sack = 1 + (b[2] & 3);
@@ -473,13 +502,55 @@ static int grants(unsigned ae, unsigned cwr, unsigned ece)
 	return accurate[ae][cwr][ece];
 }
 
+/* Both SYNs, and perhaps the segment that ends the handshake. */
+static void handshake(struct run *r, const uint8_t *data)
+{
+	uint32_t scale = (data[1] >> 3 & 14) | (data[2] & 1), first = data[3] * 100, last;
+	struct notes *n = &r->n;
+	struct aw_seg syn;
+
+	blank(&syn);
+	syn.flags = AW_TCP_SYN;
+	syn.opts = AW_OPT_MSS | AW_OPT_WSCALE;
+	syn.mss = MSS;
+	syn.wscale = (aw_u8)scale;
+	if (data[1] & 2)
+		syn.flags |= AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE;
+	aw_handshake_on_segment(&r->hs, &syn, data[2] >> 1 & 1, r->now);
+	syn.flags = AW_TCP_SYN | AW_TCP_ACK;
+	if (data[1] & 8) /* as a granting server answers */
+		syn.flags |= AW_TCP_CWR;
+	else
+		syn.flags |= (aw_u16)(data[4] & 7) << 6;
+	if (data[1] & 4)
+		syn.opts &= ~AW_OPT_WSCALE;
+	aw_handshake_on_segment(&r->hs, &syn, !(data[2] >> 1 & 1), r->now + first);
+	n->accecn = (data[1] & 2) && grants(!!(syn.flags & AW_TCP_AE), !!(syn.flags & AW_TCP_CWR),
+					    !!(syn.flags & AW_TCP_ECE));
+	if (!(r->hs.flags & AW_HS_ACCECN) != !n->accecn)
+		fail("AccECN is in use, or not, against RFC 9768, Table 2");
+	n->syns = 1;
+	n->scaled = !(data[1] & 4);
+	n->scale = scale > 14 ? 14 : scale;
+	if (n->scaled && (r->hs.wscale[0] != n->scale || r->hs.wscale[1] != n->scale))
+		fail("another scale than the SYNs offered, 14 at most (RFC 7323 §2.3)");
+	if (data[2] & 4) {
+		last = first + data[5] * 200;
+		syn.flags = AW_TCP_ACK;
+		syn.opts = 0;
+		aw_handshake_on_segment(&r->hs, &syn, 1, r->now + last);
+		n->handshake_rtt = last;
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	/* A segment in order, and an ACK of it that leaves. */
+	static const uint8_t ordinary[2][4] = { { 0, 0, 1, 1 }, { 1, 2, 0, 1 } };
 	static struct run r;
-	struct aw_seg syn;
-	uint32_t base;
+	uint32_t base, i;
 	size_t at;
 
 	if (size < 10)
@@ -499,30 +570,55 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	base = (uint32_t)data[2] << 24 | (uint32_t)data[3] << 16 | (uint32_t)data[4] << 8 | data[5];
 	r.now = ((uint64_t)data[5] << 26) + 1; /* 0 is a time that was not read */
-	if (data[1] & 1) {
-		blank(&syn);
-		syn.flags = AW_TCP_SYN;
-		syn.opts = AW_OPT_MSS | AW_OPT_WSCALE;
-		syn.mss = MSS;
-		syn.wscale = data[1] >> 4 & 7;
-		if (data[1] & 2)
-			syn.flags |= AW_TCP_AE | AW_TCP_CWR | AW_TCP_ECE;
-		aw_handshake_on_segment(&r.hs, &syn, 0, r.now);
-		syn.flags = AW_TCP_SYN | AW_TCP_ACK;
-		if (data[1] & 8) /* as a granting server answers */
-			syn.flags |= AW_TCP_CWR;
-		else
-			syn.flags |= (aw_u16)(data[4] & 7) << 6;
-		if (data[1] & 4)
-			syn.opts &= ~AW_OPT_WSCALE;
-		aw_handshake_on_segment(&r.hs, &syn, 1, r.now + data[3] * 100);
-		r.n.accecn = (data[1] & 2) &&
-			     grants(!!(syn.flags & AW_TCP_AE), !!(syn.flags & AW_TCP_CWR),
-				    !!(syn.flags & AW_TCP_ECE));
-	}
+	r.stamps = !(data[2] & 8);
+	if (data[1] & 1)
+		handshake(&r, data);
 	aw_flow_init(&r.flow, data[1] & 1 ? &r.hs : NULL, r.now);
+	/* Past the start most of what is tried can be withheld. */
+	for (i = 0; i < (data[1] & 0x80 ? 24 : 0); i++)
+		step(&r, ordinary[i & 1], base);
 	for (at = 6; at + 4 <= size; at += 4)
 		step(&r, data + at, base);
 	deadline(&r);
 	return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
+
+/* Inserts, repeats, removes or changes an operation, so that the others stay what they are. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
+{
+	struct dice dice = { seed | 1 };
+	size_t ops, at;
+	uint8_t op[4];
+	int i;
+
+	if (size < 10 || roll(&dice, 3) == 0)
+		return LLVMFuzzerMutate(data, size, max);
+	if (roll(&dice, 12) == 0) {
+		data[roll(&dice, 6)] = (uint8_t)roll(&dice, 256);
+		return size;
+	}
+	ops = (size - 6) / 4;
+	at = 6 + 4 * roll(&dice, (uint32_t)ops + 1);
+	if (at + 4 > size || roll(&dice, 2)) { /* one more */
+		if (6 + 4 * ops + 4 > max)
+			return size;
+		for (i = 0; i < 4; i++)
+			op[i] = (uint8_t)roll(&dice, 256);
+		if (roll(&dice, 2)) /* data, ACKs, SACK blocks, and the same or nearly */
+			op[0] = (uint8_t[]){ 0, 1, 8 << 2 | 2, 7 << 2 | 2 }[roll(&dice, 4)];
+		op[3] = roll(&dice, 4) ? op[3] & 31 : op[3]; /* mostly soon */
+		if (roll(&dice, 4) == 0)
+			memcpy(op, data + 6 + 4 * roll(&dice, (uint32_t)ops), 4);
+		memmove(data + at + 4, data + at, 6 + 4 * ops - at);
+		memcpy(data + at, op, 4);
+		return 6 + 4 * ops + 4;
+	}
+	if (roll(&dice, 3) == 0 && ops > 1) { /* one less */
+		memmove(data + at, data + at + 4, size - at - 4);
+		return size - 4;
+	}
+	data[at + roll(&dice, 4)] = (uint8_t)roll(&dice, 256);
+	return size;
 }

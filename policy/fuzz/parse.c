@@ -6,7 +6,8 @@
  * block of its own size, so that the address sanitiser sees any over-read.
  *
  * Input: a byte of choices (bit 0: bare IP; bits 1-2: how the total length
- * relates to the bytes), two bytes for that relation, then the packet.
+ * relates to the bytes), two bytes for that relation, then the packet. Some inputs
+ * are whole packets of packets.h, so that what stands deep inside is reached.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "ackwise/tcp.h"
+#include "packets.h"
 
 struct cursor {
 	const uint8_t *p;
@@ -335,4 +337,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	free(packet);
 	return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed);
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned int seed)
+{
+	struct dice dice = { seed | 1 };
+	uint8_t packet[PACKET_MAX];
+	size_t n;
+
+	if (roll(&dice, 4))
+		return LLVMFuzzerMutate(data, size, max);
+	n = packet_of(&dice, packet);
+	if (n > max)
+		n = max;
+	memcpy(data, packet, n);
+	/* As it is, or with some bytes changed. */
+	return roll(&dice, 2) ? n : LLVMFuzzerMutate(data, n, max);
 }

@@ -6,6 +6,7 @@
 # another each time.
 #
 #	policy/fuzz/run.sh 300		# CLANG=clang-19 FUZZ_OUT=directory FUZZ_SEED=1
+#	FUZZ_MERGE=1 policy/fuzz/run.sh 300	# and puts what is new into corpus/, minimised
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -28,5 +29,13 @@ for name in parse contract; do
 		continue
 	fi
 	echo "$name: $(grep -E 'stat::number_of_executed_units' "$out/$name.log" | tr -s ' ')"
+	if [ "${FUZZ_MERGE:-0}" = 1 ]; then
+		mkdir -p "$out/merged-$name"
+		"$out/$name" -set_cover_merge=1 -use_counters=0 -max_len=200 "$out/merged-$name" \
+			"corpus/$name" "$out/corpus-$name" >"$out/$name-merge.log" 2>&1
+		# What has another name was written by hand, or found something once.
+		find "corpus/$name" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
+		cp "$out/merged-$name"/* "corpus/$name/"
+	fi
 done
 exit $failed
