@@ -337,6 +337,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_lock *l;
 	__u64 now, about;
 
+	selftest_tag(skb);
 	if (!here)
 		return AW_PASS;
 	if (AW_UNLIKELY(here->released.cloning))
@@ -410,6 +411,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	__u32 segments = 1, echoed;
 	__u64 now_us = 0;
 
+	selftest_tag(skb);
 	if (!here)
 		return AW_PASS;
 	c = &here->counters;

@@ -29,6 +29,16 @@ static __always_inline void selftest_advance_data(const struct aw_entry *f, stru
 		seg->seq = f->flow.data.high;
 }
 
+/* A test run cannot be given a packet with a tag beside it. */
+static __always_inline void selftest_tag(struct __sk_buff *skb)
+{
+	__u32 tag = skb->cb[0];
+
+	if (!selftest.scripted || !(tag & AW_SELFTEST_TAG))
+		return;
+	bpf_skb_vlan_push(skb, bpf_htons(tag & AW_SELFTEST_TAG_AD ? 0x88a8 : 0x8100), tag & 0xffff);
+}
+
 /* Where a clone goes. */
 static __always_inline __u32 selftest_clone_to(__u32 ifindex)
 {
@@ -36,6 +46,10 @@ static __always_inline __u32 selftest_clone_to(__u32 ifindex)
 }
 
 #else
+
+static __always_inline void selftest_tag(struct __sk_buff *skb)
+{
+}
 
 static __always_inline void selftest_advance_ack(struct aw_entry *f, struct aw_seg *seg)
 {

@@ -14,6 +14,15 @@ struct aw_selftest_options {
 	aw_u32 scripted;    /* not 0: the time is what the test says (clock.h) */
 };
 
+/*
+ * With a script, cb[0] of a packet is a tag that the programs find beside it: its TCI, its
+ * type (0x8100, or 0x88a8 with the flag), and that there is one.
+ */
+enum aw_selftest_tag {
+	AW_SELFTEST_TAG = 1 << 16,
+	AW_SELFTEST_TAG_AD = 1 << 17,
+};
+
 /* The state of one policy, stepped by ackwise_replay. */
 struct aw_replay {
 	union aw_policy_state state;

@@ -34,7 +34,7 @@ pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
-pub use programs::scripted::{Context, Outcome, Scripted};
+pub use programs::scripted::{Context, Outcome, Scripted, Tag};
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
 pub use programs::selftest::{AckCounter, LockContention, Recycled};

@@ -2,7 +2,8 @@
 //! this machine, with a model of the datapath around them: random and mutated frames of a few
 //! connections, in both directions, under a clock that the test sets. After each frame verdict,
 //! reason, hold time, what was parsed, all that is remembered of the flow, and all counters are
-//! the same; what the timer hands to user space is the held ACK byte for byte.
+//! the same; so are the bytes that a packet has afterwards, those of its clones, and those of
+//! the held ACK that the timer hands to user space.
 //!
 //! A script that tells them apart is made shorter, printed, and belongs into
 //! `differential/kept.script`, which is played every time.
@@ -121,6 +122,8 @@ fn total(worlds: &[(Script, World)]) -> Tally {
         total.refused += world.tally.refused;
         total.emissions += world.tally.emissions;
         total.returns += world.tally.returns;
+        total.clones += world.tally.clones;
+        total.tagged += world.tally.tagged;
         for (sum, n) in total.ends.iter_mut().zip(world.tally.ends) {
             *sum += n;
         }
@@ -157,6 +160,7 @@ fn fuzz_the_kernel_does_what_the_model_does() {
             );
         }
         assert!(seen.emissions > 100 && seen.returns > 100, "{seen:#?}");
+        assert!(seen.clones > 100 && seen.tagged > 1000, "{seen:#?}");
         assert!(seen.ends.iter().all(|n| *n > 0), "{seen:#?}");
     });
 }

@@ -24,6 +24,10 @@ const _: () = {
     ["Offset of field: aw_selftest_options::scripted"]
         [::core::mem::offset_of!(aw_selftest_options, scripted) - 8usize];
 };
+pub const AW_SELFTEST_TAG: aw_selftest_tag = 65536;
+pub const AW_SELFTEST_TAG_AD: aw_selftest_tag = 131072;
+#[doc = " With a script, cb[0] of a packet is a tag that the programs find beside it: its TCI, its\n type (0x8100, or 0x88a8 with the flag), and that there is one."]
+pub type aw_selftest_tag = ::core::ffi::c_uint;
 #[doc = " The state of one policy, stepped by ackwise_replay."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]

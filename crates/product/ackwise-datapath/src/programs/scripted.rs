@@ -15,8 +15,11 @@ const TICK: &str = "ackwise_tick";
 
 /// Offsets in `struct __sk_buff` of the fields that a test run takes, and its size.
 const MARK: usize = 8;
+const CB: usize = 48;
 const GSO_SIZE: usize = 176;
 const CONTEXT: usize = 192;
+/// What a frame may grow by: another one's headers with all options.
+const ROOM: usize = 128;
 
 /// The bytes of a `struct aw_handshake`.
 type Handshake = [u8; size_of::<sys::aw_handshake>()];
@@ -28,15 +31,41 @@ pub struct Context {
     pub mark: u32,
     /// Payload of each segment of an aggregated packet, bytes; 0: it is one segment.
     pub gso_size: u32,
+    /// A VLAN tag beside the frame, as a device hands it over that took it out.
+    pub tag: Option<Tag>,
+}
+
+/// A VLAN tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tag {
+    /// Whether its type is 802.1ad (0x88a8), not 802.1Q (0x8100).
+    pub provider: bool,
+    /// Priority and identifier, as on the wire.
+    pub tci: u16,
+}
+
+impl Tag {
+    /// Returns the type of a frame with this tag inside.
+    #[must_use]
+    pub fn ether_type(self) -> u16 {
+        if self.provider { 0x88a8 } else { 0x8100 }
+    }
+
+    fn word(self) -> u32 {
+        let provider = u32::from(self.provider) * raw::AW_SELFTEST_TAG_AD;
+        raw::AW_SELFTEST_TAG | provider | u32::from(self.tci)
+    }
 }
 
 /// What a run of the programs came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// The verdict, a `TC_ACT_*`.
     pub verdict: u32,
     /// The mark that the packet has afterwards.
     pub mark: u32,
+    /// The frame that it is afterwards, without a tag beside it.
+    pub frame: Vec<u8>,
 }
 
 /// The datapath on no interface, under a scripted clock.
@@ -146,19 +175,25 @@ impl Scripted {
         let mut before = [0; CONTEXT];
         before[MARK..MARK + 4].copy_from_slice(&context.mark.to_ne_bytes());
         before[GSO_SIZE..GSO_SIZE + 4].copy_from_slice(&context.gso_size.to_ne_bytes());
+        let tag = context.tag.map_or(0, Tag::word);
+        before[CB..CB + 4].copy_from_slice(&tag.to_ne_bytes());
         let mut after = [0; CONTEXT];
+        let mut left = vec![0; frame.len() + ROOM];
         let mut options = TestRunOptions::new();
         options.data_in = Some(frame);
         options.ctx_in = Some(&before);
         options.ctx_out = Some(&mut after);
+        options.data_out = Some(&mut left);
         let result = program
             .test_run(options)
             .map_err(|e| crate::error::program_error("test run", e))?;
+        left.truncate(result.data_size_out as usize);
         let mut mark = [0; 4];
         mark.copy_from_slice(&after[MARK..MARK + 4]);
         Ok(Outcome {
             verdict: result.return_value,
             mark: u32::from_ne_bytes(mark),
+            frame: left,
         })
     }
 

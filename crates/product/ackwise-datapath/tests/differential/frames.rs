@@ -1,5 +1,14 @@
 //! Frames by hand, with headers as unusual as a test wants them. Nobody looks at checksums.
 
+use ackwise_datapath::Tag;
+
+/// Puts a tag into an Ethernet frame, outside of those that are there.
+pub fn insert_tag(frame: &mut Vec<u8>, tag: Tag) {
+    let [a, b] = tag.ether_type().to_be_bytes();
+    let [c, d] = tag.tci.to_be_bytes();
+    frame.splice(12..12, [a, b, c, d]);
+}
+
 /// What is below TCP.
 #[derive(Debug, Clone)]
 pub struct Ip {
@@ -8,6 +17,8 @@ pub struct Ip {
     pub number: u8,
     /// VLAN tags of an Ethernet header; none: there is no such header.
     pub tags: Option<Vec<u16>>,
+    /// Whether PPPoE is between Ethernet's header and that of IP (RFC 2516).
+    pub pppoe: bool,
     pub ecn: u8,
     pub protocol: u8,
     /// IPv4: options, a multiple of four bytes. IPv6: kinds of extension headers.
@@ -27,6 +38,7 @@ impl Default for Ip {
             v6: false,
             number: 0,
             tags: Some(Vec::new()),
+            pppoe: false,
             ecn: 0,
             protocol: 6,
             options: Vec::new(),
@@ -88,7 +100,16 @@ impl Tcp {
                 });
                 f.extend(tag.to_be_bytes());
             }
-            f.extend(if ip.v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+            if ip.pppoe {
+                // Version 1, session data; the protocol is one of PPP.
+                f.extend([0x88, 0x64, 0x11, 0, 0, 1, 0, 100]);
+            }
+            f.extend(match (ip.pppoe, ip.v6) {
+                (true, true) => [0x00, 0x57],
+                (true, false) => [0x00, 0x21],
+                (false, true) => [0x86, 0xdd],
+                (false, false) => [0x08, 0x00],
+            });
         }
         if ip.v6 {
             ip6(ip, &mut f, near, far, tcp.len());

@@ -1,9 +1,10 @@
 //! Scripts from a seed: a few connections as stacks have them, and then everything that goes
 //! wrong on a wire or is made to.
 
+use ackwise_datapath::Tag;
 use ackwise_rng::Rng;
 
-use crate::frames::{Ip, Tcp};
+use crate::frames::{Ip, Tcp, insert_tag};
 use crate::script::{Script, Step, What};
 
 const US: u64 = 1000;
@@ -20,6 +21,8 @@ const AE: u16 = 256;
 /// One connection, as both of its ends have it.
 struct Peer {
     ip: Ip,
+    /// The outermost tag, which a device mostly has taken out of the frame.
+    outer: Option<Tag>,
     ports: [u16; 2],
     scale: Option<u8>,
     timestamps: bool,
@@ -62,6 +65,11 @@ impl Peer {
                 },
                 ..Ip::default()
             },
+            outer: (ethernet && rng.below(4) == 0).then(|| Tag {
+                provider: rng.below(3) == 0,
+                // A priority tag is no VLAN; a value may have bits of priority.
+                tci: [0, u16::from(number), 7, 0x6007][rng.below(4) as usize],
+            }),
             ports: [4000, 80],
             scale: (rng.below(4) > 0).then(|| rng.below(16) as u8),
             timestamps: rng.below(3) > 0,
@@ -251,7 +259,7 @@ impl Peer {
     /// A frame whose IP header is unusual.
     fn odd_ip(&mut self, rng: &mut Rng) -> Vec<u8> {
         let mut ip = self.ip.clone();
-        match rng.below(7) {
+        match rng.below(8) {
             0 => ip.options = vec![[0, 1, 131, 137, 148][rng.below(5) as usize]; 4],
             1 => {
                 ip.extensions =
@@ -260,7 +268,8 @@ impl Peer {
             2 => ip.fragment = [0x2000, 0x0001, 0x4000, 0x8000][rng.below(4) as usize],
             3 => ip.longer = rng.below(41) as i32 - 20,
             4 => ip.padding = rng.below(30) as usize,
-            5 => ip.protocol = [17, 1, 58, 0][rng.below(4) as usize],
+            5 => ip.pppoe = ip.tags.is_some(),
+            6 => ip.protocol = [17, 1, 58, 0][rng.below(4) as usize],
             _ => ip.tags = ip.tags.map(|_| vec![5; rng.below(4) as usize]),
         }
         let t = self.plain_ack(self.next);
@@ -308,7 +317,7 @@ pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -
         if rng.below(20) == 0 {
             peer.twist(&mut rng);
         }
-        let what = match rng.below(odd) {
+        let mut what = match rng.below(odd) {
             _ if rng.below(16) == 0 => What::Tick,
             _ if rng.below(16) == 0 => What::Return(rng.below(8) as usize),
             0 => one(&mut rng, peer),
@@ -318,6 +327,8 @@ pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -
             }
             _ => frame(true, peer.ack(peer.next)),
         };
+        let outer = peer.outer;
+        tag(&mut rng, outer, &mut what);
         let wait = match rng.below(60) {
             0 => rng.below(8000) * MS,
             1..8 => rng.below(40) * MS,
@@ -338,11 +349,13 @@ pub fn script(seed: u64, policy: &str, position: &'static str, ethernet: bool) -
 
 /// A handshake, or none, and as many ACKs as a start takes, or fewer.
 fn warm_up(rng: &mut Rng, peer: &mut Peer, steps: &mut Vec<Step>) {
+    let outer = peer.outer;
     let mut push = |wait, acks, bytes| {
-        steps.push(Step {
-            wait,
-            what: frame(acks, bytes),
-        });
+        let mut what = frame(acks, bytes);
+        if let What::Frame { tag, .. } = &mut what {
+            *tag = outer;
+        }
+        steps.push(Step { wait, what });
     };
     if rng.below(5) > 0 {
         push(MS, false, peer.syn(rng, false, SYN));
@@ -360,8 +373,21 @@ fn frame(acks: bool, bytes: Vec<u8>) -> What {
         acks,
         gso_size: 0,
         mark: 0,
+        tag: None,
         bytes,
     }
+}
+
+/// Puts the outermost tag beside a frame, or seldom into it.
+fn tag(rng: &mut Rng, outer: Option<Tag>, what: &mut What) {
+    let (Some(outer), What::Frame { tag, bytes, .. }) = (outer, what) else {
+        return;
+    };
+    if rng.below(10) > 0 || bytes.len() < 14 {
+        *tag = Some(outer);
+        return;
+    }
+    insert_tag(bytes, outer);
 }
 
 fn one(rng: &mut Rng, peer: &mut Peer) -> What {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use ackwise_datapath::sys;
+use ackwise_datapath::{Tag, sys};
 use ackwise_policy::{Flow, FlowConfig, Handshake, LinkKind, ParseError, Segment, Verdict, parse};
 
 pub const PASSES: u32 = u32::MAX; // TCX_NEXT
@@ -36,15 +36,19 @@ pub struct Key {
 }
 
 impl Key {
-    fn of(segment: &Segment, frame: &[u8], acks: bool) -> Key {
+    fn of(segment: &Segment, packet: &Packet<'_>, acks: bool) -> Key {
         let s = segment.raw();
         let near = (s.src.w, s.sport);
         let far = (s.dst.w, s.dport);
         let (a, d) = if acks { (near, far) } else { (far, near) };
         let tags = (usize::from(s.l3_off) / 4).saturating_sub(3);
-        let vlans = (0..tags).fold(0, |vlans, nth| {
+        let inside = (0..tags).map(|nth| {
             let at = 14 + 4 * nth;
-            let vid = u32::from(u16::from_be_bytes([frame[at], frame[at + 1]]) & 0xfff);
+            u16::from_be_bytes([packet.frame[at], packet.frame[at + 1]])
+        });
+        let outermost = packet.tag.map(|tag| tag.tci);
+        let vlans = outermost.into_iter().chain(inside).fold(0, |vlans, tci| {
+            let vid = u32::from(tci & 0xfff);
             if vid == 0 { vlans } else { vlans << 12 | vid }
         });
         Key {
@@ -75,6 +79,16 @@ enum State {
     Stale,
 }
 
+/// What comes by.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'a> {
+    pub frame: &'a [u8],
+    /// A tag that stands beside the frame.
+    pub tag: Option<Tag>,
+    pub gso_size: u32,
+    pub mark: u32,
+}
+
 /// Why an ACK cannot be held.
 enum Refused {
     /// It has no form that a slot takes, or a newer one is held.
@@ -94,6 +108,7 @@ struct Slot {
     mark: u32,
     tries: u32,
     owed: bool,
+    tag: Option<Tag>,
     link: Vec<u8>,
     packet: Vec<u8>,
 }
@@ -118,11 +133,18 @@ pub struct Done {
     pub key: Option<Key>,
     /// Kind, reason, `hold_us` and flags, if it was asked for.
     pub decision: Option<[u32; 4]>,
+    /// The frame afterwards.
+    pub frame: Vec<u8>,
+    /// What leaves beside it. At a receiver, what was held is written into such a clone by
+    /// the hook; in a test run there is none.
+    pub clones: Vec<Vec<u8>>,
 }
 
 /// An ACK that is handed to user space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Emission {
+    /// A tag that stood beside the frame.
+    pub tag: Option<Tag>,
     pub link: Vec<u8>,
     pub packet: Vec<u8>,
     pub deadline: u64,
@@ -244,16 +266,22 @@ impl Model {
             && self.flows.get(key).is_some_and(|f| f.echo == WITHOUT_ECN)
     }
 
-    pub fn on_data(&mut self, frame: &[u8], gso_size: u32, mark: u32) -> Done {
-        let segment = self.read(frame);
-        let key = segment.ok().map(|s| Key::of(&s, frame, false));
-        let done = Done {
+    fn look_at(&mut self, packet: &Packet<'_>, acks: bool) -> Done {
+        let segment = self.read(packet.frame);
+        Done {
             verdict: PASSES,
-            mark,
+            mark: packet.mark,
             segment,
-            key,
+            key: segment.ok().map(|s| Key::of(&s, packet, acks)),
             decision: None,
-        };
+            frame: packet.frame.to_vec(),
+            clones: Vec::new(),
+        }
+    }
+
+    pub fn on_data(&mut self, packet: &Packet<'_>) -> Done {
+        let mut done = self.look_at(packet, false);
+        let (segment, key) = (done.segment, done.key);
         let (Ok(mut s), Some(key)) = (segment, key) else {
             return done;
         };
@@ -262,16 +290,21 @@ impl Model {
             self.handshake(key, &s, false);
             return done;
         }
-        let segments = match gso_size {
+        let segments = match packet.gso_size {
             0 => 1,
             size => s.payload().wrapping_add(size - 1) / size,
         };
         self.counters.data_segments += u64::from(segments);
         self.counters.data_bytes += u64::from(s.payload());
-        if self.setup.is_acc && s.raw().flags & ECE != 0 && !self.echoes(&key) {
-            let mut raw = *s.raw();
-            raw.flags &= !ECE;
-            s = Segment::from_raw(raw);
+        if self.setup.is_acc && s.raw().flags & ECE != 0 {
+            if self.echoes(&key) {
+                // The echo was meant for us, not for the stack.
+                clear_ece(&mut done.frame, s.raw().l4_off.into());
+            } else {
+                let mut raw = *s.raw();
+                raw.flags &= !ECE;
+                s = Segment::from_raw(raw);
+            }
         }
         let now = self.us();
         let kept = self.flows.get_mut(&key).expect("it is kept");
@@ -281,16 +314,9 @@ impl Model {
         done
     }
 
-    pub fn on_ack(&mut self, frame: &[u8], mark: u32) -> Done {
-        let segment = self.read(frame);
-        let key = segment.ok().map(|s| Key::of(&s, frame, true));
-        let mut done = Done {
-            verdict: PASSES,
-            mark,
-            segment,
-            key,
-            decision: None,
-        };
+    pub fn on_ack(&mut self, packet: &Packet<'_>) -> Done {
+        let mut done = self.look_at(packet, true);
+        let (segment, key, mark) = (done.segment, done.key, packet.mark);
         let (Ok(s), Some(key)) = (segment, key) else {
             return done;
         };
@@ -310,7 +336,7 @@ impl Model {
         if self.release(key, &s, &mut done) {
             return done;
         }
-        self.decide(key, &s, frame, &mut done);
+        self.decide(key, &s, packet, &mut done);
         done
     }
 
@@ -357,10 +383,13 @@ impl Model {
             return false;
         };
         slot.state = State::Superseded;
-        let (held, mark) = (slot.segment, slot.mark);
+        let (held, mark, packet) = (slot.segment, slot.mark, slot.packet.clone());
         self.left(key, &held);
+        done.clones.push(done.frame.clone());
         if self.setup.at_sender {
             done.mark = mark;
+            done.frame.truncate(s.raw().l3_off.into());
+            done.frame.extend(packet);
         }
         self.setup.at_sender
     }
@@ -377,7 +406,7 @@ impl Model {
         }
     }
 
-    fn decide(&mut self, key: Key, s: &Segment, frame: &[u8], done: &mut Done) {
+    fn decide(&mut self, key: Key, s: &Segment, packet: &Packet<'_>, done: &mut Done) {
         let now = self.us();
         let bytes = u64::from(s.ip_len());
         self.counters.ack_bytes += bytes;
@@ -393,7 +422,7 @@ impl Model {
         let mut flags = (u32::from(decision.supersedes) * sys::AW_DEC_SUPERSEDES)
             | (u32::from(decision.twice) * sys::AW_DEC_TWICE);
         if kind != sys::AW_SEND {
-            match self.hold(key, s, frame, done.mark, hold_us) {
+            match self.hold(key, s, packet, hold_us) {
                 Ok(replaced) => {
                     let kept = self.flows.get_mut(&key).expect("it is kept");
                     kept.count.withheld += 1;
@@ -417,10 +446,25 @@ impl Model {
         }
         self.counters.reason[reason as usize] += 1;
         done.decision = Some([kind, reason, hold_us, flags]);
+        if done.verdict == PASSES {
+            self.mark_capable(&key, s, &mut done.frame);
+        }
         if flags & sys::AW_DEC_TWICE != 0 {
+            if !self.setup.clone_fails {
+                done.clones.push(done.frame.clone());
+            }
             self.twice(key, s.ack());
         } else if flags & sys::AW_DEC_SUPERSEDES != 0 {
             self.supersede(key, s.ack());
+        }
+    }
+
+    /// A pure ACK of a flow whose marks `acc` echoes leaves with ECT(0).
+    fn mark_capable(&self, key: &Key, s: &Segment, frame: &mut [u8]) {
+        let s = s.raw();
+        let plain = s.flags & !(sys::AW_TCP_PSH as u16) == ACK;
+        if self.echoes(key) && s.payload == 0 && s.ip_ecn == 0 && plain {
+            set_ect0(frame, s.l3_off.into(), s.ip_version);
         }
     }
 
@@ -441,17 +485,20 @@ impl Model {
         &mut self,
         key: Key,
         s: &Segment,
-        frame: &[u8],
-        mark: u32,
+        packet: &Packet<'_>,
         hold_us: u32,
     ) -> Result<bool, Refused> {
+        let frame = packet.frame;
         let start = usize::from(s.raw().l3_off);
         let end = start + s.ip_len() as usize;
-        let fits = s.ip_len() <= sys::AW_FRAME_L3 && s.ip_len().is_multiple_of(4);
+        // With both tags inside and another one beside it would come back with three inside.
+        let fits = s.ip_len() <= sys::AW_FRAME_L3
+            && s.ip_len().is_multiple_of(4)
+            && (start < 22 || packet.tag.is_none());
         let copied = |slot: &mut Slot| {
             slot.link = frame[..start].to_vec();
             slot.packet = frame[start..end].to_vec();
-            (slot.segment, slot.mark) = (*s, mark);
+            (slot.segment, slot.mark, slot.tag) = (*s, packet.mark, packet.tag);
         };
         if let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) {
             if !after(s.ack(), slot.segment.ack()) {
@@ -488,9 +535,10 @@ impl Model {
             state: State::Held,
             segment: *s,
             deadline,
-            mark,
+            mark: packet.mark,
             tries: 0,
             owed: false,
+            tag: None,
             link: Vec::new(),
             packet: Vec::new(),
         };
@@ -545,6 +593,7 @@ impl Model {
                 let again = slot.tries > 0;
                 slot.tries += 1;
                 emissions.push(Emission {
+                    tag: slot.tag,
                     link: slot.link.clone(),
                     packet: slot.packet.clone(),
                     deadline: slot.deadline,
@@ -597,8 +646,32 @@ impl Model {
         }
         self.left(key, s);
         done.mark = slot.mark;
+        self.mark_capable(&key, s, &mut done.frame);
         true
     }
+}
+
+/// Changes two bytes, and the checksum as the kernel does (RFC 1624).
+fn replace(frame: &mut [u8], at: usize, new: [u8; 2], checksum: usize) {
+    let word = |frame: &[u8], at: usize| u16::from_ne_bytes([frame[at], frame[at + 1]]);
+    let (was, is) = (word(frame, at), u16::from_ne_bytes(new));
+    let sum = u32::from(!word(frame, checksum)) + u32::from(!was) + u32::from(is);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[checksum..checksum + 2].copy_from_slice(&(!(sum as u16)).to_ne_bytes());
+    frame[at..at + 2].copy_from_slice(&new);
+}
+
+fn set_ect0(frame: &mut [u8], ip: usize, version: u8) {
+    match version {
+        4 => replace(frame, ip, [frame[ip], frame[ip + 1] & !3 | 2], ip + 10),
+        _ => frame[ip + 1] = frame[ip + 1] & !0x30 | 0x20,
+    }
+}
+
+fn clear_ece(frame: &mut [u8], tcp: usize) {
+    let flags = [frame[tcp + 12], frame[tcp + 13] & !(ECE as u8)];
+    replace(frame, tcp + 12, flags, tcp + 16);
 }
 
 fn after(a: u32, b: u32) -> bool {

@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Write as _};
 
+use ackwise_datapath::Tag;
+
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -18,6 +20,8 @@ pub enum What {
         acks: bool,
         gso_size: u32,
         mark: u32,
+        /// A tag that stands beside the frame.
+        tag: Option<Tag>,
         bytes: Vec<u8>,
     },
     /// The timer fires.
@@ -64,10 +68,14 @@ impl fmt::Display for Step {
                 acks,
                 gso_size,
                 mark,
+                tag,
                 bytes,
             } => {
                 let direction = if *acks { "acks" } else { "data" };
                 write!(f, "{direction} {gso_size} {mark:x} ")?;
+                if let Some(tag) = tag {
+                    write!(f, "{:x}:{:x} ", tag.ether_type(), tag.tci)?;
+                }
                 bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
             }
         }
@@ -118,6 +126,16 @@ fn step_of(line: &str) -> Option<Step> {
             acks: direction == "acks",
             gso_size: words.next()?.parse().ok()?,
             mark: u32::from_str_radix(words.next()?, 16).ok()?,
+            tag: match words.clone().next()?.split_once(':') {
+                Some((kind, tci)) => {
+                    words.next();
+                    Some(Tag {
+                        provider: kind == "88a8",
+                        tci: u16::from_str_radix(tci, 16).ok()?,
+                    })
+                }
+                None => None,
+            },
             bytes: (words.next()?.as_bytes().chunks(2))
                 .map(|two| u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok())
                 .collect::<Option<_>>()?,

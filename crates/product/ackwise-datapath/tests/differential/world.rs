@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::mem::size_of_val;
+use std::time::Duration;
 
-use ackwise_datapath::{Context, Options, Position, Scripted, sys};
+use ackwise_datapath::{Context, Options, Position, Scripted, Tag, sys};
 use ackwise_policy::{Config, LinkKind};
 
-use crate::model::{Done, Emission, Model, Setup, WITH_ECN, WITHOUT_ECN};
+use crate::common::{Wire, eventually};
+use crate::frames::insert_tag;
+use crate::model::{Done, Emission, Model, Packet, Setup, WITH_ECN, WITHOUT_ECN};
 use crate::script::{Script, Step, What, hex};
 
 const SECOND: u64 = 1_000_000_000;
@@ -28,6 +31,9 @@ pub struct Tally {
     pub refused: u64,
     pub emissions: u64,
     pub returns: u64,
+    /// Clones whose bytes were compared, and frames with a tag beside them.
+    pub clones: u64,
+    pub tagged: u64,
     /// Runs that were superseded, replaced, came back too late, left twice, were handed out
     /// again, were given up, or did not fit a slot.
     pub ends: [u64; 7],
@@ -42,6 +48,10 @@ pub struct World {
     waiting: Vec<(u32, Vec<u8>)>,
     counted: sys::aw_counters,
     cpu: usize,
+    /// Sees the clones.
+    wire: Wire,
+    at_sender: bool,
+    ethernet: bool,
     pub tally: Tally,
 }
 
@@ -75,6 +85,9 @@ impl World {
             waiting: Vec::new(),
             counted: sys::aw_counters::default(),
             cpu: stay_on_this_cpu(),
+            wire: Wire::open("lo"),
+            at_sender: options.position == Position::Sender,
+            ethernet: script.ethernet,
             tally: Tally::default(),
         }
     }
@@ -83,6 +96,7 @@ impl World {
     pub fn play(&mut self, script: &Script) -> Result<(), Divergence> {
         self.model.now = script.begin;
         self.counted = self.counters();
+        self.wire.drain(Duration::ZERO); // other worlds' clones
         let outcome = self.play_steps(&script.steps);
         let drained = self.drain();
         let c = &self.model.counters;
@@ -128,6 +142,7 @@ impl World {
                 acks,
                 gso_size,
                 mark,
+                tag,
                 bytes,
             } => self.frame(
                 step.wait,
@@ -136,6 +151,7 @@ impl World {
                 Context {
                     mark: *mark,
                     gso_size: *gso_size,
+                    tag: *tag,
                 },
             ),
             What::Return(_) if self.waiting.is_empty() => Ok(()),
@@ -143,7 +159,10 @@ impl World {
                 let (slot, frame) = self.waiting.remove(n % self.waiting.len());
                 self.tally.returns += 1;
                 let mark = sys::AW_COOKIE_MAGIC | slot;
-                let context = Context { mark, gso_size: 0 };
+                let context = Context {
+                    mark,
+                    ..Context::default()
+                };
                 self.frame(step.wait, true, &frame, context)
             }
         }
@@ -167,13 +186,22 @@ impl World {
             }
         };
         self.tally.frames += 1;
+        self.tally.tagged += u64::from(context.tag.is_some());
+        let packet = Packet {
+            frame,
+            tag: context.tag,
+            gso_size: context.gso_size,
+            mark: context.mark,
+        };
         let done = match acks {
-            true => self.model.on_ack(frame, context.mark),
-            false => self.model.on_data(frame, context.gso_size, context.mark),
+            true => self.model.on_ack(&packet),
+            false => self.model.on_data(&packet),
         };
         self.note(&done);
         same("verdict", &outcome.verdict, &done.verdict)?;
         same("mark", &outcome.mark, &done.mark)?;
+        same("frame", &hex(&outcome.frame), &hex(&done.frame))?;
+        self.compare_clones(&packet, &done)?;
         self.compare_segment(acks, &done)?;
         self.compare_flow(&done)?;
         self.compare_counters()
@@ -187,6 +215,47 @@ impl World {
                 .map_or_else(String::new, |r| r.name().to_owned()),
         };
         *self.tally.seen.entry(what).or_default() += 1;
+    }
+
+    /// What left beside the packet, by the interface that clones go to.
+    fn compare_clones(&mut self, packet: &Packet<'_>, done: &Done) -> Result<(), String> {
+        let mut left = Vec::new();
+        let mut look = || {
+            // A clone that leaves is seen on its way out; one that comes in, once.
+            let frames = self.wire.drain(Duration::ZERO);
+            left.extend(frames.into_iter().filter(|f| f.outgoing != self.at_sender));
+            left.len() >= done.clones.len()
+        };
+        if !look() && packet.gso_size == 0 {
+            eventually("the clones come by", look);
+        }
+        if packet.gso_size > 0 {
+            return Ok(()); // the device may cut it into segments
+        }
+        self.tally.clones += left.len() as u64;
+        let left: Vec<_> = (left.into_iter())
+            .map(|f| match f.tag {
+                Some(tci) => (Some(tci), hex(&f.bytes)),
+                None => self.outer_tag(None, f.bytes),
+            })
+            .collect();
+        let expected: Vec<_> = (done.clones.iter())
+            .map(|frame| self.outer_tag(packet.tag, frame.clone()))
+            .collect();
+        same("clones", &left, &expected)
+    }
+
+    /// The outermost tag of a frame, wherever it is, and the bytes without it.
+    fn outer_tag(&self, beside: Option<Tag>, mut frame: Vec<u8>) -> (Option<u16>, String) {
+        if let Some(tag) = beside {
+            return (Some(tag.tci), hex(&frame));
+        }
+        if !self.ethernet || !matches!(frame[12..14], [0x81, 0x00] | [0x88, 0xa8]) {
+            return (None, hex(&frame));
+        }
+        let tci = u16::from_be_bytes([frame[14], frame[15]]);
+        frame.drain(12..16);
+        (Some(tci), hex(&frame))
     }
 
     /// What was read of the packet, and what was decided.
@@ -272,6 +341,7 @@ impl World {
         let expected = self.model.tick();
         let seen: Vec<Emission> = (emitted.iter().zip(&expected))
             .map(|(e, model)| Emission {
+                tag: tag_of(e),
                 link: e.l2[..usize::from(e.l2_len)].to_vec(),
                 packet: e.l3[..usize::from(e.l3_len)].to_vec(),
                 deadline: e.deadline_ns,
@@ -283,7 +353,10 @@ impl World {
         same("emissions", &seen, &expected)?;
         for (e, model) in emitted.iter().zip(expected) {
             self.model.hand_out(e.slot, model.slot);
-            let frame = [model.link, model.packet].concat();
+            let mut frame = [model.link, model.packet].concat();
+            if let Some(tag) = model.tag {
+                insert_tag(&mut frame, tag);
+            }
             self.waiting.push((e.slot, frame));
             self.tally.emissions += 1;
         }
@@ -294,6 +367,14 @@ impl World {
         self.model.now += wait;
         self.programs.set_time(self.model.now).expect("map");
     }
+}
+
+/// A tag that stood beside a frame that is handed to user space.
+fn tag_of(e: &sys::aw_emit) -> Option<Tag> {
+    (e.vlan_proto != 0).then(|| Tag {
+        provider: u16::from_be(e.vlan_proto) == 0x88a8,
+        tci: e.vlan_tci,
+    })
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, program: &T, model: &T) -> Result<(), String> {
