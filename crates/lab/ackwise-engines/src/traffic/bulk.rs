@@ -10,7 +10,7 @@ use ackwise_scenario::record::Content;
 use socket2::Socket;
 
 use super::content::{CHUNK, Digested, Producer, Tally, hex};
-use super::socket::{Limits, accept};
+use super::socket::{Connection, Limits, accept};
 use super::{
     Job, Live, Outcome, connect, cpu_since, gather, misbehave_reading, misbehave_writing, seed_of,
 };
@@ -21,7 +21,7 @@ use crate::tcpinfo;
 pub(super) type Ledger = Mutex<HashMap<u16, Digested>>;
 
 /// Notes what one side says of a connection.
-pub(super) fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
+fn enter_in(ledger: &Ledger, port: u16, digested: Digested) {
     ledger
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -108,13 +108,24 @@ fn receive(job: &Job, listener: &Socket, live: &Live, limits: &Limits, ledger: &
         limits.fail();
         outcome.errors.push(format!("receiving: {error}"));
     }
+    end_receiving(&mut outcome, tally, before, port, ledger);
+    outcome
+}
+
+/// Notes what was received by a thread that had used `before` ns of CPU when it began.
+pub(super) fn end_receiving(
+    outcome: &mut Outcome,
+    tally: Tally,
+    before: u64,
+    port: Option<u16>,
+    ledger: &Ledger,
+) {
     let digested = tally.finish();
     outcome.bytes = digested.bytes;
     outcome.cpu_to_ns = cpu_since(before, digested.own_cpu_ns);
     if let Some(port) = port {
         enter_in(ledger, port, digested);
     }
-    outcome
 }
 
 fn send(
@@ -125,11 +136,45 @@ fn send(
     limits: &Limits,
     ledger: &Ledger,
 ) -> Outcome {
+    let mut left = bytes.unwrap_or(u64::MAX);
+    let mut outcome = send_by(job, index, live, limits, ledger, |connection, producer| {
+        let mut chunk = vec![0; CHUNK];
+        let mut misbehaved = Vec::new();
+        while left > 0 && now_ns() < job.stop_ns {
+            misbehave_writing(job, &mut misbehaved, limits)?;
+            let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
+            producer.fill(&mut chunk[..size]);
+            let written = connection.write_until(&chunk[..size], job.stop_ns)?;
+            producer.sent(&chunk[..written]);
+            left -= written as u64;
+            if written < size {
+                break;
+            }
+        }
+        Ok(())
+    });
+    if outcome.errors.is_empty() && bytes.is_some() && left > 0 {
+        outcome.errors.push(format!(
+            "{left} bytes were left to send when the time was over; make `duration` longer"
+        ));
+    }
+    outcome
+}
+
+/// Connects when the flow begins, lets `write` send, waits until the receiver has all of it, and
+/// notes what was sent.
+pub(super) fn send_by(
+    job: &Job,
+    index: u32,
+    live: &Live,
+    limits: &Limits,
+    ledger: &Ledger,
+    write: impl FnOnce(&mut Connection, &mut Producer) -> io::Result<()>,
+) -> Outcome {
     let before = thread_cpu_ns();
     let mut outcome = Outcome::default();
     let mut producer = Producer::new(seed_of(job, u64::from(index)));
     let mut port = None;
-    let mut left = bytes.unwrap_or(u64::MAX);
     let ended = (|| -> Result<(), String> {
         limits
             .sleep_until(job.start_ns)
@@ -140,21 +185,7 @@ fn send(
         connection.limit_unsent().map_err(said)?;
         let watch = live.watch(connection.socket());
         outcome.first_ns = Some(now_ns());
-        let mut chunk = vec![0; CHUNK];
-        let mut misbehaved = Vec::new();
-        while left > 0 && now_ns() < job.stop_ns {
-            misbehave_writing(job, &mut misbehaved, limits).map_err(said)?;
-            let size = usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK));
-            producer.fill(&mut chunk[..size]);
-            let written = connection
-                .write_until(&chunk[..size], job.stop_ns)
-                .map_err(said)?;
-            producer.sent(&chunk[..written]);
-            left -= written as u64;
-            if written < size {
-                break;
-            }
-        }
+        write(&mut connection, &mut producer).map_err(said)?;
         connection.end().map_err(said)?;
         connection
             .wait_for_end()
@@ -165,15 +196,9 @@ fn send(
         drop(watch);
         Ok(())
     })();
-    match ended {
-        Err(error) => {
-            limits.fail();
-            outcome.errors.push(error);
-        }
-        Ok(()) if bytes.is_some() && left > 0 => outcome.errors.push(format!(
-            "{left} bytes were left to send when the time was over; make `duration` longer"
-        )),
-        Ok(()) => {}
+    if let Err(error) = ended {
+        limits.fail();
+        outcome.errors.push(error);
     }
     let digested = producer.finish();
     outcome.cpu_from_ns = cpu_since(before, digested.own_cpu_ns);

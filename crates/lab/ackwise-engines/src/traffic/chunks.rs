@@ -1,18 +1,16 @@
 //! A chunk at each period, as live video is sent; those that come late are counted.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
 use socket2::Socket;
 
-use super::bulk::{Ledger, compare, enter_in};
+use super::bulk::{Ledger, compare, end_receiving, send_by};
 use super::content::{CHUNK, Producer, Tally};
 use super::socket::{Connection, Limits, accept};
-use super::{Job, Live, Outcome, Transfer, connect, cpu_since, gather, seed_of};
+use super::{Job, Live, Outcome, Transfer, gather};
 use crate::clock::{nanos, now_ns, thread_cpu_ns};
-use crate::tcpinfo;
 
 /// The chunks of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -73,50 +71,19 @@ fn send(
     limits: &Limits,
     ledger: &Ledger,
 ) -> Outcome {
-    let before = thread_cpu_ns();
-    let mut outcome = Outcome::default();
-    let mut producer = Producer::new(seed_of(job, u64::from(index)));
-    let mut port = None;
-    let ended = (|| -> Result<(), String> {
-        limits
-            .sleep_until(job.start_ns)
-            .map_err(|error| error.to_string())?;
-        let mut connection = connect(job, &job.from, true, limits)?;
-        let said = |error: io::Error| format!("sending: {error}");
-        port = Some(connection.local_port().map_err(said)?);
-        connection.limit_unsent().map_err(said)?;
-        let watch = live.watch(connection.socket());
-        outcome.first_ns = Some(now_ns());
+    send_by(job, index, live, limits, ledger, |connection, producer| {
         for number in 0.. {
             let due = chunks.due_ns(job, number);
             if due >= job.stop_ns {
                 break;
             }
-            limits.sleep_until(due).map_err(said)?;
-            if !put(&mut connection, &mut producer, chunks.bytes, job.stop_ns).map_err(said)? {
+            limits.sleep_until(due)?;
+            if !put(connection, producer, chunks.bytes, job.stop_ns)? {
                 break;
             }
         }
-        connection.end().map_err(said)?;
-        connection
-            .wait_for_end()
-            .map_err(|error| format!("waiting for the receiver to finish: {error}"))?;
-        if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
-            outcome.finals.push(info);
-        }
-        drop(watch);
         Ok(())
-    })();
-    if let Err(error) = ended {
-        limits.fail();
-        outcome.errors.push(error);
-    }
-    let digested = producer.finish();
-    outcome.cpu_from_ns = cpu_since(before, digested.own_cpu_ns);
-    if let Some(port) = port {
-        enter_in(ledger, port, digested);
-    }
-    outcome
+    })
 }
 
 /// Writes a chunk; `false` if the time was over before.
@@ -186,11 +153,6 @@ fn receive(
     }
     outcome.unfinished = judged - whole;
     outcome.late = Some(judged - in_time);
-    let digested = tally.finish();
-    outcome.bytes = digested.bytes;
-    outcome.cpu_to_ns = cpu_since(before, digested.own_cpu_ns);
-    if let Some(port) = port {
-        enter_in(ledger, port, digested);
-    }
+    end_receiving(&mut outcome, tally, before, port, ledger);
     outcome
 }
