@@ -12,6 +12,8 @@ use ackwise_rng::Rng;
 const FIXED: u64 = 3000;
 /// Files that are kept are made as short as so many tries allow.
 const TRIES: usize = 400;
+/// A run keeps no more files, those first about which most is said that is new.
+const KEPT: usize = 48;
 
 /// Something that reads bytes from others.
 #[derive(Debug)]
@@ -104,7 +106,8 @@ impl Target<'_> {
             }
         }
         if env::var_os("FUZZ_KEEP").is_some() {
-            self.keep(&walk.pool[given..], &read);
+            let (old, new) = walk.pool.split_at(given);
+            self.keep(&cover(old, new, &read), &read);
         }
         let summary = Summary {
             inputs: walk.inputs,
@@ -128,10 +131,10 @@ impl Target<'_> {
     }
 
     /// Writes inputs into the corpus, each as short as it is with all that is said of it.
-    fn keep(&self, inputs: &[Vec<u8>], read: &impl Fn(&[u8]) -> Vec<String>) {
+    fn keep(&self, inputs: &[&Vec<u8>], read: &impl Fn(&[u8]) -> Vec<String>) {
         for input in inputs {
             let said: BTreeSet<String> = read(input).into_iter().collect();
-            let mut short = input.clone();
+            let mut short = (*input).clone();
             let mut size = short.len() / 2;
             let mut tries = 0;
             while size > 0 && tries < TRIES {
@@ -151,6 +154,33 @@ impl Target<'_> {
             std::fs::write(&path, &short).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
     }
+}
+
+/// Few of the new inputs about which is said what is not said of the old ones, each time the one
+/// with the most of it; no more than are kept.
+fn cover<'a>(
+    old: &[Vec<u8>],
+    new: &'a [Vec<u8>],
+    read: &impl Fn(&[u8]) -> Vec<String>,
+) -> Vec<&'a Vec<u8>> {
+    let known: BTreeSet<String> = old.iter().flat_map(|input| read(input)).collect();
+    let mut waiting: Vec<(&Vec<u8>, BTreeSet<String>)> = (new.iter())
+        .map(|input| (input, &BTreeSet::from_iter(read(input)) - &known))
+        .collect();
+    let mut kept = Vec::new();
+    while kept.len() < KEPT {
+        let best = (waiting.iter().enumerate())
+            .max_by_key(|(n, (_, said))| (said.len(), std::cmp::Reverse(*n)));
+        let Some((best, _)) = best.filter(|(_, (_, said))| !said.is_empty()) else {
+            break;
+        };
+        let (input, said) = waiting.swap_remove(best);
+        kept.push(input);
+        for (_, rest) in &mut waiting {
+            rest.retain(|saying| !said.contains(saying));
+        }
+    }
+    kept
 }
 
 struct Walk<'a> {
@@ -321,6 +351,21 @@ mod tests {
         });
         std::fs::remove_dir_all(&dir).unwrap();
         assert!(summary.sayings >= 5, "{summary:?}");
+    }
+
+    /// Of inputs about which the same is said one is kept.
+    #[test]
+    fn what_is_kept_says_all() {
+        let words = |input: &[u8]| -> Vec<String> {
+            let text = String::from_utf8_lossy(input);
+            text.split(' ').map(str::to_owned).collect()
+        };
+        let inputs = |texts: &[&str]| -> Vec<Vec<u8>> {
+            texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+        };
+        let (old, new) = (inputs(&["a b"]), inputs(&["a c", "c d b", "d", "b", "e"]));
+        let kept: Vec<_> = cover(&old, &new, &words).into_iter().cloned().collect();
+        assert_eq!(kept, inputs(&["c d b", "e"]));
     }
 
     #[test]
