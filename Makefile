@@ -93,7 +93,7 @@ check: ## the tests that need no root, in under three minutes
 tables: build-lab ## run what the tables of README and docs/ name, and compare (minutes)
 	scripts/tables --virtual
 
-test-foreign: ## policies, codec and configuration on a big-endian machine (s390x by qemu-user)
+test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (by qemu-user)
 	$(NICE) scripts/test-foreign
 
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)

@@ -254,30 +254,6 @@ impl Default for aw_opt_buf {
         }
     }
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct aw_opt_reader {
-    pub o: *mut aw_opt_buf,
-    pub s: *mut aw_seg,
-    pub n: aw_u32,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of aw_opt_reader"][::core::mem::size_of::<aw_opt_reader>() - 24usize];
-    ["Alignment of aw_opt_reader"][::core::mem::align_of::<aw_opt_reader>() - 8usize];
-    ["Offset of field: aw_opt_reader::o"][::core::mem::offset_of!(aw_opt_reader, o) - 0usize];
-    ["Offset of field: aw_opt_reader::s"][::core::mem::offset_of!(aw_opt_reader, s) - 8usize];
-    ["Offset of field: aw_opt_reader::n"][::core::mem::offset_of!(aw_opt_reader, n) - 16usize];
-};
-impl Default for aw_opt_reader {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
 pub const AW_HS_SYN_DATA: aw_handshake_flag = 1;
 pub const AW_HS_SYN_ACKS: aw_handshake_flag = 2;
 pub const AW_HS_WSCALE_DATA: aw_handshake_flag = 4;
