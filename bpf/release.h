@@ -12,8 +12,9 @@
  * Both packets are of one flow and one interface, so that link header, tag and the state
  * of the checksum (complete, or left to the device) are the same.
  *
- * What user space has already been told to send is not taken back: then the ACK in hand
- * supersedes it. So it does if there is no memory for a clone.
+ * If user space has already been told to send the held ACK, it leaves by this way as well,
+ * and what user space sends is dropped when it comes by: it would come behind the ACK in
+ * hand. If there is no memory for a clone, the ACK in hand supersedes the held one.
  */
 #ifndef ACKWISE_RELEASE_H
 #define ACKWISE_RELEASE_H
@@ -79,13 +80,17 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	r = &here->released;
 	c = &here->counters;
 	s = slot_of(f, &here->key);
-	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
+	if (!s || s->lock != here->lock)
 		return 0;
+	if (AW_LIKELY(s->state == SLOT_HELD))
+		s->state = SLOT_SUPERSEDED; /* the flow may take it again */
+	else if (__sync_val_compare_and_swap(&s->state, SLOT_EMITTED, SLOT_STALE) != SLOT_EMITTED)
+		return 0;
+	/* A stale slot keeps its bytes: it is freed under the lock. */
 	__builtin_memcpy(r->l3, s->l3, sizeof(r->l3));
 	r->len = s->l3_len;
 	r->mark = s->mark;
 	r->priority = s->priority;
-	s->state = SLOT_SUPERSEDED; /* the flow may take it again */
 	note_hold(c, s->since_ns, now);
 	c->reemitted++;
 	c->reemitted_bytes += r->len;

@@ -48,6 +48,8 @@ pub struct Case {
     pub option: u8,
     /// The queue on the way of the data.
     pub queue: Queue,
+    /// How long data, and ACKs, are on their way, ms.
+    pub delay: u8,
     /// Part of the data packets that is lost before the queue, per cent.
     pub loss: f64,
     /// `tcp_congestion_control` of the sender.
@@ -64,6 +66,7 @@ impl Default for Case {
             grants: 3,
             option: 2,
             queue: Queue::Red,
+            delay: 10,
             loss: 0.0,
             congestion: "cubic",
             policy: Some("adaptive"),
@@ -238,6 +241,7 @@ impl Ran {
             loss,
             congestion,
             policy,
+            ..
         } = case;
         let policy = policy.unwrap_or("no policy");
         format!(
@@ -270,15 +274,19 @@ pub fn run(case: &Case) -> Ran {
     sender.run(|| {
         run_command("ethtool", "-K lan0 tso off gso off gro off");
         let loss = format!(
-            "qdisc add dev lan0 root netem delay 10ms limit 10000 loss {}%",
-            case.loss
+            "qdisc add dev lan0 root netem delay {}ms limit 10000 loss {}%",
+            case.delay, case.loss
         );
         run_command("tc", &loss);
     });
     queue.run(|| {
         run_command("ethtool", "-K lan1 tso off gso off gro off");
         run_command("ethtool", "-K wan0 tso off gso off gro off");
-        run_command("tc", "qdisc add dev lan1 root netem delay 10ms limit 10000");
+        let delay = format!(
+            "qdisc add dev lan1 root netem delay {}ms limit 10000",
+            case.delay
+        );
+        run_command("tc", &delay);
         set_up_queue(case.queue);
     });
     receiver.run(|| run_command("ethtool", "-K wan1 tso off gso off gro off"));

@@ -379,10 +379,15 @@ impl Model {
         if !self.flows[&key].flow.releases(s) {
             return false;
         }
-        let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) else {
+        let Some(slot) = self.slot_of(&key) else {
             return false;
         };
-        slot.state = State::Superseded;
+        slot.state = match slot.state {
+            State::Held => State::Superseded,
+            // User space sends it as well, which is then dropped.
+            State::Emitted => State::Stale,
+            State::Superseded | State::Stale => return false,
+        };
         let (held, mark, packet) = (slot.segment, slot.mark, slot.packet.clone());
         self.left(key, &held);
         done.clones.push(done.frame.clone());
