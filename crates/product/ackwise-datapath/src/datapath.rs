@@ -11,7 +11,7 @@ use ackwise_netdev::{Attachment, Interface, clsact, exists};
 
 use crate::control::{self, Holder, Right, Status};
 use crate::emit::{FIFO_PRIORITY, Shared};
-use crate::error::missing_capabilities;
+use crate::error::check_capabilities;
 use crate::hooks::{Hooks, install};
 use crate::programs::Programs;
 #[cfg(feature = "selftest")]
@@ -112,13 +112,7 @@ impl Prepared {
     /// right is missing, or the kernel refused something.
     pub fn new(options: Options) -> Result<Self, Error> {
         options.check()?;
-        let missing = missing_capabilities();
-        if !missing.is_empty() {
-            return Err(Error::Permission {
-                what: "load BPF programs and attach them",
-                missing,
-            });
-        }
+        check_capabilities()?;
         let interface = Interface::find(&options.ifname)?;
         let right = Right::take(&interface.name, interface.index)?;
         right.sweep(&interface.name, interface.index);

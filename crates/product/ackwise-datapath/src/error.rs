@@ -155,8 +155,20 @@ impl Error {
     }
 }
 
+/// Whether this process has the capabilities that attaching takes.
+pub(crate) fn check_capabilities() -> Result<(), Error> {
+    let missing = missing_capabilities();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Permission {
+        what: "load BPF programs and attach them",
+        missing,
+    })
+}
+
 /// Capabilities that attaching takes, of those that this process has not got.
-pub(crate) fn missing_capabilities() -> String {
+fn missing_capabilities() -> String {
     // (name, bit): linux/capability.h
     const NEEDED: [(&str, u32); 4] = [
         ("CAP_NET_ADMIN", 12),

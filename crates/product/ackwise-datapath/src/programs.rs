@@ -14,7 +14,7 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
-use crate::error::{check_preemption, load_error, missing_capabilities, program_error, version};
+use crate::error::{check_capabilities, check_preemption, load_error, program_error, version};
 use crate::{Error, FlowStats, Options, stats, sys};
 
 pub(crate) const ACKS: &str = "ackwise_acks";
@@ -73,13 +73,7 @@ impl Programs {
         raw: &sys::aw_options,
         object: &Object<'_>,
     ) -> Result<Self, Error> {
-        let missing = missing_capabilities();
-        if !missing.is_empty() {
-            return Err(Error::Permission {
-                what: "load BPF programs and attach them",
-                missing,
-            });
-        }
+        check_capabilities()?;
         check_preemption(&version())?;
         let deadlines = (2 * options.slots).max(1024);
         // Four tries to read each before it is overwritten: 1 MB or more.
