@@ -71,6 +71,9 @@ fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
     }
     use ackwise_datapath::Error as Datapath;
 
+    if let Some(e) = error.downcast_ref::<ackwise_netdev::Error>() {
+        return is_bad_name(e);
+    }
     if let Some(e) = error.downcast_ref::<Datapath>() {
         return matches!(e, Datapath::Capability { .. } | Datapath::Option { .. })
             || matches!(e, Datapath::Netdev(error) if is_bad_name(error));

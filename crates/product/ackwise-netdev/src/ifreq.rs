@@ -151,6 +151,18 @@ pub fn index_of(name: &str) -> Option<u32> {
     Some(unsafe { libc::if_nametoindex(name.as_ptr()) }).filter(|index| *index != 0)
 }
 
+/// Returns the name of the interface of this network namespace that has an index.
+#[must_use]
+pub fn name_at(index: u32) -> Option<String> {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the size that the call asks for.
+    if unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return None;
+    }
+    let bytes = name.iter().take_while(|c| **c != 0);
+    Some(bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect())
+}
+
 /// Opens a packet socket that receives nothing.
 ///
 /// # Errors

@@ -71,7 +71,5 @@ impl Interface {
 /// Says whether this network namespace has an interface with this index.
 #[must_use]
 pub fn exists(index: u32) -> bool {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer has the size that the call asks for.
-    !unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null()
+    ifreq::name_at(index).is_some()
 }

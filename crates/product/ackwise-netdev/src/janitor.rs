@@ -1,25 +1,34 @@
-//! A process that removes files of the registry when a daemon ends that may not do so itself.
+//! A process that clears up when a daemon ends that may not do so itself.
 //!
 //! A daemon that becomes another user cannot write in the registry's directory any more. Before,
 //! it starts this process, which belongs to the owner of the directory, has no capability and may
-//! make six system calls. It waits on a pipe for the daemon's end, `kill -9` included. As long as
-//! it lives it holds the daemon's lock, too, so that nobody else has the claim meanwhile.
+//! make six system calls. It waits on a pipe for the daemon's end, `kill -9` included, and removes
+//! the daemon's files. As long as it lives it holds the daemon's lock, too, so that nobody else has
+//! the claim meanwhile.
+//!
+//! A daemon that has replaced a queue discipline starts one that puts it back first. That one keeps
+//! CAP_NET_ADMIN and a netlink socket. What it cannot put back stays in the files.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use caps::CapSet;
+use caps::{CapSet, Capability, CapsHashSet};
 use nix::fcntl::OFlag;
 use nix::sys::signal::SigSet;
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, pipe2, setgroups, setresgid, setresuid};
 
 use crate::Error;
+use crate::netlink::Netlink;
+use crate::qdisc::Replaced;
 use crate::system_calls::{self, prctl};
+
+/// The exit code of a janitor that could not put a queue discipline back.
+const NOT_RESTORED: i32 = 2;
 
 /// The daemon's end of the pipe, and the process at the other end.
 #[derive(Debug)]
@@ -28,24 +37,52 @@ pub(crate) struct Janitor {
     process: Pid,
 }
 
+/// The descriptors that the process keeps, before they get their numbers.
+struct Kept {
+    pipe: RawFd,
+    lock: RawFd,
+    /// The netlink socket, if there is a queue discipline to put back.
+    netlink: Option<RawFd>,
+}
+
+/// The numbers of the descriptors that the process keeps.
+const PIPE: RawFd = 0;
+const LOCK: RawFd = 1;
+const NETLINK: RawFd = 2;
+
 impl Janitor {
-    /// Starts the process as `owner`, a user with a group. This process must have one thread.
+    /// Starts the process as `owner`, a user with a group. It puts back what was `replaced` before
+    /// it removes the files. This process must have one thread.
     ///
     /// # Errors
-    /// The system refuses a pipe or a process.
-    pub fn start(owner: (Uid, Gid), lock: &File, files: &[PathBuf]) -> Result<Self, Error> {
+    /// The system refuses a pipe, a socket or a process.
+    pub fn start(
+        owner: (Uid, Gid),
+        lock: &File,
+        files: &[PathBuf],
+        replaced: Option<&Replaced>,
+    ) -> Result<Self, Error> {
         let failed = |error: nix::Error| Error::system("start a process")(error.into());
         let names: Vec<_> = files.iter().filter_map(|path| c_string(path)).collect();
+        // The kernel asks who opened a netlink socket: it has to be this process.
+        let netlink = replaced.map(|_| Netlink::open()).transpose();
+        let netlink = netlink.map_err(Error::system("opening a netlink socket"))?;
+        let netlink = netlink.map(Netlink::into_socket);
         let (waiting, alive) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         // SAFETY: this process has one thread, so the child may do what it likes.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
-                let prepared = prepare(owner, waiting.as_raw_fd(), lock.as_raw_fd());
-                if prepared.is_ok() {
-                    wait_and_remove(&names);
-                }
+                let kept = Kept {
+                    pipe: waiting.as_raw_fd(),
+                    lock: lock.as_raw_fd(),
+                    netlink: netlink.as_ref().map(AsRawFd::as_raw_fd),
+                };
+                let code = match prepare(owner, &kept) {
+                    Ok(()) => wait_and_clear_up(replaced, &names),
+                    Err(_) => 1,
+                };
                 // SAFETY: ends this process without the destructors of what it has of its parent.
-                unsafe { libc::_exit(i32::from(prepared.is_err())) }
+                unsafe { libc::_exit(code) }
             }
             ForkResult::Parent { child } => Ok(Self {
                 alive,
@@ -54,10 +91,10 @@ impl Janitor {
         }
     }
 
-    /// Lets the process remove the files, and waits until it has.
-    pub fn end(self) {
+    /// Lets the process clear up, and waits until it has. Returns `false` if it could not.
+    pub fn end(self) -> bool {
         drop(self.alive);
-        let _ = waitpid(self.process, None);
+        matches!(waitpid(self.process, None), Ok(WaitStatus::Exited(_, 0)))
     }
 }
 
@@ -65,55 +102,99 @@ fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-/// In the child: keeps the pipe as descriptor 0 and the lock as 1, and gives up everything else.
-fn prepare(owner: (Uid, Gid), pipe: RawFd, lock: RawFd) -> Result<(), Error> {
+/// In the child: keeps some descriptors, and gives up everything else.
+fn prepare(owner: (Uid, Gid), kept: &Kept) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the janitor", error);
     // A signal to all processes of a terminal or a unit is the daemon's to obey.
     SigSet::all().thread_block().map_err(|e| failed(&e))?;
-    // Neither of the two is in the way of the other after this.
+    // None of them is in the way of another after this.
     // SAFETY: descriptors of this process and no pointers. What is closed here is not used again:
     // the caller ends by _exit.
     let done = unsafe {
-        let pipe = libc::fcntl(pipe, libc::F_DUPFD, 3);
-        let lock = libc::fcntl(lock, libc::F_DUPFD, 3);
-        libc::dup2(pipe, 0) == 0
-            && libc::dup2(lock, 1) == 1
-            && libc::syscall(libc::SYS_close_range, 2, u32::MAX, 0) == 0
+        let above = |fd| libc::fcntl(fd, libc::F_DUPFD, NETLINK + 1);
+        let (pipe, lock) = (above(kept.pipe), above(kept.lock));
+        let netlink = kept.netlink.map(above);
+        let placed = libc::dup2(pipe, PIPE) == PIPE
+            && libc::dup2(lock, LOCK) == LOCK
+            && netlink.is_none_or(|netlink| libc::dup2(netlink, NETLINK) == NETLINK);
+        let others = if netlink.is_some() {
+            NETLINK + 1
+        } else {
+            NETLINK
+        };
+        placed && libc::syscall(libc::SYS_close_range, others, u32::MAX, 0) == 0
     };
     if !done {
         return Err(failed(&io::Error::last_os_error()));
     }
-    let name = c"ackwise-janitor";
+    let name = if kept.netlink.is_some() {
+        c"ackwise-guard"
+    } else {
+        c"ackwise-janitor"
+    };
     prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
     let _ = caps::clear(None, CapSet::Bounding);
-    setgroups(&[]).map_err(|e| failed(&e))?;
-    let (uid, gid) = owner;
-    if !uid.is_root() {
-        setresgid(gid, gid, gid).map_err(|e| failed(&e))?;
-        setresuid(uid, uid, uid).map_err(|e| failed(&e))?;
-    }
-    for set in [CapSet::Ambient, CapSet::Effective, CapSet::Permitted] {
-        caps::clear(None, set).map_err(|e| failed(&e))?;
+    become_owner(owner, kept.netlink.is_some())?;
+    let rights = match kept.netlink {
+        Some(_) => CapsHashSet::from([Capability::CAP_NET_ADMIN]),
+        None => CapsHashSet::new(),
+    };
+    caps::clear(None, CapSet::Ambient).map_err(|e| failed(&e))?;
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        caps::set(None, set, &rights).map_err(|e| failed(&e))?;
     }
     caps::clear(None, CapSet::Inheritable).map_err(|e| failed(&e))?;
     prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     prctl(libc::PR_SET_DUMPABLE, 0)?;
-    system_calls::restrict(&system_calls::of_janitor())
+    let calls = match kept.netlink {
+        Some(_) => system_calls::of_guard(),
+        None => system_calls::of_janitor(),
+    };
+    system_calls::restrict(&calls)
 }
 
-/// In the child: waits until nobody has the other end of the pipe.
-fn wait_and_remove(names: &[CString]) {
+/// Becomes the owner of the files, unless this process is not root's: then it is already.
+fn become_owner((uid, gid): (Uid, Gid), keeps_rights: bool) -> Result<(), Error> {
+    if !nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let failed = |error: nix::Error| Error::privileges("set up the janitor", &error);
+    setgroups(&[]).map_err(failed)?;
+    if !uid.is_root() {
+        if keeps_rights {
+            prctl(libc::PR_SET_KEEPCAPS, 1)?;
+        }
+        setresgid(gid, gid, gid).map_err(failed)?;
+        setresuid(uid, uid, uid).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// In the child: waits until nobody has the other end of the pipe, and clears up. Returns the exit
+/// code.
+fn wait_and_clear_up(replaced: Option<&Replaced>, names: &[CString]) -> i32 {
     let mut byte = 0_u8;
     loop {
         // SAFETY: one writable byte.
-        match unsafe { libc::read(0, (&raw mut byte).cast(), 1) } {
+        match unsafe { libc::read(PIPE, (&raw mut byte).cast(), 1) } {
             0 => break,
             n if n < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => break,
             _ => {}
+        }
+    }
+    if let Some(replaced) = replaced {
+        // SAFETY: `prepare` has put the socket there, and nobody else has it in this process.
+        let mut netlink = Netlink::from_socket(unsafe { OwnedFd::from_raw_fd(NETLINK) });
+        let undone = replaced.undo(&mut netlink);
+        // Closing it is a system call that this process may not make.
+        std::mem::forget(netlink);
+        if undone.is_err() {
+            return NOT_RESTORED;
         }
     }
     for name in names {
         // SAFETY: a terminated string.
         unsafe { libc::unlink(name.as_ptr()) };
     }
+    0
 }

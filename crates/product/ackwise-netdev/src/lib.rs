@@ -2,7 +2,8 @@
 //!
 //! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
 //!   [`Attachment`] is a BPF program at an [`Interface`].
-//! - Questions to the kernel: [`netlink`], [`clsact`] and [`ifreq`].
+//! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`] and [`surroundings`]; the root
+//!   queue discipline and the way back: [`qdisc`].
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
 //!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
 //!   their life from start to stop, and [`privileges`] what they give up before the first packet.
@@ -21,7 +22,9 @@ mod janitor;
 pub mod netlink;
 mod packet_socket;
 pub mod privileges;
+pub mod qdisc;
 pub mod registry;
+pub mod surroundings;
 pub mod system_calls;
 mod tun;
 mod user;

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 // include/uapi/linux/{rtnetlink,pkt_sched,gen_stats}.h
-const TC_H_ROOT: u32 = 0xffff_ffff;
+pub(crate) const TC_H_ROOT: u32 = 0xffff_ffff;
 pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
 pub(crate) const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
@@ -80,12 +80,22 @@ impl Netlink {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self {
-            // SAFETY: the descriptor was just opened and is owned by nobody else.
-            socket: unsafe { OwnedFd::from_raw_fd(fd) },
+        // SAFETY: the descriptor was just opened and is owned by nobody else.
+        Ok(Self::from_socket(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Takes a socket that was opened by [`open`](Self::open), perhaps in another process.
+    pub(crate) fn from_socket(socket: OwnedFd) -> Self {
+        Self {
+            socket,
             sequence: 0,
             buffer: vec![0; 64 * 1024],
-        })
+        }
+    }
+
+    /// Returns the socket.
+    pub(crate) fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Adds a root queue discipline to the interface with this index. `options` are the
@@ -219,7 +229,7 @@ pub(crate) fn tcmsg(index: u32, handle: u32, parent: u32) -> Vec<u8> {
     bytes
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::control::{Listener, from_json};
 use crate::janitor::Janitor;
+use crate::qdisc::Replaced;
 use crate::user::{effective_user, is_system_user};
 
 /// How often a lock is tried that somebody may hold just to read.
@@ -85,8 +86,10 @@ pub struct Registry<R> {
 pub struct Entry<R> {
     file: File,
     path: PathBuf,
-    /// There if this process may not remove the files.
+    /// There if this process may not remove the files, or something is to be put back first.
     janitor: Option<Janitor>,
+    /// Whether the files stay for whoever clears up later.
+    keeps_files: bool,
     /// What a killed daemon has left here.
     pub leftover: Option<R>,
 }
@@ -211,6 +214,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
                     file,
                     path,
                     janitor: None,
+                    keeps_files: false,
                     leftover: record,
                 });
             }
@@ -224,6 +228,23 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
     /// # Errors
     /// The directory cannot be read, or belongs to somebody else.
     pub fn list(&self) -> Result<Vec<R>, Error> {
+        let running = self.records()?.into_iter().filter(|(_, runs)| *runs);
+        Ok(running.map(|(record, _)| record).collect())
+    }
+
+    /// Returns the records that killed daemons have left and that are kept, of any network
+    /// namespace.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or belongs to somebody else.
+    pub fn leftovers(&self) -> Result<Vec<R>, Error> {
+        let left = self.records()?.into_iter().filter(|(_, runs)| !*runs);
+        Ok(left.map(|(record, _)| record).collect())
+    }
+
+    /// Returns the records with whether their daemon runs. Removes the files of killed daemons,
+    /// but for what is kept.
+    fn records(&self) -> Result<Vec<(R, bool)>, Error> {
         let failed = |source| Error::Registry {
             path: self.dir.clone(),
             source,
@@ -245,9 +266,13 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
             };
             let record = read_record(&path);
             match try_lock(&file) {
-                Ok(false) => records.extend(record),
-                Ok(true) if record.is_some_and(|record| !(self.keep)(&record)) => remove(&path),
-                _ => {}
+                Ok(false) => records.extend(record.map(|record| (record, true))),
+                Ok(true) => match record {
+                    Some(record) if (self.keep)(&record) => records.push((record, false)),
+                    Some(_) => remove(&path),
+                    None => {}
+                },
+                Err(_) => {}
             }
         }
         Ok(records)
@@ -299,16 +324,55 @@ impl<R: Serialize> Entry<R> {
         if about.uid() != user {
             let owner = (Uid::from_raw(about.uid()), Gid::from_raw(about.gid()));
             let files = [socket_of(&self.path), self.path.clone()];
-            self.janitor = Some(Janitor::start(owner, &self.file, &files)?);
+            self.janitor = Some(Janitor::start(owner, &self.file, &files, None)?);
         }
         Ok(())
+    }
+
+    /// Sees to it that the files go when this entry ends, or this process, however that ends, and
+    /// that what is about to be replaced is put back before. Call this while the process has one
+    /// thread and, if there is something to put back, CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the system refuses another process.
+    pub fn guard(&mut self, replaced: Option<&Replaced>) -> Result<(), Error> {
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let about = fs::metadata(dir).map_err(|source| Error::Registry {
+            path: dir.to_owned(),
+            source,
+        })?;
+        let owner = (Uid::from_raw(about.uid()), Gid::from_raw(about.gid()));
+        let files = [socket_of(&self.path), self.path.clone()];
+        self.janitor = Some(Janitor::start(owner, &self.file, &files, replaced)?);
+        Ok(())
+    }
+}
+
+impl<R> Entry<R> {
+    /// Gives the entry back and leaves the record for whoever clears up later.
+    pub fn leave(mut self) {
+        self.keeps_files = true;
+    }
+
+    /// Gives the entry back. Returns `false` if the process that was to clear up did not: it was
+    /// killed, or the kernel refused. The record then stays.
+    #[must_use]
+    pub fn end(mut self) -> bool {
+        self.janitor.take().is_none_or(|janitor| {
+            let done = janitor.end();
+            self.keeps_files = true;
+            done
+        })
     }
 }
 
 impl<R> Drop for Entry<R> {
     fn drop(&mut self) {
         match self.janitor.take() {
-            Some(janitor) => janitor.end(),
+            Some(janitor) => {
+                janitor.end();
+            }
+            None if self.keeps_files => {}
             None => remove(&self.path),
         }
     }
@@ -400,7 +464,10 @@ mod tests {
 
         fs::write(registry.lock_path(&key), "9").unwrap();
         assert!(kept.list().unwrap().is_empty());
+        assert_eq!(kept.leftovers().unwrap(), [9]);
+        kept.take(&key).unwrap().leave();
         assert_eq!(kept.take(&key).unwrap().leftover, Some(9));
+        assert!(kept.leftovers().unwrap().is_empty());
         fs::write(registry.lock_path(&key), "9").unwrap();
         assert!(registry.list().unwrap().is_empty());
         assert!(!registry.lock_path(&key).exists());

@@ -261,6 +261,32 @@ pub(crate) fn of_janitor() -> Rules {
     calls.map(|call| (call, vec![Rule::Any])).into()
 }
 
+/// Returns the calls of a janitor that puts a queue discipline back first: rtnetlink over a socket
+/// that is open, and memory for the messages.
+#[must_use]
+pub(crate) fn of_guard() -> Rules {
+    let mut rules = of_janitor();
+    let calls = [
+        libc::SYS_brk,
+        libc::SYS_futex,
+        libc::SYS_madvise,
+        libc::SYS_mremap,
+        libc::SYS_munmap,
+        libc::SYS_recvfrom,
+        libc::SYS_sendto,
+    ];
+    rules.extend(calls.map(|call| (call, vec![Rule::Any])));
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let execute = Rule::Bits {
+            argument: 2,
+            mask: libc::PROT_EXEC as u32,
+            value: 0,
+        };
+        rules.insert(call, vec![execute]);
+    }
+    rules
+}
+
 /// Restricts this thread, and those that it starts later, to these calls.
 ///
 /// # Errors

@@ -140,7 +140,7 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
 }
 
 /// What happened between two looks, `took` apart, in a line.
-fn live(before: &Stats, now: &Stats, took: Duration) -> String {
+pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
     let span = took.as_secs_f64().max(1e-3);
     let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
     let dropped = |stats: &Stats| {
@@ -161,7 +161,8 @@ fn live(before: &Stats, now: &Stats, took: Duration) -> String {
     )
 }
 
-fn rate(bps: u64) -> String {
+/// A rate in the largest unit that it has one of.
+pub fn rate(bps: u64) -> String {
     let bps = bps as f64;
     match bps {
         _ if bps >= 1e9 => format!("{:.3} Gbit/s", bps / 1e9),
@@ -209,7 +210,7 @@ fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
     })
 }
 
-fn in_full(stats: &Stats) -> String {
+pub fn in_full(stats: &Stats) -> String {
     let n = |count: u64| count.to_string();
     let shaped = match stats.measured {
         None => rate(stats.rate_bps),

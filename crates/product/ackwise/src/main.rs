@@ -14,6 +14,7 @@ mod status;
 mod summary;
 mod tunnel;
 mod tunnel_run;
+mod up;
 mod watch;
 
 use std::process::ExitCode;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let format = cli.global.format;
     match &cli.command {
+        Command::Up(args) => up::up(args, format),
+        Command::Down(args) => up::down::down(args, format),
         Command::Attach(args) => attach::attach(args, format),
         Command::Status(args) => status::status(args, format),
         Command::Detach(args) => status::detach(args, format),

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod gateway;
 pub mod tunnel;
+pub mod up;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,6 +32,11 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Find out where an interface stands, do what helps there, and put everything back at the end
+    #[command(after_help = up::HELP)]
+    Up(up::UpArgs),
+    /// End what `ackwise up` has begun, and put back what a killed one has left
+    Down(up::DownArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C
     #[command(after_help = ATTACH_HELP)]
     Attach(AttachArgs),

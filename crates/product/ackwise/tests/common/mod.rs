@@ -79,9 +79,14 @@ impl Net {
 
     /// `ackwise attach` on the receiver's interface; returns when it says that it is attached.
     pub fn attach(&self, args: &[&str]) -> Attached {
+        self.start("attach", "attached", args)
+    }
+
+    /// A subcommand on the receiver's interface; returns when it says that `event` has come.
+    pub fn start(&self, subcommand: &str, event: &str, args: &[&str]) -> Attached {
         let mut child = self
             .in_receiver(ACKWISE.path())
-            .args(["--format", "json", "attach", &self.iface])
+            .args(["--format", "json", subcommand, &self.iface])
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -93,10 +98,13 @@ impl Net {
         out.read_line(&mut line).unwrap();
         if line.is_empty() {
             let out = child.wait_with_output().unwrap();
-            panic!("attach ended: {}", String::from_utf8_lossy(&out.stderr));
+            panic!(
+                "{subcommand} ended: {}",
+                String::from_utf8_lossy(&out.stderr)
+            );
         }
         let started: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(started["event"], "attached", "{line}");
+        assert_eq!(started["event"], event, "{line}");
         Attached {
             child,
             out,
@@ -197,7 +205,7 @@ fn inside(ns: &str, program: &str) -> Command {
     c
 }
 
-/// A running `ackwise attach --format json`; killed when dropped.
+/// A running `ackwise attach` or `ackwise up`, with `--format json`; killed when dropped.
 pub struct Attached {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -205,7 +213,7 @@ pub struct Attached {
     pub started: Value,
 }
 
-/// How `ackwise attach` ended.
+/// How it ended.
 pub struct Detached {
     pub status: ExitStatus,
     /// The last line that it printed.
@@ -227,7 +235,7 @@ impl Attached {
 
     /// Waits for its end.
     pub fn end(mut self) -> Detached {
-        let status = until("attach to end", || self.child.try_wait().unwrap());
+        let status = until("its end", || self.child.try_wait().unwrap());
         let mut last = Value::Null;
         for line in (&mut self.out).lines() {
             last = serde_json::from_str(&line.unwrap()).unwrap();

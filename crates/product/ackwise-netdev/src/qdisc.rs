@@ -1,0 +1,363 @@
+//! The queue disciplines of an interface: what is there, the kernel's cake in the place of the
+//! root, and the way back.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::netlink::{
+    Netlink, TC_H_CLSACT, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, find_attribute, push_attribute,
+    push_kind, tcmsg, u16_at, u32_at,
+};
+
+/// The handle of a root that ackwise has put in place (`ac40:` in the output of tc). The kernel
+/// gives handles from `8001:` on by itself, so a root with this one is ours.
+pub const HANDLE: u32 = 0xac40_0000;
+
+/// Queue disciplines without classes and without a rate, of which the kernel lists every option in
+/// the form in which it takes it. Such a root can be put back as it was.
+const RESTORABLE: [&str; 7] = [
+    "bfifo",
+    "codel",
+    "fq",
+    "fq_codel",
+    "pfifo",
+    "pfifo_fast",
+    "sfq",
+];
+
+/// The times of CoDel among the options of a kind: `TCA_*_TARGET`, `_INTERVAL` and `_CE_THRESHOLD`.
+/// The kernel keeps them in units of 1024 ns (codel.h, CODEL_SHIFT) and lists them in microseconds,
+/// rounded down.
+const CODEL_TIMES: [(&str, [u16; 3]); 2] = [("codel", [1, 3, 5]), ("fq_codel", [1, 3, 7])];
+
+// include/uapi/linux/pkt_sched.h
+const TCA_CAKE_BASE_RATE64: u16 = 2;
+const TCA_CAKE_OVERHEAD: u16 = 6;
+const TCA_CAKE_ACK_FILTER: u16 = 16;
+
+/// A queue discipline as the kernel lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Qdisc {
+    /// Its name, for instance `fq_codel`.
+    pub kind: String,
+    /// Its handle; 0 for one that the kernel has put there by itself.
+    pub handle: u32,
+    /// The handle of the class above it; [`Qdisc::is_root`] for none.
+    pub parent: u32,
+    /// The value of its `TCA_OPTIONS`; empty if it has none.
+    pub options: Vec<u8>,
+}
+
+/// Which ACKs cake takes out of its queue (tc-cake(8)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CakeFilter {
+    /// `no-ack-filter`
+    None,
+    /// `ack-filter`
+    Filter,
+    /// `ack-filter-aggressive`
+    Aggressive,
+}
+
+/// The options of a cake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cake {
+    /// What it is shaped to, bits a second.
+    pub rate_bps: u64,
+    /// Bytes that each IP packet costs on the link beyond itself; `None` for what the device counts.
+    pub overhead: Option<i32>,
+    /// Which ACKs it takes out.
+    pub filter: CakeFilter,
+}
+
+/// A root that ackwise has replaced: everything that the way back takes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// The index of the interface.
+    pub index: u32,
+    /// What was there. An interface that is down may have had none.
+    pub found: Option<Qdisc>,
+}
+
+/// What [`Replaced::undo`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undone {
+    /// What was there is there again.
+    Restored,
+    /// Somebody else has changed the root, or the interface is gone. Nothing was touched.
+    NotOurs,
+}
+
+impl Qdisc {
+    /// Says whether it is the root of its interface.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.parent == TC_H_ROOT
+    }
+
+    /// Says whether the kernel has put it there by itself: `mq`, `noqueue` or what
+    /// `net.core.default_qdisc` names, without options.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.handle == 0
+    }
+
+    /// Says whether ackwise has put it there.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        self.is_root() && self.handle == HANDLE
+    }
+
+    /// Says whether it is of a kind that can be put back with the options that the kernel lists.
+    #[must_use]
+    pub fn is_restorable(&self) -> bool {
+        self.is_default() || RESTORABLE.contains(&self.kind.as_str())
+    }
+
+    /// Returns the options that make the kernel keep what it has listed. A time of CoDel that is
+    /// given back as listed would come out a unit shorter; with a microsecond more it is the same.
+    fn options_to_restore(&self) -> Vec<u8> {
+        let times = CODEL_TIMES.iter().find(|(kind, _)| *kind == self.kind);
+        let mut options = self.options.clone();
+        let mut at = 0;
+        while let (Some(length), Some(number)) = (u16_at(&options, at), u16_at(&options, at + 2)) {
+            let is_time = times.is_some_and(|(_, numbers)| numbers.contains(&number));
+            if let (true, Some(us)) = (is_time, u32_at(&options, at + 4)) {
+                options[at + 4..at + 8].copy_from_slice(&us.saturating_add(1).to_ne_bytes());
+            }
+            at += usize::from(length.max(4)).next_multiple_of(4);
+        }
+        options
+    }
+
+    /// Returns the rate of a cake that shapes, bits a second.
+    #[must_use]
+    pub fn cake_rate_bps(&self) -> Option<u64> {
+        let value = find_attribute(&self.options, TCA_CAKE_BASE_RATE64)?;
+        let bytes_per_s = u64::from_ne_bytes(value.try_into().ok()?);
+        (self.kind == "cake" && bytes_per_s > 0).then(|| bytes_per_s.saturating_mul(8))
+    }
+}
+
+impl Cake {
+    fn options(&self) -> Vec<u8> {
+        let mut options = Vec::new();
+        let bytes_per_s = (self.rate_bps / 8).max(1);
+        push_attribute(
+            &mut options,
+            TCA_CAKE_BASE_RATE64,
+            &bytes_per_s.to_ne_bytes(),
+        );
+        if let Some(overhead) = self.overhead {
+            push_attribute(&mut options, TCA_CAKE_OVERHEAD, &overhead.to_ne_bytes());
+        }
+        let filter: u32 = match self.filter {
+            CakeFilter::None => 0,
+            CakeFilter::Filter => 1,
+            CakeFilter::Aggressive => 2,
+        };
+        push_attribute(&mut options, TCA_CAKE_ACK_FILTER, &filter.to_ne_bytes());
+        options
+    }
+}
+
+impl Replaced {
+    /// Puts back what was there, if the root is still the one of ackwise.
+    ///
+    /// # Errors
+    /// The kernel refuses, for instance because the right is missing.
+    pub fn undo(&self, netlink: &mut Netlink) -> io::Result<Undone> {
+        let now = netlink.qdiscs(self.index)?;
+        if !now.iter().any(Qdisc::is_ours) {
+            return Ok(Undone::NotOurs);
+        }
+        let done = match &self.found {
+            Some(found) if !found.is_default() => {
+                let mut root = found.clone();
+                root.options = found.options_to_restore();
+                netlink.replace_root(self.index, &root)
+            }
+            // Without a root the kernel makes its own again.
+            _ => netlink.delete_root(self.index, HANDLE),
+        };
+        match done {
+            Ok(()) => Ok(Undone::Restored),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Undone::NotOurs),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Netlink {
+    /// Returns the queue disciplines of the interface with this index, without clsact and ingress,
+    /// which hold no packets.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn qdiscs(&mut self, index: u32) -> io::Result<Vec<Qdisc>> {
+        let mut found = Vec::new();
+        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
+            if kind == libc::RTM_NEWQDISC && u32_at(body, 4) == Some(index) {
+                found.extend(parse(body));
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Counts the filters of the queue discipline with this handle.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn filters_of(&mut self, index: u32, handle: u32) -> io::Result<usize> {
+        let mut filters = 0;
+        let request = tcmsg(index, 0, handle);
+        self.dump(libc::RTM_GETTFILTER, &request, |kind, _| {
+            filters += usize::from(kind == libc::RTM_NEWTFILTER);
+        })?;
+        Ok(filters)
+    }
+
+    /// Puts a cake with the handle [`HANDLE`] in the place of the root.
+    ///
+    /// # Errors
+    /// The kernel refuses. `NotFound` says that it has no cake.
+    pub fn replace_root_by_cake(&mut self, index: u32, cake: &Cake) -> io::Result<()> {
+        let root = Qdisc {
+            kind: "cake".to_owned(),
+            handle: HANDLE,
+            parent: TC_H_ROOT,
+            options: cake.options(),
+        };
+        self.replace_root(index, &root)
+    }
+
+    /// Says whether the kernel has cake, and changes nothing: it is asked for one with an option of
+    /// a wrong length, which it refuses only if it knows cake. Takes CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// The right is missing, or there is no such interface.
+    pub fn has_cake(&mut self, index: u32) -> io::Result<bool> {
+        let mut options = Vec::new();
+        push_attribute(&mut options, TCA_CAKE_BASE_RATE64, &[0]);
+        let wrong = Qdisc {
+            kind: "cake".to_owned(),
+            handle: HANDLE,
+            parent: TC_H_ROOT,
+            options,
+        };
+        match self.replace_root(index, &wrong) {
+            Ok(()) => Err(io::Error::other("the kernel took a cake with a bad option")),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ENOENT) => Ok(false),
+                Some(libc::EINVAL | libc::ERANGE) => Ok(true),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn replace_root(&mut self, index: u32, root: &Qdisc) -> io::Result<()> {
+        let mut body = tcmsg(index, root.handle, TC_H_ROOT);
+        push_kind(&mut body, &root.kind);
+        if !root.options.is_empty() {
+            push_attribute(&mut body, TCA_OPTIONS, &root.options);
+        }
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.acknowledged(libc::RTM_NEWQDISC, flags, &body)
+    }
+
+    fn delete_root(&mut self, index: u32, handle: u32) -> io::Result<()> {
+        self.acknowledged(libc::RTM_DELQDISC, 0, &tcmsg(index, handle, TC_H_ROOT))
+    }
+}
+
+fn parse(message: &[u8]) -> Option<Qdisc> {
+    let (handle, parent) = (u32_at(message, 8)?, u32_at(message, 12)?);
+    let attributes = message.get(TCMSG..)?;
+    let kind = find_attribute(attributes, TCA_KIND)?;
+    let kind = std::str::from_utf8(kind.strip_suffix(b"\0")?).ok()?;
+    (parent != TC_H_CLSACT).then(|| Qdisc {
+        kind: kind.to_owned(),
+        handle,
+        parent,
+        options: find_attribute(attributes, TCA_OPTIONS).map_or_else(Vec::new, <[u8]>::to_vec),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(kind: &str, handle: u32, parent: u32, options: &[u8]) -> Vec<u8> {
+        let mut message = tcmsg(5, handle, parent);
+        push_kind(&mut message, kind);
+        push_attribute(&mut message, TCA_OPTIONS, options);
+        message
+    }
+
+    #[test]
+    fn a_queue_discipline_is_read_and_judged() {
+        let root = parse(&listed("fq_codel", 0x8001_0000, TC_H_ROOT, &[1, 2, 3, 4])).unwrap();
+        assert_eq!(root.kind, "fq_codel");
+        assert_eq!(root.options, [1, 2, 3, 4]);
+        assert!(root.is_root() && root.is_restorable() && !root.is_default() && !root.is_ours());
+        let own = parse(&listed("mq", 0, TC_H_ROOT, &[])).unwrap();
+        assert!(own.is_default() && own.is_restorable());
+        let shaper = parse(&listed("htb", 0x1_0000, TC_H_ROOT, &[])).unwrap();
+        assert!(!shaper.is_restorable());
+        assert_eq!(
+            parse(&listed("clsact", 0xffff_0000, TC_H_CLSACT, &[])),
+            None
+        );
+        assert_eq!(parse(&tcmsg(5, 0, TC_H_ROOT)), None);
+    }
+
+    #[test]
+    fn a_cake_has_the_options_that_it_is_given() {
+        let cake = Cake {
+            rate_bps: 5_000_000,
+            overhead: Some(-4),
+            filter: CakeFilter::Aggressive,
+        };
+        let options = cake.options();
+        let value = |kind| find_attribute(&options, kind).unwrap();
+        assert_eq!(value(TCA_CAKE_BASE_RATE64), 625_000_u64.to_ne_bytes());
+        assert_eq!(value(TCA_CAKE_OVERHEAD), (-4_i32).to_ne_bytes());
+        assert_eq!(value(TCA_CAKE_ACK_FILTER), 2_u32.to_ne_bytes());
+        let root = parse(&listed("cake", HANDLE, TC_H_ROOT, &options)).unwrap();
+        assert_eq!(root.cake_rate_bps(), Some(5_000_000));
+        assert!(root.is_ours());
+        let unlimited = parse(&listed("cake", 0x8001_0000, TC_H_ROOT, &[])).unwrap();
+        assert_eq!(unlimited.cake_rate_bps(), None);
+    }
+
+    #[test]
+    fn times_of_codel_are_given_back_as_they_were_given_first() {
+        let keeps = |us: u64| (us * 1000) >> 10;
+        let lists = |units: u64| (units << 10) / 1000;
+        for us in [1, 2, 125, 5_000, 7_000, 100_000, 4_000_000_u64] {
+            let kept = keeps(us);
+            assert_eq!(keeps(lists(kept) + 1), kept, "{us}");
+        }
+        let mut options = Vec::new();
+        push_attribute(&mut options, 2, &1234_u32.to_ne_bytes());
+        push_attribute(&mut options, 1, &6999_u32.to_ne_bytes());
+        let root = parse(&listed("fq_codel", 0x1_0000, TC_H_ROOT, &options)).unwrap();
+        let given = root.options_to_restore();
+        assert_eq!(find_attribute(&given, 1).unwrap(), 7000_u32.to_ne_bytes());
+        assert_eq!(find_attribute(&given, 2).unwrap(), 1234_u32.to_ne_bytes());
+        let other = parse(&listed("sfq", 0x1_0000, TC_H_ROOT, &options)).unwrap();
+        assert_eq!(other.options_to_restore(), other.options);
+    }
+
+    #[test]
+    fn a_record_of_what_was_replaced_is_read_again() {
+        let replaced = Replaced {
+            index: 7,
+            found: parse(&listed("pfifo", 0x8002_0000, TC_H_ROOT, &[9, 0, 0, 0])),
+        };
+        let text = serde_json::to_string(&replaced).unwrap();
+        assert_eq!(serde_json::from_str::<Replaced>(&text).unwrap(), replaced);
+    }
+}

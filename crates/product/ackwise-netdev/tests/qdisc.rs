@@ -1,0 +1,92 @@
+//! Queue disciplines that are replaced and put back, on a kernel that has them.
+
+use ackwise_netdev::ifreq::index_of;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::{Cake, CakeFilter, Qdisc, Replaced, Undone};
+use ackwise_testbed::{Netns, in_virtual_time, run_command};
+
+const CAKE: Cake = Cake {
+    rate_bps: 5_000_000,
+    overhead: Some(22),
+    filter: CakeFilter::Aggressive,
+};
+
+/// Everything that is put back with its options, and options that the kernel would not choose.
+const ROOTS: [&str; 10] = [
+    "pfifo limit 77",
+    "bfifo limit 9999",
+    "pfifo_fast",
+    "fq_codel limit 1234 target 7ms interval 143ms quantum 600 noecn",
+    "fq_codel flows 512 target 777us interval 33333us ce_threshold 1111us memory_limit 1234567",
+    "codel limit 55 target 3333us interval 77777us ce_threshold 999us noecn",
+    "fq limit 4321 flow_limit 44 buckets 256 quantum 3333 initial_quantum 9999 maxrate 7mbit",
+    "fq horizon 3s ce_threshold 3ms timer_slack 7000 low_rate_threshold 333kbit refill_delay 30ms",
+    "sfq perturb 7 quantum 2000 limit 99 divisor 512 depth 33",
+    "sfq limit 60 redflowlimit 60000 min 4000 max 12000 probability 0.2 ecn headdrop",
+];
+
+fn shown() -> String {
+    run_command("tc", "qdisc show dev aw0")
+}
+
+#[test]
+fn what_is_put_back_is_what_was_there_however_often() {
+    in_virtual_time(|| {
+        let (here, there) = (Netns::new(), Netns::new());
+        here.wire("aw0", &there, "aw1");
+        here.run(|| {
+            let index = index_of("aw0").unwrap();
+            let mut netlink = Netlink::open().unwrap();
+            assert!(netlink.has_cake(index).unwrap());
+            for (number, root) in [None].into_iter().chain(ROOTS.map(Some)).enumerate() {
+                if let Some(root) = root {
+                    let set = format!("qdisc replace dev aw0 root handle {number}: {root}");
+                    run_command("tc", &set);
+                }
+                let before = shown();
+                // A time that comes back a little shorter shows after some rounds.
+                for _ in 0..20 {
+                    let found = netlink.qdiscs(index).unwrap();
+                    assert_eq!(found.len(), 1, "{found:?}");
+                    let found = found.into_iter().find(Qdisc::is_root);
+                    assert!(found.as_ref().is_some_and(Qdisc::is_restorable), "{root:?}");
+                    netlink.replace_root_by_cake(index, &CAKE).unwrap();
+                    let cake = shown();
+                    for option in [
+                        "cake ac40:",
+                        "bandwidth 5Mbit",
+                        "ack-filter-aggressive",
+                        "overhead 22",
+                    ] {
+                        assert!(cake.contains(option), "no {option} in {cake}");
+                    }
+                    let replaced = Replaced { index, found };
+                    assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::Restored);
+                    assert_eq!(shown(), before);
+                    // Once more changes nothing.
+                    assert_eq!(replaced.undo(&mut netlink).unwrap(), Undone::NotOurs);
+                    assert_eq!(shown(), before);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn a_kernel_is_asked_for_cake_and_nothing_changes() {
+    in_virtual_time(|| {
+        let (here, there) = (Netns::new(), Netns::new());
+        here.wire("aw0", &there, "aw1");
+        here.run(|| {
+            let index = index_of("aw0").unwrap();
+            let before = shown();
+            assert!(Netlink::open().unwrap().has_cake(index).unwrap());
+            assert_eq!(shown(), before);
+        });
+        here.run_as_nobody(|| {
+            let index = index_of("aw0").unwrap();
+            let refused = Netlink::open().unwrap().has_cake(index).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+        });
+    });
+}

@@ -1,0 +1,124 @@
+//! The arguments of `ackwise up` and `ackwise down`.
+
+use std::time::Duration;
+
+use ackwise_cli::time::duration;
+use ackwise_config::units;
+use clap::{Args, ValueEnum};
+
+use super::AttachMode;
+
+/// Examples, shown after the help.
+pub const HELP: &str = "\
+Examples:
+  ackwise up eth0 --explain      the facts and the decision, without touching anything
+  ackwise up eth0                on the host that receives: thins ACKs
+  ackwise up wan0 --up 4.75mbit  on the box with the uplink: cake at this rate, and thinned ACKs
+
+When the command ends, however it ends, the queue that it found is there again.";
+
+/// `ackwise up`.
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The interface through which ACKs leave
+    pub interface: String,
+
+    /// What leaves is shaped to this rate, e.g. `5mbit` or `5 Mbit/s`: some 95 % of what the uplink
+    /// has, so that packets wait here and not in the modem
+    #[arg(long = "up", value_name = "RATE", value_parser = rate)]
+    pub rate_bps: Option<u64>,
+
+    /// Bytes that each IP packet costs on the uplink beyond itself
+    #[arg(long, value_name = "BYTES", requires = "rate_bps", value_parser = clap::value_parser!(u32).range(0..=256))]
+    pub overhead: Option<u32>,
+
+    /// This box owns the uplink behind this interface, whatever its routes say
+    #[arg(long)]
+    pub router: bool,
+
+    /// Which queue to use with --up [default: the kernel's cake, or the gateway's where the kernel
+    /// has no cake]
+    #[arg(long, value_enum, requires = "rate_bps")]
+    pub queue: Option<QueueChoice>,
+
+    /// Print the facts and the decision, and touch nothing
+    #[arg(long)]
+    pub explain: bool,
+
+    /// How programs are attached: by a tcx link, or by a filter of the clsact queue
+    #[arg(long, value_enum, default_value_t)]
+    pub attach_mode: AttachMode,
+
+    /// Become this user once everything is set up [default: the user ackwise, if there is one and
+    /// root starts it]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+
+    /// End after this time, e.g. `30s`, `5m` [default: run until told to stop]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+}
+
+/// A queue that shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum QueueChoice {
+    /// The kernel's cake, with adaptive before it
+    Cake,
+    /// The queue of `ackwise gateway`
+    Gateway,
+}
+
+/// `ackwise down`.
+#[derive(Debug, Args)]
+pub struct DownArgs {
+    /// The interface [default: every one of this network namespace]
+    pub interface: Option<String>,
+}
+
+/// Reads a rate as configurations write it, or as tc(8) does: `5mbit`.
+fn rate(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_lowercase();
+    let number = lower
+        .trim_end_matches("bit")
+        .trim_end_matches(['k', 'm', 'g']);
+    let unit = match lower[number.len()..].trim() {
+        "bit" => "bit/s",
+        "kbit" => "kbit/s",
+        "mbit" => "Mbit/s",
+        "gbit" => "Gbit/s",
+        _ => return bounded(units::rate(text)?),
+    };
+    bounded(units::rate(&format!("{} {unit}", number.trim()))?)
+}
+
+/// Slower than any modem, and faster than any uplink that is worth a shaper.
+fn bounded(rate_bps: u64) -> Result<u64, String> {
+    if !(8_000..=10_000_000_000).contains(&rate_bps) {
+        return Err("an uplink has from 8 kbit/s to 10 Gbit/s".to_owned());
+    }
+    Ok(rate_bps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_written_as_here_or_as_for_tc() {
+        for (text, bps) in [
+            ("5mbit", 5_000_000),
+            ("4.75Mbit", 4_750_000),
+            ("300 kbit", 300_000),
+            ("8000bit", 8_000),
+            ("1gbit", 1_000_000_000),
+            ("5 Mbit/s", 5_000_000),
+        ] {
+            assert_eq!(rate(text), Ok(bps), "{text}");
+        }
+        for bad in [
+            "5", "mbit", "-5mbit", "5 MB", "1bit", "0mbit", "100gbit", "", "ümbit",
+        ] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What `ackwise up` does about the facts: a function of them and of what was asked for.
+
+use ackwise_netdev::qdisc::{Cake, CakeFilter};
+use serde::Serialize;
+
+use super::facts::{Facts, Owner};
+use crate::cli::up::QueueChoice;
+
+/// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
+/// 470,000 packets a second on a core (decision 16); these are 17,000 full packets, or 380,000
+/// of 66 bytes, so that it never fills one.
+const GATEWAY_MAX_BPS: u64 = 200_000_000;
+/// From here on a receiver aggregates (GRO), and sends few ACKs by itself.
+const FAST_MBPS: u32 = 1_000;
+
+/// What the user said.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked {
+    pub rate_bps: Option<u64>,
+    pub overhead: Option<u32>,
+    pub router: bool,
+    pub queue: Option<QueueChoice>,
+}
+
+/// Which box this is, seen from the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It receives data itself: its own TCP makes the ACKs.
+    Receiver,
+    /// It forwards, and the way to everywhere leads through the interface.
+    Router,
+    /// It forwards, and the way to everywhere leads elsewhere.
+    Inside,
+}
+
+/// What becomes of the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Queue {
+    /// It stays as it is.
+    Keep,
+    /// The kernel's cake takes its place.
+    Cake(Cake),
+    /// The queue of a gateway comes before it.
+    Gateway { rate_bps: u64, overhead: u32 },
+}
+
+/// What is done, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    pub role: Role,
+    pub queue: Queue,
+    /// Whether `adaptive` thins the ACKs that leave, before they come to the queue.
+    pub thins: bool,
+    /// Reasons, the most important first.
+    pub why: Vec<String>,
+    /// What is not known, and what more would bring.
+    pub notes: Vec<String>,
+}
+
+/// Why nothing is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    pub what: String,
+    pub mend: String,
+    /// What was asked for cannot be; otherwise only now.
+    #[serde(skip)]
+    pub bad_input: bool,
+}
+
+impl Refusal {
+    fn bad_input(what: String, mend: String) -> Self {
+        Self {
+            what,
+            mend,
+            bad_input: true,
+        }
+    }
+}
+
+/// Decides.
+pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
+    not_at_work(facts)?;
+    let (role, reason) = role(facts, asked);
+    let mut plan = Plan {
+        role,
+        queue: Queue::Keep,
+        thins: true,
+        why: vec![reason],
+        notes: Vec::new(),
+    };
+    match asked.rate_bps {
+        None => without_rate(facts, &mut plan),
+        Some(rate_bps) => with_rate(facts, asked, rate_bps, &mut plan)?,
+    }
+    remarks(facts, &mut plan);
+    Ok(plan)
+}
+
+fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
+    let interface = &facts.interface;
+    let Some(first) = facts.at_work.as_ref().and_then(|all| all.first()) else {
+        return Ok(());
+    };
+    let end = match (facts.queue.owner, first.what) {
+        (Owner::Ackwise, _) => format!("ackwise down {interface}"),
+        (_, "gateway") => format!("ackwise gateway down {interface}"),
+        _ => format!("ackwise detach {interface}"),
+    };
+    Err(Refusal {
+        what: format!(
+            "ackwise is at work on {interface} already: {}, process {}",
+            first.what, first.pid
+        ),
+        mend: format!("`{end}` ends that"),
+        bad_input: false,
+    })
+}
+
+/// Which box this is, and how that is known.
+fn role(facts: &Facts, asked: &Asked) -> (Role, String) {
+    let interface = &facts.interface;
+    let elsewhere = facts.default_route.elsewhere.join(", ");
+    if asked.router {
+        return (
+            Role::Router,
+            "--router says that this box owns the uplink".to_owned(),
+        );
+    }
+    if facts.link.port_of.as_deref() == Some("bridge") {
+        let reason = format!("{interface} is a port of a bridge, so ACKs of others leave here");
+        return (Role::Router, reason);
+    }
+    match (facts.forwards.any(), facts.default_route.is_here()) {
+        (true, true) => {
+            let reason =
+                format!("this box forwards, and {interface} has the default route: its uplink");
+            (Role::Router, reason)
+        }
+        (true, false) if elsewhere.is_empty() => {
+            let reason = "this box forwards, and has no default route".to_owned();
+            (Role::Inside, reason)
+        }
+        (true, false) => {
+            let reason = format!("this box forwards, and its default route is on {elsewhere}");
+            (Role::Inside, reason)
+        }
+        (false, _) if facts.forwards.unknown() => {
+            let reason =
+                "whether this box forwards is not known; it is taken for one that receives";
+            (Role::Receiver, reason.to_owned())
+        }
+        (false, _) => {
+            let reason = "this host does not forward: it makes the ACKs of what it receives";
+            (Role::Receiver, reason.to_owned())
+        }
+    }
+}
+
+fn without_rate(facts: &Facts, plan: &mut Plan) {
+    let interface = &facts.interface;
+    match (facts.queue.owner, plan.role) {
+        (Owner::Somebody, _) => plan.why.push(stays(facts)),
+        (_, Role::Inside) => {
+            let uplink = facts.default_route.elsewhere.first();
+            if let Some(uplink) = uplink {
+                plan.notes.push(format!(
+                    "to thin what leaves by the uplink: `ackwise up {uplink}`"
+                ));
+            }
+        }
+        (_, Role::Router) => plan.notes.push(format!(
+            "no rate is given, so packets still wait in the modem; `ackwise up {interface} --up \
+             RATE`, with 95 % of the uplink's rate, lets them wait here, shares the uplink among \
+             flows and keeps it free of ACKs while uploads run"
+        )),
+        (_, Role::Receiver) => {}
+    }
+}
+
+/// Somebody's queue is not touched.
+fn stays(facts: &Facts) -> String {
+    let queue = &facts.queue;
+    let handle = queue.root.as_ref().map_or("", |root| root.handle.as_str());
+    let whose = if queue.sqm {
+        "sqm-scripts'"
+    } else {
+        "somebody's"
+    };
+    format!("{queue} {handle} is {whose} and may shape, so it stays as it is")
+}
+
+fn with_rate(facts: &Facts, asked: &Asked, rate_bps: u64, plan: &mut Plan) -> Result<(), Refusal> {
+    let interface = &facts.interface;
+    if plan.role == Role::Inside {
+        return Err(Refusal::bad_input(
+            format!(
+                "--up limits what leaves by the uplink, and {interface} is none: {}",
+                plan.why[0]
+            ),
+            "name the interface of the uplink, or say --router if it is this one".to_owned(),
+        ));
+    }
+    if facts.queue.owner == Owner::Somebody {
+        if asked.queue.is_some() {
+            return Err(Refusal::bad_input(
+                format!("--queue: {}", stays(facts)),
+                format!("end the service that has set it, or `tc qdisc del dev {interface} root`"),
+            ));
+        }
+        plan.why.push(stays(facts));
+        plan.notes.push(format!(
+            "--up is not used: without that queue (`tc qdisc del dev {interface} root`, or the end \
+             of the service that has set it) a queue with an ACK filter would take its place"
+        ));
+        return Ok(());
+    }
+    let gateway = Queue::Gateway {
+        rate_bps,
+        overhead: asked.overhead.unwrap_or(0),
+    };
+    match (asked.queue, facts.kernel.cake) {
+        (Some(QueueChoice::Cake), Some(false)) => {
+            return Err(Refusal::bad_input(
+                "--queue cake: this kernel has no cake".to_owned(),
+                "install the module sch_cake, or leave --queue out".to_owned(),
+            ));
+        }
+        (Some(QueueChoice::Gateway), _) => {
+            plan.why.push("--queue says gateway".to_owned());
+            plan.queue = gateway;
+        }
+        (None, Some(false)) if rate_bps > GATEWAY_MAX_BPS => plan.notes.push(
+            "--up is not used: this kernel has no cake, and the gateway's queue, which would take \
+             its place, is for up to 200 Mbit/s; install the module sch_cake"
+                .to_owned(),
+        ),
+        (None, Some(false)) => {
+            plan.why
+                .push("this kernel has no cake, so the gateway's queue takes its place".to_owned());
+            plan.queue = gateway;
+        }
+        (_, known) => {
+            if known.is_none() {
+                let note = "whether this kernel has cake cannot be told without root";
+                plan.notes.push(note.to_owned());
+            }
+            plan.why.push(because_of_cake(facts));
+            plan.queue = Queue::Cake(Cake {
+                rate_bps,
+                overhead: asked.overhead.and_then(|bytes| i32::try_from(bytes).ok()),
+                filter: CakeFilter::Aggressive,
+            });
+        }
+    }
+    // What a gateway takes has passed its filter before a program on the interface sees it.
+    plan.thins = !matches!(plan.queue, Queue::Gateway { .. });
+    Ok(())
+}
+
+fn because_of_cake(facts: &Facts) -> String {
+    let queue = &facts.queue;
+    match queue.owner {
+        Owner::SomebodyPlain => format!(
+            "a rate is given, and {queue} does not shape; it comes back as it is at the end"
+        ),
+        Owner::Ackwise => "a rate is given; what a killed `ackwise up` has left is put right \
+                           first"
+            .to_owned(),
+        Owner::Kernel | Owner::Somebody => {
+            format!("a rate is given, and {queue} is the kernel's own, nobody's choice")
+        }
+    }
+}
+
+/// What else is worth saying.
+fn remarks(facts: &Facts, plan: &mut Plan) {
+    let mut note = |text: String| plan.notes.push(text);
+    if !facts.link.up {
+        note(format!(
+            "{} is down: nothing leaves before it is up",
+            facts.interface
+        ));
+    }
+    match facts.device {
+        None => note("the link's speed, and whether it is Wi-Fi, is not known".to_owned()),
+        Some(device) if device.wifi && plan.queue != Queue::Keep => note(
+            "the rate of Wi-Fi changes: at a fixed one packets wait in its driver again whenever \
+             it has less"
+                .to_owned(),
+        ),
+        Some(device) if device.wifi => {
+            note("on Wi-Fi ACKs and data share the air: each ACK less is air for data".to_owned());
+        }
+        Some(device)
+            if plan.role == Role::Receiver
+                && plan.queue == Queue::Keep
+                && facts.link.kind.is_none()
+                && device.speed_mbps.is_some_and(|speed| speed >= FAST_MBPS) =>
+        {
+            note(
+                "the link is fast: where segments arrive in bulk, the kernel aggregates them and \
+                 sends few ACKs already; `ackwise status` shows what is saved"
+                    .to_owned(),
+            );
+        }
+        Some(_) => {}
+    }
+    if facts.at_work.is_none() {
+        note("whether ackwise is at work here already cannot be told without root".to_owned());
+    }
+}
+
+#[cfg(test)]
+#[path = "decision_tests.rs"]
+mod tests;

@@ -1,0 +1,404 @@
+//! The table of decisions.
+
+use ackwise_netdev::surroundings::{Device, Link};
+
+use super::super::facts::{self, AtWork, DefaultRoute, Forwards, Kernel, Root};
+use super::*;
+
+/// A host with a default route through eth0, on a kernel with everything.
+fn host() -> Facts {
+    Facts {
+        interface: "eth0".to_owned(),
+        index: 2,
+        link: Link {
+            up: true,
+            ..Link::default()
+        },
+        device: Some(Device {
+            speed_mbps: Some(100),
+            wifi: false,
+        }),
+        default_route: DefaultRoute {
+            v4: true,
+            ..DefaultRoute::default()
+        },
+        forwards: Forwards {
+            v4: Some(false),
+            v6: Some(false),
+        },
+        queue: queue("fq_codel", Owner::Kernel),
+        at_work: Some(Vec::new()),
+        kernel: Kernel {
+            release: "6.12".to_owned(),
+            tcx: true,
+            cake: Some(true),
+        },
+    }
+}
+
+/// The same as a router.
+fn router() -> Facts {
+    Facts {
+        forwards: Forwards {
+            v4: Some(true),
+            v6: Some(false),
+        },
+        ..host()
+    }
+}
+
+fn queue(kind: &str, owner: Owner) -> facts::Queue {
+    facts::Queue {
+        root: Some(Root {
+            kind: kind.to_owned(),
+            handle: "8001:".to_owned(),
+            rate_bps: None,
+        }),
+        owner,
+        sqm: false,
+        found: None,
+    }
+}
+
+fn at(rate_bps: u64) -> Asked {
+    Asked {
+        rate_bps: Some(rate_bps),
+        ..Asked::default()
+    }
+}
+
+const NOTHING: Asked = Asked {
+    rate_bps: None,
+    overhead: None,
+    router: false,
+    queue: None,
+};
+
+const CAKE: Queue = Queue::Cake(Cake {
+    rate_bps: 5_000_000,
+    overhead: None,
+    filter: CakeFilter::Aggressive,
+});
+
+const GATEWAY: Queue = Queue::Gateway {
+    rate_bps: 5_000_000,
+    overhead: 0,
+};
+
+/// One line of the table: what is said is a part of the reasons and notes.
+struct Case {
+    facts: Facts,
+    asked: Asked,
+    role: Role,
+    queue: Queue,
+    thins: bool,
+    says: &'static str,
+}
+
+fn case(facts: Facts, asked: Asked, role: Role, queue: Queue, says: &'static str) -> Case {
+    Case {
+        facts,
+        asked,
+        role,
+        queue,
+        thins: !matches!(queue, Queue::Gateway { .. }),
+        says,
+    }
+}
+
+fn check(cases: Vec<Case>) {
+    for Case {
+        facts,
+        asked,
+        role,
+        queue,
+        thins,
+        says,
+    } in cases
+    {
+        let plan = decide(&facts, &asked).unwrap_or_else(|refusal| panic!("{says}: {refusal:?}"));
+        assert_eq!(
+            (plan.role, plan.queue, plan.thins),
+            (role, queue, thins),
+            "{plan:?}"
+        );
+        let said = [plan.why, plan.notes].concat().join("; ");
+        assert!(said.contains(says), "no {says:?} in: {said}");
+    }
+}
+
+#[test]
+fn without_a_rate_only_acks_are_thinned() {
+    let keep = Queue::Keep;
+    let bridge = Facts {
+        link: Link {
+            up: true,
+            port_of: Some("bridge".to_owned()),
+            ..Link::default()
+        },
+        default_route: DefaultRoute::default(),
+        ..host()
+    };
+    let inside = Facts {
+        default_route: DefaultRoute {
+            elsewhere: vec!["wan0".to_owned()],
+            ..DefaultRoute::default()
+        },
+        ..router()
+    };
+    let alone = Facts {
+        default_route: DefaultRoute::default(),
+        ..router()
+    };
+    let silent = Facts {
+        forwards: Forwards::default(),
+        ..host()
+    };
+    let only_v6 = Facts {
+        forwards: Forwards {
+            v4: Some(false),
+            v6: Some(true),
+        },
+        default_route: DefaultRoute {
+            v6: true,
+            ..DefaultRoute::default()
+        },
+        ..host()
+    };
+    let told = Asked {
+        router: true,
+        ..NOTHING
+    };
+    check(vec![
+        case(host(), NOTHING, Role::Receiver, keep, "does not forward"),
+        case(router(), NOTHING, Role::Router, keep, "--up RATE"),
+        case(
+            only_v6,
+            NOTHING,
+            Role::Router,
+            keep,
+            "eth0 has the default route",
+        ),
+        case(bridge, NOTHING, Role::Router, keep, "port of a bridge"),
+        case(inside, NOTHING, Role::Inside, keep, "`ackwise up wan0`"),
+        case(
+            alone.clone(),
+            NOTHING,
+            Role::Inside,
+            keep,
+            "no default route",
+        ),
+        case(alone, told, Role::Router, keep, "--router says"),
+        case(silent, NOTHING, Role::Receiver, keep, "is not known"),
+    ]);
+}
+
+#[test]
+fn a_rate_brings_a_queue() {
+    let fq_codel = Facts {
+        queue: queue("fq_codel", Owner::SomebodyPlain),
+        ..router()
+    };
+    let left = Facts {
+        queue: queue("cake", Owner::Ackwise),
+        ..router()
+    };
+    let cake = |cake| Facts {
+        kernel: Kernel {
+            cake,
+            ..host().kernel
+        },
+        ..router()
+    };
+    let chosen = |queue| Asked {
+        queue: Some(queue),
+        ..at(5_000_000)
+    };
+    let fast = at(GATEWAY_MAX_BPS + 1);
+    check(vec![
+        case(
+            router(),
+            at(5_000_000),
+            Role::Router,
+            CAKE,
+            "nobody's choice",
+        ),
+        case(
+            host(),
+            at(5_000_000),
+            Role::Receiver,
+            CAKE,
+            "nobody's choice",
+        ),
+        case(
+            fq_codel,
+            at(5_000_000),
+            Role::Router,
+            CAKE,
+            "comes back as it is",
+        ),
+        case(left, at(5_000_000), Role::Router, CAKE, "put right first"),
+        case(
+            cake(None),
+            at(5_000_000),
+            Role::Router,
+            CAKE,
+            "without root",
+        ),
+        case(
+            cake(Some(false)),
+            at(5_000_000),
+            Role::Router,
+            GATEWAY,
+            "has no cake",
+        ),
+        case(
+            cake(Some(false)),
+            fast,
+            Role::Router,
+            Queue::Keep,
+            "200 Mbit/s",
+        ),
+        case(
+            router(),
+            chosen(QueueChoice::Gateway),
+            Role::Router,
+            GATEWAY,
+            "--queue says",
+        ),
+        case(
+            router(),
+            chosen(QueueChoice::Cake),
+            Role::Router,
+            CAKE,
+            "nobody's choice",
+        ),
+    ]);
+}
+
+#[test]
+fn the_overhead_reaches_the_queue() {
+    let mut without_cake = router();
+    without_cake.kernel.cake = Some(false);
+    let overhead = Asked {
+        overhead: Some(22),
+        ..at(5_000_000)
+    };
+    let plan = decide(&router(), &overhead).unwrap();
+    assert!(matches!(
+        plan.queue,
+        Queue::Cake(Cake {
+            overhead: Some(22),
+            ..
+        })
+    ));
+    let plan = decide(&without_cake, &overhead).unwrap();
+    assert!(matches!(plan.queue, Queue::Gateway { overhead: 22, .. }));
+}
+
+#[test]
+fn somebody_s_shaper_is_left_alone() {
+    for kind in ["cake", "htb", "tbf", "hfsc"] {
+        let facts = Facts {
+            queue: queue(kind, Owner::Somebody),
+            ..router()
+        };
+        for asked in [NOTHING, at(5_000_000)] {
+            let plan = decide(&facts, &asked).unwrap();
+            assert_eq!((plan.queue, plan.thins), (Queue::Keep, true), "{kind}");
+            let reason = format!("{kind} 8001: is somebody's");
+            assert!(plan.why[1].contains(&reason), "{plan:?}");
+            let more = plan
+                .notes
+                .iter()
+                .any(|note| note.contains("--up is not used"));
+            assert_eq!(more, asked.rate_bps.is_some(), "{plan:?}");
+        }
+        let forced = Asked {
+            queue: Some(QueueChoice::Cake),
+            ..at(5_000_000)
+        };
+        let refusal = decide(&facts, &forced).unwrap_err();
+        assert!(
+            refusal.bad_input && refusal.mend.contains("tc qdisc del"),
+            "{refusal:?}"
+        );
+    }
+    let mut sqm = router();
+    sqm.queue = queue("cake", Owner::Somebody);
+    sqm.queue.sqm = true;
+    assert!(decide(&sqm, &NOTHING).unwrap().why[1].contains("sqm-scripts'"));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let inside = Facts {
+        default_route: DefaultRoute {
+            elsewhere: vec!["wan0".to_owned()],
+            ..DefaultRoute::default()
+        },
+        ..router()
+    };
+    let refusal = decide(&inside, &at(5_000_000)).unwrap_err();
+    assert!(
+        refusal.bad_input && refusal.what.contains("wan0"),
+        "{refusal:?}"
+    );
+    let told = Asked {
+        router: true,
+        ..at(5_000_000)
+    };
+    assert_eq!(decide(&inside, &told).unwrap().queue, CAKE);
+
+    let mut none = router();
+    none.kernel.cake = Some(false);
+    let cake = Asked {
+        queue: Some(QueueChoice::Cake),
+        ..at(5_000_000)
+    };
+    assert!(decide(&none, &cake).unwrap_err().bad_input);
+
+    for (what, owner, end) in [
+        ("attach", Owner::Kernel, "ackwise detach eth0"),
+        ("gateway", Owner::Kernel, "ackwise gateway down eth0"),
+        ("attach", Owner::Ackwise, "ackwise down eth0"),
+    ] {
+        let mut busy = host();
+        busy.queue.owner = owner;
+        busy.at_work = Some(vec![AtWork { what, pid: 77 }]);
+        let refusal = decide(&busy, &NOTHING).unwrap_err();
+        assert!(
+            !refusal.bad_input && refusal.what.contains("77"),
+            "{refusal:?}"
+        );
+        assert!(refusal.mend.contains(end), "{refusal:?}");
+    }
+}
+
+#[test]
+fn what_is_unknown_or_in_vain_is_said() {
+    let says = |facts: &Facts, asked: &Asked, text: &str| {
+        let plan = decide(facts, asked).unwrap();
+        let said = plan.notes.join("; ");
+        assert!(said.contains(text), "no {text:?} in: {said}");
+    };
+    let mut facts = host();
+    assert_eq!(decide(&facts, &NOTHING).unwrap().notes, [""; 0]);
+    facts.device = Some(Device {
+        speed_mbps: Some(10_000),
+        wifi: false,
+    });
+    says(&facts, &NOTHING, "aggregates");
+    facts.device = Some(Device {
+        speed_mbps: None,
+        wifi: true,
+    });
+    says(&facts, &NOTHING, "share the air");
+    says(&facts, &at(5_000_000), "changes");
+    facts.device = None;
+    says(&facts, &NOTHING, "is not known");
+    facts.at_work = None;
+    says(&facts, &NOTHING, "cannot be told without root");
+    facts.link.up = false;
+    says(&facts, &NOTHING, "is down");
+}

@@ -1,0 +1,320 @@
+//! What `ackwise up` finds out before it decides. Nothing here changes anything.
+
+use std::fmt;
+
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::Qdisc;
+use ackwise_netdev::surroundings::{self, DefaultRoutes, Device, Link};
+use ackwise_netdev::{Error as Netdev, ifreq};
+use serde::Serialize;
+
+/// Where an interface stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Facts {
+    pub interface: String,
+    #[serde(skip)]
+    pub index: u32,
+    pub link: Link,
+    /// `None`: sysfs is not there, or shows another network namespace.
+    pub device: Option<Device>,
+    pub default_route: DefaultRoute,
+    pub forwards: Forwards,
+    pub queue: Queue,
+    /// `None`: the registry of daemons may not be read.
+    pub at_work: Option<Vec<AtWork>>,
+    pub kernel: Kernel,
+}
+
+/// Where packets to everywhere leave.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DefaultRoute {
+    pub v4: bool,
+    pub v6: bool,
+    /// Other interfaces that a default route leads through.
+    pub elsewhere: Vec<String>,
+}
+
+/// Whether packets that arrive on the interface are forwarded; `None` if the kernel does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Forwards {
+    pub v4: Option<bool>,
+    pub v6: Option<bool>,
+}
+
+/// The queue of the interface.
+#[derive(Debug, Clone, Serialize)]
+pub struct Queue {
+    /// The root; an interface that is down may have none.
+    pub root: Option<Root>,
+    pub owner: Owner,
+    /// What sqm-scripts make for the interface is there.
+    pub sqm: bool,
+    /// The root as the kernel lists it, for the way back.
+    #[serde(skip)]
+    pub found: Option<Qdisc>,
+}
+
+/// The queue discipline at the root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Root {
+    pub kind: String,
+    /// As tc writes it: `8001:`.
+    pub handle: String,
+    /// The rate of a cake that shapes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+}
+
+/// Whose the queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// The kernel's own, as every interface has one.
+    Kernel,
+    /// That of an `ackwise up`, which runs or was killed.
+    Ackwise,
+    /// Somebody has set it; it does not shape, and can be put back as it is.
+    SomebodyPlain,
+    /// Somebody has set it, and it may shape, or cannot be put back.
+    Somebody,
+}
+
+/// A daemon of ackwise that has the interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AtWork {
+    pub what: &'static str,
+    pub pid: u32,
+}
+
+/// What the kernel has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Kernel {
+    pub release: String,
+    /// tcx links, by the version (Linux 6.6).
+    pub tcx: bool,
+    /// The queue discipline cake; `None` if that cannot be told without root.
+    pub cake: Option<bool>,
+}
+
+impl DefaultRoute {
+    pub fn is_here(&self) -> bool {
+        self.v4 || self.v6
+    }
+}
+
+impl Forwards {
+    pub fn any(&self) -> bool {
+        self.v4 == Some(true) || self.v6 == Some(true)
+    }
+
+    /// Whether neither version says.
+    pub fn unknown(&self) -> bool {
+        self.v4.is_none() && self.v6.is_none()
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.root {
+            None => f.write_str("no queue"),
+            Some(root) => f.write_str(&root.kind),
+        }
+    }
+}
+
+impl Facts {
+    /// Asks the kernel and the registry.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel does not answer.
+    pub fn gather(name: &str) -> Result<Self, Netdev> {
+        let missing = || Netdev::NoInterface(name.to_owned());
+        let index = ifreq::index_of(name).ok_or_else(missing)?;
+        let mut netlink = Netlink::open().map_err(Netdev::system("opening a netlink socket"))?;
+        let link = netlink.link(index);
+        let link = link.map_err(Netdev::system("reading the link"))?;
+        let routes = netlink.default_routes();
+        let routes = routes.map_err(Netdev::system("reading the routes"))?;
+        let queue = queue(&mut netlink, name, index);
+        let queue = queue.map_err(Netdev::system("reading the queue disciplines"))?;
+        let release = release();
+        Ok(Self {
+            interface: name.to_owned(),
+            index,
+            link,
+            device: surroundings::device(name, index),
+            default_route: default_route(&routes, index),
+            forwards: Forwards {
+                v4: surroundings::forwards(name, "ipv4"),
+                v6: surroundings::forwards(name, "ipv6"),
+            },
+            queue,
+            at_work: at_work(name),
+            kernel: Kernel {
+                tcx: version(&release) >= (6, 6),
+                cake: surroundings::has_module(&release, "sch_cake")
+                    .or_else(|| netlink.has_cake(index).ok()),
+                release,
+            },
+        })
+    }
+}
+
+fn default_route(routes: &DefaultRoutes, index: u32) -> DefaultRoute {
+    let mut others: Vec<u32> = routes.v4.iter().chain(&routes.v6).copied().collect();
+    others.retain(|other| *other != index);
+    others.sort_unstable();
+    others.dedup();
+    DefaultRoute {
+        v4: routes.v4.contains(&index),
+        v6: routes.v6.contains(&index),
+        elsewhere: others.into_iter().filter_map(ifreq::name_at).collect(),
+    }
+}
+
+fn queue(netlink: &mut Netlink, name: &str, index: u32) -> std::io::Result<Queue> {
+    let all = netlink.qdiscs(index)?;
+    let found = all.iter().find(|qdisc| qdisc.is_root()).cloned();
+    let filters = match &found {
+        Some(root) if !root.is_default() => netlink.filters_of(index, root.handle)?,
+        _ => 0,
+    };
+    Ok(Queue {
+        root: found.as_ref().map(|root| Root {
+            kind: root.kind.clone(),
+            handle: format!("{:x}:", root.handle >> 16),
+            rate_bps: root.cake_rate_bps(),
+        }),
+        owner: owner(&all, filters),
+        sqm: ifreq::index_of(&sqm_device(name)).is_some(),
+        found,
+    })
+}
+
+/// Whose the queue disciplines of an interface are, if the root has so many filters.
+fn owner(all: &[Qdisc], filters: usize) -> Owner {
+    let Some(root) = all.iter().find(|qdisc| qdisc.is_root()) else {
+        return Owner::Kernel;
+    };
+    let children_are_defaults = all
+        .iter()
+        .all(|qdisc| qdisc.is_root() || qdisc.is_default());
+    match root {
+        _ if root.is_ours() => Owner::Ackwise,
+        _ if !children_are_defaults || filters > 0 => Owner::Somebody,
+        _ if root.is_default() => Owner::Kernel,
+        _ if root.is_restorable() => Owner::SomebodyPlain,
+        _ => Owner::Somebody,
+    }
+}
+
+/// The device by which sqm-scripts shape what arrives on an interface.
+fn sqm_device(name: &str) -> String {
+    let mut device = format!("ifb4{name}");
+    device.truncate(15);
+    device
+}
+
+fn at_work(name: &str) -> Option<Vec<AtWork>> {
+    let mut found = Vec::new();
+    // Each says that nobody is there, too, by an error.
+    ackwise_datapath::control::list().ok()?;
+    if let Ok(holder) = ackwise_datapath::control::holder(name) {
+        found.push(AtWork {
+            what: "attach",
+            pid: holder.pid,
+        });
+    }
+    if let Ok(stats) = ackwise_gateway::control::status(name) {
+        found.push(AtWork {
+            what: "gateway",
+            pid: stats.pid,
+        });
+    }
+    Some(found)
+}
+
+fn release() -> String {
+    let name = nix::sys::utsname::uname();
+    name.map_or_else(
+        |_| "unknown".to_owned(),
+        |name| name.release().to_string_lossy().into_owned(),
+    )
+}
+
+fn version(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    (next(), next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: u32 = u32::MAX;
+
+    fn qdisc(kind: &str, handle: u32, parent: u32) -> Qdisc {
+        Qdisc {
+            kind: kind.to_owned(),
+            handle,
+            parent,
+            options: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn whose_a_queue_is() {
+        let of = |all: &[Qdisc]| owner(all, 0);
+        for kind in ["noqueue", "pfifo_fast", "fq_codel", "cake"] {
+            assert_eq!(of(&[qdisc(kind, 0, ROOT)]), Owner::Kernel, "{kind}");
+        }
+        let mq = [
+            qdisc("mq", 0, ROOT),
+            qdisc("fq_codel", 0, 1),
+            qdisc("fq_codel", 0, 2),
+        ];
+        assert_eq!(of(&mq), Owner::Kernel);
+        assert_eq!(of(&[]), Owner::Kernel);
+        for kind in ["cake", "htb", "tbf", "hfsc", "netem", "mq"] {
+            let set = [qdisc(kind, 0x1_0000, ROOT)];
+            assert_eq!(of(&set), Owner::Somebody, "{kind}");
+        }
+        let plain = [qdisc("fq_codel", 0x8001_0000, ROOT)];
+        assert_eq!(of(&plain), Owner::SomebodyPlain);
+        assert_eq!(owner(&plain, 1), Owner::Somebody);
+        let below = [qdisc("fq_codel", 0, ROOT), qdisc("pfifo", 0x2_0000, 1)];
+        assert_eq!(of(&below), Owner::Somebody);
+        let ours = [qdisc("cake", ackwise_netdev::qdisc::HANDLE, ROOT)];
+        assert_eq!(of(&ours), Owner::Ackwise);
+    }
+
+    #[test]
+    fn routes_are_here_or_elsewhere() {
+        let routes = DefaultRoutes {
+            v4: vec![7],
+            v6: vec![],
+        };
+        let here = default_route(&routes, 7);
+        assert!(here.v4 && !here.v6 && here.elsewhere.is_empty());
+        assert!(!default_route(&routes, 8).is_here());
+    }
+
+    #[test]
+    fn versions_and_names_of_devices() {
+        assert_eq!(version("6.12.8-amd64"), (6, 12));
+        assert_eq!(version("unknown"), (0, 0));
+        assert_eq!(sqm_device("eth0"), "ifb4eth0");
+        assert_eq!(sqm_device("a-long-name-xyz").len(), 15);
+    }
+
+    #[test]
+    fn the_loopback_interface_is_found_and_another_is_not() {
+        let facts = Facts::gather("lo").unwrap();
+        assert!(!facts.default_route.is_here() && facts.queue.owner == Owner::Kernel);
+        assert!(matches!(
+            Facts::gather("nosuch0"),
+            Err(Netdev::NoInterface(_))
+        ));
+    }
+}

@@ -1,0 +1,284 @@
+//! `ackwise up`: finds out where an interface stands, decides, and does it until it is told to end.
+//!
+//! A root queue that is replaced is put back by a process of its own (`ackwise-guard`), which
+//! outlives this one. If both are killed, the record in the registry says what was there: `ackwise
+//! down` and the next `ackwise up` put it back.
+
+mod decision;
+pub mod down;
+mod facts;
+mod text;
+
+use std::time::Instant;
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, policy, text as out};
+use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
+use ackwise_netdev::daemon::Supervisor;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::{Cake, Replaced};
+use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
+use ackwise_netdev::{Error as Netdev, ifreq};
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::cli::up::UpArgs;
+use crate::summary;
+use crate::watch::{reason, watch};
+use decision::{Asked, Plan, Queue, Refusal, Role, decide};
+use facts::Facts;
+
+/// What thins.
+const POLICY: &str = "adaptive";
+/// What the gateway's queue holds where it stands in for cake: few full packets, since a shaper's
+/// own queue is what an upload fills; redundant ACKs are taken out, up to eight leave in a row.
+const GATEWAY_QUEUE: &str =
+    "{ limit = \"30 packets\", ack_filter = \"rfc3449-sack\", acks_first = 8 }";
+
+/// An `ackwise up`, as the registry has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    pid: u32,
+    interface: String,
+    index: u32,
+    /// The inode of the network namespace.
+    netns: u64,
+    /// Whether the queue is a gateway's.
+    gateway: bool,
+    /// What is to be put back.
+    replaced: Option<Replaced>,
+}
+
+fn registry() -> Registry<Record> {
+    // What a killed one has replaced is wanted by whoever puts it back.
+    Registry::new("up", |record| record.replaced.is_some())
+}
+
+/// Decides and does it, or explains what it would do.
+pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
+    let asked = Asked {
+        rate_bps: args.rate_bps,
+        overhead: args.overhead,
+        router: args.router,
+        queue: args.queue,
+    };
+    if args.explain {
+        return explain(&args.interface, &asked, format);
+    }
+    let name = &args.interface;
+    let index = ifreq::index_of(name).ok_or_else(|| Netdev::NoInterface(name.clone()))?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let supervisor = Supervisor::new()?;
+    let claim = claim(name, index)?;
+    let facts = Facts::gather(name)?;
+    let plan = decide(&facts, &asked).map_err(refused)?;
+    let run = Run {
+        args,
+        format,
+        facts,
+        plan,
+        supervisor,
+        started: Instant::now(),
+    };
+    match run.plan.queue {
+        Queue::Gateway { rate_bps, overhead } => run.gateway(claim, rate_bps, overhead),
+        Queue::Cake(cake) => run.datapath(claim, Some(&cake)),
+        Queue::Keep => run.datapath(claim, None),
+    }
+}
+
+fn explain(interface: &str, asked: &Asked, format: Format) -> anyhow::Result<()> {
+    let facts = Facts::gather(interface)?;
+    let decided = decide(&facts, asked);
+    if format == Format::Json {
+        let decision = match &decided {
+            Ok(plan) => json!({ "plan": plan }),
+            Err(refusal) => json!({ "refused": refusal }),
+        };
+        out::print_json(&json!({ "facts": facts, "decision": decision }))?;
+    } else {
+        out::print(&text::explain(&facts, decided.as_ref().ok()))?;
+    }
+    decided.map(|_| ()).map_err(refused)
+}
+
+fn refused(refusal: Refusal) -> anyhow::Error {
+    let what = BadInput::new(&refusal.what).mend(&refusal.mend);
+    if refusal.bad_input {
+        return what.into();
+    }
+    anyhow!("{what}")
+}
+
+/// Takes the right to be up on an interface, and puts back what a killed one has left there.
+fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
+    let key = Key::here(&index.to_string())?;
+    let entry = registry().take(&key).map_err(|error| match error {
+        TakeError::Held(record) => {
+            let process = match record {
+                Some(record) => format!("process {}", record.pid),
+                None => "a process that is starting".to_owned(),
+            };
+            anyhow!(
+                "`ackwise up {name}` is at work already, {process}\n  `ackwise down {name}` ends it"
+            )
+        }
+        TakeError::Registry(error) => error.into(),
+    })?;
+    down::put_back(entry)
+}
+
+/// Everything that is known before anything is touched.
+struct Run<'a> {
+    args: &'a UpArgs,
+    format: Format,
+    facts: Facts,
+    plan: Plan,
+    supervisor: Supervisor,
+    started: Instant,
+}
+
+impl Run<'_> {
+    fn record(&self, replaced: Option<Replaced>) -> anyhow::Result<Record> {
+        let key = Key::here(&self.facts.index.to_string())?;
+        Ok(Record {
+            pid: std::process::id(),
+            interface: self.facts.interface.clone(),
+            index: self.facts.index,
+            netns: key.netns,
+            gateway: matches!(self.plan.queue, Queue::Gateway { .. }),
+            replaced,
+        })
+    }
+
+    fn options(&self) -> anyhow::Result<Options> {
+        let mut options = Options::new(&self.facts.interface, policy::configure(POLICY, &[])?);
+        options.position = match self.plan.role {
+            Role::Receiver => Position::Receiver,
+            Role::Router | Role::Inside => Position::Router,
+        };
+        options.attach = self.args.attach_mode.into();
+        Ok(options)
+    }
+
+    /// Thins, and puts a cake behind that.
+    fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
+        let options = self.options()?;
+        check_silent_drop(options.attach)?;
+        let prepared = Prepared::new(options)?;
+        let index = self.facts.index;
+        let replaced = cake.map(|_| Replaced {
+            index,
+            found: self.facts.queue.found.clone(),
+        });
+        // First the record, then who puts it back, then the change: whatever ends this process in
+        // between, nothing stays changed.
+        claim.publish(&self.record(replaced.clone())?)?;
+        claim.guard(replaced.as_ref())?;
+        if let Some(cake) = cake {
+            let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
+            done.context("the kernel does not take cake as the root queue")?;
+        }
+        let prepared = prepared.drop_privileges(self.args.user.as_deref())?;
+        let attachment = prepared.start()?;
+        self.begun()?;
+        let outcome = watch(
+            &self.supervisor,
+            &attachment,
+            self.until(),
+            self.format,
+            summary::line,
+        )?;
+        let why = reason(outcome, "ackwise down");
+        self.supervisor.stopping();
+        self.end_datapath(attachment, claim, why)
+    }
+
+    fn end_datapath(
+        &self,
+        attachment: Datapath,
+        claim: Entry<Record>,
+        why: &'static str,
+    ) -> anyhow::Result<()> {
+        let last = attachment.stats().unwrap_or_default();
+        let ended = attachment.detach();
+        let restored = claim.end();
+        let stats = ended.as_ref().unwrap_or(&last);
+        self.ended(why, &crate::status::totals(stats), stats)?;
+        ended?;
+        self.check_restored(restored)
+    }
+
+    /// The queue of a gateway, with a filter in it.
+    fn gateway(
+        &self,
+        mut claim: Entry<Record>,
+        rate_bps: u64,
+        overhead: u32,
+    ) -> anyhow::Result<()> {
+        let interface = serde_json::Value::from(self.facts.interface.as_str());
+        let config = format!(
+            "interface = {interface}\nrate = \"{rate_bps} bit/s\"\noverhead = {overhead}\n\
+             queue = {GATEWAY_QUEUE}\n"
+        );
+        let config = ackwise_gateway::Config::parse("(ackwise up)", &config)?;
+        let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
+        claim.publish(&self.record(None)?)?;
+        claim.guard(None)?;
+        prepared.drop_privileges(self.args.user.as_deref())?;
+        let gateway = prepared.start()?;
+        self.begun()?;
+        let outcome = watch(
+            &self.supervisor,
+            &gateway,
+            self.until(),
+            self.format,
+            crate::gateway::live,
+        )?;
+        let why = reason(outcome, "ackwise down");
+        self.supervisor.stopping();
+        let last = gateway.stats().unwrap_or_default();
+        let ended = gateway.stop();
+        let restored = claim.end();
+        let stats = ended.as_ref().unwrap_or(&last);
+        self.ended(why, &crate::gateway::in_full(stats), stats)?;
+        ended?;
+        self.check_restored(restored)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.args.duration.map(|duration| self.started + duration)
+    }
+
+    fn begun(&self) -> anyhow::Result<()> {
+        let lines = text::three_lines(&self.facts, &self.plan);
+        self.supervisor.ready(lines.lines().next().unwrap_or(""));
+        if self.format == Format::Json {
+            let event = json!({ "event": "up", "facts": self.facts, "plan": self.plan });
+            return out::print(&format!("{event}\n"));
+        }
+        out::print(&lines)
+    }
+
+    fn ended(&self, why: &'static str, totals: &str, stats: &impl Serialize) -> anyhow::Result<()> {
+        let interface = &self.facts.interface;
+        if self.format == Format::Json {
+            let event =
+                json!({ "event": "down", "interface": interface, "why": why, "stats": stats });
+            return out::print(&format!("{event}\n"));
+        }
+        out::print(&format!("{interface} is down ({why})\n{totals}"))
+    }
+
+    fn check_restored(&self, restored: bool) -> anyhow::Result<()> {
+        if restored {
+            return Ok(());
+        }
+        let interface = &self.facts.interface;
+        Err(anyhow!(
+            "the process that puts the queue of {interface} back (ackwise-guard) was killed or \
+             failed\n  `ackwise down {interface}` puts it back"
+        ))
+    }
+}

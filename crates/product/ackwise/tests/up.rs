@@ -1,0 +1,463 @@
+//! `ackwise up` and `ackwise down`: what they do on an interface, and that nothing of it stays.
+//!
+//! Tests with cake run on a kernel of their own, in virtual time: not every kernel has it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use ackwise_testbed::in_virtual_time;
+use ackwise_testbed::program::{Ended, must, root, until};
+use common::{ACKWISE, Attached, Detached, Net};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A queue discipline that somebody has set, with options.
+const SOMEBODYS: &str =
+    "handle 42: fq_codel limit 1234 target 7ms interval 140ms quantum 600 noecn";
+/// One that shapes.
+const SHAPER: &str = "handle 43: tbf rate 5mbit burst 10k latency 50ms";
+
+/// The queue disciplines of the receiver's interface, as tc shows them.
+fn tc(net: &Net) -> String {
+    must(&format!(
+        "tc -n {} qdisc show dev {}",
+        net.receiver, net.iface
+    ))
+}
+
+fn set_root(net: &Net, root: &str) {
+    must(&format!(
+        "tc -n {} qdisc replace dev {} root {root}",
+        net.receiver, net.iface
+    ));
+}
+
+/// What the receiver routes to everywhere leaves by its interface.
+fn add_default_route(net: &Net) {
+    must(&format!(
+        "ip -n {} route add default via 10.9.0.1",
+        net.receiver
+    ));
+}
+
+fn forward(net: &Net) {
+    add_default_route(net);
+    let Net { receiver, .. } = net;
+    must(&format!(
+        "ip netns exec {receiver} sysctl -q -w net.ipv4.ip_forward=1"
+    ));
+}
+
+fn up(net: &Net, args: &[&str]) -> Attached {
+    net.start("up", "up", args)
+}
+
+/// The process that puts the queue back when its parent ends.
+fn guard_of(parent: Pid) -> Option<Pid> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let status = processes.filter_map(|it| std::fs::read_to_string(it.path().join("status")).ok());
+    status
+        .filter(|it| it.starts_with("Name:\tackwise-guard\n"))
+        .find(|it| it.contains(&format!("\nPPid:\t{parent}\n")))
+        .and_then(|it| {
+            let line = it.lines().find_map(|line| line.strip_prefix("Pid:\t"))?;
+            Some(Pid::from_raw(line.parse().ok()?))
+        })
+}
+
+/// That is nothing but numbers, and no two of them are the same for long.
+fn content(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..length / 8).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// Runs something in a thread inside a namespace.
+fn inside<T: Send + 'static>(
+    namespace: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+    std::thread::spawn(move || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        work()
+    })
+}
+
+/// Sends these bytes to the receiver, and returns those that arrived.
+fn transfer(net: &Net, bytes: Vec<u8>) -> Vec<u8> {
+    let listener = inside(&net.sender, || TcpListener::bind("10.9.0.1:5555").unwrap());
+    let listener = listener.join().unwrap();
+    let sender = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+    });
+    let receiver = inside(&net.receiver, || {
+        let mut all = Vec::new();
+        let mut stream = TcpStream::connect("10.9.0.1:5555").unwrap();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    });
+    sender.join().unwrap();
+    receiver.join().unwrap()
+}
+
+fn ends_well(attached: Attached) -> Value {
+    let Detached { status, last, err } = attached.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+    assert_eq!(last["event"], "down", "{last}");
+    last
+}
+
+fn down(net: &Net) -> String {
+    let Ended { code, out, err } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    out
+}
+
+#[test]
+fn a_host_that_receives_saves_acks_and_gets_every_byte() {
+    in_virtual_time(|| {
+        let net = Net::new();
+        add_default_route(&net);
+        let Net { sender, iface, .. } = &net;
+        must(&format!(
+            "tc -n {sender} qdisc add dev {iface} root netem delay 40ms rate 20mbit limit 200"
+        ));
+        let attached = up(&net, &[]);
+        let bytes = content(8_000_000);
+        assert!(
+            transfer(&net, bytes.clone()) == bytes,
+            "other bytes arrived"
+        );
+        attached.signal(Signal::SIGTERM);
+        let last = ends_well(attached);
+        let count = |key: &str| last["stats"][key].as_u64().unwrap();
+        assert!(count("packets_saved") > count("acks") / 4, "{last}");
+    });
+}
+
+#[test]
+fn it_attaches_and_ends_as_often_as_it_is_told_to() {
+    root();
+    let net = Net::new();
+    add_default_route(&net);
+    let before = tc(&net);
+    let attached = up(&net, &[]);
+    assert_eq!(attached.started["plan"]["role"], "receiver");
+    assert_eq!(attached.started["plan"]["queue"], "keep");
+    assert_eq!(attached.started["facts"]["default_route"]["v4"], true);
+    assert!(net.programs() >= 2, "nothing is attached");
+    let bytes = content(8_000_000);
+    assert!(
+        transfer(&net, bytes.clone()) == bytes,
+        "other bytes arrived"
+    );
+    attached.signal(Signal::SIGINT);
+    let last = ends_well(attached);
+    assert!(last["stats"]["acks"].as_u64().unwrap() > 0, "{last}");
+    assert_eq!(net.programs(), 0, "something is still attached");
+    assert_eq!(tc(&net), before);
+    // It is told so when there is nothing to end, and a second one finds nothing in its way.
+    let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("no `ackwise up`"), "{err}");
+    let again = up(&net, &[]);
+    assert!(down(&net).contains("ended"));
+    assert_eq!(ends_well(again)["why"], "ackwise down");
+    assert_eq!(tc(&net), before);
+}
+
+#[test]
+fn a_person_reads_three_lines() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    let Ended { code, out, err } = net.run(&["up", &net.iface, "--duration", "100ms"]);
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<_> = out.lines().collect();
+    for (line, begins) in lines
+        .iter()
+        .zip([&*net.iface, "why: this box forwards", "undo: Ctrl-C"])
+    {
+        assert!(line.starts_with(begins), "{line:?}");
+    }
+    assert!(lines[1].contains("--up RATE"), "{out}");
+    assert!(lines[3].contains("is down (the time is over)"), "{out}");
+}
+
+#[test]
+fn somebody_s_shaper_stays_as_it_is() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    set_root(&net, SHAPER);
+    let before = tc(&net);
+    let attached = up(&net, &["--up", "4mbit"]);
+    assert_eq!(attached.started["facts"]["queue"]["owner"], "somebody");
+    assert_eq!(tc(&net), before);
+    assert!(net.programs() >= 2, "nothing is attached");
+    attached.signal(Signal::SIGTERM);
+    ends_well(attached);
+    assert_eq!(tc(&net), before);
+    let Ended { code, err, .. } = net.run(&["up", &net.iface, "--up", "4mbit", "--queue", "cake"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("tbf 43:") && err.contains("tc qdisc del"),
+        "{err}"
+    );
+}
+
+#[test]
+fn the_gateway_s_queue_goes_as_well() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    let before = tc(&net);
+    let args = ["--up", "20mbit", "--queue", "gateway"];
+    for signal in [Some(Signal::SIGTERM), Some(Signal::SIGKILL), None] {
+        let attached = up(&net, &args);
+        assert_eq!(attached.started["plan"]["thins"], false);
+        let Ended { code, err, .. } = net.run(&["gateway", "status", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        let bytes = content(2_000_000);
+        assert!(
+            transfer(&net, bytes.clone()) == bytes,
+            "other bytes arrived"
+        );
+        match signal {
+            Some(signal) => attached.signal(signal),
+            None => assert!(down(&net).contains("ended")),
+        }
+        let ended = attached.end();
+        assert_eq!(
+            ended.status.code(),
+            (signal != Some(Signal::SIGKILL)).then_some(0)
+        );
+        until("its end", || (net.programs() == 0).then_some(()));
+        assert_eq!(tc(&net), before);
+    }
+}
+
+#[test]
+fn an_explanation_takes_no_root_and_touches_nothing() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    let before = tc(&net);
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("ackwise");
+    std::fs::set_permissions(
+        directory.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    ACKWISE.install(&program);
+    let out = net
+        .in_receiver("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(&program)
+        .args(["up", &net.iface, "--explain", "--up", "5mbit"])
+        .output()
+        .unwrap();
+    let Ended { code, out, err } = Ended::of(&out);
+    assert_eq!(code, 0, "{err}");
+    for said in [
+        "here (IPv4)",
+        "IPv4 yes",
+        "noqueue 0:",
+        "decision",
+        "without root",
+    ] {
+        assert!(out.contains(said), "no {said:?} in {out}");
+    }
+    let Ended { code, out, err } = net.run(&["--format", "json", "up", &net.iface, "--explain"]);
+    assert_eq!(code, 0, "{err}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["facts"]["forwards"]["v4"], true, "{out}");
+    assert_eq!(shown["decision"]["plan"]["role"], "router", "{out}");
+    assert_eq!(tc(&net), before);
+    assert_eq!(net.programs(), 0);
+    // One at work is said, too.
+    let attached = net.attach(&[]);
+    let Ended { code, out, err } = net.run(&["up", &net.iface, "--explain"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains(&attached.pid().to_string()), "{out}");
+    assert!(err.contains("ackwise detach"), "{err}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    root();
+    let net = Net::new();
+    forward(&net);
+    must(&format!(
+        "ip -n {} link add aw-lan type veth peer name aw-lan2",
+        net.receiver
+    ));
+    let run = |args: &[&str]| net.run(&[&["up"], args].concat());
+    for (args, says) in [
+        (&["nosuch0"][..], "ip link"),
+        (&["nosuch0", "--explain"], "ip link"),
+        (&["aw-lan", "--up", "5mbit"], &net.iface),
+        (&[&net.iface, "--up", "5"], "unit"),
+        (&[&net.iface, "--queue", "cake"], "--up"),
+        (&[&net.iface, "--up", "5mbit", "--queue", "htb"], "gateway"),
+    ] {
+        if args[0] == "aw-lan" {
+            must(&format!(
+                "ip netns exec {} sysctl -q -w net.ipv4.conf.aw-lan.forwarding=1",
+                net.receiver
+            ));
+        }
+        let Ended { code, out, err } = run(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+    let Ended { code, err, .. } = net.run(&["down", "nosuch0"]);
+    assert_eq!(code, 2, "{err}");
+    let Ended { code, out, .. } = net.run(&["down"]);
+    assert_eq!((code, out.lines().count()), (0, 1), "{out}");
+}
+
+/// Makes a router with a root queue, and says what tc shows of it.
+fn router_with(root: Option<&str>) -> (Net, String) {
+    let net = Net::new();
+    forward(&net);
+    if let Some(root) = root {
+        set_root(&net, root);
+    }
+    let before = tc(&net);
+    (net, before)
+}
+
+fn is_cake(shown: &str) -> bool {
+    let options = ["cake ac40:", "bandwidth 5Mbit", "ack-filter-aggressive"];
+    options.iter().all(|it| shown.contains(it)) && shown.lines().count() == 1
+}
+
+/// Ends an `ackwise up` by a signal, or by `ackwise down`, and waits until nothing is left.
+fn end_and_look(net: &Net, attached: Attached, ending: &str, before: &str) {
+    match ending.parse::<Signal>() {
+        Ok(signal) => attached.signal(signal),
+        Err(_) => assert!(down(net).contains("again")),
+    }
+    let killed = ending == "SIGKILL";
+    let Detached { status, err, .. } = attached.end();
+    assert_eq!(status.code(), (!killed).then_some(0), "{ending}: {err}");
+    if killed {
+        // Another process clears up.
+        until("the queue", || (!is_cake(&tc(net))).then_some(()));
+        until("the programs", || (net.programs() == 0).then_some(()));
+    }
+    assert_eq!(tc(net), before, "{ending}");
+    assert_eq!(net.programs(), 0, "{ending}");
+    let Ended { code, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 1, "{ending}: something is left");
+}
+
+#[test]
+fn cake_takes_the_place_of_a_queue_and_gives_it_back() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        for ending in ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "down"] {
+            let attached = up(&net, &["--up", "5mbit"]);
+            assert!(is_cake(&tc(&net)), "{}", tc(&net));
+            end_and_look(&net, attached, ending, &before);
+        }
+    });
+}
+
+#[test]
+fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(None);
+        let attached = up(&net, &["--up", "5mbit"]);
+        assert_eq!(attached.started["facts"]["queue"]["owner"], "kernel");
+        assert!(is_cake(&tc(&net)), "{}", tc(&net));
+        let bytes = content(1_000_000);
+        assert!(
+            transfer(&net, bytes.clone()) == bytes,
+            "other bytes arrived"
+        );
+        let Ended { code, err, .. } = net.run(&["up", &net.iface]);
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains(&attached.pid().to_string()), "{err}");
+        end_and_look(&net, attached, "SIGKILL", &before);
+    });
+}
+
+#[test]
+fn what_a_killed_guard_leaves_is_put_back_by_down_and_by_the_next_up() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        for by_down in [true, false] {
+            let attached = up(&net, &["--up", "5mbit"]);
+            let guard = guard_of(attached.pid()).expect("a guard");
+            kill(guard, Signal::SIGKILL).unwrap();
+            attached.signal(Signal::SIGKILL);
+            drop(attached.end());
+            assert!(is_cake(&tc(&net)), "{}", tc(&net));
+            if by_down {
+                assert!(down(&net).contains("its queue is fq_codel again"));
+            } else {
+                let next = up(&net, &[]);
+                assert_eq!(next.started["facts"]["queue"]["owner"], "somebody-plain");
+                assert_eq!(tc(&net), before);
+                next.signal(Signal::SIGTERM);
+                ends_well(next);
+            }
+            assert_eq!(tc(&net), before);
+            assert_eq!(net.programs(), 0);
+        }
+        // Without its guard it ends with an error that says how to go on.
+        let attached = up(&net, &["--up", "5mbit"]);
+        kill(guard_of(attached.pid()).expect("a guard"), Signal::SIGKILL).unwrap();
+        attached.signal(Signal::SIGTERM);
+        let Detached { status, err, .. } = attached.end();
+        assert_eq!(status.code(), Some(1));
+        assert!(
+            err.contains(&format!("ackwise down {}", net.iface)),
+            "{err}"
+        );
+        down(&net);
+        assert_eq!(tc(&net), before);
+    });
+}
+
+#[test]
+fn what_somebody_changes_meanwhile_stays() {
+    in_virtual_time(|| {
+        let (net, _) = router_with(None);
+        let attached = up(&net, &["--up", "5mbit"]);
+        set_root(&net, SHAPER);
+        let theirs = tc(&net);
+        attached.signal(Signal::SIGTERM);
+        ends_well(attached);
+        assert_eq!(tc(&net), theirs);
+    });
+}
+
+#[test]
+fn a_deleted_interface_leaves_nothing_behind() {
+    in_virtual_time(|| {
+        let (net, _) = router_with(None);
+        let attached = up(&net, &["--up", "5mbit"]);
+        must(&format!("ip -n {} link del {}", net.receiver, net.iface));
+        let Detached { status, err, .. } = attached.end();
+        assert_eq!(status.code(), Some(1), "{err}");
+        assert!(err.contains("deleted"), "{err}");
+        let Ended { code, out, err } = net.run(&["down"]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.starts_with("No "), "{out}");
+    });
+}
