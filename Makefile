@@ -29,7 +29,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn test-foreign fuzz check tables stress lint \
-	docs fmt bench install install-lab uninstall clean
+	docs fmt bench install install-lab uninstall clean reproducible
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-sim $(LAB)
 	scripts/bench-analyze $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(LAB)
+
+reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
+	$(NICE) scripts/reproducible
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
