@@ -4,6 +4,8 @@
 use crate::analysis::{Advice, Analysis, Pays, PolicyFinding};
 use crate::options::Options;
 
+/// The policy that `ackwise up` attaches.
+const DEFAULT: &str = "adaptive";
 /// Fewer ACKs than that say nothing.
 const FEW: u64 = 200;
 /// Below that share of the packets ACKs cost little.
@@ -35,10 +37,10 @@ pub(crate) fn advise(a: &Analysis, options: &Options) -> Advice {
     };
     let pays = pays(a, policy);
     let command = match pays {
-        Pays::Yes | Pays::Little => Some(format!(
-            "ackwise attach IFACE --policy {} --dry-run",
-            policy.policy
-        )),
+        Pays::Yes | Pays::Little if policy.policy == DEFAULT => Some("ackwise up IFACE".to_owned()),
+        Pays::Yes | Pays::Little => {
+            Some(format!("ackwise attach IFACE --policy {}", policy.policy))
+        }
         Pays::No | Pays::Unknown => None,
     };
     Advice {
@@ -99,7 +101,12 @@ fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
 fn what(command: &Option<String>) -> String {
     match command {
         Some(command) => format!(
-            "Try `{command}`: it counts and changes nothing; without --dry-run it withholds."
+            "Try `{command}`; with --{} it only says what it would do.",
+            if command.contains("attach") {
+                "dry-run"
+            } else {
+                "explain"
+            }
         ),
         None => "Leave the ACKs as they are.".to_owned(),
     }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::rate::rate;
+
 pub const HELP: &str = "\
 Examples:
   ackwise analyze downloads.pcap
@@ -45,40 +47,4 @@ pub struct AnalyzeArgs {
     /// Write the flows as a table of comma-separated values
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-}
-
-/// A rate as scenarios have it, or as tc has it.
-fn rate(text: &str) -> Result<u64, String> {
-    let tc = [
-        ("gbit", "Gbit/s"),
-        ("mbit", "Mbit/s"),
-        ("kbit", "kbit/s"),
-        ("bit", "bit/s"),
-    ];
-    for (suffix, unit) in tc {
-        if let Some(number) = text.strip_suffix(suffix) {
-            return ackwise_config::units::rate(&format!("{} {unit}", number.trim()));
-        }
-    }
-    ackwise_config::units::rate(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::rate;
-
-    #[test]
-    fn rates_are_written_as_in_tc_or_in_scenarios() {
-        for (text, bps) in [
-            ("5mbit", 5_000_000),
-            ("300 kbit/s", 300_000),
-            ("2.5 Mbit/s", 2_500_000),
-            ("1gbit", 1_000_000_000),
-            ("64000bit", 64_000),
-        ] {
-            assert_eq!(rate(text), Ok(bps), "{text}");
-        }
-        assert!(rate("fast").is_err());
-        assert!(rate("5").is_err());
-    }
 }

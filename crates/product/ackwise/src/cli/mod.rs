@@ -2,6 +2,7 @@
 
 pub mod analyze;
 pub mod gateway;
+mod rate;
 pub mod tunnel;
 pub mod up;
 
