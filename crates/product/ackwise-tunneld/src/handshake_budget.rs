@@ -8,7 +8,7 @@
 /// One part in so many of the time is for handshakes.
 const SHARE: u64 = 4;
 /// What may be saved up, in nanoseconds: some dozens of handshakes of peers that start at once.
-const MOST: u64 = 10_000_000;
+const MAX_SAVED_NS: u64 = 10_000_000;
 
 /// The time that is left for handshakes.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct HandshakeBudget {
 impl HandshakeBudget {
     pub fn new(now: u64) -> Self {
         Self {
-            left: MOST as i64,
+            left: MAX_SAVED_NS as i64,
             at: now,
         }
     }
@@ -35,7 +35,7 @@ impl HandshakeBudget {
             self.at = now;
         }
         let earned = i64::try_from(earned).unwrap_or(i64::MAX);
-        self.left = self.left.saturating_add(earned).min(MOST as i64);
+        self.left = self.left.saturating_add(earned).min(MAX_SAVED_NS as i64);
         self.left > 0
     }
 
@@ -73,7 +73,10 @@ mod tests {
     #[test]
     fn a_slow_machine_spends_its_share_and_no_more() {
         let (count, time) = flood(10_000, 400_000);
-        assert!(time <= 10 * SECOND / SHARE + MOST + 400_000, "{time} ns");
+        assert!(
+            time <= 10 * SECOND / SHARE + MAX_SAVED_NS + 400_000,
+            "{time} ns"
+        );
         // And all of it: an honest one among them has its chance.
         assert!(time >= 10 * SECOND / SHARE, "{count} in {time} ns");
     }
