@@ -29,6 +29,8 @@ pub struct QdiscStats {
     pub parent: Option<u32>,
     /// Packets that wait.
     pub packets: u32,
+    /// Bytes that wait.
+    pub bytes: u32,
     /// Packets that it dropped.
     pub drops: u32,
 }
@@ -245,6 +247,7 @@ fn parse_qdisc(message: &[u8]) -> Option<QdiscStats> {
         interface: u32_at(message, 4)?,
         parent: (parent != TC_H_ROOT).then_some(parent),
         packets: u32_at(counts, 0)?,
+        bytes: u32_at(counts, 4)?,
         drops: u32_at(counts, 8)?,
     })
 }
@@ -271,6 +274,7 @@ mod tests {
                 interface: 5,
                 parent: Some(0x10001),
                 packets: 11,
+                bytes: 1,
                 drops: 22
             })
         );

@@ -12,6 +12,7 @@ mod options;
 mod policies;
 mod status;
 mod summary;
+mod top;
 mod tunnel;
 mod tunnel_run;
 mod up;
@@ -44,6 +45,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Down(args) => up::down::down(args, format),
         Command::Attach(args) => attach::attach(args, format),
         Command::Status(args) => status::status(args, format),
+        Command::Top(args) => top::top(args, format),
         Command::Detach(args) => status::detach(args, format),
         Command::Gateway(command) => gateway::gateway(command, format),
         Command::Analyze(args) => analyze::analyze(args, format),

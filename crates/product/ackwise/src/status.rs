@@ -283,7 +283,8 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-fn uptime(seconds: f64) -> String {
+/// A time in seconds as a person says it.
+pub fn uptime(seconds: f64) -> String {
     let s = seconds as u64;
     match s {
         0..60 => format!("{seconds:.1}s"),

@@ -3,6 +3,7 @@
 pub mod analyze;
 pub mod gateway;
 mod rate;
+pub mod top;
 pub mod tunnel;
 pub mod up;
 
@@ -43,6 +44,9 @@ pub enum Command {
     Attach(AttachArgs),
     /// Show what is attached, and what it did so far
     Status(StatusArgs),
+    /// Watch what runs: rates, what is saved and why, flows, queues and round-trip times
+    #[command(after_help = top::HELP)]
+    Top(top::TopArgs),
     /// End the attachment of an interface
     Detach(DetachArgs),
     /// Own the slow direction of a link: shape, queue, mark, filter ACKs

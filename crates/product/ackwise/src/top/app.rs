@@ -1,0 +1,123 @@
+//! What the screen shows, and what keys change of it.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::measures::Histories;
+use super::snapshot::{Id, Snapshot, Source};
+
+/// The column by which flows are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortBy {
+    Acks,
+    Saved,
+    Data,
+    Rtt,
+    Idle,
+}
+
+impl SortBy {
+    const ALL: [Self; 5] = [Self::Acks, Self::Saved, Self::Data, Self::Rtt, Self::Idle];
+
+    fn step(self, by: isize) -> Self {
+        let at = Self::ALL.iter().position(|one| *one == self).unwrap_or(0);
+        let all = Self::ALL.len() as isize;
+        Self::ALL[(at as isize + by).rem_euclid(all) as usize]
+    }
+}
+
+/// Whether the program goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    GoOn,
+    End,
+}
+
+/// The state of the screen.
+pub struct App {
+    pub snapshot: Snapshot,
+    pub histories: Histories,
+    selected: Option<Id>,
+    pub sort: SortBy,
+    /// The smallest first.
+    pub ascending: bool,
+    pub paused: bool,
+    pub help: bool,
+    /// Whether colours may be used.
+    pub color: bool,
+    /// The last try to read counters failed: why.
+    pub trouble: Option<String>,
+}
+
+impl App {
+    pub fn new(first: Snapshot, color: bool) -> Self {
+        let selected = first.sources.first().map(|source| source.id.clone());
+        Self {
+            snapshot: first,
+            histories: Histories::default(),
+            selected,
+            sort: SortBy::Acks,
+            ascending: false,
+            paused: false,
+            help: false,
+            color,
+            trouble: None,
+        }
+    }
+
+    /// Takes what was read. While the picture is held still, it is not shown.
+    pub fn update(&mut self, read: anyhow::Result<Snapshot>) {
+        if self.paused {
+            return;
+        }
+        match read {
+            Ok(now) => {
+                self.histories.add(&self.snapshot, &now);
+                self.snapshot = now;
+                self.trouble = None;
+            }
+            Err(error) => self.trouble = Some(format!("{error:#}")),
+        }
+    }
+
+    /// The place of the source whose details are shown. If it has ended, it is the first one.
+    pub fn selected(&self) -> Option<usize> {
+        let sources = &self.snapshot.sources;
+        let at = sources
+            .iter()
+            .position(|source| Some(&source.id) == self.selected.as_ref());
+        at.or((!sources.is_empty()).then_some(0))
+    }
+
+    pub fn selected_source(&self) -> Option<&Source> {
+        self.selected().map(|at| &self.snapshot.sources[at])
+    }
+
+    fn select(&mut self, by: isize) {
+        let Some(at) = self.selected() else {
+            return;
+        };
+        let last = self.snapshot.sources.len() - 1;
+        let at = at.saturating_add_signed(by).min(last);
+        self.selected = Some(self.snapshot.sources[at].id.clone());
+    }
+
+    /// Does what a key asks for.
+    pub fn key(&mut self, key: KeyEvent) -> Next {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => return Next::End,
+            KeyCode::Char('q') => return Next::End,
+            KeyCode::Esc if self.help => self.help = false,
+            KeyCode::Esc => return Next::End,
+            KeyCode::Char('?' | 'h') => self.help = !self.help,
+            KeyCode::Up | KeyCode::Char('k') => self.select(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.select(1),
+            KeyCode::Left => self.sort = self.sort.step(-1),
+            KeyCode::Right => self.sort = self.sort.step(1),
+            KeyCode::Char('r') => self.ascending = !self.ascending,
+            KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
+            _ => {}
+        }
+        Next::GoOn
+    }
+}
