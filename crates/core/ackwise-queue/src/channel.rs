@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::Nanos;
+use crate::changes::LinkChanges;
 use crate::discipline::{Discipline, QueueConfig};
 use crate::link::{Departure, Link, LinkConfig, Verdict};
 use crate::middlebox::{
@@ -118,6 +119,12 @@ impl<P: Packet> Channel<P> {
     pub fn link_mut(&mut self) -> &mut Link<P, Discipline<P>> {
         debug_assert!(self.boxes.is_none());
         &mut self.link
+    }
+
+    /// Has rate and delay of the link change over time, by schedules that begin at `origin`. Call
+    /// it before the first packet.
+    pub fn vary(&mut self, changes: &LinkChanges, origin: Nanos) {
+        self.link.vary(changes, origin);
     }
 
     /// Advances the queue to `now`, so that its length and its statistics are those of this

@@ -4,7 +4,8 @@
 //! sends at a rate, and a delay line that may jitter, lose, duplicate or
 //! reorder. A [`Channel`] is a link with middleboxes: a policer, a shaper and a
 //! multiplexer before its queue, a reconstructor of ACKs after the wire.
-//! Two links can share a medium: [`HalfDuplex`].
+//! Two links can share a medium: [`HalfDuplex`]. Rate and delay can change over time:
+//! [`LinkChanges`].
 //! Disciplines and middleboxes read packets through [`Packet`], and ask
 //! the contract in `policy/` what may be taken out.
 //!
@@ -33,6 +34,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod changes;
 mod channel;
 mod discipline;
 mod from_keys;
@@ -43,6 +45,7 @@ mod packet;
 mod queue;
 mod serialiser;
 
+pub use changes::{DelaySchedule, LinkChanges, Outage, Outages, RateSchedule, ScheduleError, Step};
 pub use channel::{BoxStats, Channel, ChannelConfig};
 pub use discipline::{
     Discipline, DropTail, FilterConfig, FilterRule, Place, QueueConfig, RedConfig, RedUnit,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::Nanos;
+use crate::changes::{ClockedDelay, LinkChanges};
 use crate::discipline::DropTail;
 use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, Queued};
 use crate::serialiser::Serialiser;
@@ -218,6 +219,8 @@ pub struct Link<P, Q = DropTail<P>> {
     now: Nanos,
     /// `None` if the wire neither loses, duplicates, delays at random nor reorders.
     accidents: Option<Box<Accidents>>,
+    /// The delay, if it changes over time.
+    delays: Option<Box<ClockedDelay>>,
     stats: LinkStats,
 }
 
@@ -261,6 +264,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     pub fn with_queue(config: LinkConfig, queue: Q) -> Self {
         Self {
             accidents: Accidents::of(&config),
+            delays: None,
             config,
             waiting: queue.packets(),
             queue,
@@ -280,6 +284,18 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[must_use]
     pub fn config(&self) -> &LinkConfig {
         &self.config
+    }
+
+    /// Has rate and delay change over time, by schedules that begin at `origin`. Call it before
+    /// the first packet.
+    pub fn vary(&mut self, changes: &LinkChanges, origin: Nanos) {
+        if let Some(rate) = &changes.rate {
+            let outages = changes.outages.clone();
+            self.serialiser.follow(rate, outages, origin);
+            self.config.rate_bps = self.serialiser.rate_bps();
+        }
+        let delays = changes.delay.as_ref();
+        self.delays = delays.map(|it| Box::new(it.on_clock(origin)));
     }
 
     /// Changes the rate, from the next packet on.
@@ -329,8 +345,11 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             len,
             arrived_ns: self.now,
         };
-        if self.waiting == 0 && self.serialiser.free_at() <= self.now {
-            return self.pass(queued);
+        if self.waiting == 0 {
+            self.serialiser.idle(self.now);
+            if self.serialiser.free_at() <= self.now {
+                return self.pass(queued);
+            }
         }
         let taken = self.queue.enqueue(queued, &mut self.evicted);
         self.waiting = self.queue.packets();
@@ -549,7 +568,11 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(queued.len);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);
-        let due = left.saturating_add(self.config.delay_ns);
+        let delay = match &self.delays {
+            None => self.config.delay_ns,
+            Some(delays) => delays.at(left),
+        };
+        let due = left.saturating_add(delay);
         let flying = InFlight {
             due,
             packet: queued.packet,
@@ -557,7 +580,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             copies: 1,
         };
         if self.accidents.is_some() {
-            self.launch_with_accidents(flying);
+            self.launch_with_accidents(flying, left);
+        } else if self.delays.is_some() {
+            // A packet that finds a shorter delay does not overtake.
+            let due = due.max(self.last_due);
+            self.last_due = due;
+            self.ring.push_back(InFlight { due, ..flying });
         } else {
             // Packets end in order, on a wire with a rate or without one.
             self.last_due = due;
@@ -565,7 +593,8 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         }
     }
 
-    fn launch_with_accidents(&mut self, mut flying: InFlight<P>) {
+    /// Launches a packet whose last bit leaves at `left`.
+    fn launch_with_accidents(&mut self, mut flying: InFlight<P>, left: Nanos) {
         let Some(draws) = &mut self.accidents else {
             return;
         };
@@ -581,7 +610,6 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             // Uniform in ± jitter, but not before the last bit has left.
             let most = self.config.jitter_ns;
             let drawn = draws.jitter.below(most.saturating_mul(2).saturating_add(1));
-            let left = flying.due - self.config.delay_ns.min(flying.due);
             flying.due = flying
                 .due
                 .saturating_add(drawn)

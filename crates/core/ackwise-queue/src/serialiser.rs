@@ -1,12 +1,17 @@
 //! Exact serialisation times.
 
-use crate::Nanos;
+use std::sync::Arc;
 
-/// A sender that puts bits on a wire at a fixed rate, one packet at a time.
+use crate::Nanos;
+use crate::changes::{ClockedProcess, Opportunities, Outages, Pauses, RateSchedule};
+
+/// A sender that puts bits on a wire, one packet at a time, at a rate that is fixed or follows a
+/// [`RateSchedule`].
 ///
 /// Within a busy period the *n*-th packet ends at ⌈bits so far / rate⌉ after the
 /// period began: rounding never accumulates, and never in the sender's favour,
-/// so no window of time carries more than the rate allows.
+/// so no window of time carries more than the rate allows. With a rate that changes, the packet
+/// ends at the first nanosecond by which the integral of the rate has reached the bits so far.
 #[derive(Debug, Clone)]
 pub struct Serialiser {
     /// Bits a second; `None` sends at once.
@@ -18,6 +23,20 @@ pub struct Serialiser {
     over_charged: u64,
     /// Most packets of a direction are as long as the one before.
     last: Division,
+    /// The rate, if it changes over time.
+    changing: Option<Box<Changing>>,
+}
+
+/// A rate that changes over time, on the wire's clock.
+#[derive(Debug, Clone)]
+struct Changing {
+    process: ClockedProcess,
+    /// What is added to the wire's clock to get the schedule's time.
+    shift: Nanos,
+    pauses: Option<Pauses>,
+    /// The delivery opportunity that comes next, and the bytes that are left of it.
+    number: u64,
+    left: u32,
 }
 
 /// The bits of a packet, in units of 1 / rate nanoseconds, divided by the rate.
@@ -46,10 +65,40 @@ impl Serialiser {
             free_at: 0,
             over_charged: 0,
             last: Division::default(),
+            changing: None,
         }
     }
 
-    /// The rate, or `None` if packets take no time.
+    /// From now on, with the wire free, it sends by a schedule that begins at `origin`, and not at
+    /// all in outages.
+    pub fn follow(&mut self, rate: &RateSchedule, outages: Option<Arc<Outages>>, origin: Nanos) {
+        let clocked = rate.on_clock(origin);
+        let pauses = outages.map(|it| Pauses::new(it, origin, clocked.shift));
+        self.rate_bps = Some(rate.mean_bps());
+        self.over_charged = 0;
+        let mut changing = Box::new(Changing {
+            process: clocked.process,
+            shift: clocked.shift,
+            pauses,
+            number: 0,
+            left: 0,
+        });
+        changing.wait_from(self.free_at);
+        self.free_at = self.free_at.max(changing.free_at(self.free_at));
+        self.changing = Some(changing);
+    }
+
+    /// Tells that nothing waits at `now`. A delivery opportunity before that is lost, so that the
+    /// wire is free again at the next one.
+    #[inline]
+    pub fn idle(&mut self, now: Nanos) {
+        if let Some(changing) = &mut self.changing {
+            changing.wait_from(now);
+            self.free_at = changing.free_at(self.free_at);
+        }
+    }
+
+    /// The rate, or the mean of one that changes, or `None` if packets take no time.
     #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
         self.rate_bps
@@ -60,6 +109,7 @@ impl Serialiser {
         self.rate_bps = Some(bps.max(1));
         self.over_charged = 0;
         self.last = Division::default();
+        self.changing = None;
     }
 
     /// When the wire is free for the next packet.
@@ -86,6 +136,9 @@ impl Serialiser {
         let Some(rate) = self.rate_bps else {
             return self.free_at;
         };
+        if self.changing.is_some() {
+            return self.send_changing(len);
+        }
         let (ticks, over) = if len < LONG {
             self.charge(len, rate)
         } else {
@@ -94,6 +147,44 @@ impl Serialiser {
         self.free_at = self.free_at.saturating_add(ticks);
         self.over_charged = over;
         self.free_at
+    }
+
+    /// Sends `len` bytes from `free_at` on, by the schedule.
+    #[cold]
+    fn send_changing(&mut self, len: u32) -> Nanos {
+        let Some(changing) = &mut self.changing else {
+            return self.free_at;
+        };
+        let Changing {
+            process,
+            shift,
+            pauses,
+            ..
+        } = &**changing;
+        match process {
+            ClockedProcess::Fluid(fluid) => {
+                let need = u128::from(len) * u128::from(NS_BITS);
+                let over = u128::from(self.over_charged);
+                if need <= over {
+                    self.over_charged = (over - need) as u64;
+                    return self.free_at;
+                }
+                let from = self.free_at.saturating_add(*shift);
+                let finish = fluid.finish(from, need - over, pauses.as_ref());
+                // The surplus is less than a rate, which fits 64 bits.
+                self.over_charged = finish.surplus as u64;
+                self.free_at = match finish.at_ns {
+                    Nanos::MAX => Nanos::MAX,
+                    at => at.saturating_sub(*shift),
+                };
+                self.free_at
+            }
+            ClockedProcess::Opportunities(_) => {
+                let end = changing.deliver(len, self.free_at);
+                self.free_at = changing.free_at(self.free_at);
+                end
+            }
+        }
     }
 
     /// The time that `len` bytes take, rounded up, and by how much.
@@ -131,6 +222,64 @@ impl Serialiser {
         let need = need - over;
         let ticks = u64::try_from(need.div_ceil(rate)).unwrap_or(u64::MAX);
         (ticks, ((rate - need % rate) % rate) as u64)
+    }
+}
+
+impl Changing {
+    /// The opportunities, if it is made of them.
+    fn opportunities(&self) -> Option<&Opportunities> {
+        match &self.process {
+            ClockedProcess::Opportunities(it) => Some(it),
+            ClockedProcess::Fluid(_) => None,
+        }
+    }
+
+    /// Lets opportunities before `now` go, on the wire's clock.
+    fn wait_from(&mut self, now: Nanos) {
+        let now = now.saturating_add(self.shift);
+        let Some(it) = self.opportunities() else {
+            return;
+        };
+        if self.left > 0 && it.time(self.number) >= now {
+            return;
+        }
+        let number = it.usable(it.first_from(now), self.pauses.as_ref());
+        (self.number, self.left) = (number, it.bytes);
+    }
+
+    /// When the wire is free, on its own clock: with opportunities at the next one, else when it
+    /// was so before.
+    fn free_at(&self, before: Nanos) -> Nanos {
+        match self.opportunities().map(|it| it.time(self.number)) {
+            None => before,
+            Some(Nanos::MAX) => Nanos::MAX,
+            Some(at) => at.saturating_sub(self.shift),
+        }
+    }
+
+    /// Delivers `len` bytes that are ready at `ready`; returns when the last of them leaves.
+    fn deliver(&mut self, len: u32, ready: Nanos) -> Nanos {
+        self.wait_from(ready);
+        let Some(it) = self.opportunities() else {
+            return ready;
+        };
+        let (mut number, mut left, mut rest) = (self.number, self.left, len);
+        while rest > left {
+            rest -= left;
+            left = it.bytes;
+            number = it.usable(number.saturating_add(1), self.pauses.as_ref());
+        }
+        left -= rest;
+        let end = it.time(number);
+        if left == 0 {
+            left = it.bytes;
+            number = it.usable(number.saturating_add(1), self.pauses.as_ref());
+        }
+        (self.number, self.left) = (number, left);
+        match end {
+            Nanos::MAX => Nanos::MAX,
+            end => end.saturating_sub(self.shift),
+        }
     }
 }
 

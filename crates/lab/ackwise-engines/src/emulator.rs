@@ -15,7 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ackwise_queue::{Departure, DropCause, HalfDuplex, Link, LinkConfig, LinkStats, Verdict};
+use ackwise_queue::{
+    Departure, DropCause, HalfDuplex, Link, LinkChanges, LinkConfig, LinkStats, Verdict,
+};
 use ackwise_scenario::Histogram;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -54,6 +56,8 @@ pub struct EmulatorConfig {
     pub taps: [File; 2],
     /// What it does, from end 0 and from end 1.
     pub directions: [LinkConfig; 2],
+    /// What of the directions changes over time, from `start_ns` on.
+    pub changes: [Option<LinkChanges>; 2],
     /// Whether the two directions take turns on one medium.
     pub half_duplex: bool,
     /// Drops what exceeds, before the queues.
@@ -69,7 +73,7 @@ pub struct EmulatorConfig {
     pub spin_ns: u64,
     /// Queue lengths are sampled this often from `start_ns` on; 0: never.
     pub sample_ns: u64,
-    /// Start of the samples.
+    /// Start of the samples, and of what changes over time.
     pub start_ns: u64,
 }
 
@@ -197,6 +201,11 @@ struct Wire {
 impl Wire {
     fn new(config: EmulatorConfig, stop: Arc<AtomicBool>, mtu: Arc<AtomicU32>) -> Self {
         let mut links = config.directions.map(Link::drop_tail);
+        for (link, changes) in links.iter_mut().zip(&config.changes) {
+            if let Some(changes) = changes {
+                link.vary(changes, config.start_ns);
+            }
+        }
         let medium = config
             .half_duplex
             .then(|| HalfDuplex::new(links.each_mut()));

@@ -84,6 +84,22 @@ fn bbr_does_what_linux_does() {
     );
 }
 
+/// A rate in steps down, delivery opportunities up, and a delay that changes.
+#[test]
+fn links_that_change_do_so_alike() {
+    let scenario = SCENARIO.replace("cross-check", "cross-check-changing");
+    let args = ["--format", "json", "--arm", "baseline"];
+    let Ended { code, out, err } = against_virtual(&scenario, &args);
+    assert_eq!(code, 0, "{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    let agreements = both["agreements"].as_array().unwrap();
+    // Two congestion controls, three metrics.
+    assert_eq!(agreements.len(), 6);
+    for one in agreements {
+        assert_eq!(one["met"], true, "{one}");
+    }
+}
+
 #[test]
 fn a_difference_is_a_failure() {
     let text = std::fs::read_to_string(SCENARIO).unwrap();

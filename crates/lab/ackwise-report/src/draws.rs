@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use ackwise_scenario::record::{Completion, Report, Run, Traffic};
+use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{App, BASELINE, Draw, Flow, Rivals, RunSpec, Scenario, glob_matches};
 
 use crate::compare::failed;
@@ -133,7 +134,8 @@ impl<'a> Lines<'a> {
     pub(crate) fn of(report: &'a Report) -> Option<Lines<'a>> {
         report.runs.iter().find(|run| run.draw.is_some())?;
         let info = &report.scenario;
-        let scenario = Scenario::parse(format!("{}.toml", info.name), &info.text).ok()?;
+        let name = format!("{}.toml", info.name);
+        let scenario = Scenario::parse_with(name, &info.text, &TraceFiles::nowhere()).ok()?;
         let mut groups: Vec<Vec<&Run>> = Vec::new();
         let mut arms: Vec<&str> = Vec::new();
         for run in report.runs.iter().filter(|run| !failed(run)) {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use ackwise_scenario::record::{Quantiles, Report, Run};
+use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{BASELINE, Metric, Scenario};
 
 use crate::compare::{Comparison, Row, compare};
@@ -274,7 +275,7 @@ fn table_html(comparison: &Comparison) -> String {
 }
 
 fn expectations_html(report: &Report) -> String {
-    let scenario = Scenario::parse("scenario", &report.scenario.text);
+    let scenario = Scenario::parse_with("scenario", &report.scenario.text, &TraceFiles::nowhere());
     let results: Vec<ExpectationResult> = scenario
         .map(|scenario| expectations(report, &scenario))
         .unwrap_or_default();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::limits::WEEK;
 use crate::model::{Flow, RecordOptions, Scenario};
+use crate::trace::TraceFiles;
 use crate::{arms, expect, flows, links, sweep};
 use ackwise_config::Source;
 use ackwise_config::diagnostic::Collector;
@@ -16,6 +17,7 @@ use ackwise_config::tree::Table;
 pub(crate) fn scenario(
     tree: &Table,
     source: &Source,
+    files: &TraceFiles,
     errors: &RefCell<Collector>,
 ) -> Option<Scenario> {
     let known = [
@@ -28,7 +30,7 @@ pub(crate) fn scenario(
         duration,
     } = head(&top);
     let nodes = links::nodes(&top);
-    let links = links::links(&top, &nodes);
+    let links = links::links(&top, &nodes, files);
     let flows = flows::flows(&top, &nodes, &links, duration);
     let mut sweep = sweep::sweep(&top);
     if sweep.cc.is_empty() {
@@ -59,6 +61,7 @@ pub(crate) fn scenario(
         expects,
         agrees,
         source: source.clone(),
+        files: files.clone(),
     })
 }
 

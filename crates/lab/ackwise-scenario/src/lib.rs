@@ -13,6 +13,7 @@
 mod arms;
 mod boxes;
 mod build;
+mod changes;
 mod csv_tables;
 mod draw;
 mod engine;
@@ -34,6 +35,7 @@ mod route;
 mod runs;
 mod sweep;
 pub mod tcp_model;
+pub mod trace;
 
 pub use engine::{Engine, UnknownEngine};
 pub use error::ScenarioError;

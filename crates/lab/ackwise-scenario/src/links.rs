@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::boxes;
+use crate::changes::{self, LinkContext};
 use crate::limits::MAX_DELAY;
 use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder};
 use crate::names::{check_node, table_names, unique};
+use crate::trace::TraceFiles;
 use ackwise_config::Span;
 use ackwise_config::queue_keys::{Context, NANOSECOND};
 use ackwise_config::section::{Section, Word};
@@ -98,7 +100,7 @@ fn settings(
     }
 }
 
-pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
+pub(crate) fn links(top: &Section<'_>, nodes: &[Node], files: &TraceFiles) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     if !top.has("link") {
         top.error(&(0..0), "there are no links; add [[link]] tables");
@@ -117,19 +119,23 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
         section.only(&known);
         let between = ends(&section, nodes);
         let mtu = section.whole("mtu", 68, 65535).unwrap_or(1500);
-        let context = Context { mtu, flows: &flows };
+        let overhead = section.whole("overhead", 0, 256).unwrap_or(ETHERNET);
+        let context = Reading {
+            queues: Context { mtu, flows: &flows },
+            link: LinkContext { overhead, files },
+        };
         let mut forward = Direction::default();
         direction(&section, "both", &mut forward, &context);
         let mut reverse = forward.clone();
         direction(&section, "forward", &mut forward, &context);
         direction(&section, "reverse", &mut reverse, &context);
+        changes::fits(&section, [&forward, &reverse]);
         let choices = [("full", Duplex::Full), ("half", Duplex::Half)];
         let duplex = section.choice("duplex", &choices).unwrap_or_default();
         if duplex == Duplex::Half {
             can_take_turns(&section, [&forward, &reverse]);
         }
         let offload = section.flag("offload").unwrap_or(false);
-        let overhead = section.whole("overhead", 0, 256).unwrap_or(ETHERNET);
         let (Some(name), Some(between)) = (name, between) else {
             continue;
         };
@@ -159,6 +165,12 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node]) -> Vec<Link> {
     links
 }
 
+/// What reading a direction needs to know.
+struct Reading<'a> {
+    queues: Context<'a>,
+    link: LinkContext<'a>,
+}
+
 /// Whether two directions can share a medium.
 fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
     let span = link.span_of("duplex");
@@ -172,6 +184,15 @@ fn can_take_turns(link: &Section<'_>, directions: [&Direction; 2]) {
             &span,
             "a gateway's rate is its own; duplex = \"half\" is for by = \"link\"",
         );
+    }
+    let of_packets = |one: &&Direction| {
+        let rate = one.rate_changes.as_ref();
+        rate.is_some_and(|rate| rate.is_opportunities())
+    };
+    if directions.iter().any(of_packets) {
+        let message = "delivery opportunities say when one direction sends, and so cannot be \
+                       shared; use a trace of rates, or duplex = \"full\"";
+        link.error(&span, message);
     }
     let boxes = ["police", "shape", "mux", "reconstruct"];
     let asked = directions.map(Direction::own_queue_keys).concat();
@@ -234,7 +255,7 @@ fn ends(section: &Section<'_>, nodes: &[Node]) -> Option<[String; 2]> {
 }
 
 /// Refines `direction` by what stands under `key`.
-fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: &Context<'_>) {
+fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: &Reading<'_>) {
     let Some((table, span)) = link.table(key) else {
         return;
     };
@@ -250,12 +271,8 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
     known.extend(boxes::KEYS);
     let what = format!("'{key}' of {}", link.what);
     let section = Section::open(table, span, what, &known, link.errors);
-    if let Some(rate) = section.rate("rate") {
-        direction.rate_bps = Some(rate);
-    }
-    if let Some(delay) = section.time("delay", Duration::ZERO, MAX_DELAY) {
-        direction.delay = delay;
-    }
+    changes::rate(&section, direction, &context.link);
+    changes::delay(&section, direction);
     if let Some(jitter) = section.time("jitter", Duration::ZERO, MAX_DELAY) {
         direction.jitter = jitter;
     }
@@ -274,7 +291,7 @@ fn direction(link: &Section<'_>, key: &str, direction: &mut Direction, context: 
     if let Some((table, span)) = section.table("reorder") {
         direction.reorder = reorder(&section, table, span);
     }
-    boxes::refine(&section, direction, context);
+    boxes::refine(&section, direction, &context.queues);
     let choices = [("link", By::Link), ("gateway", By::Gateway)];
     if let Some(by) = section.choice("by", &choices) {
         direction.by = by;
@@ -289,6 +306,11 @@ fn gateway_fits(section: &Section<'_>, direction: &Direction) {
     let span = section.span_of("by");
     if direction.rate_bps.is_none() || direction.queue.is_none() {
         let message = "a gateway has a rate and a queue; add 'rate' and 'queue' before 'by'";
+        section.error(&span, message);
+    }
+    if direction.rate_changes.is_some() || direction.outages.is_some() {
+        let message = "a gateway sends at one rate; leave out 'by', or give a rate like \
+                       \"20 Mbit/s\" and a delay without hand-overs";
         section.error(&span, message);
     }
     let queue = direction.queue.as_ref();

@@ -10,6 +10,7 @@ use crate::limits::MAX_RUNS;
 use crate::model::{DrawnPoint, RunSpec, Scenario};
 use crate::replace::replace;
 use crate::sweep::{Replacement, replacements, values, varied, written, zips};
+use crate::trace::TraceFiles;
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
 use ackwise_config::tree::{Kind, Table, Value};
@@ -21,7 +22,8 @@ impl Scenario {
     /// # Errors
     /// The file cannot be read, or has mistakes.
     pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
-        Scenario::from_source(&Source::read(path.as_ref())?)
+        let path = path.as_ref();
+        Scenario::from_source(&Source::read(path)?, &TraceFiles::beside(path))
     }
 
     /// Checks the text of a scenario; `name` stands for the file in messages.
@@ -32,15 +34,28 @@ impl Scenario {
     /// # Errors
     /// All mistakes, with line and column.
     pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Scenario, ScenarioError> {
-        Scenario::from_source(&Source {
-            path: name.as_ref().to_owned(),
-            text: text.to_owned(),
-        })
+        Scenario::parse_with(&name, text, &TraceFiles::beside(name.as_ref()))
     }
 
-    fn from_source(source: &Source) -> Result<Scenario, ScenarioError> {
+    /// The same, with traces from elsewhere than beside the file.
+    ///
+    /// # Errors
+    /// All mistakes, with line and column.
+    pub fn parse_with(
+        name: impl AsRef<Path>,
+        text: &str,
+        files: &TraceFiles,
+    ) -> Result<Scenario, ScenarioError> {
+        let source = Source {
+            path: name.as_ref().to_owned(),
+            text: text.to_owned(),
+        };
+        Scenario::from_source(&source, files)
+    }
+
+    fn from_source(source: &Source, files: &TraceFiles) -> Result<Scenario, ScenarioError> {
         Ok(source.check(|tree, errors| {
-            let mut scenario = build::scenario(tree, source, errors)?;
+            let mut scenario = build::scenario(tree, source, files, errors)?;
             if errors.borrow().is_empty() {
                 let top = Section::open_unchecked(tree, &(0..0), "a scenario", errors);
                 scenario.sweep.draw = draw::draw(&top, &scenario.arms);
@@ -82,7 +97,7 @@ impl Scenario {
             if let Some(table) = arm.and_then(|arm| arm_table(tree, &arm.span)) {
                 apply_changes(&mut changed, table, errors);
             }
-            let mut seen = build::scenario(&changed, &self.source, errors)?;
+            let mut seen = build::scenario(&changed, &self.source, &self.files, errors)?;
             leave_out_idle_flows(&mut seen);
             if seen.flows.is_empty() {
                 let span = tree.entry("flow").map_or(0..0, |it| it.key_span.clone());
@@ -228,7 +243,7 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
             let mut errors = errors.borrow_mut();
             replace(&mut changed, &replacement.path, span, value, &mut errors);
         }
-        build::scenario(&changed, source, errors);
+        build::scenario(&changed, source, &scenario.files, errors);
     };
     for replacement in sweep_table(tree).map(varied).unwrap_or_default() {
         for value in values(&replacement.entry.value) {
@@ -252,7 +267,7 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
         if arm.table("change").is_some() {
             let mut changed = tree.clone();
             apply_changes(&mut changed, table, errors);
-            build::scenario(&changed, source, errors);
+            build::scenario(&changed, source, &scenario.files, errors);
         }
     }
 }
@@ -274,7 +289,7 @@ fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &Ref
         let found = RefCell::new(Collector::default());
         let mut changed = tree.clone();
         apply_point(&mut changed, point, &found);
-        let built = build::scenario(&changed, source, &found);
+        let built = build::scenario(&changed, source, &scenario.files, &found);
         if built.is_some_and(|it| it.flows.iter().all(|flow| flow.connections == 0)) {
             found.borrow_mut().error(&draw.span, NO_FLOW);
         }

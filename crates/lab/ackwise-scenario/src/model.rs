@@ -5,14 +5,17 @@
 //! [`Duration`]s, rates bits per second, sizes bytes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
 use ackwise_config::{Source, Span};
+use ackwise_queue::{DelaySchedule, Outages, RateSchedule};
 
 use crate::engine::Engine;
 use crate::metric::Metric;
 use crate::tcp_model::TcpModel;
+use crate::trace::TraceFiles;
 
 /// The name of the arm that others are compared with: the stock stack.
 pub const BASELINE: &str = "baseline";
@@ -45,6 +48,8 @@ pub struct Scenario {
     pub agrees: Vec<Agree>,
     /// Where the text came from, and the text.
     pub source: Source,
+    /// The traces that links name.
+    pub files: TraceFiles,
 }
 
 /// A host, router or bridge.
@@ -105,10 +110,16 @@ pub enum Duplex {
 /// One direction of a link. All defaults: a plain veth, as fast as the CPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Direction {
-    /// Line rate, bits per second; unlimited if `None`.
+    /// Line rate, bits per second, the mean of one that changes; unlimited if `None`.
     pub rate_bps: Option<u64>,
-    /// One-way propagation delay.
+    /// The rate over time, from the start of the run on, if it changes.
+    pub rate_changes: Option<Arc<RateSchedule>>,
+    /// Times at which nothing is sent, from the start of the run on.
+    pub outages: Option<Arc<Outages>>,
+    /// One-way propagation delay, the least of one that changes.
     pub delay: Duration,
+    /// The delay over time, from the start of the run on, if it changes.
+    pub delay_changes: Option<Arc<DelaySchedule>>,
     /// Each packet's delay varies uniformly by ± this much; order is kept.
     pub jitter: Duration,
     /// Probability that a packet is lost, 0…1.

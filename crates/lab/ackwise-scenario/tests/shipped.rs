@@ -146,20 +146,24 @@ fn the_documentation_tells_the_truth() {
     let scenario = Scenario::parse("whole", whole).unwrap();
     assert_eq!(scenario.runs().len(), 1);
     assert_eq!(scenario.runs()[0].id, "baseline/cubic/1");
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
+    let beside = folder().join("changing.toml");
+    let changing = Scenario::parse(&beside, &format!("{whole}\n{}", examples[1]));
+    let changing = changing.unwrap_or_else(|e| panic!("{e}"));
+    assert!(changing.links[1].forward.changes().is_some());
     let all = format!(
         "{whole}\n[[arm]]\nname = \"baseline\"\n{}\n{}",
-        examples[1], examples[2]
+        examples[2], examples[3]
     );
     let scenario = Scenario::parse("all", &all).unwrap_or_else(|e| panic!("{e}"));
     let arms: Vec<&str> = scenario.arms.iter().map(|a| a.name.as_str()).collect();
     assert_eq!(arms, ["baseline", "every-n-2", "every-n-4", "every-n-8"]);
     assert_eq!(scenario.runs().len(), 4 * 2 * 3 * 2);
-    let zip = Scenario::parse("zip", &format!("{whole}\n{}", examples[3])).unwrap();
+    let zip = Scenario::parse("zip", &format!("{whole}\n{}", examples[4])).unwrap();
     assert_eq!(zip.runs().len(), 2);
     let upload =
         "[[flow]]\nname = \"upload\"\nfrom = \"receiver\"\nto = \"sender\"\napp = \"bulk\"";
-    let drawn = format!("{whole}\n{upload}\n{}", examples[4]);
+    let drawn = format!("{whole}\n{upload}\n{}", examples[5]);
     let drawn = Scenario::parse("drawn", &drawn).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(drawn.runs().len(), 40);
     for (metric, name) in ackwise_scenario::Metric::ALL {

@@ -289,7 +289,11 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
         for direction in [&link.forward, &link.reverse] {
             let wire = line(direction, seed, lines.len() as u64);
             let config = channel::config(direction, wire, link.overhead, &connections);
-            lines.push(Line::new(Channel::new(config), link.overhead));
+            let mut channel = Channel::new(config);
+            if let Some(changes) = direction.changes() {
+                channel.vary(&changes, 0);
+            }
+            lines.push(Line::new(channel, link.overhead));
         }
         if link.duplex == Duplex::Half
             && let Some(pair) = lines.last_chunk_mut()

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use ackwise_scenario::record::Testbed;
-use ackwise_scenario::{App, Duplex, Environment, RunSpec, Scenario};
+use ackwise_scenario::{App, Direction, Duplex, Environment, RunSpec, Scenario};
 use jiff::Timestamp;
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
@@ -159,6 +159,10 @@ fn emulated(scenario: &Scenario) -> Option<&'static str> {
         if !ways.into_iter().all(kernel_link::can_police) {
             return Some("police");
         }
+        let changing = ways.into_iter().find_map(Direction::changing_key);
+        if changing.is_some() {
+            return changing;
+        }
         (link.duplex == Duplex::Half).then_some("duplex")
     })
 }
@@ -233,7 +237,9 @@ pub(super) fn choose_backend(
     match wanted {
         LinkBackend::Emulator => Ok(LinkBackend::Emulator),
         LinkBackend::Netem if emulated.is_some() => Err(LabError::Scenario(format!(
-            "`{}` as this scenario has it is a thing of the emulator; use that, or leave it out",
+            "`{}` as this scenario has it is a thing of the emulator: the kernel's links neither \
+             follow a rate or a delay that changes, nor share a medium, nor police so; use the \
+             emulator, or leave it out",
             emulated.unwrap_or_default()
         ))),
         LinkBackend::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(

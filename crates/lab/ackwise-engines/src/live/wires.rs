@@ -115,6 +115,7 @@ impl Setup<'_> {
                 emulated(&link.forward, seed, 2 * index as u64),
                 emulated(&link.reverse, seed, 2 * index as u64 + 1),
             ],
+            changes: [link.forward.changes(), link.reverse.changes()],
             half_duplex: link.duplex == Duplex::Half,
             police: [&link.forward, &link.reverse].map(|direction| {
                 let police = direction.police.as_ref()?;

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use ackwise_scenario::Scenario;
+use ackwise_scenario::trace::TraceFiles;
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::utsname::uname;
@@ -110,7 +111,8 @@ fn attach(source: &str, at: &str, kind: &str, directory: Option<&PathBuf>) -> Re
 }
 
 fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
-    let scenario = Scenario::parse(&job.path, &job.text)?;
+    let traces = TraceFiles::given(job.traces.clone());
+    let scenario = Scenario::parse_with(&job.path, &job.text, &traces)?;
     let spec = scenario
         .runs()
         .into_iter()

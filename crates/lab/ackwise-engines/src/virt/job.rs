@@ -1,5 +1,6 @@
 //! What host and guest tell each other, as files in the job's directory.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ackwise_scenario::record::Run;
@@ -25,6 +26,9 @@ pub(super) struct Job {
     pub path: PathBuf,
     /// Its text.
     pub text: String,
+    /// The traces that it names: the guest does not see every directory of the host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traces: BTreeMap<String, String>,
     /// `RunSpec::id`.
     pub run: String,
     /// How links are made.

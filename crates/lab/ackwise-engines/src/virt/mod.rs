@@ -223,6 +223,7 @@ impl Worker<'_> {
         let job = Job {
             path: source.path.clone(),
             text: source.text.clone(),
+            traces: self.scenario.files.texts(),
             run: spec.id.clone(),
             backend: self.options.backend,
             behaviour: self.options.behaviour.clone(),
@@ -294,6 +295,7 @@ mod tests {
         let job = Job {
             path: "x.toml".into(),
             text: "[scenario]\n".to_owned(),
+            traces: [("a.trace".to_owned(), "1\n2\n".to_owned())].into(),
             run: "baseline/cubic/1".to_owned(),
             backend: crate::topology::LinkBackend::Emulator,
             disturbance: 3,

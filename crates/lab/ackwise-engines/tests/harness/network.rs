@@ -226,6 +226,7 @@ impl Network {
             name: link.name.clone(),
             taps,
             directions: [emulated(&link.forward, 7, 0), emulated(&link.reverse, 7, 1)],
+            changes: [None, None],
             half_duplex: false,
             police: [None, None],
             mtu: link.mtu,

@@ -1,0 +1,43 @@
+//! A link whose rate and delay change, on the running kernel.
+
+mod common;
+
+use ackwise_engines::live::RunOptions;
+use ackwise_engines::topology::LinkBackend;
+use common::{BULK, only, run_with, turn, two_hosts};
+
+/// 8 Mbit/s, then 2, with an outage each second; a mean of 5 Mbit/s at most.
+const LINK: &str = r#"
+forward = { rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "2 Mbit/s"]], repeat = "2 s" }, delay = { handover = { every = "1 s", delay = ["5 ms", "15 ms"], outage = "100 ms" } }, queue = "50 packets" }
+reverse = { rate = "10 Mbit/s", delay = "5 ms" }
+"#;
+
+#[test]
+fn a_link_carries_no_more_than_its_steps() {
+    let _turn = turn();
+    let scenario = two_hosts("4 s", LINK, BULK);
+    let run = only(run_with(&scenario, &RunOptions::default()));
+    assert_eq!(run.errors, Vec::<String>::new());
+    assert!(run.totals.content.as_ref().unwrap().ok);
+    // What a machine delivers late it does not deliver more of. What is left in the queue at the
+    // end of the run is still counted: 50 packets.
+    let most = (2.0 * (8e6 + 2e6) - 0.1 * (2e6 + 8e6 + 2e6)) / 8.0 + 51.0 * 1514.0;
+    let bytes = run.totals.bytes as f64;
+    assert!(bytes > 0.2 * most && bytes <= most, "{bytes} of {most}");
+}
+
+#[test]
+fn the_kernel_s_own_links_refuse_it() {
+    let _turn = turn();
+    let scenario = two_hosts("1 s", LINK, BULK);
+    let options = RunOptions {
+        backend: LinkBackend::Netem,
+        ..RunOptions::default()
+    };
+    let error = ackwise_engines::live::run(&scenario, &options, &mut |_| {}).unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.contains("`rate`") && told.contains("use the emulator"),
+        "{told}"
+    );
+}

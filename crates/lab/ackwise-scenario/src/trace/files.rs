@@ -1,0 +1,145 @@
+//! Files that a scenario names.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Trace;
+use super::text::parse;
+use ackwise_queue::Step;
+
+/// The largest file that is read.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The traces that a scenario names. Each file is read once, so that all runs of a scenario see
+/// the same.
+#[derive(Debug, Clone)]
+pub struct TraceFiles {
+    from: From,
+    read: Arc<Mutex<BTreeMap<String, Read>>>,
+}
+
+/// Where the texts come from.
+#[derive(Debug, Clone)]
+enum From {
+    /// Paths are relative to this directory.
+    Directory(PathBuf),
+    /// All texts were given.
+    Given,
+    /// There are none, and a rate stands for each: for one who does not run the scenario.
+    Nowhere,
+}
+
+#[derive(Debug, Clone)]
+struct Read {
+    text: String,
+    trace: Result<Arc<Trace>, String>,
+}
+
+/// Which scenario is meant does not depend on whether its traces have been read.
+impl PartialEq for TraceFiles {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl TraceFiles {
+    /// The files that a scenario at `path` names, relative to its directory.
+    #[must_use]
+    pub fn beside(path: &Path) -> Self {
+        let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+        Self::new(From::Directory(directory))
+    }
+
+    /// Texts by the names that the scenario has for them.
+    #[must_use]
+    pub fn given(texts: BTreeMap<String, String>) -> Self {
+        let files = Self::new(From::Given);
+        for (name, text) in texts {
+            // What is wrong in it is told to who asks for it.
+            let _ = files.keep(&name, text);
+        }
+        files
+    }
+
+    /// No file is read, and every trace is taken as one rate: for looking at a scenario whose
+    /// files are elsewhere.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self::new(From::Nowhere)
+    }
+
+    fn new(from: From) -> Self {
+        Self {
+            from,
+            read: Arc::default(),
+        }
+    }
+
+    /// The texts that were read so far, by name.
+    #[must_use]
+    pub fn texts(&self) -> BTreeMap<String, String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts = read.iter();
+        texts
+            .map(|(name, read)| (name.clone(), read.text.clone()))
+            .collect()
+    }
+
+    /// Reads the trace of a name.
+    ///
+    /// # Errors
+    /// What is wrong, where, and how to mend it.
+    pub(crate) fn trace(&self, name: &str) -> Result<Arc<Trace>, String> {
+        let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = read.get(name) {
+            return read.trace.clone();
+        }
+        drop(read);
+        match &self.from {
+            From::Nowhere => Ok(Arc::new(Trace::Steps {
+                steps: vec![Step {
+                    at_ns: 0,
+                    value: 1_000_000,
+                }],
+                period: None,
+            })),
+            From::Given => Err(format!("the trace '{name}' was not handed over")),
+            From::Directory(directory) => {
+                let path = directory.join(name);
+                let text = read_file(&path).map_err(|why| {
+                    let path = path.display();
+                    format!(
+                        "cannot read the trace {path}: {why}; a path is relative to the \
+                         scenario's directory"
+                    )
+                })?;
+                self.keep(name, text)
+            }
+        }
+    }
+
+    fn keep(&self, name: &str, text: String) -> Result<Arc<Trace>, String> {
+        let trace = match parse(&text) {
+            Ok(trace) => Ok(Arc::new(trace)),
+            Err(mistake) => Err(format!("in the trace '{name}', {mistake}")),
+        };
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = read.entry(name.to_owned()).or_insert(Read { text, trace });
+        kept.trace.clone()
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, Box<dyn fmt::Display>> {
+    let shown = |error: std::io::Error| -> Box<dyn fmt::Display> { Box::new(error) };
+    let about = fs::metadata(path).map_err(shown)?;
+    if !about.is_file() {
+        return Err(Box::new("it is not a file"));
+    }
+    if about.len() > MAX_BYTES {
+        return Err(Box::new("it is larger than 256 MiB"));
+    }
+    fs::read_to_string(path).map_err(shown)
+}
