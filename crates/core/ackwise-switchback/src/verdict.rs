@@ -1,0 +1,107 @@
+//! What the effects on several metrics mean together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Interval;
+
+/// Which way a metric should go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// More is better, as of goodput.
+    Higher,
+    /// Less is better, as of a round-trip time.
+    Lower,
+}
+
+/// A metric that the verdict depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Metric {
+    /// Which way it should go.
+    pub better: Better,
+    /// The ratios that are possible.
+    pub interval: Interval,
+}
+
+/// What an experiment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Some metric got worse.
+    Harms,
+    /// Some metric got better, and none worse by more than the smallest difference.
+    Helps,
+    /// Whatever difference there is, it is smaller than the smallest one that matters.
+    NoDifference,
+    /// Not known yet.
+    Undecided,
+}
+
+/// Judges metrics together. `difference` is the smallest one that matters, as a share: 0.05.
+#[must_use]
+pub fn judge(metrics: &[Metric], difference: f64) -> Verdict {
+    // As ratios of which more is better.
+    let turned = metrics.iter().map(|metric| match metric.better {
+        Better::Higher => metric.interval,
+        Better::Lower => Interval {
+            low: metric.interval.high.recip(),
+            high: metric.interval.low.recip(),
+        },
+    });
+    let turned: Vec<_> = turned.collect();
+    let (least, most) = (1.0 - difference, (1.0 - difference).recip());
+    if turned.iter().any(|i| i.high < 1.0) {
+        Verdict::Harms
+    } else if turned.is_empty() || !turned.iter().all(|i| i.low > least) {
+        Verdict::Undecided
+    } else if turned.iter().any(|i| i.low > 1.0) {
+        Verdict::Helps
+    } else if turned.iter().all(|i| i.high < most) {
+        Verdict::NoDifference
+    } else {
+        Verdict::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(metrics: &[(Better, f64, f64)]) -> Verdict {
+        let metrics: Vec<_> = metrics
+            .iter()
+            .map(|&(better, low, high)| Metric {
+                better,
+                interval: Interval { low, high },
+            })
+            .collect();
+        judge(&metrics, 0.05)
+    }
+
+    #[test]
+    fn every_verdict_has_its_intervals() {
+        use Better::{Higher, Lower};
+        let nothing = (Higher, 0.0, f64::INFINITY);
+        assert_eq!(verdict(&[]), Verdict::Undecided);
+        assert_eq!(verdict(&[nothing]), Verdict::Undecided);
+        // Harm in one metric is harm, whatever the others do.
+        assert_eq!(
+            verdict(&[(Higher, 1.2, 1.5), (Lower, 1.01, 1.3)]),
+            Verdict::Harms
+        );
+        assert_eq!(verdict(&[nothing, (Higher, 0.5, 0.99)]), Verdict::Harms);
+        // Help in one, while another may still be hurt, is not decided.
+        assert_eq!(
+            verdict(&[(Higher, 1.2, 1.5), (Lower, 0.9, 1.2)]),
+            Verdict::Undecided
+        );
+        assert_eq!(
+            verdict(&[(Higher, 0.97, 1.5), (Lower, 0.5, 0.8)]),
+            Verdict::Helps
+        );
+        assert_eq!(
+            verdict(&[(Higher, 0.97, 1.02), (Lower, 0.98, 1.04)]),
+            Verdict::NoDifference
+        );
+        assert_eq!(verdict(&[(Higher, 0.97, 1.2)]), Verdict::Undecided);
+    }
+}
