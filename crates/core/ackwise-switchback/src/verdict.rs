@@ -18,6 +18,8 @@ pub enum Better {
 pub struct Metric {
     /// Which way it should go.
     pub better: Better,
+    /// The ratio that the pairs have in the middle.
+    pub ratio: f64,
     /// The ratios that are possible.
     pub interval: Interval,
 }
@@ -26,7 +28,7 @@ pub struct Metric {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Some metric got worse.
+    /// Some metric got worse for sure, and in the middle by more than the smallest difference.
     Harms,
     /// Some metric got better, and none worse by more than the smallest difference.
     Helps,
@@ -41,21 +43,27 @@ pub enum Verdict {
 pub fn judge(metrics: &[Metric], difference: f64) -> Verdict {
     // As ratios of which more is better.
     let turned = metrics.iter().map(|metric| match metric.better {
-        Better::Higher => metric.interval,
-        Better::Lower => Interval {
-            low: metric.interval.high.recip(),
-            high: metric.interval.low.recip(),
-        },
+        Better::Higher => (metric.ratio, metric.interval),
+        Better::Lower => {
+            let turned = Interval {
+                low: metric.interval.high.recip(),
+                high: metric.interval.low.recip(),
+            };
+            (metric.ratio.recip(), turned)
+        }
     });
     let turned: Vec<_> = turned.collect();
     let (least, most) = (1.0 - difference, (1.0 - difference).recip());
-    if turned.iter().any(|i| i.high < 1.0) {
+    if turned
+        .iter()
+        .any(|(ratio, i)| i.high < 1.0 && *ratio <= least)
+    {
         Verdict::Harms
-    } else if turned.is_empty() || !turned.iter().all(|i| i.low > least) {
+    } else if turned.is_empty() || !turned.iter().all(|(_, i)| i.low > least) {
         Verdict::Undecided
-    } else if turned.iter().any(|i| i.low > 1.0) {
+    } else if turned.iter().any(|(_, i)| i.low > 1.0) {
         Verdict::Helps
-    } else if turned.iter().all(|i| i.high < most) {
+    } else if turned.iter().all(|(_, i)| i.high < most) {
         Verdict::NoDifference
     } else {
         Verdict::Undecided
@@ -71,6 +79,11 @@ mod tests {
             .iter()
             .map(|&(better, low, high)| Metric {
                 better,
+                ratio: if high.is_finite() {
+                    f64::midpoint(low, high)
+                } else {
+                    1.0
+                },
                 interval: Interval { low, high },
             })
             .collect();
@@ -88,6 +101,9 @@ mod tests {
             verdict(&[(Higher, 1.2, 1.5), (Lower, 1.01, 1.3)]),
             Verdict::Harms
         );
+        // A loss for sure, and perhaps too small to matter.
+        assert_eq!(verdict(&[(Higher, 0.94, 0.99)]), Verdict::Undecided);
+        assert_eq!(verdict(&[(Higher, 0.96, 0.99)]), Verdict::NoDifference);
         assert_eq!(verdict(&[nothing, (Higher, 0.5, 0.99)]), Verdict::Harms);
         // Help in one, while another may still be hurt, is not decided.
         assert_eq!(

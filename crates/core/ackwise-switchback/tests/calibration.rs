@@ -37,7 +37,7 @@ const TRAFFIC: [(&str, Traffic); 6] = [
         blocks(|n| 10.0 * (-2.3 * n as f64 / 160.0 + 0.05 * noise.normal()).exp())
     }),
     ("a daily pattern", |noise| {
-        let phase = noise.uniform() * 6.28;
+        let phase = noise.uniform() * std::f64::consts::TAU;
         blocks(|n| 10.0 * (1.5 + (n as f64 / 12.0 + phase).sin()) * (0.05 * noise.normal()).exp())
     }),
     ("heavy tails", |noise| {

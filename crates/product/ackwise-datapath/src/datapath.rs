@@ -278,6 +278,15 @@ impl Datapath {
         }
     }
 
+    /// Lets every ACK pass from now on, or thins again. What is held when it pauses leaves by its
+    /// deadline; flows are followed meanwhile. Thinning begins again within a heartbeat.
+    ///
+    /// # Errors
+    /// The maps cannot be written.
+    pub fn pause(&self, paused: bool) -> Result<(), Error> {
+        self.inner.pause(paused)
+    }
+
     /// Stops holding, lets out what is held, and detaches. Returns the last counters.
     ///
     /// # Errors
@@ -410,6 +419,18 @@ impl Inner {
         s.memory.clone_from(programs.memory());
         s.memory_bytes = s.memory.values().sum();
         Ok(s)
+    }
+
+    fn pause(&self, paused: bool) -> Result<(), Error> {
+        let mut attached = lock(&self.attached);
+        let Some(attached) = attached.as_mut() else {
+            return Ok(());
+        };
+        self.shared.quiesce.store(paused, Ordering::SeqCst);
+        if paused {
+            attached.programs.keep_alive(Duration::ZERO)?;
+        }
+        Ok(())
     }
 
     /// Detaches once; later calls return the same counters.

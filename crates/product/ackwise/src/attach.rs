@@ -36,7 +36,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     }
     let prepared = Prepared::new(options.clone())?;
     // Before any thread, too: they inherit what this one may do.
-    let prepared = prepared.drop_privileges(args.user.as_deref())?;
+    let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let server = listener.map(|listener| serve(listener, shared.clone()));
     let server = server.transpose()?;
     let attachment = prepared.start()?;

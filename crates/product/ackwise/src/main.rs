@@ -1,5 +1,6 @@
 //! The operator's command.
 
+mod ab;
 mod analyze;
 mod attach;
 mod check;
@@ -9,6 +10,7 @@ mod http;
 mod lab;
 mod metrics;
 mod options;
+mod page;
 mod policies;
 mod status;
 mod summary;
@@ -46,6 +48,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Attach(args) => attach::attach(args, format),
         Command::Status(args) => status::status(args, format),
         Command::Top(args) => top::top(args, format),
+        Command::Ab(args) => ab::ab(args, format),
         Command::Detach(args) => status::detach(args, format),
         Command::Gateway(command) => gateway::gateway(command, format),
         Command::Analyze(args) => analyze::analyze(args, format),

@@ -7,10 +7,24 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::policy;
 use ackwise_datapath::{Matches, Options, Position, Prefix};
 
-use crate::cli::{self, AttachArgs};
+use crate::cli::{self, AttachArgs, ThinArgs};
 
-/// Everything about an attachment that arguments say.
+/// Everything about an attachment that the arguments of `ackwise attach` say.
 pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
+    let mut options = thin_options(&args.thin)?;
+    if args.cwnd_hint && options.position != Position::Sender {
+        return Err(BadInput::new(
+            "--cwnd-hint: only the sender of the data has a congestion window",
+        )
+        .mend("add --position sender, on the host that sends the data"));
+    }
+    options.cwnd_hint = args.cwnd_hint;
+    options.dry_run = args.dry_run;
+    Ok(options)
+}
+
+/// What is thinned, where and by which policy.
+pub fn thin_options(args: &ThinArgs) -> Result<Options, BadInput> {
     let policy = policy::configure(&args.policy, &args.set)?;
     let mut options = Options::new(&args.interface, policy);
     options.position = match args.position {
@@ -22,15 +36,7 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
     if let Some(hold) = args.hold_ms {
         options.hold_max = hold;
     }
-    if args.cwnd_hint && options.position != Position::Sender {
-        return Err(BadInput::new(
-            "--cwnd-hint: only the sender of the data has a congestion window",
-        )
-        .mend("add --position sender, on the host that sends the data"));
-    }
-    options.cwnd_hint = args.cwnd_hint;
     options.max_flows = args.max_flows;
-    options.dry_run = args.dry_run;
     for text in &args.matches {
         add_match(&mut options.matches, text)?;
     }

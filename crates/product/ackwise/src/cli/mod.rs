@@ -1,5 +1,6 @@
 //! The arguments, as clap reads them.
 
+pub mod ab;
 pub mod analyze;
 pub mod gateway;
 mod rate;
@@ -47,6 +48,9 @@ pub enum Command {
     /// Watch what runs: rates, what is saved and why, flows, queues and round-trip times
     #[command(after_help = top::HELP)]
     Top(top::TopArgs),
+    /// Find out by an experiment on live traffic whether thinning helps here
+    #[command(after_help = ab::HELP)]
+    Ab(ab::AbArgs),
     /// End the attachment of an interface
     Detach(DetachArgs),
     /// Own the slow direction of a link: shape, queue, mark, filter ACKs
@@ -76,9 +80,9 @@ Examples:
 
 When the command ends, however it ends, every ACK passes again.";
 
-/// `ackwise attach`.
+/// What is thinned, where and by which policy: `ackwise attach` and `ackwise ab`.
 #[derive(Debug, Args)]
-pub struct AttachArgs {
+pub struct ThinArgs {
     /// The interface through which the ACKs leave
     pub interface: String,
 
@@ -95,12 +99,6 @@ pub struct AttachArgs {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub hold_ms: Option<Duration>,
 
-    /// With --position sender: write the congestion window of this host's connections into the
-    /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
-    /// back, so it is for one-way transfers; off while the other side sends
-    #[arg(long)]
-    pub cwnd_hint: bool,
-
     /// Where this interface stands, seen from the flows to thin
     #[arg(long, value_enum, default_value_t)]
     pub position: Position,
@@ -115,10 +113,6 @@ pub struct AttachArgs {
     #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     pub max_flows: u32,
 
-    /// Withhold nothing; count what would have been withheld
-    #[arg(long)]
-    pub dry_run: bool,
-
     /// How the program is attached: by a tcx link, or by a filter of the clsact queue
     #[arg(long, value_enum, default_value_t)]
     pub attach_mode: AttachMode,
@@ -127,6 +121,23 @@ pub struct AttachArgs {
     /// root starts it]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
+}
+
+/// `ackwise attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    #[command(flatten)]
+    pub thin: ThinArgs,
+
+    /// With --position sender: write the congestion window of this host's connections into the
+    /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
+    /// back, so it is for one-way transfers; off while the other side sends
+    #[arg(long)]
+    pub cwnd_hint: bool,
+
+    /// Withhold nothing; count what would have been withheld
+    #[arg(long)]
+    pub dry_run: bool,
 
     /// Serve Prometheus metrics on this address; port 0 takes any free port
     #[arg(long, value_name = "ADDR:PORT")]

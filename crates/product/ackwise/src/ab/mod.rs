@@ -1,0 +1,217 @@
+//! `ackwise ab`: an experiment on live traffic. The policy is on and off in blocks, in an order that a
+//! coin decides, until it is known what difference that makes.
+
+mod outcome;
+mod page;
+mod report;
+
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
+use ackwise_datapath::{Datapath, Prepared, check_silent_drop};
+use ackwise_netdev::daemon::{Outcome as Waited, Supervisor};
+use ackwise_switchback::{Block, Design, Verdict};
+use anyhow::Context;
+use indicatif::ProgressBar;
+
+use crate::cli::ab::AbArgs;
+use crate::options::thin_options;
+use crate::status::name;
+use crate::summary;
+use crate::watch::reason;
+use outcome::{Meter, Outcome};
+use report::{Report, Setup, in_text, report};
+
+/// How often what has no counter is looked at.
+const SAMPLE: Duration = Duration::from_millis(500);
+/// Shorter blocks measure the coin, not the policy.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// Runs an experiment and says what it has found.
+pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
+    let wash_out = args.wash_out.unwrap_or(args.block / 5);
+    if args.block < SHORTEST || wash_out >= args.block {
+        return Err(BadInput::new(format!(
+            "--block {:?} with --wash-out {wash_out:?}: no time is left to measure",
+            args.block
+        ))
+        .mend("take blocks of a second or more, and a wash-out that is shorter")
+        .into());
+    }
+    let options = thin_options(&args.thin)?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let supervisor = Supervisor::new()?;
+    // Before rights are given up.
+    let page = args.html.as_ref().map(|path| {
+        let file = File::create(path);
+        file.with_context(|| format!("cannot write {}", path.display()))
+    });
+    let mut page = page.transpose()?;
+    check_silent_drop(options.attach)?;
+    let setup = Setup {
+        interface: options.ifname.clone(),
+        policy: options.policy.to_string(),
+        position: name(&options.position),
+        block_s: args.block.as_secs_f64(),
+        wash_out_s: wash_out.as_secs_f64(),
+        most_pairs: args.pairs,
+        difference: args.difference,
+        error: args.error,
+        seed: args.seed.unwrap_or_else(seed_of_the_time),
+        kernel: kernel(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let meter = Meter::new(&options.ifname, options.position);
+    let prepared = Prepared::new(options)?;
+    let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
+    let datapath = prepared.start()?;
+    supervisor.ready(&format!(
+        "experiment with {} on {}",
+        setup.policy, setup.interface
+    ));
+    let experiment = Experiment {
+        setup,
+        block: args.block,
+        wash_out,
+        supervisor,
+        datapath,
+        meter,
+        began: Instant::now(),
+        blocks: Vec::new(),
+        line: summary::live_line(),
+        shows_line: format == Format::Text && text::watched(),
+    };
+    let (report, detached) = experiment.run()?;
+    if let Some(file) = &mut page {
+        file.write_all(page::page(&report).as_bytes())
+            .context("cannot write the page")?;
+    }
+    match format {
+        Format::Json => text::print(&format!("{}\n", serde_json::to_string(&report)?))?,
+        Format::Text => text::print(&in_text(&report))?,
+    }
+    detached
+}
+
+fn seed_of_the_time() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+struct Experiment {
+    setup: Setup,
+    block: Duration,
+    wash_out: Duration,
+    supervisor: Supervisor,
+    datapath: Datapath,
+    meter: Meter,
+    began: Instant,
+    blocks: Vec<Outcome>,
+    line: ProgressBar,
+    shows_line: bool,
+}
+
+impl Experiment {
+    /// Runs blocks until the answer is known, all pairs are done, or somebody ends it. The policy is
+    /// off at the end. Returns what was found, and how the detaching went.
+    fn run(mut self) -> anyhow::Result<(Report, anyhow::Result<()>)> {
+        let ended = self.blocks();
+        self.line.finish_and_clear();
+        self.supervisor.stopping();
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                drop(self.datapath);
+                return Err(error);
+            }
+        };
+        let report = report(&self.setup, &self.blocks, ended);
+        let detached = self.datapath.detach().map(|_| ()).map_err(Into::into);
+        Ok((report, detached))
+    }
+
+    fn blocks(&mut self) -> anyhow::Result<String> {
+        let design = Design::new(self.setup.seed);
+        let all = 2 * self.setup.most_pairs as usize;
+        for (n, block) in design.take(all).enumerate() {
+            if let Some(why) = self.one_block(block)? {
+                return Ok(why);
+            }
+            if n % 2 == 0 {
+                continue;
+            }
+            let so_far = report(&self.setup, &self.blocks, String::new());
+            self.tell(&so_far);
+            match so_far.verdict {
+                Verdict::Undecided => {}
+                Verdict::Harms => return Ok("ended at once, since it harms".to_owned()),
+                Verdict::Helps | Verdict::NoDifference => {
+                    return Ok("ended early, since the answer is known".to_owned());
+                }
+            }
+        }
+        Ok("all pairs are done".to_owned())
+    }
+
+    /// Measures one block. Returns why the experiment has ended, if it has.
+    fn one_block(&mut self, block: Block) -> anyhow::Result<Option<String>> {
+        let start = Instant::now();
+        self.datapath.pause(block == Block::Off)?;
+        if let Some(why) = self.wait(start + self.wash_out)? {
+            return Ok(Some(why));
+        }
+        let mut measuring = self.meter.begin(&self.datapath)?;
+        let end = start + self.block;
+        while Instant::now() < end {
+            if let Some(why) = self.wait(end.min(Instant::now() + SAMPLE))? {
+                return Ok(Some(why));
+            }
+            self.meter.sample(&self.datapath, &mut measuring)?;
+        }
+        let outcome = self
+            .meter
+            .end(&self.datapath, measuring, block, self.began)?;
+        self.blocks.push(outcome);
+        Ok(None)
+    }
+
+    /// Waits. Returns what has ended the experiment, if something has.
+    fn wait(&self, until: Instant) -> anyhow::Result<Option<String>> {
+        let describe = |_: &_, _: &_, _| String::new();
+        let waited = self
+            .supervisor
+            .run(&self.datapath, Some(until), describe, None)?;
+        Ok(match waited {
+            Waited::Deadline => None,
+            other => Some(format!("ended by {}", reason(other, "ackwise detach"))),
+        })
+    }
+
+    /// Says what is known after a pair: on a terminal in one line that changes, else in a line
+    /// each.
+    fn tell(&self, so_far: &Report) {
+        let data = &so_far.effects[0];
+        let said = format!(
+            "{} of {} pairs: data {} ({} to {}); {}",
+            self.blocks.len() / 2,
+            self.setup.most_pairs,
+            report::change(data.ratio),
+            report::change(data.low),
+            report::change(data.high),
+            name(&so_far.verdict),
+        );
+        if self.shows_line {
+            self.line.set_message(said);
+        } else {
+            eprintln!("{said}");
+        }
+    }
+}

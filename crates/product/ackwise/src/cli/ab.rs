@@ -1,0 +1,82 @@
+//! The arguments of `ackwise ab`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ackwise_cli::time::duration;
+use clap::Args;
+
+use super::ThinArgs;
+
+pub const HELP: &str = "\
+Examples:
+  ackwise ab eth0                                  adaptive or nothing, up to 20 minutes
+  ackwise ab wan0 --position router --block 30s --html report.html
+  ackwise ab eth0 --policy none                    an A/A experiment: it should find nothing
+
+The interface needs traffic all the time. It ends as soon as the answer is known: at once when
+the policy harms. docs/ab.md explains what is measured and how sure the answer is.";
+
+/// `ackwise ab`.
+#[derive(Debug, Args)]
+pub struct AbArgs {
+    #[command(flatten)]
+    pub thin: ThinArgs,
+
+    /// How long the policy is on or off at a time
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub block: Duration,
+
+    /// How much at the beginning of each block does not count: the queue and the flows take time to
+    /// change [default: a fifth of the block]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub wash_out: Option<Duration>,
+
+    /// Most pairs of blocks
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub pairs: u32,
+
+    /// The smallest difference that matters, as a share
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    pub difference: f64,
+
+    /// How often the answer may be wrong, as a share
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
+    pub error: f64,
+
+    /// The seed of the coin that orders the blocks [default: the time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Write a page with setup, plot, effects and raw blocks, which opens without a network
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// A share between 0 and a half: `5%`, `0.05`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim(), 100.0),
+        None => (text.trim(), 1.0),
+    };
+    let share = number.parse::<f64>().map(|number| number / scale);
+    match share {
+        Ok(share) if share > 0.0 && share <= 0.5 => Ok(share),
+        _ => Err("must be a share above 0 and at most a half, as 5% or 0.05".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_and_bounded() {
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(share("0.1"), Ok(0.1));
+        assert_eq!(share("2.5 %"), Ok(0.025));
+        for bad in ["0", "-1%", "51%", "NaN", "five", "", "%"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+}

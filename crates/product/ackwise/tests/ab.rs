@@ -1,0 +1,159 @@
+//! `ackwise ab` on a veth between two namespaces, with a download that goes on.
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use ackwise_testbed::program::{Ended, root, until};
+use common::Net;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A program that is killed when the test is over.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn silent(mut command: Command) -> Running {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Running(command.spawn().unwrap())
+}
+
+/// A download of a steady rate that lasts longer than any test.
+fn download(net: &Net) -> [Running; 2] {
+    let mut server = net.in_sender("iperf3");
+    server.arg("-s");
+    let server = silent(server);
+    let mut client = net.in_receiver("sh");
+    // The server may need a moment before it listens. It writes segments, not large blocks: those
+    // would arrive at once, and get one ACK.
+    client.args([
+        "-c",
+        "until iperf3 -c 10.9.0.1 -R -b 20M -l 1448 -t 600; do sleep 0.1; done",
+    ]);
+    let client = silent(client);
+    until("a connection", || {
+        let out = net.in_receiver("ss").arg("-tnH").output().unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        (text.matches("ESTAB").count() >= 2).then_some(())
+    });
+    [server, client]
+}
+
+fn of_kind(report: &Value, policy: &str, key: &str) -> Vec<f64> {
+    let blocks = report["blocks"].as_array().unwrap().iter();
+    let blocks = blocks.filter(|block| block["policy"] == policy);
+    let mut values: Vec<_> = blocks.map(|block| block[key].as_f64().unwrap()).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+#[test]
+fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
+    root();
+    let net = Net::new();
+    let _download = download(&net);
+    let page = tempfile::NamedTempFile::new().unwrap();
+    let Ended { code, out, err } = net.run(&[
+        "--format",
+        "json",
+        "ab",
+        &net.iface,
+        "--policy",
+        "every-n",
+        "--set",
+        "n=8",
+        "--block",
+        "1s",
+        "--pairs",
+        "6",
+        "--seed",
+        "3",
+        "--html",
+        page.path().to_str().unwrap(),
+    ]);
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    // The coin of this seed, as the design has it.
+    assert_eq!(report["setup"]["seed"], 3);
+    assert_eq!(report["blocks"].as_array().unwrap().len(), 12, "{out}");
+    // How many ACKs there are is the machine's business; that the policy is off is not.
+    let (on, off) = (
+        of_kind(&report, "on", "withheld_per_s"),
+        of_kind(&report, "off", "withheld_per_s"),
+    );
+    assert_eq!((on.len(), off.len()), (6, 6));
+    assert_eq!(off[5], 0.0, "{off:?}");
+    assert!(on[5] > 0.0, "{on:?}");
+    let data = of_kind(&report, "on", "data_bytes_per_s");
+    assert!(data[5] > 0.0, "{data:?}");
+    for key in [
+        "rtt_ms",
+        "cpu_share",
+        "queue_bytes",
+        "retransmissions_per_s",
+    ] {
+        assert!(report["blocks"][0][key].is_number(), "no {key}: {out}");
+    }
+    assert_eq!(report["effects"][3]["metric"], "ACKs");
+    // Nobody can know it after six pairs at this error.
+    assert_eq!(report["verdict"], "undecided");
+    // A line a pair, and a page.
+    assert_eq!(err.matches(" of 6 pairs").count(), 6, "{err}");
+    let page = std::fs::read_to_string(page.path()).unwrap();
+    for part in ["Does every-n", "Raw blocks", "<svg", "</html>"] {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn a_signal_ends_it_with_what_is_known() {
+    root();
+    let net = Net::new();
+    let _download = download(&net);
+    let child = net
+        .in_receiver(common::ACKWISE.path())
+        .args(["ab", &net.iface, "--policy", "none", "--block", "1s"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the experiment", || (net.programs() > 0).then_some(()));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let ended = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    for part in ["Not known yet", "ended by SIGINT", "without", "RTT"] {
+        assert!(ended.out.contains(part), "no {part} in {}", ended.out);
+    }
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
+    root();
+    let net = Net::new();
+    for (args, says) in [
+        (&["--block", "500ms"][..], "no time is left"),
+        (&["--block", "2s", "--wash-out", "2s"], "no time is left"),
+        (&["--error", "0"], "above 0"),
+        (&["--difference", "60%"], "at most a half"),
+        (&["--pairs", "0"], "1..=100000"),
+        (&["--policy", "nosuch"], "nosuch"),
+    ] {
+        let Ended { code, out, err } = net.run(&[&["ab", &net.iface][..], args].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+    let Ended { code, err, .. } = net.run(&["ab", "nosuch0"]);
+    assert_eq!(code, 2, "{err}");
+}
