@@ -9,7 +9,7 @@ use ackwise_cli::time::duration;
 use ackwise_engines::virt::Choice;
 use ackwise_scenario::Engine;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 /// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
@@ -42,6 +42,9 @@ pub enum Command {
     /// Look at scenario files without running them
     #[command(subcommand)]
     Scenario(ScenarioCommand),
+    /// Print the trace of a rate that changes, made from published statistics
+    #[command(after_help = TRACE_HELP)]
+    Trace(TraceArgs),
     /// Measure what bundles of ACKs cost: recorded ACKs pass both ends, every packet is compared
     #[command(after_help = BENCH_HELP)]
     TunnelBench(BenchArgs),
@@ -58,6 +61,14 @@ const BENCH_HELP: &str = "\
 Bytes count all headers: IPv4, UDP, the datagram's own and the tag of its encryption. They are
 counted from 200 ms on, when the flows are known to both sides. Speeds are those of one core,
 without encryption, the best of 20 passes; they are measured, and vary.";
+
+const TRACE_HELP: &str = "\
+Examples:
+  ackwise-lab trace lte --seed 1 --duration 60s > lte.trace
+  ackwise-lab trace 5g --mean '300 Mbit/s' --as mahimahi > 5g.trace
+
+A scenario has them as rate = { trace = \"lte.trace\" }, or without a file as
+rate = { lte = { mean = \"20 Mbit/s\", seed = 1 } }. docs/links.md has the sources.";
 
 const REPRODUCE_HELP: &str = "\
 Examples:
@@ -202,6 +213,50 @@ pub enum ScenarioCommand {
         #[arg(required = true, value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
     },
+}
+
+/// What a generated trace is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceKind {
+    /// A device in an LTE cell: a Brownian motion, as Sprout models it
+    Lte,
+    /// A pedestrian in a 5G cell: shadowing by 3GPP
+    #[value(name = "5g")]
+    Nr,
+    /// A terminal of a low orbit constellation: another rate every 15 s
+    Leo,
+}
+
+/// The format of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// A time and a rate in each line
+    Steps,
+    /// A delivery opportunity of 1500 bytes in each line, in ms
+    Mahimahi,
+}
+
+/// `ackwise-lab trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// What it is like
+    pub kind: TraceKind,
+
+    /// The mean rate over all seeds; that of one trace differs
+    #[arg(long, value_name = "RATE", value_parser = ackwise_config::units::rate, default_value = "20 Mbit/s")]
+    pub mean: u64,
+
+    /// What the draws come from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u32,
+
+    /// The span after which it begins anew
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10m")]
+    pub duration: Duration,
+
+    /// The format
+    #[arg(long = "as", value_name = "FORMAT", default_value = "steps")]
+    pub shape: TraceFormat,
 }
 
 /// `ackwise-lab tunnel-bench`.

@@ -6,6 +6,7 @@ mod error;
 mod radio;
 mod reproduce;
 mod run;
+mod trace;
 mod tunnel_bench;
 mod tunnel_demo;
 
@@ -34,6 +35,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Report(args) => run::report(args, format),
         Command::Reproduce(args) => reproduce::reproduce(args, format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, format),
+        Command::Trace(args) => trace::trace(args),
         Command::TunnelBench(args) => tunnel_bench::bench(args, format),
         Command::TunnelDemo(args) => tunnel_demo::demo(args, format),
         Command::Completions { shell } => {

@@ -158,3 +158,42 @@ fn completions_are_a_script() {
 fn the_version_is_the_workspaces() {
     LAB.has_version("ackwise-lab", env!("CARGO_PKG_VERSION"));
 }
+
+#[test]
+fn traces_are_printed_and_bad_ones_refused() {
+    let steps = LAB.run(&["trace", "lte", "--seed", "1", "--duration", "1s"]);
+    assert_eq!(steps.code, 0, "{}", steps.err);
+    let lines: Vec<&str> = steps.out.lines().collect();
+    assert_eq!(lines.len(), 51);
+    assert_eq!((lines[0], lines[50]), ("0 s 2975140 bit/s", "1 s repeat"));
+    let mahimahi = ["trace", "leo", "--as", "mahimahi", "--duration", "2s"];
+    let chances = LAB.run(&mahimahi);
+    assert_eq!(chances.code, 0, "{}", chances.err);
+    assert_eq!(chances.out.lines().last(), Some("2000"));
+    for bad in [
+        &["trace", "3g"][..],
+        &["trace", "lte", "--mean", "20"],
+        &["trace", "lte", "--mean", "NaN Mbit/s"],
+        &["trace", "lte", "--mean", "900 Gbit/s"],
+        &["trace", "lte", "--duration", "0s"],
+        &["trace", "lte", "--duration", "48h"],
+        &[
+            "trace",
+            "lte",
+            "--mean",
+            "1 bit/s",
+            "--duration",
+            "1s",
+            "--as",
+            "mahimahi",
+        ],
+        &["trace", "5g", "--mean", "99 Gbit/s", "--as", "mahimahi"],
+    ] {
+        let ended = LAB.run(bad);
+        assert_eq!(ended.code, 2, "{bad:?}: {}", ended.err);
+        assert!(
+            ended.out.is_empty() && ended.err.lines().count() > 0,
+            "{bad:?}"
+        );
+    }
+}

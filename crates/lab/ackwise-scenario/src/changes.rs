@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::limits::MAX_DELAY;
 use crate::model::Direction;
-use crate::trace::{TraceFiles, rate_or_zero};
+use crate::trace::{Generator, Recipe, SPAN_NS, TraceFiles, rate_or_zero};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Kind, Value};
 use ackwise_config::units;
@@ -49,7 +49,9 @@ pub(crate) fn rate(section: &Section<'_>, direction: &mut Direction, context: &L
 }
 
 /// How a rate changes.
-const RATE_KINDS: [&str; 2] = ["trace", "steps"];
+const RATE_KINDS: [&str; 5] = ["trace", "steps", "lte", "5g", "leo"];
+/// The greatest mean of a generated rate: its peaks are up to twice that.
+const MAX_MEAN_BPS: u64 = 400_000_000_000;
 
 fn changing_rate(outer: &Section<'_>, context: &LinkContext<'_>) -> Option<RateSchedule> {
     let (table, span) = outer.table("rate")?;
@@ -64,13 +66,50 @@ fn changing_rate(outer: &Section<'_>, context: &LinkContext<'_>) -> Option<RateS
             });
             made.map_err(|message| section.error(&span, message)).ok()
         }
-        _ => {
+        "steps" => {
             section.only(&["steps", "repeat"]);
             let example = "steps = [[\"0 s\", \"20 Mbit/s\"], [\"10 s\", \"5 Mbit/s\"]]";
             let (steps, period) = steps(&section, example, rate_or_zero)?;
             let made = RateSchedule::steps(steps, period);
             made.map_err(|error| schedule_error(&section, &error)).ok()
         }
+        kind => {
+            section.only(&[kind]);
+            let generator = Generator::ALL.into_iter().find(|it| it.name() == kind)?;
+            let recipe = recipe(&section, generator)?;
+            let made = recipe.make(SPAN_NS).schedule(context.overhead);
+            made.map_err(|error| schedule_error(&section, &error)).ok()
+        }
+    }
+}
+
+/// Reads the table of a generated trace: its mean and its seed.
+fn recipe(outer: &Section<'_>, generator: Generator) -> Option<Recipe> {
+    let (table, span) = outer.table(generator.name())?;
+    let what = format!("'{}'", generator.name());
+    let section = Section::open(table, span, what, &["mean", "seed"], outer.errors);
+    if !section.has("mean") {
+        let message = format!("{} has no 'mean'; add mean = \"20 Mbit/s\"", section.what);
+        section.error(&section.span, message);
+    }
+    let mean_bps = section.rate("mean")?;
+    if mean_bps > MAX_MEAN_BPS {
+        let message = "a 'mean' is at most 400 Gbit/s: the peaks are twice as high";
+        section.error(&section.span_of("mean"), message);
+        return None;
+    }
+    Some(Recipe {
+        generator,
+        mean_bps,
+        seed: seed(&section)?,
+    })
+}
+
+/// Reads `seed`, 1 if there is none.
+fn seed(section: &Section<'_>) -> Option<u64> {
+    match section.has("seed") {
+        true => section.whole("seed", 0, u32::MAX).map(u64::from),
+        false => Some(1),
     }
 }
 
@@ -139,10 +178,7 @@ fn handover(section: &Section<'_>) -> Option<ChangingDelay> {
         true => range(section, "outage", MAX_BETWEEN),
         false => Some([0, 0]),
     };
-    let seed = match section.has("seed") {
-        true => u64::from(section.whole("seed", 0, u32::MAX)?),
-        false => 1,
-    };
+    let seed = seed(section)?;
     let (every, delays, outages) = (every?, delays?, outages?);
     if outages[1] >= every {
         let message = "an 'outage' is shorter than 'every'";

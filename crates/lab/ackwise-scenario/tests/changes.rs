@@ -141,3 +141,26 @@ fn mistakes_in_a_trace_are_told_with_both_places() {
     let error = Scenario::load(&path).unwrap_err().to_string();
     assert!(error.contains("it is not a file"), "{error}");
 }
+
+#[test]
+fn seeds_of_traces_can_be_drawn() {
+    let more = "[sweep.draw]\nn = 3\nmean = { uniform = [\"10 Mbit/s\", \"30 Mbit/s\"] }\n\
+                link.wan.both.rate.lte.seed = { uniform = [1, 1000] }\n\
+                link.wan.both.rate.lte.mean = \"mean\"\n";
+    let scenario = Scenario::parse("x.toml", &text("rate = \"1 Mbit/s\"", more));
+    let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+    let rates: Vec<_> = scenario
+        .runs()
+        .iter()
+        .map(|run| scenario.at(run).unwrap().links[0].forward.clone())
+        .collect();
+    assert_eq!(rates.len(), 3);
+    for (one, rest) in rates.iter().zip(1..) {
+        assert!(one.rate_changes.is_some());
+        assert!(
+            rates[rest..]
+                .iter()
+                .all(|other| other.rate_bps != one.rate_bps)
+        );
+    }
+}
