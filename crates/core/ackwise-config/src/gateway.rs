@@ -4,8 +4,9 @@
 //! interface = "wan0"
 //! rate = "1 Mbit/s"
 //! overhead = 14
-//! queue = { limit = "50 packets", ack_filter = "rfc3449", acks_first = true }
 //! ```
+//!
+//! Without `queue` it is [`Queue::for_uplink`].
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -78,11 +79,9 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
             top.error(&word.span, message);
         }
     }
-    for (key, example) in [("rate", "\"1 Mbit/s\""), ("queue", "\"100 packets\"")] {
-        if !top.has(key) {
-            let message = format!("a gateway has no '{key}'; add {key} = {example}");
-            top.error(&top.span, message);
-        }
+    if !top.has("rate") {
+        let message = "a gateway has no 'rate'; add rate = \"1 Mbit/s\"";
+        top.error(&top.span, message);
     }
     let rate_bps = top.rate("rate");
     if rate_bps.is_some_and(|rate| !(RATES[0]..=RATES[1]).contains(&rate)) {
@@ -97,18 +96,21 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
             "'min_rate' lies between 1 kbit/s and 'rate': the rate is measured between them";
         top.error(&top.span_of("min_rate"), message);
     }
-    let queue = queue_keys::queue(&top, MTU);
+    let queue = if top.has("queue") {
+        queue_keys::queue(&top, MTU)
+    } else {
+        Some(Queue::for_uplink())
+    };
     if queue.as_ref().is_some_and(|queue| queue.aqm.is_some()) {
         let span = discipline_span(&top);
         top.error(
             &span,
             "this discipline is the kernel's own: set it with `tc qdisc`, and no gateway; \
-             here there are \"drop-tail\" and \"red\"",
+             here there are \"fq_codel\", \"red\" and \"drop-tail\"",
         );
     }
     let acc = top.flag("acc").unwrap_or(false);
-    let marks = |queue: &Queue| queue.red.as_ref().is_some_and(|red| red.ecn);
-    if acc && queue.as_ref().is_some_and(|queue| !marks(queue)) {
+    if acc && queue.as_ref().is_some_and(|queue| !queue.marks()) {
         top.error(
             &top.span_of("acc"),
             "'acc' tells receivers of marked ACKs, and this queue marks none; give it \

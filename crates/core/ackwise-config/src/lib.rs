@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod diagnostic;
+mod fq_codel_keys;
 pub mod gateway;
 pub mod queue_keys;
 pub mod queues;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::diagnostic::Span;
 use crate::diagnostic::suggest;
+use crate::fq_codel_keys;
 use crate::queues::{
-    AckFilter, Aqm, Bucket, Length, Mux, Police, PoliceHow, Queue, QueueLimit, Reconstruct, Red,
-    RedPreset, Shape, What,
+    AckFilter, Aqm, Bucket, FqCodel, Length, Mux, Police, PoliceHow, Queue, QueueLimit,
+    Reconstruct, Red, RedPreset, Shape, What,
 };
 use crate::section::{Section, Word};
 use crate::tree::{Kind, Table};
@@ -32,29 +33,19 @@ pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
         check_limit(direction, "queue", limit, mtu);
         return Some(Queue::drop_tail(limit));
     };
-    let known = [
-        "limit",
-        "counts",
-        "discipline",
-        "preset",
-        "min",
-        "max",
-        "max_probability",
-        "weight",
-        "gentle",
-        "wait",
-        "ecn",
-        "mark_limit",
-        "mean_packet",
-        "ack_filter",
-        "acks_first",
-    ];
+    let general = ["limit", "counts", "discipline", "ack_filter", "acks_first"];
+    let known = [&general[..], &RED_KEYS, &fq_codel_keys::KEYS].concat();
     let section = Section::open(table, &value.span, "'queue'", &known, direction.errors);
-    if !section.has("limit") {
+    let discipline = section.choice("discipline", &DISCIPLINES);
+    let is_fq_codel = discipline == Some(Discipline::FqCodel);
+    if !section.has("limit") && !is_fq_codel {
         let message = "'queue' has no 'limit'; add limit = \"100 packets\"";
         section.error(&section.span, message);
     }
-    let limit = section.queue("limit");
+    let limit = match section.queue("limit") {
+        None if is_fq_codel && !section.has("limit") => Some(FqCodel::LIMIT),
+        limit => limit,
+    };
     if let Some(limit) = limit {
         check_limit(&section, "limit", limit, mtu);
     }
@@ -67,8 +58,10 @@ pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
              make it 2 packets or more",
         );
     }
-    let discipline = section.choice("discipline", &DISCIPLINES);
     let red = red(&section, discipline);
+    if discipline.is_some() || !section.has("discipline") {
+        of_others(&section, discipline);
+    }
     if red.is_some() && counts_sending {
         section.error(
             &section.span_of("counts"),
@@ -79,6 +72,9 @@ pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
         limit: limit?,
         counts_sending,
         red,
+        fq_codel: limit
+            .filter(|_| is_fq_codel)
+            .map(|limit| fq_codel_keys::fq_codel(&section, limit, mtu)),
         aqm: match discipline {
             Some(Discipline::Kernel(aqm)) => Some(aqm),
             _ => None,
@@ -112,27 +108,39 @@ const RED_KEYS: [&str; 10] = [
 enum Discipline {
     DropTail,
     Red,
+    FqCodel,
     Kernel(Aqm),
 }
 
 const DISCIPLINES: [(&str, Discipline); 4] = [
     ("drop-tail", Discipline::DropTail),
     ("red", Discipline::Red),
-    ("fq_codel", Discipline::Kernel(Aqm::FqCodel)),
+    ("fq_codel", Discipline::FqCodel),
     ("cake", Discipline::Kernel(Aqm::Cake)),
 ];
+
+/// Refuses keys that belong to another discipline.
+fn of_others(section: &Section<'_>, discipline: Option<Discipline>) {
+    for entry in &section.table.entries {
+        let key = entry.key.as_str();
+        let is_shared = key == "ecn" && discipline == Some(Discipline::FqCodel);
+        let owner = if RED_KEYS.contains(&key) && discipline != Some(Discipline::Red) && !is_shared
+        {
+            "belongs to RED; add discipline = \"red\""
+        } else if fq_codel_keys::KEYS.contains(&key) && discipline != Some(Discipline::FqCodel) {
+            "belongs to fq_codel; add discipline = \"fq_codel\""
+        } else {
+            continue;
+        };
+        section.error(&entry.key_span, format!("'{key}' {owner}"));
+    }
+}
 
 fn red(section: &Section<'_>, discipline: Option<Discipline>) -> Option<Red> {
     if discipline.is_none() && section.has("discipline") {
         return None;
     }
     if discipline != Some(Discipline::Red) {
-        for entry in &section.table.entries {
-            if RED_KEYS.contains(&entry.key.as_str()) {
-                let message = format!("'{}' belongs to RED; add discipline = \"red\"", entry.key);
-                section.error(&entry.key_span, message);
-            }
-        }
         return None;
     }
     let presets = [("floyd", RedPreset::Floyd), ("ns2", RedPreset::Ns2)];

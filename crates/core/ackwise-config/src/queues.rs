@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The share of ACKs before an uplink that nobody tuned (docs/decisions/0028-fq-codel.md).
+const UPLINK_ACK_SHARE: f64 = 0.25;
+
 /// The limit of a queue. A packet beyond it is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimit {
@@ -30,8 +33,10 @@ pub struct Queue {
     /// Whether the limit includes the packet that is being sent, as in ns-2's drop-tail queue.
     /// One packet less can wait then.
     pub counts_sending: bool,
-    /// RED. Without it and without `aqm` the queue is drop-tail.
+    /// RED. Without it, `fq_codel` and `aqm` the queue is drop-tail.
     pub red: Option<Red>,
+    /// Flow queueing with CoDel.
+    pub fq_codel: Option<FqCodel>,
     /// A discipline that only the Linux kernel has.
     pub aqm: Option<Aqm>,
     /// The filter that removes ACKs which newer ones make redundant.
@@ -47,18 +52,71 @@ impl Queue {
             limit,
             counts_sending: false,
             red: None,
+            fq_codel: None,
             aqm: None,
             ack_filter: None,
             acks_first: None,
         }
     }
+
+    /// Returns what is best before an uplink that nobody tuned: flow queueing with CoDel, a quarter
+    /// of the bytes for ACKs while data wait, and a filter that takes out redundant ACKs.
+    pub fn for_uplink() -> Queue {
+        Queue {
+            fq_codel: Some(FqCodel {
+                ack_share: Some(UPLINK_ACK_SHARE),
+                ..FqCodel::default()
+            }),
+            ack_filter: Some(AckFilter::Rfc3449 {
+                keep: 0,
+                replace: false,
+                max_stretch: None,
+                newest_sack: true,
+            }),
+            ..Queue::drop_tail(FqCodel::LIMIT)
+        }
+    }
+
+    /// Returns whether packets are marked instead of dropped, where they can be.
+    pub fn marks(&self) -> bool {
+        let fq_codel = self.fq_codel.as_ref();
+        self.red.as_ref().is_some_and(|red| red.ecn)
+            || fq_codel.is_some_and(|it| it.ecn.unwrap_or(true))
+    }
 }
 
-/// A discipline of the Linux kernel.
+/// Flow queueing with CoDel (RFC 8290), by the names of `tc-fq_codel(8)`. What is `None` is the
+/// default of the engine: `tc`'s, but for the quantum and the target, which follow the rate where
+/// the engine knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct FqCodel {
+    /// The most bytes that wait, beside the limit.
+    pub memory_limit: Option<u64>,
+    /// The number of queues that flows are spread over.
+    pub flows: Option<u32>,
+    /// The bytes that a flow may send in its turn.
+    pub quantum: Option<u32>,
+    /// The sojourn time that a standing queue may have.
+    pub target: Option<Duration>,
+    /// The time that is taken for a round trip.
+    pub interval: Option<Duration>,
+    /// ECN-capable packets that waited longer than this are marked.
+    pub ce_threshold: Option<Duration>,
+    /// Whether ECN-capable packets are marked instead of dropped.
+    pub ecn: Option<bool>,
+    /// The share of the bytes that packets without data get while others wait. Without it they
+    /// wait in the queues of their flows.
+    pub ack_share: Option<f64>,
+}
+
+impl FqCodel {
+    /// The limit of the queue if none is given, `tc`'s.
+    pub const LIMIT: QueueLimit = QueueLimit::Packets(10_240);
+}
+
+/// A discipline that only the Linux kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aqm {
-    /// `fq_codel`.
-    FqCodel,
     /// `cake`, which shapes too.
     Cake,
 }

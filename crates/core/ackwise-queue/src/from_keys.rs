@@ -1,12 +1,14 @@
 //! Queues from the keys of a configuration file.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use ackwise_config::queues::QueueLimit as Limit;
-use ackwise_config::queues::{AckFilter, Queue, Red, RedPreset};
+use ackwise_config::queues::{AckFilter, FqCodel, Queue, Red, RedPreset};
 
 use crate::{
-    FilterConfig, FilterRule, LinkConfig, Place, QueueConfig, QueueLimit, RedConfig, RedUnit,
+    FilterConfig, FilterRule, FqCodelConfig, LinkConfig, Nanos, Place, QueueConfig, QueueLimit,
+    RedConfig, RedUnit,
 };
 
 impl QueueConfig {
@@ -25,6 +27,7 @@ impl QueueConfig {
                 limit
             },
             red: queue.red.as_ref().map(|config| red(config, link)),
+            fq_codel: queue.fq_codel.as_ref().map(|config| fq_codel(config, link)),
             ack_filter: queue.ack_filter.map(|filter| FilterConfig {
                 newest_sack: matches!(
                     filter,
@@ -59,6 +62,22 @@ fn rule(filter: AckFilter) -> FilterRule {
         },
         AckFilter::Ns2Append => FilterRule::Ns2Append,
         AckFilter::Cake { aggressive } => FilterRule::Cake { aggressive },
+    }
+}
+
+fn fq_codel(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
+    let nanos = |time: Duration| Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
+    let default = FqCodelConfig::new(link.rate_bps);
+    FqCodelConfig {
+        memory_limit: keys.memory_limit.unwrap_or(default.memory_limit),
+        flows: keys.flows.unwrap_or(default.flows),
+        quantum: keys.quantum,
+        target_ns: keys.target.map(nanos),
+        interval_ns: keys.interval.map_or(default.interval_ns, nanos),
+        ce_threshold_ns: keys.ce_threshold.map(nanos),
+        ecn: keys.ecn.unwrap_or(default.ecn),
+        ack_share: keys.ack_share,
+        rate_bps: link.rate_bps,
     }
 }
 

@@ -48,7 +48,8 @@ mod serialiser;
 pub use changes::{DelaySchedule, LinkChanges, Outage, Outages, RateSchedule, ScheduleError, Step};
 pub use channel::{BoxStats, Channel, ChannelConfig};
 pub use discipline::{
-    Discipline, DropTail, FilterConfig, FilterRule, Place, QueueConfig, RedConfig, RedUnit,
+    Discipline, DropTail, FilterConfig, FilterRule, FqCodelConfig, Place, QueueConfig, RedConfig,
+    RedUnit,
 };
 pub use half_duplex::HalfDuplex;
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};

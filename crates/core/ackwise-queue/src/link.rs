@@ -302,6 +302,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     pub fn set_rate(&mut self, bps: u64) {
         self.config.rate_bps = Some(bps);
         self.serialiser.set_rate(bps);
+        self.queue.rate_changed(bps);
     }
 
     /// What the link has done so far.

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 
 use ackwise_policy::Segment;
+use siphasher::sip::SipHasher13;
 
 /// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +26,13 @@ pub trait Packet {
 
     /// Its connection and direction.
     fn flow(&self) -> Self::Flow;
+
+    /// A number by which flows are spread over queues: the same for all packets of a flow.
+    fn flow_hash(&self, seed: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(seed, 0);
+        self.flow().hash(&mut hasher);
+        hasher.finish()
+    }
 
     /// Whether it is a pure ACK: no payload, no SYN, FIN or RST.
     fn is_pure_ack(&self) -> bool;

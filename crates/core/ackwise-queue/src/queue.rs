@@ -92,6 +92,9 @@ pub trait QueueDiscipline<P> {
     fn red_average(&self) -> Option<f64> {
         None
     }
+
+    /// Notes that the link has another rate from now on, in bits per second.
+    fn rate_changed(&mut self, _bps: u64) {}
 }
 
 /// What a discipline did with packets, beyond what [`LinkStats`](crate::LinkStats)
@@ -100,11 +103,11 @@ pub trait QueueDiscipline<P> {
 pub struct QueueStats {
     /// Packets that were dropped because the queue was full.
     pub tail_drops: u64,
-    /// Packets that RED dropped by chance.
+    /// Packets that RED dropped by chance, or CoDel because they had waited.
     pub early_drops: u64,
     /// Packets that RED dropped because its average was too long.
     pub forced_drops: u64,
-    /// Packets that RED marked instead of dropping them.
+    /// Packets that RED or CoDel marked instead of dropping them.
     pub marks: u64,
     /// ACKs that a filter took out because of a newer one.
     pub filtered: u64,

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 
 use ackwise_queue::{
-    BundleSizes, Channel, ChannelConfig, Departure, Ecn, FilterConfig, FilterRule, LinkConfig,
-    MuxConfig, Nanos, Place, QueueConfig, QueueLimit, RedConfig, Release, Select, Verdict,
+    BundleSizes, Channel, ChannelConfig, Departure, Ecn, FilterConfig, FilterRule, FqCodelConfig,
+    LinkConfig, MuxConfig, Nanos, Place, QueueConfig, QueueLimit, RedConfig, Release, Select,
+    Verdict,
 };
 use common::{ACK, Bench, ECE, FIN, RST, Test, ack};
 use proptest::prelude::*;
@@ -79,16 +80,28 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
         1 => any::<bool>().prop_map(|ecn| Some(RedConfig { ecn, ..RedConfig::floyd(1_000_000) })),
     ];
     let filter = prop::option::weighted(0.8, (rules, 1_u32..5));
+    // Neither CoDel nor a limit drops anything here: tests/fq_codel.rs is about that.
+    let patient = |(flows, quantum, ack_share)| FqCodelConfig {
+        flows,
+        quantum: Some(quantum),
+        ack_share,
+        target_ns: Some(Nanos::MAX),
+        ..FqCodelConfig::new(None)
+    };
+    let share = prop::option::of(0.01_f64..0.99);
+    let fq_codel = prop::option::weighted(0.3, (1_u32..9, 64_u32..2_000, share).prop_map(patient));
     (
         limits,
         red,
         filter,
         prop::option::of(1_u32..5),
         any::<u64>(),
+        fq_codel,
     )
-        .prop_map(|(limit, red, filter, first, seed)| QueueConfig {
-            limit,
+        .prop_map(|(limit, red, filter, first, seed, fq_codel)| QueueConfig {
+            limit: fq_codel.map_or(limit, |_| QueueLimit::Unlimited),
             red,
+            fq_codel,
             ack_filter: filter.map(|(rule, max_flows)| FilterConfig {
                 max_flows,
                 ..FilterConfig::new(rule)

@@ -317,7 +317,7 @@ fn gateway_fits(section: &Section<'_>, direction: &Direction) {
     if queue.is_some_and(|queue| queue.aqm.is_some() || queue.counts_sending) {
         section.error(
             &span,
-            "a gateway's queue is \"drop-tail\" or \"red\", and counts what waits",
+            "a gateway's queue is \"fq_codel\", \"red\" or \"drop-tail\", and counts what waits",
         );
     }
     let more = ["police", "shape", "mux", "reconstruct"];

@@ -27,11 +27,13 @@ pub(crate) fn queue(config: &Config, seed: u64) -> QueueConfig {
 /// The discipline in a few words.
 #[must_use]
 pub fn describe(queue: &Queue) -> String {
-    let mut text = match &queue.red {
-        None => "drop-tail".to_owned(),
-        Some(red) if red.ecn => "RED with ECN".to_owned(),
-        Some(_) => "RED".to_owned(),
+    let name = match (&queue.red, &queue.fq_codel) {
+        (_, Some(_)) => "fq_codel",
+        (Some(_), None) => "RED",
+        (None, None) => "drop-tail",
     };
+    let ecn = if queue.marks() { " with ECN" } else { "" };
+    let mut text = format!("{name}{ecn}");
     let _ = match queue.limit {
         Limit::Packets(packets) => write!(text, ", {packets} packets"),
         Limit::Bytes(bytes) => write!(text, ", {bytes} B"),
@@ -46,6 +48,9 @@ pub fn describe(queue: &Queue) -> String {
         Some(AckFilter::Cake { aggressive: false }) => ", ACK filter cake",
         Some(AckFilter::Cake { aggressive: true }) => ", ACK filter cake-aggressive",
     });
+    if let Some(share) = queue.fq_codel.and_then(|it| it.ack_share) {
+        let _ = write!(text, ", {} % for ACKs", (share * 1e4).round() / 1e2);
+    }
     match queue.acks_first {
         None => {}
         Some(u32::MAX) => text.push_str(", ACKs first"),

@@ -27,12 +27,15 @@ pub struct Core {
 }
 
 impl Core {
-    /// With nothing in it. `mtu` is the interface's, `seed` that of RED's draws.
+    /// With nothing in it. `mtu` is the interface's, `seed` that of RED's draws and of
+    /// the hash of flows.
     #[must_use]
     pub fn new(config: &Config, kind: LinkKind, mtu: u32, seed: u64) -> Self {
         let queue = config::queue(config, seed);
         Self {
-            looks: queue.ack_filter.is_some() || queue.acks_first.is_some(),
+            looks: queue.ack_filter.is_some()
+                || queue.acks_first.is_some()
+                || queue.fq_codel.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
             overhead: config.overhead,
@@ -98,6 +101,8 @@ impl Core {
     /// for the end.
     pub fn drain(&mut self) -> Vec<FrameBuf> {
         let mut left = Vec::new();
+        // No time passes in which a discipline finds that packets have waited for long.
+        self.link.set_rate(u64::MAX);
         while let Some(due) = self.link.next_wakeup() {
             left.extend(self.release(due));
         }
@@ -221,6 +226,34 @@ mod tests {
         }
         assert_eq!(core.link().dropped_queue, 200);
         assert!(core.free.len() <= 5, "{}", core.free.len());
+    }
+
+    #[test]
+    fn without_a_queue_in_the_file_neither_direction_starves() {
+        // 2 ms for an ACK of 40 bytes, 75 ms for a full packet.
+        let mut core = core("interface = \"x\"\nrate = \"160 kbit/s\"");
+        // Two uploads that always wait, and ACKs of two downloads that come more quickly than the
+        // link carries them. Those of one are duplicates, which no filter may take out.
+        let mut sent = [0_usize; 2];
+        for ms in 0..20_000_u32 {
+            let now = u64::from(ms) * MS;
+            if ms % 60 == 0 {
+                for port in [21, 22] {
+                    offer(&mut core, &ack_v4(port, 80, ms, &[0; 1460]), now);
+                }
+            }
+            offer(&mut core, &ack_v4(11, 443, ms * 3000, &[]), now);
+            offer(&mut core, &ack_v4(12, 443, 7, &[]), now);
+            for packet in released(&mut core, now) {
+                sent[usize::from(packet.len() > 40)] += packet.len();
+            }
+            assert!(core.waiting().0 < 1_000);
+        }
+        // 400 kB in all; a quarter is for ACKs while data wait.
+        let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
+        assert!(sent[0] + sent[1] > 390_000, "{sent:?}");
+        assert!((share - 0.25).abs() < 0.01, "{share}");
+        assert!(core.queue().filtered > 10_000);
     }
 
     #[test]

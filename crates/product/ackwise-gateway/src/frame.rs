@@ -7,8 +7,14 @@ use std::ops::{Deref, DerefMut};
 use ackwise_headers::{Ip, ip_offset};
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 use ackwise_queue::{Ecn, Packet};
+use siphasher::sip::SipHasher13;
 
 const CE: u8 = 3;
+/// The length of an IPv4 header without options, bytes.
+const IPV4_HEADER: usize = 20;
+const PROTOCOL_TCP: u8 = 6;
+const PROTOCOL_UDP: u8 = 17;
+const PROTOCOL_SCTP: u8 = 132;
 
 /// What is in a buffer.
 #[derive(Debug)]
@@ -108,6 +114,21 @@ impl Frame {
         (self.len - self.ip.unwrap_or(0)) as u32
     }
 
+    /// What is the same for all packets of a flow: addresses, protocol, and the ports of what has
+    /// them where they are there (all fragments of a packet have none). `None` without an IP header.
+    fn flow_key(&self) -> Option<impl Hash> {
+        let (ip, rest) = Ip::split(&self.bytes()[self.ip?..])?;
+        let (protocol, options) = match &ip {
+            Ip::V4(ip) if ip.is_fragment() => (ip.protocol(), None),
+            Ip::V4(ip) => (ip.protocol(), ip.header_len().checked_sub(IPV4_HEADER)),
+            Ip::V6(ip) => (ip.next_header(), Some(0)),
+        };
+        let has_ports = matches!(protocol, PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_SCTP);
+        let behind = options.filter(|_| has_ports).and_then(|at| rest.get(at..));
+        let ports = behind.and_then(|bytes| bytes.first_chunk::<4>());
+        Some((ip.source(), ip.destination(), protocol, ports.copied()))
+    }
+
     fn traffic_class(&self) -> Option<u8> {
         Ip::read(&self.bytes()[self.ip?..]).map(|ip| ip.traffic_class())
     }
@@ -118,6 +139,12 @@ impl Packet for FrameBuf {
 
     fn flow(&self) -> Flow {
         Flow(self.segment.as_ref().map(|s| (s.src(), s.dst())))
+    }
+
+    fn flow_hash(&self, seed: u64) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(seed, 0);
+        self.flow_key().hash(&mut hasher);
+        hasher.finish()
     }
 
     fn is_pure_ack(&self) -> bool {
@@ -175,7 +202,7 @@ impl Packet for FrameBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{checksum, tcp_v4, tcp_v6};
+    use crate::testing::{ack_v4, checksum, tcp_v4, tcp_v6};
 
     fn frame_of(bytes: &[u8], link: LinkKind) -> FrameBuf {
         let mut frame = FrameBuf::with_room(2000);
@@ -236,13 +263,48 @@ mod tests {
     }
 
     #[test]
+    fn flows_are_told_apart_by_their_five_tuple() {
+        let hash = |packet: &[u8], seed| frame_of(packet, LinkKind::Ip).flow_hash(seed);
+        let base = tcp_v4(1, 2, b"x");
+        let mut others = vec![tcp_v4(2, 1, b"x"), tcp_v4(1, 3, b"x"), tcp_v6(1, 2, b"x")];
+        for protocol in [17, 47] {
+            let mut packet = base.clone();
+            packet[9] = protocol;
+            others.push(packet);
+        }
+        let mut address = base.clone();
+        address[19] = 9;
+        others.push(address);
+        for other in &others {
+            assert_ne!(hash(&base, 5), hash(other, 5), "{other:x?}");
+        }
+        // What differs within a flow: numbers, payload, the mark.
+        let mut marked = ack_v4(1, 2, 77, b"longer");
+        marked[1] = 3;
+        assert_eq!(hash(&base, 5), hash(&marked, 5));
+        assert_ne!(hash(&base, 5), hash(&base, 6));
+        // Fragments have no ports after the first one, and stay together.
+        let fragment = |from| {
+            let mut packet = tcp_v4(from, 2, b"x");
+            packet[6] = 0x20;
+            packet
+        };
+        assert_eq!(hash(&fragment(1), 5), hash(&fragment(8), 5));
+    }
+
+    #[test]
     fn no_bytes_are_no_trouble() {
         for link in [LinkKind::Ip, LinkKind::Ethernet] {
             let whole = tcp_v4(1, 2, &[]);
             for len in 0..whole.len() {
                 let mut frame = frame_of(&whole[..len], link);
                 frame.mark();
-                let _ = (frame.ecn(), frame.ip_len(), frame.flow());
+                let _ = (
+                    frame.ecn(),
+                    frame.ip_len(),
+                    frame.flow(),
+                    frame.flow_hash(1),
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The gateway: it owns the slow direction of a link.
 //!
 //! What leaves through an interface is shaped to a rate, waits in a queue of
-//! `ackwise-queue` (drop-tail or RED, with marks, ACK filters, ACKs first), and then
-//! leaves. The fast direction stays in the kernel. The way of a packet:
+//! `ackwise-queue` (flow queueing with CoDel, RED or drop-tail, with marks, ACK filters and a
+//! share or precedence for ACKs), and then leaves. The fast direction stays in the kernel. The way of a packet:
 //!
 //! ```text
 //! stack, forwarding ─► egress hook ─► TUN or TAP ─► Core ─► packet socket ─► egress hook ─► device
@@ -16,8 +16,7 @@
 //! ```no_run
 //! use ackwise_gateway::{AttachMode, Config, Gateway};
 //!
-//! let text = "interface = \"wan0\"\nrate = \"1 Mbit/s\"\n\
-//!             queue = { limit = \"50 packets\", ack_filter = \"rfc3449\" }";
+//! let text = "interface = \"wan0\"\nrate = \"1 Mbit/s\"";
 //! let gateway = Gateway::start(Config::parse("example", text)?, AttachMode::Auto)?;
 //! std::thread::sleep(std::time::Duration::from_secs(60));
 //! println!("{} ACKs were redundant", gateway.stop()?.filtered.packets);

@@ -22,7 +22,7 @@ pub struct Amount {
 pub struct Dropped {
     /// The queue had no room.
     pub full: u64,
-    /// RED dropped them by chance.
+    /// RED dropped them by chance, or CoDel because they had waited.
     pub early: u64,
     /// RED dropped them because its average was above the limit.
     pub forced: u64,

@@ -44,6 +44,23 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
     });
     let red = args.red || args.ecn || args.acc;
     let ecn = args.ecn || args.acc;
+    // What was asked for says which queue it is.
+    let implied = match (red, &first) {
+        (true, _) => "red",
+        (false, Some(_)) => "drop-tail",
+        (false, None) => "fq_codel",
+    };
+    let discipline = args.discipline.as_deref().unwrap_or(implied);
+    let is_fq_codel = discipline == "fq_codel";
+    let limit = args
+        .limit
+        .as_deref()
+        .or((!is_fq_codel).then_some("100 packets"));
+    let share = args.ack_share.as_deref().or(is_fq_codel.then_some("25 %"));
+    let filter = args
+        .ack_filter
+        .as_deref()
+        .or(is_fq_codel.then_some("rfc3449-sack"));
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
         ("--rate", "rate", Some(quoted(rate))),
@@ -55,13 +72,14 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),
         ("", "[queue]", None),
-        ("--limit", "limit", Some(quoted(&args.limit))),
-        ("--red", "discipline", red.then(|| "\"red\"".to_owned())),
+        ("--limit", "limit", limit.map(quoted)),
+        ("--discipline", "discipline", Some(quoted(discipline))),
+        ("--ack-share", "ack_share", share.map(quoted)),
         ("--ecn", "ecn", ecn.then(|| "true".to_owned())),
         (
             "--ack-filter",
             "ack_filter",
-            args.ack_filter.as_deref().map(quoted),
+            filter.filter(|rule| *rule != "none").map(quoted),
         ),
         ("--acks-first", "acks_first", first),
     ];
@@ -120,7 +138,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         } else {
             ""
         };
-        text::print(&format!("gateway of {what}{hint}\n"))?;
+        text::print(&format!(
+            "gateway of {what}{hint}\n{}",
+            thin(config.rate_bps, &config.interface)
+        ))?;
     }
     let until = args.duration.map(|duration| started + duration);
     let outcome = watch(&supervisor, &gateway, until, format, live)?;
@@ -137,6 +158,23 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
         text::print(&format!("{line}{}", in_full(stats)))?;
     }
     ended.map(|_| ()).map_err(Into::into)
+}
+
+/// The time of a full packet from which it is worth a word, in milliseconds.
+const LONG_PACKET_MS: u64 = 100;
+
+/// What a rate at which ACKs have to wait for a long packet asks for; nothing at others.
+fn thin(rate_bps: u64, interface: &str) -> String {
+    let ms = |bytes: u64| bytes * 8_000 / rate_bps.max(1);
+    let full = ms(1500);
+    if full < LONG_PACKET_MS {
+        return String::new();
+    }
+    format!(
+        "at this rate a packet of 1500 bytes takes {full} ms, and ACKs wait for it; \
+         `ip link set dev {interface} mtu 576` makes that {} ms, for IPv4 (IPv6 needs 1280)\n",
+        ms(576)
+    )
 }
 
 /// What happened between two looks, `took` apart, in a line.
@@ -226,7 +264,7 @@ pub fn in_full(stats: &Stats) -> String {
     ];
     let details = [
         ("dropped: queue full", dropped.full),
-        ("dropped: RED, early", dropped.early),
+        ("dropped: early", dropped.early),
         ("dropped: RED, forced", dropped.forced),
         ("dropped: not read in time", dropped.overrun),
         ("dropped: interface had no room", dropped.no_room),
@@ -267,6 +305,7 @@ pub fn in_full(stats: &Stats) -> String {
 mod tests {
     use super::*;
     use crate::cli::Cli;
+    use ackwise_config::queues::Queue;
     use clap::Parser;
 
     fn parsed(arguments: &[&str]) -> anyhow::Result<Config> {
@@ -298,6 +337,29 @@ mod tests {
         assert_eq!(
             describe(&config.queue),
             "RED with ECN, 100 packets, ACK filter cake, up to 4 ACKs first"
+        );
+        let bare = parsed(&["wan0", "--rate", "1 Mbit/s"]).unwrap();
+        assert_eq!(bare.queue, Queue::for_uplink());
+        let plain = parsed(&[
+            "wan0",
+            "--rate",
+            "1 Mbit/s",
+            "--ack-filter",
+            "none",
+            "--ack-share",
+            "10 %",
+            "--limit",
+            "500 packets",
+        ]);
+        assert_eq!(
+            describe(&plain.unwrap().queue),
+            "fq_codel with ECN, 500 packets, 10 % for ACKs"
+        );
+        let text = parsed(&["wan0", "--rate", "1 Mbit/s", "--red", "--ack-share", "10 %"]);
+        let text = text.unwrap_err().to_string();
+        assert!(
+            text.starts_with("--ack-share \"10 %\": --ack-share belongs to fq_codel"),
+            "{text}"
         );
         let plain = parsed(&[
             "ppp0",
@@ -342,6 +404,17 @@ mod tests {
         }
         assert!(!text.contains("(arguments)"), "{text}");
         assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
+    }
+
+    #[test]
+    fn a_thin_link_is_told_of_long_packets() {
+        assert_eq!(thin(1_000_000, "wan0"), "");
+        let said = thin(31_000, "wan0");
+        assert!(
+            said.contains("takes 387 ms") && said.contains("makes that 148 ms"),
+            "{said}"
+        );
+        assert!(said.contains("dev wan0 mtu 576"), "{said}");
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         &mut self,
         store: &mut Store<P>,
         queued: Queued<P>,
-        lane: u8,
+        lane: u32,
         arrival: &Arrival,
         evicted: &mut VecDeque<Evicted<P>>,
         stats: &mut QueueStats,
@@ -426,8 +426,8 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         place
     }
 
-    /// A packet with this tag is about to leave the queue.
-    pub fn leaves<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
+    /// A packet is about to be taken out of the queue without being sent.
+    pub fn forget<P>(&mut self, store: &mut Store<P>, id: u32) {
         let tag = store.tag(id);
         if tag.flow == NONE {
             return;
@@ -438,6 +438,16 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         if state.news == id {
             state.news = NONE;
         }
+    }
+
+    /// A packet is about to leave the queue.
+    pub fn leaves<P: Packet<Flow = K>>(&mut self, store: &mut Store<P>, id: u32, now: Nanos) {
+        self.forget(store, id);
+        let tag = store.tag(id);
+        if tag.flow == NONE {
+            return;
+        }
+        let state = self.flows.state(tag.flow);
         state.raise_floor(tag.ack);
         let held = store.packet(id).filter(|_| tag.held);
         if let Some(segment) = held.and_then(Packet::segment) {

@@ -12,9 +12,9 @@ use crate::packet::Packet;
 use crate::queue::{DropCause, Evicted, QueueDiscipline, QueueLimit, QueueStats, Queued};
 
 /// The list that is sent first: packets without data if ACKs go first, or else all packets.
-const FIRST: u8 = 0;
+const FIRST: u32 = 0;
 /// The list that is sent after it: packets with data if ACKs go first.
-const SECOND: u8 = 1;
+const SECOND: u32 = 1;
 
 /// A queue that may drop or mark early (RED), removes ACKs (an ACK filter), and may send
 /// ACKs before data.
@@ -34,7 +34,7 @@ impl<P: Packet> Managed<P> {
     fn new(config: &QueueConfig) -> Self {
         Self {
             limit: config.limit,
-            store: Store::with_capacity(config.limit.room()),
+            store: Store::with_capacity(config.limit.room(), 2),
             red: config.red.map(|red| Red::new(red, config.seed)),
             filter: config.ack_filter.map(Filter::new),
             acks_first: config.acks_first,

@@ -3,10 +3,12 @@
 //! A discipline is one file here: it implements [`QueueDiscipline`] and [`FromConfig`], and
 //! has a line in the list of [`Discipline`]. CONTRIBUTING.md shows the whole diff.
 
+mod codel;
 mod contract;
 mod drop_tail;
 mod filter;
 mod flows;
+mod fq_codel;
 mod managed;
 mod red;
 mod store;
@@ -16,6 +18,7 @@ use std::num::NonZeroU32;
 
 pub use drop_tail::DropTail;
 pub use filter::{FilterConfig, FilterRule, Place};
+pub use fq_codel::FqCodelConfig;
 pub use red::{RedConfig, RedUnit};
 
 use crate::Nanos;
@@ -30,12 +33,14 @@ pub struct QueueConfig {
     pub limit: QueueLimit,
     /// Drops or marks early (Floyd and Jacobson 1993).
     pub red: Option<RedConfig>,
+    /// Flow queueing with CoDel (RFC 8290). It goes before `red` and `acks_first`.
+    pub fq_codel: Option<FqCodelConfig>,
     /// Removes ACKs that newer ones make redundant (RFC 3449 §5.2.1).
     pub ack_filter: Option<FilterConfig>,
     /// Sends ACKs before data (RFC 3449 §5.4.2), and with them what opens and ends
     /// connections. After this many of them, one packet of data that waits is sent.
     pub acks_first: Option<NonZeroU32>,
-    /// The seed of RED's random draws.
+    /// The seed of RED's random draws and of the hash of flows.
     pub seed: u64,
 }
 
@@ -46,6 +51,7 @@ impl QueueConfig {
         Self {
             limit,
             red: None,
+            fq_codel: None,
             ack_filter: None,
             acks_first: None,
             seed: 0,
@@ -149,12 +155,20 @@ macro_rules! disciplines {
                     $(Self::$name(queue) => queue.red_average(),)+
                 }
             }
+
+            fn rate_changed(&mut self, bps: u64) {
+                match self {
+                    $(Self::$name(queue) => queue.rate_changed(bps),)+
+                }
+            }
         }
     };
 }
 
 // The first one that the configuration asks for is taken.
 disciplines! {
+    /// Flow queueing with CoDel, and a class for ACKs.
+    FqCodel(Box<fq_codel::FqCodel<P>>),
     /// RED, ACK filters, and ACKs before data.
     Managed(Box<managed::Managed<P>>),
     /// First in, first out: what is taken if nothing else was asked for.

@@ -54,7 +54,7 @@ struct Node<P> {
     tag: Tag,
     /// The order of arrival. A packet that replaces another one takes over its number.
     order: u64,
-    lane: u8,
+    lane: u32,
     prev: u32,
     /// The next packet in its lane, or the next free node.
     next: u32,
@@ -62,22 +62,36 @@ struct Node<P> {
     flow_next: u32,
 }
 
+/// Packets that are sent in their order.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    list: List,
+    bytes: u64,
+    packets: u32,
+}
+
 #[derive(Debug)]
 pub(super) struct Store<P> {
     nodes: Vec<Node<P>>,
     free: u32,
-    lanes: [List; 2],
+    lanes: Vec<Lane>,
     order: u64,
     packets: usize,
     bytes: u64,
 }
 
 impl<P> Store<P> {
-    pub fn with_capacity(room: usize) -> Self {
+    /// Makes an empty store with so many lanes, numbered from 0.
+    pub fn with_capacity(room: usize, lanes: usize) -> Self {
+        let lane = Lane {
+            list: List::EMPTY,
+            bytes: 0,
+            packets: 0,
+        };
         Self {
             nodes: Vec::with_capacity(room),
             free: NONE,
-            lanes: [List::EMPTY; 2],
+            lanes: vec![lane; lanes],
             order: 0,
             packets: 0,
             bytes: 0,
@@ -93,8 +107,18 @@ impl<P> Store<P> {
     }
 
     /// The packet of a lane that leaves next.
-    pub fn first(&self, lane: u8) -> Option<u32> {
-        Some(self.lanes[usize::from(lane)].head).filter(|head| *head != NONE)
+    pub fn first(&self, lane: u32) -> Option<u32> {
+        Some(self.lanes[lane as usize].list.head).filter(|head| *head != NONE)
+    }
+
+    /// Packets that wait in a lane.
+    pub fn lane_packets(&self, lane: u32) -> u32 {
+        self.lanes[lane as usize].packets
+    }
+
+    /// Bytes that wait in a lane.
+    pub fn lane_bytes(&self, lane: u32) -> u64 {
+        self.lanes[lane as usize].bytes
     }
 
     fn node(&self, id: u32) -> &Node<P> {
@@ -113,8 +137,17 @@ impl<P> Store<P> {
         self.node(id).queued.as_ref().map_or(0, |queued| queued.len)
     }
 
+    /// The packet and when it arrived.
+    pub fn queued_mut(&mut self, id: u32) -> Option<&mut Queued<P>> {
+        self.node_mut(id).queued.as_mut()
+    }
+
     pub fn tag(&self, id: u32) -> Tag {
         self.node(id).tag
+    }
+
+    pub fn lane(&self, id: u32) -> u32 {
+        self.node(id).lane
     }
 
     pub fn order(&self, id: u32) -> u64 {
@@ -126,11 +159,13 @@ impl<P> Store<P> {
         self.node(id).flow_next
     }
 
-    pub fn push(&mut self, lane: u8, queued: Queued<P>, tag: Tag) -> u32 {
+    pub fn push(&mut self, lane: u32, queued: Queued<P>, tag: Tag) -> u32 {
         self.packets += 1;
         self.bytes += u64::from(queued.len);
         self.order += 1;
-        let tail = self.lanes[usize::from(lane)].tail;
+        let tail = self.lanes[lane as usize].list.tail;
+        self.lanes[lane as usize].bytes += u64::from(queued.len);
+        self.lanes[lane as usize].packets += 1;
         let node = Node {
             queued: Some(queued),
             tag,
@@ -150,7 +185,7 @@ impl<P> Store<P> {
             *self.node_mut(id) = node;
             id
         };
-        let list = &mut self.lanes[usize::from(lane)];
+        let list = &mut self.lanes[lane as usize].list;
         list.tail = id;
         if tail == NONE {
             list.head = id;
@@ -163,11 +198,14 @@ impl<P> Store<P> {
     /// Replaces a waiting packet by another one, and returns it. Its place in the flow's list
     /// does not change.
     pub fn swap(&mut self, id: u32, queued: Queued<P>, tag: Tag) -> Option<Queued<P>> {
-        self.bytes += u64::from(queued.len);
+        let added = u64::from(queued.len);
         let node = self.node_mut(id);
         node.tag = tag;
+        let lane = node.lane as usize;
         let before = node.queued.replace(queued);
-        self.bytes -= before.as_ref().map_or(0, |queued| u64::from(queued.len));
+        let gone = before.as_ref().map_or(0, |queued| u64::from(queued.len));
+        self.bytes = self.bytes + added - gone;
+        self.lanes[lane].bytes = self.lanes[lane].bytes + added - gone;
         before
     }
 
@@ -180,17 +218,19 @@ impl<P> Store<P> {
         node.next = free;
         self.free = id;
         if prev == NONE {
-            self.lanes[usize::from(lane)].head = next;
+            self.lanes[lane as usize].list.head = next;
         } else {
             self.node_mut(prev).next = next;
         }
         if next == NONE {
-            self.lanes[usize::from(lane)].tail = prev;
+            self.lanes[lane as usize].list.tail = prev;
         } else {
             self.node_mut(next).prev = prev;
         }
         self.packets -= 1;
         self.bytes -= u64::from(queued.len);
+        self.lanes[lane as usize].bytes -= u64::from(queued.len);
+        self.lanes[lane as usize].packets -= 1;
         Some(queued)
     }
 

@@ -1,7 +1,8 @@
 //! A scenario's queue as the kernel's queue disciplines.
 
-use ackwise_config::queues::QueueLimit;
-use ackwise_config::queues::{AckFilter, Aqm, Queue, Red, RedPreset};
+use std::time::Duration;
+
+use ackwise_config::queues::{AckFilter, Aqm, FqCodel, Queue, QueueLimit, Red, RedPreset};
 use ackwise_scenario::Direction;
 
 /// The queue of a link with a rate, if the scenario sets none: what Linux gives
@@ -41,6 +42,9 @@ pub(crate) fn refused(direction: &Direction) -> Option<String> {
     }
     if is(Aqm::Cake) && matches!(queue.limit, QueueLimit::Packets(_)) {
         return Some("cake's `queue.limit` is in bytes (of memory)".to_owned());
+    }
+    if queue.fq_codel.is_some_and(|it| it.ack_share.is_some()) {
+        return Some("`queue.ack_share` is nothing that the kernel's fq_codel has".to_owned());
     }
     queue.red.as_ref().and_then(red_refused)
 }
@@ -102,12 +106,40 @@ fn waiting(rate_bps: u64, queue: Option<&Queue>) -> String {
     if let Some(red) = &queue.red {
         return self::red(rate_bps, queue.limit, red);
     }
-    match (queue.aqm, queue.limit) {
-        (Some(_), QueueLimit::Packets(packets)) => format!("fq_codel limit {packets}"),
-        (Some(_), QueueLimit::Bytes(bytes)) => format!("fq_codel memory_limit {bytes}b"),
-        (None, QueueLimit::Packets(packets)) => format!("pfifo limit {packets}"),
-        (None, QueueLimit::Bytes(bytes)) => format!("bfifo limit {bytes}b"),
+    if let Some(keys) = &queue.fq_codel {
+        return fq_codel(queue.limit, keys);
     }
+    match queue.limit {
+        QueueLimit::Packets(packets) => format!("pfifo limit {packets}"),
+        QueueLimit::Bytes(bytes) => format!("bfifo limit {bytes}b"),
+    }
+}
+
+fn fq_codel(limit: QueueLimit, keys: &FqCodel) -> String {
+    let mut text = match limit {
+        QueueLimit::Packets(packets) => format!("fq_codel limit {packets}"),
+        QueueLimit::Bytes(bytes) => format!("fq_codel memory_limit {bytes}b"),
+    };
+    let time = |time: Duration| format!("{}us", time.as_micros().max(1));
+    let given = [
+        ("memory_limit", keys.memory_limit.map(|it| format!("{it}b"))),
+        ("flows", keys.flows.map(|it| it.to_string())),
+        ("quantum", keys.quantum.map(|it| it.to_string())),
+        ("target", keys.target.map(time)),
+        ("interval", keys.interval.map(time)),
+        ("ce_threshold", keys.ce_threshold.map(time)),
+    ];
+    for (word, value) in given {
+        if let Some(value) = value {
+            text.push_str(&format!(" {word} {value}"));
+        }
+    }
+    match keys.ecn {
+        Some(true) => text.push_str(" ecn"),
+        Some(false) => text.push_str(" noecn"),
+        None => {}
+    }
+    text
 }
 
 /// The kernel's RED counts in bytes; its weight is `tc`'s choice for the burst
@@ -158,6 +190,32 @@ mod tests {
     }
 
     #[test]
+    fn fq_codel_has_what_was_given() {
+        let plain = Queue {
+            fq_codel: Some(FqCodel::default()),
+            ..queue(QueueLimit::Packets(500))
+        };
+        assert!(commands("q", 1, Some(&plain))[2].ends_with("handle 2: fq_codel limit 500"));
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let full = Queue {
+            fq_codel: Some(FqCodel {
+                flows: Some(64),
+                quantum: Some(300),
+                target: ms(13),
+                interval: ms(200),
+                ce_threshold: ms(1),
+                ecn: Some(false),
+                ..FqCodel::default()
+            }),
+            ..queue(QueueLimit::Bytes(65_536))
+        };
+        assert!(commands("q", 1, Some(&full))[2].ends_with(
+            "fq_codel memory_limit 65536b flows 64 quantum 300 target 13000us interval 200000us \
+             ce_threshold 1000us noecn"
+        ));
+    }
+
+    #[test]
     fn cake_shapes_by_itself() {
         for (ack_filter, word) in [
             (None, "no-ack-filter"),
@@ -200,7 +258,12 @@ mod tests {
             acks_first: Some(1),
             ..queue(QueueLimit::Packets(9))
         };
+        let share = Queue {
+            ack_filter: None,
+            ..Queue::for_uplink()
+        };
         for (queue, why) in [
+            (share, "queue.ack_share"),
             (cake, "in bytes"),
             (filter, "in cake alone"),
             (first, "queue.acks_first"),

@@ -108,7 +108,7 @@ pub(super) fn start(
 /// With an arm whose receivers answer marks, the gateway tells them.
 fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Option<Config> {
     let queue = direction.queue.clone()?;
-    let marks = queue.red.as_ref().is_some_and(|red| red.ecn);
+    let marks = queue.marks();
     let answers = arm
         .placements
         .iter()

@@ -325,7 +325,7 @@ mod tests {
             vec![link("ab", "a", "b")],
         );
         scenario.links[0].forward.queue = Some(Queue {
-            aqm: Some(ackwise_config::queues::Aqm::FqCodel),
+            fq_codel: Some(ackwise_config::queues::FqCodel::default()),
             ..Queue::drop_tail(QueueLimit::Packets(9))
         });
         assert!(check_means(&scenario, Clock::Virtual).is_ok());
@@ -357,7 +357,7 @@ mod tests {
         let backend = choose_backend(&scenario, LinkBackend::Auto).unwrap();
         assert_eq!(backend, LinkBackend::Emulator);
         scenario.links[0].forward.queue = Some(Queue {
-            aqm: Some(ackwise_config::queues::Aqm::FqCodel),
+            fq_codel: Some(ackwise_config::queues::FqCodel::default()),
             ..Queue::drop_tail(QueueLimit::Packets(9))
         });
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();

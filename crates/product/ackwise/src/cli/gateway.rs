@@ -11,7 +11,7 @@ use super::AttachMode;
 /// Examples, shown after the help.
 pub const HELP: &str = "\
 Examples:
-  ackwise gateway up wan0 --rate '1 Mbit/s' --ack-filter rfc3449 --acks-first
+  ackwise gateway up wan0 --rate '1 Mbit/s'
   ackwise gateway up ppp0 --rate '100 kbit/s' --overhead 8 --limit '50 packets' --ecn
   ackwise gateway up --config /etc/ackwise/gateway.toml
   ackwise gateway status --format json
@@ -43,7 +43,7 @@ pub struct GatewayUpArgs {
 
     /// Everything from a file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["interface", "rate", "min_rate", "overhead", "limit", "red", "ecn", "ack_filter", "acks_first", "acc"])]
+          conflicts_with_all = ["interface", "rate", "min_rate", "overhead", "discipline", "limit", "ack_share", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so
@@ -60,9 +60,19 @@ pub struct GatewayUpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub overhead: u32,
 
-    /// How much may wait, e.g. `50 packets` or `64 kB`
-    #[arg(long, value_name = "LIMIT", default_value = "100 packets")]
-    pub limit: String,
+    /// The queue: `fq_codel`, `red` or `drop-tail` [default: fq_codel; red with --red, --ecn and
+    /// --acc, drop-tail with --acks-first]
+    #[arg(long, value_name = "NAME")]
+    pub discipline: Option<String>,
+
+    /// How much may wait, e.g. `50 packets` or `64 kB` [default: 10240 packets in fq_codel, else
+    /// 100 packets]
+    #[arg(long, value_name = "LIMIT")]
+    pub limit: Option<String>,
+
+    /// The share of the rate that ACKs get in fq_codel while data wait [default: 25 %]
+    #[arg(long, value_name = "SHARE")]
+    pub ack_share: Option<String>,
 
     /// Drop early (RED)
     #[arg(long)]
@@ -73,11 +83,12 @@ pub struct GatewayUpArgs {
     pub ecn: bool,
 
     /// Take out ACKs that newer ones make redundant: rfc3449, rfc3449-sack, cake,
-    /// cake-aggressive, ns2-append
+    /// cake-aggressive, ns2-append, none [default: rfc3449-sack in fq_codel, else none]
     #[arg(long, value_name = "RULE")]
     pub ack_filter: Option<String>,
 
-    /// ACKs leave before data; with a number, so many in a row at most
+    /// ACKs leave before data, in a queue that is drop-tail or RED; with a number, so many in a row
+    /// at most
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub acks_first: Option<Option<u32>>,
 

@@ -31,10 +31,6 @@ use facts::Facts;
 
 /// What thins.
 const POLICY: &str = "adaptive";
-/// What the gateway's queue holds where it stands in for cake: few full packets, since a shaper's
-/// own queue is what an upload fills; redundant ACKs are taken out, up to eight leave in a row.
-const GATEWAY_QUEUE: &str =
-    "{ limit = \"30 packets\", ack_filter = \"rfc3449-sack\", acks_first = 8 }";
 
 /// An `ackwise up`, as the registry has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,7 +206,7 @@ impl Run<'_> {
         self.check_restored(restored)
     }
 
-    /// The queue of a gateway, with a filter in it.
+    /// The queue of a gateway, the one that it has by default.
     fn gateway(
         &self,
         mut claim: Entry<Record>,
@@ -219,8 +215,7 @@ impl Run<'_> {
     ) -> anyhow::Result<()> {
         let interface = serde_json::Value::from(self.facts.interface.as_str());
         let config = format!(
-            "interface = {interface}\nrate = \"{rate_bps} bit/s\"\noverhead = {overhead}\n\
-             queue = {GATEWAY_QUEUE}\n"
+            "interface = {interface}\nrate = \"{rate_bps} bit/s\"\noverhead = {overhead}\n"
         );
         let config = ackwise_gateway::Config::parse("(ackwise up)", &config)?;
         let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;

@@ -1,0 +1,85 @@
+//! CoDel's state and control law (RFC 8289), for one queue.
+//!
+//! ```text
+//! above   the sojourn time has been at least target for a whole interval, and more than one full
+//!         packet waits behind
+//! drop    when above; the next one interval / √count after the last
+//! count   starts at 1; where it was left, if dropping began again within 16 intervals
+//! ```
+
+use crate::Nanos;
+
+/// Dropping that begins again within so many intervals goes on at nearly the rate that it had
+/// (RFC 8289 §5.5).
+const MEMORY: u64 = 16;
+
+/// What all queues of a link have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// The sojourn time that a standing queue may have, in nanoseconds.
+    pub target: Nanos,
+    /// The time that is taken for a round trip, in nanoseconds.
+    pub interval: Nanos,
+    /// The length of a full packet in bytes. A queue that holds no more is never shortened.
+    pub full: u32,
+}
+
+impl Limits {
+    /// When the drop after one at `last` is due, the `count`-th in a row.
+    ///
+    /// IEEE 754 rounds a square root and a division exactly, so that results are the same on
+    /// every machine.
+    pub fn next_drop(&self, last: Nanos, count: u32) -> Nanos {
+        let gap = self.interval as f64 / f64::from(count.max(1)).sqrt();
+        last.saturating_add(gap as Nanos)
+    }
+}
+
+/// The state of a queue.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Codel {
+    /// When the sojourn time will have been above target for an interval; `None` while it is
+    /// below.
+    first_above: Option<Nanos>,
+    /// When the next drop is due.
+    pub drop_next: Nanos,
+    /// Drops since dropping began.
+    pub count: u32,
+    /// `count` when dropping began last.
+    last_count: u32,
+    pub is_dropping: bool,
+}
+
+impl Codel {
+    /// Whether the packet at the head may be dropped: it has waited for `sojourn`, and
+    /// `behind` bytes wait behind it.
+    pub fn is_above(&mut self, limits: &Limits, now: Nanos, sojourn: Nanos, behind: u64) -> bool {
+        if sojourn < limits.target || behind <= u64::from(limits.full) {
+            self.first_above = None;
+            return false;
+        }
+        match self.first_above {
+            None => {
+                self.first_above = Some(now.saturating_add(limits.interval));
+                false
+            }
+            Some(at) => now >= at,
+        }
+    }
+
+    /// Notes that the queue is empty.
+    pub fn emptied(&mut self) {
+        self.first_above = None;
+        self.is_dropping = false;
+    }
+
+    /// Notes the first drop or mark of a series.
+    pub fn begin(&mut self, limits: &Limits, now: Nanos) {
+        self.is_dropping = true;
+        let since = self.count.saturating_sub(self.last_count);
+        let lately = now.saturating_sub(self.drop_next) < MEMORY.saturating_mul(limits.interval);
+        self.count = if since > 1 && lately { since } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = limits.next_drop(now, self.count);
+    }
+}
