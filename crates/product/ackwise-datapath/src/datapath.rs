@@ -400,6 +400,7 @@ impl Inner {
             },
             attach_fallback: self.fallback.clone(),
             dry_run: self.options.dry_run,
+            paused: shared.quiesce.load(Ordering::Relaxed),
             interface_alive: !shared.gone.load(Ordering::Acquire),
             realtime: shared.realtime.load(Ordering::Relaxed),
             uptime_s: self.started.elapsed().as_secs_f64(),

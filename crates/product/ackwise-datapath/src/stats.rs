@@ -26,6 +26,8 @@ pub struct Stats {
     pub attach_fallback: Option<String>,
     /// Whether this is a dry run: nothing is withheld, and the numbers say what would be.
     pub dry_run: bool,
+    /// Whether it is paused: every ACK passes, and flows are followed.
+    pub paused: bool,
     /// Whether the interface still exists.
     pub interface_alive: bool,
     /// Whether the re-emitting thread runs with SCHED_FIFO.

@@ -4,6 +4,7 @@
 //! (Supervisor) it: it waits for signals, for a deadline and for the daemon's own end, and tells
 //! the service manager (sd_notify(3)) that the daemon is ready and alive.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +199,8 @@ pub enum Outcome {
 pub struct Supervisor {
     signals: SignalFd,
     watchdog: Option<Duration>,
+    /// The last sign of life, of whichever run.
+    beaten: Cell<Instant>,
 }
 
 impl Supervisor {
@@ -215,6 +218,7 @@ impl Supervisor {
         Ok(Self {
             signals: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             watchdog: sd_notify::watchdog_enabled(),
+            beaten: Cell::new(Instant::now()),
         })
     }
 
@@ -243,7 +247,7 @@ impl Supervisor {
     ) -> Result<Outcome, D::Error> {
         // The service manager wants a sign of life within `watchdog`: send two.
         let beat = self.watchdog.map(|watchdog| watchdog / 2);
-        let (mut shown, mut beaten) = (Instant::now(), Instant::now());
+        let mut shown = Instant::now();
         let mut before = daemon.stats()?;
         loop {
             let mut wait = beat.map_or(TICK, |beat| TICK.min(beat / 2));
@@ -260,7 +264,7 @@ impl Supervisor {
                 return Ok(Outcome::Deadline);
             }
             let took = shown.elapsed();
-            let is_beat_due = beat.is_some_and(|beat| beaten.elapsed() >= beat);
+            let is_beat_due = beat.is_some_and(|beat| self.beaten.get().elapsed() >= beat);
             if !is_beat_due && (show.is_none() || took < SHOW) {
                 continue;
             }
@@ -272,7 +276,7 @@ impl Supervisor {
             }
             if is_beat_due && D::is_alive(&before, &now) {
                 notify(&[NotifyState::Watchdog, NotifyState::Status(&line)]);
-                beaten = Instant::now();
+                self.beaten.set(Instant::now());
             }
             if took >= SHOW {
                 (before, shown) = (now, Instant::now());

@@ -6,18 +6,22 @@ use std::time::Instant;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{Datapath, Ended, Error, Options, Prepared, Stats, check_silent_drop};
+use ackwise_datapath::{
+    Datapath, Ended, Error, FlowStats, Options, Prepared, Stats, check_silent_drop,
+};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use anyhow::Context;
 use serde_json::json;
 
+use crate::ab::guard::Guarded;
+use crate::ab::subject::Subject;
 use crate::cli::AttachArgs;
 use crate::http::{Page, Server};
 use crate::metrics;
 use crate::options::options;
 use crate::status::{name, totals};
 use crate::summary;
-use crate::watch::{reason, watch};
+use crate::watch::reason;
 
 /// The attachment, shared with whoever scrapes; nothing before it is made and after it ended.
 type Shared = Arc<Mutex<Option<Datapath>>>;
@@ -46,7 +50,14 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     supervisor.ready(&format!("{} on {}", options.policy, options.ifname));
     announce(&options, &stats, server.as_ref(), format)?;
     let until = args.duration.map(|d| started + d);
-    let outcome = watch(&supervisor, &Watched(&shared), until, format, summary::line)?;
+    let guarded = Guarded {
+        supervisor: &supervisor,
+        subject: &Watched(&shared),
+        interface: &options.ifname,
+        policy: options.policy.to_string(),
+        position: options.position,
+    };
+    let outcome = guarded.watch(&args.guard, until, format, summary::line)?;
     let why = reason(outcome, "ackwise detach");
     supervisor.stopping();
     let attachment = lock(&shared).take().context("the attachment is gone")?;
@@ -164,5 +175,18 @@ impl Daemon for Watched<'_> {
 
     fn ended(&self) -> Option<Ended> {
         lock(self.0).as_ref().and_then(Datapath::ended)
+    }
+}
+
+impl Subject for Watched<'_> {
+    fn pause(&self, paused: bool) -> Result<(), Error> {
+        lock(self.0).as_ref().map_or(Ok(()), |it| it.pause(paused))
+    }
+
+    fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
+        let datapath = lock(self.0);
+        datapath
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), |it| it.flows(limit))
     }
 }

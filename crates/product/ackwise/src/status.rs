@@ -124,6 +124,8 @@ fn in_full(a: &Attachment) -> String {
         a.policy,
         if a.dry_run {
             " (dry run: nothing is withheld)"
+        } else if s.paused {
+            " (paused: every ACK passes)"
         } else {
             ""
         },

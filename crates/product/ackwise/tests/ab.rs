@@ -26,18 +26,22 @@ fn silent(mut command: Command) -> Running {
     Running(command.spawn().unwrap())
 }
 
-/// A download of a steady rate that lasts longer than any test.
-fn download(net: &Net) -> [Running; 2] {
+/// A download of a steady rate.
+const STEADY: &str = "-b 20M -l 1448";
+/// A download of some segments each round trip. A policy that waits for more of them than there
+/// are makes it as slow as its holds are long.
+const SMALL_WINDOW: &str = "-w 16K";
+
+/// A download that lasts longer than any test.
+fn download(net: &Net, how: &str) -> [Running; 2] {
     let mut server = net.in_sender("iperf3");
     server.arg("-s");
     let server = silent(server);
     let mut client = net.in_receiver("sh");
     // The server may need a moment before it listens. It writes segments, not large blocks: those
     // would arrive at once, and get one ACK.
-    client.args([
-        "-c",
-        "until iperf3 -c 10.9.0.1 -R -b 20M -l 1448 -t 600; do sleep 0.1; done",
-    ]);
+    let command = format!("until iperf3 -c 10.9.0.1 -R {how} -t 600; do sleep 0.1; done");
+    client.args(["-c", &command]);
     let client = silent(client);
     until("a connection", || {
         let out = net.in_receiver("ss").arg("-tnH").output().unwrap();
@@ -59,7 +63,7 @@ fn of_kind(report: &Value, policy: &str, key: &str) -> Vec<f64> {
 fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
     root();
     let net = Net::new();
-    let _download = download(&net);
+    let _download = download(&net, STEADY);
     let page = tempfile::NamedTempFile::new().unwrap();
     let Ended { code, out, err } = net.run(&[
         "--format",
@@ -114,11 +118,61 @@ fn it_turns_the_policy_on_and_off_and_says_what_that_changed() {
     assert_eq!(net.programs(), 0);
 }
 
+/// The policy holds every ACK as long as it may.
+const HARMFUL: [&str; 6] = ["--policy", "every-n", "--set", "n=32", "--set", "warm=0"];
+
+#[test]
+fn a_policy_that_harms_ends_at_once() {
+    root();
+    let net = Net::new();
+    let _download = download(&net, SMALL_WINDOW);
+    let args = ["--format", "json", "ab", &net.iface, "--block", "1s"];
+    let Ended { code, out, err } = net.run(&[&args[..], &HARMFUL].concat());
+    assert_eq!(code, 0, "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["verdict"], "harms", "{err}");
+    assert_eq!(report["ended"], "ended at once, since it harms");
+    let data = &report["effects"][0];
+    assert!(data["high"].as_f64().unwrap() < 1.0, "{data}");
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn a_guard_leaves_a_policy_off_that_harms() {
+    root();
+    let net = Net::new();
+    let _download = download(&net, SMALL_WINDOW);
+    let attached = net.attach(&[&HARMFUL[..], &["--guard=1ms", "--guard-block", "1s"]].concat());
+    let is_paused = || {
+        let shown = net.run(&["--format", "json", "status", &net.iface]);
+        let shown: Value = serde_json::from_str(&shown.out).unwrap();
+        let stats = &shown["attachments"][0]["stats"];
+        (stats["paused"] == true).then(|| stats["withheld"].as_u64().unwrap())
+    };
+    // Paused for longer than a block: for good.
+    let withheld = until("the guard", || {
+        let before = is_paused()?;
+        for _ in 0..15 {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            is_paused()?;
+        }
+        Some(before)
+    });
+    assert_eq!(is_paused(), Some(withheld), "it still withholds");
+    let text = net.run(&["status", &net.iface]).out;
+    assert!(text.contains("paused: every ACK passes"), "{text}");
+    attached.signal(Signal::SIGTERM);
+    let ended = attached.end();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    assert!(ended.err.contains("harms on this line"), "{}", ended.err);
+    assert_eq!(net.programs(), 0);
+}
+
 #[test]
 fn a_signal_ends_it_with_what_is_known() {
     root();
     let net = Net::new();
-    let _download = download(&net);
+    let _download = download(&net, STEADY);
     let child = net
         .in_receiver(common::ACKWISE.path())
         .args(["ab", &net.iface, "--policy", "none", "--block", "1s"])
@@ -148,6 +202,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
         (&["--error", "0"], "above 0"),
         (&["--difference", "60%"], "at most a half"),
         (&["--pairs", "0"], "1..=100000"),
+        (&["--block", "soon"], "--block"),
         (&["--policy", "nosuch"], "nosuch"),
     ] {
         let Ended { code, out, err } = net.run(&[&["ab", &net.iface][..], args].concat());

@@ -1,19 +1,22 @@
 //! `ackwise ab`: an experiment on live traffic. The policy is on and off in blocks, in an order that a
 //! coin decides, until it is known what difference that makes.
 
+mod blocks;
+pub mod guard;
 mod outcome;
 mod page;
 mod report;
+pub mod subject;
 
 use std::fs::File;
 use std::io::Write;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_datapath::{Datapath, Prepared, check_silent_drop};
-use ackwise_netdev::daemon::{Outcome as Waited, Supervisor};
-use ackwise_switchback::{Block, Design, Verdict};
+use ackwise_netdev::daemon::Supervisor;
+use ackwise_switchback::{Design, Verdict};
 use anyhow::Context;
 use indicatif::ProgressBar;
 
@@ -22,11 +25,10 @@ use crate::options::thin_options;
 use crate::status::name;
 use crate::summary;
 use crate::watch::reason;
-use outcome::{Meter, Outcome};
+use blocks::{Blocks, Lengths};
+use outcome::Meter;
 use report::{Report, Setup, in_text, report};
 
-/// How often what has no counter is looked at.
-const SAMPLE: Duration = Duration::from_millis(500);
 /// Shorter blocks measure the coin, not the policy.
 const SHORTEST: Duration = Duration::from_secs(1);
 
@@ -72,19 +74,20 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         "experiment with {} on {}",
         setup.policy, setup.interface
     ));
-    let experiment = Experiment {
-        setup,
+    let lengths = Lengths {
         block: args.block,
         wash_out,
-        supervisor,
-        datapath,
-        meter,
-        began: Instant::now(),
-        blocks: Vec::new(),
+    };
+    let experiment = Experiment {
+        setup,
+        blocks: Blocks::new(&supervisor, &datapath, meter, lengths),
         line: summary::live_line(),
         shows_line: format == Format::Text && text::watched(),
     };
-    let (report, detached) = experiment.run()?;
+    let report = experiment.run();
+    supervisor.stopping();
+    let detached = datapath.detach();
+    let report = report?;
     if let Some(file) = &mut page {
         file.write_all(page::page(&report).as_bytes())
             .context("cannot write the page")?;
@@ -93,7 +96,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         Format::Json => text::print(&format!("{}\n", serde_json::to_string(&report)?))?,
         Format::Text => text::print(&in_text(&report))?,
     }
-    detached
+    detached.map(|_| ()).map_err(Into::into)
 }
 
 fn seed_of_the_time() -> u64 {
@@ -106,49 +109,28 @@ fn kernel() -> String {
     release.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
-struct Experiment {
+struct Experiment<'a> {
     setup: Setup,
-    block: Duration,
-    wash_out: Duration,
-    supervisor: Supervisor,
-    datapath: Datapath,
-    meter: Meter,
-    began: Instant,
-    blocks: Vec<Outcome>,
+    blocks: Blocks<'a, Datapath>,
     line: ProgressBar,
     shows_line: bool,
 }
 
-impl Experiment {
-    /// Runs blocks until the answer is known, all pairs are done, or somebody ends it. The policy is
-    /// off at the end. Returns what was found, and how the detaching went.
-    fn run(mut self) -> anyhow::Result<(Report, anyhow::Result<()>)> {
-        let ended = self.blocks();
+impl Experiment<'_> {
+    /// Runs blocks until the answer is known, all pairs are done, or somebody ends it.
+    fn run(mut self) -> anyhow::Result<Report> {
+        let ended = self.pairs()?;
         self.line.finish_and_clear();
-        self.supervisor.stopping();
-        let ended = match ended {
-            Ok(ended) => ended,
-            Err(error) => {
-                drop(self.datapath);
-                return Err(error);
-            }
-        };
-        let report = report(&self.setup, &self.blocks, ended);
-        let detached = self.datapath.detach().map(|_| ()).map_err(Into::into);
-        Ok((report, detached))
+        Ok(report(&self.setup, &self.blocks.outcomes, ended))
     }
 
-    fn blocks(&mut self) -> anyhow::Result<String> {
-        let design = Design::new(self.setup.seed);
-        let all = 2 * self.setup.most_pairs as usize;
-        for (n, block) in design.take(all).enumerate() {
-            if let Some(why) = self.one_block(block)? {
-                return Ok(why);
+    fn pairs(&mut self) -> anyhow::Result<String> {
+        let mut design = Design::new(self.setup.seed);
+        for _ in 0..self.setup.most_pairs {
+            if let Some(ended) = self.blocks.pair(&mut design)? {
+                return Ok(format!("ended by {}", reason(ended, "ackwise detach")));
             }
-            if n % 2 == 0 {
-                continue;
-            }
-            let so_far = report(&self.setup, &self.blocks, String::new());
+            let so_far = report(&self.setup, &self.blocks.outcomes, String::new());
             self.tell(&so_far);
             match so_far.verdict {
                 Verdict::Undecided => {}
@@ -161,47 +143,13 @@ impl Experiment {
         Ok("all pairs are done".to_owned())
     }
 
-    /// Measures one block. Returns why the experiment has ended, if it has.
-    fn one_block(&mut self, block: Block) -> anyhow::Result<Option<String>> {
-        let start = Instant::now();
-        self.datapath.pause(block == Block::Off)?;
-        if let Some(why) = self.wait(start + self.wash_out)? {
-            return Ok(Some(why));
-        }
-        let mut measuring = self.meter.begin(&self.datapath)?;
-        let end = start + self.block;
-        while Instant::now() < end {
-            if let Some(why) = self.wait(end.min(Instant::now() + SAMPLE))? {
-                return Ok(Some(why));
-            }
-            self.meter.sample(&self.datapath, &mut measuring)?;
-        }
-        let outcome = self
-            .meter
-            .end(&self.datapath, measuring, block, self.began)?;
-        self.blocks.push(outcome);
-        Ok(None)
-    }
-
-    /// Waits. Returns what has ended the experiment, if something has.
-    fn wait(&self, until: Instant) -> anyhow::Result<Option<String>> {
-        let describe = |_: &_, _: &_, _| String::new();
-        let waited = self
-            .supervisor
-            .run(&self.datapath, Some(until), describe, None)?;
-        Ok(match waited {
-            Waited::Deadline => None,
-            other => Some(format!("ended by {}", reason(other, "ackwise detach"))),
-        })
-    }
-
     /// Says what is known after a pair: on a terminal in one line that changes, else in a line
     /// each.
     fn tell(&self, so_far: &Report) {
         let data = &so_far.effects[0];
         let said = format!(
             "{} of {} pairs: data {} ({} to {}); {}",
-            self.blocks.len() / 2,
+            self.blocks.outcomes.len() / 2,
             self.setup.most_pairs,
             report::change(data.ratio),
             report::change(data.low),

@@ -3,11 +3,13 @@
 use std::fs;
 use std::time::Instant;
 
-use ackwise_datapath::{Datapath, FlowStats, Position, Stats};
+use ackwise_datapath::{FlowStats, Position, Stats};
 use ackwise_netdev::netlink::Netlink;
 use ackwise_switchback::{Better, Block};
 use anyhow::Context;
 use serde::Serialize;
+
+use super::subject::Subject;
 
 /// A flow without an ACK for longer does not count for the round-trip time.
 const IDLE_MS: u64 = 3_000;
@@ -147,19 +149,23 @@ impl Meter {
         }
     }
 
-    pub fn begin(&self, datapath: &Datapath) -> anyhow::Result<Measuring> {
+    pub fn begin(&self, subject: &impl Subject) -> anyhow::Result<Measuring> {
         Ok(Measuring {
-            begin: self.read(datapath)?,
+            begin: self.read(subject)?,
             rtts_us: Vec::new(),
             queues: Vec::new(),
         })
     }
 
     /// Looks at what has no counter.
-    pub fn sample(&mut self, datapath: &Datapath, measuring: &mut Measuring) -> anyhow::Result<()> {
+    pub fn sample(
+        &mut self,
+        subject: &impl Subject,
+        measuring: &mut Measuring,
+    ) -> anyhow::Result<()> {
         measuring
             .rtts_us
-            .extend(median_rtt_us(&datapath.flows(FLOWS)?));
+            .extend(median_rtt_us(&subject.flows(FLOWS)?));
         let index = measuring.begin.stats.ifindex;
         let queues = self.netlink.as_mut().map(Netlink::qdisc_stats);
         let root = queues.and_then(Result::ok).and_then(|queues| {
@@ -175,12 +181,12 @@ impl Meter {
     /// Ends a block. `policy` says what it was.
     pub fn end(
         &self,
-        datapath: &Datapath,
+        subject: &impl Subject,
         measuring: Measuring,
         policy: Block,
         began: Instant,
     ) -> anyhow::Result<Outcome> {
-        let (before, now) = (measuring.begin, self.read(datapath)?);
+        let (before, now) = (measuring.begin, self.read(subject)?);
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let per_s = |n: u64| n as f64 / seconds;
         let since = |count: fn(&Stats) -> u64| {
@@ -217,12 +223,12 @@ impl Meter {
         })
     }
 
-    fn read(&self, datapath: &Datapath) -> anyhow::Result<Reading> {
+    fn read(&self, subject: &impl Subject) -> anyhow::Result<Reading> {
         let path = &self.interface_bytes;
         let bytes = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
         Ok(Reading {
             at: Instant::now(),
-            stats: datapath.stats()?,
+            stats: subject.stats()?,
             interface_bytes: bytes
                 .trim()
                 .parse()

@@ -53,6 +53,27 @@ pub struct AbArgs {
     pub html: Option<PathBuf>,
 }
 
+/// `--guard`, of `ackwise attach` and `ackwise up`.
+#[derive(Debug, Args)]
+pub struct GuardArgs {
+    /// Compare two blocks with and without the policy every so often, and leave the policy off if it
+    /// harms
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "5m", value_parser = duration)]
+    pub guard: Option<Duration>,
+
+    /// How long a block of --guard takes
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "guard", value_parser = guard_block)]
+    pub guard_block: Duration,
+}
+
+fn guard_block(text: &str) -> Result<Duration, String> {
+    let block = duration(text)?;
+    if block < Duration::from_secs(1) {
+        return Err("must be a second or more".to_owned());
+    }
+    Ok(block)
+}
+
 /// A share between 0 and a half: `5%`, `0.05`.
 fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.trim().strip_suffix('%') {

@@ -136,8 +136,11 @@ pub struct AttachArgs {
     pub cwnd_hint: bool,
 
     /// Withhold nothing; count what would have been withheld
-    #[arg(long)]
+    #[arg(long, conflicts_with = "guard")]
     pub dry_run: bool,
+
+    #[command(flatten)]
+    pub guard: ab::GuardArgs,
 
     /// Serve Prometheus metrics on this address; port 0 takes any free port
     #[arg(long, value_name = "ADDR:PORT")]

@@ -6,6 +6,7 @@ use ackwise_cli::time::duration;
 use clap::{Args, ValueEnum};
 
 use super::AttachMode;
+use super::ab::GuardArgs;
 use super::rate::rate;
 
 /// Examples, shown after the help.
@@ -44,6 +45,9 @@ pub struct UpArgs {
     /// Print the facts and the decision, and touch nothing
     #[arg(long)]
     pub explain: bool,
+
+    #[command(flatten)]
+    pub guard: GuardArgs,
 
     /// How programs are attached: by a tcx link, or by a filter of the clsact queue
     #[arg(long, value_enum, default_value_t)]

@@ -23,6 +23,7 @@ use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::ab::guard::Guarded;
 use crate::cli::up::UpArgs;
 use crate::summary;
 use crate::watch::{reason, watch};
@@ -69,6 +70,10 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let claim = claim(name, index)?;
     let facts = Facts::gather(name)?;
     let plan = decide(&facts, &asked).map_err(refused)?;
+    if args.guard.guard.is_some() && matches!(plan.queue, Queue::Gateway { .. }) {
+        let what = "--guard turns a policy off and on, and the gateway's queue has none";
+        return Err(BadInput::new(what).mend("leave --guard out").into());
+    }
     let run = Run {
         args,
         format,
@@ -162,6 +167,7 @@ impl Run<'_> {
     fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
         let options = self.options()?;
         check_silent_drop(options.attach)?;
+        let position = options.position;
         let prepared = Prepared::new(options)?;
         let index = self.facts.index;
         let replaced = cake.map(|_| Replaced {
@@ -179,13 +185,14 @@ impl Run<'_> {
         let prepared = prepared.drop_privileges(self.args.user.as_deref())?;
         let attachment = prepared.start()?;
         self.begun()?;
-        let outcome = watch(
-            &self.supervisor,
-            &attachment,
-            self.until(),
-            self.format,
-            summary::line,
-        )?;
+        let guarded = Guarded {
+            supervisor: &self.supervisor,
+            subject: &attachment,
+            interface: &self.facts.interface,
+            policy: POLICY.to_owned(),
+            position,
+        };
+        let outcome = guarded.watch(&self.args.guard, self.until(), self.format, summary::line)?;
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
         self.end_datapath(attachment, claim, why)
