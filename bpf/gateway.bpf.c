@@ -21,6 +21,9 @@
  *   of PPP over Ethernet) passes, with VLAN tags or without: it must not wait behind data,
  *   and is never dropped for want of room.
  * - The mark is taken off again, for whatever comes after this hook.
+ * - An ACK that `ackwise attach` on this interface has withheld and now re-emits passes. It
+ *   was withheld behind this hook, so it has had its turn in the queue; taken again, it
+ *   would lose the mark by which the datapath knows it, and be re-emitted again and again.
  * - It keeps nothing but counters.
  *
  * It fails open: when the gateway gives no sign of life for a while packets pass, and
@@ -31,6 +34,7 @@
 #include <linux/in6.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "ackwise_shared.h"
 #include "gateway_shared.h"
 #include "verdict.h"
 
@@ -146,6 +150,11 @@ int ackwise_gateway(struct __sk_buff *skb)
 		return AW_PASS;
 	if (skb->mark == gateway_options.cookie) {
 		skb->mark = 0;
+		count->returned++;
+		return AW_PASS;
+	}
+	/* The datapath's own hook comes next and waits for it. */
+	if ((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC) {
 		count->returned++;
 		return AW_PASS;
 	}

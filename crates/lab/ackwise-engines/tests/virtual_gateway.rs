@@ -4,7 +4,7 @@ mod virtual_harness;
 
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{QueueRecord, Report, Run};
-use virtual_harness::{BASELINE, run, turn, two_hosts};
+use virtual_harness::{BASELINE, arm, run, turn, two_hosts};
 
 /// What the ACKs of a download have, and who gives it to them.
 fn scenario(duration: &str, queue: &str, more: &str) -> Scenario {
@@ -72,4 +72,50 @@ fn a_filter_gives_a_download_back_what_its_acks_took() {
     let queue = acks(of(&report, "gateway"));
     assert_eq!(queue.drops, 0, "{queue:?}");
     assert!(queue.filtered.unwrap() > 1000, "{queue:?}");
+}
+
+/// The datapath withholds behind the gateway's hook. What it re-emits has had its turn in the
+/// queue, and must reach the datapath's own hook, which waits for it and would send it again.
+#[test]
+fn what_a_datapath_re_emits_is_not_queued_again() {
+    let _turn = turn();
+    // An ACK each 60 ms, which is longer than any is held.
+    let link = r#"
+forward = { rate = "400 kbit/s", delay = "10 ms", queue = "20 packets" }
+reverse = { rate = "100 kbit/s", delay = "10 ms", queue = { discipline = "fq_codel", ack_share = "25 %" }, by = "gateway" }"#;
+    let report = run(&two_hosts(
+        "6 s",
+        link,
+        "app = \"bulk\"",
+        &arm("every-n", "set = { n = 8, warm = 0 }"),
+    ));
+    let gateway = of(&report, "every-n");
+    let places = gateway.datapath.as_ref().unwrap().as_object().unwrap();
+    let counters = places.values().next().unwrap();
+    let release = &counters["release"];
+    assert!(release["sent"].as_u64().unwrap() > 10, "{release}");
+    assert_eq!(release["retried"], 0, "{release}");
+    assert_eq!(counters["reemitted"], release["sent"], "{release}");
+}
+
+/// Without a filter and a share of ACKs it is the kernel's `fq_codel`, behind a shaper.
+#[test]
+fn its_fq_codel_is_the_kernel_s() {
+    let _turn = turn();
+    let queue = r#"{ discipline = "fq_codel", limit = "500 packets", quantum = "1514 B", target = "5 ms" }"#;
+    let report = run(&scenario("8 s", queue, ""));
+    let (link, gateway) = (of(&report, "baseline"), of(&report, "gateway"));
+    let (a, b) = (&gateway.totals, &link.totals);
+    let near = |what: &str, a: f64, b: f64, share: f64| {
+        assert!((a - b).abs() <= share * b, "{what}: {a} and {b}");
+    };
+    near("goodput", a.goodput_bps, b.goodput_bps, 0.15);
+    near("ACKs", a.acks_on_wire as f64, b.acks_on_wire as f64, 0.05);
+    near(
+        "drops",
+        acks(gateway).drops as f64,
+        acks(link).drops as f64,
+        0.1,
+    );
+    assert!(acks(link).drops > 50, "{:?}", acks(link));
 }

@@ -99,8 +99,8 @@ impl FqCodelConfig {
 
 /// CoDel's target where packets are short beside it.
 const TARGET_NS: Nanos = 5_000_000;
-/// The least that is taken for a full packet, bytes.
-const MIN_FULL: u32 = 256;
+/// The least that is taken for a full packet, bytes: Ethernet's.
+const MIN_FULL: u32 = 1514;
 /// What a flow of ACKs may send in its turn, bytes: one or two ACKs.
 const ACK_QUANTUM: u32 = 128;
 /// Packets that are dropped at once when the queue is too long, so that the longest flow is looked
