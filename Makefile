@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn test-foreign fuzz check tables stress lint \
+.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
 	docs fmt bench install install-lab uninstall clean reproducible
 
 help: ## list the targets
@@ -83,11 +83,19 @@ test-accecn: setup ## AccECN end to end, on Linux 7: builds that kernel once, as
 	$(NICE) kernel/build um --kernel 7
 	$(NICE) $(CARGO) test --locked -p ackwise-engines --features linux-7 --test virtual_accecn -- --show-output
 
+conform: build-lab ## judge every ACK filter that docs/conformance.md names: builds three kernels once, then some minutes
+	$(NICE) kernel/build um
+	$(NICE) kernel/build um --kernel 7
+	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
+	@mkdir -p $(REPORT)
+	$(LAB) conform --all --pcap $(REPORT)/conform --html $(REPORT)/conform.html
+
 check: ## the tests that need no root, in under three minutes
 	$(NICE) $(CARGO) test --workspace --locked --lib --bins
 	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
+	$(NICE) $(CARGO) test --locked -p ackwise-conform --test mutants --test queues
 	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
-	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench
+	$(NICE) $(CARGO) test --locked -p ackwise-lab --test arguments --test radio --test reproduce --test sim --test tunnel_bench --test conform
 	policy/check.sh
 
 tables: build-lab ## run what the tables of README and docs/ name, and compare (minutes)

@@ -44,9 +44,9 @@ pub enum Error {
     /// A datapath could not be attached.
     #[error(transparent)]
     Datapath(#[from] ackwise_datapath::Error),
-    /// A gateway could not be started.
-    #[error("the gateway: {0}")]
-    Gateway(String),
+    /// There is no such policy, or it has no such parameter.
+    #[error("{0}")]
+    BadPolicy(String),
     /// No case has such a name.
     #[error("there is no case `{0}`; `ackwise-lab conform --list` names them")]
     NoSuchCase(String),
@@ -70,6 +70,10 @@ impl Error {
     /// Whether the arguments are at fault.
     #[must_use]
     pub fn is_bad_input(&self) -> bool {
-        matches!(self, Self::NoSuchCase(_) | Self::NoSuchDevice(_))
+        match self {
+            Self::NoSuchCase(_) | Self::NoSuchDevice(_) | Self::BadPolicy(_) => true,
+            Self::Lab(error) => error.is_bad_input(),
+            _ => false,
+        }
     }
 }

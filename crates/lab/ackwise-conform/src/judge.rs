@@ -64,6 +64,8 @@ pub struct CaseReport {
     pub finding: Option<Finding>,
     /// Runs that failed.
     pub failed_runs: u32,
+    /// The first of them, counted from 0.
+    pub first_failed: u32,
     /// Runs.
     pub runs: u32,
     /// Pure ACKs that left.
@@ -187,6 +189,7 @@ pub fn judge(
                 asks: run.case.what.to_owned(),
                 finding: None,
                 failed_runs: 0,
+                first_failed: 0,
                 runs: 0,
                 acks_sent: 0,
                 acks_arrived: 0,
@@ -202,6 +205,9 @@ pub fn judge(
         report.acks_sent += sent.count() as u64;
         report.acks_arrived += heard.count() as u64;
         if let Some(finding) = finding {
+            if report.finding.is_none() {
+                report.first_failed = report.runs - 1;
+            }
             report.failed_runs += 1;
             report.finding.get_or_insert(finding);
         }

@@ -7,19 +7,29 @@
 //! A [`Case`] is data: steps, and what must come out of them. A [`Device`] takes a
 //! [`Schedule`] of packets and returns those that arrived. [`judge`] compares.
 
+mod capture;
 mod case;
 mod cases;
 mod device;
+mod devices;
 mod in_process;
 mod judge;
+mod netns;
 mod packet;
+mod report;
 mod schedule;
 mod script;
+mod virt;
+mod wire;
 
 pub use case::{Case, Expect, Level, Script, Step, Variant};
 pub use cases::{cases, chosen};
 pub use device::{Arrival, Device, Error};
+pub use devices::{BUILT_IN, BuiltIn, NOT_RUN, Place, by_name};
 pub use in_process::{InProcess, Queue, QueueFilter};
-pub use judge::{CaseReport, DeviceReport, Failure, Outcome, judge};
+pub use judge::{CaseReport, DeviceReport, Failure, Finding, Outcome, judge};
+pub use netns::{Between, Router, Setup, Spec};
 pub use packet::{Flow, Protocol, Segment, Side, flag, read, without_hops};
+pub use report::{Document, Failed, Judged, NotRun};
 pub use schedule::{Departure, Schedule, Shaper};
+pub use virt::{in_virtual_time, run, run_if_guest};

@@ -50,6 +50,9 @@ pub enum Command {
     TunnelBench(BenchArgs),
     /// Run eight downloads over a thin uplink between namespaces, with and without a tunnel (root)
     TunnelDemo(DemoArgs),
+    /// Judge whatever touches ACKs: what it loses, delays or changes of what RFCs call news
+    #[command(after_help = CONFORM_HELP)]
+    Conform(ConformArgs),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -69,6 +72,15 @@ Examples:
 
 A scenario has them as rate = { trace = \"lte.trace\" }, or without a file as
 rate = { lte = { mean = \"20 Mbit/s\", seed = 1 } }. docs/links.md has the sources.";
+
+const CONFORM_HELP: &str = "\
+Examples:
+  ackwise-lab conform --all                                  known filters, and ackwise's own
+  ackwise-lab conform --qdisc 'cake ack-filter' --kernel 7   a queue discipline of Linux 7
+  ackwise-lab conform --setup rules.sh --pcap captures/      a tc or nft rule set
+  ackwise-lab conform --between eth1 eth2                    a box between two interfaces (root)
+A must that fails stalls a connection or misleads a sender; a should costs it a sample or speed.
+What is asked for by other than --all and fails a must ends with exit code 1.";
 
 const REPRODUCE_HELP: &str = "\
 Examples:
@@ -257,6 +269,58 @@ pub struct TraceArgs {
     /// The format
     #[arg(long = "as", value_name = "FORMAT", default_value = "steps")]
     pub shape: TraceFormat,
+}
+
+/// `ackwise-lab conform`.
+#[derive(Debug, Args)]
+pub struct ConformArgs {
+    /// Every built-in device that this machine can run
+    #[arg(long, conflicts_with_all = ["device", "qdisc", "setup", "between", "kernel", "live"])]
+    pub all: bool,
+
+    /// A built-in device, by name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub device: Vec<String>,
+
+    /// A queue discipline as `tc qdisc add` takes it, behind a shaper
+    #[arg(long, value_name = "TEXT")]
+    pub qdisc: Option<String>,
+
+    /// A shell script that sets up a router: $IN is the interface at the receiver, $OUT that at
+    /// the sender
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub setup: Option<PathBuf>,
+
+    /// A box that joins two interfaces of this host as a bridge does: that at the receiver, that
+    /// at the sender
+    #[arg(long, num_args = 2, value_names = ["RECEIVER", "SENDER"])]
+    pub between: Option<Vec<String>>,
+
+    /// Run --qdisc and --setup in namespaces of this kernel and in real time, as root, not in
+    /// virtual time
+    #[arg(long, conflicts_with = "kernel")]
+    pub live: bool,
+
+    /// The kernel for --qdisc and --setup: `6.12`, `7`, `6.12-netfilter`, or an image's path
+    /// [default: 6.12]
+    #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
+    pub kernel: Option<Choice>,
+
+    /// Only this case, by name; may be repeated
+    #[arg(long = "case", value_name = "NAME")]
+    pub cases: Vec<String>,
+
+    /// List devices and cases instead
+    #[arg(long)]
+    pub list: bool,
+
+    /// Write what left and what arrived of each failed case into this directory, as captures
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub pcap: Option<PathBuf>,
+
+    /// Write a page to this file; it opens without a network
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
 }
 
 /// `ackwise-lab tunnel-bench`.

@@ -11,6 +11,7 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     use ackwise_reproduce::Error as Reproduce;
 
     error.is::<ScenarioError>()
+        || (error.downcast_ref()).is_some_and(ackwise_conform::Error::is_bad_input)
         || matches!(
             error.downcast_ref(),
             Some(Reproduce::UnknownPaper { .. } | Reproduce::WrongEngine { .. })

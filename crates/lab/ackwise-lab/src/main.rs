@@ -1,6 +1,7 @@
 //! The researcher's command.
 
 mod cli;
+mod conform;
 mod engines;
 mod error;
 mod radio;
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
     ackwise_engines::virt::run_if_guest();
     // The same holds in an emulated machine: see `reproduce statkus`.
     ackwise_engines::emulated::run_if_guest();
+    // And one that tries a device: see `conform`.
+    ackwise_conform::run_if_guest();
     // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
     let cli = Cli::parse();
     ackwise_cli::start_log(cli.global.verbose);
@@ -36,6 +39,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Reproduce(args) => reproduce::reproduce(args, format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, format),
         Command::Trace(args) => trace::trace(args),
+        Command::Conform(args) => conform::conform(args, format),
         Command::TunnelBench(args) => tunnel_bench::bench(args, format),
         Command::TunnelDemo(args) => tunnel_demo::demo(args, format),
         Command::Completions { shell } => {

@@ -32,7 +32,7 @@ fn scenarios_and_results() {
     // What kernels there are is told.
     LAB.refuses(
         &["run", &broken, "--on", "virtual", "--kernel", "6.18"],
-        &["--kernel", "no kernel 6.18", "6.12 and 7"],
+        &["--kernel", "no kernel 6.18", "6.12, 7, 6.12-netfilter"],
     );
 
     LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);

@@ -19,11 +19,13 @@ pub enum Release {
     Linux6_12,
     /// The newest 7.x of Debian, without the series: it negotiates AccECN.
     Linux7,
+    /// 6.12 as above, with nftables: for rule sets under test.
+    Netfilter,
 }
 
 impl Release {
     /// All that there are.
-    pub const ALL: [Self; 2] = [Self::Linux6_12, Self::Linux7];
+    pub const ALL: [Self; 3] = [Self::Linux6_12, Self::Linux7, Self::Netfilter];
 
     /// Its name on the command line.
     #[must_use]
@@ -31,6 +33,7 @@ impl Release {
         match self {
             Self::Linux6_12 => "6.12",
             Self::Linux7 => "7",
+            Self::Netfilter => "6.12-netfilter",
         }
     }
 
@@ -39,6 +42,7 @@ impl Release {
         match self {
             Self::Linux6_12 => "um-ackwise",
             Self::Linux7 => "um-7",
+            Self::Netfilter => "um-netfilter",
         }
     }
 
@@ -47,6 +51,9 @@ impl Release {
         match self {
             Self::Linux6_12 => "kernel/build um",
             Self::Linux7 => "kernel/build um --kernel 7",
+            Self::Netfilter => {
+                "kernel/build um --config kernel/config/netfilter.config --as netfilter"
+            }
         }
     }
 }
@@ -70,7 +77,7 @@ impl FromStr for Choice {
         let is_number = text.starts_with(|c: char| c.is_ascii_digit())
             && text.chars().all(|c| c.is_ascii_digit() || c == '.');
         if is_number && !PathBuf::from(text).exists() {
-            let names = Release::ALL.map(Release::name).join(" and ");
+            let names = Release::ALL.map(Release::name).join(", ");
             return Err(Error::NoSuchKernel {
                 what: format!("there is no kernel {text} for virtual time: there are {names}"),
                 mend: "name one of these, or the path of an image".to_owned(),
@@ -243,7 +250,7 @@ mod tests {
         }
         let text = choose("6.18").unwrap_err().to_string();
         assert!(
-            text.contains("6.18") && text.contains("6.12 and 7"),
+            text.contains("6.18") && text.contains("6.12, 7, 6.12-netfilter"),
             "{text}"
         );
     }

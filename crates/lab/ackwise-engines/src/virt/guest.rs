@@ -26,14 +26,25 @@ const DIRECTORY: &str = "/run/ackwise-job";
 /// a job to be a part of it, is that. Elsewhere it does nothing.
 pub fn run_if_guest() {
     live::tunnel_process::run_if_asked();
+    serve_if_guest(ARGUMENT, serve);
+}
+
+/// The same for a job of another kind: where this process is the first one of a virtual
+/// machine that was booted with this argument, makes the bare kernel a system, calls `serve`
+/// with the directory that host and guest share, and powers off.
+pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) {
     let asked = std::env::args_os()
         .nth(1)
-        .is_some_and(|arg| arg == ARGUMENT);
+        .is_some_and(|arg| arg == argument);
     if !asked || std::process::id() != 1 {
         return;
     }
+    let served = || {
+        set_up()?;
+        serve(Path::new(DIRECTORY))
+    };
     if let Err(error) =
-        catch_unwind(AssertUnwindSafe(serve)).unwrap_or(Err(LabError::Panicked("the guest")))
+        catch_unwind(AssertUnwindSafe(served)).unwrap_or(Err(LabError::Panicked("the guest")))
     {
         eprintln!("the guest: {error}");
     }
@@ -43,9 +54,7 @@ pub fn run_if_guest() {
     let _ = reboot(RebootMode::RB_POWER_OFF);
 }
 
-fn serve() -> Result<(), LabError> {
-    set_up()?;
-    let directory = Path::new(DIRECTORY);
+fn serve(directory: &Path) -> Result<(), LabError> {
     let text =
         fs::read_to_string(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
     let job: Job = serde_json::from_str(&text).map_err(|error| LabError::Os {

@@ -27,7 +27,7 @@ use crate::error::LabError;
 use crate::live::{self, Clock, Observer, Progress, RunOptions};
 
 pub use ackwise_uml::{Choice, Kernel, Release, VARIABLE};
-pub use guest::run_if_guest;
+pub use guest::{run_if_guest, serve_if_guest};
 
 use job::{Answer, Job, Told};
 use machine::End;

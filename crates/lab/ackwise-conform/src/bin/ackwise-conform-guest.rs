@@ -1,0 +1,10 @@
+//! The first program of a virtual machine, for tests of the suite; the command has the same
+//! within it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ackwise_conform::run_if_guest();
+    eprintln!("this program is the first process of a virtual machine, and nothing else");
+    ExitCode::from(2)
+}

@@ -1,0 +1,191 @@
+//! The devices that the suite brings along: known filters, and ours.
+
+use ackwise_uml::{Choice, Release};
+
+use crate::device::{Device as _, Error};
+use crate::in_process::{InProcess, Queue};
+use crate::judge::{DeviceReport, judge};
+use crate::netns::{Setup, Spec};
+use crate::schedule::Schedule;
+
+/// Drops ACKs above a rate, whatever they say: a policer on the port that they come in by, as
+/// in Pavilanskas 2010.
+const POLICE: &str = include_str!("../setups/police.sh");
+/// The rules for OpenWrt that drop ACKs above rates by half, by 95 and by 99.5 %.
+const NFT: &str = include_str!("../setups/nft-ack-rate.sh");
+
+/// What a built-in device is.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Process(fn() -> Queue),
+    Qdisc(Release, &'static str),
+    Script(Release, &'static str),
+    Datapath(&'static str),
+    Gateway(&'static str),
+}
+
+/// A built-in device.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltIn {
+    /// Its name, on the command line too.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub about: &'static str,
+    kind: Kind,
+}
+
+/// A policy of the datapath, with parameters that make it withhold in the suite's flows: by
+/// default some let the first hundreds of segments pass.
+const fn datapath(name: &'static str, policy: &'static str) -> BuiltIn {
+    BuiltIn {
+        name,
+        about: policy,
+        kind: Kind::Datapath(policy),
+    }
+}
+
+/// All of them, in the order of reports.
+pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn {
+        name: "pfifo",
+        about: "Linux 6.12, a plain queue: the control",
+        kind: Kind::Qdisc(Release::Linux6_12, "pfifo limit 1000"),
+    },
+    // With a round trip of 10 s cake's AQM drops nothing within a case: what is lost is lost by
+    // the filter.
+    BuiltIn {
+        name: "cake-no-ack-filter",
+        about: "Linux 6.12, cake without a filter: the control",
+        kind: Kind::Qdisc(Release::Linux6_12, "cake no-ack-filter rtt 10s"),
+    },
+    BuiltIn {
+        name: "cake-ack-filter",
+        about: "Linux 6.12, cake ack-filter",
+        kind: Kind::Qdisc(Release::Linux6_12, "cake ack-filter rtt 10s"),
+    },
+    BuiltIn {
+        name: "cake-ack-filter-aggressive",
+        about: "Linux 6.12, cake ack-filter-aggressive",
+        kind: Kind::Qdisc(Release::Linux6_12, "cake ack-filter-aggressive rtt 10s"),
+    },
+    BuiltIn {
+        name: "cake-ack-filter-7",
+        about: "Linux 7, cake ack-filter",
+        kind: Kind::Qdisc(Release::Linux7, "cake ack-filter rtt 10s"),
+    },
+    BuiltIn {
+        name: "cake-ack-filter-aggressive-7",
+        about: "Linux 7, cake ack-filter-aggressive",
+        kind: Kind::Qdisc(Release::Linux7, "cake ack-filter-aggressive rtt 10s"),
+    },
+    BuiltIn {
+        name: "nft-ack-rate",
+        about: "Linux 6.12, nftables rules copied for OpenWrt: ACKs above rates are dropped",
+        kind: Kind::Script(Release::Netfilter, NFT),
+    },
+    BuiltIn {
+        name: "tc-police",
+        about: "Linux 6.12, a policer on ACKs as in Pavilanskas 2010",
+        kind: Kind::Script(Release::Linux6_12, POLICE),
+    },
+    BuiltIn {
+        name: "ns2-filter",
+        about: "a model of ns-2's filteracks_, in this process",
+        kind: Kind::Process(Queue::ns2),
+    },
+    BuiltIn {
+        name: "contract-queue",
+        about: "the contract as a queue's ACK filter, in this process",
+        kind: Kind::Process(Queue::contract),
+    },
+    BuiltIn {
+        name: "gateway",
+        about: "ackwise gateway with ack_filter = \"rfc3449\"",
+        kind: Kind::Gateway("rfc3449"),
+    },
+    BuiltIn {
+        name: "gateway-sack",
+        about: "ackwise gateway with ack_filter = \"rfc3449-sack\"",
+        kind: Kind::Gateway("rfc3449-sack"),
+    },
+    datapath("datapath-none", "none"),
+    datapath("datapath-every-n", "every-n:n=32,warm=0"),
+    datapath(
+        "datapath-adaptive",
+        "adaptive:start_segments=10,acks_per_rtt=2",
+    ),
+    datapath("datapath-tack", "tack:L=16"),
+    datapath(
+        "datapath-rate-limit",
+        "rate-limit:start=20,window=10,r_min=8",
+    ),
+    datapath("datapath-police", "police:cir=2000,cbs=100"),
+    datapath("datapath-acc", "acc"),
+    datapath("datapath-dda", "dda:l1=0"),
+    datapath("datapath-daa", "daa"),
+    datapath("datapath-dca", "dca"),
+    datapath("datapath-tda", "tda"),
+    datapath("datapath-hop", "hop"),
+];
+
+/// What is known and cannot stand between scripted endpoints here.
+pub const NOT_RUN: &[(&str, &str)] = &[
+    (
+        "kernel-series",
+        "kernel/patches is inside a TCP receiver, not between endpoints: kernel/tests/run wire judges it",
+    ),
+    (
+        "tunnel",
+        "a tunnel needs a daemon at each end: crates/product/ackwise-tunneld/tests compare every packet",
+    ),
+    (
+        "simplemux",
+        "Simplemux with ROHC needs two hosts and a build: scripts/peers/test-simplemux runs it",
+    ),
+];
+
+/// The device of that name.
+///
+/// # Errors
+/// There is none.
+pub fn by_name(name: &str) -> Result<BuiltIn, Error> {
+    let found = BUILT_IN.iter().find(|it| it.name == name);
+    found
+        .copied()
+        .ok_or_else(|| Error::NoSuchDevice(name.to_owned()))
+}
+
+/// Where a device runs.
+#[derive(Debug)]
+pub enum Place {
+    /// In this process: here is what became of it.
+    Process(Box<DeviceReport>),
+    /// On a kernel.
+    Kernel(Spec, Choice),
+}
+
+impl BuiltIn {
+    /// What to run, and where.
+    ///
+    /// # Errors
+    /// It broke.
+    pub fn place(&self, schedule: &Schedule) -> Result<Place, Error> {
+        let (release, setup) = match self.kind {
+            Kind::Process(queue) => {
+                let mut device = InProcess::new(self.name, queue());
+                let arrivals = device.run(schedule)?;
+                let report = judge(self.name, schedule, device.shaper(), &arrivals);
+                return Ok(Place::Process(Box::new(report)));
+            }
+            Kind::Qdisc(release, qdisc) => (release, Setup::Qdisc(qdisc.to_owned())),
+            Kind::Script(release, script) => (release, Setup::Script(script.to_owned())),
+            Kind::Datapath(policy) => (Release::Linux6_12, Setup::Datapath(policy.to_owned())),
+            Kind::Gateway(filter) => (Release::Linux6_12, Setup::Gateway(filter.to_owned())),
+        };
+        let spec = Spec {
+            name: self.name.to_owned(),
+            setup,
+        };
+        Ok(Place::Kernel(spec, Choice::Release(release)))
+    }
+}

@@ -1,0 +1,146 @@
+//! A device in a virtual machine: the schedule runs in virtual time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use ackwise_engines::{LabError, virt};
+use ackwise_uml::{Choice, Ended, Kernel, Machine, link_init};
+use serde::{Deserialize, Serialize};
+
+use crate::capture;
+use crate::cases::chosen;
+use crate::device::{Device, Error};
+use crate::judge::{DeviceReport, judge};
+use crate::netns::{Router, Spec};
+use crate::schedule::Schedule;
+
+/// The argument that makes a first program such a guest.
+const ARGUMENT: &str = "ackwise-conform-guest";
+const JOB: &str = "conform.json";
+const ANSWER: &str = "conform-answer.json";
+const PROGRESS: &str = "progress";
+const CAPTURES: &str = "captures";
+/// The guest's random numbers start from here.
+const SEED: u64 = 7;
+
+/// Host → guest.
+#[derive(Debug, Serialize, Deserialize)]
+struct Job {
+    spec: Spec,
+    cases: Vec<String>,
+}
+
+/// Guest → host.
+#[derive(Debug, Serialize, Deserialize)]
+enum Answer {
+    Judged(DeviceReport),
+    Failed(String),
+}
+
+/// Where the guest says how far it is.
+static SHARED: OnceLock<PathBuf> = OnceLock::new();
+
+/// To be called first thing in `main`: where this process is the first one of a virtual
+/// machine that is to try a device, does that and powers off. Elsewhere it does nothing.
+pub fn run_if_guest() {
+    virt::serve_if_guest(ARGUMENT, serve);
+}
+
+fn serve(directory: &Path) -> Result<(), LabError> {
+    let failed = |what: &'static str| {
+        move |error: serde_json::Error| LabError::Os {
+            what: what.to_owned(),
+            source: error.into(),
+        }
+    };
+    let text = fs::read(directory.join(JOB)).map_err(LabError::os("cannot read the job"))?;
+    let job: Job = serde_json::from_slice(&text).map_err(failed("cannot understand the job"))?;
+    let _ = SHARED.set(directory.to_owned());
+    let answer = match work(&job, directory) {
+        Ok(report) => Answer::Judged(report),
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    let text = serde_json::to_vec(&answer).map_err(failed("cannot write the answer"))?;
+    fs::write(directory.join(ANSWER), text).map_err(LabError::os("cannot write the answer"))
+}
+
+fn work(job: &Job, directory: &Path) -> Result<DeviceReport, Error> {
+    let schedule = Schedule::new(&chosen(&job.cases)?);
+    let told = |packets: usize| {
+        if let Some(directory) = SHARED.get() {
+            // Only for whoever waits: a failure changes nothing.
+            let _ = fs::write(directory.join(PROGRESS), packets.to_string());
+        }
+    };
+    let mut router = Router::new(&job.spec, true).telling(told);
+    run(&mut router, &schedule, Some(&directory.join(CAPTURES)))
+}
+
+/// Tries a device here, on this machine's clock. Captures of failed cases go to `captures`.
+///
+/// # Errors
+/// The device cannot be set up, or a capture cannot be written.
+pub fn run(
+    device: &mut dyn Device,
+    schedule: &Schedule,
+    captures: Option<&Path>,
+) -> Result<DeviceReport, Error> {
+    let arrivals = device.run(schedule)?;
+    let report = judge(&device.name(), schedule, device.shaper(), &arrivals);
+    if let Some(captures) = captures {
+        capture::write(captures, schedule, &arrivals, &report)?;
+    }
+    Ok(report)
+}
+
+/// Tries a device on a kernel in virtual time. `init` is the program that calls
+/// [`run_if_guest`] first thing; this program if `None`. Captures of failed cases go to a
+/// directory of the device's name in `captures`.
+///
+/// # Errors
+/// There is no such kernel, or the device cannot be set up there.
+pub fn in_virtual_time(
+    spec: &Spec,
+    cases: &[String],
+    kernel: Option<&Choice>,
+    init: Option<&Path>,
+    captures: Option<&Path>,
+) -> Result<DeviceReport, Error> {
+    let kernel = Kernel::find(kernel).map_err(LabError::from)?;
+    let init = match init {
+        Some(path) => path.to_owned(),
+        None => std::env::current_exe().map_err(LabError::os("cannot find this program"))?,
+    };
+    let job = Job {
+        spec: spec.clone(),
+        cases: cases.to_vec(),
+    };
+    let mut machine = Machine::boot(&kernel, ARGUMENT, SEED, |directory| {
+        fs::write(directory.join(JOB), serde_json::to_vec(&job)?)?;
+        link_init(directory, &init)
+    })
+    .map_err(LabError::from)?;
+    let progress = |directory: &Path| {
+        let text = fs::read_to_string(directory.join(PROGRESS)).ok()?;
+        text.trim().parse().ok()
+    };
+    let ended = machine.wait(|| false, progress).map_err(LabError::from)?;
+    let answer = fs::read(machine.directory().join(ANSWER)).ok();
+    let answer = answer.and_then(|text| serde_json::from_slice(&text).ok());
+    match (ended, answer) {
+        (_, Some(Answer::Judged(report))) => {
+            if let Some(captures) = captures {
+                let from = machine.directory().join(CAPTURES);
+                capture::move_files(&from, &capture::directory(captures, &spec.name))?;
+            }
+            Ok(report)
+        }
+        (_, Some(Answer::Failed(why))) => Err(Error::Missing(why)),
+        (Ended::ByItself(status), None) => {
+            let what = format!("ended without an answer ({status})");
+            Err(LabError::from(machine.failed(&what)).into())
+        }
+        (Ended::Cancelled, None) => Err(LabError::Cancelled.into()),
+    }
+}

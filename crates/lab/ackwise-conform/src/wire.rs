@@ -1,0 +1,192 @@
+//! Packet sockets: the endpoints on real interfaces.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use ackwise_engines::{LabError, clock};
+
+use crate::device::{Arrival, Error};
+use crate::packet::Side;
+use crate::schedule::Schedule;
+
+const ETHERNET: usize = 14;
+/// Room for what arrives while this process is not scheduled.
+const BUFFER_BYTES: libc::c_int = 16 << 20;
+/// A machine that is so late starts the schedule's clock later.
+const LATE_NS: u64 = 2_000_000;
+
+/// A packet socket on an interface of the calling thread's namespace.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    socket: OwnedFd,
+    index: i32,
+    /// Where frames go, and where they come from.
+    to: [u8; 6],
+    from: [u8; 6],
+}
+
+fn checked(answer: libc::c_int, what: &str) -> Result<libc::c_int, Error> {
+    if answer < 0 {
+        return Err(LabError::os(what)(io::Error::last_os_error()).into());
+    }
+    Ok(answer)
+}
+
+impl Wire {
+    /// Opens it. Frames go to the interface with the address `to`.
+    ///
+    /// # Errors
+    /// There is no such interface, or the caller may not.
+    pub fn open(interface: &str, from: [u8; 6], to: [u8; 6]) -> Result<Self, Error> {
+        let index = nix::net::if_::if_nametoindex(interface).map_err(LabError::errno(format!(
+            "there is no interface {interface}"
+        )))? as i32;
+        // Protocol 0: nothing is received before the bind below.
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        let fd = checked(fd, "cannot open a packet socket")?;
+        // SAFETY: the descriptor was just opened and is owned by nobody else.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        for (level, name, value) in [
+            (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER_BYTES),
+            (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
+        ] {
+            // SAFETY: the value is live and its length is its own.
+            let answer = unsafe {
+                libc::setsockopt(
+                    fd,
+                    level,
+                    name,
+                    (&raw const value).cast(),
+                    size_of::<libc::c_int>() as u32,
+                )
+            };
+            checked(answer, "cannot set an option of a packet socket")?;
+        }
+        let address = address(index);
+        // SAFETY: the address is live and its length is its own.
+        let bound = unsafe {
+            libc::bind(
+                fd,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        checked(bound, "cannot bind a packet socket")?;
+        Ok(Self {
+            socket,
+            index,
+            to,
+            from,
+        })
+    }
+
+    fn send(&self, packet: &[u8]) -> Result<(), Error> {
+        let kind: u16 = if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd };
+        let frame = [&self.to[..], &self.from, &kind.to_be_bytes(), packet].concat();
+        let address = address(self.index);
+        // SAFETY: frame and address are live, and the lengths are their own.
+        let sent = unsafe {
+            libc::sendto(
+                self.socket.as_raw_fd(),
+                frame.as_ptr().cast(),
+                frame.len(),
+                0,
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as u32,
+            )
+        };
+        checked(sent as libc::c_int, "cannot send a packet").map(drop)
+    }
+
+    /// The next IP packet that has arrived, without its Ethernet header.
+    fn receive(&self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0_u8; 4096];
+        loop {
+            // SAFETY: the buffer is live and its length is its own.
+            let got = unsafe {
+                libc::recv(
+                    self.socket.as_raw_fd(),
+                    bytes.as_mut_ptr().cast(),
+                    bytes.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            let got = usize::try_from(got).ok()?;
+            if got > ETHERNET && matches!(bytes[12..14], [0x08, 0x00] | [0x86, 0xdd]) {
+                return Some(bytes[ETHERNET..got].to_vec());
+            }
+        }
+    }
+}
+
+fn address(index: i32) -> libc::sockaddr_ll {
+    // SAFETY: all zeroes is a value of `sockaddr_ll`.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index;
+    address
+}
+
+/// Waits until a packet has arrived at either, or that long.
+fn wait(wires: [&Wire; 2], ns: u64) {
+    let mut polled = wires.map(|wire| libc::pollfd {
+        fd: wire.socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let time = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
+    };
+    // A signal or an error ends it early, and the caller looks at the clock.
+    // SAFETY: the array and the time are live, and the length is its own.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const time, std::ptr::null()) };
+}
+
+/// Sends what the schedule says, and gathers what arrives. `told` hears how many packets have
+/// left.
+///
+/// # Errors
+/// A packet cannot be sent.
+pub(crate) fn run(
+    receiver: &Wire,
+    sender: &Wire,
+    schedule: &Schedule,
+    mut told: impl FnMut(usize),
+) -> Result<Vec<Arrival>, Error> {
+    let mut arrivals = Vec::new();
+    let mut start_ns = clock::now_ns() + LATE_NS;
+    let mut gather = |until_ns: u64, start_ns: u64| loop {
+        for (wire, from) in [(sender, Side::Receiver), (receiver, Side::Sender)] {
+            while let Some(packet) = wire.receive() {
+                arrivals.push(Arrival {
+                    at_ns: clock::now_ns().saturating_sub(start_ns),
+                    from,
+                    packet,
+                });
+            }
+        }
+        let now = clock::now_ns();
+        if now >= until_ns {
+            return now;
+        }
+        wait([receiver, sender], until_ns - now);
+    };
+    for (number, departure) in schedule.departures().enumerate() {
+        let now = gather(start_ns + departure.at_ns, start_ns);
+        let late = now - (start_ns + departure.at_ns);
+        start_ns += if late > LATE_NS { late } else { 0 };
+        match departure.from {
+            Side::Receiver => receiver.send(&departure.packet)?,
+            Side::Sender => sender.send(&departure.packet)?,
+        }
+        if number % 500 == 0 {
+            told(number);
+        }
+    }
+    gather(start_ns + schedule.end_ns(), start_ns);
+    Ok(arrivals)
+}

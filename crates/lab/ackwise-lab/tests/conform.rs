@@ -1,0 +1,80 @@
+//! `ackwise-lab conform`, from the outside. No root and no kernel: filters in its own process.
+
+use ackwise_testbed::program::Program;
+use serde_json::Value;
+
+/// The command under test.
+const LAB: Program = Program::new(env!("CARGO_BIN_EXE_ackwise-lab"));
+
+#[test]
+fn the_document_names_devices_and_what_they_failed() {
+    let args = [
+        "conform",
+        "--device",
+        "ns2-filter",
+        "--device",
+        "contract-queue",
+    ];
+    let run = LAB.run(&[&args[..], &["--format", "json"]].concat());
+    // A filter that fails a must was asked for by name.
+    assert_eq!(run.code, 1, "{}", run.err);
+    let document: Value = serde_json::from_str(&run.out).expect("JSON");
+    let devices = document["devices"].as_array().expect("devices");
+    assert_eq!(devices[0]["name"], "ns2-filter");
+    assert_eq!(devices[0]["outcome"], "unsafe");
+    let failed = devices[0]["failed"].as_array().expect("failed cases");
+    let of = |case: &str| failed.iter().find(|it| it["case"] == case);
+    let once = of("ece-once").expect("a lost ECE");
+    assert_eq!(once["rfc"], "RFC 3168 §6.1.3");
+    assert!(
+        once["what"]
+            .as_str()
+            .is_some_and(|what| what.starts_with("lost: "))
+    );
+    assert_eq!(devices[1]["outcome"], "careless");
+    assert!(devices[1]["passed"].as_u64() > Some(70));
+}
+
+#[test]
+fn a_page_and_a_text_say_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.html");
+    let path = page.to_str().expect("UTF-8");
+    let run = LAB.run(&["conform", "--device", "contract-queue", "--html", path]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let page = std::fs::read_to_string(page).expect("a page");
+    for text in [&run.out, &page] {
+        assert!(
+            text.contains("careless") && text.contains("number-never-sent"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn the_list_has_devices_and_cases() {
+    let run = LAB.run(&["conform", "--list"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.out.contains("cake-ack-filter") && run.out.contains("last-ack"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    LAB.refuses(&["conform"], &["no device to judge", "--all"]);
+    LAB.refuses(
+        &["conform", "--device", "cak"],
+        &["there is no device `cak`", "--list"],
+    );
+    LAB.refuses(
+        &["conform", "--device", "ns2-filter", "--case", "no-case"],
+        &["there is no case `no-case`", "--list"],
+    );
+    LAB.refuses(
+        &["conform", "--setup", "/no/such/rules.sh"],
+        &["/no/such/rules.sh"],
+    );
+}
