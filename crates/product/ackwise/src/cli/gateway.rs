@@ -22,7 +22,7 @@ When the command ends, however it ends, packets take the ordinary way again.";
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
     /// Be the gateway of an interface, until Ctrl-C
-    Up(GatewayUpArgs),
+    Up(Box<GatewayUpArgs>),
     /// Show the gateways of this network namespace
     Status(GatewayStatusArgs),
     /// End the gateway of an interface
