@@ -29,7 +29,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
-	docs fmt bench install install-lab uninstall clean reproducible
+	try test-try docs fmt bench install install-lab uninstall clean reproducible
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +124,12 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, un
 	$(NICE) scripts/lint-supply
 	scripts/tables --self-test
 	policy/check.sh
+
+try: setup ## build the page that analyses a capture in the browser: target/try/index.html
+	@$(NICE) scripts/try
+
+test-try: setup build-ackwise ## drop captures on that page in headless Chromium
+	@$(NICE) scripts/try --test
 
 docs: ## build the book of docs/ into target/book (mdbook is installed once if it is missing)
 	@scripts/docs
