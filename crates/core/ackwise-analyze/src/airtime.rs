@@ -1,16 +1,14 @@
 //! How long frames occupy a Wi-Fi channel.
 //!
-//! Timing of OFDM at 5 GHz with EDCA's best effort (IEEE 802.11-2020 §10.23.2, table 9-155):
-//! AIFS 43 us, a mean back-off of 7.5 slots of 9 us, a preamble of 36 us, then SIFS and a block
-//! ACK at 24 Mbit/s. There are no collisions, and no frame is sent twice: a lower bound.
+//! Timing is that of [`ackwise_queue::wifi`]: AIFS, the mean of the back-offs, a preamble, then
+//! SIFS and a block ACK. There are no collisions, and no frame is sent twice: a lower bound.
+
+use ackwise_queue::wifi::{
+    AIFS_NS, BLOCK_ACK_NS, CW, FRAME_BYTES, MAX_BYTES, MAX_FRAMES, PREAMBLE_NS, SIFS_NS, SLOT_NS,
+};
 
 /// AIFS, mean back-off, preamble, SIFS and block ACK, in ns.
-const ACCESS_NS: u64 = 43_000 + 67_500 + 36_000 + 16_000 + 32_000;
-/// Header of a QoS data frame, LLC with SNAP, FCS and the delimiter of an A-MPDU, in bytes.
-const FRAME_BYTES: u64 = 26 + 8 + 4 + 4;
-/// The most frames, and the most bytes, of an A-MPDU (802.11n).
-const MAX_FRAMES: u32 = 64;
-const MAX_BYTES: u64 = 65_535;
+const ACCESS_NS: u64 = AIFS_NS + CW[0] as u64 * SLOT_NS / 2 + PREAMBLE_NS + SIFS_NS + BLOCK_ACK_NS;
 /// Frames that come further apart than that do not meet in a queue.
 const TOGETHER_NS: u64 = 4_000_000;
 

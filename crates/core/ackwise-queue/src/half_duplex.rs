@@ -3,13 +3,14 @@
 use crate::Nanos;
 use crate::link::{Link, Verdict};
 use crate::queue::QueueDiscipline;
+use crate::wifi::{Wifi, WifiConfig, WifiStats};
 
-/// Whose turn it is on a medium that carries one packet at a time.
+/// Whose turn it is on a medium that two directions share.
 ///
-/// Each direction keeps its own queue, rate and delay. While both have something to send
+/// On a plain one ([`new`](Self::new)) each direction keeps its own queue, rate and delay. While both have something to send
 /// they alternate packet by packet, as stations with equal chances of the channel do on
 /// average. There are no collisions, and no time is spent on sensing the channel. A
-/// direction that waits alone sends without pause.
+/// direction that waits alone sends without pause. [`wifi`](Self::wifi) is a medium that has them.
 ///
 /// Queues catch up lazily, so both links must have advanced to the same time: call
 /// [`advance`](Self::advance) before anything is asked of one of them, and
@@ -18,10 +19,12 @@ use crate::queue::QueueDiscipline;
 /// the other direction went first.
 ///
 /// Both links need a rate; one without occupies the medium for no time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HalfDuplex {
     /// The direction that sent last.
     last: usize,
+    /// Who contends for the medium, if it is one of IEEE 802.11.
+    wifi: Option<Box<Wifi>>,
 }
 
 impl HalfDuplex {
@@ -32,7 +35,26 @@ impl HalfDuplex {
         for link in links {
             link.take_turns();
         }
-        Self { last: 1 }
+        Self {
+            last: 1,
+            wifi: None,
+        }
+    }
+
+    /// Makes a medium of IEEE 802.11, whose two stations contend for it, for two links that have
+    /// sent nothing yet. Their own rates do not count.
+    #[must_use]
+    pub fn wifi<P, Q: QueueDiscipline<P>>(links: [&mut Link<P, Q>; 2], config: WifiConfig) -> Self {
+        Self {
+            wifi: Some(Box::new(Wifi::new(config))),
+            ..Self::new(links)
+        }
+    }
+
+    /// What happened on a medium of IEEE 802.11; `None` on another.
+    #[must_use]
+    pub fn wifi_stats(&self) -> Option<WifiStats> {
+        self.wifi.as_ref().map(|wifi| wifi.stats())
     }
 
     /// Advances both links to `now`, in nanoseconds.
@@ -41,6 +63,13 @@ impl HalfDuplex {
         mut links: [&mut Link<P, Q>; 2],
         now: Nanos,
     ) {
+        if let Some(wifi) = &mut self.wifi {
+            wifi.advance(&mut links, now);
+            for link in links {
+                link.advance(now);
+            }
+            return;
+        }
         while let Some(direction) = self.next(&links) {
             let free = links[direction].free_at();
             if free > now {
@@ -64,6 +93,15 @@ impl HalfDuplex {
         now: Nanos,
     ) -> Verdict<P> {
         self.advance(links.each_mut().map(|link| &mut **link), now);
+        if let Some(wifi) = &mut self.wifi {
+            let waited = links[direction].is_waiting();
+            let verdict = links[direction].offer(packet, len, now);
+            if !waited {
+                wifi.ready(direction, now);
+            }
+            wifi.advance(&mut links, now);
+            return verdict;
+        }
         let free = links[direction].free_at();
         let verdict = links[direction].enqueue(packet, len, now);
         if links[direction].free_at() > free {

@@ -44,6 +44,7 @@ mod middlebox;
 mod packet;
 mod queue;
 mod serialiser;
+pub mod wifi;
 
 pub use changes::{DelaySchedule, LinkChanges, Outage, Outages, RateSchedule, ScheduleError, Step};
 pub use channel::{BoxStats, Channel, ChannelConfig};

@@ -203,8 +203,11 @@ impl<P> Ord for Late<P> {
 pub struct Link<P, Q = DropTail<P>> {
     config: LinkConfig,
     queue: Q,
-    /// The number of packets in `queue`, which every step needs.
+    /// The number of packets in `queue` and `staged`, which every step needs.
     waiting: usize,
+    /// Packets that were chosen for the next aggregate of [`HalfDuplex::wifi`]
+    /// (crate::HalfDuplex::wifi), or to be the first of the one after.
+    staged: VecDeque<Queued<P>>,
     serialiser: Serialiser,
     /// Whether [`HalfDuplex`](crate::HalfDuplex) decides when it sends.
     takes_turns: bool,
@@ -267,6 +270,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
             delays: None,
             config,
             waiting: queue.packets(),
+            staged: VecDeque::new(),
             queue,
             serialiser: Serialiser::new(config.rate_bps),
             takes_turns: false,
@@ -326,7 +330,7 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     /// Packets that wait or are on the wire.
     #[must_use]
     pub fn backlog(&self) -> usize {
-        self.queue.packets() + self.ring.len() + self.late.len()
+        self.queue.packets() + self.staged.len() + self.ring.len() + self.late.len()
     }
 
     /// The queue discipline.
@@ -536,6 +540,51 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.takes_turns = true;
     }
 
+    /// Takes a packet in, and sends nothing: the medium decides when.
+    pub(crate) fn offer(&mut self, packet: P, len: u32, now: Nanos) -> Verdict<P> {
+        self.advance(now);
+        self.stats.offered_packets += 1;
+        self.stats.offered_bytes += u64::from(len);
+        let queued = Queued {
+            packet,
+            len,
+            arrived_ns: self.now,
+        };
+        let taken = self.queue.enqueue(queued, &mut self.evicted);
+        self.waiting = self.queue.packets() + self.staged.len();
+        if let Err(rejected) = taken {
+            self.count_drop(rejected.cause);
+            return Verdict::Rejected(rejected.queued.packet, rejected.cause);
+        }
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(self.waiting);
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(self.queue.bytes());
+        Verdict::Queued
+    }
+
+    /// The length of the packet of this place in the next aggregate; `None` if there is none.
+    pub(crate) fn staged_len(&mut self, place: usize, now: Nanos) -> Option<u32> {
+        if place == self.staged.len() {
+            self.tick(now.max(self.now));
+            let next = self.queue.dequeue(self.now, &mut self.evicted);
+            self.staged.extend(next);
+            self.waiting = self.queue.packets() + self.staged.len();
+        }
+        self.staged.get(place).map(|queued| queued.len)
+    }
+
+    /// Sends the first staged packets from `at` on; all of them have left at `left`.
+    pub(crate) fn launch_staged(&mut self, count: usize, at: Nanos, left: Nanos) {
+        self.tick(at.max(self.now));
+        for _ in 0..count {
+            let Some(queued) = self.staged.pop_front() else {
+                break;
+            };
+            self.launch_until(queued, left);
+        }
+        self.waiting = self.queue.packets() + self.staged.len();
+        self.serialiser.occupy(left);
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting > 0
     }
@@ -566,6 +615,12 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
     #[inline]
     fn launch(&mut self, queued: Queued<P>) {
         let left = self.serialiser.send(queued.len, self.now);
+        self.launch_until(queued, left);
+    }
+
+    /// Puts a packet on the wire whose last bit leaves at `left`.
+    #[inline]
+    fn launch_until(&mut self, queued: Queued<P>, left: Nanos) {
         self.stats.sent_packets += 1;
         self.stats.sent_bytes += u64::from(queued.len);
         self.stats.wait_max_ns = self.stats.wait_max_ns.max(self.now - queued.arrived_ns);

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ackwise_queue::wifi::WifiConfig;
 use ackwise_queue::{
     Departure, DropCause, HalfDuplex, Link, LinkChanges, LinkConfig, LinkStats, Verdict,
 };
@@ -60,6 +61,8 @@ pub struct EmulatorConfig {
     pub changes: [Option<LinkChanges>; 2],
     /// Whether the two directions take turns on one medium.
     pub half_duplex: bool,
+    /// What the two stations do that contend for a medium of IEEE 802.11, if it is one.
+    pub wifi: Option<WifiConfig>,
     /// Drops what exceeds, before the queues.
     pub police: [Option<Policer>; 2],
     /// Largest IP packet.
@@ -206,9 +209,10 @@ impl Wire {
                 link.vary(changes, config.start_ns);
             }
         }
-        let medium = config
-            .half_duplex
-            .then(|| HalfDuplex::new(links.each_mut()));
+        let medium = config.half_duplex.then(|| match config.wifi {
+            Some(wifi) => HalfDuplex::wifi(links.each_mut(), wifi),
+            None => HalfDuplex::new(links.each_mut()),
+        });
         Self {
             taps: config.taps,
             links,

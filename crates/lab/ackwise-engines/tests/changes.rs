@@ -41,3 +41,23 @@ fn the_kernel_s_own_links_refuse_it() {
         "{told}"
     );
 }
+
+#[test]
+fn a_wi_fi_carries_no_more_than_its_airtime() {
+    let _turn = turn();
+    let link = r#"
+duplex = "half"
+wifi = { frames = 1 }
+both = { rate = "65 Mbit/s", delay = "2 ms", queue = "50 packets" }
+"#;
+    let run = only(run_with(
+        &two_hosts("2 s", link, BULK),
+        &RunOptions::default(),
+    ));
+    assert_eq!(run.errors, Vec::<String>::new());
+    assert!(run.totals.content.as_ref().unwrap().ok);
+    // Even without a back-off a segment takes 43 + 228 + 16 + 28 us of the medium.
+    let most = 2e6 / 315.0 * 1448.0 + 51.0 * 1448.0;
+    let bytes = run.totals.bytes as f64;
+    assert!(bytes > 0.1 * most && bytes <= most, "{bytes} of {most}");
+}

@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::boxes;
 use crate::changes::{self, LinkContext};
 use crate::limits::MAX_DELAY;
-use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder};
+use crate::model::{By, Direction, Duplex, Link, Node, NodeKind, Reorder, Wifi};
 use crate::names::{check_node, table_names, unique};
 use crate::trace::TraceFiles;
 use ackwise_config::Span;
 use ackwise_config::queue_keys::{Context, NANOSECOND};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Kind, Table};
+use ackwise_queue::wifi::{MAX_BYTES, MAX_FRAMES};
 
 /// Bytes of an Ethernet header, which count against the rate of a link.
 const ETHERNET: u32 = 14;
@@ -108,7 +109,8 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node], files: &TraceFiles) -> Ve
     let flows = table_names(top, "flow");
     for (table, span) in top.tables("link") {
         let known = [
-            "name", "between", "both", "forward", "reverse", "duplex", "offload", "mtu", "overhead",
+            "name", "between", "both", "forward", "reverse", "duplex", "wifi", "offload", "mtu",
+            "overhead",
         ];
         let mut section = Section::open_unchecked(table, span, "a link", top.errors);
         let name = section.required_name("\"wan\"");
@@ -135,6 +137,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node], files: &TraceFiles) -> Ve
         if duplex == Duplex::Half {
             can_take_turns(&section, [&forward, &reverse]);
         }
+        let wifi = wifi(&section, duplex, [&forward, &reverse]);
         let offload = section.flag("offload").unwrap_or(false);
         let (Some(name), Some(between)) = (name, between) else {
             continue;
@@ -145,6 +148,7 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node], files: &TraceFiles) -> Ve
             forward,
             reverse,
             duplex,
+            wifi,
             offload,
             mtu,
             overhead,
@@ -163,6 +167,47 @@ pub(crate) fn links(top: &Section<'_>, nodes: &[Node], files: &TraceFiles) -> Ve
         }
     }
     links
+}
+
+/// Reads `wifi`: `true`, or a table.
+fn wifi(link: &Section<'_>, duplex: Duplex, directions: [&Direction; 2]) -> Option<Wifi> {
+    let all = Wifi {
+        frames: MAX_FRAMES,
+        bytes: MAX_BYTES as u32,
+        txop: None,
+    };
+    let wifi = match link.value("wifi").map(|value| &value.kind)? {
+        Kind::Bool(false) => return None,
+        Kind::Bool(true) => all,
+        _ => {
+            let (table, span) = link.table("wifi")?;
+            let known = ["frames", "bytes", "txop"];
+            let section = Section::open(table, span, "'wifi'", &known, link.errors);
+            // A frame and its ACK take 100 us at least; an aggregate ends after 10 ms.
+            let [least, most] = [100, 10_000].map(Duration::from_micros);
+            Wifi {
+                frames: section.whole("frames", 1, MAX_FRAMES).unwrap_or(all.frames),
+                bytes: section
+                    .size_within("bytes", 1, MAX_BYTES as u32)
+                    .unwrap_or(all.bytes),
+                txop: section.time("txop", least, most),
+            }
+        }
+    };
+    let span = link.span_of("wifi");
+    if duplex == Duplex::Full {
+        let message = "the stations of a Wi-Fi share its medium; add duplex = \"half\"";
+        link.error(&span, message);
+    }
+    if directions
+        .iter()
+        .any(|one| one.changes().is_some_and(|it| it.rate.is_some()))
+    {
+        let message = "the 'rate' of a Wi-Fi is that of its frames, and does not change; write \
+                       e.g. rate = \"65 Mbit/s\"";
+        link.error(&span, message);
+    }
+    Some(wifi)
 }
 
 /// What reading a direction needs to know.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ackwise_config::queues::{Mux, Police, Queue, Reconstruct, Shape};
 use ackwise_config::{Source, Span};
+use ackwise_queue::wifi::WifiConfig;
 use ackwise_queue::{DelaySchedule, Outages, RateSchedule};
 
 use crate::engine::Engine;
@@ -87,6 +88,8 @@ pub struct Link {
     pub reverse: Direction,
     /// Whether both directions can send at the same time.
     pub duplex: Duplex,
+    /// What the stations of a Wi-Fi link may do; `None` if it is none.
+    pub wifi: Option<Wifi>,
     /// Whether the devices may use GSO, GRO and TSO.
     pub offload: bool,
     /// Largest IP packet, bytes.
@@ -105,6 +108,35 @@ pub enum Duplex {
     /// One medium for both: a packet at a time, each at the rate of its direction.
     /// Whose turn it is when both wait: the one's that did not send last.
     Half,
+}
+
+/// A link of IEEE 802.11n, whose ends contend for the medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wifi {
+    /// The most frames of an A-MPDU, 1 to 64.
+    pub frames: u32,
+    /// The most bytes of an A-MPDU.
+    pub bytes: u32,
+    /// The longest that frames and their ACK may take together, if it is bounded.
+    pub txop: Option<Duration>,
+}
+
+impl Link {
+    /// The medium of a Wi-Fi link, with the seed of its back-offs; `None` if it is none.
+    #[must_use]
+    pub fn wifi_medium(&self, seed: u64) -> Option<WifiConfig> {
+        let wifi = self.wifi?;
+        let rate = |direction: &Direction| direction.rate_bps.unwrap_or(1);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Some(WifiConfig {
+            rates_bps: [rate(&self.forward), rate(&self.reverse)],
+            header: self.overhead,
+            max_frames: wifi.frames,
+            max_bytes: u64::from(wifi.bytes),
+            txop_ns: wifi.txop.map(nanos),
+            seed,
+        })
+    }
 }
 
 /// One direction of a link. All defaults: a plain veth, as fast as the CPU.

@@ -35,6 +35,7 @@ const DEFAULT_QUEUE_PACKETS: usize = 1000;
 /// others alone: a line's is its number, a flow's are these plus its number.
 const STREAM_START: u64 = 2_000;
 const STREAM_ORDER: u64 = 1 << 40;
+const STREAM_WIFI: u64 = 1 << 41;
 
 /// A scenario as one of its runs sees it, and its network.
 pub struct Built {
@@ -285,7 +286,7 @@ fn connections(scenario: &Scenario, name: &str) -> Vec<FlowId> {
 fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
     let connections = |name: &str| connections(scenario, name);
     let mut lines = Vec::with_capacity(2 * scenario.links.len());
-    for link in &scenario.links {
+    for (number, link) in scenario.links.iter().enumerate() {
         for direction in [&link.forward, &link.reverse] {
             let wire = line(direction, seed, lines.len() as u64);
             let config = channel::config(direction, wire, link.overhead, &connections);
@@ -298,7 +299,8 @@ fn lines(scenario: &Scenario, seed: u64) -> Vec<Line> {
         if link.duplex == Duplex::Half
             && let Some(pair) = lines.last_chunk_mut()
         {
-            Line::share(pair);
+            let seed = Rng::stream(seed, STREAM_WIFI + number as u64).next_u64();
+            Line::share(pair, link.wifi_medium(seed));
         }
     }
     lines

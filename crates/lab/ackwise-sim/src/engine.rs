@@ -194,7 +194,7 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     fn on_line(&mut self, index: usize) {
         self.lines[index].due = NEVER;
-        if self.lines[index].medium.is_some() {
+        if self.lines[index].shares {
             self.catch_up(index);
         }
         while let Some(departure) = self.lines[index].wire.pop_due(self.now) {
@@ -276,7 +276,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     pub(crate) fn enqueue(&mut self, index: usize, handle: PacketHandle) {
         let line = &mut self.lines[index];
         let len = handle.wire_len() + line.header;
-        let verdict = if line.medium.is_some() {
+        let verdict = if line.shares {
             self.take_turns(index, handle, len)
         } else {
             line.wire.enqueue(handle, len, self.now)
@@ -299,7 +299,7 @@ impl<S: Source, R: Sink> Network<S, R> {
     /// Has a line's queue catch up with what left it until now.
     pub(crate) fn catch_up(&mut self, index: usize) {
         let now = self.now;
-        if self.lines[index].medium.is_none() {
+        if !self.lines[index].shares {
             self.lines[index].wire.advance(now);
         } else if let Some((medium, links)) = self.pair(index) {
             medium.advance(links, now);

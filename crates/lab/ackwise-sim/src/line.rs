@@ -1,5 +1,6 @@
 //! Directions of links, and the ways over them.
 
+use ackwise_queue::wifi::WifiConfig;
 use ackwise_queue::{HalfDuplex, Nanos};
 
 use crate::interface_policy::Side;
@@ -59,8 +60,9 @@ pub struct PolicyAt {
 pub struct Line {
     /// Queue, rate, delay and what else stands there.
     pub wire: Wire,
-    /// The medium that this line shares with the other direction, its neighbour; the
-    /// first of the two has whose turn it is.
+    /// Whether it shares a medium with the other direction, its neighbour.
+    pub(crate) shares: bool,
+    /// The medium, which the first of the two has.
     pub(crate) medium: Option<HalfDuplex>,
     /// The event that is pending.
     pub(crate) due: Nanos,
@@ -77,6 +79,7 @@ impl Line {
     pub fn new(wire: Wire, header: u32) -> Line {
         Line {
             wire,
+            shares: false,
             medium: None,
             due: NEVER,
             header,
@@ -85,12 +88,15 @@ impl Line {
         }
     }
 
-    /// Has the two directions of a link share a medium.
-    pub fn share(lines: &mut [Line; 2]) {
+    /// Has the two directions of a link share a medium, of IEEE 802.11 if there is a `wifi`.
+    pub fn share(lines: &mut [Line; 2], wifi: Option<WifiConfig>) {
         let [forward, reverse] = lines;
-        let medium = HalfDuplex::new([forward.wire.link_mut(), reverse.wire.link_mut()]);
-        forward.medium = Some(medium);
-        reverse.medium = Some(medium);
+        let links = [forward.wire.link_mut(), reverse.wire.link_mut()];
+        forward.medium = Some(match wifi {
+            Some(config) => HalfDuplex::wifi(links, config),
+            None => HalfDuplex::new(links),
+        });
+        (forward.shares, reverse.shares) = (true, true);
     }
 
     /// Puts a policy where packets enter, or where they leave. False if there

@@ -19,6 +19,7 @@ pub(crate) fn link(name: &str, a: &str, b: &str) -> Link {
         forward: Direction::default(),
         reverse: Direction::default(),
         duplex: Default::default(),
+        wifi: None,
         offload: true,
         mtu: 1500,
         overhead: 14,

@@ -4,6 +4,7 @@ use std::fs;
 use std::fs::File;
 use std::path::PathBuf;
 
+use ackwise_rng::Rng;
 use ackwise_scenario::{App, Duplex, Link, RunSpec, Scenario};
 
 use super::assemble::{FlowPaths, Wired};
@@ -21,6 +22,8 @@ use crate::topology::{BuiltLink, Topology, emulated};
 /// An emulator spins for so long before a frame is due: the wake-up of a sleeping
 /// thread costs as much.
 const SPIN_NS: u64 = 20_000;
+/// Streams of random numbers for back-offs on Wi-Fi links begin here.
+const STREAM_WIFI: u64 = 1 << 41;
 /// Captures keep so many bytes of a frame.
 const CAPTURE_SNAP: usize = 256;
 
@@ -117,6 +120,7 @@ impl Setup<'_> {
             ],
             changes: [link.forward.changes(), link.reverse.changes()],
             half_duplex: link.duplex == Duplex::Half,
+            wifi: link.wifi_medium(Rng::stream(seed, STREAM_WIFI + index as u64).next_u64()),
             police: [&link.forward, &link.reverse].map(|direction| {
                 let police = direction.police.as_ref()?;
                 Some(Policer::new(police, |name| self.port_of(name), seed))

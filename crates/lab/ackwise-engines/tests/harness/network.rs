@@ -228,6 +228,7 @@ impl Network {
             directions: [emulated(&link.forward, 7, 0), emulated(&link.reverse, 7, 1)],
             changes: [None, None],
             half_duplex: false,
+            wifi: None,
             police: [None, None],
             mtu: link.mtu,
             counter: WireCounter::new(

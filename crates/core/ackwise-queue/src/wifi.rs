@@ -1,0 +1,279 @@
+//! The airtime of IEEE 802.11n: EDCA, A-MPDU and block ACK.
+//!
+//! Times are those of OFDM at 5 GHz and of the access category best effort (IEEE 802.11-2020
+//! §10.23.2, table 9-155). Two stations, the ends of a link, contend for one medium: each waits
+//! for AIFS and a number of free slots, which it drew, and which it keeps while the other sends.
+//! Who is first sends all that waits and fits into an aggregate, and gets a block ACK. If both are
+//! first at the same time, nothing arrives, and both draw from twice the window.
+//!
+//! There is no RTS, no other station, and no noise: what a link's `loss` loses is lost behind the
+//! MAC. A collision is always repeated, never given up.
+
+use ackwise_rng::Rng;
+
+use crate::Nanos;
+use crate::link::Link;
+use crate::queue::QueueDiscipline;
+
+/// SIFS, nanoseconds.
+pub const SIFS_NS: Nanos = 16_000;
+/// A slot.
+pub const SLOT_NS: Nanos = 9_000;
+/// AIFS of best effort: SIFS and three slots.
+pub const AIFS_NS: Nanos = SIFS_NS + 3 * SLOT_NS;
+/// The least and the greatest contention window, slots.
+pub const CW: [u32; 2] = [15, 1023];
+/// The preamble of HT-mixed format with one stream.
+pub const PREAMBLE_NS: Nanos = 36_000;
+/// A block ACK of 32 bytes at 24 Mbit/s.
+pub const BLOCK_ACK_NS: Nanos = 32_000;
+/// An ACK of 14 bytes at 24 Mbit/s, for a frame that is not aggregated.
+pub const ACK_NS: Nanos = 28_000;
+/// A symbol, with its long guard interval.
+pub const SYMBOL_NS: Nanos = 4_000;
+/// Bits of the service field and of the tail.
+pub const SERVICE_BITS: u64 = 16 + 6;
+/// Header of a QoS data frame, LLC with SNAP, FCS and the delimiter of an A-MPDU, bytes.
+pub const FRAME_BYTES: u64 = 26 + 8 + 4 + 4;
+/// The most frames of an aggregate, those that a block ACK can tell.
+pub const MAX_FRAMES: u32 = 64;
+/// The most bytes of an aggregate.
+pub const MAX_BYTES: u64 = 65_535;
+
+/// The longest transmission that its own preamble can announce (IEEE 802.11-2020 §19.3.9.3.5,
+/// L-SIG), nanoseconds.
+pub const MAX_PPDU_NS: Nanos = 5_484_000;
+
+/// What stations may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WifiConfig {
+    /// Data rates of the two directions, bits per second.
+    pub rates_bps: [u64; 2],
+    /// Bytes of each offered length that are not part of the IP packet.
+    pub header: u32,
+    /// The most frames of an aggregate, [`MAX_FRAMES`] at most; with 1 nothing is aggregated.
+    pub max_frames: u32,
+    /// The most bytes of an aggregate.
+    pub max_bytes: u64,
+    /// The longest that frames and their ACK may take together; `None`: as long as they take.
+    pub txop_ns: Option<Nanos>,
+    /// The seed of the back-offs.
+    pub seed: u64,
+}
+
+/// What happened on the medium.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WifiStats {
+    /// Aggregates or single frames that arrived, of each station.
+    pub exchanges: [u64; 2],
+    /// Frames in them.
+    pub frames: [u64; 2],
+    /// Times at which both sent at once.
+    pub collisions: u64,
+}
+
+/// Bytes that an IP packet takes in an A-MPDU: with all headers, to a multiple of 4.
+#[must_use]
+pub fn frame_bytes(ip_len: u64) -> u64 {
+    (ip_len + FRAME_BYTES).next_multiple_of(4)
+}
+
+/// How long so many bytes take in one transmission, its preamble included.
+#[must_use]
+pub fn ppdu_ns(bytes: u64, rate_bps: u64) -> Nanos {
+    let bits = u128::from(bytes * 8 + SERVICE_BITS);
+    let per_symbol = u128::from(rate_bps.max(1)) * u128::from(SYMBOL_NS);
+    let symbols = (bits * 1_000_000_000).div_ceil(per_symbol.max(1));
+    PREAMBLE_NS
+        + u64::try_from(symbols)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(SYMBOL_NS)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Station {
+    /// The contention window, slots.
+    window: u32,
+    /// Free slots that are still to pass.
+    backoff: u32,
+    /// When its queue began to hold something.
+    ready: Nanos,
+}
+
+/// The medium of two stations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wifi {
+    config: WifiConfig,
+    stations: [Station; 2],
+    /// Since when nobody sends.
+    idle: Nanos,
+    draws: Rng,
+    stats: WifiStats,
+}
+
+/// What a station is about to send.
+#[derive(Debug, Clone, Copy)]
+struct Aggregate {
+    frames: usize,
+    takes: Nanos,
+}
+
+impl Wifi {
+    pub(crate) fn new(config: WifiConfig) -> Self {
+        let mut draws = Rng::stream(config.seed, 5);
+        let stations = [0, 1].map(|_| Station {
+            window: CW[0],
+            backoff: draws.below(u64::from(CW[0]) + 1) as u32,
+            ready: 0,
+        });
+        Self {
+            config: WifiConfig {
+                max_frames: config.max_frames.clamp(1, MAX_FRAMES),
+                ..config
+            },
+            stations,
+            idle: 0,
+            draws,
+            stats: WifiStats::default(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> WifiStats {
+        self.stats
+    }
+
+    /// Notes that a queue holds something since `now`.
+    pub(crate) fn ready(&mut self, station: usize, now: Nanos) {
+        self.stations[station].ready = now;
+    }
+
+    /// Lets everything happen that is due by `now`, and tells the links when something comes next.
+    pub(crate) fn advance<P, Q: QueueDiscipline<P>>(
+        &mut self,
+        links: &mut [&mut Link<P, Q>; 2],
+        now: Nanos,
+    ) {
+        loop {
+            let times = [0, 1].map(|it| links[it].is_waiting().then(|| self.access(it)));
+            let Some(at) = times.into_iter().flatten().min() else {
+                return;
+            };
+            if at > now {
+                for link in links.iter_mut().filter(|link| link.is_waiting()) {
+                    link.occupy(at);
+                }
+                return;
+            }
+            match times {
+                [Some(a), Some(b)] if a == b => self.collide(links, at),
+                [Some(first), _] if first == at => self.send(0, links, at),
+                _ => self.send(1, links, at),
+            }
+        }
+    }
+
+    /// When a station that has something to send does so, if the other does not before.
+    fn access(&self, station: usize) -> Nanos {
+        let it = &self.stations[station];
+        let slots = u64::from(it.backoff) * SLOT_NS;
+        it.ready.max(self.idle.saturating_add(AIFS_NS + slots))
+    }
+
+    /// What of a station's queue goes into its next transmission.
+    fn aggregate<P, Q: QueueDiscipline<P>>(
+        &self,
+        station: usize,
+        link: &mut Link<P, Q>,
+        now: Nanos,
+    ) -> Aggregate {
+        let WifiConfig {
+            rates_bps,
+            header,
+            max_frames,
+            max_bytes,
+            txop_ns,
+            ..
+        } = self.config;
+        let rate = rates_bps[station];
+        let (mut frames, mut bytes, mut takes) = (0, 0, 0);
+        while frames < max_frames as usize {
+            let Some(len) = link.staged_len(frames, now) else {
+                break;
+            };
+            let more = bytes + frame_bytes(u64::from(len.saturating_sub(header)));
+            let longer = ppdu_ns(more, rate);
+            let response = SIFS_NS + self.response_ns();
+            let fits = more <= max_bytes
+                && longer <= MAX_PPDU_NS
+                && txop_ns.is_none_or(|txop| longer + response <= txop);
+            if frames > 0 && !fits {
+                break;
+            }
+            (frames, bytes, takes) = (frames + 1, more, longer);
+        }
+        Aggregate { frames, takes }
+    }
+
+    fn response_ns(&self) -> Nanos {
+        match self.config.max_frames {
+            1 => ACK_NS,
+            _ => BLOCK_ACK_NS,
+        }
+    }
+
+    fn send<P, Q: QueueDiscipline<P>>(
+        &mut self,
+        station: usize,
+        links: &mut [&mut Link<P, Q>; 2],
+        at: Nanos,
+    ) {
+        let aggregate = self.aggregate(station, links[station], at);
+        if aggregate.frames == 0 {
+            // The discipline dropped or keeps what waited; asking again at once would not end.
+            self.stations[station].ready = at + 1;
+            return;
+        }
+        let end = at.saturating_add(aggregate.takes);
+        links[station].launch_staged(aggregate.frames, at, end);
+        self.stats.exchanges[station] += 1;
+        self.stats.frames[station] += aggregate.frames as u64;
+        self.freeze(1 - station, at);
+        self.stations[station].window = CW[0];
+        self.draw(station);
+        self.idle = end.saturating_add(SIFS_NS + self.response_ns());
+    }
+
+    fn collide<P, Q: QueueDiscipline<P>>(&mut self, links: &mut [&mut Link<P, Q>; 2], at: Nanos) {
+        let mut takes = 0;
+        for station in [0, 1] {
+            let aggregate = self.aggregate(station, links[station], at);
+            if aggregate.frames == 0 {
+                self.stations[station].ready = at + 1;
+                return;
+            }
+            takes = takes.max(aggregate.takes);
+        }
+        self.stats.collisions += 1;
+        for station in [0, 1] {
+            let it = &mut self.stations[station];
+            it.window = (2 * it.window + 1).min(CW[1]);
+            self.draw(station);
+        }
+        // EIFS: as long as the ACK would have taken, before AIFS.
+        self.idle = at.saturating_add(takes + SIFS_NS + self.response_ns());
+    }
+
+    /// Has a station keep the slots that it has not yet counted when the other sends at `at`.
+    fn freeze(&mut self, station: usize, at: Nanos) {
+        let passed = at.saturating_sub(self.idle.saturating_add(AIFS_NS)) / SLOT_NS;
+        let it = &mut self.stations[station];
+        it.backoff = it
+            .backoff
+            .saturating_sub(u32::try_from(passed).unwrap_or(u32::MAX));
+    }
+
+    fn draw(&mut self, station: usize) {
+        let window = u64::from(self.stations[station].window);
+        self.stations[station].backoff = self.draws.below(window + 1) as u32;
+    }
+}
