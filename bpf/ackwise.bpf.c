@@ -297,6 +297,11 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 	f->count.acks++;
 	f->count.last_ns = about;
 	c->ack_bytes += seg->len;
+	if (AW_UNLIKELY(seg->payload)) {
+		c->payload_segments++;
+		c->payload_bytes += seg->len;
+		c->other_bytes += skb->len;
+	}
 	if (d->kind != AW_SEND) {
 		enum hold_result r = HOLD_SILENT;
 
@@ -342,8 +347,10 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		return AW_PASS;
 	if (AW_UNLIKELY(here->released.cloning))
 		return release_clone(skb);
-	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK)
+	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK) {
+		here->counters.other_bytes += skb->len;
 		return AW_PASS;
+	}
 	make_key(&here->key, skb, &here->seg, 1);
 	if (AW_UNLIKELY(has_cookie(skb))) {
 		int what = on_return(skb, &here->key, &here->seg);
@@ -352,8 +359,10 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 			return what == RETURNED_CURRENT ? AW_PASS : withheld();
 	}
 	f = flow_of_ack(&here->key, &here->seg, &here->counters);
-	if (!f)
+	if (!f) {
+		here->counters.other_bytes += skb->len;
 		return AW_PASS;
+	}
 	l = lock_flow(f, here);
 	if (!l)
 		return AW_PASS;

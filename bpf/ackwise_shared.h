@@ -130,6 +130,8 @@ struct aw_counters {
 	aw_u64 not_tcp, fragments, unparsable;
 	aw_u64 data_segments, data_bytes;
 	aw_u64 acks, ack_bytes; /* ACK direction, of flows that are kept */
+	/* ACK direction: payload among acks, and frames that are no ACK of a flow that is kept */
+	aw_u64 payload_segments, payload_bytes, other_bytes;
 	aw_u64 no_flow;		/* ACK direction, before the first pure ACK */
 	aw_u64 unmatched;	/* pure ACKs outside the match */
 	aw_u64 syns;

@@ -12,9 +12,10 @@ async function analyze(capture, up, down) {
 	const {
 		instance: { exports: own },
 	} = await program;
-	const at = own.ackwise_alloc(capture.length);
+	// Addresses come as signed numbers.
+	const at = own.ackwise_alloc(capture.length) >>> 0;
 	new Uint8Array(own.memory.buffer).set(capture, at);
-	const answer = own.ackwise_analyze(at, capture.length, up * 1e6, down * 1e6);
+	const answer = own.ackwise_analyze(at, capture.length, up * 1e6, down * 1e6) >>> 0;
 	own.ackwise_free(at, capture.length);
 	// The memory may have grown: only now may it be looked at again.
 	const length = new DataView(own.memory.buffer).getUint32(answer, true);

@@ -400,7 +400,7 @@ impl Inner {
             },
             attach_fallback: self.fallback.clone(),
             dry_run: self.options.dry_run,
-            paused: shared.quiesce.load(Ordering::Relaxed),
+            paused: shared.paused.load(Ordering::Relaxed),
             interface_alive: !shared.gone.load(Ordering::Acquire),
             realtime: shared.realtime.load(Ordering::Relaxed),
             uptime_s: self.started.elapsed().as_secs_f64(),
@@ -427,7 +427,7 @@ impl Inner {
         let Some(attached) = attached.as_mut() else {
             return Ok(());
         };
-        self.shared.quiesce.store(paused, Ordering::SeqCst);
+        self.shared.paused.store(paused, Ordering::SeqCst);
         if paused {
             attached.programs.keep_alive(Duration::ZERO)?;
         }

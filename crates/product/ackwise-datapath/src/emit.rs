@@ -26,6 +26,8 @@ pub(crate) const FIFO_PRIORITY: u32 = 10;
 pub(crate) struct Shared {
     /// No more heartbeats: nothing new is held.
     pub(crate) quiesce: AtomicBool,
+    /// Nothing is held until it is taken back.
+    pub(crate) paused: AtomicBool,
     pub(crate) gone: AtomicBool,
     pub(crate) realtime: AtomicBool,
     pub(crate) sent: AtomicU64,
@@ -87,7 +89,10 @@ impl Emitter {
     }
 
     fn beat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
-        let quiet = || shared.quiesce.load(Ordering::SeqCst) || shared.gone.load(Ordering::SeqCst);
+        let quiet = || {
+            let flags = [&shared.quiesce, &shared.paused, &shared.gone];
+            flags.iter().any(|flag| flag.load(Ordering::SeqCst))
+        };
         if lifecycle.is_frozen() || quiet() {
             return;
         }

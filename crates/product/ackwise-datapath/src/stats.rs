@@ -52,6 +52,13 @@ pub struct Stats {
     pub acks: u64,
     /// Bytes of these segments, from the IP header on.
     pub ack_bytes: u64,
+    /// Those of these segments that carry data.
+    pub payload_segments: u64,
+    /// Their bytes, from the IP header on.
+    pub payload_bytes: u64,
+    /// Bytes of frames in the direction of the ACKs that are no ACK of a tracked flow: these
+    /// segments, and everything that belongs to no tracked flow.
+    pub other_bytes: u64,
     /// Segments in the direction of the ACKs before their flow's first pure ACK.
     pub no_flow: u64,
     /// Pure ACKs of flows outside the match.
@@ -322,6 +329,9 @@ impl Stats {
         self.data_bytes = c.data_bytes;
         self.acks = c.acks;
         self.ack_bytes = c.ack_bytes;
+        self.payload_segments = c.payload_segments;
+        self.payload_bytes = c.payload_bytes;
+        self.other_bytes = c.other_bytes;
         self.no_flow = c.no_flow;
         self.unmatched = c.unmatched;
         self.syns = c.syns;

@@ -96,7 +96,7 @@ fn listing(attachments: &[Attachment]) -> String {
             } else {
                 format!("{} (netns {})", a.interface, a.netns)
             },
-            format!("{policy}{}", if a.dry_run { " (dry run)" } else { "" }),
+            format!("{policy}{}", how(a)),
             a.pid.to_string(),
         ];
         match (&a.stats, &a.error) {
@@ -112,6 +112,15 @@ fn listing(attachments: &[Attachment]) -> String {
         rows.push(row);
     }
     text::columns(&rows, &[false, false, true, true, true, true, true, true])
+}
+
+/// What keeps a policy from withholding.
+fn how(a: &Attachment) -> &'static str {
+    match &a.stats {
+        _ if a.dry_run => " (dry run)",
+        Some(stats) if stats.paused => " (paused)",
+        _ => "",
+    }
 }
 
 fn in_full(a: &Attachment) -> String {

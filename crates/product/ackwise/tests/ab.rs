@@ -132,8 +132,16 @@ fn a_policy_that_harms_ends_at_once() {
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["verdict"], "harms", "{err}");
     assert_eq!(report["ended"], "ended at once, since it harms");
-    let data = &report["effects"][0];
-    assert!(data["high"].as_f64().unwrap() < 1.0, "{data}");
+    // Data became fewer, or their round-trip time longer; whichever is found first.
+    let worse = |effect: &Value| {
+        let bound = |key: &str| effect[key].as_f64();
+        match effect["metric"].as_str() {
+            Some("RTT") => bound("low").is_some_and(|low| low > 1.0),
+            _ => bound("high").is_some_and(|high| high < 1.0),
+        }
+    };
+    let judged = &report["effects"].as_array().unwrap()[..3];
+    assert!(judged.iter().any(worse), "{judged:?}");
     assert_eq!(net.programs(), 0);
 }
 
@@ -142,23 +150,21 @@ fn a_guard_leaves_a_policy_off_that_harms() {
     root();
     let net = Net::new();
     let _download = download(&net, SMALL_WINDOW);
-    let attached = net.attach(&[&HARMFUL[..], &["--guard=1ms", "--guard-block", "1s"]].concat());
-    let is_paused = || {
+    let mut attached =
+        net.attach(&[&HARMFUL[..], &["--guard=1ms", "--guard-block", "1s"]].concat());
+    let event = attached.next_event();
+    assert_eq!(event["event"], "harms", "{event}");
+    let status = || {
         let shown = net.run(&["--format", "json", "status", &net.iface]);
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
         let stats = &shown["attachments"][0]["stats"];
-        (stats["paused"] == true).then(|| stats["withheld"].as_u64().unwrap())
+        assert_eq!(stats["paused"], true, "{stats}");
+        stats["withheld"].as_u64().unwrap()
     };
-    // Paused for longer than a block: for good.
-    let withheld = until("the guard", || {
-        let before = is_paused()?;
-        for _ in 0..15 {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            is_paused()?;
-        }
-        Some(before)
-    });
-    assert_eq!(is_paused(), Some(withheld), "it still withholds");
+    // For longer than a block: it stays so.
+    let withheld = status();
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert_eq!(status(), withheld, "it still withholds");
     let text = net.run(&["status", &net.iface]).out;
     assert!(text.contains("paused: every ACK passes"), "{text}");
     attached.signal(Signal::SIGTERM);
@@ -201,7 +207,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
         (&["--block", "2s", "--wash-out", "2s"], "no time is left"),
         (&["--error", "0"], "above 0"),
         (&["--difference", "60%"], "at most a half"),
-        (&["--pairs", "0"], "1..=100000"),
+        (&["--pairs", "0"], "1..=2000"),
         (&["--block", "soon"], "--block"),
         (&["--policy", "nosuch"], "nosuch"),
     ] {

@@ -106,14 +106,15 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
             let attached = thinning();
             (gateway(), attached)
         };
-        assert!(net.download(1) > 100_000);
+        assert!(net.download(3) > 100_000);
         std::thread::sleep(Duration::from_millis(100));
         let sent = stats(&net)["sent"]["packets"].as_u64().unwrap();
         let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
         assert_eq!(code, 0, "{err}");
         let shown: Value = serde_json::from_str(&out).unwrap();
         let acks = shown["attachments"][0]["stats"]["acks"].as_u64().unwrap();
-        assert!(sent > 200, "{sent} packets");
+        // The queue's filter takes out most ACKs, and a busy machine makes few.
+        assert!(sent > 80, "{sent} packets");
         // Besides ACKs there are handshakes and what iperf3 tells its other side.
         assert!(
             (sent - 60..=sent).contains(&acks),

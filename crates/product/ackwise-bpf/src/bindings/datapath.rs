@@ -289,6 +289,12 @@ pub struct aw_counters {
     pub acks: aw_u64,
     #[doc = " ACK direction, of flows that are kept"]
     pub ack_bytes: aw_u64,
+    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    pub payload_segments: aw_u64,
+    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    pub payload_bytes: aw_u64,
+    #[doc = " ACK direction: payload among acks, and frames that are no ACK of a flow that is kept"]
+    pub other_bytes: aw_u64,
     #[doc = " ACK direction, before the first pure ACK"]
     pub no_flow: aw_u64,
     #[doc = " pure ACKs outside the match"]
@@ -344,7 +350,7 @@ pub struct aw_counters {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2000usize];
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2024usize];
     ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
     ["Offset of field: aw_counters::packets"]
         [::core::mem::offset_of!(aw_counters, packets) - 0usize];
@@ -362,63 +368,69 @@ const _: () = {
     ["Offset of field: aw_counters::acks"][::core::mem::offset_of!(aw_counters, acks) - 56usize];
     ["Offset of field: aw_counters::ack_bytes"]
         [::core::mem::offset_of!(aw_counters, ack_bytes) - 64usize];
+    ["Offset of field: aw_counters::payload_segments"]
+        [::core::mem::offset_of!(aw_counters, payload_segments) - 72usize];
+    ["Offset of field: aw_counters::payload_bytes"]
+        [::core::mem::offset_of!(aw_counters, payload_bytes) - 80usize];
+    ["Offset of field: aw_counters::other_bytes"]
+        [::core::mem::offset_of!(aw_counters, other_bytes) - 88usize];
     ["Offset of field: aw_counters::no_flow"]
-        [::core::mem::offset_of!(aw_counters, no_flow) - 72usize];
+        [::core::mem::offset_of!(aw_counters, no_flow) - 96usize];
     ["Offset of field: aw_counters::unmatched"]
-        [::core::mem::offset_of!(aw_counters, unmatched) - 80usize];
-    ["Offset of field: aw_counters::syns"][::core::mem::offset_of!(aw_counters, syns) - 88usize];
+        [::core::mem::offset_of!(aw_counters, unmatched) - 104usize];
+    ["Offset of field: aw_counters::syns"][::core::mem::offset_of!(aw_counters, syns) - 112usize];
     ["Offset of field: aw_counters::withheld"]
-        [::core::mem::offset_of!(aw_counters, withheld) - 96usize];
+        [::core::mem::offset_of!(aw_counters, withheld) - 120usize];
     ["Offset of field: aw_counters::withheld_bytes"]
-        [::core::mem::offset_of!(aw_counters, withheld_bytes) - 104usize];
+        [::core::mem::offset_of!(aw_counters, withheld_bytes) - 128usize];
     ["Offset of field: aw_counters::superseded"]
-        [::core::mem::offset_of!(aw_counters, superseded) - 112usize];
+        [::core::mem::offset_of!(aw_counters, superseded) - 136usize];
     ["Offset of field: aw_counters::replaced"]
-        [::core::mem::offset_of!(aw_counters, replaced) - 120usize];
+        [::core::mem::offset_of!(aw_counters, replaced) - 144usize];
     ["Offset of field: aw_counters::reemitted"]
-        [::core::mem::offset_of!(aw_counters, reemitted) - 128usize];
+        [::core::mem::offset_of!(aw_counters, reemitted) - 152usize];
     ["Offset of field: aw_counters::reemitted_bytes"]
-        [::core::mem::offset_of!(aw_counters, reemitted_bytes) - 136usize];
+        [::core::mem::offset_of!(aw_counters, reemitted_bytes) - 160usize];
     ["Offset of field: aw_counters::reemit_stale"]
-        [::core::mem::offset_of!(aw_counters, reemit_stale) - 144usize];
+        [::core::mem::offset_of!(aw_counters, reemit_stale) - 168usize];
     ["Offset of field: aw_counters::cloned"]
-        [::core::mem::offset_of!(aw_counters, cloned) - 152usize];
+        [::core::mem::offset_of!(aw_counters, cloned) - 176usize];
     ["Offset of field: aw_counters::cwnd_hints"]
-        [::core::mem::offset_of!(aw_counters, cwnd_hints) - 160usize];
+        [::core::mem::offset_of!(aw_counters, cwnd_hints) - 184usize];
     ["Offset of field: aw_counters::flows_created"]
-        [::core::mem::offset_of!(aw_counters, flows_created) - 168usize];
+        [::core::mem::offset_of!(aw_counters, flows_created) - 192usize];
     ["Offset of field: aw_counters::flows_failed"]
-        [::core::mem::offset_of!(aw_counters, flows_failed) - 176usize];
+        [::core::mem::offset_of!(aw_counters, flows_failed) - 200usize];
     ["Offset of field: aw_counters::open_stale_heartbeat"]
-        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 184usize];
+        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 208usize];
     ["Offset of field: aw_counters::open_no_slot"]
-        [::core::mem::offset_of!(aw_counters, open_no_slot) - 192usize];
+        [::core::mem::offset_of!(aw_counters, open_no_slot) - 216usize];
     ["Offset of field: aw_counters::open_queue_full"]
-        [::core::mem::offset_of!(aw_counters, open_queue_full) - 200usize];
+        [::core::mem::offset_of!(aw_counters, open_queue_full) - 224usize];
     ["Offset of field: aw_counters::open_timer"]
-        [::core::mem::offset_of!(aw_counters, open_timer) - 208usize];
+        [::core::mem::offset_of!(aw_counters, open_timer) - 232usize];
     ["Offset of field: aw_counters::open_too_short"]
-        [::core::mem::offset_of!(aw_counters, open_too_short) - 216usize];
+        [::core::mem::offset_of!(aw_counters, open_too_short) - 240usize];
     ["Offset of field: aw_counters::open_frame"]
-        [::core::mem::offset_of!(aw_counters, open_frame) - 224usize];
+        [::core::mem::offset_of!(aw_counters, open_frame) - 248usize];
     ["Offset of field: aw_counters::open_busy"]
-        [::core::mem::offset_of!(aw_counters, open_busy) - 232usize];
-    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 240usize];
+        [::core::mem::offset_of!(aw_counters, open_busy) - 256usize];
+    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 264usize];
     ["Offset of field: aw_counters::ring_full"]
-        [::core::mem::offset_of!(aw_counters, ring_full) - 248usize];
+        [::core::mem::offset_of!(aw_counters, ring_full) - 272usize];
     ["Offset of field: aw_counters::retried"]
-        [::core::mem::offset_of!(aw_counters, retried) - 256usize];
-    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 264usize];
+        [::core::mem::offset_of!(aw_counters, retried) - 280usize];
+    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 288usize];
     ["Offset of field: aw_counters::unlocked"]
-        [::core::mem::offset_of!(aw_counters, unlocked) - 272usize];
+        [::core::mem::offset_of!(aw_counters, unlocked) - 296usize];
     ["Offset of field: aw_counters::reason"]
-        [::core::mem::offset_of!(aw_counters, reason) - 280usize];
+        [::core::mem::offset_of!(aw_counters, reason) - 304usize];
     ["Offset of field: aw_counters::late_max_us"]
-        [::core::mem::offset_of!(aw_counters, late_max_us) - 448usize];
-    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 456usize];
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 472usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 480usize];
     ["Offset of field: aw_counters::held_ns"]
-        [::core::mem::offset_of!(aw_counters, held_ns) - 1480usize];
-    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1488usize];
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1504usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1512usize];
 };
 impl Default for aw_counters {
     fn default() -> Self {
@@ -486,23 +498,23 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2752usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2776usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
-    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2000usize];
-    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2128usize];
-    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2168usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2024usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2152usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2192usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2172usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2192usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2196usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2216usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2592usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2616usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2728usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2752usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2736usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2760usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2744usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2768usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

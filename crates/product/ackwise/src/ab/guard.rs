@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::blocks::{Blocks, Lengths};
 use super::outcome::Meter;
-use super::report::{Setup, report, sentence};
+use super::report::{Report, Setup, judged, report, sentence};
 use super::subject::Subject;
 use super::{kernel, seed_of_the_time};
 use crate::cli::ab::GuardArgs;
@@ -24,8 +24,14 @@ const WASH_OUT: u32 = 5;
 const PAIRS: u32 = 288;
 /// The smallest loss that matters.
 const DIFFERENCE: f64 = 0.05;
-/// How often the policy may be turned off in error, each [`PAIRS`].
+/// How often the policy may be turned off in error, in the whole life of the process.
 const ERROR: f64 = 0.05;
+
+/// The part of [`ERROR`] that comparison number `n` may use up, from 1 on: all of them together
+/// use no more than the whole.
+fn error_of(n: u32) -> f64 {
+    ERROR / (f64::from(n) * (f64::from(n) + 1.0))
+}
 
 /// What is guarded.
 pub struct Guarded<'a, S> {
@@ -54,33 +60,39 @@ impl<S: Subject> Guarded<'_, S> {
             block: args.guard_block,
             wash_out: args.guard_block / WASH_OUT,
         };
-        loop {
-            let setup = self.setup(lengths);
-            let meter = Meter::new(self.interface, self.position);
+        // A pair that would not end before the deadline is not begun.
+        let longest = every + 2 * lengths.block;
+        for n in 1.. {
+            let setup = self.setup(lengths, error_of(n));
+            let meter = Meter::new(self.position);
             let mut blocks = Blocks::new(self.supervisor, self.subject, meter, lengths);
             let mut design = Design::new(setup.seed);
             for _ in 0..PAIRS {
-                let next = Instant::now() + every;
-                let until = deadline.map_or(next, |deadline| deadline.min(next));
-                match watch(Some(until))? {
-                    Ended::Deadline if deadline.is_none_or(|end| end > Instant::now()) => {}
+                let now = Instant::now();
+                if deadline.is_some_and(|deadline| deadline < now + longest) {
+                    return Ok(watch(deadline)?);
+                }
+                match watch(Some(now + every))? {
+                    Ended::Deadline => {}
                     ended => return Ok(ended),
                 }
                 if let Some(ended) = blocks.pair(&mut design)? {
                     return Ok(ended);
                 }
                 self.subject.pause(false)?;
-                let found = report(&setup, &blocks.outcomes, String::new());
-                if found.verdict == Verdict::Harms {
+                let (_, verdict) = judged(&setup, &blocks.outcomes);
+                if verdict == Verdict::Harms {
                     self.subject.pause(true)?;
+                    let found = report(&setup, &blocks.outcomes, String::new());
                     tell(self.interface, &found, format)?;
                     return Ok(watch(deadline)?);
                 }
             }
         }
+        unreachable!("there is always another comparison")
     }
 
-    fn setup(&self, lengths: Lengths) -> Setup {
+    fn setup(&self, lengths: Lengths, error: f64) -> Setup {
         Setup {
             interface: self.interface.to_owned(),
             policy: self.policy.clone(),
@@ -89,7 +101,7 @@ impl<S: Subject> Guarded<'_, S> {
             wash_out_s: lengths.wash_out.as_secs_f64(),
             most_pairs: PAIRS,
             difference: DIFFERENCE,
-            error: ERROR,
+            error,
             seed: seed_of_the_time(),
             kernel: kernel(),
             version: env!("CARGO_PKG_VERSION"),
@@ -97,7 +109,7 @@ impl<S: Subject> Guarded<'_, S> {
     }
 }
 
-fn tell(interface: &str, found: &super::report::Report, format: Format) -> anyhow::Result<()> {
+fn tell(interface: &str, found: &Report, format: Format) -> anyhow::Result<()> {
     let said = format!(
         "{interface}: {} It stays off; every ACK passes. {} pairs of blocks.",
         sentence(found),
@@ -109,4 +121,15 @@ fn tell(interface: &str, found: &super::report::Report, format: Format) -> anyho
         text::print(&format!("{event}\n"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_is_that_of_all_comparisons_together() {
+        let sum: f64 = (1..1_000_000).map(error_of).sum();
+        assert!(sum < ERROR && sum > 0.99 * ERROR, "{sum}");
+    }
 }

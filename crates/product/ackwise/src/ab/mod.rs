@@ -8,7 +8,7 @@ mod page;
 mod report;
 pub mod subject;
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ use crate::summary;
 use crate::watch::reason;
 use blocks::{Blocks, Lengths};
 use outcome::Meter;
-use report::{Report, Setup, in_text, report};
+use report::{Found, Report, Setup, in_text, judged, report};
 
 /// Shorter blocks measure the coin, not the policy.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -48,7 +48,12 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let supervisor = Supervisor::new()?;
     // Before rights are given up.
     let page = args.html.as_ref().map(|path| {
-        let file = File::create(path);
+        // Not emptied yet: it may be the report of another experiment.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
         file.with_context(|| format!("cannot write {}", path.display()))
     });
     let mut page = page.transpose()?;
@@ -66,7 +71,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         kernel: kernel(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    let meter = Meter::new(&options.ifname, options.position);
+    let meter = Meter::new(options.position);
     let prepared = Prepared::new(options)?;
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let datapath = prepared.start()?;
@@ -89,7 +94,8 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let detached = datapath.detach();
     let report = report?;
     if let Some(file) = &mut page {
-        file.write_all(page::page(&report).as_bytes())
+        file.set_len(0)
+            .and_then(|()| file.write_all(page::page(&report).as_bytes()))
             .context("cannot write the page")?;
     }
     match format {
@@ -130,9 +136,9 @@ impl Experiment<'_> {
             if let Some(ended) = self.blocks.pair(&mut design)? {
                 return Ok(format!("ended by {}", reason(ended, "ackwise detach")));
             }
-            let so_far = report(&self.setup, &self.blocks.outcomes, String::new());
-            self.tell(&so_far);
-            match so_far.verdict {
+            let (effects, verdict) = judged(&self.setup, &self.blocks.outcomes);
+            self.tell(&effects[0], verdict);
+            match verdict {
                 Verdict::Undecided => {}
                 Verdict::Harms => return Ok("ended at once, since it harms".to_owned()),
                 Verdict::Helps | Verdict::NoDifference => {
@@ -145,8 +151,7 @@ impl Experiment<'_> {
 
     /// Says what is known after a pair: on a terminal in one line that changes, else in a line
     /// each.
-    fn tell(&self, so_far: &Report) {
-        let data = &so_far.effects[0];
+    fn tell(&self, data: &Found, verdict: Verdict) {
         let said = format!(
             "{} of {} pairs: data {} ({} to {}); {}",
             self.blocks.outcomes.len() / 2,
@@ -154,12 +159,13 @@ impl Experiment<'_> {
             report::change(data.ratio),
             report::change(data.low),
             report::change(data.high),
-            name(&so_far.verdict),
+            name(&verdict),
         );
         if self.shows_line {
             self.line.set_message(said);
         } else {
-            eprintln!("{said}");
+            // Nobody has to listen.
+            let _ = writeln!(std::io::stderr(), "{said}");
         }
     }
 }

@@ -6,18 +6,14 @@ use std::time::Instant;
 use ackwise_datapath::{FlowStats, Position, Stats};
 use ackwise_netdev::netlink::Netlink;
 use ackwise_switchback::{Better, Block};
-use anyhow::Context;
 use serde::Serialize;
 
 use super::subject::Subject;
 
 /// A flow without an ACK for longer does not count for the round-trip time.
-const IDLE_MS: u64 = 3_000;
+const IDLE_MS: u64 = 1_000;
 /// As many flows are looked at for the round-trip time.
 const FLOWS: usize = 4_096;
-/// A frame's bytes before its IP packet, which the interface counts and the datapath does not.
-const LINK_HEADER: u64 = 14;
-
 /// One block.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
@@ -29,7 +25,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// Payload of the flows whose ACKs are thinned, bytes a second.
     pub data_bytes_per_s: f64,
-    /// What passes in the direction of the ACKs and is none, bytes a second.
+    /// What passes in the direction of the ACKs and is no ACK of these flows, bytes a second.
     pub reverse_bytes_per_s: f64,
     /// The mean over the block of the median round-trip time of the flows in use, milliseconds.
     pub rtt_ms: Option<f64>,
@@ -113,8 +109,6 @@ pub const METRICS: [Metric; 8] = [
 struct Reading {
     at: Instant,
     stats: Stats,
-    /// Bytes of the interface in the direction of the ACKs.
-    interface_bytes: u64,
     retransmissions: Option<u64>,
     /// Busy and all time of the CPUs, in ticks.
     cpu: Option<(u64, u64)>,
@@ -123,8 +117,6 @@ struct Reading {
 /// Measures blocks.
 pub struct Meter {
     position: Position,
-    /// The counter of the interface's bytes in the direction of the ACKs.
-    interface_bytes: String,
     netlink: Option<Netlink>,
 }
 
@@ -136,14 +128,9 @@ pub struct Measuring {
 }
 
 impl Meter {
-    pub fn new(interface: &str, position: Position) -> Self {
-        let direction = match position {
-            Position::Sender => "rx_bytes",
-            Position::Receiver | Position::Router => "tx_bytes",
-        };
+    pub fn new(position: Position) -> Self {
         Self {
             position,
-            interface_bytes: format!("/sys/class/net/{interface}/statistics/{direction}"),
             // Without it the queue is not known.
             netlink: Netlink::open().ok(),
         }
@@ -193,10 +180,13 @@ impl Meter {
             let (before, now) = (count(&before.stats), count(&now.stats));
             now.saturating_sub(before)
         };
-        let acks = since(|s| s.acks).saturating_sub(since(|s| s.packets_saved));
-        let ack_bytes = since(|s| s.ack_bytes).saturating_sub(since(|s| s.bytes_saved));
-        let all = now.interface_bytes.saturating_sub(before.interface_bytes);
-        let reverse = all.saturating_sub(ack_bytes + LINK_HEADER * acks);
+        // What carries data is no ACK here, although the datapath follows it as one.
+        let acks = since(|s| s.acks)
+            .saturating_sub(since(|s| s.payload_segments))
+            .saturating_sub(since(|s| s.packets_saved));
+        let ack_bytes = since(|s| s.ack_bytes)
+            .saturating_sub(since(|s| s.payload_bytes))
+            .saturating_sub(since(|s| s.bytes_saved));
         let mean = |values: &[f64]| {
             let n = values.len();
             (n > 0).then(|| values.iter().sum::<f64>() / n as f64)
@@ -211,7 +201,7 @@ impl Meter {
             at_s: before.at.duration_since(began).as_secs_f64(),
             seconds,
             data_bytes_per_s: per_s(since(|s| s.data_bytes)),
-            reverse_bytes_per_s: per_s(reverse),
+            reverse_bytes_per_s: per_s(since(|s| s.other_bytes)),
             rtt_ms: mean(&measuring.rtts_us).map(|us| us / 1e3),
             withheld_per_s: per_s(since(|s| s.withheld)),
             acks_per_s: per_s(acks),
@@ -224,15 +214,9 @@ impl Meter {
     }
 
     fn read(&self, subject: &impl Subject) -> anyhow::Result<Reading> {
-        let path = &self.interface_bytes;
-        let bytes = fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
         Ok(Reading {
             at: Instant::now(),
             stats: subject.stats()?,
-            interface_bytes: bytes
-                .trim()
-                .parse()
-                .with_context(|| format!("{path}: not a number"))?,
             retransmissions: self.retransmissions(),
             cpu: fs::read_to_string("/proc/stat")
                 .ok()

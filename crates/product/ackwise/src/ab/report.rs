@@ -4,12 +4,13 @@ use ackwise_cli::text;
 use ackwise_switchback::{Block, Effect, Level, Metric as Judged, Verdict, judge};
 use serde::Serialize;
 
-use super::outcome::{METRICS, Outcome};
+use super::outcome::{METRICS, Metric, Outcome};
 use crate::gateway::rate;
 
-/// What is added to both sides of a pair beside the bytes of their ACKs, as a share of their mean
-/// data: a few packets more or less of a direction that is hardly used are no effect.
-const NEGLIGIBLE: f64 = 0.01;
+/// What is added to both sides of a pair, as a share of the mean of what both directions carry: a
+/// few packets more or less of a direction that is hardly used are no effect. It damps the effect
+/// on a direction that carries little.
+const NEGLIGIBLE: f64 = 0.002;
 
 /// The setup, for whoever reads the report.
 #[derive(Debug, Clone, Serialize)]
@@ -64,11 +65,28 @@ fn pairs(blocks: &[Outcome]) -> impl Iterator<Item = (&Outcome, &Outcome)> {
 
 /// Judges the blocks so far.
 pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
-    let judged = METRICS.iter().filter(|metric| metric.judged).count();
+    let (effects, verdict) = effects(setup, blocks, &METRICS);
+    Report {
+        verdict,
+        ended,
+        effects,
+        setup: setup.clone(),
+        blocks: blocks.to_vec(),
+    }
+}
+
+/// The verdict so far, and the effects on which it depends.
+pub fn judged(setup: &Setup, blocks: &[Outcome]) -> (Vec<Found>, Verdict) {
+    let judged = METRICS.iter().take_while(|metric| metric.judged).count();
+    effects(setup, blocks, &METRICS[..judged])
+}
+
+fn effects(setup: &Setup, blocks: &[Outcome], metrics: &[Metric]) -> (Vec<Found>, Verdict) {
+    let shared_by = METRICS.iter().filter(|metric| metric.judged).count();
     let level = Level::new(setup.error).expect("checked with the arguments");
-    let level = level.shared_by(judged);
+    let level = level.shared_by(shared_by);
     let (mut effects, mut known) = (Vec::new(), Vec::new());
-    for metric in &METRICS {
+    for metric in metrics {
         let mut effect = Effect::default();
         for (on, off) in pairs(blocks) {
             let (Some(a), Some(b)) = ((metric.value)(on), (metric.value)(off)) else {
@@ -83,7 +101,9 @@ pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
             effect.add(a + some, b + some);
         }
         let interval = effect.interval(level);
-        if metric.judged && effect.pairs() > 0 {
+        // A sender sees of the round trip only what the data take, at its least.
+        let judged = metric.judged && !(metric.name == "RTT" && setup.position == "sender");
+        if judged && effect.pairs() > 0 {
             known.push(Judged {
                 better: metric.better,
                 ratio: effect.ratio(),
@@ -92,25 +112,18 @@ pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
         }
         effects.push(Found {
             metric: metric.name,
-            judged: metric.judged,
+            judged,
             pairs: effect.pairs(),
             ratio: effect.ratio(),
             low: interval.low,
             high: interval.high,
         });
     }
-    Report {
-        verdict: judge(&known, setup.difference),
-        ended,
-        effects,
-        setup: setup.clone(),
-        blocks: blocks.to_vec(),
-    }
+    (effects, judge(&known, setup.difference))
 }
 
 fn negligible(outcome: &Outcome) -> f64 {
-    let data = outcome.data_bytes_per_s + outcome.reverse_bytes_per_s;
-    NEGLIGIBLE * data + outcome.ack_bytes_per_s
+    NEGLIGIBLE * (outcome.data_bytes_per_s + outcome.reverse_bytes_per_s)
 }
 
 /// A policy's name without its parameters.
@@ -269,7 +282,7 @@ mod tests {
         assert_eq!(verdict((1e6, 1e5, 60.0), same), Verdict::Harms);
         // A direction that is hardly used says nothing, whatever its ratio is.
         assert_eq!(
-            verdict((1e6, 30.0, 40.0), (1e6, 300.0, 40.0)),
+            verdict((1e6, 30.0, 40.0), (1e6, 90.0, 40.0)),
             Verdict::NoDifference
         );
         assert_eq!(

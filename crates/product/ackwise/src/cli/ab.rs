@@ -33,7 +33,7 @@ pub struct AbArgs {
     pub wash_out: Option<Duration>,
 
     /// Most pairs of blocks
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     pub pairs: u32,
 
     /// The smallest difference that matters, as a share

@@ -50,8 +50,9 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64).min(1.0))
 }
 
-/// Compares two states of one source, `took` apart.
-pub fn between(before: &Source, now: &Source, took: Duration) -> Measures {
+/// Compares two states of one source, `took` apart. Where one of them is not known, neither is what
+/// happened.
+pub fn between(before: &Source, now: &Source, took: Duration) -> Option<Measures> {
     let seconds = took.as_secs_f64().max(1e-3);
     let mut measures = match (&before.counters, &now.counters) {
         (Ok(Counters::Attachment(before)), Ok(Counters::Attachment(now))) => {
@@ -61,10 +62,10 @@ pub fn between(before: &Source, now: &Source, took: Duration) -> Measures {
             gateway(before, now, seconds)
         }
         (Ok(Counters::Tunnel(before)), Ok(Counters::Tunnel(now))) => tunnel(before, now, seconds),
-        _ => Measures::default(),
+        _ => return None,
     };
     measures.backlog = now.backlog;
-    measures
+    Some(measures)
 }
 
 type Status = ackwise_datapath::control::Status;
@@ -253,8 +254,7 @@ impl Histories {
         let took = now.at.saturating_sub(before.at);
         for source in &now.sources {
             let earlier = before.sources.iter().find(|s| s.id == source.id);
-            if let Some(earlier) = earlier {
-                let measures = between(earlier, source, took);
+            if let Some(measures) = earlier.and_then(|earlier| between(earlier, source, took)) {
                 let history = self.by_source.entry(source.id.clone()).or_default();
                 history.push(now.at, measures);
             }

@@ -45,13 +45,12 @@ pub fn top(args: &TopArgs, format: Format) -> anyhow::Result<()> {
     let signals = signals()?;
     let snapshots = read_in_background(reader, args.interval)?;
     // It puts the terminal back when the program panics, too.
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let ended = run(
-        &mut terminal,
-        &mut App::new(first, color),
-        &snapshots,
-        &signals,
-    );
+    let ended = ratatui::try_init()
+        .context("cannot use the terminal")
+        .and_then(|mut terminal| {
+            let mut app = App::new(first, color);
+            run(&mut terminal, &mut app, &snapshots, &signals)
+        });
     ratatui::restore();
     ended
 }

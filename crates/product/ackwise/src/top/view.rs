@@ -204,6 +204,8 @@ fn what(source: &Source) -> String {
             let policy = status.stats.policy.split(':').next().unwrap_or_default();
             if status.stats.dry_run {
                 format!("{policy}, dry run")
+            } else if status.stats.paused {
+                format!("{policy}, paused")
             } else {
                 policy.to_owned()
             }

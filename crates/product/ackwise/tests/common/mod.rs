@@ -233,6 +233,13 @@ impl Attached {
         nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
 
+    /// The next line that it prints, however long that takes.
+    pub fn next_event(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Detached {
         let status = until("its end", || self.child.try_wait().unwrap());
