@@ -92,13 +92,17 @@ fn the_same_job_gives_the_same_record() {
     let (first, second) = (run(&job).unwrap(), run(&job).unwrap());
     assert!(first.samples.len() > 5, "{first:?}");
     assert!(first.samples.iter().any(|sample| sample.ack_rate > Some(1)));
+    two_of_three(&first, &second, || run(&job).unwrap());
+}
+
+/// Once in eight runs on a busy machine two records differed. QEMU accounts instructions after the
+/// processor leaves its loop, and may find the guest idle before; that is the suspicion. Two of three
+/// agree, or it is another fault.
+fn two_of_three(first: &Record, second: &Record, again: impl FnOnce() -> Record) {
     if first != second {
-        // Once in eight runs on a busy machine they differed. QEMU accounts instructions
-        // after the processor leaves its loop, and may find the guest idle before; that is
-        // the suspicion. Two of three agree, or it is another fault.
         println!("{first:#?}\n{second:#?}");
-        let third = run(&job).unwrap();
-        assert!(third == first || third == second, "{third:#?}");
+        let third = again();
+        assert!(third == *first || third == *second, "{third:#?}");
     }
 }
 
@@ -140,7 +144,7 @@ fn forwarded(acks_bps: Option<u64>) -> Record {
 #[test]
 fn what_a_router_pays_for_acks_is_told_apart_and_exact() {
     let [all, few, again] = [None, Some(87_000), Some(87_000)].map(forwarded);
-    assert_eq!(few, again);
+    two_of_three(&few, &again, || forwarded(Some(87_000)));
     // Of ACKs and of router's instructions, for each segment that arrived.
     let [(acks, cost), (few_acks, few_cost)] = [all, few].map(|record| {
         let span = record.span(200_000_000, 500_000_000).unwrap();

@@ -97,7 +97,11 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
     root();
     for gateway_first in [true, false] {
         let net = Net::new();
-        let gateway = || up(&net, &[&net.iface, "--rate", "50 Mbit/s"]);
+        // Without a filter: what it takes out, nobody sees.
+        let gateway = || {
+            let args = [&net.iface, "--rate", "50 Mbit/s", "--ack-filter", "none"];
+            up(&net, &args)
+        };
         let thinning = || net.attach(&["--dry-run"]);
         let (mut child, attached) = if gateway_first {
             let child = gateway();
@@ -113,8 +117,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         assert_eq!(code, 0, "{err}");
         let shown: Value = serde_json::from_str(&out).unwrap();
         let acks = shown["attachments"][0]["stats"]["acks"].as_u64().unwrap();
-        // The queue's filter takes out most ACKs, and a busy machine makes few.
-        assert!(sent > 80, "{sent} packets");
+        assert!(sent > 200, "{sent} packets");
         // Besides ACKs there are handshakes and what iperf3 tells its other side.
         assert!(
             (sent - 60..=sent).contains(&acks),
@@ -154,8 +157,7 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     let net = Net::new();
     let mut child = up(&net, &[&net.iface, "--rate", "100 Mbit/s"]);
     let (from, to) = datagrams(&net);
-    to.set_read_timeout(Some(Duration::from_millis(500)))
-        .unwrap();
+    to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let receiving = std::thread::spawn(move || {
         let mut arrived = 0;
         while to.recv(&mut [0; 8]).is_ok() {
