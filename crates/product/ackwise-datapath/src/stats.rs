@@ -27,6 +27,7 @@ pub struct Stats {
     /// Whether this is a dry run: nothing is withheld, and the numbers say what would be.
     pub dry_run: bool,
     /// Whether it is paused: every ACK passes, and flows are followed.
+    #[serde(skip_serializing_if = "is_false")]
     pub paused: bool,
     /// Whether the interface still exists.
     pub interface_alive: bool,
@@ -52,12 +53,15 @@ pub struct Stats {
     pub acks: u64,
     /// Bytes of these segments, from the IP header on.
     pub ack_bytes: u64,
-    /// Those of these segments that carry data.
+    /// Those of these segments that carry data. This and the next two are for the process itself.
+    #[serde(skip)]
     pub payload_segments: u64,
     /// Their bytes, from the IP header on.
+    #[serde(skip)]
     pub payload_bytes: u64,
     /// Bytes of frames in the direction of the ACKs that are no ACK of a tracked flow: these
     /// segments, and everything that belongs to no tracked flow.
+    #[serde(skip)]
     pub other_bytes: u64,
     /// Segments in the direction of the ACKs before their flow's first pure ACK.
     pub no_flow: u64,
@@ -242,6 +246,12 @@ pub struct FlowStats {
     pub data_window: u32,
     /// Milliseconds since its last ACK.
     pub idle_ms: u64,
+}
+
+/// Leaves out what is seldom true.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Leaves out fields that are 0 in most attachments.

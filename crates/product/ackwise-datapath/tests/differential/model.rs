@@ -317,7 +317,9 @@ impl Model {
     pub fn on_ack(&mut self, packet: &Packet<'_>) -> Done {
         let mut done = self.look_at(packet, true);
         let (segment, key, mark) = (done.segment, done.key, packet.mark);
+        let len = packet.frame.len() as u64;
         let (Ok(s), Some(key)) = (segment, key) else {
+            self.counters.other_bytes += len;
             return done;
         };
         if mark & !sys::AW_COOKIE_SLOT == sys::AW_COOKIE_MAGIC
@@ -327,10 +329,12 @@ impl Model {
         }
         if s.raw().flags & SYN != 0 {
             self.counters.syns += 1;
+            self.counters.other_bytes += len;
             self.handshake(key, &s, true);
             return done;
         }
         if !self.flows.contains_key(&key) && !self.first(key, &s) {
+            self.counters.other_bytes += len;
             return done;
         }
         if self.release(key, &s, &mut done) {
@@ -415,6 +419,11 @@ impl Model {
         let now = self.us();
         let bytes = u64::from(s.ip_len());
         self.counters.ack_bytes += bytes;
+        if s.payload() > 0 {
+            self.counters.payload_segments += 1;
+            self.counters.payload_bytes += bytes;
+            self.counters.other_bytes += packet.frame.len() as u64;
+        }
         let kept = self.flows.get_mut(&key).expect("it is kept");
         let decision = kept.flow.on_ack(&self.setup.config, s, now);
         kept.count.acks += 1;
