@@ -10,7 +10,7 @@ use ackwise_queue::{
     LinkConfig, MuxConfig, Nanos, Place, QueueConfig, QueueLimit, RedConfig, Release, Select,
     Verdict,
 };
-use common::{ACK, Bench, ECE, FIN, RST, Test, ack};
+use common::{ACK, Bench, ECE, FIN, RST, SYN, Test, URG, ack};
 use proptest::prelude::*;
 
 /// What a receiver does next, of one of three flows.
@@ -235,12 +235,17 @@ fn conserved(outcome: &Outcome) {
     assert_eq!(seen.len(), outcome.offered.len());
 }
 
-/// Data of a flow among themselves, and everything else of it, keep their order.
-fn in_order(outcome: &Outcome, replaced: bool) {
+/// Data of a flow among themselves, and everything else of it, keep their order. Under `fq_codel`
+/// what ends a connection keeps its place among its data.
+fn in_order(outcome: &Outcome, replaced: bool, fq_codel: bool) {
+    let with_data = |packet: &&Test| {
+        let ends = packet.flags & (FIN | RST | URG) != 0 || packet.flags & (ACK | SYN) == 0;
+        packet.payload > 0 || fq_codel && ends
+    };
     for number in 0..3 {
         for data in [true, false] {
             let ids: Vec<u32> = flow(&outcome.out, number)
-                .filter(|packet| ackwise_queue::Packet::carries_data(*packet) == data)
+                .filter(|packet| with_data(packet) == data)
                 .map(|packet| packet.id)
                 .collect();
             assert!(
@@ -266,7 +271,7 @@ proptest! {
             filter.rule,
             FilterRule::Rfc3449 { place: Place::Replace, .. }
         ));
-        in_order(&outcome, replaced);
+        in_order(&outcome, replaced, config.fq_codel.is_some());
         for id in &outcome.filtered {
             let gone = outcome.offered[id];
             assert!(ackwise_queue::Packet::is_pure_ack(&gone));

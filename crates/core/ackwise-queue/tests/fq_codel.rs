@@ -8,7 +8,7 @@ use ackwise_queue::{
     Discipline, DropCause, Ecn, Evicted, FilterConfig, FqCodelConfig, Link, LinkConfig, Nanos,
     QueueConfig, QueueDiscipline, QueueLimit, Queued, Verdict,
 };
-use common::{ACK, FIN, RFC, Test, ack};
+use common::{ACK, FIN, RFC, RST, SYN, Test, URG, ack};
 use proptest::prelude::*;
 
 const MS: Nanos = 1_000_000;
@@ -260,6 +260,36 @@ fn an_ack_waits_for_one_packet_of_data_at_most() {
 }
 
 #[test]
+fn what_ends_a_connection_stays_behind_its_data() {
+    let shared = FqCodelConfig {
+        ack_share: Some(0.25),
+        ..patient()
+    };
+    for (flags, overtakes) in [
+        (ACK, true),
+        (SYN, true),
+        (SYN | ACK, true),
+        (ACK | FIN, false),
+        (FIN, false),
+        (RST, false),
+        (ACK | RST, false),
+        (ACK | URG, false),
+    ] {
+        let mut queue = Queue::new(&config(shared));
+        for id in 0..20 {
+            queue.put(data(id, 1, 1_460), 0);
+        }
+        queue.put(ack(100, 7).flow(1).flags(flags), 0);
+        let out: Vec<u32> = std::iter::from_fn(|| queue.take(0))
+            .map(|packet| packet.id)
+            .collect();
+        let mut expected: Vec<u32> = (0..20).collect();
+        expected.insert(if overtakes { 0 } else { 20 }, 100);
+        assert_eq!(out, expected, "flags {flags:#x}");
+    }
+}
+
+#[test]
 fn stale_acks_are_dropped_while_newer_ones_wait() {
     let shared = FqCodelConfig {
         ack_share: Some(0.25),
@@ -274,14 +304,14 @@ fn stale_acks_are_dropped_while_newer_ones_wait() {
     for id in 0..40 {
         queue.put(data(1_000 + id, 2, 1_460), 0);
     }
-    // Within the target all leave; later the newest four, and what ends the connection.
+    // Within the target all leave; later the newest four. The FIN is none of them: it goes with data.
     assert_eq!(queue.take(4 * MS).unwrap().id, 0);
     let out: Vec<u32> = std::iter::from_fn(|| queue.take(20 * MS))
         .map(|packet| packet.id)
         .filter(|id| *id < 1_000)
         .collect();
-    assert_eq!(out, [37, 38, 39, 100]);
-    assert_eq!(queue.queue.stats().early_drops, 36);
+    assert_eq!(out, [100, 36, 37, 38, 39]);
+    assert_eq!(queue.queue.stats().early_drops, 35);
     // In the queue of its flow, without a share, an ACK is a packet as any other.
     let mut queue = Queue::new(&config(FqCodelConfig::new(None)));
     for id in 0..40 {
@@ -384,7 +414,8 @@ proptest! {
     #[test]
     fn bounds_hold_and_packets_are_conserved(
         steps in prop::collection::vec(
-            (0_u32..6, prop_oneof![Just(0), 1_u32..1_460], 0_u64..40, 0_u8..3), 1..400),
+            (0_u32..6, prop_oneof![Just(0), 1_u32..1_460], 0_u64..40, 0_u8..3,
+                prop_oneof![8 => Just(ACK), 1 => Just(ACK | FIN), 1 => Just(ACK | RST)]), 1..400),
         packets in 1_usize..40,
         memory_limit in 1_500_u64..40_000,
         ack_share in prop::option::of(0.01_f64..0.99),
@@ -404,10 +435,10 @@ proptest! {
             ..config(fq_codel)
         });
         let (mut now, mut out, mut rejected) = (0, Vec::new(), 0);
-        for (id, (flow, payload, gap, served)) in (0..).zip(&steps) {
+        for (id, (flow, payload, gap, served, flags)) in (0..).zip(&steps) {
             now += gap * MS;
             let packet = if *payload == 0 {
-                ack(id, id * 1_000).flow(*flow)
+                ack(id, id * 1_000).flow(*flow).flags(*flags)
             } else {
                 data(id, *flow, *payload)
             };
@@ -428,7 +459,7 @@ proptest! {
         assert_eq!(out.len() + rejected + queue.evicted.len(), steps.len());
         let mut last = BTreeMap::new();
         for packet in &out {
-            let class = packet.payload > 0 || ack_share.is_none();
+            let class = packet.payload > 0 || packet.flags != ACK || ack_share.is_none();
             let before = last.insert((packet.flow, class), packet.id);
             assert!(before.is_none_or(|before| before < packet.id));
         }

@@ -385,6 +385,10 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         else {
             return None;
         };
+        // It tells of data, and does not leave before them.
+        if arrival.segment.flags().contains(TcpFlags::URG) {
+            return None;
+        }
         let fence = self.flows.state(arrival.slot).fence;
         // Nothing overtakes one that is pinned.
         let pinned = self

@@ -1,4 +1,4 @@
-//! FlowQueue-CoDel (RFC 8290), with a class of its own for packets that carry no data.
+//! FlowQueue-CoDel (RFC 8290), with a class of its own for pure ACKs.
 //!
 //! ```text
 //!                    ┌─ ACKs: new flows, old flows ─┐
@@ -10,9 +10,12 @@
 //! ([`super::codel`]) and a deficit. Flows that have just begun to send leave before the others,
 //! for one quantum. Where ACKs have a share, they and data are two classes with flows of their
 //! own: while both wait, ACKs get that share of the bytes; an ACK then leaves before data whenever
-//! the class has not used up its share, so that it waits for one packet of data at most.
+//! the class has not used up its share, so that it waits for one packet of data at most. A FIN or an
+//! RST is in the class of data, so that it stays behind the data of its flow.
 
 use std::collections::VecDeque;
+
+use ackwise_policy::TcpFlags;
 
 use super::codel::{Codel, Limits};
 use super::filter::Filter;
@@ -42,8 +45,8 @@ pub struct FqCodelConfig {
     pub ce_threshold_ns: Option<Nanos>,
     /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// The share of the bytes that packets without data get while others wait, between 0 and 1.
-    /// `None`: they are in the queues of their flows.
+    /// The share of the bytes that pure ACKs get while others wait, between 0 and 1; a SYN without
+    /// data is one of them. `None`: they are in the queues of their flows.
     pub ack_share: Option<f64>,
     /// The rate of the link, in bits per second.
     pub rate_bps: Option<u64>,
@@ -170,7 +173,7 @@ struct Class {
 
 /// The class of packets with data, or of all packets.
 const DATA: usize = 0;
-/// The class of packets without data.
+/// The class of packets that may leave before the data of their flow.
 const ACKS: usize = 1;
 /// A byte, in the unit of shares.
 const BYTE: i64 = 1 << 16;
@@ -218,8 +221,6 @@ pub struct FqCodel<P: Packet> {
     queues: Vec<FlowQueue>,
     classes: [Class; 2],
     sharing: Option<Sharing>,
-    /// Packets that wait in the class [`DATA`].
-    data_packets: usize,
     stats: QueueStats,
 }
 
@@ -243,7 +244,7 @@ impl<P: Packet> FqCodel<P> {
             limit: queue.limit,
             seed: queue.seed,
             limits: config.limits(MIN_FULL),
-            store: Store::with_capacity(queue.limit.room().min(1024), lanes),
+            store: Store::with_capacity(queue.limit.room().min(1024), lanes).split_at(flows),
             filter: queue.ack_filter.map(Filter::new),
             queues: vec![idle; lanes],
             classes: [
@@ -254,7 +255,6 @@ impl<P: Packet> FqCodel<P> {
                 },
             ],
             sharing: config.ack_share.map(Sharing::new),
-            data_packets: 0,
             stats: QueueStats::default(),
         }
     }
@@ -265,7 +265,7 @@ impl<P: Packet> FqCodel<P> {
 
     fn lane_of(&self, packet: &P) -> u32 {
         let bucket = (packet.flow_hash(self.seed) % u64::from(self.config.flows)) as u32;
-        if self.sharing.is_some() && !packet.carries_data() {
+        if self.sharing.is_some() && may_overtake(packet) {
             self.config.flows + bucket
         } else {
             bucket
@@ -273,10 +273,10 @@ impl<P: Packet> FqCodel<P> {
     }
 
     fn packets_of(&self, class: usize) -> usize {
-        match (class, &self.sharing) {
-            (DATA, None) => self.store.packets(),
-            (DATA, Some(_)) => self.data_packets,
-            _ => self.store.packets() - self.packets_of(DATA),
+        if class == DATA {
+            self.store.packets_below()
+        } else {
+            self.store.packets() - self.store.packets_below()
         }
     }
 
@@ -296,16 +296,9 @@ impl<P: Packet> FqCodel<P> {
         if let Some(filter) = &mut self.filter {
             filter.forget(&mut self.store, id);
         }
-        if let Some(queued) = self.take(id) {
+        if let Some(queued) = self.store.remove(id) {
             evicted.push_back(Evicted { queued, cause });
         }
-    }
-
-    fn take(&mut self, id: u32) -> Option<Queued<P>> {
-        if self.sharing.is_some() && self.class_of_lane(self.store.lane(id)) == DATA {
-            self.data_packets -= 1;
-        }
-        self.store.remove(id)
     }
 
     fn is_too_long(&self) -> bool {
@@ -479,6 +472,18 @@ impl<P: Packet> FqCodel<P> {
     }
 }
 
+/// Whether a packet may leave before data of its flow that came earlier: a pure ACK, or a SYN without
+/// data. A FIN and an RST have their place behind these data: a receiver keeps a FIN that comes before
+/// them as a gap, and challenges an RST (RFC 5961 §3.2). URG tells of data.
+fn may_overtake<P: Packet>(packet: &P) -> bool {
+    packet.segment().is_some_and(|segment| {
+        let flags = segment.flags();
+        segment.payload() == 0
+            && flags.intersects(TcpFlags::ACK | TcpFlags::SYN)
+            && !flags.intersects(TcpFlags::FIN | TcpFlags::RST | TcpFlags::URG)
+    })
+}
+
 impl<P: Packet> FromConfig for Box<FqCodel<P>> {
     fn from_config(config: &QueueConfig) -> Option<Self> {
         let fq_codel = config.fq_codel?;
@@ -504,9 +509,6 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
             self.limits = self.config.limits(len);
         }
         let lane = self.lane_of(&queued.packet);
-        if self.sharing.is_some() && self.class_of_lane(lane) == DATA {
-            self.data_packets += 1;
-        }
         let now = queued.arrived_ns;
         let arrival = self
             .filter
@@ -539,7 +541,7 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
         if let Some(filter) = &mut self.filter {
             filter.leaves(&mut self.store, id, now);
         }
-        let mut queued = self.take(id)?;
+        let mut queued = self.store.remove(id)?;
         let sojourn = now.saturating_sub(queued.arrived_ns);
         let is_late = self.config.ce_threshold_ns.is_some_and(|it| sojourn > it);
         if is_late && queued.packet.ecn() == Ecn::Capable {

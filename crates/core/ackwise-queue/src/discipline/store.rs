@@ -78,6 +78,10 @@ pub(super) struct Store<P> {
     order: u64,
     packets: usize,
     bytes: u64,
+    /// The first lane whose packets are not in `below`.
+    boundary: u32,
+    /// Packets in the lanes below the boundary.
+    below: usize,
 }
 
 impl<P> Store<P> {
@@ -95,7 +99,20 @@ impl<P> Store<P> {
             order: 0,
             packets: 0,
             bytes: 0,
+            boundary: lanes as u32,
+            below: 0,
         }
+    }
+
+    /// Counts the packets in the lanes below this one apart. The store must be empty.
+    pub fn split_at(mut self, lane: u32) -> Self {
+        self.boundary = lane;
+        self
+    }
+
+    /// Packets in the lanes below the one that the store was split at.
+    pub fn packets_below(&self) -> usize {
+        self.below
     }
 
     pub fn packets(&self) -> usize {
@@ -146,10 +163,6 @@ impl<P> Store<P> {
         self.node(id).tag
     }
 
-    pub fn lane(&self, id: u32) -> u32 {
-        self.node(id).lane
-    }
-
     pub fn order(&self, id: u32) -> u64 {
         self.node(id).order
     }
@@ -161,6 +174,7 @@ impl<P> Store<P> {
 
     pub fn push(&mut self, lane: u32, queued: Queued<P>, tag: Tag) -> u32 {
         self.packets += 1;
+        self.below += usize::from(lane < self.boundary);
         self.bytes += u64::from(queued.len);
         self.order += 1;
         let tail = self.lanes[lane as usize].list.tail;
@@ -228,6 +242,7 @@ impl<P> Store<P> {
             self.node_mut(next).prev = prev;
         }
         self.packets -= 1;
+        self.below -= usize::from(lane < self.boundary);
         self.bytes -= u64::from(queued.len);
         self.lanes[lane as usize].bytes -= u64::from(queued.len);
         self.lanes[lane as usize].packets -= 1;
