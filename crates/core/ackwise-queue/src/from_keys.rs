@@ -77,7 +77,7 @@ fn fq_codel(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
         ce_threshold_ns: keys.ce_threshold.map(nanos),
         ecn: keys.ecn.unwrap_or(default.ecn),
         ack_share: keys.ack_share,
-        rate_bps: link.rate_bps,
+        ..default
     }
 }
 

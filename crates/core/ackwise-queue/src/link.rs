@@ -309,6 +309,18 @@ impl<P, Q: QueueDiscipline<P>> Link<P, Q> {
         self.queue.rate_changed(bps);
     }
 
+    /// Tells the discipline how long a full packet is, in bytes as they count against the rate.
+    pub fn set_full_packet(&mut self, bytes: u32) {
+        self.queue.full_packet_changed(bytes);
+    }
+
+    /// Sends what waits in no time from now on, and drops none of it for having waited: for the end.
+    /// What is on the wire keeps its time.
+    pub fn end(&mut self) {
+        self.serialiser.set_rate(u64::MAX);
+        self.queue.ends();
+    }
+
     /// What the link has done so far.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {

@@ -95,6 +95,13 @@ pub trait QueueDiscipline<P> {
 
     /// Notes that the link has another rate from now on, in bits per second.
     fn rate_changed(&mut self, _bps: u64) {}
+
+    /// Notes how long a full packet is from now on, in bytes as they count against the rate.
+    fn full_packet_changed(&mut self, _bytes: u32) {}
+
+    /// Notes that the link ends, and sends at once what still waits: from now on no packet is dropped
+    /// or marked for the time that it has waited.
+    fn ends(&mut self) {}
 }
 
 /// What a discipline did with packets, beyond what [`LinkStats`](crate::LinkStats)

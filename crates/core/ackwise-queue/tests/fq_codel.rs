@@ -5,8 +5,8 @@ mod common;
 use std::collections::{BTreeMap, VecDeque};
 
 use ackwise_queue::{
-    Discipline, DropCause, Ecn, Evicted, FilterConfig, FqCodelConfig, Link, LinkConfig, Nanos,
-    QueueConfig, QueueDiscipline, QueueLimit, Queued, Verdict,
+    Departure, Discipline, DropCause, Ecn, Evicted, FilterConfig, FqCodelConfig, Link, LinkConfig,
+    Nanos, QueueConfig, QueueDiscipline, QueueLimit, Queued, Verdict,
 };
 use common::{ACK, FIN, RFC, RST, SYN, Test, URG, ack};
 use proptest::prelude::*;
@@ -218,6 +218,79 @@ fn a_thin_link_has_time_for_its_packets() {
         );
     }
     assert!(link.stats().dropped_discipline <= before + 4);
+}
+
+#[test]
+fn a_full_packet_is_as_long_as_the_link_has_it() {
+    // Packets of 616 bytes take 159 ms, of 1514 bytes 391 ms.
+    let drops = |full_packet, changed: Option<u32>| {
+        let fq_codel = FqCodelConfig {
+            ecn: false,
+            full_packet,
+            ..FqCodelConfig::new(Some(31_000))
+        };
+        let mut queue = Queue::new(&config(fq_codel));
+        if let Some(bytes) = changed {
+            queue.queue.full_packet_changed(bytes);
+        }
+        for now in (0..20_000).step_by(160) {
+            // Each waits for three others, 480 ms.
+            while queue.queue.packets() < 4 {
+                queue.put(data(0, 1, 576), now * MS);
+            }
+            queue.take(now * MS);
+        }
+        queue.queue.stats().early_drops
+    };
+    // A target of 587 ms and one of 239 ms.
+    assert_eq!(drops(1_514, None), 0);
+    assert!(drops(616, None) > 10);
+    assert_eq!(drops(1_514, Some(616)), drops(616, None));
+}
+
+#[test]
+fn nothing_is_dropped_or_marked_at_the_end() {
+    let shared = FqCodelConfig {
+        ack_share: Some(0.25),
+        ce_threshold_ns: Some(MS),
+        ..FqCodelConfig::new(Some(1_000_000))
+    };
+    let rate = LinkConfig {
+        rate_bps: Some(1_000_000),
+        ..LinkConfig::default()
+    };
+    let mut link: Link<Test, Discipline<Test>> =
+        Link::with_queue(rate, Discipline::new(&config(shared)));
+    for id in 0..100 {
+        for packet in [
+            data(id, 1, 1_460),
+            data(id, 2, 1_460).ecn(Ecn::Capable),
+            ack(id, 7).flow(3),
+            ack(id, 7).flow(4).ecn(Ecn::Capable),
+        ] {
+            assert_eq!(link.enqueue(packet, packet.len(), 0), Verdict::Queued);
+        }
+    }
+    // CoDel has begun to drop and to mark by then.
+    let (mut left, mut gone) = (0, 0);
+    let mut count = |departure| match departure {
+        Departure::Delivered { .. } => left += 1,
+        Departure::Dropped { .. } => gone += 1,
+    };
+    while let Some(departure) = link.pop_due(300 * MS) {
+        count(departure);
+    }
+    let before = (*link.stats(), link.queue().stats());
+    assert!(before.1.early_drops > 0 && before.1.marks > 0);
+    link.end();
+    while let Some(due) = link.next_wakeup() {
+        link.pop_due(due.max(5_000 * MS)).map(&mut count);
+    }
+    let after = (*link.stats(), link.queue().stats());
+    assert_eq!(after.1, before.1);
+    assert_eq!(u64::from(gone as u32), before.1.early_drops);
+    assert_eq!(left + gone, 400);
+    assert!(after.0.delivered_packets > before.0.delivered_packets + 100);
 }
 
 #[test]

@@ -10,6 +10,9 @@ use crate::frame::FrameBuf;
 
 /// Ethernet's header with two VLAN tags, and PPPoE's.
 const LINK_HEADERS: usize = 14 + 8 + 8;
+/// Longer packets than those of Ethernet are full ones only once they are seen: an MTU may be far
+/// longer than what is sent.
+const ETHERNET_MTU: u32 = 1500;
 
 /// Packets of one direction: taken in, kept as long as the rate wants, given out.
 ///
@@ -32,16 +35,18 @@ impl Core {
     #[must_use]
     pub fn new(config: &Config, kind: LinkKind, mtu: u32, seed: u64) -> Self {
         let queue = config::queue(config, seed);
-        Self {
+        let mut core = Self {
             looks: queue.ack_filter.is_some()
                 || queue.acks_first.is_some()
                 || queue.fq_codel.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
             overhead: config.overhead,
-            room: mtu as usize + LINK_HEADERS,
+            room: 0,
             free: Vec::new(),
-        }
+        };
+        core.set_mtu(mtu);
+        core
     }
 
     /// A buffer for one frame.
@@ -64,6 +69,8 @@ impl Core {
         if room != self.room {
             self.room = room;
             self.free.clear();
+            let full = mtu.min(ETHERNET_MTU) + self.overhead;
+            self.link.set_full_packet(full);
         }
     }
 
@@ -97,12 +104,11 @@ impl Core {
         }
     }
 
-    /// Everything that waits, in the order of the discipline and whatever the rate:
-    /// for the end.
+    /// Everything that waits, in the order of the discipline, whatever the rate and however long it
+    /// has waited: for the end.
     pub fn drain(&mut self) -> Vec<FrameBuf> {
         let mut left = Vec::new();
-        // No time passes in which a discipline finds that packets have waited for long.
-        self.link.set_rate(u64::MAX);
+        self.link.end();
         while let Some(due) = self.link.next_wakeup() {
             left.extend(self.release(due));
         }
@@ -254,6 +260,57 @@ mod tests {
         assert!(sent[0] + sent[1] > 390_000, "{sent:?}");
         assert!((share - 0.25).abs() < 0.01, "{share}");
         assert!(core.queue().filtered > 10_000);
+    }
+
+    #[test]
+    fn what_waits_at_the_end_leaves_however_long_it_has_waited() {
+        // A packet of data takes 120 ms, and what CoDel bears is 180 ms.
+        let mut core = core("interface = \"x\"\nrate = \"100 kbit/s\"");
+        let data: Vec<_> = (0..30).map(|n| ack_v4(21, 80, n, &[0; 1460])).collect();
+        let ack = ack_v4(12, 443, 7, &[]);
+        for (ms, packet) in (0..).zip(&data) {
+            offer(&mut core, packet, ms * MS);
+            // Duplicates, which no filter takes out.
+            offer(&mut core, &ack, ms * MS);
+        }
+        let before = released(&mut core, 100 * MS).len();
+        let (waiting, _) = core.waiting();
+        assert!(waiting > 50, "{waiting}");
+        let left: Vec<_> = core
+            .drain()
+            .iter()
+            .map(|one| one.bytes().to_vec())
+            .collect();
+        assert_eq!(before + left.len(), 60);
+        assert_eq!((core.queue().early_drops, core.queue().marks), (0, 0));
+        assert_eq!(core.waiting(), (0, 0));
+        let in_order: Vec<_> = left.iter().filter(|one| one.len() > 40).collect();
+        assert!(data.ends_with(&in_order.into_iter().cloned().collect::<Vec<_>>()));
+    }
+
+    #[test]
+    fn full_packets_are_as_long_as_the_mtu_has_them() {
+        let target_of = |mtu: u32, later: Option<u32>| {
+            let config = Config::parse("test", "interface = \"x\"\nrate = \"31 kbit/s\"");
+            let mut core = Core::new(&config.unwrap(), LinkKind::Ip, mtu, 1);
+            if let Some(mtu) = later {
+                core.set_mtu(mtu);
+            }
+            // 576 bytes take 149 ms; they come every 150 ms, and two or three wait.
+            for n in 0..200_u32 {
+                let now = u64::from(n) * 150 * MS;
+                released(&mut core, now);
+                for _ in 0..if n == 0 { 4 } else { 1 } {
+                    offer(&mut core, &ack_v4(21, 80, n, &[0; 536]), now);
+                }
+            }
+            core.queue().early_drops
+        };
+        assert_eq!(target_of(1500, None), 0);
+        assert!(target_of(576, None) > 0);
+        assert!(target_of(1500, Some(576)) > 0);
+        // No packet of a long MTU is longer than others until one comes.
+        assert_eq!(target_of(65_535, Some(9_000)), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ackwise_netdev::control::{Listener, Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{Uses, drop_privileges};
 use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
-use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice, clock};
+use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice};
 
 use crate::Error;
 use crate::bandwidth::Estimator;
@@ -59,6 +59,33 @@ fn redirector(interface: &Interface, program: u32) -> Result<Redirector, Error> 
     })
 }
 
+/// What a gateway draws when it starts.
+#[derive(Debug, Clone, Copy)]
+struct Drawn {
+    /// For the hash of flows, so that nobody can choose flows that collide, and for RED.
+    seed: u64,
+    /// The mark of packets that have been queued. Whoever sees it learns nothing of the seed.
+    cookie: u32,
+}
+
+impl Drawn {
+    fn random() -> Result<Self, Error> {
+        let wrap = |error: getrandom::Error| Error::system("drawing random numbers")(error.into());
+        Ok(Self {
+            seed: getrandom::u64().map_err(wrap)?,
+            cookie: getrandom::u32().map_err(wrap)? | 1,
+        })
+    }
+
+    fn from_seed(seed: u64) -> Self {
+        Self {
+            seed,
+            // A mark of 0 is none at all.
+            cookie: (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1,
+        }
+    }
+}
+
 /// A gateway that is set up, but does not move packets yet. They take the ordinary path.
 pub struct Prepared {
     forwarder: Forwarder,
@@ -83,15 +110,13 @@ impl Prepared {
     /// There is no such interface or it has a gateway already, a right is missing, or the kernel
     /// refused something.
     pub fn new(config: Config, mode: AttachMode) -> Result<Self, Error> {
-        let seed = clock::monotonic_ns() ^ u64::from(std::process::id()) << 32;
-        Self::seeded(config, mode, seed)
+        Self::drawn(config, mode, Drawn::random()?)
     }
 
-    fn seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
+    fn drawn(config: Config, mode: AttachMode, drawn: Drawn) -> Result<Self, Error> {
+        let Drawn { seed, cookie } = drawn;
         let interface = Interface::find(&config.interface)?;
         let mut claim = control::claim(&interface)?;
-        // A mark of 0 is none at all.
-        let cookie = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1;
         let device = open_device(&interface)?;
         let socket = PacketSocket::open(interface.clone(), cookie)?;
         let mut redirect = Redirect::install(&interface, device.index, cookie, mode)?;
@@ -201,12 +226,13 @@ impl Gateway {
         Prepared::new(config, mode)?.start()
     }
 
-    /// Starts a gateway whose RED draws its random numbers from this seed.
+    /// Starts a gateway whose RED draws its random numbers from this seed, and whose flows are spread
+    /// over queues by it: for tests, since others may guess the seed.
     ///
     /// # Errors
     /// As for [`start`](Self::start).
     pub fn start_seeded(config: Config, mode: AttachMode, seed: u64) -> Result<Self, Error> {
-        Prepared::seeded(config, mode, seed)?.start()
+        Prepared::drawn(config, mode, Drawn::from_seed(seed))?.start()
     }
 
     fn spawn(forwarder: Forwarder, shared: Arc<Shared>) -> Result<Worker, Error> {

@@ -50,6 +50,9 @@ pub struct FqCodelConfig {
     pub ack_share: Option<f64>,
     /// The rate of the link, in bits per second.
     pub rate_bps: Option<u64>,
+    /// The length of a full packet in bytes, as they count against the rate. When a longer one comes,
+    /// that is the length of a full packet.
+    pub full_packet: u32,
 }
 
 impl FqCodelConfig {
@@ -66,6 +69,7 @@ impl FqCodelConfig {
             ecn: true,
             ack_share: None,
             rate_bps,
+            full_packet: ETHERNET,
         }
     }
 
@@ -95,15 +99,17 @@ impl FqCodelConfig {
         self.quantum.unwrap_or_else(|| {
             let rate = self.rate_bps.unwrap_or(u64::MAX);
             let bytes = rate / 8 / 4096;
-            u32::try_from(bytes).unwrap_or(u32::MAX).clamp(300, 1514)
+            u32::try_from(bytes)
+                .unwrap_or(u32::MAX)
+                .clamp(300, ETHERNET)
         })
     }
 }
 
 /// CoDel's target where packets are short beside it.
 const TARGET_NS: Nanos = 5_000_000;
-/// The least that is taken for a full packet, bytes: Ethernet's.
-const MIN_FULL: u32 = 1514;
+/// A full packet where nobody says how long one is, bytes: Ethernet's.
+const ETHERNET: u32 = 1514;
 /// What a flow of ACKs may send in its turn, bytes: one or two ACKs.
 const ACK_QUANTUM: u32 = 128;
 /// Packets that are dropped at once when the queue is too long, so that the longest flow is looked
@@ -243,7 +249,7 @@ impl<P: Packet> FqCodel<P> {
             config: FqCodelConfig { flows, ..config },
             limit: queue.limit,
             seed: queue.seed,
-            limits: config.limits(MIN_FULL),
+            limits: config.limits(config.full_packet),
             store: Store::with_capacity(queue.limit.room().min(1024), lanes).split_at(flows),
             filter: queue.ack_filter.map(Filter::new),
             queues: vec![idle; lanes],
@@ -576,5 +582,16 @@ impl<P: Packet> QueueDiscipline<P> for FqCodel<P> {
         self.config.rate_bps = Some(bps);
         self.limits = self.config.limits(self.limits.full);
         self.classes[DATA].quantum = self.config.quantum();
+    }
+
+    fn full_packet_changed(&mut self, bytes: u32) {
+        self.config.full_packet = bytes;
+        self.limits = self.config.limits(bytes);
+    }
+
+    fn ends(&mut self) {
+        self.config.target_ns = Some(Nanos::MAX);
+        self.config.ce_threshold_ns = None;
+        self.limits = self.config.limits(self.limits.full);
     }
 }

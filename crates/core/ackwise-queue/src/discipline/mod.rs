@@ -161,6 +161,18 @@ macro_rules! disciplines {
                     $(Self::$name(queue) => queue.rate_changed(bps),)+
                 }
             }
+
+            fn full_packet_changed(&mut self, bytes: u32) {
+                match self {
+                    $(Self::$name(queue) => queue.full_packet_changed(bytes),)+
+                }
+            }
+
+            fn ends(&mut self) {
+                match self {
+                    $(Self::$name(queue) => queue.ends(),)+
+                }
+            }
         }
     };
 }
