@@ -104,8 +104,8 @@ pub struct FqCodel {
     pub ce_threshold: Option<Duration>,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: Option<bool>,
-    /// The share of the bytes that packets without data get while others wait. Without it they
-    /// wait in the queues of their flows.
+    /// The share of the bytes that pure ACKs, and SYNs without data, get while others wait. Without
+    /// it they wait in the queues of their flows.
     pub ack_share: Option<f64>,
 }
 

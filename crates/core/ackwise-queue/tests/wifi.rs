@@ -157,6 +157,7 @@ fn two_saturated_stations_share_as_bianchi_says() {
     }
     let found = air.run(2_000_000_000);
     let ratio = found.len() as f64 / expected;
+    println!("two stations: {ratio:.4} of what Bianchi has");
     assert!(
         (0.96..1.04).contains(&ratio),
         "{} of {expected}",
@@ -247,6 +248,7 @@ fn a_saturated_station_reaches_what_ns_3_expects() {
         }
         let found = air.run(10_000_000_000).len();
         let goodput = found as f64 * 1472.0 * 8.0 / 10e6;
+        println!("{max_frames} frames: {goodput:.2} Mbit/s");
         let [least, most] = bounds;
         assert!(
             (0.98 * least..=1.02 * most).contains(&goodput),
