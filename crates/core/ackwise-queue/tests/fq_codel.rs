@@ -394,6 +394,64 @@ fn stale_acks_are_dropped_while_newer_ones_wait() {
 }
 
 #[test]
+fn an_ack_is_stale_only_behind_newer_ones_of_its_flow() {
+    // One queue for all flows.
+    let shared = FqCodelConfig {
+        ack_share: Some(0.25),
+        flows: 1,
+        ..FqCodelConfig::new(None)
+    };
+    let mut queue = Queue::new(&config(shared));
+    // The only ACK of flow 1, and five of flow 3, among many of flow 2.
+    let acks = (0..50).map(|id| match id {
+        5 => (id, 1),
+        10 | 15 | 20 | 25 | 30 => (id, 3),
+        _ => (id, 2),
+    });
+    for (id, flow) in acks {
+        queue.put(ack(id, 7).flow(flow), 0);
+    }
+    let out: Vec<u32> = std::iter::from_fn(|| queue.take(20 * MS))
+        .map(|packet| packet.id)
+        .collect();
+    assert_eq!(out, [5, 15, 20, 25, 30, 46, 47, 48, 49]);
+    assert_eq!(queue.queue.stats().early_drops, 41);
+}
+
+#[test]
+fn stale_acks_that_are_capable_are_marked() {
+    for ecn in [true, false] {
+        let shared = FqCodelConfig {
+            ack_share: Some(0.25),
+            ecn,
+            ..FqCodelConfig::new(None)
+        };
+        let mut queue = Queue::new(&config(shared));
+        for id in 0..20 {
+            queue.put(ack(id, 7).flow(1).ecn(Ecn::Capable), 0);
+        }
+        // Somebody marked it before: the mark is not lost, and not counted.
+        queue.put(ack(20, 7).flow(1).ecn(Ecn::Marked), 0);
+        for id in 21..25 {
+            queue.put(ack(id, 7).flow(1).ecn(Ecn::Capable), 0);
+        }
+        let out: Vec<(u32, bool)> = std::iter::from_fn(|| queue.take(20 * MS))
+            .map(|packet| (packet.id, packet.ecn == Ecn::Marked))
+            .collect();
+        let stats = queue.queue.stats();
+        if ecn {
+            let expected: Vec<_> = (0..25).map(|id| (id, id <= 20)).collect();
+            assert_eq!(out, expected);
+            assert_eq!((stats.marks, stats.early_drops), (20, 0));
+        } else {
+            let expected: Vec<_> = (21..25).map(|id| (id, false)).collect();
+            assert_eq!(out, expected);
+            assert_eq!((stats.marks, stats.early_drops), (0, 21));
+        }
+    }
+}
+
+#[test]
 fn the_longest_flow_makes_room() {
     let limited = QueueConfig {
         limit: QueueLimit::Packets(100),

@@ -118,7 +118,9 @@ const DROP_BATCH: u32 = 64;
 
 /// So many ACKs of a flow are never dropped as stale. A sender without SACK retransmits at the
 /// third duplicate (RFC 5681 §3.2).
-const FRESH_ACKS: u32 = 4;
+const FRESH_ACKS: usize = 4;
+/// So many packets behind an ACK are looked at for newer ones of its flow, where flows share a queue.
+const MAX_SEARCH: usize = 64;
 
 /// Where a flow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -416,17 +418,38 @@ impl<P: Packet> FqCodel<P> {
     }
 
     /// Drops the oldest ACKs of a flow that have waited for longer than the target while newer ones
-    /// wait behind them. ACKs do not come more slowly when some are dropped, so that CoDel's law
-    /// alone would let those that no filter may take out wait for seconds.
+    /// of it wait behind them. ACKs do not come more slowly when some are dropped, so that CoDel's law
+    /// alone would let those that no filter may take out wait for seconds. One that is ECN-capable is
+    /// marked instead, and leaves: whoever made it so sends fewer when it hears of the mark.
     fn drop_stale_acks(&mut self, lane: u32, now: Nanos, evicted: &mut VecDeque<Evicted<P>>) {
-        while self.store.lane_packets(lane) > FRESH_ACKS
+        while self.store.lane_packets(lane) as usize > FRESH_ACKS
             && let Some(id) = self.store.first(lane)
-            && let Some(queued) = self.store.queued_mut(id)
-            && queued.packet.is_pure_ack()
-            && now.saturating_sub(queued.arrived_ns) > self.limits.target
+            && self.is_stale(id, now)
         {
+            if self.marks(id) {
+                return;
+            }
             self.early_drop(id, evicted);
         }
+    }
+
+    /// Whether this is a pure ACK that has waited for longer than the target, and [`FRESH_ACKS`] newer
+    /// ones of its flow wait. Another flow may have the same queue.
+    fn is_stale(&self, id: u32, now: Nanos) -> bool {
+        let Some(Queued {
+            packet, arrived_ns, ..
+        }) = self.store.queued(id)
+        else {
+            return false;
+        };
+        let is_late = now.saturating_sub(*arrived_ns) > self.limits.target;
+        if !is_late || !packet.is_pure_ack() {
+            return false;
+        }
+        let flow = packet.flow();
+        let behind = self.store.behind(id).take(MAX_SEARCH);
+        let mut newer = behind.filter(|other| other.flow() == flow && other.is_pure_ack());
+        newer.nth(FRESH_ACKS - 1).is_some()
     }
 
     /// The next packet of a class to be sent, and its lane (RFC 8290 §4.2).

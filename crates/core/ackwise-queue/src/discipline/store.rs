@@ -128,6 +128,12 @@ impl<P> Store<P> {
         Some(self.lanes[lane as usize].list.head).filter(|head| *head != NONE)
     }
 
+    /// The packets of the same lane that leave after this one, in their order.
+    pub fn behind(&self, id: u32) -> impl Iterator<Item = &P> {
+        let next = move |id: &u32| Some(self.node(*id).next).filter(|next| *next != NONE);
+        std::iter::successors(next(&id), next).filter_map(|id| self.packet(id))
+    }
+
     /// Packets that wait in a lane.
     pub fn lane_packets(&self, lane: u32) -> u32 {
         self.lanes[lane as usize].packets
@@ -155,6 +161,11 @@ impl<P> Store<P> {
     }
 
     /// The packet and when it arrived.
+    pub fn queued(&self, id: u32) -> Option<&Queued<P>> {
+        self.node(id).queued.as_ref()
+    }
+
+    /// The same, to be changed.
     pub fn queued_mut(&mut self, id: u32) -> Option<&mut Queued<P>> {
         self.node_mut(id).queued.as_mut()
     }
