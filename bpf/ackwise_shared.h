@@ -132,8 +132,8 @@ struct aw_counters {
 	aw_u64 acks, ack_bytes; /* ACK direction, of flows that are kept */
 	/* ACK direction: payload among acks, and frames that are no ACK of a flow that is kept */
 	aw_u64 payload_segments, payload_bytes, other_bytes;
-	aw_u64 no_flow;		/* ACK direction, before the first pure ACK */
-	aw_u64 unmatched;	/* pure ACKs outside the match */
+	aw_u64 no_flow;	  /* ACK direction, before the first pure ACK */
+	aw_u64 unmatched; /* pure ACKs outside the match */
 	aw_u64 syns;
 	aw_u64 withheld, withheld_bytes; /* swallowed at the hook */
 	/* acks and withheld are sums of reasons, which user space adds up */
