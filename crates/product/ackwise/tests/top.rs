@@ -120,7 +120,9 @@ fn it_shows_an_attachment_and_leaves_the_terminal_as_it_was() {
     top.shows("every-n");
     kill(Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).unwrap();
     top.ends();
-    drop(attached);
+    // Killed, it would leave its entry in the registry.
+    attached.signal(Signal::SIGTERM);
+    assert_eq!(attached.end().status.code(), Some(0));
 }
 
 #[test]
