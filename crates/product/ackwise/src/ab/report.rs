@@ -175,9 +175,9 @@ pub fn shown(metric: &str, value: Option<f64>) -> String {
     }
 }
 
-/// A ratio as a change in per cent.
+/// A ratio as a change in per cent. A bound beyond a factor of a hundred bounds nothing yet.
 pub fn change(ratio: f64) -> String {
-    if ratio.is_finite() && ratio > 0.0 {
+    if (0.01..100.0).contains(&ratio) {
         format!("{:+.1} %", (ratio - 1.0) * 100.0)
     } else {
         "?".to_owned()
