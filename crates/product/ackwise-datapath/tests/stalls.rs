@@ -207,7 +207,7 @@ fn h2_a_full_send_buffer_stops_nothing() {
     });
 }
 
-/// The datapath in a process of its own; killed on drop.
+/// The datapath in a process of its own. It is killed on drop, and what it leaves is removed.
 struct Daemon(Child);
 
 impl Daemon {
@@ -266,6 +266,9 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        // Nobody may come after this test who would remove it by attaching. There is nothing to
+        // remove where the last handle on the programs went with the process (tcx).
+        let _ = control::detach("aw0");
     }
 }
 
