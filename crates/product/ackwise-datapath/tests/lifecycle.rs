@@ -503,8 +503,13 @@ fn only_matching_flows_are_touched() {
                     ..Seg::ack(0)
                 },
             );
-            flow.step(near, far);
-            far.expect_up_to(&flow.ack().frame());
+            // A busy machine may keep back the heartbeats for a while, and then every ACK passes.
+            eventually("it is withheld, or let alone", || {
+                flow.step(near, far);
+                far.expect_up_to(&flow.ack().frame());
+                let now = a.stats().expect("stats");
+                now.withheld > before.withheld || now.unmatched > before.unmatched + 8
+            });
             let now = a.stats().expect("stats");
             assert_eq!(now.withheld > before.withheld, touched, "port {port}");
             assert_eq!(now.unmatched > before.unmatched, !touched, "port {port}");
