@@ -15,8 +15,8 @@ use ackwise_engines::traffic::socket::Limits;
 use ackwise_engines::traffic::{self, Behaviour, Job, Live, Outcome, Prepared};
 use ackwise_scenario::Scenario;
 
-use super::Need;
 use super::tamper::{Tamper, Touch, interpose};
+use super::{Need, exactly};
 
 /// Port of the first flow; the next flows' follow.
 pub const PORT: u16 = 5001;
@@ -545,6 +545,8 @@ impl Ran {
         let content = self.outcome.content.as_ref().expect("checked contents");
         assert!(content.ok, "{what}: {content:?}");
         assert_eq!(content.bytes, self.outcome.bytes, "{what}");
-        assert!(self.outcome.bytes > 100_000, "{what}: hardly anything");
+        assert_ne!(self.outcome.bytes, 0, "{what}: nothing");
+        // How much of a machine a live run gets is nobody's promise.
+        exactly(|| assert!(self.outcome.bytes > 100_000, "{what}: hardly anything"));
     }
 }
