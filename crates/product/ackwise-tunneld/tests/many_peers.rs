@@ -388,8 +388,11 @@ fn a_peer_that_lies_replays_and_floods() {
         frame.get(12..14) == Some(&[8, 0]) && frame.get(34..36) == Some(&FORGED.to_be_bytes())
     });
     assert_eq!(forged.count(), 0, "what the liar said for others arrived");
-    let honest_stats = of(&centre, 0);
-    assert!(honest_stats.up, "{honest_stats:#?}");
+    // On a busy machine a sign of life may be late for once.
+    let honest_stats = until("the honest peer is up", || {
+        let stats = of(&centre, 0);
+        stats.up.then_some(stats)
+    });
     assert_eq!(
         honest_stats.endpoint,
         Some("10.9.3.1:51830".parse().unwrap())
