@@ -23,8 +23,8 @@
  *
  * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
  * flow's lock; act. A held one may have to leave before it (release.h). Dry run
- * (dry_run.h), ACC's echo (echo.h), the congestion-window hint (cwnd_hint.h) and the
- * benchmark (selftest.h) are functions of their own.
+ * (dry_run.h), the bytes that leave (egress.h), ACC's echo (echo.h), the congestion-window
+ * hint (cwnd_hint.h) and the benchmark (selftest.h) are functions of their own.
  *
  * Why it is built so:
  *
@@ -79,6 +79,7 @@
 #include "flows.h"
 #include "cwnd_hint.h"
 #include "dry_run.h"
+#include "egress.h"
 #include "release.h"
 #include "return.h"
 #include "selftest.h"
@@ -194,6 +195,7 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 		dry_expire(f, &here->counters, now);
 	}
 	cwnd_hint_on_ack(f, seg, now);
+	tell_shared(f, *about);
 	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &here->decision);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
@@ -325,6 +327,8 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 		supersede(f, seg->ack, here, now);
 	lock_drop(l);
 	note_reason(c, d);
+	if (AW_LIKELY(!seg->payload))
+		ack_leaves(here, skb);
 	if (echo_wanted(&f->flow))
 		echo_mark_capable(skb, seg);
 	if (AW_UNLIKELY(twice))
@@ -355,6 +359,8 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (AW_UNLIKELY(has_cookie(skb))) {
 		int what = on_return(skb, &here->key, &here->seg);
 
+		if (what == RETURNED_CURRENT)
+			ack_leaves(here, skb);
 		if (what != RETURNED_NOT_OURS)
 			return what == RETURNED_CURRENT ? AW_PASS : withheld();
 	}

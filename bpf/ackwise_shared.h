@@ -56,12 +56,15 @@ struct aw_options {
 	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
 	aw_u8 cwnd_hint; /* see cwnd_hint.h */
-	aw_u8 reserved;
+	aw_u8 uplink;	 /* flows are told who fills the link: egress.h */
 };
 
 /* One map entry that user space rewrites every 100 ms. */
 struct aw_control {
-	aw_u64 alive_until_ns; /* CLOCK_MONOTONIC; nothing is held after it */
+	aw_u64 alive_until_ns;	/* CLOCK_MONOTONIC; nothing is held after it */
+	aw_u64 shared_until_ns; /* shared_us is not known after it */
+	aw_u32 shared_us;	/* aw_flow.shared */
+	aw_u32 reserved;
 };
 
 struct aw_key {
@@ -177,6 +180,7 @@ struct aw_percpu {
 	struct aw_released released;
 	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
 	aw_u64 coarse_ns, coarse_us; /* what it said */
+	aw_u64 left_ack_bytes;	     /* pure ACKs of kept flows that left: see egress.h */
 };
 
 #endif

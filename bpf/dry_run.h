@@ -24,6 +24,10 @@ static __noinline int dry_expire(struct aw_entry *f, struct aw_counters *c, __u6
 	s.window = f->dry_window;
 	s.opts = f->dry_opts;
 	s.len = f->dry_len;
+	if (f->dry_ack == f->flow.acks.rcvd_ack) {
+		s.n_sack = f->flow.acks.n_sack;
+		__builtin_memcpy(s.sack, f->flow.acks.sack, sizeof(s.sack));
+	}
 	aw_flow_on_sent(&f->flow, flow_cfg(), &s, f->dry_until_ns / NSEC_PER_USEC);
 	f->dry_until_ns = 0;
 	f->count.reemitted++;

@@ -121,6 +121,15 @@ static __always_inline struct aw_slot *slot_of(const struct aw_entry *f, const s
 	return s;
 }
 
+/*
+ * Has the newest ACK of the flow, which is about to be held, SACK blocks that were not sent?
+ * Then it leaves although its number may have been sent before.
+ */
+static __always_inline int has_unsent_sack(const struct aw_entry *f)
+{
+	return f->flow.acks.sack_flags / AW_SACK_UNSENT & 1;
+}
+
 enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
@@ -174,7 +183,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	}
 	s->generation++;
 	s->tries = 0;
-	s->owed = 0;
+	s->owed = has_unsent_sack(f);
 	s->since_ns = now;
 	s->deadline_ns = now + options.class_us[class % AW_CLASSES] * NSEC_PER_USEC;
 	s->state = SLOT_HELD;
@@ -205,10 +214,13 @@ static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct
 
 	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
 		return hold_new(skb, seg, f, hold_us, now);
-	if (!aw_after(seg->ack, s->ack))
+	/* With the same number it has SACK blocks that the held one has not. */
+	if (aw_after(s->ack, seg->ack))
 		return HOLD_OLDER;
-	if (AW_LIKELY(slot_store(s, skb, seg)))
+	if (AW_LIKELY(slot_store(s, skb, seg))) {
+		s->owed = has_unsent_sack(f);
 		return HOLD_REPLACED;
+	}
 	/* Half a frame is no frame: this one leaves and says it all. */
 	s->state = SLOT_SUPERSEDED;
 	return HOLD_FRAME;

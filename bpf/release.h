@@ -19,6 +19,7 @@
 #ifndef ACKWISE_RELEASE_H
 #define ACKWISE_RELEASE_H
 
+#include "egress.h"
 #include "hold.h"
 #include "maps.h"
 #include "verdict.h"
@@ -59,7 +60,10 @@ static __noinline int release_clone(struct __sk_buff *skb)
 		return AW_PASS;
 	here->released.cloning = 0;
 	/* If it cannot be written it is the packet in hand itself, and that follows. */
-	return release_write(skb, here->seg.l3_off) ? TC_ACT_SHOT : AW_PASS;
+	if (release_write(skb, here->seg.l3_off))
+		return TC_ACT_SHOT;
+	ack_leaves(here, skb);
+	return AW_PASS;
 }
 
 /*
@@ -104,6 +108,8 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	held.tsval = f->flow.acks.tsval;
 	held.opts = f->flow.acks.flags & AW_ACK_TS ? AW_OPT_TS : 0;
 	held.len = r->len;
+	held.n_sack = f->flow.acks.n_sack;
+	__builtin_memcpy(held.sack, f->flow.acks.sack, sizeof(held.sack));
 	aw_flow_on_sent(&f->flow, flow_cfg(), &held, now / NSEC_PER_USEC);
 	return 1;
 }

@@ -49,6 +49,7 @@ struct notes {
 	/* To be acknowledged before thinning goes on: by the data, and by SACK. */
 	uint32_t repair, sack_repair;
 	int broken, sack_broken;
+	int sack_owed; /* the held one reports blocks that nothing sent has reported */
 	int holding;
 	struct aw_seg held;
 };
@@ -106,6 +107,47 @@ static void counters(const struct aw_seg *s, uint32_t out[3])
 	out[2] = bearing ? s->e1_bytes : ~0u;
 }
 
+/* Is each block of the older ACK reported, or acknowledged, by s? */
+static int covers(const struct aw_seg *s, const struct aw_seg *older)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < older->n_sack; i++) {
+		uint32_t left = older->sack[2 * i], right = older->sack[2 * i + 1];
+
+		for (j = 0; j < s->n_sack; j++)
+			if (!before(left, s->sack[2 * j]) && !before(s->sack[2 * j + 1], right))
+				break;
+		if (j == s->n_sack && before(s->ack, right))
+			return 0;
+	}
+	return 1;
+}
+
+/* Is each block of s one of the newest ACK's, in the same form? */
+static int repeats(const struct aw_seg *newest, const struct aw_seg *s)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < s->n_sack; i++) {
+		for (j = 0; j < newest->n_sack; j++)
+			if (newest->sack[2 * j] == s->sack[2 * i] &&
+			    newest->sack[2 * j + 1] == s->sack[2 * i + 1])
+				break;
+		if (j == newest->n_sack)
+			return 0;
+	}
+	return 1;
+}
+
+/* Does the round trip show a queue, by a quarter of its minimum? */
+static int queue_stands(const struct run *r)
+{
+	uint32_t min = aw_flow_min_rtt(&r->flow);
+
+	return min && aw_flow_srtt_now(&r->flow, r->now) >= min + min / 4;
+}
+
 /* What the older ACK says that the sender will not hear if only s arrives. */
 static const char *says_less(const struct run *r, const struct aw_seg *s,
 			     const struct aw_seg *older)
@@ -124,6 +166,8 @@ static const char *says_less(const struct run *r, const struct aw_seg *s,
 	for (i = 0; i < 3; i++)
 		if (was[i] != ~0u && is[i] == ~0u)
 			return "a counter of AccECN";
+	if (r->n.sack_owed && !covers(s, older))
+		return "a SACK block that was not sent";
 	if ((older->opts & AW_OPT_TS) && (!(s->opts & AW_OPT_TS) || before(s->tsval, older->tsval)))
 		return "all of it: the sender drops the newer one by its timestamps";
 	return NULL;
@@ -134,6 +178,7 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 {
 	const struct notes *n = &r->n;
 	const struct aw_seg *p = &n->newest;
+	int changed = 0;
 	uint32_t i, j, now[3], wnd = window(r, s), mss = r->flow.data.mss ? r->flow.data.mss : 536;
 
 	if (!(s->flags & AW_TCP_ACK))
@@ -151,8 +196,8 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		return "a number that was never sent";
 	if (!n->any || !n->sent_any)
 		return "the first of its flow";
-	if (!before(p->ack, s->ack))
-		return "a duplicate, a window update or an old one";
+	if (before(s->ack, p->ack))
+		return "an old one";
 	if ((s->flags ^ p->flags) & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE))
 		return "ECN";
 	counters(s, now);
@@ -169,9 +214,12 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		for (j = 0; j < p->n_sack; j++)
 			if (p->sack[2 * j] == left && p->sack[2 * j + 1] == right)
 				break;
-		if (j == p->n_sack)
-			return "a SACK block";
+		changed |= j == p->n_sack;
 	}
+	if (changed && !(p->n_sack && queue_stands(r)))
+		return "a SACK block";
+	if (s->ack == p->ack && !changed)
+		return "a duplicate or a window update";
 	if (s->n_sack > 1 && !before(s->sack[0], s->sack[2]) && !before(s->sack[3], s->sack[1]))
 		return "a DSACK above";
 	if ((n->broken || n->sack_broken) && !s->n_sack)
@@ -192,7 +240,8 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 		if (before(n->sent_right_edge, edge) && n->high_any &&
 		    before(n->sent_right_edge, n->high + 2 * mss))
 			return "the window opens for a sender near its end";
-		if (r->flow.data.limited && !before(edge, n->sent_right_edge + n->sent_wnd / 32))
+		if (before(n->sent_right_edge, edge) && r->flow.data.limited &&
+		    !before(edge, n->sent_right_edge + n->sent_wnd / 32))
 			return "the window opens for a sender that fills it";
 	} else if (wnd < window(r, p) || (wnd && !n->sent_wnd)) {
 		return "a window of unknown scale shrinks or opens";
@@ -264,6 +313,7 @@ static void deadline(struct run *r)
 	if (!n->holding)
 		return;
 	n->holding = 0;
+	n->sack_owed = 0;
 	aw_flow_on_sent(&r->flow, &r->cfg, &n->held, r->now);
 	left(r, &n->held);
 }
@@ -272,7 +322,8 @@ static void deadline(struct run *r)
 static void note_pause(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
-	uint64_t rto = 200000 + aw_flow_min_rtt(&r->flow) + r->cfg.hold_max_us;
+	uint64_t rtt = aw_flow_min_rtt(&r->flow), srtt = aw_flow_srtt(&r->flow);
+	uint64_t rto = 200000 + (srtt > rtt ? srtt : rtt) + r->cfg.hold_max_us;
 
 	if (!(s->flags & AW_TCP_ACK) || (n->any && !before(n->newest.ack, s->ack)))
 		return;
@@ -346,6 +397,8 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 		}
 		n->holding = 1;
 		n->held = *s;
+		if (!repeats(&n->newest, s))
+			n->sack_owed = 1;
 	} else {
 		if ((d.flags & AW_DEC_SUPERSEDES) && n->holding) {
 			less = says_less(r, s, &n->held);
@@ -356,6 +409,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 			if (duplicates(r, s, &n->held) && !(d.flags & AW_DEC_TWICE))
 				fail("the sender counts one duplicate too few");
 			n->holding = 0;
+			n->sack_owed = 0;
 		}
 		if ((d.flags & AW_DEC_TWICE) && !(d.flags & AW_DEC_SUPERSEDES))
 			fail("twice, but the original leaves as well");

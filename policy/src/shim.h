@@ -47,5 +47,6 @@ void aw_shim_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
+aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others);
 
 #endif

@@ -84,6 +84,7 @@ enum aw_reason {
  * @e1_bytes: that of bytes with ECT(1)
  * @started: segments acknowledged by what was sent since the sender started or started
  *	again, up to AW_START_SEGMENTS; none are counted during a recovery
+ * @sack_flags: enum aw_sack_flag
  * @accecn: enum aw_accecn_field of the newest received
  * @moved: those of EE0B and EE1B that the last report with a change changed
  * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
@@ -105,7 +106,8 @@ struct aw_ack_state {
 	aw_u32 ce_bytes;
 	aw_u32 e0_bytes;
 	aw_u32 e1_bytes;
-	aw_u16 started;
+	aw_u8 started;
+	aw_u8 sack_flags;
 	aw_u8 accecn;
 	aw_u8 moved;
 	aw_u32 recover;
@@ -126,6 +128,11 @@ enum aw_ack_flag {
 	AW_ACK_ACCECN = 1 << 3,	 /* the flow uses AccECN: by its handshake, or by its ACKs */
 	/* SACK blocks report a hole that is not closed. From bit 5 on: enum aw_token. */
 	AW_ACK_RECOVERING = 1 << 4,
+};
+
+enum aw_sack_flag {
+	AW_SACK_WAITS = 1 << 0,	 /* a queue stands, so that changed blocks may wait */
+	AW_SACK_UNSENT = 1 << 1, /* the ACK that is withheld has blocks that were not sent yet */
 };
 
 /*
@@ -226,11 +233,47 @@ AW_FN int aw_accecn_news(const struct aw_ack_state *a, const struct aw_seg *s)
 	return aw_accecn_moved(a, s, aw_accecn_fields(s)) & ~(aw_u32)a->moved;
 }
 
+/* Does s acknowledge, or report as received, all that the newest ACK's blocks report? */
+AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	aw_u32 i, j;
+
+	if (!a || !s) /* what the verifier asks of a subprogram */
+		return 0;
+	for (i = 0; i < AW_SACK_BLOCKS; i++) {
+		int covered = 0;
+
+		if (i >= a->n_sack)
+			break;
+		if (aw_after_eq(s->ack, a->sack[2 * i + 1]))
+			continue;
+		for (j = 0; j < AW_SACK_BLOCKS; j++)
+			if (j < s->n_sack && aw_after_eq(a->sack[2 * i], s->sack[2 * j]) &&
+			    aw_after_eq(s->sack[2 * j + 1], a->sack[2 * i + 1]))
+				covered = 1;
+		if (!covered)
+			return 0;
+	}
+	return 1;
+}
+
+/* Is the first block a DSACK: below the cumulative acknowledgment, or in the second? */
+AW_FN int aw_is_dsack(const struct aw_seg *s)
+{
+	if (!s->n_sack)
+		return 0;
+	if (!aw_after(s->sack[0], s->ack))
+		return 1;
+	return s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
+	       aw_after_eq(s->sack[3], s->sack[1]);
+}
+
 /*
  * Does s leave out what the newest ACK received said, so that it cannot stand for it?
  * - Without AccECN, ECE speaks of the bytes that its ACK covers: by it DCTCP counts what
  *   was marked (RFC 8257 §3.2), and s would speak for the bytes of both.
  * - AccECN's option, or a counter in it, is not in s.
+ * - It reported SACK blocks that were not sent yet, and s does not cover them.
  * - A sender with timestamps drops s if it has none, or older ones (RFC 7323 §3.2, §5).
  */
 AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
@@ -239,14 +282,18 @@ AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
 		return 1;
 	if (a->accecn & ~aw_accecn_fields(s))
 		return 1;
+	if (AW_UNLIKELY(a->sack_flags & AW_SACK_UNSENT) && !aw_sack_covers(a, s))
+		return 1;
 	return (a->flags & AW_ACK_TS) && (!(s->opts & AW_OPT_TS) || aw_after(a->tsval, s->tsval));
 }
 
 /* Did the newest ACK received report every SACK block of s as well? */
-AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
+AW_SUBPROG int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	aw_u32 i, j;
 
+	if (!a || !s) /* as above */
+		return 0;
 	/* DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
 	if (s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
 	    aw_after_eq(s->sack[3], s->sack[1]))
@@ -267,6 +314,18 @@ AW_FN int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
 			return 0;
 	}
 	return 1;
+}
+
+/*
+ * May blocks that changed wait? During a recovery each segment that arrives changes a
+ * block, and where a queue stands those ACKs alone can keep it standing. A later ACK that
+ * covers the blocks says as much (aw_leaves_out). The first report of a hole starts the
+ * repair and is sent at once; so is a DSACK, which no later ACK repeats.
+ */
+AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	return (a->sack_flags & AW_SACK_WAITS) && a->n_sack && !aw_is_dsack(s) &&
+	       aw_after_eq(s->ack, a->rcvd_ack);
 }
 
 /* Compares its window with those received and sent: AW_R_HELD if it says nothing new. */
@@ -327,11 +386,13 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return AW_R_ECN;
 	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && aw_accecn_news(a, s)))
 		return AW_R_ECN;
-	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
-		return AW_R_SACK;
-	if (AW_UNLIKELY(s->ack == a->rcvd_ack))
+	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s))) {
+		if (!aw_sack_waits(a, s))
+			return AW_R_SACK;
+	} else if (AW_UNLIKELY(s->ack == a->rcvd_ack)) {
 		return aw_wnd(h, s, 1) != a->rcvd_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;
-	if (AW_UNLIKELY(!aw_after(s->ack, a->rcvd_ack)))
+	}
+	if (AW_UNLIKELY(!aw_after_eq(s->ack, a->rcvd_ack)))
 		return AW_R_OLD;
 	/*
 	 * Until the loss is repaired every ACK is sent, but for one that moves forward

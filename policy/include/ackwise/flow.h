@@ -27,6 +27,7 @@
 #include "contract.h"
 #include "policy.h"
 #include "rtt.h"
+#include "uplink.h"
 
 /**
  * struct aw_flow_cfg - the same for all flows: the policy, and the bound of a hold
@@ -65,12 +66,15 @@ enum aw_decision_flag {
  * @reason: enum aw_reason
  * @hold_us: with AW_HOLD, the longest that it may wait
  * @flags: enum aw_decision_flag
+ * @event: what the policy was told. Not on the stack, where a verifier would follow each
+ *	value that it may have.
  */
 struct aw_decision {
 	aw_u32 kind;
 	aw_u32 reason;
 	aw_u32 hold_us;
 	aw_u32 flags;
+	struct aw_event event;
 };
 
 /**
@@ -79,7 +83,8 @@ struct aw_decision {
  * @hs: what the handshake negotiated
  * @data: the data direction, written by the data side
  * @acks: the ACK direction, written by the ACK side
- * @reserved: 0
+ * @shared: not 0 while others fill the link that the ACKs leave by: us in which that sends
+ *	two full packets (uplink.h); written by the environment before aw_flow_on_ack()
  * @rtt: round-trip time
  */
 struct aw_flow {
@@ -87,7 +92,7 @@ struct aw_flow {
 	struct aw_handshake hs;
 	struct aw_data_state data;
 	struct aw_ack_state acks;
-	aw_u32 reserved;
+	aw_u32 shared;
 	struct aw_rtt rtt;
 };
 
@@ -113,6 +118,30 @@ AW_FN aw_u32 aw_flow_min_rtt(const struct aw_flow *f)
 AW_FN aw_u32 aw_flow_srtt(const struct aw_flow *f)
 {
 	return aw_rtt_smoothed(&f->rtt, &f->hs);
+}
+
+/*
+ * The same as far as it is known now: an ACK whose echo is still awaited has been on its
+ * way for as long at least. A full queue shows by that in one round trip, where the
+ * smoothed value takes several. A sender with nothing to send echoes late, too, so that no
+ * more than four times the smoothed value counts.
+ */
+AW_FN aw_u32 aw_flow_srtt_now(const struct aw_flow *f, aw_u64 now_us)
+{
+	aw_u32 srtt = aw_flow_srtt(f), waits;
+
+	if (!now_us || !aw_token_out(&f->acks, &f->data, AW_TOKEN_NEAR))
+		return srtt;
+	waits = aw_rtt_since(&f->rtt.near, now_us);
+	return aw_max(srtt, aw_min(waits, AW_RTT_SAMPLE_SPAN * srtt));
+}
+
+/* A queue stands if the round trip is longer than its minimum by a quarter. */
+AW_FN int aw_flow_queue(const struct aw_flow *f, aw_u64 now_us)
+{
+	aw_u32 min = aw_flow_min_rtt(f);
+
+	return min && aw_flow_srtt_now(f, now_us) >= min + (min >> 2);
 }
 
 /* D, the longest hold that the contract grants this flow now, us. */
@@ -186,8 +215,23 @@ AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, a
 	e->mss = f->data.mss;
 	e->rcv_wnd = aw_scale_known(&f->hs) ? f->acks.rcvd_wnd : 0;
 	e->min_rtt_us = aw_flow_min_rtt(f);
-	e->srtt_us = aw_flow_srtt(f);
+	e->srtt_us = aw_flow_srtt_now(f, e->now_us);
 	e->hold_us = aw_flow_hold_us(f, c);
+}
+
+/*
+ * AW_A_OTHERS if others fill the link, and AW_A_SHARED if an ACK that is sent now waits in
+ * their queue: one that holds a quarter of the round trip, and more than an ACK waits behind
+ * a queue that separates flows. By sign bits: a branch for each would triple what a verifier
+ * looks at.
+ */
+AW_FN aw_u32 aw_flow_shared(const struct aw_flow *f, const struct aw_event *e)
+{
+	aw_u64 min = e->min_rtt_us, queue = (aw_u64)e->srtt_us - min;
+	aw_u64 others = (0 - (aw_u64)f->shared) >> 63, known = (0 - min) >> 63;
+	aw_u64 shorter = ((queue - (min >> 2)) | (queue - f->shared)) >> 63;
+
+	return (aw_u32)(others * AW_A_OTHERS + (others & known & ~shorter) * AW_A_SHARED);
 }
 
 /* Hops that a packet took, by its TTL: the initial values in use are 64, 128 and 255. */
@@ -294,8 +338,8 @@ AW_FN void aw_flow_note_sent(struct aw_flow *f, const struct aw_seg *s, aw_u64 n
 
 		if (a->started < AW_START_SEGMENTS && (a->flags & AW_ACK_VALID) &&
 		    !aw_recovering(a, &f->data))
-			a->started += (aw_u16)aw_min(aw_div32(s->ack - a->sent_ack + mss - 1, mss),
-						     AW_START_SEGMENTS);
+			a->started += (aw_u8)aw_min(aw_div32(s->ack - a->sent_ack + mss - 1, mss),
+						    AW_START_SEGMENTS);
 		a->sent_ack = s->ack;
 		a->sent_wnd = aw_wnd(&f->hs, s, 1);
 		a->sent_right_edge = s->ack + a->sent_wnd;
@@ -314,8 +358,12 @@ AW_FN void aw_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	struct aw_event e;
 
 	aw_flow_note_sent(f, s, now_us);
-	if (!aw_after(f->acks.rcvd_ack, s->ack))
+	/* A newer one with the same number, and blocks that s does not cover, is still held. */
+	if (!aw_after(f->acks.rcvd_ack, s->ack) &&
+	    (AW_LIKELY(!(f->acks.sack_flags & AW_SACK_UNSENT)) || aw_sack_covers(&f->acks, s))) {
 		f->acks.flags &= ~AW_ACK_HOLDING;
+		f->acks.sack_flags &= ~AW_SACK_UNSENT;
+	}
 	aw_flow_event(f, c, AW_EV_DEADLINE, now_us, &e);
 	e.len = s->len;
 	aw_policy_step(&f->policy, &c->policy, &e);
@@ -418,7 +466,8 @@ AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			 aw_u64 now_us)
 {
-	aw_u32 rto = AW_RESTART_US + aw_flow_min_rtt(f) + c->hold_max_us;
+	aw_u32 rtt = aw_max(aw_flow_min_rtt(f), aw_flow_srtt(f));
+	aw_u32 rto = AW_RESTART_US + rtt + c->hold_max_us;
 	struct aw_ack_state *a = &f->acks;
 	aw_u32 now = aw_max((aw_u32)(now_us >> 10), 1);
 
@@ -438,10 +487,17 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	struct aw_ack_state *a = &f->acks;
 	enum aw_reason why;
 	struct aw_verdict v;
-	struct aw_event e;
+	struct aw_event *e = &out->event;
 
 	if (now_us) /* else the environment has done it */
 		aw_flow_clock(f, c, s, now_us);
+	if (AW_UNLIKELY(s->n_sack) && aw_acceptable(&f->data, s)) {
+		/* Without a clock there is no RTT of the moment. */
+		if (aw_flow_reads_time(c) && aw_flow_queue(f, now_us))
+			a->sack_flags |= AW_SACK_WAITS;
+		else
+			a->sack_flags &= ~AW_SACK_WAITS;
+	}
 	why = aw_contract(a, &f->data, &f->hs, s);
 	if (AW_LIKELY(aw_acceptable(&f->data, s)) && (s->opts & AW_OPT_TS))
 		aw_rtt_on_ack(&f->rtt, a, &f->data, s, now_us);
@@ -460,21 +516,23 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			out->flags |= AW_DEC_TWICE;
 	}
 
-	aw_flow_event(f, c, AW_EV_ACK, now_us, &e);
+	aw_flow_event(f, c, AW_EV_ACK, now_us, e);
 	if (why != AW_R_HELD)
-		e.flags |= AW_A_MUST_SEND;
+		e->flags |= AW_A_MUST_SEND;
 	if (aw_recovering(a, &f->data))
-		e.flags |= AW_A_RECOVERY;
+		e->flags |= AW_A_RECOVERY;
 	if (a->flags & AW_ACK_HOLDING)
-		e.flags |= AW_A_HOLDING;
+		e->flags |= AW_A_HOLDING;
+	e->flags |= aw_flow_shared(f, e);
 	if ((a->flags & AW_ACK_VALID) && aw_after(s->ack, a->sent_ack)) {
-		aw_u32 mss = e.mss ? e.mss : AW_MSS_DEFAULT;
+		aw_u32 mss = e->mss ? e->mss : AW_MSS_DEFAULT;
 
-		e.bytes = s->ack - a->sent_ack;
-		e.segments = aw_div32(e.bytes + mss - 1, mss);
+		e->bytes = s->ack - a->sent_ack;
+		e->segments = aw_div32(e->bytes + mss - 1, mss);
 	}
-	e.len = s->len;
-	v = aw_policy_step(&f->policy, &c->policy, &e);
+	e->len = s->len;
+	AW_REREAD();
+	v = aw_policy_step(&f->policy, &c->policy, e);
 
 	out->reason = why;
 	if (why == AW_R_HELD && v.kind == AW_SEND)
@@ -484,13 +542,17 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	if (why != AW_R_HELD || v.kind == AW_SEND) {
 		out->kind = AW_SEND;
 		aw_flow_note_sent(f, s, now_us);
-		if (aw_after_eq(s->ack, a->rcvd_ack))
+		if (aw_after_eq(s->ack, a->rcvd_ack)) {
 			a->flags &= ~AW_ACK_HOLDING;
+			a->sack_flags &= ~AW_SACK_UNSENT;
+		}
 	} else {
 		out->kind = v.kind;
-		out->hold_us = v.hold_us ? aw_min(v.hold_us, e.hold_us) : e.hold_us;
+		out->hold_us = v.hold_us ? aw_min(v.hold_us, e->hold_us) : e->hold_us;
 		out->flags = 0;
 		a->flags |= AW_ACK_HOLDING;
+		if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
+			a->sack_flags |= AW_SACK_UNSENT;
 	}
 	aw_flow_note_rcvd(f, s);
 }

@@ -26,6 +26,15 @@ typedef int aw_s32;
 
 #define AW_FN static inline __attribute__((always_inline, unused))
 #define AW_ASSERT(cond, why) _Static_assert(cond, why)
+/*
+ * What is in memory is read anew after this. A BPF verifier knows nothing of a map's memory,
+ * so that all its paths meet here; without it it goes on along each.
+ */
+#if defined(__BPF__)
+#define AW_REREAD() __asm__ volatile("" ::: "memory")
+#else
+#define AW_REREAD() ((void)0)
+#endif
 #define AW_LIKELY(x) __builtin_expect(!!(x), 1)
 #define AW_UNLIKELY(x) __builtin_expect(!!(x), 0)
 

@@ -22,8 +22,13 @@
 
 /* If the RTT is not known (no timestamps, no handshake), it is taken for a short one. */
 #define AW_RTT_UNKNOWN_US 4000
-/* A minimum is forgotten after one to two of these: routes change. */
-#define AW_RTT_WINDOW_US 10000000
+/*
+ * A minimum is forgotten after one to two of these: routes change. A queue that is never
+ * empty may stand for a long transfer, and must not become the minimum.
+ */
+#define AW_RTT_WINDOW_US 120000000
+/* A sample counts up to this multiple of the smoothed round-trip time. */
+#define AW_RTT_SAMPLE_SPAN 4
 
 /**
  * struct aw_rtt - probes in flight (vars), and what they found (stats)
@@ -140,7 +145,7 @@ AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u64 now_us)
 	aw_windowed_min_add(&r->near_min, us);
 	/* A sender with nothing to send echoes late: that is not the path. */
 	if (r->near_srtt)
-		us = aw_min(us, 4 * r->near_srtt);
+		us = aw_min(us, AW_RTT_SAMPLE_SPAN * r->near_srtt);
 	/* A gain of 1/2: one sample a round trip, where RFC 6298's 1/8 has many. */
 	r->near_srtt = r->near_srtt ? (r->near_srtt >> 1) + (us >> 1) : us;
 	aw_rtt_window(r, (aw_u32)now_us);

@@ -40,6 +40,8 @@ enum aw_event_flag {
 	AW_A_MUST_SEND = 1 << 8, /* the contract lets it out, whatever the verdict */
 	AW_A_RECOVERY = 1 << 9,	 /* loss or reordering is not repaired yet */
 	AW_A_HOLDING = 1 << 10,	 /* an older ACK of the flow is being held */
+	AW_A_OTHERS = 1 << 11,	 /* others fill the link that the ACKs leave by (uplink.h) */
+	AW_A_SHARED = 1 << 12,	 /* and it waits in their queue, see aw_flow_shared() */
 };
 
 struct aw_event {

@@ -155,8 +155,13 @@ impl DryRun {
         let Some(held) = self.held.take_if(|held| now_ns >= held.until_ns) else {
             return;
         };
-        self.flow
-            .on_sent(config, &held.segment, held.until_ns / 1000);
+        // It has the SACK blocks of the newest ACK, if that is what it is.
+        let (newest, mut sent) = (&self.flow.raw().acks, *held.segment.raw());
+        if sent.ack == newest.rcvd_ack {
+            (sent.n_sack, sent.sack) = (newest.n_sack.into(), newest.sack);
+        }
+        let sent = Segment::from_raw(sent);
+        self.flow.on_sent(config, &sent, held.until_ns / 1000);
         c.reemitted += 1;
         c.reemitted_bytes += u64::from(held.segment.ip_len());
         self.saved.reemitted += 1;

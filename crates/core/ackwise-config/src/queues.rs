@@ -46,6 +46,11 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// Whether each flow waits behind its own packets alone.
+    pub fn separates_flows(&self) -> bool {
+        self.fq_codel.is_some() || self.aqm == Some(Aqm::Cake)
+    }
+
     /// Returns a plain drop-tail queue.
     pub fn drop_tail(limit: QueueLimit) -> Queue {
         Queue {

@@ -37,6 +37,10 @@ bitflags! {
         const RECOVERY = sys::AW_A_RECOVERY;
         /// ACK: an older one of the flow is being held.
         const HOLDING = sys::AW_A_HOLDING;
+        /// ACK: others fill the link that it leaves by.
+        const OTHERS = sys::AW_A_OTHERS;
+        /// ACK: it waits in a queue that others fill.
+        const SHARED = sys::AW_A_SHARED;
     }
 }
 

@@ -184,6 +184,12 @@ impl Flow {
         Some(unsafe { sys::aw_shim_flow_min_rtt(&self.0) }).filter(|us| *us > 0)
     }
 
+    /// Says whether others fill the link that the ACKs leave by: the answer of
+    /// [`Uplink::look`].
+    pub fn set_shared(&mut self, shared: u32) {
+        self.0.shared = shared;
+    }
+
     /// As C has it.
     pub fn raw(&self) -> &sys::aw_flow {
         &self.0
@@ -196,5 +202,22 @@ impl fmt::Debug for Flow {
             .field("min_rtt_us", &self.min_rtt_us())
             .field("srtt_us", &self.srtt_us())
             .finish_non_exhaustive()
+    }
+}
+
+/// Time between two looks at an uplink, µs.
+pub const UPLINK_LOOK_US: u64 = sys::AW_UPLINK_LOOK_US as u64;
+
+/// Who fills the link that the ACKs leave by?
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Uplink(sys::aw_uplink);
+
+impl Uplink {
+    /// Takes what has left by the interface in all, [`UPLINK_LOOK_US`] after the last time:
+    /// bytes of pure ACKs of flows that are kept, and all other bytes. Returns whether others
+    /// fill the link.
+    pub fn look(&mut self, acks: u64, others: u64) -> u32 {
+        // SAFETY: the pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_uplink_look(&mut self.0, acks, others) }
     }
 }

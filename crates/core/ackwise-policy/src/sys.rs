@@ -15,8 +15,11 @@ pub const AW_MSS_DEFAULT: u32 = 536;
 pub const AW_NONE_NEEDS: u32 = 0;
 pub const AW_ADAPTIVE_GROWTH_SHIFT: u32 = 2;
 pub const AW_ADAPTIVE_ROUND_MIN_US: u32 = 2000;
-pub const AW_ADAPTIVE_RTT_SPAN: u32 = 4;
+pub const AW_ADAPTIVE_PAUSE_RTTS: u32 = 4;
+pub const AW_ADAPTIVE_RTT_MAX_US: u32 = 4000000;
+pub const AW_ADAPTIVE_SHARED_US: u32 = 30000000;
 pub const AW_ADAPTIVE_STARTUP_MIN_SEGMENTS: u32 = 64;
+pub const AW_ADAPTIVE_STARTUP_QUEUE_US: u32 = 25000;
 pub const AW_ADAPTIVE_QUEUE_SHIFT: u32 = 3;
 pub const AW_ADAPTIVE_RTT_UNKNOWN_US: u32 = 4000;
 pub const AW_RATE_LIMIT_W_UNKNOWN: u32 = 45;
@@ -30,7 +33,14 @@ pub const AW_ACC_SHARE: u32 = 2;
 pub const AW_ARRIVALS_MAX_GAP_US: u32 = 500000;
 pub const AW_HOP_UNKNOWN: u32 = 10;
 pub const AW_RTT_UNKNOWN_US: u32 = 4000;
-pub const AW_RTT_WINDOW_US: u32 = 10000000;
+pub const AW_RTT_WINDOW_US: u32 = 120000000;
+pub const AW_RTT_SAMPLE_SPAN: u32 = 4;
+pub const AW_UPLINK_LOOK_US: u32 = 100000;
+pub const AW_UPLINK_MEAN_SHIFT: u32 = 4;
+pub const AW_UPLINK_WINDOW: u32 = 300;
+pub const AW_UPLINK_SHARE_SHIFT: u32 = 3;
+pub const AW_UPLINK_STAYS: u32 = 20;
+pub const AW_UPLINK_PACKETS_BYTES: u32 = 3028;
 pub const AW_HOLD_MAX_US: u32 = 25000;
 pub const AW_HOLD_MIN_US: u32 = 1000;
 pub const AW_HOLD_RTT_SHIFT: u32 = 2;
@@ -58,6 +68,8 @@ pub const AW_D_ACK_CE_ECHO: aw_event_flag = 16;
 pub const AW_A_MUST_SEND: aw_event_flag = 256;
 pub const AW_A_RECOVERY: aw_event_flag = 512;
 pub const AW_A_HOLDING: aw_event_flag = 1024;
+pub const AW_A_OTHERS: aw_event_flag = 2048;
+pub const AW_A_SHARED: aw_event_flag = 4096;
 pub type aw_event_flag = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -327,7 +339,8 @@ pub struct aw_ack_state {
     pub ce_bytes: aw_u32,
     pub e0_bytes: aw_u32,
     pub e1_bytes: aw_u32,
-    pub started: aw_u16,
+    pub started: aw_u8,
+    pub sack_flags: aw_u8,
     pub accecn: aw_u8,
     pub moved: aw_u8,
     pub recover: aw_u32,
@@ -364,6 +377,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_ack_state, e1_bytes) - 36usize];
     ["Offset of field: aw_ack_state::started"]
         [::core::mem::offset_of!(aw_ack_state, started) - 40usize];
+    ["Offset of field: aw_ack_state::sack_flags"]
+        [::core::mem::offset_of!(aw_ack_state, sack_flags) - 41usize];
     ["Offset of field: aw_ack_state::accecn"]
         [::core::mem::offset_of!(aw_ack_state, accecn) - 42usize];
     ["Offset of field: aw_ack_state::moved"]
@@ -387,6 +402,9 @@ pub const AW_ACK_HOLDING: aw_ack_flag = 4;
 pub const AW_ACK_ACCECN: aw_ack_flag = 8;
 pub const AW_ACK_RECOVERING: aw_ack_flag = 16;
 pub type aw_ack_flag = ::core::ffi::c_uint;
+pub const AW_SACK_WAITS: aw_sack_flag = 1;
+pub const AW_SACK_UNSENT: aw_sack_flag = 2;
+pub type aw_sack_flag = ::core::ffi::c_uint;
 pub const AW_TOKEN_NEAR: aw_token = 32;
 pub const AW_TOKEN_FAR: aw_token = 64;
 pub const AW_TOKEN_LOSS: aw_token = 128;
@@ -465,10 +483,11 @@ pub const AW_ADAPTIVE_idle_us: aw_adaptive_param = 5;
 pub const AW_ADAPTIVE_after_loss_rtts: aw_adaptive_param = 6;
 pub type aw_adaptive_param = ::core::ffi::c_uint;
 pub const AW_ADAPTIVE_STARTUP: aw_adaptive_phase = 0;
-pub const AW_ADAPTIVE_STEADY: aw_adaptive_phase = 1;
-pub const AW_ADAPTIVE_BUFFERBLOAT: aw_adaptive_phase = 2;
-pub const AW_ADAPTIVE_LOSS_RECOVERY: aw_adaptive_phase = 3;
-pub const AW_ADAPTIVE_RANDOM_LOSS: aw_adaptive_phase = 4;
+pub const AW_ADAPTIVE_SHARED: aw_adaptive_phase = 1;
+pub const AW_ADAPTIVE_STEADY: aw_adaptive_phase = 2;
+pub const AW_ADAPTIVE_BUFFERBLOAT: aw_adaptive_phase = 3;
+pub const AW_ADAPTIVE_LOSS_RECOVERY: aw_adaptive_phase = 4;
+pub const AW_ADAPTIVE_RANDOM_LOSS: aw_adaptive_phase = 5;
 pub type aw_adaptive_phase = ::core::ffi::c_uint;
 pub const AW_ADAPTIVE_LOSS_NONE: aw_adaptive_loss = 0;
 pub const AW_ADAPTIVE_LOSS_RANDOM: aw_adaptive_loss = 1;
@@ -489,10 +508,11 @@ pub struct aw_adaptive_state {
     pub flat: aw_u8,
     pub valid: aw_u8,
     pub loss: aw_u8,
+    pub shared_us: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_adaptive_state"][::core::mem::size_of::<aw_adaptive_state>() - 36usize];
+    ["Size of aw_adaptive_state"][::core::mem::size_of::<aw_adaptive_state>() - 40usize];
     ["Alignment of aw_adaptive_state"][::core::mem::align_of::<aw_adaptive_state>() - 4usize];
     ["Offset of field: aw_adaptive_state::sent_us"]
         [::core::mem::offset_of!(aw_adaptive_state, sent_us) - 0usize];
@@ -518,6 +538,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_adaptive_state, valid) - 34usize];
     ["Offset of field: aw_adaptive_state::loss"]
         [::core::mem::offset_of!(aw_adaptive_state, loss) - 35usize];
+    ["Offset of field: aw_adaptive_state::shared_us"]
+        [::core::mem::offset_of!(aw_adaptive_state, shared_us) - 36usize];
 };
 pub const AW_RATE_LIMIT_start: aw_rate_limit_param = 0;
 pub const AW_RATE_LIMIT_window: aw_rate_limit_param = 1;
@@ -972,6 +994,31 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
+pub struct aw_uplink {
+    pub acks: aw_u64,
+    pub others: aw_u64,
+    pub acks_rate: aw_u64,
+    pub others_rate: aw_u64,
+    pub largest: aw_windowed_max,
+    pub looks: aw_u32,
+    pub stays: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_uplink"][::core::mem::size_of::<aw_uplink>() - 48usize];
+    ["Alignment of aw_uplink"][::core::mem::align_of::<aw_uplink>() - 8usize];
+    ["Offset of field: aw_uplink::acks"][::core::mem::offset_of!(aw_uplink, acks) - 0usize];
+    ["Offset of field: aw_uplink::others"][::core::mem::offset_of!(aw_uplink, others) - 8usize];
+    ["Offset of field: aw_uplink::acks_rate"]
+        [::core::mem::offset_of!(aw_uplink, acks_rate) - 16usize];
+    ["Offset of field: aw_uplink::others_rate"]
+        [::core::mem::offset_of!(aw_uplink, others_rate) - 24usize];
+    ["Offset of field: aw_uplink::largest"][::core::mem::offset_of!(aw_uplink, largest) - 32usize];
+    ["Offset of field: aw_uplink::looks"][::core::mem::offset_of!(aw_uplink, looks) - 40usize];
+    ["Offset of field: aw_uplink::stays"][::core::mem::offset_of!(aw_uplink, stays) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
 pub struct aw_flow_cfg {
     pub policy: aw_cfg,
     pub hold_max_us: aw_u32,
@@ -1003,16 +1050,18 @@ pub struct aw_decision {
     pub reason: aw_u32,
     pub hold_us: aw_u32,
     pub flags: aw_u32,
+    pub event: aw_event,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_decision"][::core::mem::size_of::<aw_decision>() - 16usize];
-    ["Alignment of aw_decision"][::core::mem::align_of::<aw_decision>() - 4usize];
+    ["Size of aw_decision"][::core::mem::size_of::<aw_decision>() - 72usize];
+    ["Alignment of aw_decision"][::core::mem::align_of::<aw_decision>() - 8usize];
     ["Offset of field: aw_decision::kind"][::core::mem::offset_of!(aw_decision, kind) - 0usize];
     ["Offset of field: aw_decision::reason"][::core::mem::offset_of!(aw_decision, reason) - 4usize];
     ["Offset of field: aw_decision::hold_us"]
         [::core::mem::offset_of!(aw_decision, hold_us) - 8usize];
     ["Offset of field: aw_decision::flags"][::core::mem::offset_of!(aw_decision, flags) - 12usize];
+    ["Offset of field: aw_decision::event"][::core::mem::offset_of!(aw_decision, event) - 16usize];
 };
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -1021,7 +1070,7 @@ pub struct aw_flow {
     pub hs: aw_handshake,
     pub data: aw_data_state,
     pub acks: aw_ack_state,
-    pub reserved: aw_u32,
+    pub shared: aw_u32,
     pub rtt: aw_rtt,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1032,7 +1081,7 @@ const _: () = {
     ["Offset of field: aw_flow::hs"][::core::mem::offset_of!(aw_flow, hs) - 64usize];
     ["Offset of field: aw_flow::data"][::core::mem::offset_of!(aw_flow, data) - 84usize];
     ["Offset of field: aw_flow::acks"][::core::mem::offset_of!(aw_flow, acks) - 104usize];
-    ["Offset of field: aw_flow::reserved"][::core::mem::offset_of!(aw_flow, reserved) - 196usize];
+    ["Offset of field: aw_flow::shared"][::core::mem::offset_of!(aw_flow, shared) - 196usize];
     ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 200usize];
 };
 impl Default for aw_flow {
@@ -1140,4 +1189,7 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn aw_shim_flow_min_rtt(f: *const aw_flow) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_uplink_look(u: *mut aw_uplink, acks: aw_u64, others: aw_u64) -> aw_u32;
 }

@@ -281,7 +281,7 @@ impl Facts {
     }
 }
 
-const FLAGS: [(&str, EventFlags); 8] = [
+const FLAGS: [(&str, EventFlags); 10] = [
     ("out-of-order", EventFlags::OUT_OF_ORDER),
     ("fills-gap", EventFlags::FILLS_GAP),
     ("ack-ce-echo", EventFlags::ACK_CE_ECHO),
@@ -290,6 +290,8 @@ const FLAGS: [(&str, EventFlags); 8] = [
     ("must-send", EventFlags::MUST_SEND),
     ("recovery", EventFlags::RECOVERY),
     ("holding", EventFlags::HOLDING),
+    ("others", EventFlags::OTHERS),
+    ("shared", EventFlags::SHARED),
 ];
 
 /// When a step happens, in µs.

@@ -124,6 +124,13 @@ impl Receiver {
     }
 }
 
+/// A SACK block that was withheld before anything reported it.
+struct Owed {
+    block: (u32, u32),
+    /// Its last moment, µs.
+    due: u64,
+}
+
 /// The environment: one slot, a deadline, and a list of what left.
 struct Environment {
     config: FlowConfig,
@@ -131,6 +138,8 @@ struct Environment {
     held: Option<(Segment, u64)>,
     /// Acknowledgments promised to the sender, each with its last moment.
     owed: Vec<(u32, u64)>,
+    /// SACK blocks promised likewise.
+    owed_blocks: Vec<Owed>,
     base: u32,
     /// Highest acknowledgment that left, as an offset from base.
     left: Option<u32>,
@@ -138,6 +147,8 @@ struct Environment {
     sent_ece: bool,
     sent_blocks: BTreeSet<(u32, u32)>,
     newest: Option<Segment>,
+    /// When the first ACK with timestamps left, which the data never echo: the RTT's probe.
+    stamped_since: Option<u64>,
     /// Plain duplicates of each number, and how often that number left.
     duplicates: BTreeMap<u32, u32>,
     departed: BTreeMap<u32, u32>,
@@ -151,12 +162,14 @@ impl Environment {
             flow,
             held: None,
             owed: Vec::new(),
+            owed_blocks: Vec::new(),
             base,
             left: None,
             sent_right_edge: 0,
             sent_ece: false,
             sent_blocks: BTreeSet::new(),
             newest: None,
+            stamped_since: None,
             duplicates: BTreeMap::new(),
             departed: BTreeMap::new(),
             withheld: 0,
@@ -171,8 +184,11 @@ impl Environment {
         self.offset(s) + (u32::from(s.window()) << SCALE)
     }
 
-    fn leave(&mut self, s: &Segment) {
+    fn leave(&mut self, s: &Segment, now: u64) {
         let ack = self.offset(s);
+        if u32::from(s.raw().opts) & sys::AW_OPT_TS != 0 {
+            self.stamped_since.get_or_insert(now);
+        }
         *self.departed.entry(ack).or_default() += 1;
         if self.left.is_none_or(|left| ack >= left) {
             self.left = Some(ack);
@@ -180,6 +196,16 @@ impl Environment {
             self.sent_ece = ece(s);
         }
         self.sent_blocks.extend(s.sack());
+        // An ACK tells of a block if it acknowledges it, or reports one around it.
+        let base = self.base;
+        self.owed_blocks.retain(|owed| {
+            let (from, to) = owed.block;
+            let around = |(left, right): (u32, u32)| {
+                left.wrapping_sub(base) <= from.wrapping_sub(base)
+                    && right.wrapping_sub(base) >= to.wrapping_sub(base)
+            };
+            to.wrapping_sub(base) > ack && !s.sack().any(around)
+        });
     }
 
     /// Lets the clock run to `now`: what is due leaves at its deadline.
@@ -187,7 +213,13 @@ impl Environment {
         if let Some((s, due)) = self.held.filter(|(_, due)| *due <= now) {
             self.held = None;
             self.flow.on_sent(&self.config, &s, due);
-            self.leave(&s);
+            self.leave(&s, due);
+        }
+        for Owed { block, due } in &self.owed_blocks {
+            assert!(
+                *due > now,
+                "block {block:?} was owed at {due}, now is {now}"
+            );
         }
         let left = self.left.unwrap_or(0);
         self.owed.retain(|(ack, _)| *ack > left);
@@ -210,7 +242,11 @@ impl Environment {
         {
             *self.duplicates.entry(ack).or_default() += 1;
         }
-        self.newest = Some(s);
+        if let Some((held, _)) = self.held.take_if(|_| self.flow.releases(&s)) {
+            self.flow.on_sent(&self.config, &held, now);
+            self.leave(&held, now);
+        }
+        let before = self.newest.replace(s);
         let d = self.flow.on_ack(&self.config, &s, now);
         match d.verdict {
             Verdict::Send => {
@@ -218,14 +254,14 @@ impl Environment {
                     self.held = None;
                 }
                 if d.twice {
-                    self.leave(&s);
+                    self.leave(&s, now);
                 }
-                self.leave(&s);
+                self.leave(&s, now);
             }
             Verdict::Hold { us } => {
                 self.withheld += 1;
                 assert!(u64::from(us) <= HOLD_MAX_US && us > 0, "hold of {us} us");
-                self.no_news(&s);
+                self.no_news(&s, before.as_ref(), now);
                 let due = self.held.map_or(now + u64::from(us), |(_, due)| due);
                 self.owed.push((ack, now + HOLD_MAX_US + 1));
                 self.held = Some((s, due));
@@ -236,7 +272,7 @@ impl Environment {
 
     /// At the end of a trace: the newest ACK has left, and every duplicate.
     fn nothing_is_owed(&self) {
-        assert!(self.held.is_none() && self.owed.is_empty());
+        assert!(self.held.is_none() && self.owed.is_empty() && self.owed_blocks.is_empty());
         assert_eq!(self.left, self.newest.map(|s| self.offset(&s)));
         // A sender without SACK counts them: the original, and each duplicate.
         for (ack, made) in &self.duplicates {
@@ -249,20 +285,40 @@ impl Environment {
     }
 
     /// An independent statement of what makes an ACK news.
-    fn no_news(&self, s: &Segment) {
+    ///
+    /// A SACK block that changes may wait for a later ACK that covers it, and for D: not the
+    /// first one of a hole, not a DSACK, and only where the round trip shows a queue, which
+    /// it cannot without timestamps.
+    fn no_news(&mut self, s: &Segment, before: Option<&Segment>, now: u64) {
         let left = self.left.expect("the first ACK of a flow leaves");
         assert_eq!(s.payload(), 0);
-        assert!(self.offset(s) > left, "a duplicate or old ACK was withheld");
+        let known: Vec<_> = before.map(|it| it.sack().collect()).unwrap_or_default();
+        let changed: Vec<_> = s.sack().filter(|block| !known.contains(block)).collect();
+        let least = left.max(self.held.map_or(0, |(held, _)| self.offset(&held)));
+        assert!(self.offset(s) >= least, "an old ACK was withheld");
         assert!(
-            self.held
-                .is_none_or(|(held, _)| self.offset(s) > self.offset(&held))
+            self.offset(s) > least || !changed.is_empty(),
+            "a duplicate was withheld"
         );
         assert_eq!(ece(s), self.sent_ece, "an ECN change was withheld");
-        for block in s.sack() {
+        for block in changed {
+            assert!(!known.is_empty(), "the first block of a hole was withheld");
             assert!(
-                self.sent_blocks.contains(&block),
-                "a new SACK block was withheld"
+                block.0.wrapping_sub(self.base) > self.offset(s),
+                "a DSACK was withheld"
             );
+            let stamped = u32::from(s.raw().opts) & sys::AW_OPT_TS != 0;
+            assert!(stamped, "a changed block was withheld without timestamps");
+            let min = self.flow.min_rtt_us().expect("the handshake was seen");
+            assert!(
+                now - self.stamped_since.expect("one with timestamps left")
+                    >= u64::from(min) * 5 / 4,
+                "a changed block was withheld where no queue stood"
+            );
+            if !self.sent_blocks.contains(&block) {
+                let due = now + HOLD_MAX_US + 1;
+                self.owed_blocks.push(Owed { block, due });
+            }
         }
         let newest_edge = self
             .held

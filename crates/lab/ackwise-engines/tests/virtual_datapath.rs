@@ -210,3 +210,41 @@ fn one_of_two_flows_is_thinned() {
     assert!(per_ack(first) < 2.2, "{first}: {}", per_ack(first));
     assert!(per_ack("second") > 4.0, "{}", per_ack("second"));
 }
+
+/// An upload in the same FIFO: no thinning shortens it, so every ACK passes. Before a queue that
+/// separates flows thinning goes on, and both directions win.
+#[test]
+fn an_upload_ends_the_thinning_where_it_shares_the_queue() {
+    let _turn = turn();
+    let link = r#"
+forward = { rate = "30 Mbit/s", delay = "40 ms", queue = "250 packets" }
+reverse = { rate = "300 kbit/s", delay = "40 ms", queue = "64 KiB" }"#;
+    let fair = r#"change = { "link.wan.reverse.queue" = { limit = "10240 packets", discipline = "fq_codel" } }"#;
+    let named = |name: &str, arm: &str| arm.replacen("name = \"adaptive\"", name, 1);
+    let arms = [
+        "\n[[flow]]\nname = \"up\"\nfrom = \"receiver\"\nto = \"sender\"\napp = \"bulk\"\n",
+        BASELINE,
+        &arm("adaptive", "flows = [\"flow\"]"),
+        &format!("[[arm]]\nname = \"fair\"\n{fair}\n"),
+        &named("name = \"fair-adaptive\"", &arm("adaptive", fair)),
+    ];
+    let report = run(&two_hosts("10 s", link, "app = \"bulk\"", &arms.concat()));
+    let goodput = |arm: &str, flow: &str| {
+        let flows = &of(&report, arm).flows;
+        let flow = flows.iter().find(|it| it.flow == flow).expect("a flow");
+        flow.traffic.goodput_bps
+    };
+    let saved = |arm: &str| {
+        let run = of(&report, arm);
+        let saved = count(run, "withheld") - count(run, "reemitted");
+        saved as f64 / count(run, "acks") as f64
+    };
+    assert!(saved("adaptive") < 0.05, "{}", saved("adaptive"));
+    let share = goodput("adaptive", "flow") / goodput("baseline", "flow");
+    assert!(share > 0.95, "{share}");
+    assert!(saved("fair-adaptive") > 0.3, "{}", saved("fair-adaptive"));
+    for (flow, least) in [("flow", 1.0), ("up", 1.5)] {
+        let gain = goodput("fair-adaptive", flow) / goodput("fair", flow);
+        assert!(gain >= least, "{flow}: {gain}");
+    }
+}

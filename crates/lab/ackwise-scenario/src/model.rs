@@ -137,6 +137,17 @@ impl Link {
             seed,
         })
     }
+
+    /// Whether the queue in which packets wait that leave this node keeps flows apart.
+    #[must_use]
+    pub fn separates_flows_of(&self, node: &str) -> bool {
+        let leaving = if self.between[0] == node {
+            &self.forward
+        } else {
+            &self.reverse
+        };
+        leaving.queue.as_ref().is_some_and(Queue::separates_flows)
+    }
 }
 
 /// One direction of a link. All defaults: a plain veth, as fast as the CPU.

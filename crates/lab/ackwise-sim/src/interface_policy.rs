@@ -6,7 +6,7 @@
 //! What cannot go wrong here (no slot, no timer, a silent daemon) has no
 //! counter, and a deadline is met to the nanosecond.
 
-use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict};
+use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, UPLINK_LOOK_US, Uplink, Verdict};
 use ackwise_queue::Nanos;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -106,10 +106,33 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
     &mut entries[connection]
 }
 
+/// What leaves by the interface, and whether others than the ACKs fill the link behind it.
+/// The datapath's loader looks at the same times.
+#[derive(Debug, Default)]
+struct Egress {
+    acks: u64,
+    others: u64,
+    uplink: Uplink,
+    looked: Nanos,
+    shared: u32,
+}
+
+impl Egress {
+    /// Looks as often as was due by `now`.
+    fn run_to(&mut self, now: Nanos) {
+        while now - self.looked >= UPLINK_LOOK_US * 1000 {
+            self.looked += UPLINK_LOOK_US * 1000;
+            self.shared = self.uplink.look(self.acks, self.others);
+        }
+    }
+}
+
 /// A policy at an interface.
 #[derive(Debug)]
 pub struct InterfacePolicy {
     config: FlowConfig,
+    /// Unless the ACKs come in here: then their uplink is elsewhere.
+    egress: Option<Egress>,
     /// Numbers of the flows that it is for; all if empty.
     flows: Vec<u32>,
     /// Names the place, for the record.
@@ -124,6 +147,7 @@ impl InterfacePolicy {
     pub fn new(place: String, policy: &str, config: FlowConfig) -> InterfacePolicy {
         InterfacePolicy {
             config,
+            egress: None,
             flows: Vec::new(),
             place,
             entries: Vec::new(),
@@ -139,6 +163,35 @@ impl InterfacePolicy {
     pub fn only(mut self, flows: Vec<u32>) -> InterfacePolicy {
         self.flows = flows;
         self
+    }
+
+    /// The ACKs leave here, so that it is known what else does.
+    pub fn at_egress(mut self) -> InterfacePolicy {
+        self.egress = Some(Egress::default());
+        self
+    }
+
+    /// A packet that is no pure ACK of a flow of its own leaves.
+    pub fn other_leaves(&mut self, bytes: u32, now: Nanos) {
+        if let Some(egress) = &mut self.egress {
+            egress.run_to(now);
+            egress.others += u64::from(bytes);
+        }
+    }
+
+    /// Pure ACKs leave.
+    fn acks_leave(&mut self, bytes: u32) {
+        if let Some(egress) = &mut self.egress {
+            egress.acks += u64::from(bytes);
+        }
+    }
+
+    /// Whether others fill the link that the ACKs leave by, as far as is known.
+    fn shared(&mut self, now: Nanos) -> u32 {
+        self.egress.as_mut().map_or(0, |egress| {
+            egress.run_to(now);
+            egress.shared
+        })
     }
 
     /// Whether it is for this flow.
@@ -201,6 +254,27 @@ impl InterfacePolicy {
         shift: u8,
         now: Nanos,
     ) -> Outcome {
+        let shared = self.shared(now);
+        let outcome = self.decide(connection, handle, shift, now, shared);
+        for left in [&outcome.first, &outcome.pass].into_iter().flatten() {
+            let copies = 1 + u32::from(outcome.twice);
+            if left.is_pure_ack() {
+                self.acks_leave(copies * left.wire_len);
+            } else {
+                self.other_leaves(left.wire_len, now);
+            }
+        }
+        outcome
+    }
+
+    fn decide(
+        &mut self,
+        connection: usize,
+        handle: PacketHandle,
+        shift: u8,
+        now: Nanos,
+        shared: u32,
+    ) -> Outcome {
         let config = self.config;
         let us = now / 1000;
         let segment = segment(&handle, shift);
@@ -225,6 +299,7 @@ impl InterfacePolicy {
             flow.on_sent(&config, &crate::segment::segment(first, shift), us);
             self.stats.reemitted += 1;
         }
+        flow.set_shared(shared);
         let decision = flow.on_ack(&config, &segment, us);
         self.stats.acks += 1;
         self.stats.ack_bytes += u64::from(handle.wire_len);
@@ -306,6 +381,9 @@ impl InterfacePolicy {
         }
         let gone = entry.held.take_if(|_| decision.supersedes);
         self.stats.superseded += u64::from(gone.is_some());
+        if let Some(first) = &first {
+            self.acks_leave(first.wire_len);
+        }
         Carried { first, gone }
     }
 
@@ -321,6 +399,7 @@ impl InterfacePolicy {
             flow.on_sent(&config, &segment(&handle, shift), now / 1000);
         }
         self.stats.reemitted += 1;
+        self.acks_leave(handle.wire_len);
         Some(handle)
     }
 }

@@ -13,6 +13,7 @@ use ackwise_netdev::clock::monotonic_ns;
 use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::{Attachment, TunDevice, exists};
 
+use crate::egress::Egress;
 use crate::sys;
 
 const HEARTBEAT: Duration = Duration::from_millis(100);
@@ -52,6 +53,10 @@ pub(crate) struct Emitter {
     pub(crate) ifindex: u32,
     pub(crate) ring: RingBuf<MapData>,
     pub(crate) control: Array<MapData, sys::aw_control>,
+    /// What is written there beside the heartbeat.
+    pub(crate) said: sys::aw_control,
+    /// Unless nobody asks who fills the link.
+    pub(crate) egress: Option<Egress>,
     /// By slot: the generation that was sent last.
     pub(crate) sent: Vec<u32>,
 }
@@ -96,7 +101,17 @@ impl Emitter {
         if lifecycle.is_frozen() || quiet() {
             return;
         }
-        self.hold_until(monotonic_ns() + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX));
+        let now = monotonic_ns();
+        let until = now + u64::try_from(ALIVE.as_nanos()).unwrap_or(u64::MAX);
+        match self.egress.as_mut().map(|egress| egress.look(now / 1000)) {
+            Some(Ok(shared_us)) => {
+                self.said.shared_us = shared_us;
+                self.said.shared_until_ns = until;
+            }
+            Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
+            None => {}
+        }
+        self.hold_until(until);
         // Somebody may have ended the holding just before that.
         if quiet() {
             self.hold_until(0);
@@ -114,7 +129,8 @@ impl Emitter {
 
     /// Lets the programs hold ACKs until then.
     fn hold_until(&mut self, alive_until_ns: u64) {
-        if let Err(e) = self.control.set(0, sys::aw_control { alive_until_ns }, 0) {
+        self.said.alive_until_ns = alive_until_ns;
+        if let Err(e) = self.control.set(0, self.said, 0) {
             tracing::warn!("heartbeat: {e}; no ACK is held until it works again");
         }
     }

@@ -8,8 +8,9 @@ use ackwise_netdev::{
     enlarge_send_buffer, ifreq, remove_stale_filters,
 };
 use ackwise_policy::LinkKind;
-use aya::maps::{Array, Map, MapData, RingBuf};
+use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 
+use crate::egress::Egress;
 use crate::emit::{Emitter, Injection};
 use crate::programs::{ACKS, BACK, DATA, Programs, map};
 use crate::{Error, Options, Position, sys};
@@ -152,6 +153,11 @@ fn emitter(
         ifindex,
         ring: RingBuf::try_from(ring)?,
         control: control_map(programs)?,
+        said: sys::aw_control::default(),
+        egress: options
+            .asks_uplink()
+            .then(|| egress(programs, ifindex))
+            .transpose()?,
         sent: vec![0; options.slots as usize],
     })
 }
@@ -161,10 +167,23 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
     let Map::Array(data) = map(&mut programs.bpf, "control")? else {
         return Err(Error::Object("map control".into()));
     };
+    Ok(Array::try_from(second_handle(data)?)?)
+}
+
+/// Returns a second handle on the counters, for the thread that looks at what leaves.
+fn egress(programs: &mut Programs, ifindex: u32) -> Result<Egress, Error> {
+    let Map::PerCpuArray(data) = map(&mut programs.bpf, "counters")? else {
+        return Err(Error::Object("map counters".into()));
+    };
+    let counters = PerCpuArray::try_from(second_handle(data)?)?;
+    Ok(Egress::new(counters, ifindex))
+}
+
+fn second_handle(data: &MapData) -> Result<Map, Error> {
     let fd = data
         .fd()
         .as_fd()
         .try_clone_to_owned()
         .map_err(Error::system("duplicating a map's descriptor"))?;
-    Ok(Array::try_from(Map::from_map_data(MapData::from_fd(fd)?)?)?)
+    Ok(Map::from_map_data(MapData::from_fd(fd)?)?)
 }

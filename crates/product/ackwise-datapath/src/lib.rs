@@ -17,6 +17,7 @@
 
 pub mod control;
 mod datapath;
+mod egress;
 mod emit;
 mod error;
 mod hooks;

@@ -72,6 +72,9 @@ pub struct Options {
     /// Write the congestion window of local sockets into the window field of their data:
     /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
     pub cwnd_hint: bool,
+    /// The queue behind the interface separates flows, and is where packets wait: what others
+    /// send does not lengthen the way of an ACK, so nobody asks for it.
+    pub fair_queue: bool,
     /// Flows that are kept; the least recently used one goes first.
     pub max_flows: u32,
     /// ACKs that can be withheld at the same time.
@@ -107,6 +110,7 @@ impl Options {
             hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
             hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
             cwnd_hint: false,
+            fair_queue: false,
             max_flows: 65_536,
             slots: 4096,
             dry_run: false,
@@ -118,6 +122,12 @@ impl Options {
             #[cfg(feature = "selftest")]
             clone_fails: false,
         }
+    }
+
+    /// Whether the programs count what leaves beside the ACKs. At the sender the ACKs come in:
+    /// what leaves there does not share their way.
+    pub(crate) fn asks_uplink(&self) -> bool {
+        !self.fair_queue && self.position != Position::Sender
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -211,6 +221,7 @@ impl Options {
         o.ifindex = ifindex;
         o.clsact = u8::from(clsact);
         o.dry_run = u8::from(self.dry_run);
+        o.uplink = u8::from(self.asks_uplink());
         // The near side sends the ACKs at a receiver, and the data at a sender.
         let (near, far) = match self.position {
             Position::Sender => (sys::AW_SIDE_DATA, sys::AW_SIDE_ACKS),

@@ -167,7 +167,14 @@ impl Programs {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
             monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
-        Ok(map.set(0, sys::aw_control { alive_until_ns }, 0)?)
+        Ok(map.set(
+            0,
+            sys::aw_control {
+                alive_until_ns,
+                ..Default::default()
+            },
+            0,
+        )?)
     }
 
     /// The counters, summed over all CPUs.

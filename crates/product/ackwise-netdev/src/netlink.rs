@@ -33,7 +33,12 @@ pub struct QdiscStats {
     pub bytes: u32,
     /// Packets that it dropped.
     pub drops: u32,
+    /// Whether each flow waits behind its own packets alone.
+    pub separates_flows: bool,
 }
+
+/// The disciplines of Linux of which each flow waits behind its own packets alone.
+const SEPARATE_FLOWS: [&[u8]; 6] = [b"cake", b"cake_mq", b"fq", b"fq_codel", b"fq_pie", b"sfq"];
 
 /// An rtnetlink socket of the calling thread's network namespace.
 #[derive(Debug)]
@@ -243,12 +248,15 @@ fn parse_qdisc(message: &[u8]) -> Option<QdiscStats> {
     let parent = u32_at(message, 12)?;
     let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;
     let counts = find_attribute(statistics, TCA_STATS_QUEUE)?;
+    let kind = find_attribute(message.get(TCMSG..)?, TCA_KIND).unwrap_or_default();
+    let kind = kind.strip_suffix(b"\0").unwrap_or(kind);
     Some(QdiscStats {
         interface: u32_at(message, 4)?,
         parent: (parent != TC_H_ROOT).then_some(parent),
         packets: u32_at(counts, 0)?,
         bytes: u32_at(counts, 4)?,
         drops: u32_at(counts, 8)?,
+        separates_flows: SEPARATE_FLOWS.contains(&kind),
     })
 }
 
@@ -275,9 +283,18 @@ mod tests {
                 parent: Some(0x10001),
                 packets: 11,
                 bytes: 1,
-                drops: 22
+                drops: 22,
+                separates_flows: false,
             })
         );
+        let fair = [
+            &message[..TCMSG],
+            &[11, 0, 1, 0],
+            b"fq_pie\0\0",
+            &message[TCMSG + 12..],
+        ];
+        let fair = parse_qdisc(&fair.concat()).expect("a discipline");
+        assert!(fair.separates_flows && fair.packets == 11, "{fair:?}");
         assert_eq!(parse_qdisc(&message[..40]), None);
         assert_eq!(find_attribute(&message[TCMSG..], 99), None);
     }

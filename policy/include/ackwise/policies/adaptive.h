@@ -5,11 +5,12 @@
  * An ACK is sent if the last one was sent T ago, or if it covers max_segments, or
  * the window_share-th part of the receiver's window. Otherwise it is held.
  *
- *   RTT = clamp(srtt, min_rtt, 4 min_rtt)
+ *   RTT = max(srtt, min_rtt)
  *   D   = the longest hold that the contract grants
  *
  *   state           T                                 hold
  *   STARTUP         0: every ACK is sent
+ *   SHARED          0: every ACK is sent
  *   STEADY          min(RTT / acks_per_rtt, D / 2)    D
  *   BUFFERBLOAT     min(RTT / acks_per_rtt, D)        D
  *   LOSS_RECOVERY   half of what it would be          D
@@ -19,10 +20,11 @@
  *                V
  *             STARTUP  <-------------- a pause of idle_us and of 4 srtt, in any state
  *                |  the rate has not grown for `plateau` rounds and start_segments were
- *                |  acknowledged; or srtt >= 2 min_rtt, after 64 segments
+ *                |  acknowledged; or after 64 segments srtt >= 2 min_rtt, or >= 9/8 min_rtt
+ *                |  and min_rtt + 25 ms, unless others fill the link
  *                V
  *    +------> STEADY  <------------------>  BUFFERBLOAT  <----+
- *    |           |      srtt >= 2 min_rtt        |            |
+ *    |           |      srtt > 9/8 min_rtt       |            |
  *    |           +---------------+---------------+            |
  *    |                           | a loss                     |
  *    |           +---------------+---------------+            |
@@ -31,6 +33,9 @@
  *    +----- RANDOM_LOSS  <--------------> LOSS_RECOVERY ------+----> STEADY
  *     after          srtt > 9/8 min_rtt
  *     after_loss_rtts
+ *
+ *   any state after STARTUP  <--------->  SHARED
+ *             a queue that others fill, for 30 s after it was last seen
  *
  * A queue stands while srtt > 9/8 min_rtt. It absorbs what an ACK waits, so that a
  * path that loses counts as RANDOM_LOSS only without one; over a queue it counts as
@@ -79,10 +84,16 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_GROWTH_SHIFT 2
 /* A round is no shorter than this, because of clocks and of bursts of aggregation. */
 #define AW_ADAPTIVE_ROUND_MIN_US 2000
-/* The smoothed RTT counts up to this multiple of the minimum. */
-#define AW_ADAPTIVE_RTT_SPAN 4
+/* So many smoothed RTTs without an ACK, and idle_us, are a pause. */
+#define AW_ADAPTIVE_PAUSE_RTTS 4
+/* What is remembered for a number of RTTs takes none of them for longer, us. */
+#define AW_ADAPTIVE_RTT_MAX_US 4000000
+/* So long, us, no ACK is withheld after a queue was seen that others fill. */
+#define AW_ADAPTIVE_SHARED_US 30000000
 /* A startup lasts for so many segments at least, even over a standing queue. */
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
+/* And until a queue stands of so many us, or one as long as the path. */
+#define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
 /* A queue stands if the RTT is above its minimum by this share: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
 /* If the RTT is not known: act as on a short path, which keeps more ACKs. */
@@ -91,8 +102,9 @@ enum aw_adaptive_param {
 /* The diagram above says how one follows the other. */
 enum aw_adaptive_phase {
 	AW_ADAPTIVE_STARTUP,	   /* the sender may still be probing for bandwidth */
+	AW_ADAPTIVE_SHARED,	   /* others fill the uplink's queue: thinning loses to them */
 	AW_ADAPTIVE_STEADY,	   /* acks_per_rtt ACKs a round trip */
-	AW_ADAPTIVE_BUFFERBLOAT,   /* a queue has doubled the RTT: fewer ACKs drain it */
+	AW_ADAPTIVE_BUFFERBLOAT,   /* a queue stands: fewer ACKs drain it */
 	AW_ADAPTIVE_LOSS_RECOVERY, /* a loss was repaired within the last RTT */
 	AW_ADAPTIVE_RANDOM_LOSS,   /* the path loses: goodput goes with 1/RTT, so wait less */
 };
@@ -118,6 +130,7 @@ enum aw_adaptive_loss {
  * @flat: rounds since the rate last grew by a quarter, up to 255
  * @valid: not 0 once an ACK was a candidate
  * @loss: enum aw_adaptive_loss
+ * @shared_us: when a queue was last seen that others fill; 0: not of late
  */
 struct aw_adaptive_state {
 	/* vars */
@@ -131,24 +144,22 @@ struct aw_adaptive_state {
 	aw_u32 peak;
 	aw_u32 started;
 	aw_u8 filled, flat, valid, loss;
+	aw_u32 shared_us;
 };
 
-AW_ASSERT(sizeof(struct aw_adaptive_state) == 36, "aw_adaptive_state");
+AW_ASSERT(sizeof(struct aw_adaptive_state) == 40, "aw_adaptive_state");
 
 AW_FN aw_u32 aw_adaptive_rtt(const struct aw_event *e)
 {
 	if (!e->min_rtt_us)
 		return AW_ADAPTIVE_RTT_UNKNOWN_US;
-	return aw_min(aw_max(e->srtt_us, e->min_rtt_us), AW_ADAPTIVE_RTT_SPAN * e->min_rtt_us);
+	return aw_max(e->srtt_us, e->min_rtt_us);
 }
 
-/* Has a queue doubled the RTT? On a thin uplink it is that of the ACKs themselves. */
-AW_FN int aw_adaptive_bufferbloated(const struct aw_event *e)
-{
-	return e->min_rtt_us && (e->srtt_us >> 1) >= e->min_rtt_us;
-}
-
-/* Does a queue stand on the path? It absorbs the time that an ACK waits. */
+/*
+ * Does a queue stand on the path? It absorbs the time that an ACK waits. On a thin uplink it
+ * is that of the ACKs themselves.
+ */
 AW_FN int aw_adaptive_queue(const struct aw_event *e)
 {
 	return e->srtt_us > e->min_rtt_us + (e->min_rtt_us >> AW_ADAPTIVE_QUEUE_SHIFT);
@@ -159,11 +170,13 @@ AW_FN enum aw_adaptive_phase aw_adaptive_phase_now(const struct aw_adaptive_stat
 {
 	if (!s->filled)
 		return AW_ADAPTIVE_STARTUP;
+	if (s->shared_us)
+		return AW_ADAPTIVE_SHARED;
 	if (s->loss == AW_ADAPTIVE_LOSS_RANDOM && !aw_adaptive_queue(e))
 		return AW_ADAPTIVE_RANDOM_LOSS;
 	if (s->loss && now - s->loss_us <= rtt)
 		return AW_ADAPTIVE_LOSS_RECOVERY;
-	if (aw_adaptive_bufferbloated(e))
+	if (aw_adaptive_queue(e))
 		return AW_ADAPTIVE_BUFFERBLOAT;
 	return AW_ADAPTIVE_STEADY;
 }
@@ -178,13 +191,28 @@ AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_
 				  const struct aw_event *e, aw_u32 rtt)
 {
 	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
-				 e->hold_us >> !aw_adaptive_bufferbloated(e));
+				 e->hold_us >> !aw_adaptive_queue(e));
 
 	if (phase == AW_ADAPTIVE_RANDOM_LOSS)
 		return interval >> 2;
 	if (phase == AW_ADAPTIVE_LOSS_RECOVERY)
 		return interval >> 1;
 	return interval;
+}
+
+/*
+ * Is there a queue that ends a startup? One as long as the path, or, on a long path, of 25 ms
+ * and an eighth of it: a queue of ACKs there is full before it has doubled the RTT. Nothing
+ * is known of it while others fill the link.
+ */
+AW_FN int aw_adaptive_startup_queue(const struct aw_event *e)
+{
+	aw_u32 min = e->min_rtt_us;
+	aw_u32 queue = aw_max(min >> AW_ADAPTIVE_QUEUE_SHIFT, AW_ADAPTIVE_STARTUP_QUEUE_US);
+
+	if (!min || (e->flags & AW_A_OTHERS))
+		return 0;
+	return e->srtt_us >= min + aw_min(min, queue);
 }
 
 /* Counts a candidate of the startup, and ends it when the rate has stopped growing. */
@@ -199,10 +227,10 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 	s->round_bytes += e->bytes > s->pending ? e->bytes - s->pending : 0;
 	s->started = aw_min(s->started + e->segments, start_segments);
 	/*
-	 * A queue as long as the path: the startup is over, or its ACKs are what queues.
-	 * A sender without HyStart would then learn of its overshoot late.
+	 * The startup is over, or its ACKs are what queues. A sender without HyStart would then
+	 * learn of its overshoot late.
 	 */
-	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_bufferbloated(e))
+	if (s->started >= AW_ADAPTIVE_STARTUP_MIN_SEGMENTS && aw_adaptive_startup_queue(e))
 		s->filled = 1;
 	if (took < len)
 		return;
@@ -223,7 +251,7 @@ AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c
 AW_FN void aw_adaptive_note_loss(struct aw_adaptive_state *s, const struct aw_cfg *c,
 				 const struct aw_event *e, aw_u32 now, aw_u32 rtt)
 {
-	aw_u32 memory = c->param[AW_ADAPTIVE_after_loss_rtts] * rtt;
+	aw_u32 memory = c->param[AW_ADAPTIVE_after_loss_rtts] * aw_min(rtt, AW_ADAPTIVE_RTT_MAX_US);
 
 	if (e->flags & AW_A_RECOVERY) {
 		/*
@@ -237,6 +265,19 @@ AW_FN void aw_adaptive_note_loss(struct aw_adaptive_state *s, const struct aw_cf
 	} else if (s->loss && now - s->loss_us > memory) {
 		s->loss = AW_ADAPTIVE_LOSS_NONE;
 	}
+}
+
+/*
+ * Remembers a queue that others fill. It is not forgotten when it runs dry for a moment, nor
+ * when the ACKs that pass have pushed the others aside.
+ */
+AW_FN void aw_adaptive_note_shared(struct aw_adaptive_state *s, const struct aw_event *e,
+				   aw_u32 now)
+{
+	if (AW_UNLIKELY(e->flags & AW_A_SHARED))
+		s->shared_us = aw_max(now, 1);
+	else if (AW_UNLIKELY(s->shared_us) && now - s->shared_us > AW_ADAPTIVE_SHARED_US)
+		s->shared_us = 0;
 }
 
 AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
@@ -253,8 +294,9 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 					const struct aw_event *e, aw_u32 now)
 {
 	aw_u32 rtt = aw_adaptive_rtt(e), interval;
+	/* During a pause the event's RTT grows to four times what it was before. */
 	aw_u32 idle = aw_max(c->param[AW_ADAPTIVE_idle_us],
-			     AW_ADAPTIVE_RTT_SPAN * aw_max(e->srtt_us, rtt));
+			     aw_max(rtt, AW_ADAPTIVE_PAUSE_RTTS * e->min_rtt_us));
 	enum aw_adaptive_phase phase;
 
 	if (!s->valid || now - s->rcvd_us > idle) {
@@ -265,8 +307,10 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	if (!s->filled)
 		aw_adaptive_round(s, c, e, now);
 	aw_adaptive_note_loss(s, c, e, now, rtt);
+	aw_adaptive_note_shared(s, e, now);
 	phase = aw_adaptive_phase_now(s, e, now, rtt);
-	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_STARTUP)
+	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_STARTUP ||
+	    phase == AW_ADAPTIVE_SHARED)
 		return aw_send();
 	interval = aw_adaptive_interval(phase, c, e, rtt);
 	if (now - s->sent_us >= interval || e->segments >= c->param[AW_ADAPTIVE_max_segments])

@@ -150,6 +150,8 @@ fn attach_one(
         options.hold_min = least;
     }
     options.cwnd_hint = placement.cwnd_hint;
+    // The wire has the queue, whose length the datapath would see on its own interface.
+    options.fair_queue = scenario.links[link].separates_flows_of(&placement.node);
     options.matches = matches(scenario, placement)?;
     let entrance = topology.entrance(node)?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -118,8 +118,12 @@ pub(super) fn interface_policies(
         let named = |flow: &Flow| placement.flows.contains(&flow.name);
         let flows = (0..).zip(&scenario.flows).filter(|(_, flow)| named(flow));
         let only = flows.map(|(number, _)| number).collect();
-        interface_policies
-            .push(InterfacePolicy::new(place, &placement.policy, flow_config).only(only));
+        let policy = InterfacePolicy::new(place, &placement.policy, flow_config).only(only);
+        let fair = scenario.links[link].separates_flows_of(&placement.node);
+        interface_policies.push(match placement.position {
+            Position::Receiver | Position::Router if !fair => policy.at_egress(),
+            _ => policy,
+        });
     }
     Ok(interface_policies)
 }

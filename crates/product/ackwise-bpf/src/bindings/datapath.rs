@@ -75,7 +75,8 @@ pub struct aw_options {
     pub dry_run: aw_u8,
     #[doc = " see cwnd_hint.h"]
     pub cwnd_hint: aw_u8,
-    pub reserved: aw_u8,
+    #[doc = " flows are told who fills the link: egress.h"]
+    pub uplink: aw_u8,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -96,8 +97,7 @@ const _: () = {
         [::core::mem::offset_of!(aw_options, dry_run) - 213usize];
     ["Offset of field: aw_options::cwnd_hint"]
         [::core::mem::offset_of!(aw_options, cwnd_hint) - 214usize];
-    ["Offset of field: aw_options::reserved"]
-        [::core::mem::offset_of!(aw_options, reserved) - 215usize];
+    ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 215usize];
 };
 #[doc = " One map entry that user space rewrites every 100 ms."]
 #[repr(C)]
@@ -105,13 +105,24 @@ const _: () = {
 pub struct aw_control {
     #[doc = " CLOCK_MONOTONIC; nothing is held after it"]
     pub alive_until_ns: aw_u64,
+    #[doc = " shared_us is not known after it"]
+    pub shared_until_ns: aw_u64,
+    #[doc = " aw_flow.shared"]
+    pub shared_us: aw_u32,
+    pub reserved: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_control"][::core::mem::size_of::<aw_control>() - 8usize];
+    ["Size of aw_control"][::core::mem::size_of::<aw_control>() - 24usize];
     ["Alignment of aw_control"][::core::mem::align_of::<aw_control>() - 8usize];
     ["Offset of field: aw_control::alive_until_ns"]
         [::core::mem::offset_of!(aw_control, alive_until_ns) - 0usize];
+    ["Offset of field: aw_control::shared_until_ns"]
+        [::core::mem::offset_of!(aw_control, shared_until_ns) - 8usize];
+    ["Offset of field: aw_control::shared_us"]
+        [::core::mem::offset_of!(aw_control, shared_us) - 16usize];
+    ["Offset of field: aw_control::reserved"]
+        [::core::mem::offset_of!(aw_control, reserved) - 20usize];
 };
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
@@ -495,26 +506,30 @@ pub struct aw_percpu {
     pub coarse_ns: aw_u64,
     #[doc = " what it said"]
     pub coarse_us: aw_u64,
+    #[doc = " pure ACKs of kept flows that left: see egress.h"]
+    pub left_ack_bytes: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2776usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2840usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2024usize];
     ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2152usize];
     ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2192usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2196usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2216usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2200usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2272usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2616usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2672usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2752usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2808usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2760usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2816usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2768usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2824usize];
+    ["Offset of field: aw_percpu::left_ack_bytes"]
+        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2832usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

@@ -105,17 +105,32 @@ impl Scripted {
             bpf.flow.hold_max_us,
             bpf.flow.hold_rtt_shift,
         );
-        let mut programs = Programs::load_object(options, &bpf, &object)?;
-        let mut control: Array<_, sys::aw_control> =
-            Array::try_from(map(&mut programs.bpf, "control")?)?;
-        let alive_until_ns = u64::MAX;
-        control.set(0, sys::aw_control { alive_until_ns }, 0)?;
+        let programs = Programs::load_object(options, &bpf, &object)?;
         let classes = options.classes().to_vec();
-        Ok(Self {
+        let mut scripted = Self {
             programs,
             flow,
             classes,
-        })
+        };
+        scripted.say_shared(0, 0)?;
+        Ok(scripted)
+    }
+
+    /// Says beside a heartbeat that never ends that others fill the link: `aw_flow.shared`, and
+    /// until when that counts, ns.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn say_shared(&mut self, shared_us: u32, until: u64) -> Result<(), Error> {
+        let control = sys::aw_control {
+            alive_until_ns: u64::MAX,
+            shared_until_ns: until,
+            shared_us,
+            ..Default::default()
+        };
+        let mut map: Array<_, sys::aw_control> =
+            Array::try_from(map(&mut self.programs.bpf, "control")?)?;
+        Ok(map.set(0, control, 0)?)
     }
 
     /// Returns what the programs give to the policy.

@@ -514,8 +514,11 @@ impl Model {
             slot.packet = frame[start..end].to_vec();
             (slot.segment, slot.mark, slot.tag) = (*s, packet.mark, packet.tag);
         };
+        // It has SACK blocks that were not sent, though its number may have been.
+        let flags = u32::from(self.flows[&key].flow.raw().acks.sack_flags);
+        let unsent = flags & sys::AW_SACK_UNSENT != 0;
         if let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) {
-            if !after(s.ack(), slot.segment.ack()) {
+            if after(slot.segment.ack(), s.ack()) {
                 return Err(Refused::Frame);
             }
             if !fits {
@@ -523,6 +526,7 @@ impl Model {
                 return Err(Refused::Frame);
             }
             copied(slot);
+            slot.owed = unsent;
             return Ok(true);
         }
         let Some(class) = self.setup.classes.iter().rposition(|us| *us <= hold_us) else {
@@ -551,7 +555,7 @@ impl Model {
             deadline,
             mark: packet.mark,
             tries: 0,
-            owed: false,
+            owed: unsent,
             tag: None,
             link: Vec::new(),
             packet: Vec::new(),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who fills the link behind the interface (policy's uplink.h)? The programs count on each CPU
+ * the bytes of pure ACKs that left, here, and of everything else, aw_counters.other_bytes.
+ * User space adds them up, judges them every 100 ms, and writes the answer beside its
+ * heartbeat. An answer that is too old is none.
+ */
+#ifndef ACKWISE_EGRESS_H
+#define ACKWISE_EGRESS_H
+
+#include "maps.h"
+
+static __always_inline void ack_leaves(struct aw_percpu *here, const struct __sk_buff *skb)
+{
+	here->left_ack_bytes += skb->len;
+}
+
+/* Under the flow's lock: tells it what is known now. */
+static __always_inline void tell_shared(struct aw_entry *f, __u64 about)
+{
+	struct aw_control *a;
+	__u32 k = 0;
+
+	if (!options.uplink)
+		return;
+	a = bpf_map_lookup_elem(&control, &k);
+	f->flow.shared = a && about < a->shared_until_ns ? a->shared_us : 0;
+}
+
+#endif

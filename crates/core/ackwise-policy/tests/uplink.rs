@@ -1,0 +1,95 @@
+//! Who fills the link that the ACKs leave by: `policy/include/ackwise/uplink.h`.
+
+use ackwise_policy::{Uplink, sys};
+
+/// Bytes between two looks at 1 Mbit/s.
+const LOOK: u64 = 12_500;
+/// Looks for which others count as there after they were seen.
+const STAYS: u32 = sys::AW_UPLINK_STAYS;
+/// A window of the largest rate, in looks.
+const WINDOW: u32 = sys::AW_UPLINK_WINDOW;
+
+/// An interface and the totals of its bytes.
+#[derive(Default)]
+struct Interface {
+    uplink: Uplink,
+    acks: u64,
+    others: u64,
+}
+
+impl Interface {
+    /// So many looks, with so many bytes before each. Returns what the last one said.
+    fn looks(&mut self, looks: u32, acks: u64, others: u64) -> u32 {
+        let mut shared = 0;
+        for _ in 0..looks {
+            self.acks += acks;
+            self.others += others;
+            shared = self.uplink.look(self.acks, self.others);
+        }
+        shared
+    }
+}
+
+#[test]
+fn others_fill_the_link_from_an_eighth_of_its_rate_on() {
+    let mut below = Interface::default();
+    assert_eq!(below.looks(400, LOOK - LOOK / 10, LOOK / 10), 0);
+    let mut above = Interface::default();
+    assert!(above.looks(400, LOOK - LOOK / 7, LOOK / 7) > 0);
+}
+
+#[test]
+fn the_answer_is_the_time_of_two_full_packets() {
+    // 3028 bytes at 12,500 bytes in 100 ms; a mean comes near its rate from below.
+    let us = Interface::default().looks(400, LOOK / 2, LOOK / 2);
+    assert!((24_224..=24_500).contains(&us), "{us}");
+    // A link of 10 Mbit/s.
+    let us = Interface::default().looks(400, 5 * LOOK, 5 * LOOK);
+    assert!((2_422..=2_450).contains(&us), "{us}");
+}
+
+/// A handshake and a request on an idle uplink are its largest rate, and fill nothing.
+#[test]
+fn less_than_two_full_packets_fill_nothing() {
+    let mut interface = Interface::default();
+    assert_eq!(interface.looks(1, 0, 600), 0);
+    assert_eq!(interface.looks(100, 0, 10), 0);
+    let mut interface = Interface::default();
+    assert_eq!(interface.looks(1, 0, 3027), 0);
+    assert!(interface.looks(1, 0, 1514) > 0);
+}
+
+#[test]
+fn others_count_as_there_for_a_while_after_they_were_seen() {
+    let mut interface = Interface::default();
+    interface.looks(400, LOOK / 2, LOOK / 2);
+    // The mean takes some looks to fall below an eighth; then the others stay for STAYS.
+    let gone = (1..=200).find(|_| interface.looks(1, LOOK / 2, 0) == 0);
+    let gone = gone.expect("they are forgotten");
+    assert!((STAYS..STAYS + 40).contains(&gone), "after {gone} looks");
+}
+
+/// The comparison is with the largest rate, not with the bytes of the ACKs: ACKs that push
+/// the others aside do not make them disappear.
+#[test]
+fn acks_that_push_others_aside_change_nothing() {
+    let mut interface = Interface::default();
+    assert!(interface.looks(400, LOOK / 20, LOOK) > 0);
+    assert!(interface.looks(400, LOOK - LOOK / 7, LOOK / 7) > 0);
+}
+
+#[test]
+fn the_largest_rate_is_forgotten_after_two_windows() {
+    let mut interface = Interface::default();
+    interface.looks(100, 20 * LOOK, 0);
+    // An eighth of the present rate, but not of what it was.
+    assert_eq!(interface.looks(WINDOW - 100, LOOK / 2, LOOK / 2), 0);
+    assert!(interface.looks(2 * WINDOW, LOOK / 2, LOOK / 2) > 0);
+}
+
+#[test]
+fn a_rate_beyond_32_bits_is_no_thin_link_and_does_not_wrap() {
+    let mut interface = Interface::default();
+    let us = interface.looks(400, 0, u64::from(u32::MAX));
+    assert_eq!(us, 2, "3028 bytes at 2^32 / 16 bytes in 100 ms, and one");
+}

@@ -1,0 +1,113 @@
+//! Where an upload fills the queue that the ACKs wait in, `adaptive` lets every ACK pass.
+
+use ackwise_scenario::Scenario;
+use ackwise_sim::{RunOptions, run};
+
+/// A thin uplink behind a deep FIFO.
+const NETWORK: &str = r#"
+[scenario]
+name = "test"
+duration = "30 s"
+[[node]]
+name = "server"
+[[node]]
+name = "client"
+[[link]]
+name = "wan"
+between = ["server", "client"]
+forward = { rate = "30 Mbit/s", delay = "40 ms", queue = "300 packets" }
+reverse = { rate = "300 kbit/s", delay = "40 ms", queue = "100 packets" }
+[[flow]]
+name = "down"
+from = "server"
+to = "client"
+app = "bulk"
+cc = "cubic"
+"#;
+const UPLOAD: &str = r#"
+[[flow]]
+name = "up"
+from = "client"
+to = "server"
+app = "bulk"
+cc = "cubic"
+start = "2 s"
+"#;
+
+/// `adaptive` beside nothing: at the client the ACKs leave, at the server they come in.
+fn arms(node: &str) -> String {
+    let position = if node == "client" {
+        "receiver"
+    } else {
+        "sender"
+    };
+    format!(
+        "[[arm]]\nname = \"baseline\"\n\
+         [[arm]]\nname = \"adaptive\"\npolicy = \"adaptive\"\nat = \"{node}\"\n\
+         link = \"wan\"\nposition = \"{position}\"\nflows = [\"down\"]\n"
+    )
+}
+
+/// What a run came to.
+struct Outcome {
+    /// Goodput of the download, bit/s.
+    download: f64,
+    /// Share of the ACKs that were withheld and superseded.
+    saved: f64,
+}
+
+fn outcomes(parts: &[&str], node: &str) -> [Outcome; 2] {
+    let text = [NETWORK, &parts.concat(), &arms(node)].concat();
+    let scenario = Scenario::parse("test.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let report = run(&scenario, &RunOptions::default(), &mut |_| {}).unwrap();
+    ["baseline", "adaptive"].map(|arm| {
+        let run = report.runs.iter().find(|run| run.arm == arm).unwrap();
+        let flow = run.flows.iter().find(|flow| flow.flow == "down");
+        let traffic = flow.map_or(&run.totals, |flow| &flow.traffic);
+        let saved = run.datapath.as_ref().map_or(0.0, |places| {
+            let place = &places[&format!("{node}/wan")];
+            let count = |name: &str| place[name].as_f64().unwrap();
+            (count("withheld") - count("reemitted")) / count("acks")
+        });
+        Outcome {
+            download: traffic.goodput_bps,
+            saved,
+        }
+    })
+}
+
+/// Where only ACKs fill the uplink, thinning wins.
+#[test]
+fn alone_on_the_uplink_it_thins() {
+    let [nothing, adaptive] = outcomes(&[], "client");
+    assert!(adaptive.saved > 0.5, "{}", adaptive.saved);
+    let gain = adaptive.download / nothing.download;
+    assert!(gain > 1.1, "{gain}");
+}
+
+/// What leaves beside the ACKs is counted at the interface, so that the download does not
+/// lose to it.
+#[test]
+fn beside_an_upload_every_ack_passes() {
+    let [nothing, adaptive] = outcomes(&[UPLOAD], "client");
+    assert!(adaptive.saved < 0.2, "{}", adaptive.saved);
+    let share = adaptive.download / nothing.download;
+    assert!(share > 0.9, "{share}");
+}
+
+/// At the sender the ACKs come in: what leaves there does not share their way, and what
+/// leaves beside them elsewhere is not seen.
+#[test]
+fn where_the_acks_come_in_nothing_is_counted() {
+    let [_, adaptive] = outcomes(&[UPLOAD], "server");
+    assert!(adaptive.saved > 0.5, "{}", adaptive.saved);
+}
+
+/// A thin flow beside the download is no upload.
+#[test]
+fn an_exchange_now_and_then_fills_nothing() {
+    let chunks = "\"chunks\"\nchunk = \"200 B\"\nperiod = \"5 s\"";
+    let exchange = UPLOAD.replace("\"bulk\"", chunks);
+    let [_, adaptive] = outcomes(&[&exchange], "client");
+    assert!(adaptive.saved > 0.5, "{}", adaptive.saved);
+}

@@ -1,0 +1,204 @@
+//! Who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
+
+use ackwise_netdev::netlink::Netlink;
+use ackwise_policy::{UPLINK_LOOK_US, Uplink};
+use aya::maps::{MapData, MapError, PerCpuArray};
+
+use crate::sys;
+
+/// Looks for longer than any rate is remembered say no more.
+const MAX_LOOKS: u64 = 600;
+
+/// Bytes that have left by an interface in all.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    acks: u64,
+    others: u64,
+}
+
+/// Looks at the totals as often as [`Uplink`] asks for, although heartbeats come late, and not
+/// at all while the policy is paused: then the bytes are spread over the looks that are due.
+#[derive(Default)]
+struct Looks {
+    uplink: Uplink,
+    left: Left,
+    looked_us: Option<u64>,
+    shared_us: u32,
+}
+
+impl Looks {
+    fn at(&mut self, now_us: u64, left: Left) -> u32 {
+        let looked = *self.looked_us.get_or_insert(now_us);
+        let due = now_us.saturating_sub(looked) / UPLINK_LOOK_US;
+        self.looked_us = Some(looked + due * UPLINK_LOOK_US);
+        let due = due.min(MAX_LOOKS);
+        let before = self.left;
+        let part = |from: u64, to: u64, look: u64| from + to.saturating_sub(from) / due * look;
+        for look in 1..due {
+            let acks = part(before.acks, left.acks, look);
+            let others = part(before.others, left.others, look);
+            self.uplink.look(acks, others);
+        }
+        if due > 0 {
+            self.shared_us = self.uplink.look(left.acks, left.others);
+            self.left = left;
+        }
+        self.shared_us
+    }
+}
+
+/// Whether packets wait in a queue of this interface that separates flows: then others do not
+/// lengthen the way of an ACK.
+struct FairQueue {
+    netlink: Option<Netlink>,
+    interface: u32,
+    waiting: Waiting,
+}
+
+impl FairQueue {
+    fn look(&mut self) -> bool {
+        let Some(netlink) = &mut self.netlink else {
+            return false;
+        };
+        let queues = netlink.qdisc_stats().unwrap_or_default();
+        let mut fair = queues
+            .iter()
+            .filter(|queue| queue.interface == self.interface && queue.separates_flows)
+            .peekable();
+        if fair.peek().is_none() {
+            return false;
+        }
+        self.waiting.look(fair.any(|queue| queue.packets > 0))
+    }
+}
+
+/// How often packets were found waiting, over the last looks.
+struct Waiting {
+    /// The share of looks, in 1/65,536.
+    share: u32,
+}
+
+impl Waiting {
+    /// Nothing is known: as if there were always some. The policy remembers for 30 s that
+    /// others fill its queue, and must not be told so too early.
+    const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
+
+    /// Takes what one look found. Returns whether packets wait half of the time.
+    fn look(&mut self, found: bool) -> bool {
+        self.share = self.share - (self.share >> 4) + (u32::from(found) << 12);
+        self.share >= 1 << 15
+    }
+}
+
+/// What leaves by the interface, as the programs count it.
+pub(crate) struct Egress {
+    counters: PerCpuArray<MapData, sys::aw_percpu>,
+    looks: Looks,
+    fair: FairQueue,
+}
+
+impl Egress {
+    /// For the interface with this index, in the calling thread's network namespace.
+    pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>, interface: u32) -> Egress {
+        Egress {
+            counters,
+            looks: Looks::default(),
+            fair: FairQueue {
+                netlink: Netlink::open().ok(),
+                interface,
+                waiting: Waiting::UNKNOWN,
+            },
+        }
+    }
+
+    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat.
+    pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
+        let mut left = Left::default();
+        for one in self.counters.get(&0, 0)?.iter() {
+            left.acks = left.acks.wrapping_add(one.left_ack_bytes);
+            left.others = left.others.wrapping_add(one.counters.other_bytes);
+        }
+        let shared_us = self.looks.at(now_us, left);
+        Ok(if shared_us > 0 && self.fair.look() {
+            0
+        } else {
+            shared_us
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    /// A second of 1 Mbit/s, of which the others have this share in percent.
+    fn second(left: &mut Left, percent: u64) {
+        left.others += 1250 * percent;
+        left.acks += 1250 * (100 - percent);
+    }
+
+    #[test]
+    fn an_upload_is_seen_and_forgotten() {
+        let (mut looks, mut left) = (Looks::default(), Left::default());
+        assert_eq!(looks.at(0, left), 0);
+        for s in 1..=10 {
+            second(&mut left, 0);
+            assert_eq!(looks.at(s * SECOND, left), 0, "second {s}");
+        }
+        for s in 11..=20 {
+            second(&mut left, 50);
+            looks.at(s * SECOND, left);
+        }
+        assert!(looks.shared_us > 0);
+        for s in 21..=40 {
+            second(&mut left, 0);
+            looks.at(s * SECOND, left);
+        }
+        assert_eq!(looks.shared_us, 0);
+    }
+
+    #[test]
+    fn packets_wait_if_half_of_the_looks_find_some() {
+        let mut waiting = Waiting::UNKNOWN;
+        let idle = (1..100).find(|_| !waiting.look(false));
+        assert_eq!(idle, Some(11));
+        let busy = (1..100).find(|_| waiting.look(true));
+        assert!(busy.is_some_and(|busy| busy <= 11), "{busy:?}");
+        // Now and then there is a burst.
+        for n in 0..1000 {
+            waiting.look(n % 4 == 0);
+        }
+        assert!(!waiting.look(false));
+    }
+
+    #[test]
+    fn early_heartbeats_are_no_looks() {
+        let (mut looks, mut left) = (Looks::default(), Left::default());
+        let mut often = Looks::default();
+        for ms in 0..20_000 {
+            left.others += 60;
+            left.acks += 60;
+            let seldom = (ms % 100 == 0).then(|| looks.at(ms * 1000, left));
+            let now = often.at(ms * 1000, left);
+            assert!(seldom.is_none_or(|seldom| seldom == now), "at {ms} ms");
+        }
+        assert!(often.shared_us > 0);
+    }
+
+    /// A pause of ten seconds leaves no rate behind that the link does not carry.
+    #[test]
+    fn a_pause_leaves_the_rate_as_it_was() {
+        let (mut looks, mut left) = (Looks::default(), Left::default());
+        for s in 0..60 {
+            if !(30..40).contains(&s) {
+                looks.at(s * SECOND, left);
+            }
+            second(&mut left, 20);
+        }
+        let steady = looks.at(60 * SECOND, left);
+        // Two full packets at 1 Mbit/s take 24.2 ms.
+        assert!((23_000..26_000).contains(&steady), "{steady} µs");
+    }
+}

@@ -1,0 +1,83 @@
+//! Who fills the link that the ACKs leave by: what the programs count and are told, and what
+//! an upload does to live flows.
+
+mod common;
+
+use ackwise_datapath::{Context, Options, Position, Scripted, sys};
+use common::{Seg, alone};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn load(options: &Options) -> Scripted {
+    Scripted::load(options, sys::AW_LINK_ETHERNET).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn options(position: Position) -> Options {
+    let mut options = Options::new("lo", "adaptive".parse().expect("a policy"));
+    options.position = position;
+    options.selftest = true;
+    options
+}
+
+/// Runs an ACK through the programs, and returns what its flow knows of the link then.
+fn shared_after(programs: &mut Scripted, now: u64, ack: u32) -> u32 {
+    programs.set_time(now).unwrap();
+    let frame = Seg::ack(ack).frame();
+    programs.run(true, &frame, Context::default()).unwrap();
+    let entries = programs.entries().unwrap();
+    assert_eq!(entries.len(), 1, "one flow");
+    entries[0].flow.shared
+}
+
+/// A daemon that is frozen says nothing more, and what it said last ends with its heartbeat.
+#[test]
+fn what_was_said_last_ends_by_itself() {
+    let _alone = alone();
+    let mut programs = load(&options(Position::Receiver));
+    assert_eq!(shared_after(&mut programs, SECOND, 1000), 0);
+    programs.say_shared(24_000, 3 * SECOND).unwrap();
+    assert_eq!(shared_after(&mut programs, 2 * SECOND, 2000), 24_000);
+    assert_eq!(shared_after(&mut programs, 4 * SECOND, 3000), 0);
+    programs.say_shared(0, 6 * SECOND).unwrap();
+    assert_eq!(shared_after(&mut programs, 5 * SECOND, 4000), 0);
+}
+
+#[test]
+fn nobody_is_told_at_a_sender_or_before_a_fair_queue() {
+    let _alone = alone();
+    let mut fair = options(Position::Receiver);
+    fair.fair_queue = true;
+    for options in [options(Position::Sender), fair] {
+        let mut programs = load(&options);
+        programs.say_shared(24_000, 3 * SECOND).unwrap();
+        assert_eq!(shared_after(&mut programs, SECOND, 1000), 0);
+    }
+}
+
+/// ACKs that leave are one count, data and whatever belongs to no flow the other.
+#[test]
+fn what_leaves_is_counted_to_the_byte() {
+    let _alone = alone();
+    let mut programs = load(&options(Position::Receiver));
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let mut left = |frame: &[u8]| {
+        programs.run(true, frame, Context::default()).unwrap();
+        (0..cpus).fold((0, 0), |sum, cpu| {
+            let one = programs.percpu(cpu).unwrap();
+            (sum.0 + one.left_ack_bytes, sum.1 + one.counters.other_bytes)
+        })
+    };
+    let ack = Seg::ack(1000).frame();
+    let acks = ack.len() as u64;
+    assert_eq!(left(&ack), (acks, 0));
+    let data = Seg {
+        payload: 500,
+        ..Seg::ack(1000)
+    };
+    let data = data.frame();
+    assert_eq!(left(&data), (acks, data.len() as u64));
+    let mut datagram = ack.clone();
+    datagram[14 + 9] = 17;
+    let others = (data.len() + datagram.len()) as u64;
+    assert_eq!(left(&datagram), (acks, others));
+}

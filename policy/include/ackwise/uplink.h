@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who fills the link that the ACKs leave by?
+ *
+ * Where only ACKs wait before a thin uplink, fewer of them shorten the queue. Where
+ * somebody else's bytes fill it, no thinning does, and a FIFO serves each by what it puts
+ * in: a flow with fewer ACKs then loses to the others.
+ *
+ * The environment counts what leaves by the interface, in two totals: pure ACKs of the
+ * flows that it keeps, and everything else. It calls aw_uplink_look() every
+ * AW_UPLINK_LOOK_US, and the result goes to aw_flow.shared. An environment that cannot
+ * count leaves that 0, and policies decide as if nobody else was there.
+ */
+#ifndef ACKWISE_UPLINK_H
+#define ACKWISE_UPLINK_H
+
+#include "windowed_minmax.h"
+
+#define AW_UPLINK_LOOK_US 100000
+/* Rates are means over 2^this looks: one full packet fills a thin link for several looks. */
+#define AW_UPLINK_MEAN_SHIFT 4
+/* The largest rate counts for as many looks, 30 s, and for twice as many at most. */
+#define AW_UPLINK_WINDOW 300
+/* Others fill the link from this part of its largest rate on: an eighth. */
+#define AW_UPLINK_SHARE_SHIFT 3
+/* Others count as there for so many looks, 2 s, after they were seen: the queue holds them. */
+#define AW_UPLINK_STAYS 20
+/* Two full packets: a handshake and a request do not fill a link. */
+#define AW_UPLINK_PACKETS_BYTES (2 * 1514)
+
+/**
+ * struct aw_uplink - what left by an interface of late
+ * @acks: bytes of pure ACKs of kept flows, in all until the last look
+ * @others: all other bytes, in all until the last look
+ * @acks_rate: mean bytes of ACKs between two looks, times 2^AW_UPLINK_MEAN_SHIFT
+ * @others_rate: the same of all other bytes
+ * @largest: largest sum of both rates of late: the link carries as much
+ * @looks: looks in the running window of @largest
+ * @stays: looks for which others still count as there
+ */
+struct aw_uplink {
+	aw_u64 acks;
+	aw_u64 others;
+	aw_u64 acks_rate;
+	aw_u64 others_rate;
+	struct aw_windowed_max largest;
+	aw_u32 looks;
+	aw_u32 stays;
+};
+
+AW_ASSERT(sizeof(struct aw_uplink) == 48, "aw_uplink");
+
+AW_FN aw_u64 aw_uplink_mean(aw_u64 mean, aw_u64 bytes)
+{
+	return mean - (mean >> AW_UPLINK_MEAN_SHIFT) + bytes;
+}
+
+/*
+ * Takes the totals of an interface, AW_UPLINK_LOOK_US after the last time. Returns 0, or,
+ * while others fill the link, the time in us that it takes to send two full packets: behind
+ * a queue that separates flows an ACK waits no longer.
+ *
+ * Others' bytes are compared with the largest rate of late, not with the bytes of the ACKs:
+ * ACKs that pass push the others aside, and the result would flip to and fro.
+ */
+AW_FN aw_u32 aw_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others)
+{
+	aw_u64 sum;
+
+	u->acks_rate = aw_uplink_mean(u->acks_rate, acks - u->acks);
+	u->others_rate = aw_uplink_mean(u->others_rate, others - u->others);
+	u->acks = acks;
+	u->others = others;
+	sum = u->acks_rate + u->others_rate;
+	/* 32 bits are enough for 21 Gbit/s; what is faster is not thin. */
+	aw_windowed_max_add(&u->largest, sum >> 32 ? 0xffffffffu : (aw_u32)sum);
+	if (++u->looks >= AW_UPLINK_WINDOW) {
+		aw_windowed_max_rotate(&u->largest, 0);
+		u->looks = 0;
+	}
+	if (u->others_rate >= AW_UPLINK_PACKETS_BYTES &&
+	    u->others_rate >= u->largest.max >> AW_UPLINK_SHARE_SHIFT)
+		u->stays = AW_UPLINK_STAYS;
+	else if (u->stays)
+		u->stays--;
+	if (!u->stays)
+		return 0;
+	return 1 + (aw_u32)aw_div64((aw_u64)AW_UPLINK_PACKETS_BYTES * AW_UPLINK_LOOK_US,
+				    aw_max(u->largest.max >> AW_UPLINK_MEAN_SHIFT, 1));
+}
+
+#endif
