@@ -173,21 +173,18 @@ impl Emitter {
 
 /// Makes this a real-time thread, unless the service manager has done so.
 fn fifo() -> bool {
+    // By system calls: musl's functions of these names do nothing but refuse.
     // SAFETY: no pointers; the calling thread is meant.
-    if unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK == libc::SCHED_FIFO {
+    let now = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    if now & !libc::c_long::from(libc::SCHED_RESET_ON_FORK) == libc::c_long::from(libc::SCHED_FIFO)
+    {
         return true;
     }
-    let param = libc::sched_param {
-        sched_priority: FIFO_PRIORITY as i32,
-    };
-    // SAFETY: param is valid; the calling thread is meant.
-    unsafe {
-        libc::sched_setscheduler(
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
-            &raw const param,
-        ) == 0
-    }
+    // The kernel's `struct sched_param` is one int.
+    let priority = FIFO_PRIORITY as libc::c_int;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the priority outlives the call; the calling thread is meant.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
 }
 
 fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) -> io::Result<()> {
@@ -277,12 +274,13 @@ fn send_packet(
     message.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: every pointer above is valid until sendmsg returns, and the control
     // buffer is aligned and larger than CMSG_SPACE of one u32.
+    // musl's types of the lengths differ from glibc's.
     let n = unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as usize;
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
         let c = libc::CMSG_FIRSTHDR(&raw const message);
         (*c).cmsg_level = libc::SOL_SOCKET;
         (*c).cmsg_type = libc::SO_MARK;
-        (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as usize;
+        (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
         libc::CMSG_DATA(c).cast::<u32>().write_unaligned(cookie);
         libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
     };

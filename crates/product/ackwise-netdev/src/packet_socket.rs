@@ -121,6 +121,7 @@ impl PacketSocket {
         let mut next = 0;
         while next < frames.len() {
             let left = &mut messages[next..frames.len()];
+            // The type of the flags is signed in glibc and unsigned in musl.
             // SAFETY: each of these messages was written, and points to a part, a frame and,
             // if any, an address that outlive the call.
             let done = unsafe {
@@ -128,7 +129,7 @@ impl PacketSocket {
                     self.socket.as_raw_fd(),
                     left.as_mut_ptr().cast(),
                     left.len() as u32,
-                    libc::MSG_DONTWAIT,
+                    libc::MSG_DONTWAIT as _,
                 )
             };
             if let Ok(done @ 1..) = usize::try_from(done) {

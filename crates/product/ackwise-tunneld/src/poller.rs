@@ -76,10 +76,7 @@ impl Poller {
     /// Sleeps until a descriptor is readable or the time is over. ACKs that arrive during a
     /// `nap` do not end it.
     pub fn sleep(&mut self, timeout: Duration, nap: bool) {
-        let time = libc::timespec {
-            tv_sec: timeout.as_secs() as libc::time_t,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
+        let time = nix::sys::time::TimeSpec::from_duration(timeout);
         // The result is negative, and -1, which stands for no descriptor, stays as it is.
         let disable = |fd: libc::c_int| -2 - fd;
         self.toggle(nap, disable);
@@ -88,7 +85,7 @@ impl Poller {
             libc::ppoll(
                 self.all.as_mut_ptr(),
                 self.all.len() as libc::nfds_t,
-                &raw const time,
+                time.as_ref(),
                 std::ptr::null(),
             )
         };
