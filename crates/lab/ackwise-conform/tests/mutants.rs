@@ -33,15 +33,16 @@ fn a_filter_that_keeps_the_rules_passes_and_thins() {
 }
 
 #[test]
-fn each_mutant_is_caught_by_its_case() {
+fn each_mutant_is_caught_by_its_case_and_each_case_can_be_failed() {
     assert!(Mutation::ALL.len() >= 40);
     let schedule = Schedule::new(&cases());
     let next = AtomicUsize::new(0);
     let work = || {
-        let mut missed = Vec::new();
+        let (mut missed, mut seen) = (Vec::new(), HashSet::new());
         while let Some(&mutation) = Mutation::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
             let report = report(&schedule, Some(mutation));
             let failed: Vec<&str> = report.failed().map(|(it, _)| it.case.as_str()).collect();
+            seen.extend(failed.iter().map(|case| (*case).to_owned()));
             if !failed.contains(&mutation.caught_by()) {
                 let case = mutation.caught_by();
                 missed.push(format!(
@@ -49,15 +50,23 @@ fn each_mutant_is_caught_by_its_case() {
                 ));
             }
         }
-        missed
+        (missed, seen)
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let missed: Vec<String> = std::thread::scope(|scope| {
+    let (mut missed, mut seen) = (Vec::new(), HashSet::new());
+    std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        let ended = workers.into_iter().map(|it| it.join().expect("no panic"));
-        ended.flatten().collect()
+        for worker in workers {
+            let (its_missed, its_seen) = worker.join().expect("no panic");
+            missed.extend(its_missed);
+            seen.extend(its_seen);
+        }
     });
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+    let all = cases();
+    let passed_by_all = all.iter().map(|case| case.name);
+    let passed_by_all: Vec<_> = passed_by_all.filter(|it| !seen.contains(*it)).collect();
+    assert_eq!(passed_by_all, [""; 0], "no mutant fails them");
 }
 
 #[test]
