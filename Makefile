@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
+.PHONY: calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible
 
 help: ## list the targets
@@ -75,6 +75,10 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 
 # Packages whose integration tests need no root.
 ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise-report ackwise-tunnel
+
+calibrate: setup ## 1,000 simulated experiments of each kind: how often `ackwise ab` is wrong, how soon it finds harm
+	ACKWISE_EXPERIMENTS=1000 $(NICE) $(CARGO) test --release --locked -p ackwise-sim --test calibration -- \
+		--nocapture --test-threads 1
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS each; with FUZZ_SEED=0 another walk each time (root)
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)

@@ -20,8 +20,14 @@
 
 mod design;
 mod effect;
+mod judge;
+mod outcome;
 mod verdict;
 
 pub use design::{Block, Design};
 pub use effect::{Effect, Interval, Level};
-pub use verdict::{Better, Metric, Verdict, judge};
+pub use judge::{Found, Judge, effect};
+pub use outcome::{
+    Counters, CpuTime, FlowRtt, IDLE_MS, METRICS, Metric, Outcome, Samples, Span, median_rtt_us,
+};
+pub use verdict::{Better, Verdict};

@@ -15,7 +15,7 @@ pub enum Better {
 
 /// A metric that the verdict depends on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Metric {
+pub(crate) struct Metric {
     /// Which way it should go.
     pub better: Better,
     /// The ratio that the pairs have in the middle.
@@ -39,8 +39,7 @@ pub enum Verdict {
 }
 
 /// Judges metrics together. `difference` is the smallest one that matters, as a share: 0.05.
-#[must_use]
-pub fn judge(metrics: &[Metric], difference: f64) -> Verdict {
+pub(crate) fn judge(metrics: &[Metric], difference: f64) -> Verdict {
     // As ratios of which more is better.
     let turned = metrics.iter().map(|metric| match metric.better {
         Better::Higher => (metric.ratio, metric.interval),

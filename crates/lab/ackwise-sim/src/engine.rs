@@ -192,6 +192,13 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.schedule.push(at, Target::Sample);
     }
 
+    /// Changes the rate of a line, from the next packet on.
+    pub fn set_rate(&mut self, line: usize, bps: u64) {
+        self.catch_up(line);
+        self.lines[line].wire.link_mut().set_rate(bps);
+        self.arm(line);
+    }
+
     fn on_line(&mut self, index: usize) {
         self.lines[index].due = NEVER;
         if self.lines[index].shares {

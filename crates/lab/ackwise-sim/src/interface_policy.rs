@@ -8,6 +8,7 @@
 
 use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, UPLINK_LOOK_US, Uplink, Verdict};
 use ackwise_queue::Nanos;
+use ackwise_switchback::{Counters, FlowRtt};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -73,6 +74,15 @@ pub struct HookStats {
     pub ack_bytes: u64,
     /// Data segments seen.
     pub data_segments: u64,
+    /// Bytes of their payload. This and the next two are for experiments, and in no record.
+    #[serde(skip)]
+    pub data_bytes: u64,
+    /// Bytes in the direction of the ACKs that are no ACK of these flows.
+    #[serde(skip)]
+    pub other_bytes: u64,
+    /// Bytes of withheld ACKs that left by themselves.
+    #[serde(skip)]
+    pub reemitted_bytes: u64,
     /// Not sent at once.
     pub withheld: u64,
     /// Their bytes.
@@ -97,6 +107,8 @@ struct Entry {
     handshake: Option<Handshake>,
     held: Option<PacketHandle>,
     deadline: Nanos,
+    /// When the last ACK came.
+    last: Nanos,
 }
 
 fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
@@ -140,6 +152,7 @@ pub struct InterfacePolicy {
     entries: Vec<Entry>,
     reasons: Vec<u64>,
     stats: HookStats,
+    paused: bool,
 }
 
 impl InterfacePolicy {
@@ -156,7 +169,46 @@ impl InterfacePolicy {
                 policy: policy.to_owned(),
                 ..HookStats::default()
             },
+            paused: false,
         }
+    }
+
+    /// Lets every ACK pass and goes on following flows, or ends that. What is held leaves at its
+    /// deadline, or when a newer ACK has left.
+    pub fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// The round-trip times of the flows as they are known here.
+    pub fn round_trips(&self, now: Nanos) -> impl Iterator<Item = FlowRtt> + '_ {
+        self.entries.iter().filter_map(move |entry| {
+            Some(FlowRtt {
+                srtt_us: entry.flow.as_ref()?.srtt_us()?,
+                idle_ms: now.saturating_sub(entry.last) / 1_000_000,
+            })
+        })
+    }
+
+    /// What an experiment counts.
+    pub fn counters(&self) -> Counters {
+        let stats = &self.stats;
+        let left = stats.reemitted + stats.cloned;
+        Counters {
+            data_bytes: stats.data_bytes,
+            other_bytes: stats.other_bytes,
+            acks: stats.acks,
+            ack_bytes: stats.ack_bytes,
+            withheld: stats.withheld,
+            packets_saved: stats.withheld.saturating_sub(left),
+            bytes_saved: stats.withheld_bytes.saturating_sub(stats.reemitted_bytes),
+            // ACKs that data carry are counted apart here, a host is not simulated.
+            ..Counters::default()
+        }
+    }
+
+    /// Something passes in the direction of the ACKs that is none.
+    pub fn on_other(&mut self, packet: &Packet) {
+        self.stats.other_bytes += u64::from(packet.wire_len);
     }
 
     /// For these flows alone, if there are any.
@@ -238,6 +290,7 @@ impl InterfacePolicy {
             Some(flow) => {
                 flow.on_data(&config, &segment, 1, us);
                 self.stats.data_segments += u64::from(packet.payload > 0);
+                self.stats.data_bytes += u64::from(packet.payload);
             }
             None => {
                 entry.handshake(&segment, packet, false, us);
@@ -298,9 +351,11 @@ impl InterfacePolicy {
         if let Some(first) = &first {
             flow.on_sent(&config, &crate::segment::segment(first, shift), us);
             self.stats.reemitted += 1;
+            self.stats.reemitted_bytes += u64::from(first.wire_len);
         }
         flow.set_shared(shared);
         let decision = flow.on_ack(&config, &segment, us);
+        entry.last = now;
         self.stats.acks += 1;
         self.stats.ack_bytes += u64::from(handle.wire_len);
         if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
@@ -318,29 +373,13 @@ impl InterfacePolicy {
                     gone,
                 }
             }
+            Verdict::Hold { .. } | Verdict::Drop if self.paused => {
+                flow.on_sent(&config, &segment, us);
+                entry.pass_instead(&mut self.stats, first, handle)
+            }
             Verdict::Hold { us } => {
-                self.stats.withheld += 1;
-                self.stats.withheld_bytes += u64::from(handle.wire_len);
                 let until = now.saturating_add(u64::from(us) * 1000);
-                match &mut entry.held {
-                    None => {
-                        entry.deadline = until;
-                        entry.held = Some(handle);
-                        Outcome {
-                            first,
-                            ..Outcome::default()
-                        }
-                    }
-                    Some(held) => {
-                        self.stats.replaced += 1;
-                        let older = if handle.ack >= held.ack {
-                            std::mem::replace(held, handle)
-                        } else {
-                            handle
-                        };
-                        Outcome::gone(older)
-                    }
-                }
+                entry.hold(&mut self.stats, first, handle, until)
             }
             Verdict::Drop => {
                 self.stats.withheld += 1;
@@ -374,8 +413,10 @@ impl InterfacePolicy {
         if let Some(first) = &first {
             flow.on_sent(&config, &segment(first, shift), now / 1000);
             self.stats.reemitted += 1;
+            self.stats.reemitted_bytes += u64::from(first.wire_len);
         }
         let decision = flow.on_ack(&config, &carrier, now / 1000);
+        entry.last = now;
         if let Some(count) = self.reasons.get_mut(decision.reason.id() as usize) {
             *count += 1;
         }
@@ -399,12 +440,58 @@ impl InterfacePolicy {
             flow.on_sent(&config, &segment(&handle, shift), now / 1000);
         }
         self.stats.reemitted += 1;
+        self.stats.reemitted_bytes += u64::from(handle.wire_len);
         self.acks_leave(handle.wire_len);
         Some(handle)
     }
 }
 
 impl Entry {
+    /// Withholds an ACK until then, or until the deadline of older news.
+    fn hold(
+        &mut self,
+        stats: &mut HookStats,
+        first: Option<PacketHandle>,
+        handle: PacketHandle,
+        until: Nanos,
+    ) -> Outcome {
+        stats.withheld += 1;
+        stats.withheld_bytes += u64::from(handle.wire_len);
+        let Some(held) = &mut self.held else {
+            self.deadline = until;
+            self.held = Some(handle);
+            return Outcome {
+                first,
+                ..Outcome::default()
+            };
+        };
+        stats.replaced += 1;
+        let older = if handle.ack >= held.ack {
+            std::mem::replace(held, handle)
+        } else {
+            handle
+        };
+        Outcome::gone(older)
+    }
+
+    /// Lets an ACK leave that the policy would withhold, as the datapath does without a living
+    /// daemon: what is held has become needless.
+    fn pass_instead(
+        &mut self,
+        stats: &mut HookStats,
+        first: Option<PacketHandle>,
+        handle: PacketHandle,
+    ) -> Outcome {
+        let gone = self.held.take_if(|held| held.ack <= handle.ack);
+        stats.superseded += u64::from(gone.is_some());
+        Outcome {
+            first,
+            pass: Some(handle),
+            gone,
+            ..Outcome::default()
+        }
+    }
+
     /// A SYN, or a segment of a flow that is not kept yet.
     fn handshake(&mut self, segment: &Segment, packet: &Packet, acks: bool, us: u64) {
         let syn = packet.flags.contains(Flags::SYN);

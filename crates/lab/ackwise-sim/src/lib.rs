@@ -24,6 +24,7 @@ mod recorder;
 mod run;
 pub mod schedule;
 mod segment;
+pub mod switchback;
 pub mod tcp;
 mod tcp_endpoint;
 mod time;

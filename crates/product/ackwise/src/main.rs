@@ -8,6 +8,7 @@ mod cli;
 mod gateway;
 mod http;
 mod lab;
+mod looks;
 mod metrics;
 mod options;
 mod page;

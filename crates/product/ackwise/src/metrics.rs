@@ -172,6 +172,12 @@ impl Collector for Snapshot {
             None,
             f64::from(u8::from(s.interface_alive)),
         )?;
+        to.gauge(
+            "paused",
+            "1 while every ACK passes, since the guard found harm or compares a block without",
+            None,
+            f64::from(u8::from(s.paused)),
+        )?;
         to.lateness(s)?;
         to.hold_times(s)
     }
@@ -298,6 +304,7 @@ mod tests {
             policy: "every-n:n=4,warm=16".into(),
             acks: 100,
             withheld: 75,
+            paused: true,
             reemitted: 5,
             bytes_saved: 3640,
             reasons: [("held".to_owned(), 75), ("sack".to_owned(), 3)].into(),
@@ -327,6 +334,7 @@ mod tests {
             "# UNIT ackwise_acks_saved_bytes bytes",
             "ackwise_acks_saved_bytes_total{interface=\"wan\\\"0\"} 3640",
             "ackwise_ack_verdicts_total{interface=\"wan\\\"0\",reason=\"sack\"} 3",
+            "ackwise_paused{interface=\"wan\\\"0\"} 1.0",
             "# TYPE ackwise_hold_time_seconds histogram",
             "ackwise_hold_time_seconds_sum{interface=\"wan\\\"0\"} 0.008",
             "ackwise_hold_time_seconds_bucket{le=\"0.001048\",interface=\"wan\\\"0\"} 9",

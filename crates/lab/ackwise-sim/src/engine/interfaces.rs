@@ -29,6 +29,9 @@ impl<S: Source, R: Sink> Network<S, R> {
             && handle.flags.contains(Flags::CARRIES_ACK);
         let whose = if carried { self.peer(number) } else { number };
         let policy = &mut self.interface_policies[usize::from(interface_policy)];
+        if (side, handle.direction) == (Side::Acks, Direction::Data) {
+            policy.on_other(&handle);
+        }
         let is_for = policy.is_for(self.connections[whose].flow);
         if side == Side::Acks && !(is_for && handle.direction == Direction::Ack) {
             policy.other_leaves(handle.wire_len, self.now);

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use ackwise_netdev::daemon::{Outcome as Ended, Supervisor};
-use ackwise_switchback::{Block, Design};
+use ackwise_switchback::{Block, Design, Outcome};
 
-use super::outcome::{Meter, Outcome};
+use super::outcome::Meter;
 use super::subject::Subject;
 
 /// How often what has no counter is looked at.

@@ -16,7 +16,7 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_datapath::{Datapath, Prepared, check_silent_drop};
 use ackwise_netdev::daemon::Supervisor;
-use ackwise_switchback::{Design, Verdict};
+use ackwise_switchback::{Design, Found, Verdict};
 use anyhow::Context;
 use indicatif::ProgressBar;
 
@@ -27,7 +27,7 @@ use crate::summary;
 use crate::watch::reason;
 use blocks::{Blocks, Lengths};
 use outcome::Meter;
-use report::{Found, Report, Setup, in_text, judged, report};
+use report::{Report, Setup, in_text, judged, report};
 
 /// Shorter blocks measure the coin, not the policy.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -1,9 +1,8 @@
 //! The report as a page that can be sent to somebody.
 
-use ackwise_switchback::Block;
+use ackwise_switchback::{Block, Found, METRICS, Outcome};
 
-use super::outcome::{METRICS, Outcome};
-use super::report::{Found, Report, changes, medians, policy_name, sentence, shown};
+use super::report::{Report, changes, medians, policy_name, sentence, shown};
 use crate::page::{self, escape, table};
 
 const WIDTH: f64 = 720.0;

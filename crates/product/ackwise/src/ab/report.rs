@@ -1,16 +1,10 @@
 //! What an experiment has found so far.
 
 use ackwise_cli::text;
-use ackwise_switchback::{Block, Effect, Level, Metric as Judged, Verdict, judge};
+use ackwise_switchback::{Block, Found, Judge, Level, METRICS, Metric, Outcome, Verdict};
 use serde::Serialize;
 
-use super::outcome::{METRICS, Metric, Outcome};
 use crate::gateway::rate;
-
-/// What is added to both sides of a pair, as a share of the mean of what both directions carry: a
-/// few packets more or less of a direction that is hardly used are no effect. It damps the effect
-/// on a direction that carries little.
-const NEGLIGIBLE: f64 = 0.002;
 
 /// The setup, for whoever reads the report.
 #[derive(Debug, Clone, Serialize)]
@@ -28,21 +22,6 @@ pub struct Setup {
     pub version: &'static str,
 }
 
-/// The effect on one metric.
-#[derive(Debug, Clone, Serialize)]
-pub struct Found {
-    pub metric: &'static str,
-    /// Whether the verdict depends on it.
-    pub judged: bool,
-    /// Pairs that say something.
-    pub pairs: usize,
-    /// With the policy to without it.
-    pub ratio: f64,
-    pub low: f64,
-    /// Without a bound as long as nothing is excluded (`null` in JSON).
-    pub high: f64,
-}
-
 /// The report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -54,18 +33,9 @@ pub struct Report {
     pub blocks: Vec<Outcome>,
 }
 
-/// The pairs of consecutive blocks: with the policy, without it. A block without its other half is
-/// left out.
-fn pairs(blocks: &[Outcome]) -> impl Iterator<Item = (&Outcome, &Outcome)> {
-    blocks.chunks_exact(2).map(|pair| match pair[0].policy {
-        Block::On => (&pair[0], &pair[1]),
-        Block::Off => (&pair[1], &pair[0]),
-    })
-}
-
 /// Judges the blocks so far.
 pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
-    let (effects, verdict) = effects(setup, blocks, &METRICS);
+    let (effects, verdict) = judge(setup).effects(blocks, &METRICS);
     Report {
         verdict,
         ended,
@@ -77,53 +47,15 @@ pub fn report(setup: &Setup, blocks: &[Outcome], ended: String) -> Report {
 
 /// The verdict so far, and the effects on which it depends.
 pub fn judged(setup: &Setup, blocks: &[Outcome]) -> (Vec<Found>, Verdict) {
-    let judged = METRICS.iter().take_while(|metric| metric.judged).count();
-    effects(setup, blocks, &METRICS[..judged])
+    judge(setup).effects(blocks, Metric::judged())
 }
 
-fn effects(setup: &Setup, blocks: &[Outcome], metrics: &[Metric]) -> (Vec<Found>, Verdict) {
-    let shared_by = METRICS.iter().filter(|metric| metric.judged).count();
-    let level = Level::new(setup.error).expect("checked with the arguments");
-    let level = level.shared_by(shared_by);
-    let (mut effects, mut known) = (Vec::new(), Vec::new());
-    for metric in metrics {
-        let mut effect = Effect::default();
-        for (on, off) in pairs(blocks) {
-            let (Some(a), Some(b)) = ((metric.value)(on), (metric.value)(off)) else {
-                continue;
-            };
-            // The same for both sides, and it does not change if they change places.
-            let some = if metric.name.ends_with("data") {
-                (negligible(on) + negligible(off)) / 2.0
-            } else {
-                0.0
-            };
-            effect.add(a + some, b + some);
-        }
-        let interval = effect.interval(level);
-        // A sender sees of the round trip only what the data take, at its least.
-        let judged = metric.judged && !(metric.name == "RTT" && setup.position == "sender");
-        if judged && effect.pairs() > 0 {
-            known.push(Judged {
-                better: metric.better,
-                ratio: effect.ratio(),
-                interval,
-            });
-        }
-        effects.push(Found {
-            metric: metric.name,
-            judged,
-            pairs: effect.pairs(),
-            ratio: effect.ratio(),
-            low: interval.low,
-            high: interval.high,
-        });
+fn judge(setup: &Setup) -> Judge {
+    Judge {
+        level: Level::new(setup.error).expect("checked with the arguments"),
+        difference: setup.difference,
+        judges_rtt: setup.position != "sender",
     }
-    (effects, judge(&known, setup.difference))
-}
-
-fn negligible(outcome: &Outcome) -> f64 {
-    NEGLIGIBLE * (outcome.data_bytes_per_s + outcome.reverse_bytes_per_s)
 }
 
 /// A policy's name without its parameters.

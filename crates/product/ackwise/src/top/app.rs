@@ -32,6 +32,14 @@ pub enum Next {
     End,
 }
 
+/// What goes on behind a picture that is held still.
+#[derive(Clone)]
+struct Behind {
+    snapshot: Snapshot,
+    histories: Histories,
+    trouble: Option<String>,
+}
+
 /// The state of the screen.
 pub struct App {
     pub snapshot: Snapshot,
@@ -40,7 +48,8 @@ pub struct App {
     pub sort: SortBy,
     /// The smallest first.
     pub ascending: bool,
-    pub paused: bool,
+    /// While the picture is held still: the histories must not have a gap afterwards.
+    behind: Option<Box<Behind>>,
     pub help: bool,
     /// Whether colours may be used.
     pub color: bool,
@@ -57,7 +66,7 @@ impl App {
             selected,
             sort: SortBy::Acks,
             ascending: false,
-            paused: false,
+            behind: None,
             help: false,
             color,
             trouble: None,
@@ -66,16 +75,44 @@ impl App {
 
     /// Takes what was read. While the picture is held still, it is not shown.
     pub fn update(&mut self, read: anyhow::Result<Snapshot>) {
-        if self.paused {
-            return;
-        }
+        let (snapshot, histories, trouble) = match &mut self.behind {
+            Some(behind) => (
+                &mut behind.snapshot,
+                &mut behind.histories,
+                &mut behind.trouble,
+            ),
+            None => (&mut self.snapshot, &mut self.histories, &mut self.trouble),
+        };
         match read {
             Ok(now) => {
-                self.histories.add(&self.snapshot, &now);
-                self.snapshot = now;
-                self.trouble = None;
+                histories.add(snapshot, &now);
+                *snapshot = now;
+                *trouble = None;
             }
-            Err(error) => self.trouble = Some(format!("{error:#}")),
+            Err(error) => *trouble = Some(format!("{error:#}")),
+        }
+    }
+
+    /// Whether the picture is held still.
+    pub fn paused(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// Holds the picture still, or shows what went on meanwhile.
+    fn pause(&mut self) {
+        match self.behind.take() {
+            Some(behind) => {
+                self.snapshot = behind.snapshot;
+                self.histories = behind.histories;
+                self.trouble = behind.trouble;
+            }
+            None => {
+                self.behind = Some(Box::new(Behind {
+                    snapshot: self.snapshot.clone(),
+                    histories: self.histories.clone(),
+                    trouble: self.trouble.clone(),
+                }));
+            }
         }
     }
 
@@ -115,7 +152,7 @@ impl App {
             KeyCode::Left => self.sort = self.sort.step(-1),
             KeyCode::Right => self.sort = self.sort.step(1),
             KeyCode::Char('r') => self.ascending = !self.ascending,
-            KeyCode::Char(' ' | 'p') => self.paused = !self.paused,
+            KeyCode::Char(' ' | 'p') => self.pause(),
             _ => {}
         }
         Next::GoOn

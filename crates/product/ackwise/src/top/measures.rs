@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ackwise_datapath::FlowStats;
+use ackwise_switchback::median_rtt_us;
+
+use crate::looks::flow_rtt;
 
 use super::snapshot::{Backlog, Counters, Id, Snapshot, Source};
 
@@ -92,7 +95,7 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
         saved: share(grown(b.packets_saved, n.packets_saved), acks),
         bytes_saved: grown(b.bytes_saved, n.bytes_saved) as f64 / seconds,
         backlog: None,
-        rtt_us: median_rtt(&now.flows),
+        rtt_us: median_rtt_us(now.flows.iter().map(flow_rtt), IDLE_MS),
         events: events(
             n.reasons
                 .iter()
@@ -101,15 +104,6 @@ fn attachment(before: &Status, now: &Status, seconds: f64) -> Measures {
         ),
         flows: now.flows.iter().map(flow_rates).collect(),
     }
-}
-
-fn median_rtt(flows: &[FlowStats]) -> Option<f64> {
-    let in_use = flows
-        .iter()
-        .filter(|flow| flow.srtt_us > 0 && flow.idle_ms < IDLE_MS);
-    let mut rtts: Vec<_> = in_use.map(|flow| flow.srtt_us).collect();
-    rtts.sort_unstable();
-    rtts.get(rtts.len() / 2).map(|us| f64::from(*us))
 }
 
 fn gateway(
@@ -196,7 +190,7 @@ fn events<'a>(
 }
 
 /// The last minutes of one source.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct History {
     past: VecDeque<(Duration, Measures)>,
 }
@@ -241,7 +235,7 @@ impl History {
 }
 
 /// The histories of all sources that run.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Histories {
     by_source: BTreeMap<Id, History>,
 }

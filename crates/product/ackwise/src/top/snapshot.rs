@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use ackwise_datapath::control::Status;
 use ackwise_netdev::netlink::{Netlink, QdiscStats};
 
+use crate::looks::root_queue;
+
 /// The flows that are read of an attachment: those with most ACKs.
 const FLOWS: usize = 256;
 
@@ -183,9 +185,7 @@ impl Reader {
 }
 
 fn root_backlog(queues: &[QdiscStats], interface: u32) -> Option<Backlog> {
-    let root = queues
-        .iter()
-        .find(|queue| queue.interface == interface && queue.parent.is_none())?;
+    let root = root_queue(queues, interface)?;
     Some(Backlog {
         packets: u64::from(root.packets),
         bytes: u64::from(root.bytes),

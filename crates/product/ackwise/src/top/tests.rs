@@ -223,8 +223,13 @@ fn held_still_it_does_not_change() {
     assert!(before.contains("held still"), "{before}");
     app.update(Ok(snapshot(500)));
     assert_eq!(screen(&app, 80, 24), before);
+    // What went on meanwhile is there at once: as if it had not been held.
+    app.update(Ok(snapshot(501)));
     press(&mut app, KeyCode::Char(' '));
-    app.update(Ok(snapshot(500)));
+    let mut watched = self::app();
+    watched.update(Ok(snapshot(500)));
+    watched.update(Ok(snapshot(501)));
+    assert_eq!(screen(&app, 80, 24), screen(&watched, 80, 24));
     assert_ne!(screen(&app, 80, 24), before);
 }
 

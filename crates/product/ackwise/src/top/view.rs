@@ -114,7 +114,7 @@ fn draw_title(frame: &mut Frame, app: &App, area: Rect) {
         several(count(Kind::Tunnel), "tunnel"),
     );
     frame.render_widget(Paragraph::new(what).style(bold()), area);
-    let state = if app.paused {
+    let state = if app.paused() {
         "held still".to_owned()
     } else if let Some(why) = &app.trouble {
         format!("cannot read: {why}")

@@ -1,0 +1,299 @@
+//! How often experiments on simulated traffic are wrong, and how soon they find harm. The blocks are
+//! those of real simulated TCP, counted as `ackwise ab` counts them and judged by its code, after
+//! every pair.
+//!
+//! `make calibrate` makes 1,000 experiments of each kind (`ACKWISE_EXPERIMENTS`); without it some.
+
+use std::ops::ControlFlow;
+
+use ackwise_rng::Rng;
+use ackwise_scenario::{RunSpec, Scenario};
+use ackwise_sim::build::Simulation;
+use ackwise_sim::switchback::{Experiment, run};
+use ackwise_switchback::{Block, Judge, Level, Metric, Outcome, Verdict};
+use rayon::prelude::*;
+
+/// The capacity in the direction of the data, bit/s.
+const RATE: f64 = 2e6;
+const PAIRS: usize = 60;
+const SECOND: u64 = 1_000_000_000;
+const BLOCK: u64 = 2 * SECOND;
+/// Stands for pairs of blocks that did not suffice.
+const NEVER: usize = usize::MAX;
+/// Experiments of each kind when nobody asks for more.
+const SOME: u64 = 20;
+
+/// A kind of traffic.
+struct Load {
+    name: &'static str,
+    /// Flows as a scenario has them. The first, `f`, is the one whose ACKs are thinned.
+    flows: &'static str,
+    /// The share of the capacity that others leave, by the block and a phase between 0 and 1.
+    capacity: fn(f64, f64) -> f64,
+}
+
+const BULK: &str = "{ name = \"f\", from = \"a\", to = \"b\", app = \"bulk\", connections = 4, \
+                    start_within = \"1 s\" }";
+
+/// Loads that take all that the line carries.
+const FULL: [Load; 5] = [
+    Load {
+        name: "one flow",
+        flows: "{ name = \"f\", from = \"a\", to = \"b\", app = \"bulk\", start_within = \"1 s\" }",
+        capacity: |_, _| 1.0,
+    },
+    Load {
+        name: "four flows",
+        flows: BULK,
+        capacity: |_, _| 1.0,
+    },
+    Load {
+        name: "short flows",
+        flows: "{ name = \"f\", from = \"a\", to = \"b\", app = \"short-flows\", connections = 4, \
+                sizes = [\"5 kB\", \"20 kB\", \"100 kB\"] }",
+        capacity: |_, _| 1.0,
+    },
+    Load {
+        name: "drift to a tenth",
+        flows: BULK,
+        capacity: |block, _| 0.1_f64.powf(block / (2 * PAIRS) as f64),
+    },
+    Load {
+        name: "a daily pattern",
+        flows: BULK,
+        capacity: |block, phase| pattern(block / (2 * PAIRS) as f64 + phase),
+    },
+];
+
+/// Between all and a fifth of the capacity, once in each unit of time.
+fn pattern(time: f64) -> f64 {
+    0.6 + 0.4 * (std::f64::consts::TAU * time).sin()
+}
+
+/// Loads that change within few blocks, leave some of the line unused, or share it with flows that
+/// are not thinned.
+const OTHER: [Load; 4] = [
+    Load {
+        name: "a pattern of 24 blocks",
+        flows: BULK,
+        capacity: |block, phase| pattern(block / 24.0 + phase),
+    },
+    Load {
+        name: "a flow that pauses",
+        flows: "{ name = \"f\", from = \"a\", to = \"b\", app = \"chunks\", chunk = \"300 kB\", \
+                period = \"3 s\", start_within = \"3 s\" }",
+        capacity: |_, _| 1.0,
+    },
+    Load {
+        name: "beside others' short flows",
+        flows: "{ name = \"f\", from = \"a\", to = \"b\", app = \"bulk\", start_within = \"1 s\" }, \
+                { name = \"g\", from = \"a\", to = \"b\", app = \"short-flows\", connections = 2, \
+                sizes = [\"5 kB\", \"20 kB\", \"1 MB\"] }",
+        capacity: |_, _| 1.0,
+    },
+    Load {
+        name: "both directions",
+        flows: "{ name = \"f\", from = \"a\", to = \"b\", app = \"bulk\", start_within = \"1 s\" }, \
+                { name = \"g\", from = \"b\", to = \"a\", app = \"bulk\", start_within = \"1 s\" }",
+        capacity: |_, _| 1.0,
+    },
+];
+
+fn experiment(seed: u64, pairs: usize) -> Experiment {
+    Experiment {
+        seed,
+        pairs,
+        start: 3 * SECOND,
+        block: BLOCK,
+        wash_out: BLOCK / 5,
+    }
+}
+
+fn scenario(flows: &str, policy: &str, seconds: u64) -> Scenario {
+    let text = format!(
+        r#"
+node = [{{ name = "a" }}, {{ name = "b" }}]
+link = [{{ name = "wan", between = ["a", "b"], forward = {{ rate = "2 Mbit/s", delay = "10 ms", queue = "20 packets", loss = "0.05%" }}, reverse = {{ rate = "1 Mbit/s", delay = "10 ms", queue = "50 packets" }} }}]
+flow = [{flows}]
+arm = [{{ name = "x", {policy}, at = "b", link = "wan" }}]
+[scenario]
+name = "calibration"
+duration = "{seconds} s"
+[record]
+series = false
+"#
+    );
+    Scenario::parse("calibration.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn spec(scenario: &Scenario, seed: u64) -> RunSpec {
+    let mut spec = scenario.runs().remove(0);
+    spec.seed = seed;
+    spec
+}
+
+fn judge() -> Judge {
+    Judge {
+        level: Level::new(0.05).unwrap(),
+        difference: 0.05,
+        judges_rtt: true,
+    }
+}
+
+/// What an experiment has found, and after how many pairs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Found {
+    /// An effect on any judged metric.
+    any: Option<usize>,
+    /// An effect on the data.
+    data: Option<usize>,
+    /// The verdict that the policy harms.
+    harms: Option<usize>,
+}
+
+/// One experiment, in which the line carries `factor` of its capacity while the policy is on.
+/// Without harm it is made to the end; with harm until both ways to find it have.
+fn found(load: &Load, scenario: &Scenario, seed: u64, factor: f64) -> Found {
+    let phase = (Rng::stream(seed, 77).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let begun = experiment(seed, PAIRS);
+    let treat = |network: &mut Simulation, block: Block| {
+        let at = network.now.saturating_sub(begun.start) as f64 / BLOCK as f64;
+        let harm = if block == Block::On { factor } else { 1.0 };
+        let rate = RATE * (load.capacity)(at, phase) * harm;
+        network.set_rate(0, rate as u64);
+    };
+    let mut found = Found::default();
+    let judge = |blocks: &[Outcome]| {
+        let pair = blocks.len() / 2;
+        for metric in judge().found(blocks) {
+            found.any.get_or_insert(pair);
+            if metric.name == "data" {
+                found.data.get_or_insert(pair);
+            }
+        }
+        if found.any.is_some() && found.harms.is_none() {
+            let (_, verdict) = judge().effects(blocks, Metric::judged());
+            found.harms = (verdict == Verdict::Harms).then_some(pair);
+        }
+        if found.data.is_some() && found.harms.is_some() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let spec = spec(scenario, seed);
+    let blocks = run(scenario, &spec, &begun, treat, judge).unwrap_or_else(|e| panic!("{e}"));
+    assert!(blocks.iter().any(|block| block.data_bytes_per_s > 0.0));
+    found
+}
+
+fn experiments() -> u64 {
+    let asked = std::env::var("ACKWISE_EXPERIMENTS").ok();
+    asked.map_or(SOME, |n| {
+        n.parse().expect("ACKWISE_EXPERIMENTS is a number")
+    })
+}
+
+fn all(load: &Load, factor: f64) -> Vec<Found> {
+    let end = experiment(0, PAIRS).end() / SECOND + 1;
+    let scenario = scenario(load.flows, "policy = \"none\", flows = [\"f\"]", end);
+    let seeds = (1..=experiments()).into_par_iter();
+    seeds
+        .map(|seed| found(load, &scenario, seed, factor))
+        .collect()
+}
+
+#[test]
+fn without_an_effect_one_is_found_in_at_most_five_per_cent() {
+    for load in FULL.iter().chain(&OTHER) {
+        let all = all(load, 1.0);
+        let any = all.iter().filter(|one| one.any.is_some()).count();
+        let harms = all.iter().filter(|one| one.harms.is_some()).count();
+        println!(
+            "{}: of {} A/A experiments {any} found an effect, {harms} harm",
+            load.name,
+            all.len()
+        );
+        assert!(any * 20 <= all.len(), "{}: {any}", load.name);
+    }
+}
+
+#[test]
+fn a_loss_of_a_tenth_is_found_in_time() {
+    // Where others' flows come and go on the same line, the data of one flow are too noisy to tell a
+    // tenth of the capacity by; the round-trip time tells it.
+    let cases = FULL.iter().map(|load| (load, [25, 25]));
+    let noisy = (&OTHER[2], [NEVER, 45]);
+    for (load, [data_by, harms_by]) in cases.chain([noisy]) {
+        let all = all(load, 0.9);
+        let quantiles = |after: fn(&Found) -> Option<usize>| {
+            let mut after: Vec<_> = all
+                .iter()
+                .map(|one| after(one).unwrap_or(usize::MAX))
+                .collect();
+            after.sort_unstable();
+            let n = after.len();
+            (after[(n - 1) / 2], after[(n * 95).div_ceil(100) - 1])
+        };
+        let ((half, late), (judged, last)) = (quantiles(|f| f.data), quantiles(|f| f.harms));
+        println!(
+            "{}: of {} experiments half find the loss of data after {half} pairs, 95 % after {late}; \
+             the verdict 'harms' comes after {judged} and {last}",
+            load.name,
+            all.len()
+        );
+        assert!(
+            late <= data_by && last <= harms_by,
+            "{}: {late} {last}",
+            load.name
+        );
+    }
+}
+
+/// The policy of the interface, not only a planted change, is on and off.
+#[test]
+fn a_policy_thins_in_its_blocks_and_only_there() {
+    let begun = experiment(5, 12);
+    let scenario = scenario(FULL[0].flows, "policy = \"every-n\", set = { n = 8 }", 60);
+    let spec = spec(&scenario, 5);
+    let treat = |_: &mut Simulation, _: Block| {};
+    let blocks = run(&scenario, &spec, &begun, treat, |_| {
+        ControlFlow::Continue(())
+    });
+    let blocks = blocks.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(blocks.len(), 24);
+    for block in &blocks {
+        let withheld = block.withheld_per_s;
+        match block.policy {
+            Block::On => assert!(withheld > 20.0, "{block:?}"),
+            Block::Off => assert!(withheld == 0.0, "{block:?}"),
+        }
+        assert!(block.rtt_ms.is_some_and(|ms| ms > 20.0), "{block:?}");
+        // The line is full in either.
+        assert!(block.data_bytes_per_s > 0.9 * RATE / 8.0, "{block:?}");
+    }
+    let (effects, _) = judge().effects(&blocks, &ackwise_switchback::METRICS);
+    let acks = effects
+        .iter()
+        .find(|effect| effect.metric == "ACKs")
+        .unwrap();
+    assert!(acks.high < 1.0, "{acks:?}");
+}
+
+#[test]
+fn without_a_policy_at_an_interface_there_is_no_experiment() {
+    let scenario = scenario(BULK, "policy = \"every-n\", environment = \"stack\"", 60);
+    let spec = spec(&scenario, 1);
+    let ended = run(
+        &scenario,
+        &spec,
+        &experiment(1, 2),
+        |_, _| {},
+        |_| ControlFlow::Continue(()),
+    );
+    let said = ended
+        .err()
+        .map(|error| error.to_string())
+        .unwrap_or_default();
+    assert!(said.contains("nothing to turn on and off"), "{said}");
+}

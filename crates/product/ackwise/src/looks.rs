@@ -1,0 +1,19 @@
+//! What `ab` and `top` look at, since it has no counter.
+
+use ackwise_datapath::FlowStats;
+use ackwise_netdev::netlink::QdiscStats;
+use ackwise_switchback::FlowRtt;
+
+/// A flow as its round-trip time is looked at.
+pub fn flow_rtt(flow: &FlowStats) -> FlowRtt {
+    FlowRtt {
+        srtt_us: flow.srtt_us,
+        idle_ms: flow.idle_ms,
+    }
+}
+
+/// The root queue discipline of an interface.
+pub fn root_queue(queues: &[QdiscStats], interface: u32) -> Option<&QdiscStats> {
+    let mut queues = queues.iter();
+    queues.find(|queue| queue.interface == interface && queue.parent.is_none())
+}
