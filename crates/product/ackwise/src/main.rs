@@ -13,6 +13,7 @@ mod metrics;
 mod options;
 mod page;
 mod policies;
+mod probe;
 mod status;
 mod summary;
 mod top;
@@ -53,6 +54,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Detach(args) => status::detach(args, format),
         Command::Gateway(command) => gateway::gateway(command, format),
         Command::Analyze(args) => analyze::analyze(args, format),
+        Command::Probe(args) => probe::probe(args, format),
         Command::Policies(args) => policies::show(args, format),
         Command::Tunnel(command) => tunnel::tunnel(command, format),
         Command::Completions { shell } => {

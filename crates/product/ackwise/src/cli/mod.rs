@@ -3,6 +3,7 @@
 pub mod ab;
 pub mod analyze;
 pub mod gateway;
+pub mod probe;
 mod rate;
 pub mod top;
 pub mod tunnel;
@@ -59,6 +60,9 @@ pub enum Command {
     /// Say what the ACKs in a capture cost, and what policies would have withheld
     #[command(after_help = analyze::HELP)]
     Analyze(analyze::AnalyzeArgs),
+    /// Find out with a partner what the path to it and back does to ACKs
+    #[command(after_help = probe::HELP)]
+    Probe(probe::ProbeArgs),
     /// List the policies, or show one with its parameters
     Policies(PoliciesArgs),
     /// Carry the ACKs of many flows in few, small, authenticated packets

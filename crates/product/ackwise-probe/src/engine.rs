@@ -1,0 +1,709 @@
+//! Plays one end of a script on a raw socket, and keeps what was sent and seen.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+
+use crate::Error;
+use crate::connection::{Connection, Due, INDEX_SHIFT, Label};
+use crate::record::{Record, Role};
+use crate::script::{Act, Answer, End, LARGE, News, SMALL, Script, Send};
+use crate::segment::{Segment, flag, kind, option};
+use crate::socket::{Arrived, RawSocket, now_ns};
+
+const MS: u64 = 1_000_000;
+/// Between the SYNs of connections.
+const OPEN_NS: u64 = 4 * MS;
+/// When a SYN is sent again, and how often.
+const SYN_AGAIN_NS: u64 = 400 * MS;
+const SYNS: u32 = 3;
+/// How long the data sender waits for connections that do not come into being.
+const PATIENCE_NS: u64 = 1500 * MS;
+/// A delayed ACK of the data sender.
+const DELAYED_ACK_NS: u64 = 40 * MS;
+/// How often it is looked for what was lost.
+const TICK_NS: u64 = 10 * MS;
+/// No end sends more packets in a stage, whatever the other one does.
+const MAX_SENT: usize = 6000;
+/// No more packets are kept.
+const MAX_SEEN: usize = 15_000;
+/// The window, of which the handshake says that it counts 128 bytes.
+const WINDOW: u16 = 2048;
+const WINDOW_SCALE: u8 = 7;
+
+/// Which end this is, and where the other one is.
+#[derive(Debug)]
+pub struct Place {
+    /// Which end.
+    pub end: End,
+    /// Whose ACKs are looked at.
+    pub acks: End,
+    /// This end's address.
+    pub here: IpAddr,
+    /// The other end's.
+    pub there: IpAddr,
+    /// The server's port.
+    pub port: u16,
+    /// The client's ports, one for each connection; none at the server, which learns them.
+    pub ports: Vec<u16>,
+}
+
+/// What an end has sent and seen in a stage.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// What it sent, in order.
+    pub sent: Vec<Record>,
+    /// What it saw, in order.
+    pub seen: Vec<Record>,
+    /// The shortest round-trip time of a handshake, in nanoseconds.
+    pub rtt_ns: Option<u64>,
+}
+
+/// One end of a stage.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    socket: &'a mut RawSocket,
+    place: Place,
+    script: Script,
+    connections: Vec<Option<Connection>>,
+    by_port: HashMap<u16, usize>,
+    records: Records,
+    began_ns: u64,
+    started_ns: Option<u64>,
+    next_send: usize,
+    last_ns: u64,
+    ticked_ns: u64,
+    random: RandomState,
+}
+
+/// A segment to send, beside the numbers of its connection.
+struct Outgoing {
+    label: Label,
+    flags: u16,
+    seq: u32,
+    due: Due,
+    payload: u16,
+    news: News,
+    syn: bool,
+    ecn: u8,
+}
+
+impl<'a> Engine<'a> {
+    /// A stage of which nothing has been sent.
+    pub fn new(socket: &'a mut RawSocket, place: Place, script: Script) -> Self {
+        let now = now_ns();
+        let connections = (0..script.connections.len()).map(|_| None).collect();
+        Self {
+            socket,
+            place,
+            script,
+            connections,
+            by_port: HashMap::new(),
+            records: Records::default(),
+            began_ns: now,
+            started_ns: None,
+            next_send: 0,
+            last_ns: now,
+            ticked_ns: now,
+            random: RandomState::new(),
+        }
+    }
+
+    /// Plays the stage: the client until all is over, the server until the client says something
+    /// on the control connection.
+    ///
+    /// # Errors
+    /// Packets cannot be sent at all.
+    pub fn run(mut self, control: BorrowedFd<'_>) -> Result<Records, Error> {
+        let failed = |source: io::Error| Error::System {
+            what: "send packets of the probe",
+            source,
+        };
+        let longest = self.script.length_us * 1000 + 4000 * MS;
+        let client = self.place.end == End::Client;
+        loop {
+            let now = now_ns();
+            let waited = now.saturating_sub(self.began_ns);
+            if client && self.is_over(now) || waited > longest + if client { 0 } else { 6000 * MS }
+            {
+                break;
+            }
+            let next = self.act(now).map_err(failed)?;
+            let wait = next.saturating_sub(now_ns()).clamp(1, 20 * MS);
+            if self.wait(wait, control, client).map_err(failed)? {
+                break;
+            }
+            while let Some(arrived) = self.socket.receive().map_err(failed)? {
+                self.arrive(&arrived).map_err(failed)?;
+            }
+        }
+        let rtts = self.connections.iter().flatten();
+        let rtts = rtts.filter(|it| it.established).map(|it| it.rtt_ns);
+        self.records.rtt_ns = rtts.min();
+        Ok(self.records)
+    }
+
+    /// Waits for packets or until something is to do. Returns whether the client has spoken.
+    fn wait(&self, ns: u64, control: BorrowedFd<'_>, client: bool) -> io::Result<bool> {
+        let raw = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN);
+        let mut both = [raw, PollFd::new(control, PollFlags::POLLIN)];
+        let watched = if client {
+            &mut both[..1]
+        } else {
+            &mut both[..]
+        };
+        let timeout = TimeSpec::from_duration(Duration::from_nanos(ns));
+        match ppoll(watched, Some(timeout), None) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let spoke = both[1].revents().is_some_and(|events| !events.is_empty());
+        Ok(!client && spoke)
+    }
+
+    fn sends_data(&self) -> bool {
+        self.place.end != self.place.acks
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        let waited = now.saturating_sub(self.began_ns);
+        let mut there = self.connections.iter().flatten();
+        if self.connections.iter().all(Option::is_none) {
+            return false;
+        }
+        let over = there.all(|it| it.over || !it.established && waited > PATIENCE_NS);
+        over && now.saturating_sub(self.last_ns) > 200 * MS
+    }
+
+    /// Does what is due. Returns when the next thing is.
+    fn act(&mut self, now: u64) -> io::Result<u64> {
+        let mut next = now + TICK_NS;
+        if self.place.end == End::Client {
+            next = next.min(self.open(now)?);
+        }
+        if now.saturating_sub(self.ticked_ns) >= TICK_NS {
+            self.ticked_ns = now;
+            self.tick(now)?;
+        }
+        if self.sends_data() {
+            next = next.min(self.play(now)?);
+        }
+        Ok(next)
+    }
+
+    /// Sends the SYNs that are due.
+    fn open(&mut self, now: u64) -> io::Result<u64> {
+        let mut next = now + TICK_NS;
+        for index in 0..self.connections.len() {
+            let at = self.began_ns + index as u64 * OPEN_NS;
+            if at > now {
+                next = next.min(at);
+                break;
+            }
+            if self.connections[index].is_none() {
+                let port = self.place.ports[index];
+                let isn = self.random.hash_one((index, now)) as u32;
+                let mut connection = Connection::new(index, port, isn);
+                connection.peer_port = self.place.port;
+                self.by_port.insert(port, index);
+                self.connections[index] = Some(connection);
+                self.syn(index, now)?;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Sends a SYN, or the SYN/ACK of the server.
+    fn syn(&mut self, index: usize, now: u64) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        connection.syn_ns = now;
+        connection.syns += 1;
+        let acc_ecn = self.script.connections[index].acc_ecn;
+        let flags = match (connection.irs.is_some(), acc_ecn) {
+            // RFC 3168 §6.1.1, RFC 9768 §3.1.1.
+            (false, false) => flag::SYN | flag::ECE | flag::CWR,
+            (false, true) => flag::SYN | flag::ECE | flag::CWR | flag::AE,
+            (true, false) => flag::SYN | flag::ACK | flag::ECE,
+            (true, true) => flag::SYN | flag::ACK | flag::CWR,
+        };
+        let (seq, ack) = (connection.isn, connection.rcv_nxt);
+        let echo = connection.ts_recent;
+        self.emit(
+            index,
+            Outgoing {
+                label: Label::beside(Role::Control),
+                flags,
+                seq,
+                due: Due { ack, echo },
+                payload: 0,
+                news: News::None,
+                syn: true,
+                ecn: 0,
+            },
+        )
+    }
+
+    /// Looks for what was lost, and for ACKs that are due.
+    fn tick(&mut self, now: u64) -> io::Result<()> {
+        for index in 0..self.connections.len() {
+            let Some(connection) = &mut self.connections[index] else {
+                continue;
+            };
+            if !connection.established {
+                if connection.syns < SYNS && now.saturating_sub(connection.syn_ns) > SYN_AGAIN_NS {
+                    self.syn(index, now)?;
+                }
+                continue;
+            }
+            if connection.over {
+                continue;
+            }
+            let due = connection.ack_due_ns.is_some_and(|at| at <= now);
+            let lost = connection.lost(now);
+            for again in lost {
+                self.data(index, again.seq, again.len, Label::beside(Role::Repair))?;
+            }
+            if due {
+                self.pure_ack(index, Label::beside(Role::Repair), News::None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the data that are due, and the FINs at the end.
+    fn play(&mut self, now: u64) -> io::Result<u64> {
+        let Some(started) = self.started(now) else {
+            return Ok(now + TICK_NS);
+        };
+        while let Some(&Send { at_us, conn, index }) = self.script.sends.get(self.next_send) {
+            let at = started + at_us * 1000;
+            if at > now_ns() {
+                return Ok(at);
+            }
+            self.next_send += 1;
+            let segment = self.script.segment;
+            let Some(connection) = &self.connections[conn] else {
+                continue;
+            };
+            if !connection.established || connection.over {
+                continue;
+            }
+            let offset = 1 + index as u32 * u32::from(segment);
+            let seq = connection.isn.wrapping_add(offset);
+            let phase = self.script.connections[conn].answers[index].phase;
+            let label = Label {
+                phase,
+                ..Label::beside(Role::Data)
+            };
+            self.data(conn, seq, segment, label)?;
+        }
+        let rtt = self.connections.iter().flatten().map(|it| it.rtt_ns).max();
+        let linger = (2 * rtt.unwrap_or(0)).max(200 * MS);
+        if now > started + self.script.length_us * 1000 + linger {
+            for index in 0..self.connections.len() {
+                self.fin(index)?;
+            }
+        }
+        Ok(now + TICK_NS)
+    }
+
+    /// When the script started: once all connections are there, or those that come at all.
+    fn started(&mut self, now: u64) -> Option<u64> {
+        if self.started_ns.is_none() {
+            let mut all = self.connections.iter();
+            let all = all.all(|it| it.as_ref().is_some_and(|it| it.established));
+            let any = self.connections.iter().flatten().any(|it| it.established);
+            let waited = now.saturating_sub(self.began_ns);
+            if all || any && waited > PATIENCE_NS {
+                self.started_ns = Some(now);
+            }
+        }
+        self.started_ns
+    }
+
+    fn fin(&mut self, index: usize) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        if connection.fin_sent || !connection.established {
+            return Ok(());
+        }
+        connection.fin_sent = true;
+        let seq = connection.snd_nxt;
+        connection.snd_nxt = seq.wrapping_add(1);
+        let due = Due {
+            ack: connection.rcv_nxt,
+            echo: connection.ts_recent,
+        };
+        self.emit(
+            index,
+            Outgoing {
+                label: Label::beside(Role::Control),
+                flags: flag::FIN | flag::ACK,
+                seq,
+                due,
+                payload: 0,
+                news: News::None,
+                syn: false,
+                ecn: 0,
+            },
+        )
+    }
+
+    /// Sends data, new ones or again.
+    fn data(&mut self, index: usize, seq: u32, len: u16, label: Label) -> io::Result<()> {
+        let acc_ecn = self.script.connections[index].acc_ecn;
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        connection.sent(seq, len, now_ns());
+        let due = Due {
+            ack: connection.rcv_nxt,
+            echo: connection.ts_recent,
+        };
+        // Congestion is marked now and then, to see whether the mark arrives. What is sent again
+        // is not ECN-capable (RFC 3168 §6.1.5).
+        let marked = seq.wrapping_sub(connection.isn) / u32::from(len.max(1)) % 50 == 7;
+        let ecn = match label.role {
+            Role::Repair => 0,
+            Role::Data if marked => 3,
+            _ if acc_ecn => 1,
+            _ => 2,
+        };
+        let flags = flag::ACK;
+        self.emit(
+            index,
+            Outgoing {
+                label,
+                flags,
+                seq,
+                due,
+                payload: len,
+                news: News::None,
+                syn: false,
+                ecn,
+            },
+        )
+    }
+
+    fn pure_ack(&mut self, index: usize, label: Label, news: News) -> io::Result<()> {
+        let Some(connection) = &self.connections[index] else {
+            return Ok(());
+        };
+        let due = Due {
+            ack: connection.rcv_nxt,
+            echo: connection.ts_recent,
+        };
+        self.ack(index, label, news, due)
+    }
+
+    fn ack(&mut self, index: usize, label: Label, news: News, due: Due) -> io::Result<()> {
+        let Some(connection) = &self.connections[index] else {
+            return Ok(());
+        };
+        let seq = connection.snd_nxt;
+        let flags = match news {
+            News::Ece => flag::ACK | flag::ECE,
+            _ => flag::ACK,
+        };
+        self.emit(
+            index,
+            Outgoing {
+                label,
+                flags,
+                seq,
+                due,
+                payload: 0,
+                news,
+                syn: false,
+                ecn: 0,
+            },
+        )
+    }
+
+    /// Sends a packet and keeps what it was. One that the host has no room for is not kept: it
+    /// never left.
+    fn emit(&mut self, index: usize, out: Outgoing) -> io::Result<()> {
+        if self.records.sent.len() >= MAX_SENT {
+            return Ok(());
+        }
+        let plan = &self.script.connections[index];
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        let stamps = [connection.ts_next.to_be_bytes(), out.due.echo.to_be_bytes()].concat();
+        connection.ts_next = connection.ts_next.wrapping_add(1);
+        let mut flags = out.flags;
+        let mut options = Vec::new();
+        if out.syn {
+            let mss = if self.script.segment == LARGE {
+                LARGE
+            } else {
+                1460
+            };
+            options.extend(option(kind::MSS, &mss.to_be_bytes()));
+            options.extend(option(kind::SACK_PERMITTED, &[]));
+            options.extend(option(kind::TIMESTAMPS, &stamps));
+            options.extend(option(kind::WINDOW_SCALE, &[WINDOW_SCALE]));
+            if plan.mptcp && flags & flag::ACK == 0 {
+                // MP_CAPABLE of version 1 in a SYN (RFC 8684 §3.1).
+                options.extend(option(kind::MPTCP, &[0x01, 0x01]));
+            }
+            if plan.experiment {
+                options.extend(experiment());
+            }
+        } else {
+            options.extend(option(kind::TIMESTAMPS, &stamps));
+            if out.news == News::Option {
+                options.extend(experiment());
+            }
+            let sack = connection.sack();
+            if !sack.is_empty() && out.due.ack == connection.rcv_nxt {
+                options.extend(option(kind::SACK, &sack));
+            }
+            if plan.acc_ecn {
+                // ACE starts at 5 (RFC 9768 §3.2.1); no mark is counted.
+                flags |= flag::AE | flag::ECE;
+            }
+            connection.acked = out.due.ack;
+            connection.ack_due_ns = None;
+        }
+        let window = match out.news {
+            News::Window => WINDOW - 64,
+            _ => WINDOW,
+        };
+        let segment = Segment {
+            source: connection.port,
+            destination: connection.peer_port,
+            seq: out.seq,
+            ack: out.due.ack,
+            flags,
+            window,
+            options,
+            payload: out.payload,
+            ecn: out.ecn,
+        };
+        let now = now_ns();
+        let origin = connection.outgoing();
+        let packet = segment.to_packet(self.place.here, self.place.there);
+        if self.socket.send(&packet, self.place.there)? {
+            self.records.sent.push(Record {
+                phase: out.label.phase,
+                role: out.label.role,
+                round: out.label.round,
+                place: out.label.place,
+                ..Record::of(&segment, now, index as u8, origin)
+            });
+        }
+        self.last_ns = now;
+        Ok(())
+    }
+
+    /// A packet has arrived.
+    fn arrive(&mut self, arrived: &Arrived) -> io::Result<()> {
+        let segment = &arrived.segment;
+        if arrived.from != self.place.there {
+            return Ok(());
+        }
+        let (mine, theirs) = match self.place.end {
+            End::Client => (segment.destination, segment.source == self.place.port),
+            End::Server => (segment.source, segment.destination == self.place.port),
+        };
+        if !theirs {
+            return Ok(());
+        }
+        let known = self.by_port.get(&mine).copied();
+        let index = match known.or_else(|| self.accept(segment)) {
+            Some(index) => index,
+            None => return Ok(()),
+        };
+        let handshake = segment.flags & flag::SYN != 0;
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        if handshake {
+            connection.begin(segment.seq);
+        }
+        if let Some((value, _)) = segment.timestamps() {
+            connection.ts_recent = value;
+        }
+        let origin = connection.incoming();
+        if self.records.seen.len() < MAX_SEEN {
+            let record = Record::of(segment, arrived.at_ns, index as u8, origin);
+            self.records.seen.push(record);
+        }
+        self.last_ns = now_ns();
+        if segment.flags & flag::RST != 0 {
+            connection.over = true;
+            return Ok(());
+        }
+        let rtt = arrived.at_ns.saturating_sub(connection.syn_ns);
+        if handshake && self.place.end == End::Server {
+            return self.syn(index, now_ns());
+        }
+        if !connection.established {
+            connection.established = true;
+            connection.rtt_ns = rtt;
+        }
+        if handshake {
+            return self.pure_ack(index, Label::beside(Role::Control), News::None);
+        }
+        connection.acknowledged(segment);
+        if segment.payload > 0 {
+            self.take(index, segment)?;
+        }
+        if segment.flags & flag::FIN != 0 {
+            self.end(index, segment)?;
+        }
+        Ok(())
+    }
+
+    /// A connection that comes into being at the server. Timestamps say which one it is; without
+    /// them they count as they come.
+    fn accept(&mut self, segment: &Segment) -> Option<usize> {
+        if self.place.end != End::Server || segment.flags & (flag::SYN | flag::ACK) != flag::SYN {
+            return None;
+        }
+        let free = |index: &usize| self.connections.get(*index).is_some_and(Option::is_none);
+        let said = segment.timestamps().map(|(value, _)| value >> INDEX_SHIFT);
+        let said = said.map(|index| index as usize).filter(free);
+        let index = said.or_else(|| (0..self.connections.len()).find(free))?;
+        let isn = self.random.hash_one((index, segment.seq)) as u32;
+        let mut connection = Connection::new(index, self.place.port, isn);
+        connection.peer_port = segment.source;
+        self.by_port.insert(segment.source, index);
+        self.connections[index] = Some(connection);
+        Some(index)
+    }
+
+    fn end(&mut self, index: usize, segment: &Segment) -> io::Result<()> {
+        if let Some(connection) = &mut self.connections[index] {
+            let seq = segment.seq.wrapping_add(u32::from(segment.payload));
+            if seq == connection.rcv_nxt {
+                connection.rcv_nxt = seq.wrapping_add(1);
+            }
+            connection.over = true;
+        }
+        if !self.sends_data() {
+            return self.fin(index);
+        }
+        self.pure_ack(index, Label::beside(Role::Control), News::None)
+    }
+
+    /// Takes data. The data sender acknowledges a little later, the other end by the script.
+    fn take(&mut self, index: usize, segment: &Segment) -> io::Result<()> {
+        let sends_data = self.sends_data();
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        if sends_data {
+            connection.received(segment.seq, segment.payload);
+            connection.ack_due_ns = connection.ack_due_ns.or(Some(now_ns() + DELAYED_ACK_NS));
+            return Ok(());
+        }
+        let size = self.script.segment;
+        // A host whose interface joins segments (GRO, LRO) hands over several at once.
+        let pieces = (segment.payload / size).max(1);
+        for piece in 0..pieces {
+            let seq = segment.seq.wrapping_add(u32::from(piece * size));
+            self.piece(index, seq, size.min(segment.payload))?;
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, index: usize, seq: u32, len: u16) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        let offset = seq.wrapping_sub(connection.isn_of_peer().wrapping_add(1));
+        let number = (offset / u32::from(self.script.segment)) as usize;
+        let answers = &self.script.connections[index].answers;
+        let answer = answers.get(number).copied();
+        let Some(answer) = answer.filter(|_| connection.received(seq, len)) else {
+            return self.pure_ack(index, Label::beside(Role::Repair), News::None);
+        };
+        self.answer(index, answer)
+    }
+
+    fn answer(&mut self, index: usize, answer: Answer) -> io::Result<()> {
+        let Answer { act, phase, round } = answer;
+        let label = |role: Role, place: usize| Label {
+            phase,
+            role,
+            round,
+            place: place as u8,
+        };
+        match act {
+            Act::Now(news) => self.pure_ack(index, label(Role::Ack, 1), news),
+            Act::Small => self.own_data(index, SMALL, label(Role::Small, 1)),
+            Act::Large => self.own_data(index, LARGE, label(Role::Large, 1)),
+            Act::Defer => {
+                self.defer(index);
+                Ok(())
+            }
+            Act::Flush { large, tail } => {
+                self.defer(index);
+                let newest = self.connections[index].as_mut().map(|it| {
+                    let newest = it.rcv_nxt;
+                    // What goes before the ACKs says nothing that they say.
+                    it.rcv_nxt = it.acked;
+                    newest
+                });
+                for _ in 0..large {
+                    self.own_data(index, LARGE, label(Role::Large, 0))?;
+                }
+                let Some(connection) = &mut self.connections[index] else {
+                    return Ok(());
+                };
+                connection.rcv_nxt = newest.unwrap_or(connection.rcv_nxt);
+                let due = std::mem::take(&mut connection.due);
+                let last = due.len();
+                for (place, due) in (1..).zip(due) {
+                    if tail && place == last {
+                        self.own_data(index, LARGE, label(Role::Large, place))?;
+                    } else {
+                        self.ack(index, label(Role::Ack, place), News::None, due)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn defer(&mut self, index: usize) {
+        if let Some(connection) = &mut self.connections[index] {
+            let due = Due {
+                ack: connection.rcv_nxt,
+                echo: connection.ts_recent,
+            };
+            connection.due.push(due);
+        }
+    }
+
+    fn own_data(&mut self, index: usize, len: u16, label: Label) -> io::Result<()> {
+        let Some(connection) = &self.connections[index] else {
+            return Ok(());
+        };
+        let seq = connection.snd_nxt;
+        self.data(index, seq, len, label)
+    }
+}
+
+impl Connection {
+    fn isn_of_peer(&self) -> u32 {
+        self.irs.unwrap_or(0)
+    }
+}
+
+/// An option of an experiment that nobody makes (RFC 6994).
+fn experiment() -> Vec<u8> {
+    option(kind::EXPERIMENT, &[0xac, 0x4b, 0x77, 0x15])
+}

@@ -1,0 +1,71 @@
+use std::io;
+use std::net::IpAddr;
+
+/// Why a path was not probed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused something.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A right is missing.
+    #[error(
+        "cannot open a raw socket: {0}\n  it takes CAP_NET_RAW: run it as root, or `setcap cap_net_raw+ep` the program"
+    )]
+    Rights(io::Error),
+    /// The partner does not answer.
+    #[error(
+        "{host}, port {port}: {source}\n  start the partner there: `ackwise probe --serve --port {port}`; a firewall in front of it must let TCP port {port} and {} in",
+        port.saturating_add(1)
+    )]
+    NoPartner {
+        /// What was asked for.
+        host: String,
+        /// The port of the control connection.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another probe is running there.
+    #[error("the partner is busy with another probe; try again in {seconds} s")]
+    Busy {
+        /// When it will be over at the latest.
+        seconds: u32,
+    },
+    /// The partner sent what cannot be read.
+    #[error("the partner sent what is no message of this protocol: {0}")]
+    Protocol(String),
+    /// The other program is of another version.
+    #[error(
+        "the partner speaks version {theirs} of the protocol, this program {ours}; install the same release at both ends"
+    )]
+    Version {
+        /// The partner's.
+        theirs: u32,
+        /// This program's.
+        ours: u32,
+    },
+    /// The partner could not go on.
+    #[error("the partner failed: {0}")]
+    Partner(String),
+    /// No connection of the probe came into being, though the control connection did.
+    #[error(
+        "no connection to {address}, port {port} came into being\n  a firewall must let TCP port {port} in, beside that of the control connection"
+    )]
+    NoFlow {
+        /// The partner.
+        address: IpAddr,
+        /// The port of the flows.
+        port: u16,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}

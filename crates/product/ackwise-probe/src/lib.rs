@@ -1,0 +1,32 @@
+//! What a path does to ACKs.
+//!
+//! Two programs play TCP flows on raw sockets, after a script that both know: the [`Client`], who
+//! was asked to probe, and the [`Server`], its partner. Each keeps what it has sent and seen. The
+//! client compares: what left one end, and what arrived at the other.
+
+mod boxes;
+mod changes;
+mod compare;
+mod connection;
+mod engine;
+mod error;
+pub mod protocol;
+mod record;
+mod report;
+mod script;
+mod segment;
+mod session;
+mod signs;
+mod socket;
+mod stats;
+
+pub use boxes::{Known, Named, boxes};
+pub use changes::Changes;
+pub use compare::Direction;
+pub use engine::Records;
+pub use error::Error;
+pub use record::{Record, Role};
+pub use report::{Counts, Fact, Report, Side};
+pub use script::{End, INTERVALS, Phase, Script, Stage};
+pub use session::{Client, Played, Server};
+pub use signs::Signs;

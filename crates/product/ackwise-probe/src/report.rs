@@ -1,0 +1,300 @@
+//! What is said about a path: its shape is that of `ackwise probe --format json`.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::boxes::{Known, Named, boxes};
+use crate::changes::Changes;
+use crate::compare::Direction;
+use crate::script::{End, Phase};
+use crate::session::Played;
+use crate::signs::Signs;
+use crate::stats::Share;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The partner's address.
+    pub partner: String,
+    /// The shortest round-trip time of a handshake, in milliseconds.
+    pub rtt_ms: f64,
+    /// ACKs to the partner, then those from it.
+    pub directions: Vec<Side>,
+}
+
+/// One direction.
+#[derive(Debug, Serialize)]
+pub struct Side {
+    /// `to the partner` or `from the partner`: where its ACKs go.
+    pub acks: &'static str,
+    /// Whether nothing was found.
+    pub clean: bool,
+    /// What is known to do what was found.
+    pub boxes: Vec<Named>,
+    /// What was found.
+    pub facts: Vec<Fact>,
+    /// ACKs and data, by phase.
+    pub phases: Vec<Counts>,
+}
+
+/// Something that the path does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// A word for programs.
+    pub kind: &'static str,
+    /// How often it was seen.
+    pub hit: usize,
+    /// Of so many.
+    pub of: usize,
+    /// It in words.
+    pub text: String,
+}
+
+/// Packets of a phase.
+#[derive(Debug, Serialize)]
+pub struct Counts {
+    /// Which phase.
+    pub phase: Phase,
+    /// ACKs that left.
+    pub acks: usize,
+    /// Of them, those that did not arrive.
+    pub acks_lost: usize,
+    /// Segments of data that are compared with them.
+    pub data: usize,
+    /// Of them, those that did not arrive.
+    pub data_lost: usize,
+}
+
+impl Report {
+    /// What the records of both ends say.
+    #[must_use]
+    pub fn of(partner: String, played: &[Played]) -> Self {
+        let rtts = played.iter().filter_map(|it| it.client.rtt_ns);
+        let sides = [
+            (End::Client, "to the partner"),
+            (End::Server, "from the partner"),
+        ];
+        Self {
+            partner,
+            rtt_ms: rtts.min().unwrap_or(0) as f64 / 1e6,
+            directions: sides
+                .map(|(end, acks)| Side::of(acks, &Direction::of(played, end)))
+                .into(),
+        }
+    }
+
+    /// The names of the boxes of a direction, in the order of [`Known`].
+    #[must_use]
+    pub fn named(&self, direction: usize) -> Vec<Known> {
+        let boxes = self.directions.get(direction).map(|it| &it.boxes);
+        let mut named: Vec<_> = boxes.into_iter().flatten().map(|it| it.name).collect();
+        named.sort();
+        named
+    }
+
+    /// The report for a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "The path to {} and back, a round trip of {:.1} ms\n",
+            self.partner, self.rtt_ms
+        );
+        for side in &self.directions {
+            let _ = writeln!(text, "\nACKs {}", side.acks);
+            if side.clean {
+                text.push_str("  nothing is done to them\n");
+            }
+            for fact in &side.facts {
+                let _ = writeln!(text, "  {}", fact.text);
+            }
+            for named in &side.boxes {
+                let _ = writeln!(text, "  there is {}", named.what);
+                let _ = writeln!(text, "    because {}", named.because);
+                let _ = writeln!(text, "    {}", named.advice);
+            }
+        }
+        text
+    }
+}
+
+impl Side {
+    fn of(acks: &'static str, path: &Direction) -> Self {
+        let signs = Signs::of(path);
+        let changes = Changes::of(path);
+        let mut facts = Vec::new();
+        lost(&signs, path, &mut facts);
+        late(&signs, &mut facts);
+        changed(&changes, &mut facts);
+        let boxes = boxes(&signs, &changes);
+        let phases = signs.thinned.iter().map(|(phase, contrast)| Counts {
+            phase: *phase,
+            acks: contrast.these.of,
+            acks_lost: contrast.these.hit,
+            data: contrast.others.of,
+            data_lost: contrast.others.hit,
+        });
+        Self {
+            acks,
+            clean: boxes.is_empty() && facts.iter().all(|it| PATH.contains(&it.kind)),
+            boxes,
+            facts,
+            phases: phases.collect(),
+        }
+    }
+}
+
+/// What any path does now and then.
+const PATH: [&str; 3] = ["loss", "copies", "marked"];
+
+fn percent(share: Share) -> String {
+    format!("{:.0} %", share.value() * 100.0)
+}
+
+/// A phase in words.
+fn when(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Other => "around handshakes",
+        Phase::Fast => "in a fast flow",
+        Phase::Steady => "at 200 a second",
+        Phase::Slow => "at 25 a second",
+        Phase::Burst => "five at once",
+        Phase::Queued => "five at once behind data",
+        Phase::Train => "24 at once behind data",
+        Phase::Alone => "four at once of a young flow, behind data",
+        Phase::Crowd => "four at once of each of many flows",
+    }
+}
+
+fn lost(signs: &Signs, path: &Direction, facts: &mut Vec<Fact>) {
+    for (phase, contrast) in signs.thinned.iter().filter(|(_, it)| it.holds()) {
+        facts.push(Fact {
+            kind: "thinned",
+            hit: contrast.these.hit,
+            of: contrast.these.of,
+            text: format!(
+                "{} of the ACKs are removed {}",
+                percent(contrast.these),
+                when(*phase)
+            ),
+        });
+    }
+    for (name, contrast) in signs.news.iter().filter(|(_, it)| it.holds()) {
+        facts.push(Fact {
+            kind: "news-lost",
+            hit: contrast.these.hit,
+            of: contrast.these.of,
+            text: format!(
+                "{} of the ACKs with news are lost: {name}",
+                percent(contrast.these)
+            ),
+        });
+    }
+    if signs.short.holds() {
+        facts.push(Fact {
+            kind: "short-data-lost",
+            hit: signs.short.these.hit,
+            of: signs.short.these.of,
+            text: format!(
+                "{} of the short segments of data are lost",
+                percent(signs.short.these)
+            ),
+        });
+    }
+    let data = path.lost(&Phase::ALL, crate::record::Role::Large);
+    if data.hit > 0 {
+        facts.push(Fact {
+            kind: "loss",
+            hit: data.hit,
+            of: data.of,
+            text: format!(
+                "the path loses {:.1} % of the data beside them, too",
+                data.value() * 100.0
+            ),
+        });
+    }
+}
+
+fn late(signs: &Signs, facts: &mut Vec<Fact>) {
+    if signs.hold.sure {
+        facts.push(Fact {
+            kind: "held",
+            hit: 1,
+            of: 1,
+            text: format!(
+                "the last ACK of a burst comes {:.1} ms later than data in its place",
+                signs.hold.late_ms
+            ),
+        });
+    }
+}
+
+fn changed(changes: &Changes, facts: &mut Vec<Fact>) {
+    let mut note = |kind: &'static str, share: Share, what: &str| {
+        if share.hit > 0 {
+            facts.push(Fact {
+                kind,
+                hit: share.hit,
+                of: share.of,
+                text: format!("{what}: {} of {}", share.hit, share.of),
+            });
+        }
+    };
+    note(
+        "proxy",
+        changes.foreign_handshakes,
+        "handshakes are made by somebody on the way",
+    );
+    note(
+        "sequence-numbers",
+        changes.numbers,
+        "first sequence numbers are replaced",
+    );
+    note(
+        "ack-changed",
+        changes.acks,
+        "acknowledgment numbers are rewritten",
+    );
+    note("window-changed", changes.windows, "windows are rewritten");
+    note(
+        "mss-lowered",
+        changes.mss,
+        "the maximum segment size is lowered",
+    );
+    for (name, share) in &changes.stripped {
+        note(
+            "option-stripped",
+            *share,
+            &format!("an option is removed or rewritten, {name}"),
+        );
+    }
+    note("option-added", changes.added, "an option is added");
+    note(
+        "ecn-refused",
+        changes.ecn_handshakes,
+        "flags of ECN are cleared in handshakes",
+    );
+    note(
+        "ecn-flags-cleared",
+        changes.ecn_flags,
+        "flags of ECN are cleared",
+    );
+    note(
+        "ect-cleared",
+        changes.ect_cleared,
+        "ECN-capable packets lose that (ECT to Not-ECT)",
+    );
+    note(
+        "ce-cleared",
+        changes.ce_cleared,
+        "marks of congestion (CE) are cleared",
+    );
+    note(
+        "ect-set",
+        changes.ect_set,
+        "packets become ECN-capable or marked that were not",
+    );
+    note("marked", changes.ce_set, "a queue marks (CE)");
+    note("made", changes.made, "packets arrive that nobody has sent");
+    note("copies", changes.copies, "packets arrive more than once");
+}

@@ -1,0 +1,433 @@
+//! The two programs: what the client asks for, and what the server does.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::Error;
+use crate::engine::{Engine, Place, Records};
+use crate::protocol::{
+    Answer, Frame, MAX_ANSWER, MAX_REQUEST, Request, VERSION, read, write_message, write_records,
+};
+use crate::script::{End, Script, Stage};
+use crate::socket::{Only, Quiet, RawSocket};
+
+/// How long the client waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A session is over by then, whatever the client does.
+pub const SESSION: Duration = Duration::from_secs(90);
+
+/// Records of both ends of a stage.
+#[derive(Debug)]
+pub struct Played {
+    /// What was played.
+    pub stage: Stage,
+    /// Whose ACKs are looked at.
+    pub acks: End,
+    /// What the client has.
+    pub client: Records,
+    /// What the server has.
+    pub server: Records,
+}
+
+/// A probe that has found its partner and can begin: sockets are open.
+#[derive(Debug)]
+pub struct Client {
+    control: TcpStream,
+    socket: RawSocket,
+    here: IpAddr,
+    there: IpAddr,
+    port: u16,
+    /// A set of ports for each stage: what of an earlier one is under way would confuse the next.
+    ports: VecDeque<Vec<u16>>,
+    /// Keeps the kernel quiet on all of them.
+    quiet: Vec<Quiet>,
+}
+
+/// Two scripts, in two directions.
+const STAGES: usize = 4;
+
+fn canonical(address: SocketAddr) -> IpAddr {
+    address.ip().to_canonical()
+}
+
+impl Client {
+    /// Finds the partner and opens what takes rights.
+    ///
+    /// # Errors
+    /// There is no partner, or a right is missing.
+    pub fn connect(host: &str, port: u16) -> Result<Self, Error> {
+        let no_partner = |source| Error::NoPartner {
+            host: host.to_owned(),
+            port,
+            source,
+        };
+        let control = connect(host, port).map_err(no_partner)?;
+        let failed = Error::system("ask for the addresses of a connection");
+        let addresses = control
+            .local_addr()
+            .and_then(|here| Ok((here, control.peer_addr()?)));
+        let (here, there) = addresses.map_err(failed)?;
+        let (here, there) = (canonical(here), canonical(there));
+        let times = control
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| control.set_nodelay(true));
+        times.map_err(Error::system("set up the control connection"))?;
+        let mut client = Self {
+            socket: RawSocket::open(there.is_ipv6(), Only::From(port.wrapping_add(1)))?,
+            control,
+            here,
+            there,
+            port: port.wrapping_add(1),
+            ports: VecDeque::new(),
+            quiet: Vec::new(),
+        };
+        let flows = Script::new(Stage::Short, 0).connections.len();
+        for _ in 0..STAGES {
+            let mut ports = Vec::new();
+            for _ in 0..flows {
+                let quiet = Quiet::bind(here, 0)?;
+                ports.push(quiet.port()?);
+                client.quiet.push(quiet);
+            }
+            client.ports.push_back(ports);
+        }
+        write_message(&mut client.control, &Request::Hello { version: VERSION })?;
+        match client.hear()? {
+            Answer::Welcome { version, .. } if version != VERSION => Err(Error::Version {
+                theirs: version,
+                ours: VERSION,
+            }),
+            Answer::Welcome { port, .. } if port == client.port => Ok(client),
+            Answer::Busy { seconds } => Err(Error::Busy { seconds }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The partner's address.
+    #[must_use]
+    pub fn partner(&self) -> IpAddr {
+        self.there
+    }
+
+    fn hear(&mut self) -> Result<Answer, Error> {
+        match read(&mut self.control, MAX_ANSWER)? {
+            Frame::Message(Answer::Failed { why }) => Err(Error::Partner(why)),
+            Frame::Message(answer) => Ok(answer),
+            Frame::Records(_) => Err(Error::Protocol("records that nobody asked for".into())),
+        }
+    }
+
+    /// Plays all stages, and says before each how many are done.
+    ///
+    /// # Errors
+    /// The partner is gone, or no connection came into being.
+    pub fn probe(
+        mut self,
+        interval_us: u32,
+        mut told: impl FnMut(usize),
+    ) -> Result<Vec<Played>, Error> {
+        let mut played = Vec::new();
+        for acks in [End::Client, End::Server] {
+            for stage in [Stage::Long, Stage::Short] {
+                told(played.len());
+                let ports = self.ports.pop_front().unwrap_or_default();
+                played.push(self.play(stage, acks, interval_us, ports)?);
+            }
+        }
+        Ok(played)
+    }
+
+    fn play(
+        &mut self,
+        stage: Stage,
+        acks: End,
+        interval_us: u32,
+        ports: Vec<u16>,
+    ) -> Result<Played, Error> {
+        let request = Request::Stage {
+            stage,
+            acks,
+            interval_us,
+        };
+        write_message(&mut self.control, &request)?;
+        match self.hear()? {
+            Answer::Ready => {}
+            other => return Err(unexpected(&other)),
+        }
+        let script = Script::new(stage, interval_us);
+        let place = Place {
+            end: End::Client,
+            acks,
+            here: self.here,
+            there: self.there,
+            port: self.port,
+            ports,
+        };
+        let client = Engine::new(&mut self.socket, place, script).run(self.control.as_fd())?;
+        if client.rtt_ns.is_none() {
+            return Err(Error::NoFlow {
+                address: self.there,
+                port: self.port,
+            });
+        }
+        write_message(&mut self.control, &Request::Collect)?;
+        match self.hear()? {
+            Answer::Collected => {}
+            other => return Err(unexpected(&other)),
+        }
+        let server = Records {
+            sent: self.records()?,
+            seen: self.records()?,
+            rtt_ns: None,
+        };
+        Ok(Played {
+            stage,
+            acks,
+            client,
+            server,
+        })
+    }
+
+    fn records(&mut self) -> Result<Vec<crate::record::Record>, Error> {
+        match read::<Answer>(&mut self.control, MAX_ANSWER)? {
+            Frame::Records(records) => Ok(records),
+            Frame::Message(other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+fn unexpected(answer: &Answer) -> Error {
+    Error::Protocol(format!("{answer:?} where something else belongs"))
+}
+
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    use std::net::ToSocketAddrs;
+
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The partner, with all its sockets open. It can give up every right before [`Server::serve`].
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    v4: RawSocket,
+    v6: Option<RawSocket>,
+    port: u16,
+    _quiet: Quiet,
+}
+
+impl Server {
+    /// Listens on an address; flows come to the port above.
+    ///
+    /// # Errors
+    /// A port is in use, or a right is missing.
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let port = address.port().wrapping_add(1);
+        let listener = TcpListener::bind(address).map_err(Error::system("listen for clients"))?;
+        let only = Only::To(port);
+        Ok(Self {
+            listener,
+            v4: RawSocket::open(false, only)?,
+            // A host may have no IPv6.
+            v6: RawSocket::open(true, only).ok(),
+            port,
+            _quiet: Quiet::bind(address.ip(), port)?,
+        })
+    }
+
+    /// What becomes readable when a client comes.
+    #[must_use]
+    pub fn listener(&self) -> &TcpListener {
+        &self.listener
+    }
+
+    /// Takes a client and does what it asks for, one client at a time; others are told to come
+    /// back.
+    ///
+    /// # Errors
+    /// The client went away, sent what is no request, or asked for too much. The server can go on.
+    pub fn serve(&mut self) -> Result<SocketAddr, Error> {
+        let accepted = self.listener.accept();
+        let (control, from) = accepted.map_err(Error::system("take a client"))?;
+        let times = control
+            .set_read_timeout(Some(PATIENCE))
+            .and_then(|()| control.set_write_timeout(Some(PATIENCE)))
+            .and_then(|()| control.set_nodelay(true));
+        times.map_err(Error::system("set up the control connection"))?;
+        let listener = self
+            .listener
+            .try_clone()
+            .map_err(Error::system("listen for clients"))?;
+        let mut session = Session {
+            server: self,
+            control,
+            began: Instant::now(),
+        };
+        let over = AtomicBool::new(false);
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| refuse_others(&listener, &over));
+            let result = session.run();
+            over.store(true, Ordering::Relaxed);
+            result
+        });
+        match result {
+            Ok(()) => Ok(from),
+            Err(error) => {
+                let why = error.to_string();
+                // It may be gone.
+                let _ = write_message(&mut session.control, &Answer::Failed { why });
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Tells clients that come during a session to come back.
+fn refuse_others(listener: &TcpListener, over: &AtomicBool) {
+    let began = Instant::now();
+    // One that is closed at once takes back what it was told. So many are kept.
+    const KEPT: usize = 64;
+    let mut refused = VecDeque::new();
+    while !over.load(Ordering::Relaxed) {
+        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let woken = poll(&mut look, PollTimeout::from(50_u8)).unwrap_or(0);
+        if woken == 0 || over.load(Ordering::Relaxed) {
+            continue;
+        }
+        if let Ok((mut control, _)) = listener.accept() {
+            let left = SESSION.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
+            let busy = Answer::Busy { seconds: left };
+            // A new connection has room for a short message; it may be gone.
+            let _ = control.set_nonblocking(true);
+            let _ = write_message(&mut control, &busy);
+            refused.push_back(control);
+            if refused.len() > KEPT {
+                refused.pop_front();
+            }
+        }
+    }
+}
+
+struct Session<'a> {
+    server: &'a mut Server,
+    control: TcpStream,
+    began: Instant,
+}
+
+impl Session<'_> {
+    fn run(&mut self) -> Result<(), Error> {
+        let Some(Request::Hello { .. }) = self.hear()? else {
+            return Err(Error::Protocol("no greeting".to_owned()));
+        };
+        let welcome = Answer::Welcome {
+            version: VERSION,
+            port: self.server.port,
+        };
+        write_message(&mut self.control, &welcome)?;
+        loop {
+            let (stage, acks, interval_us) = match self.hear()? {
+                None => return Ok(()),
+                Some(Request::Stage {
+                    stage,
+                    acks,
+                    interval_us,
+                }) => (stage, acks, interval_us),
+                Some(_) => return Err(Error::Protocol("a request out of order".to_owned())),
+            };
+            let records = self.stage(stage, acks, interval_us)?;
+            match self.hear()? {
+                Some(Request::Collect) => {}
+                _ => return Err(Error::Protocol("a request out of order".to_owned())),
+            }
+            write_message(&mut self.control, &Answer::Collected)?;
+            write_records(&mut self.control, &records.sent)?;
+            write_records(&mut self.control, &records.seen)?;
+        }
+    }
+
+    fn stage(&mut self, stage: Stage, acks: End, interval_us: u32) -> Result<Records, Error> {
+        let failed = Error::system("ask for the addresses of a connection");
+        let addresses = self.control.local_addr();
+        let addresses = addresses.and_then(|here| Ok((here, self.control.peer_addr()?)));
+        let (here, there) = addresses.map_err(failed)?;
+        let there = canonical(there);
+        let socket = match (there, &mut self.server.v6) {
+            (IpAddr::V4(_), _) => &mut self.server.v4,
+            (IpAddr::V6(_), Some(socket)) => socket,
+            (IpAddr::V6(_), None) => {
+                return Err(Error::Protocol("IPv6, which this host lacks".to_owned()));
+            }
+        };
+        // What is left of an earlier stage.
+        while let Ok(Some(_)) = socket.receive() {}
+        let place = Place {
+            end: End::Server,
+            acks,
+            here: canonical(here),
+            there,
+            port: self.server.port,
+            ports: Vec::new(),
+        };
+        let script = Script::new(stage, interval_us);
+        write_message(&mut self.control, &Answer::Ready)?;
+        Engine::new(socket, place, script).run(self.control.as_fd())
+    }
+
+    /// The next request; `None` when the client has closed the connection.
+    fn hear(&mut self) -> Result<Option<Request>, Error> {
+        if self.began.elapsed() > SESSION {
+            return Err(Error::Protocol("a session that takes too long".to_owned()));
+        }
+        let mut first = [0];
+        match self.control.peek(&mut first) {
+            Ok(0) => return Ok(None),
+            Ok(_) => {}
+            Err(source) => {
+                return Err(Error::System {
+                    what: "hear the client",
+                    source,
+                });
+            }
+        }
+        let mut bounded = Bounded {
+            control: &self.control,
+            until: Instant::now() + PATIENCE,
+        };
+        match read(&mut bounded, MAX_REQUEST)? {
+            Frame::Message(request) => Ok(Some(request)),
+            Frame::Records(_) => Err(Error::Protocol("records from a client".to_owned())),
+        }
+    }
+}
+
+/// Reads until a time, however slowly bytes come.
+struct Bounded<'a> {
+    control: &'a TcpStream,
+    until: Instant,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.control.set_read_timeout(Some(left))?;
+        let read = self.control.read(buffer);
+        self.control.set_read_timeout(Some(PATIENCE))?;
+        read
+    }
+}

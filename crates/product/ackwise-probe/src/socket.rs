@@ -1,0 +1,294 @@
+//! Raw sockets for flows that this process plays itself, and what keeps the kernel's TCP out of
+//! them.
+//!
+//! The kernel answers segments of connections that it does not know with RST. It does not, if a
+//! socket listens on their port whose filter drops everything ([`Quiet`]): no firewall rule is
+//! needed, and what is set up goes with the process. A raw socket has its copy of a packet
+//! before that.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::size_of;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg, sendmsg,
+    setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+
+use crate::Error;
+use crate::segment::Segment;
+
+/// Bytes of the buffers of a raw socket: a burst of the probe fits.
+const BUFFER: usize = 4 << 20;
+/// No packet is longer.
+const LONGEST: usize = 65_536;
+
+/// Which segments a raw socket receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Only {
+    /// Those to this port.
+    To(u16),
+    /// Those from this port.
+    From(u16),
+}
+
+/// A segment that arrived.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// Nanoseconds of the system's clock, as the kernel saw it arrive.
+    pub at_ns: u64,
+    /// Who sent it.
+    pub from: IpAddr,
+    /// What it is.
+    pub segment: Segment,
+}
+
+/// A raw socket for TCP segments of one IP version.
+#[derive(Debug)]
+pub struct RawSocket {
+    socket: OwnedFd,
+    v6: bool,
+    buffer: Vec<u8>,
+}
+
+/// Nanoseconds of the system's clock.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME);
+    now.map_or(0, nanoseconds)
+}
+
+fn nanoseconds(time: TimeSpec) -> u64 {
+    Duration::from(time).as_nanos() as u64
+}
+
+impl RawSocket {
+    /// Opens one. It takes CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// The right is missing.
+    pub fn open(v6: bool, only: Only) -> Result<Self, Error> {
+        let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
+        // SAFETY: takes no pointers.
+        let fd = unsafe {
+            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            libc::socket(family, kind, libc::IPPROTO_TCP)
+        };
+        if fd < 0 {
+            return Err(Error::Rights(io::Error::last_os_error()));
+        }
+        // SAFETY: a descriptor that was just opened, and that nobody else has.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // The filter first: a busy host has other segments.
+        set_filter(&socket, &port_filter(v6, only))
+            .map_err(Error::system("filter a raw socket"))?;
+        let (level, option) = if v6 {
+            (libc::IPPROTO_IPV6, libc::IPV6_HDRINCL)
+        } else {
+            (libc::IPPROTO_IP, libc::IP_HDRINCL)
+        };
+        set(&socket, level, option, 1).map_err(Error::system("write IP headers"))?;
+        let failed = |what| move |errno: nix::Error| Error::system(what)(errno.into());
+        if v6 {
+            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)
+                .map_err(failed("read traffic classes"))?;
+        }
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
+            .map_err(failed("read times of arrival"))?;
+        // More than net.core.rmem_max takes a right that this process may not have.
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
+        let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
+        Ok(Self {
+            socket,
+            v6,
+            buffer: vec![0; LONGEST],
+        })
+    }
+
+    /// Sends a packet from its IP header on. What the kernel has no room for is lost: `false`.
+    ///
+    /// # Errors
+    /// There is no route, or a rule of this host forbids it.
+    pub fn send(&self, packet: &[u8], to: IpAddr) -> io::Result<bool> {
+        let part = [IoSlice::new(packet)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let sent = match SocketAddr::new(to, 0) {
+            SocketAddr::V4(to) => {
+                let to = SockaddrIn::from(to);
+                sendmsg(self.socket.as_raw_fd(), &part, &[], flags, Some(&to))
+            }
+            SocketAddr::V6(to) => {
+                let to = SockaddrIn6::from(to);
+                sendmsg(self.socket.as_raw_fd(), &part, &[], flags, Some(&to))
+            }
+        };
+        match sent {
+            Ok(_) => Ok(true),
+            Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// The next segment that has arrived, if there is one. What cannot be read is passed over.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn receive(&mut self) -> io::Result<Option<Arrived>> {
+        loop {
+            let mut space = nix::cmsg_space!(libc::timespec, libc::c_int);
+            let mut parts = [IoSliceMut::new(&mut self.buffer)];
+            let received = recvmsg::<SockaddrStorage>(
+                self.socket.as_raw_fd(),
+                &mut parts,
+                Some(&mut space),
+                MsgFlags::MSG_DONTWAIT,
+            );
+            let message = match received {
+                Ok(message) => message,
+                Err(nix::Error::EAGAIN) => return Ok(None),
+                Err(nix::Error::EINTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            let (mut at_ns, mut class) = (None, 0);
+            for control in message.cmsgs()? {
+                match control {
+                    ControlMessageOwned::ScmTimestampns(time) => at_ns = Some(nanoseconds(time)),
+                    ControlMessageOwned::Ipv6TClass(value) => class = value as u8,
+                    _ => {}
+                }
+            }
+            let from = message.address.as_ref().and_then(address);
+            let bytes = message.bytes;
+            let packet = &self.buffer[..bytes];
+            let segment = if self.v6 {
+                Segment::read(packet, class)
+            } else {
+                Segment::read_v4(packet)
+            };
+            if let (Some(from), Some(segment)) = (from, segment) {
+                return Ok(Some(Arrived {
+                    at_ns: at_ns.unwrap_or_else(now_ns),
+                    from,
+                    segment,
+                }));
+            }
+        }
+    }
+}
+
+impl AsFd for RawSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn address(storage: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = storage.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    v4.or_else(|| storage.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+}
+
+/// A listening socket that drops everything: the kernel does not answer what comes to its port.
+#[derive(Debug)]
+pub struct Quiet {
+    socket: std::net::TcpListener,
+}
+
+impl Quiet {
+    /// Takes a port of this address; 0 takes any free one.
+    ///
+    /// # Errors
+    /// The port is in use.
+    pub fn bind(address: IpAddr, port: u16) -> Result<Self, Error> {
+        let bound = std::net::TcpListener::bind((address, port))
+            .map_err(Error::system("take a port for the probe's flows"))?;
+        // BPF_RET with 0: no byte passes.
+        let drop_all = [instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
+        set_filter(bound.as_fd(), &drop_all)
+            .map_err(Error::system("silence a port of the probe"))?;
+        Ok(Self { socket: bound })
+    }
+
+    /// Its port.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn port(&self) -> Result<u16, Error> {
+        let address = self.socket.local_addr();
+        Ok(address.map_err(Error::system("ask for a port"))?.port())
+    }
+}
+
+const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// A classic BPF program that passes segments with a port. A raw socket of IPv4 sees the IP
+/// header, one of IPv6 does not.
+fn port_filter(v6: bool, only: Only) -> Vec<libc::sock_filter> {
+    use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX};
+    const BPF_MSH: u32 = 0xa0;
+
+    let (offset, port) = match only {
+        Only::From(port) => (0, port),
+        Only::To(port) => (2, port),
+    };
+    let mut program = Vec::new();
+    if v6 {
+        program.push(instruction(BPF_LD | BPF_H | BPF_ABS, 0, 0, offset));
+    } else {
+        program.push(instruction(BPF_LDX | BPF_B | BPF_MSH, 0, 0, 0));
+        program.push(instruction(BPF_LD | BPF_H | BPF_IND, 0, 0, offset));
+    }
+    program.extend([
+        instruction(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, u32::from(port)),
+        instruction(libc::BPF_RET | BPF_K, 0, 0, u32::MAX),
+        instruction(libc::BPF_RET | BPF_K, 0, 0, 0),
+    ]);
+    program
+}
+
+fn set_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the program outlives the call, which copies it, and has the length that is said.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            size_of::<libc::sock_fprog>() as u32,
+        )
+    };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn set(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the value outlives the call and has the size that is said.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
+    };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! The arguments of `ackwise probe`.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+use super::rate::rate;
+
+pub const HELP: &str = "\
+Examples:
+  ackwise probe --serve                    on the partner, until Ctrl-C
+  ackwise probe server.example             what the path to it and back does to ACKs
+  ackwise probe 2001:db8::7 --rate 1mbit   over a path whose slower direction has 1 Mbit/s
+
+It takes some 25 seconds, and CAP_NET_RAW at both ends. The partner's firewall has to let two TCP
+ports in: --port, and the one above it. docs/probe.md explains what is found, and how.";
+
+/// The port of the control connection. Flows come to the one above it.
+const PORT: u16 = 9479;
+
+/// `ackwise probe`.
+#[derive(Debug, Args)]
+pub struct ProbeArgs {
+    /// The partner: a name or an address
+    #[arg(
+        value_name = "HOST",
+        required_unless_present = "serve",
+        conflicts_with = "serve"
+    )]
+    pub host: Option<String>,
+
+    /// Be the partner of others, one at a time
+    #[arg(long)]
+    pub serve: bool,
+
+    /// The TCP port of the control connection; flows come to the one above it
+    #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..=65534))]
+    pub port: u16,
+
+    /// The rate of the path's slower direction, if it is below 5 Mbit/s: flows are then slower
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "serve")]
+    pub rate: Option<u64>,
+
+    /// Listen on this address only [default: all]
+    #[arg(long, value_name = "ADDR", requires = "serve")]
+    pub listen: Option<IpAddr>,
+
+    /// Become this user once the sockets are open [default: the user ackwise, if there is one and
+    /// root starts it]
+    #[arg(long, value_name = "NAME", requires = "serve")]
+    pub user: Option<String>,
+}

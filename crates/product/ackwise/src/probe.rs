@@ -1,0 +1,120 @@
+//! `ackwise probe`: what a path does to ACKs, with a partner at its other end.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use ackwise_cli::{Format, text};
+use ackwise_netdev::privileges::{User, Uses, drop_all};
+use ackwise_probe::{Client, Error, INTERVALS, Report, Server};
+use serde::Serialize;
+
+use crate::cli::probe::ProbeArgs;
+use crate::summary;
+
+/// A segment of the fast flow with its headers, in bits, and a quarter more.
+const SEGMENT_BITS: u64 = (536 + 52 + 38) * 8 * 5 / 4;
+/// After an error of the system, so that one that stays does not take a processor.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Probes, or serves.
+pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
+    match &args.host {
+        Some(host) => ask(host, args, format),
+        None => serve(args, format),
+    }
+}
+
+fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
+    let client = Client::connect(host, args.port)?;
+    // All sockets are open.
+    drop_all(None, &Uses::default())?;
+    let partner = client.partner().to_string();
+    let line = summary::live_line();
+    let played = client.probe(interval(args.rate), |done| {
+        line.set_message(format!("{} of 4 parts of the probe are done", done));
+    });
+    line.finish_and_clear();
+    let report = Report::of(partner, &played?);
+    match format {
+        Format::Json => text::print_json(&report),
+        Format::Text => text::print(&report.text()),
+    }
+}
+
+/// The time between the segments of the fast flow, in microseconds.
+fn interval(rate: Option<u64>) -> u32 {
+    let fits = rate.map_or(0, |rate| SEGMENT_BITS * 1_000_000 / rate.max(1));
+    u32::try_from(fits)
+        .unwrap_or(u32::MAX)
+        .clamp(*INTERVALS.start(), *INTERVALS.end())
+}
+
+/// What is printed as JSON once clients may come.
+#[derive(Serialize)]
+struct Serving {
+    event: &'static str,
+    address: SocketAddr,
+    flows: u16,
+}
+
+fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
+    let (mut server, address) = bind(args)?;
+    let user = User::choose(args.user.as_deref())?;
+    drop_all(user.as_ref(), &Uses::default())?;
+    let flows = address.port().saturating_add(1);
+    match format {
+        Format::Json => {
+            let serving = Serving {
+                event: "serving",
+                address,
+                flows,
+            };
+            text::print(&format!("{}\n", serde_json::to_string(&serving)?))?;
+        }
+        Format::Text => text::print(&format!(
+            "serving on {address}; flows come to port {flows}; Ctrl-C ends it\n"
+        ))?,
+    }
+    loop {
+        match server.serve() {
+            Ok(client) => tracing::info!("{client} has probed"),
+            Err(error) => {
+                tracing::warn!("a probe was not finished: {error}");
+                if matches!(error, Error::System { .. }) {
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+}
+
+/// Listens on the address that was asked for, or on all that the host has.
+fn bind(args: &ProbeArgs) -> Result<(Server, SocketAddr), Error> {
+    if let Some(address) = args.listen {
+        let address = SocketAddr::new(address, args.port);
+        return Ok((Server::bind(address)?, address));
+    }
+    let all = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), args.port);
+    match Server::bind(all) {
+        Ok(server) => Ok((server, all)),
+        Err(Error::System { source, .. }) if source.kind() != std::io::ErrorKind::AddrInUse => {
+            // A host without IPv6.
+            let all = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), args.port);
+            Ok((Server::bind(all)?, all))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_paths_get_slow_flows() {
+        assert_eq!(interval(None), 1000);
+        assert_eq!(interval(Some(100_000_000)), 1000);
+        assert_eq!(interval(Some(1_000_000)), 6260);
+        assert_eq!(interval(Some(1)), 20_000);
+    }
+}

@@ -1,0 +1,88 @@
+//! `ackwise probe` and its partner, each in a namespace of its own.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use ackwise_testbed::program::root;
+use common::{ACKWISE, Net};
+use serde_json::Value;
+
+/// A partner that ends with the test.
+struct Partner(Child);
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Partner {
+    /// Returns when clients may come.
+    fn start(mut command: Command) -> Self {
+        let mut child = command
+            .args(["--format", "json", "probe", "--serve"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let partner = Self(child);
+        let serving: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(serving["event"], "serving");
+        assert_eq!(serving["flows"], 9480);
+        partner
+    }
+
+    /// The capabilities that it still has.
+    fn rights(&self) -> String {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapPrm:"));
+        line.unwrap().trim().to_owned()
+    }
+}
+
+/// Both ends go through their sandboxes; what is found of a path is proved in virtual time, by
+/// the tests of the library.
+#[test]
+fn two_programs_probe_a_path() {
+    root();
+    let net = Net::new();
+    let partner = Partner::start(net.in_sender(ACKWISE.path()));
+    assert_eq!(partner.rights().trim_start_matches('0'), "");
+    for host in ["10.9.0.1", "no-such-host.invalid"] {
+        let ended = net.run(&["--format", "json", "probe", host]);
+        if host != "10.9.0.1" {
+            assert_eq!(ended.code, 1);
+            assert!(ended.err.contains("ackwise probe --serve"), "{}", ended.err);
+            continue;
+        }
+        assert_eq!(ended.code, 0, "{}", ended.err);
+        let report: Value = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(report["partner"], "10.9.0.1");
+        let directions = report["directions"].as_array().unwrap();
+        assert_eq!(directions.len(), 2);
+        for direction in directions {
+            let phases = direction["phases"].as_array().unwrap();
+            assert_eq!(phases.len(), 8, "{direction}");
+            let acks: u64 = phases.iter().map(|it| it["acks"].as_u64().unwrap()).sum();
+            assert!(acks > 1000, "{direction}");
+        }
+    }
+}
+
+#[test]
+fn arguments_that_exclude_each_other_are_refused() {
+    ACKWISE.refuses(&["probe"], &["HOST", "--serve"]);
+    ACKWISE.refuses(&["probe", "--serve", "somebody"], &["cannot be used with"]);
+    ACKWISE.refuses(
+        &["probe", "somebody", "--port", "65535"],
+        &["65535", "65534"],
+    );
+    ACKWISE.refuses(&["probe", "somebody", "--rate", "fast"], &["fast"]);
+}
