@@ -176,7 +176,7 @@ pub fn encode(records: &[Record]) -> Vec<u8> {
 /// Reads what [`encode`] has written. `None` for anything else.
 #[must_use]
 pub fn decode(bytes: &[u8]) -> Option<Vec<Record>> {
-    if bytes.len() % LEN != 0 {
+    if !bytes.len().is_multiple_of(LEN) {
         return None;
     }
     bytes.chunks_exact(LEN).map(one).collect()

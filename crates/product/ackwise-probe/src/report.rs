@@ -109,7 +109,7 @@ impl Report {
                 let _ = writeln!(text, "  {}", fact.text);
             }
             for named in &side.boxes {
-                let _ = writeln!(text, "  there is {}", named.what);
+                let _ = writeln!(text, "  found: {}", named.what);
                 let _ = writeln!(text, "    because {}", named.because);
                 let _ = writeln!(text, "    {}", named.advice);
             }

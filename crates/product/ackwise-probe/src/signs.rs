@@ -83,6 +83,9 @@ pub struct Signs {
     pub news: BTreeMap<&'static str, Contrast>,
 }
 
+/// Says whether a packet is looked at.
+type Wanted = fn(&Sample) -> bool;
+
 /// The phases where ACKs leave by the clock.
 const PACED: [Phase; 2] = [Phase::Fast, Phase::Steady];
 
@@ -153,7 +156,7 @@ fn crowd(path: &Direction) -> Contrast {
     }
 }
 
-fn order(path: &Direction, phase: Phase, wanted: fn(&Sample) -> bool) -> Order {
+fn order(path: &Direction, phase: Phase, wanted: Wanted) -> Order {
     let mut bursts: BTreeMap<(u8, u8), Vec<bool>> = BTreeMap::new();
     for it in path.of_phase(phase, Role::Ack).filter(|it| wanted(it)) {
         let burst = bursts.entry((it.sent.conn, it.sent.round)).or_default();
@@ -197,7 +200,7 @@ fn hold(path: &Direction) -> Hold {
 }
 
 fn news(path: &Direction) -> BTreeMap<&'static str, Contrast> {
-    let kinds: [(&str, fn(&Sample) -> bool); 4] = [
+    let kinds: [(&str, Wanted); 4] = [
         ("ECN echo", |it| {
             it.sent.flags & (flag::ECE | flag::AE) == flag::ECE
         }),
@@ -210,7 +213,7 @@ fn news(path: &Direction) -> BTreeMap<&'static str, Contrast> {
     let data = path.lost(&[Phase::Steady], Role::Large);
     let all = path.lost(&Phase::ALL, Role::Large);
     let others = if data.of >= 20 { data } else { all };
-    let count = |kind: fn(&Sample) -> bool| {
+    let count = |kind: Wanted| {
         let mut these = Share::default();
         for it in path
             .of_phase(Phase::Steady, Role::Ack)

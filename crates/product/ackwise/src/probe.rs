@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_netdev::privileges::{User, Uses, drop_all};
 use ackwise_probe::{Client, Error, INTERVALS, Report, Server};
@@ -20,7 +21,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     match &args.host {
         Some(host) => ask(host, args, format),
-        None => serve(args, format),
+        None if args.serve => serve(args, format),
+        None => Err(BadInput::new("no partner is named")
+            .mend("`ackwise probe --serve` there, then `ackwise probe HOST` here")
+            .into()),
     }
 }
 

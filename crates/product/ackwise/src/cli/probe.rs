@@ -22,11 +22,7 @@ const PORT: u16 = 9479;
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
     /// The partner: a name or an address
-    #[arg(
-        value_name = "HOST",
-        required_unless_present = "serve",
-        conflicts_with = "serve"
-    )]
+    #[arg(value_name = "HOST", conflicts_with = "serve")]
     pub host: Option<String>,
 
     /// Be the partner of others, one at a time
