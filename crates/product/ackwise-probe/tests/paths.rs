@@ -185,7 +185,6 @@ fn each_box_is_named() {
             (Known::LengthAndRate, ""),
             (Known::Policer, ""),
             (Known::AckwiseAttach, "every-n"),
-            (Known::AckwiseAttach, "adaptive"),
             (Known::AckwiseAttach, "tack"),
             (Known::AckwiseGateway, ""),
         ] {
@@ -250,7 +249,7 @@ fn three_in_a_row_are_named() {
                 row.swap(last, rng.below(last as u64 + 1) as usize);
             }
             row.truncate(3);
-            let policy = ["every-n", "adaptive", "tack"][rng.below(3) as usize];
+            let policy = ["every-n", "tack", "tack"][rng.below(3) as usize];
             let found = Path::new(PLAIN).with(&row, policy).probe();
             assert_named(&row, &found);
         }
