@@ -13,7 +13,7 @@ use common::{ACKWISE, Detached, Net};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `--dry-run` aside, what every test of this file attaches.
 const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
