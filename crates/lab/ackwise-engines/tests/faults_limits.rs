@@ -389,7 +389,9 @@ fn both_ways_at_once_arrive() {
         for policy in POLICIES {
             let stats = both_ways(policy);
             consistent(policy, &stats);
-            exactly(|| assert!(stats.withheld > 0, "{policy}: {stats:#?}"));
+            // The data of the other direction fill the queue of the ACKs, and `adaptive` sees it.
+            let thins = policy != "adaptive";
+            exactly(|| assert_eq!(stats.withheld > 0, thins, "{policy}: {stats:#?}"));
         }
     });
 }
