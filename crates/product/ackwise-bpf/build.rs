@@ -13,7 +13,7 @@ struct Object {
     bindings: &'static str,
 }
 
-const OBJECTS: [Object; 8] = [
+const OBJECTS: [Object; 9] = [
     Object {
         source: "ackwise",
         bindings: "datapath",
@@ -29,6 +29,10 @@ const OBJECTS: [Object; 8] = [
     Object {
         source: "rtt",
         bindings: "rtt",
+    },
+    Object {
+        source: "delay",
+        bindings: "delay",
     },
     Object {
         source: "tunnel",

@@ -20,7 +20,7 @@ struct Binding {
 }
 
 /// Headers of `bpf/`, whose types from `policy/` are those of the crate `ackwise-policy`.
-const BPF: [Binding; 8] = [
+const BPF: [Binding; 9] = [
     Binding {
         header: "bpf/ackwise_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/datapath.rs",
@@ -36,6 +36,10 @@ const BPF: [Binding; 8] = [
     Binding {
         header: "bpf/rtt_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/rtt.rs",
+    },
+    Binding {
+        header: "bpf/delay_shared.h",
+        output: "crates/product/ackwise-bpf/src/bindings/delay.rs",
     },
     Binding {
         header: "bpf/tunnel_shared.h",

@@ -13,6 +13,7 @@
 )]
 
 pub mod datapath;
+pub mod delay;
 pub mod echo;
 pub mod gateway;
 pub mod inject;

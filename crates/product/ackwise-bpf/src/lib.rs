@@ -74,6 +74,16 @@ pub mod echo {
     pod!(aw_echo_options, aw_echo_counters);
 }
 
+/// Times the way behind an interface's queue (`bpf/delay.bpf.c`).
+pub mod delay {
+    pub use crate::bindings::delay::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("delay");
+
+    pod!(aw_delay_options, aw_delay_sent, aw_delay_sample);
+}
+
 /// Measures round-trip times behind an interface (`bpf/rtt.bpf.c`).
 pub mod rtt {
     pub use crate::bindings::rtt::*;

@@ -45,6 +45,8 @@ struct Inner {
     shared: Arc<Shared>,
     attached: Mutex<Option<Attached>>,
     last: Mutex<Option<Stats>>,
+    /// A rate that is measured for the queue of the interface.
+    rate: Option<ackwise_autorate::Handle>,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -94,6 +96,7 @@ pub struct Prepared {
     /// There once the process is in the registry.
     listener: Option<Listener>,
     lifecycle: Arc<Lifecycle>,
+    rate: Option<ackwise_autorate::Handle>,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -125,6 +128,7 @@ impl Prepared {
             right,
             listener: None,
             lifecycle: Arc::new(lifecycle),
+            rate: None,
         })
     }
 
@@ -161,6 +165,11 @@ impl Prepared {
         }
     }
 
+    /// Shows a rate that is measured for the queue of the interface among the counters.
+    pub fn show_rate(&mut self, rate: ackwise_autorate::Handle) {
+        self.rate = Some(rate);
+    }
+
     /// Starts the threads: from now on ACKs are withheld.
     ///
     /// # Errors
@@ -173,6 +182,7 @@ impl Prepared {
             mut right,
             listener,
             lifecycle,
+            rate,
         } = self;
         let (clsact, made_clsact) = (hooks.is_clsact(), hooks.made_clsact());
         let Hooks {
@@ -211,6 +221,7 @@ impl Prepared {
                 _right: right,
             })),
             last: Mutex::new(None),
+            rate,
         });
         let mut datapath = Datapath {
             inner: Arc::clone(&inner),
@@ -417,6 +428,7 @@ impl Inner {
         s.release.send_errors = shared.send_errors.load(Ordering::Relaxed);
         s.release.checksums_filled = shared.checksums_filled.load(Ordering::Relaxed);
         s.release.checksums_wrong = shared.checksums_wrong.load(Ordering::Relaxed);
+        s.measured_rate = self.rate.as_ref().map(ackwise_autorate::Handle::now);
         s.memory.clone_from(programs.memory());
         s.memory_bytes = s.memory.values().sum();
         Ok(s)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ackwise_autorate::Measured;
 use ackwise_policy::Reason;
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +109,9 @@ pub struct Stats {
     /// How long holds lasted, from the first withheld ACK until a newer one left or until the
     /// re-emission.
     pub hold_times: HoldTimes,
+    /// The rate of the queue behind the programs, if it is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_rate: Option<Measured>,
     /// Kernel memory of all maps, in bytes.
     pub memory_bytes: u64,
     /// Kernel memory of each map, in bytes.

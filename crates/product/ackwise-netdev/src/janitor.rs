@@ -7,7 +7,8 @@
 //! the claim meanwhile.
 //!
 //! A daemon that has replaced a queue discipline starts one that puts it back first. That one keeps
-//! CAP_NET_ADMIN and a netlink socket. What it cannot put back stays in the files.
+//! CAP_NET_ADMIN and a netlink socket. What it cannot put back stays in the files. It also sets the
+//! rate of the cake that is there meanwhile, which the daemon tells it over the pipe: 8 bytes a rate, bit/s.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability, CapsHashSet};
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag};
 use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Gid, Pid, Uid, fork, pipe2, setgroups, setresgid, setresuid};
@@ -35,6 +36,24 @@ const NOT_RESTORED: i32 = 2;
 pub(crate) struct Janitor {
     alive: OwnedFd,
     process: Pid,
+}
+
+/// Has the rate of the cake of ackwise set by the process that will put back what was there before it. That
+/// process ends when neither its [`Entry`](crate::registry::Entry) nor one of these is left.
+#[derive(Debug)]
+pub struct RateSetter(OwnedFd);
+
+impl RateSetter {
+    /// Asks for a rate in bit/s, and does not wait until it is set. It is not set if the root of the interface is
+    /// another one by then.
+    ///
+    /// # Errors
+    /// The process is gone, or does not keep up.
+    pub fn set(&self, rate_bps: u64) -> io::Result<()> {
+        // So few bytes are written whole, or not at all (pipe(7), PIPE_BUF).
+        nix::unistd::write(&self.0, &rate_bps.to_ne_bytes())?;
+        Ok(())
+    }
 }
 
 /// The descriptors that the process keeps, before they get their numbers.
@@ -89,6 +108,16 @@ impl Janitor {
                 process: child,
             }),
         }
+    }
+
+    /// Returns the way by which this process sets the rate of the cake.
+    ///
+    /// # Errors
+    /// The process has too many descriptors.
+    pub fn rate_setter(&self) -> io::Result<RateSetter> {
+        let pipe = self.alive.try_clone()?;
+        nix::fcntl::fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        Ok(RateSetter(pipe))
     }
 
     /// Lets the process clear up, and waits until it has. Returns `false` if it could not.
@@ -173,18 +202,25 @@ fn become_owner((uid, gid): (Uid, Gid), keeps_rights: bool) -> Result<(), Error>
 /// In the child: waits until nobody has the other end of the pipe, and clears up. Returns the exit
 /// code.
 fn wait_and_clear_up(replaced: Option<&Replaced>, names: &[CString]) -> i32 {
-    let mut byte = 0_u8;
+    // SAFETY: `prepare` has put the socket there, and nobody else has it in this process.
+    let mut netlink =
+        replaced.map(|_| unsafe { Netlink::from_socket(OwnedFd::from_raw_fd(NETLINK)) });
+    let mut message = [0_u8; size_of::<u64>()];
     loop {
-        // SAFETY: one writable byte.
-        match unsafe { libc::read(PIPE, (&raw mut byte).cast(), 1) } {
+        // SAFETY: so many writable bytes.
+        match unsafe { libc::read(PIPE, message.as_mut_ptr().cast(), message.len()) } {
             0 => break,
             n if n < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted => break,
+            n if usize::try_from(n) == Ok(message.len()) => {
+                if let (Some(netlink), Some(replaced)) = (&mut netlink, replaced) {
+                    // Whoever asked looks for the rate that is there.
+                    let _ = netlink.change_cake_rate(replaced.index, u64::from_ne_bytes(message));
+                }
+            }
             _ => {}
         }
     }
-    if let Some(replaced) = replaced {
-        // SAFETY: `prepare` has put the socket there, and nobody else has it in this process.
-        let mut netlink = Netlink::from_socket(unsafe { OwnedFd::from_raw_fd(NETLINK) });
+    if let (Some(replaced), Some(mut netlink)) = (replaced, netlink) {
         let undone = replaced.undo(&mut netlink);
         // Closing it is a system call that this process may not make.
         std::mem::forget(netlink);

@@ -18,7 +18,7 @@ pub mod daemon;
 mod error;
 pub mod ifreq;
 mod interface;
-mod janitor;
+pub mod janitor;
 pub mod netlink;
 mod packet_socket;
 pub mod privileges;

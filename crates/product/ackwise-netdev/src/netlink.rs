@@ -13,8 +13,8 @@ pub(crate) const TC_H_CLSACT: u32 = 0xffff_fff1;
 pub(crate) const CLSACT_HANDLE: u32 = 0xffff_0000;
 pub(crate) const TCA_KIND: u16 = 1;
 pub(crate) const TCA_OPTIONS: u16 = 2;
-const TCA_STATS2: u16 = 7;
-const TCA_STATS_QUEUE: u16 = 3;
+pub(crate) const TCA_STATS2: u16 = 7;
+pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLMSG_HEADER: usize = 16;
 /// The length of `struct tcmsg` in bytes.

@@ -6,8 +6,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::netlink::{
-    Netlink, TC_H_CLSACT, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCMSG, find_attribute, push_attribute,
-    push_kind, tcmsg, u16_at, u32_at,
+    Netlink, TC_H_CLSACT, TC_H_ROOT, TCA_KIND, TCA_OPTIONS, TCA_STATS_QUEUE, TCA_STATS2, TCMSG,
+    find_attribute, push_attribute, push_kind, tcmsg, u16_at, u32_at,
 };
 
 /// The handle of a root that ackwise has put in place (`ac40:` in the output of tc). The kernel
@@ -190,7 +190,55 @@ impl Replaced {
     }
 }
 
+/// The root queue discipline of an interface, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// What it is.
+    pub qdisc: Qdisc,
+    /// The bytes that wait in it.
+    pub backlog_bytes: u32,
+}
+
 impl Netlink {
+    /// Returns the root of the interface with this index; `None` if it has none, or is gone.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn root(&mut self, index: u32) -> io::Result<Option<Root>> {
+        let mut found = None;
+        // A question about one of them is answered to everybody who listens to changes.
+        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
+            let is_root = u32_at(body, 4) == Some(index) && u32_at(body, 12) == Some(TC_H_ROOT);
+            if kind == libc::RTM_NEWQDISC && is_root {
+                found = parse(body).map(|qdisc| Root {
+                    qdisc,
+                    backlog_bytes: backlog(body).unwrap_or(0),
+                });
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Changes the rate of the cake that is the root and has the handle [`HANDLE`], and nothing else. No
+    /// packet is lost, and any other root stays as it is.
+    ///
+    /// # Errors
+    /// The root is another one, there is no such interface, or the right is missing.
+    pub fn change_cake_rate(&mut self, index: u32, rate_bps: u64) -> io::Result<()> {
+        let mut body = tcmsg(index, HANDLE, TC_H_ROOT);
+        push_kind(&mut body, "cake");
+        let mut options = Vec::new();
+        let bytes_per_s = (rate_bps / 8).max(1);
+        push_attribute(
+            &mut options,
+            TCA_CAKE_BASE_RATE64,
+            &bytes_per_s.to_ne_bytes(),
+        );
+        push_attribute(&mut body, TCA_OPTIONS, &options);
+        // Neither NLM_F_CREATE nor NLM_F_REPLACE: what is not there is not made.
+        self.acknowledged(libc::RTM_NEWQDISC, 0, &body)
+    }
+
     /// Returns the queue disciplines of the interface with this index, without clsact and ingress,
     /// which hold no packets.
     ///
@@ -270,6 +318,12 @@ impl Netlink {
     fn delete_root(&mut self, index: u32, handle: u32) -> io::Result<()> {
         self.acknowledged(libc::RTM_DELQDISC, 0, &tcmsg(index, handle, TC_H_ROOT))
     }
+}
+
+/// The bytes that wait, of a message about a queue discipline.
+fn backlog(message: &[u8]) -> Option<u32> {
+    let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;
+    u32_at(find_attribute(statistics, TCA_STATS_QUEUE)?, 4)
 }
 
 fn parse(message: &[u8]) -> Option<Qdisc> {

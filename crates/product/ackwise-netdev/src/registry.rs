@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::control::{Listener, from_json};
-use crate::janitor::Janitor;
+use crate::janitor::{Janitor, RateSetter};
 use crate::qdisc::Replaced;
 use crate::user::{effective_user, is_system_user};
 
@@ -349,6 +349,15 @@ impl<R: Serialize> Entry<R> {
 }
 
 impl<R> Entry<R> {
+    /// Returns the way to set the rate of the cake that [`guard`](Self::guard) is to remove; `None` if there is
+    /// no guard.
+    ///
+    /// # Errors
+    /// The process has too many descriptors.
+    pub fn rate_setter(&self) -> io::Result<Option<RateSetter>> {
+        self.janitor.as_ref().map(Janitor::rate_setter).transpose()
+    }
+
     /// Gives the entry back and leaves the record for whoever clears up later.
     pub fn leave(mut self) {
         self.keeps_files = true;

@@ -10,6 +10,7 @@ use ackwise_netdev::daemon::Supervisor;
 use serde_json::json;
 
 use crate::cli::gateway::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
+use crate::rates::rate;
 use crate::watch::{reason, watch};
 
 /// What was asked for.
@@ -197,16 +198,6 @@ pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
         now.waiting.packets,
         text::micros(now.waiting.max_wait_us as f64),
     )
-}
-
-/// A rate in the largest unit that it has one of.
-pub fn rate(bps: u64) -> String {
-    let bps = bps as f64;
-    match bps {
-        _ if bps >= 1e9 => format!("{:.3} Gbit/s", bps / 1e9),
-        _ if bps >= 1e6 => format!("{:.3} Mbit/s", bps / 1e6),
-        _ => format!("{:.1} kbit/s", bps / 1e3),
-    }
 }
 
 fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {

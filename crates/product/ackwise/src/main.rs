@@ -14,6 +14,7 @@ mod options;
 mod page;
 mod policies;
 mod probe;
+mod rates;
 mod status;
 mod summary;
 mod top;

@@ -8,6 +8,7 @@ use ackwise_datapath::{FlowStats, Stats};
 use serde::Serialize;
 
 use crate::cli::{DetachArgs, StatusArgs};
+use crate::rates::measured_rate;
 
 #[derive(Serialize)]
 struct Attachment {
@@ -145,6 +146,9 @@ fn in_full(a: &Attachment) -> String {
     );
     if let Some(why) = &s.attach_fallback {
         out.push_str(&format!("attached by clsact: {why}\n\n"));
+    }
+    if let Some(measured) = &s.measured_rate {
+        out.push_str(&format!("queue: {}\n\n", measured_rate(measured)));
     }
     out.push_str(&totals(s));
     let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();

@@ -6,6 +6,7 @@ use ackwise_cli::text;
 use ackwise_datapath::Stats;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::rates::measured_rate;
 use crate::status::share;
 
 /// What happened between two looks at the counters, `took` apart.
@@ -28,6 +29,9 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
             text::micros(now.hold_times.p50_us as f64),
             text::micros(now.hold_times.p99_us as f64),
         ));
+    }
+    if let Some(measured) = &now.measured_rate {
+        line.push_str(&format!("; queue at {}", measured_rate(measured)));
     }
     line
 }

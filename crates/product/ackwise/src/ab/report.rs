@@ -4,7 +4,7 @@ use ackwise_cli::text;
 use ackwise_switchback::{Block, Found, Judge, Level, METRICS, Metric, Outcome, Verdict};
 use serde::Serialize;
 
-use crate::gateway::rate;
+use crate::rates::rate;
 
 /// The setup, for whoever reads the report.
 #[derive(Debug, Clone, Serialize)]

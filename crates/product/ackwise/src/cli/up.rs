@@ -15,6 +15,7 @@ Examples:
   ackwise up eth0 --explain      the facts and the decision, without touching anything
   ackwise up eth0                on the host that receives: thins ACKs
   ackwise up wan0 --up 4.75mbit  on the box with the uplink: cake at this rate, and thinned ACKs
+  ackwise up wwan0 --up 1mbit..40mbit  where the rate changes: it is measured, between these
 
 When the command ends, however it ends, the queue that it found is there again.";
 
@@ -25,12 +26,13 @@ pub struct UpArgs {
     pub interface: String,
 
     /// What leaves is shaped to this rate, e.g. `5mbit` or `5 Mbit/s`: some 95 % of what the uplink
-    /// has, so that packets wait here and not in the modem
+    /// has, so that packets wait here and not in the modem. `1mbit..40mbit`: to what the uplink has at
+    /// each time, which is measured, between these; `auto`: from 100 kbit/s to 1 Gbit/s
     #[arg(long = "up", value_name = "RATE", value_parser = uplink_rate)]
-    pub rate_bps: Option<u64>,
+    pub rate: Option<UplinkRate>,
 
     /// Bytes that each IP packet costs on the uplink beyond itself
-    #[arg(long, value_name = "BYTES", requires = "rate_bps", value_parser = clap::value_parser!(u32).range(0..=256))]
+    #[arg(long, value_name = "BYTES", requires = "rate", value_parser = clap::value_parser!(u32).range(0..=256))]
     pub overhead: Option<u32>,
 
     /// This box owns the uplink behind this interface, whatever its routes say
@@ -39,7 +41,7 @@ pub struct UpArgs {
 
     /// Which queue to use with --up [default: the kernel's cake, or the gateway's where the kernel
     /// has no cake]
-    #[arg(long, value_enum, requires = "rate_bps")]
+    #[arg(long, value_enum, requires = "rate")]
     pub queue: Option<QueueChoice>,
 
     /// Print the facts and the decision, and touch nothing
@@ -79,9 +81,39 @@ pub struct DownArgs {
     pub interface: Option<String>,
 }
 
-/// Reads the rate of an uplink.
-fn uplink_rate(text: &str) -> Result<u64, String> {
-    bounded(rate(text)?)
+/// What the uplink has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UplinkRate {
+    /// The rate, or the greatest if it is measured, bit/s.
+    pub bps: u64,
+    /// It is measured, and no less than this, bit/s.
+    pub min_bps: Option<u64>,
+}
+
+/// `auto`, bit/s: the slowest at which a full packet takes no more than an eighth of a second, and more than the
+/// uplinks have for which a queue is a remedy.
+const AUTO: UplinkRate = UplinkRate {
+    bps: 1_000_000_000,
+    min_bps: Some(100_000),
+};
+
+/// Reads the rate of an uplink: one, two with `..` between them, or `auto`.
+fn uplink_rate(text: &str) -> Result<UplinkRate, String> {
+    if text.trim().eq_ignore_ascii_case("auto") {
+        return Ok(AUTO);
+    }
+    let Some((least, most)) = text.split_once("..") else {
+        let bps = bounded(rate(text)?)?;
+        return Ok(UplinkRate { bps, min_bps: None });
+    };
+    let (least, bps) = (bounded(rate(least)?)?, bounded(rate(most)?)?);
+    if least >= bps {
+        return Err("MIN..MAX: the first rate is less than the second".to_owned());
+    }
+    Ok(UplinkRate {
+        bps,
+        min_bps: Some(least),
+    })
 }
 
 /// Slower than any modem, and faster than any uplink that is worth a shaper.
@@ -94,13 +126,31 @@ fn bounded(rate_bps: u64) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::uplink_rate;
+    use super::*;
 
     #[test]
     fn an_uplink_has_a_rate_of_uplinks() {
-        assert_eq!(uplink_rate("8000bit"), Ok(8_000));
-        assert_eq!(uplink_rate("10gbit"), Ok(10_000_000_000));
-        for bad in ["1bit", "0mbit", "100gbit"] {
+        let fixed = |bps| Ok(UplinkRate { bps, min_bps: None });
+        assert_eq!(uplink_rate("8000bit"), fixed(8_000));
+        assert_eq!(uplink_rate("10gbit"), fixed(10_000_000_000));
+        let measured = UplinkRate {
+            bps: 40_000_000,
+            min_bps: Some(1_000_000),
+        };
+        assert_eq!(uplink_rate("1mbit..40 Mbit/s"), Ok(measured));
+        assert_eq!(uplink_rate("auto"), Ok(AUTO));
+        for bad in [
+            "1bit",
+            "0mbit",
+            "100gbit",
+            "1mbit..",
+            "..1mbit",
+            "2mbit..1mbit",
+            "1mbit..1mbit",
+            "1mbit..2mbit..3mbit",
+            "1bit..1mbit",
+            "automatic",
+        ] {
             assert!(uplink_rate(bad).is_err(), "{bad}");
         }
     }

@@ -15,7 +15,7 @@ use ratatui::widgets::{
 use super::app::{App, SortBy};
 use super::measures::{FlowRates, HISTORY, History, Measures};
 use super::snapshot::{Backlog, Counters, Kind, Source};
-use crate::gateway::rate;
+use crate::rates::rate;
 use crate::status::{name, uptime};
 
 /// Rows of the list of sources that are shown at most, beside its head.

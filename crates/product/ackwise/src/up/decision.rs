@@ -4,7 +4,7 @@ use ackwise_netdev::qdisc::{Cake, CakeFilter};
 use serde::Serialize;
 
 use super::facts::{Facts, Owner};
-use crate::cli::up::QueueChoice;
+use crate::cli::up::{QueueChoice, UplinkRate};
 
 /// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
 /// 470,000 packets a second on a core (decision 16); these are 17,000 full packets, or 380,000
@@ -16,7 +16,7 @@ const FAST_MBPS: u32 = 1_000;
 /// What the user said.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked {
-    pub rate_bps: Option<u64>,
+    pub rate: Option<UplinkRate>,
     pub overhead: Option<u32>,
     pub router: bool,
     pub queue: Option<QueueChoice>,
@@ -51,6 +51,9 @@ pub enum Queue {
 pub struct Plan {
     pub role: Role,
     pub queue: Queue,
+    /// The rate is measured, and no less than this, bit/s; what the queue has is the greatest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_bps: Option<u64>,
     /// Whether `adaptive` thins the ACKs that leave, before they come to the queue.
     pub thins: bool,
     /// Reasons, the most important first.
@@ -86,13 +89,14 @@ pub fn decide(facts: &Facts, asked: &Asked) -> Result<Plan, Refusal> {
     let mut plan = Plan {
         role,
         queue: Queue::Keep,
+        min_bps: None,
         thins: true,
         why: vec![reason],
         notes: Vec::new(),
     };
-    match asked.rate_bps {
+    match asked.rate {
         None => without_rate(facts, &mut plan),
-        Some(rate_bps) => with_rate(facts, asked, rate_bps, &mut plan)?,
+        Some(rate) => with_rate(facts, asked, rate, &mut plan)?,
     }
     remarks(facts, &mut plan);
     Ok(plan)
@@ -191,8 +195,14 @@ fn stays(facts: &Facts) -> String {
     format!("{queue} {handle} is {whose} and may shape, so it stays as it is")
 }
 
-fn with_rate(facts: &Facts, asked: &Asked, rate_bps: u64, plan: &mut Plan) -> Result<(), Refusal> {
+fn with_rate(
+    facts: &Facts,
+    asked: &Asked,
+    rate: UplinkRate,
+    plan: &mut Plan,
+) -> Result<(), Refusal> {
     let interface = &facts.interface;
+    let rate_bps = rate.bps;
     if plan.role == Role::Inside {
         return Err(Refusal::bad_input(
             format!(
@@ -254,9 +264,25 @@ fn with_rate(facts: &Facts, asked: &Asked, rate_bps: u64, plan: &mut Plan) -> Re
             });
         }
     }
+    if plan.queue != Queue::Keep && rate.min_bps.is_some() {
+        plan.min_bps = rate.min_bps;
+        plan.notes.push(measured(plan));
+    }
     // What a gateway takes has passed its filter before a program on the interface sees it.
     plan.thins = !matches!(plan.queue, Queue::Gateway { .. });
     Ok(())
+}
+
+/// What a rate that is measured depends on.
+fn measured(plan: &Plan) -> String {
+    let begins = match plan.queue {
+        Queue::Gateway { .. } => "the least",
+        Queue::Cake(_) | Queue::Keep => "the greatest",
+    };
+    format!(
+        "the rate is measured by the TCP timestamps of what passes; until something waits behind \
+         the interface, and without timestamps, it is {begins}"
+    )
 }
 
 fn because_of_cake(facts: &Facts) -> String {
@@ -285,6 +311,7 @@ fn remarks(facts: &Facts, plan: &mut Plan) {
     }
     match facts.device {
         None => note("the link's speed, and whether it is Wi-Fi, is not known".to_owned()),
+        Some(device) if device.wifi && plan.min_bps.is_some() => {}
         Some(device) if device.wifi && plan.queue != Queue::Keep => note(
             "the rate of Wi-Fi changes: at a fixed one packets wait in its driver again whenever \
              it has less"

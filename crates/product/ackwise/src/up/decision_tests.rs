@@ -62,13 +62,16 @@ fn queue(kind: &str, owner: Owner) -> facts::Queue {
 
 fn at(rate_bps: u64) -> Asked {
     Asked {
-        rate_bps: Some(rate_bps),
+        rate: Some(UplinkRate {
+            bps: rate_bps,
+            min_bps: None,
+        }),
         ..Asked::default()
     }
 }
 
 const NOTHING: Asked = Asked {
-    rate_bps: None,
+    rate: None,
     overhead: None,
     router: false,
     queue: None,
@@ -312,7 +315,7 @@ fn somebody_s_shaper_is_left_alone() {
                 .notes
                 .iter()
                 .any(|note| note.contains("--up is not used"));
-            assert_eq!(more, asked.rate_bps.is_some(), "{plan:?}");
+            assert_eq!(more, asked.rate.is_some(), "{plan:?}");
         }
         let forced = Asked {
             queue: Some(QueueChoice::Cake),

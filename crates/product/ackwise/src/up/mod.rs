@@ -11,14 +11,15 @@ mod text;
 
 use std::time::Instant;
 
+use ackwise_autorate::{Autorate, Bounds, Delay};
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, policy, text as out};
 use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
-use ackwise_netdev::daemon::Supervisor;
+use ackwise_netdev::daemon::{Supervisor, Worker};
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::{Cake, Replaced};
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
-use ackwise_netdev::{Error as Netdev, ifreq};
+use ackwise_netdev::{Error as Netdev, Interface, ifreq};
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -55,7 +56,7 @@ fn registry() -> Registry<Record> {
 /// Decides and does it, or explains what it would do.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let asked = Asked {
-        rate_bps: args.rate_bps,
+        rate: args.rate,
         overhead: args.overhead,
         router: args.router,
         queue: args.queue,
@@ -186,9 +187,18 @@ impl Run<'_> {
             let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
             done.context("the kernel does not take cake as the root queue")?;
         }
-        let prepared = prepared.drop_privileges(self.args.user.as_deref())?;
+        let autorate = match cake {
+            Some(cake) => self.autorate(&claim, cake)?,
+            None => None,
+        };
+        let mut prepared = prepared.drop_privileges(self.args.user.as_deref())?;
+        if let Some(autorate) = &autorate {
+            prepared.show_rate(autorate.handle());
+        }
         let attachment = prepared.start()?;
         self.begun()?;
+        // Until this is dropped, which is before the guard puts the queue back.
+        let autorate = autorate.map(|it| self.measure(it)).transpose()?;
         let guarded = Guarded {
             supervisor: &self.supervisor,
             subject: &attachment,
@@ -199,7 +209,38 @@ impl Run<'_> {
         let outcome = guarded.watch(&self.args.guard, self.until(), self.format, summary::line)?;
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
+        drop(autorate);
         self.end_datapath(attachment, claim, why)
+    }
+
+    /// Everything that a measured rate takes, if it is to be measured.
+    fn autorate(&self, claim: &Entry<Record>, cake: &Cake) -> anyhow::Result<Option<Autorate>> {
+        let Some(min_bps) = self.plan.min_bps else {
+            return Ok(None);
+        };
+        let interface = Interface::find(&self.facts.interface)?;
+        let delay = Delay::attach(&interface, cake.overhead)?;
+        let setter = claim.rate_setter().context("setting the rate")?;
+        let setter = setter.context("the process that sets the rate is not there")?;
+        let bounds = Bounds {
+            min_bps,
+            max_bps: cake.rate_bps,
+        };
+        Ok(Some(Autorate::new(delay, setter, self.facts.index, bounds)))
+    }
+
+    /// Starts to measure the rate.
+    fn measure(&self, autorate: Autorate) -> anyhow::Result<Worker> {
+        let (interface, format) = (self.facts.interface.clone(), self.format);
+        let worker = autorate.start(move |why| {
+            tracing::warn!("{interface}: the rate is not measured any more: {why}");
+            if format == Format::Json {
+                let event = json!({ "event": "rate-halted", "interface": interface, "why": why });
+                // Nobody listens any more; the warning is said.
+                let _ = out::print(&format!("{event}\n"));
+            }
+        });
+        worker.context("starting the thread that measures the rate")
     }
 
     fn end_datapath(
@@ -225,9 +266,12 @@ impl Run<'_> {
         overhead: u32,
     ) -> anyhow::Result<()> {
         let interface = serde_json::Value::from(self.facts.interface.as_str());
-        let config = format!(
+        let mut config = format!(
             "interface = {interface}\nrate = \"{rate_bps} bit/s\"\noverhead = {overhead}\n"
         );
+        if let Some(min_bps) = self.plan.min_bps {
+            config.push_str(&format!("min_rate = \"{min_bps} bit/s\"\n"));
+        }
         let config = ackwise_gateway::Config::parse("(ackwise up)", &config)?;
         let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
         claim.publish(&self.record(None)?)?;

@@ -5,7 +5,7 @@ use ackwise_netdev::qdisc::{Cake, CakeFilter};
 
 use super::decision::{Plan, Queue};
 use super::facts::{Facts, Forwards, Owner};
-use crate::gateway::rate;
+use crate::rates::rate;
 
 /// What is done, why, and how it is undone: a line each.
 pub fn three_lines(facts: &Facts, plan: &Plan) -> String {
@@ -25,22 +25,34 @@ fn what(facts: &Facts, plan: &Plan) -> String {
         Queue::Keep => format!("adaptive thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
             "{} instead of {queue}, and adaptive thins the ACKs before it",
-            describe(&cake)
+            describe(&cake, plan.min_bps)
         ),
         Queue::Gateway { rate_bps, .. } => format!(
             "the gateway's queue with its ACK filter at {} before {queue}",
+            shaped(rate_bps, plan.min_bps)
+        ),
+    }
+}
+
+/// A rate, or those between which it is measured.
+fn shaped(rate_bps: u64, min_bps: Option<u64>) -> String {
+    match min_bps {
+        None => rate(rate_bps),
+        Some(min_bps) => format!(
+            "a measured rate from {} to {}",
+            rate(min_bps),
             rate(rate_bps)
         ),
     }
 }
 
-fn describe(cake: &Cake) -> String {
+fn describe(cake: &Cake, min_bps: Option<u64>) -> String {
     let filter = match cake.filter {
         CakeFilter::None => "",
         CakeFilter::Filter => " with ack-filter",
         CakeFilter::Aggressive => " with ack-filter-aggressive",
     };
-    format!("cake at {}{filter}", rate(cake.rate_bps))
+    format!("cake at {}{filter}", shaped(cake.rate_bps, min_bps))
 }
 
 fn undo(facts: &Facts, plan: &Plan) -> String {

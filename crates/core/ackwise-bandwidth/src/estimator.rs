@@ -1,0 +1,391 @@
+//! The law (see the crate's documentation).
+
+use std::collections::VecDeque;
+
+use crate::Nanos;
+use crate::service_curve::{Point, Sample, ServiceCurve, bits_per_s};
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+const PACKET_BYTES: u64 = 1514;
+
+/// The wait behind the interface that is aimed at, µs, beside the time of two full packets: as
+/// little as can be told from the noise of round trips, and enough to keep the link busy.
+pub const TARGET_US: u64 = 6_000;
+/// The time in which a difference from the target is to be gone, µs.
+pub const DRAIN_US: u64 = 200_000;
+/// How many cuts without any effect show that packets wait elsewhere.
+pub const FUTILE: u32 = 5;
+/// How often the queue is emptied, if it was not empty meanwhile, ns.
+pub const EMPTY_EVERY_NS: Nanos = 10 * SECOND;
+
+/// A wait below this is none, µs, beside the time of a full packet.
+const LOW_US: u64 = 2_000;
+/// A wait above the target and this is not wanted, µs, beside the time of a full packet.
+const HIGH_US: u64 = 15_000;
+/// The shortest span over which a rate is measured.
+const SPAN: Nanos = 75 * MS;
+/// As many full packets are measured at least.
+const SPAN_PACKETS: u64 = 8;
+/// The rate is between these parts of what was measured, in hundredths.
+const MIN_OF_CAPACITY: u64 = 25;
+const MAX_OF_CAPACITY: u64 = 120;
+/// Nothing waits: the rate grows by this part in a round trip and a look, in thousandths.
+const GROWTH: u64 = 80;
+/// The growth becomes greater by this part with each round trip that it goes on, in thousandths.
+const GROWTH_OF_GROWTH: u64 = 400;
+/// … up to this, in thousandths.
+const MAX_GROWTH: u64 = 350;
+/// Less than this part of the rate is little to send, in hundredths.
+const LOADED: u64 = 75;
+/// A sample older than this says nothing about now.
+const STALE: Nanos = 2 * SECOND;
+/// After this time it is looked again whether what waits elsewhere still does; after twice the time if it
+/// did, and so on.
+const FORGET: Nanos = 10 * SECOND;
+const MAX_FORGET: Nanos = 160 * SECOND;
+/// A small wait does not go away while the link seems to have less and less: below this part, in
+/// hundredths, it is no queue.
+const CALM: u64 = 70;
+/// The time after which a round that empties the queue is given up.
+const EMPTYING: Nanos = SECOND;
+
+/// Between which rates the result lies, bit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// The least rate, bit/s.
+    pub min_bps: u64,
+    /// The greatest rate, bit/s.
+    pub max_bps: u64,
+}
+
+/// What was seen since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// The time now; it never goes back.
+    pub at_ns: Nanos,
+    /// The bytes that have left the interface since the start, as they count against the rate.
+    pub sent_bytes: u64,
+    /// The bytes that wait in the queue that is shaped.
+    pub backlog_bytes: u64,
+    /// Of the round trips that ended since the last look the one that waited least, if there was any.
+    pub sample: Option<Sample>,
+}
+
+/// What the estimator does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing was timed of late: the rate stays.
+    Blind,
+    /// There is too little to send to learn anything: the rate stays.
+    Idle,
+    /// Nothing waits behind the interface: the rate grows.
+    Growing,
+    /// Something waits behind the interface: the rate follows the link's.
+    Following,
+}
+
+/// What is cut, and whether that helps.
+#[derive(Debug, Clone, Copy)]
+struct Episode {
+    /// The rate before it.
+    before_bps: u64,
+    /// The wait at the last cut, µs.
+    waited_us: u32,
+    /// When the packets that show the effect of the last cut leave.
+    until: Nanos,
+    futile: u32,
+}
+
+/// Estimates a link's bandwidth between two bounds.
+#[derive(Debug, Clone)]
+pub struct Estimator {
+    bounds: Bounds,
+    rate_bps: u64,
+    capacity_bps: Option<u64>,
+    curve: ServiceCurve,
+    /// What waits for good elsewhere, µs.
+    zero_us: u32,
+    zero_since: Nanos,
+    forget: Nanos,
+    /// What the link had when a small wait began that was no reason to cut.
+    calm_bps: Option<u64>,
+    sampled_at: Option<Nanos>,
+    /// The last round trip, ns.
+    rtt_ns: Nanos,
+    /// Bytes that had left, at the looks of late.
+    sent: VecDeque<(Nanos, u64)>,
+    growth: u64,
+    episode: Option<Episode>,
+    /// When nothing waited for the last time.
+    empty_at: Nanos,
+    emptying_since: Option<Nanos>,
+    state: State,
+}
+
+impl Estimator {
+    /// Makes an estimator that begins at a rate in bit/s.
+    #[must_use]
+    pub fn new(bounds: Bounds, start_bps: u64) -> Self {
+        let min_bps = bounds.min_bps.max(1);
+        let bounds = Bounds {
+            min_bps,
+            max_bps: bounds.max_bps.max(min_bps),
+        };
+        Self {
+            bounds,
+            rate_bps: start_bps.clamp(bounds.min_bps, bounds.max_bps),
+            capacity_bps: None,
+            curve: ServiceCurve::default(),
+            zero_us: 0,
+            zero_since: 0,
+            forget: FORGET,
+            calm_bps: None,
+            sampled_at: None,
+            rtt_ns: 0,
+            sent: VecDeque::new(),
+            growth: GROWTH,
+            episode: None,
+            empty_at: 0,
+            emptying_since: None,
+            state: State::Blind,
+        }
+    }
+
+    /// Returns the rate for the queue, bit/s.
+    #[must_use]
+    pub fn rate_bps(&self) -> u64 {
+        self.rate_bps
+    }
+
+    /// Returns what the link was last seen to carry, bit/s; `None` if it was never full.
+    #[must_use]
+    pub fn capacity_bps(&self) -> Option<u64> {
+        self.capacity_bps
+    }
+
+    /// Returns what the estimator does.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Takes a look and returns the rate from now on, bit/s.
+    pub fn observe(&mut self, look: &Look) -> u64 {
+        self.remember_sent(look);
+        let step = look
+            .at_ns
+            .saturating_sub(self.sampled_at.unwrap_or(look.at_ns));
+        if let Some(sample) = &look.sample {
+            self.take(look, sample);
+        }
+        let fresh = self
+            .sampled_at
+            .is_some_and(|at| look.at_ns - at <= STALE.max(2 * self.rtt_ns));
+        let Some(last) = self.curve.last().filter(|_| fresh) else {
+            self.state = State::Blind;
+            self.episode = None;
+            self.emptying_since = None;
+            return self.rate_bps;
+        };
+        let waits_us = self.waits_now_us(look, last);
+        if last.waited_us <= self.low_us() {
+            self.empty_at = look.at_ns;
+            self.emptying_since = None;
+            self.episode = None;
+            self.calm_bps = None;
+        }
+        if last.waited_us <= self.low_us() {
+            if look.sample.is_some() {
+                self.grow(look, step);
+            }
+        } else if look.sample.is_some() {
+            self.follow(look, last, waits_us);
+        }
+        self.rate_bps
+    }
+
+    fn remember_sent(&mut self, look: &Look) {
+        self.sent.push_back((look.at_ns, look.sent_bytes));
+        while self.sent.len() > 2 && look.at_ns - self.sent[1].0 >= self.span() {
+            self.sent.pop_front();
+        }
+    }
+
+    /// The rate at which bytes left of late, bit/s.
+    fn sent_bps(&self) -> u64 {
+        let (Some(from), Some(to)) = (self.sent.front(), self.sent.back()) else {
+            return 0;
+        };
+        bits_per_s(to.1.saturating_sub(from.1), to.0 - from.0).unwrap_or(0)
+    }
+
+    fn take(&mut self, look: &Look, sample: &Sample) {
+        self.sampled_at = Some(look.at_ns);
+        self.rtt_ns = look.at_ns.saturating_sub(sample.left_ns);
+        if look.at_ns.saturating_sub(self.zero_since) > self.forget {
+            self.zero_us = 0;
+        }
+        self.zero_us = self.zero_us.min(sample.waited_us);
+        let waited_us = sample.waited_us - self.zero_us;
+        self.curve.push(Point {
+            served_ns: sample.left_ns + u64::from(waited_us) * 1_000,
+            bytes: sample.bytes,
+            waited_us,
+        });
+    }
+
+    /// The time of a full packet, µs, at the link's rate or at the queue's.
+    fn packet_us(&self) -> u64 {
+        let bps = self.capacity_bps.unwrap_or(self.rate_bps);
+        PACKET_BYTES * 8 * 1_000_000 / bps.max(1)
+    }
+
+    fn low_us(&self) -> u32 {
+        u32::try_from(LOW_US + self.packet_us()).unwrap_or(u32::MAX)
+    }
+
+    fn target_us(&self) -> u64 {
+        TARGET_US + 2 * self.packet_us()
+    }
+
+    fn span(&self) -> Nanos {
+        SPAN.max(SPAN_PACKETS * self.packet_us() * 1_000)
+    }
+
+    /// How long a packet that leaves now will wait, µs: what has left since the last point, less
+    /// what the link has served since then.
+    fn waits_now_us(&self, look: &Look, last: Point) -> u64 {
+        let capacity = u128::from(self.capacity_bps.unwrap_or(self.rate_bps).max(1));
+        let bits = 8 * u128::from(look.sent_bytes.saturating_sub(last.bytes));
+        let added_us = bits * 1_000_000 / capacity;
+        let served_us = u128::from(look.at_ns.saturating_sub(last.served_ns) / 1_000);
+        // A packet of the future is served already if the last point is of one that still waits.
+        let early_us = u128::from(last.served_ns.saturating_sub(look.at_ns) / 1_000);
+        u64::try_from((added_us + early_us).saturating_sub(served_us)).unwrap_or(u64::MAX)
+    }
+
+    fn set_rate(&mut self, bps: u64) {
+        self.rate_bps = bps.clamp(self.bounds.min_bps, self.bounds.max_bps);
+    }
+
+    fn grow(&mut self, look: &Look, step: Nanos) {
+        let sent = self.sent_bps();
+        // What waits is enough to send, however little left.
+        let is_loaded =
+            look.backlog_bytes > 2 * PACKET_BYTES || sent >= self.rate_bps / 100 * LOADED;
+        if !is_loaded {
+            self.state = State::Idle;
+            self.growth = GROWTH;
+            return;
+        }
+        self.state = State::Growing;
+        // What has left shows that the link has as much.
+        let round = self.rtt_ns + step.max(1);
+        let span = u128::from(step.min(round));
+        let more = u128::from(self.rate_bps) * u128::from(self.growth) * span
+            / (1_000 * u128::from(round));
+        let growth = self.growth * GROWTH_OF_GROWTH * step.min(round) / (1_000 * round);
+        self.growth = (self.growth + growth).min(MAX_GROWTH);
+        let more = u64::try_from(more).unwrap_or(u64::MAX).max(1);
+        self.set_rate(self.rate_bps.saturating_add(more));
+        if self.capacity_bps.is_some_and(|known| known < sent) {
+            self.capacity_bps = Some(sent);
+        }
+    }
+
+    fn follow(&mut self, look: &Look, last: Point, waits_us: u64) {
+        self.state = State::Following;
+        self.growth = GROWTH;
+        let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
+            return;
+        };
+        if self.is_elsewhere(look, last, capacity) {
+            return;
+        }
+        self.capacity_bps = Some(capacity);
+        let target = self.wanted_us(look);
+        let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
+        let parts = drain + i128::from(target) - waits;
+        let rate = i128::from(capacity) * parts / drain;
+        let of = |hundredths: u64| i128::from(capacity) * i128::from(hundredths) / 100;
+        let rate = rate.clamp(of(MIN_OF_CAPACITY), of(MAX_OF_CAPACITY));
+        self.set_rate(u64::try_from(rate).unwrap_or(1));
+    }
+
+    /// The wait that is aimed at now: none if the queue was not empty for long.
+    fn wanted_us(&mut self, look: &Look) -> u64 {
+        let since = *self.emptying_since.get_or_insert(look.at_ns);
+        if look.at_ns - self.empty_at < EMPTY_EVERY_NS {
+            self.emptying_since = None;
+            return self.target_us();
+        }
+        if look.at_ns - since > EMPTYING {
+            self.empty_at = look.at_ns;
+            self.emptying_since = None;
+        }
+        0
+    }
+
+    /// Says whether cuts do not help, so that packets wait elsewhere, and takes them back.
+    fn is_elsewhere(&mut self, look: &Look, last: Point, capacity: u64) -> bool {
+        let high = self.target_us() + HIGH_US + self.packet_us();
+        if u64::from(last.waited_us) <= high {
+            self.episode = None;
+            let was = *self.calm_bps.get_or_insert(capacity);
+            if capacity >= was / 100 * CALM {
+                return false;
+            }
+            self.wait_is_elsewhere(look, last, self.rate_bps);
+            return true;
+        }
+        self.calm_bps = None;
+        let Some(episode) = &mut self.episode else {
+            self.episode = Some(Episode {
+                before_bps: self.rate_bps,
+                waited_us: last.waited_us,
+                until: look.at_ns,
+                futile: 0,
+            });
+            return false;
+        };
+        // The packet left before the last cut took effect.
+        let left = last.served_ns - u64::from(last.waited_us) * 1_000;
+        if left < episode.until {
+            return false;
+        }
+        let helped = last.waited_us < episode.waited_us / 10 * 9;
+        // A link that follows the cut, and no queue that becomes shorter: there is none.
+        let follows = self.capacity_bps.is_some_and(|was| capacity < was / 10 * 6);
+        episode.futile = match (helped, follows) {
+            (true, _) => 0,
+            (false, true) => episode.futile + 1,
+            (false, false) => episode.futile,
+        };
+        episode.waited_us = last.waited_us;
+        episode.until = look.at_ns + SPAN;
+        if episode.futile < FUTILE {
+            return false;
+        }
+        let before_bps = episode.before_bps;
+        self.wait_is_elsewhere(look, last, before_bps);
+        true
+    }
+
+    /// What waited was no queue of the link. The rate is what it was before.
+    fn wait_is_elsewhere(&mut self, look: &Look, last: Point, before_bps: u64) {
+        let again = self.zero_since > 0 && look.at_ns - self.zero_since < 2 * self.forget;
+        self.forget = if again {
+            (2 * self.forget).min(MAX_FORGET)
+        } else {
+            FORGET
+        };
+        self.zero_us = self.zero_us.saturating_add(last.waited_us);
+        self.zero_since = look.at_ns;
+        self.curve.clear();
+        self.episode = None;
+        self.calm_bps = None;
+        self.capacity_bps = None;
+        self.set_rate(before_bps);
+    }
+}

@@ -1,0 +1,194 @@
+//! The law on links that change, beside a rate that is known and beside cake-autorate's law.
+
+mod model;
+
+use ackwise_bandwidth::{Bounds, Estimator, Look, Sample, State};
+use model::{Law, MS, Outcome, Path, Pings, Trace, lte, run, steps};
+use proptest::prelude::*;
+
+const BOUNDS: Bounds = Bounds {
+    min_bps: 100_000,
+    max_bps: 20_000_000,
+};
+
+fn ours() -> Law {
+    Law::Measured(Estimator::new(BOUNDS, BOUNDS.max_bps))
+}
+
+fn constant(bps: f64) -> Trace {
+    vec![bps; 1000]
+}
+
+/// Ours, on a path like the usual one.
+fn outcome(trace: &Trace, path: &Path) -> Outcome {
+    run(&mut ours(), trace, path, 60, 5)
+}
+
+#[test]
+fn it_finds_the_rate_and_keeps_the_queue_short() {
+    // A start at twenty times the link's rate over 600 ms takes longer (decision 32).
+    let paths = [(400e3, 150), (1e6, 150), (5e6, 600), (15e6, 600)];
+    for (link, max_ms) in paths {
+        for rtt_ms in [5, 40, 150, 600].into_iter().filter(|it| *it <= max_ms) {
+            let path = Path {
+                rtt_ms,
+                // Half a second.
+                buffer: link / 16.0,
+                ..Path::default()
+            };
+            let seen = outcome(&constant(link), &path);
+            let packet_ms = 1514.0 * 8e3 / link;
+            assert!(
+                seen.utilisation > 0.97,
+                "{link} {rtt_ms}: {}",
+                seen.utilisation
+            );
+            assert!((0.9..1.1).contains(&(seen.rate / link)), "{link} {rtt_ms}");
+            let wait = seen.wait(0.95);
+            let bound = 40.0 + rtt_ms as f64 / 4.0 + 3.0 * packet_ms;
+            assert!(wait < bound, "{link} {rtt_ms}: {wait} ms");
+        }
+    }
+}
+
+/// Also where the modem's buffer is full at once, and drops.
+#[test]
+fn it_follows_a_link_that_falls_to_a_tenth_at_once() {
+    for buffer in [30_000.0, 500_000.0] {
+        let mut trace = constant(10e6);
+        trace.resize(20_000, 10e6);
+        trace.resize(60_000, 1e6);
+        let path = Path {
+            buffer,
+            ..Path::default()
+        };
+        let mut law = ours();
+        run(&mut law, &trace, &path, 23, 0);
+        let Law::Measured(estimator) = &law else {
+            unreachable!()
+        };
+        let rate = estimator.rate_bps() as f64;
+        assert!(rate < 1.3e6, "{buffer}: {rate} three seconds later");
+        let seen = run(&mut ours(), &trace, &path, 60, 30);
+        assert!(seen.utilisation > 0.95, "{buffer}: {}", seen.utilisation);
+        assert!(seen.wait(0.95) < 100.0, "{buffer}: {}", seen.wait(0.95));
+    }
+}
+
+/// On every trace that was drawn: no less than cake-autorate's law makes of the link, and a shorter queue.
+#[test]
+fn it_is_no_worse_than_pings_on_links_that_change() {
+    let kinds: [(&str, fn(u64) -> Trace); 2] = [
+        ("lte", |seed| lte(seed, 5e6, 60)),
+        ("steps", |seed| steps(seed, 5e6, 60, 5)),
+    ];
+    for (name, trace) in kinds {
+        for seed in 1001..1009 {
+            let trace = trace(seed);
+            let path = Path {
+                seed,
+                ..Path::default()
+            };
+            let ours = outcome(&trace, &path);
+            let pings = run(
+                &mut Law::Pings(Pings::new(BOUNDS, 5e6)),
+                &trace,
+                &path,
+                60,
+                5,
+            );
+            let perfect = run(&mut Law::Perfect, &trace, &path, 60, 5);
+            println!(
+                "{name} {seed}: utilisation {:.3} {:.3} {:.3}, p50 {:.0} {:.0} ms, p95 {:.0} {:.0} ms",
+                ours.utilisation,
+                pings.utilisation,
+                perfect.utilisation,
+                ours.wait(0.5),
+                pings.wait(0.5),
+                ours.wait(0.95),
+                pings.wait(0.95)
+            );
+            assert!(ours.utilisation >= pings.utilisation, "{name} {seed}");
+            assert!(ours.utilisation > 0.9, "{name} {seed}");
+            assert!(ours.wait(0.95) <= pings.wait(0.95), "{name} {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_waits_elsewhere_does_not_throttle_it() {
+    let path = Path {
+        elsewhere: (10_000, 60),
+        ..Path::default()
+    };
+    let seen = run(&mut ours(), &constant(5e6), &path, 120, 20);
+    assert!(seen.utilisation > 0.85, "{}", seen.utilisation);
+}
+
+/// Nothing was timed, and the rate is where it was.
+#[test]
+fn without_round_trips_the_rate_stays() {
+    let path = Path {
+        blind_from: 0,
+        ..Path::default()
+    };
+    assert_eq!(outcome(&constant(5e6), &path).rate, 20e6);
+    let path = Path {
+        blind_from: 20_000,
+        ..Path::default()
+    };
+    let mut law = ours();
+    run(&mut law, &constant(5e6), &path, 30, 0);
+    let Law::Measured(estimator) = &mut law else {
+        unreachable!()
+    };
+    assert_eq!(estimator.state(), State::Blind);
+    assert!((4e6..6e6).contains(&(estimator.rate_bps() as f64)));
+}
+
+/// A line that nobody uses for 20 s has the rate that it had.
+#[test]
+fn an_idle_line_keeps_its_rate() {
+    let path = Path {
+        idle: 20_000..40_000,
+        ..Path::default()
+    };
+    let mut law = ours();
+    run(&mut law, &constant(5e6), &path, 39, 0);
+    let Law::Measured(estimator) = &law else {
+        unreachable!()
+    };
+    let rate = estimator.rate_bps() as f64;
+    assert!((4e6..6.5e6).contains(&rate), "{rate}");
+}
+
+proptest! {
+    /// Whatever is seen, times that go wild among it: the rate stays within its bounds.
+    #[test]
+    fn the_rate_stays_within_its_bounds(
+        min in 1_u64..1_000_000_000,
+        more in 0_u64..10_000_000_000,
+        start in any::<u64>(),
+        looks in prop::collection::vec(
+            (0_u64..5_000, 0_u64..10_000_000, prop::option::of((0_u64..20_000, 0_u64..10_000_000, any::<u32>()))),
+            0..200,
+        ),
+    ) {
+        let bounds = Bounds { min_bps: min, max_bps: min + more };
+        let mut estimator = Estimator::new(bounds, start);
+        let (mut at_ns, mut sent_bytes) = (30_000 * MS, 20_000_000);
+        for (ms, bytes, sample) in looks {
+            at_ns += ms * MS;
+            sent_bytes += bytes;
+            let sample = sample.map(|(ago_ms, behind, waited_us)| Sample {
+                left_ns: at_ns - ago_ms * MS,
+                bytes: sent_bytes - behind,
+                waited_us,
+            });
+            let look = Look { at_ns, sent_bytes, backlog_bytes: bytes, sample };
+            let rate = estimator.observe(&look);
+            prop_assert!((min..=min + more).contains(&rate), "{rate}");
+            prop_assert_eq!(rate, estimator.rate_bps());
+        }
+    }
+}

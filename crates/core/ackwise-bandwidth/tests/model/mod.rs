@@ -1,0 +1,290 @@
+//! A shaped queue that always has something to send, and a link behind it: fluid, in steps of a
+//! millisecond.
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+
+use ackwise_bandwidth::{Bounds, Estimator, Look, Nanos, Sample};
+use ackwise_rng::Rng;
+
+pub const MS: Nanos = 1_000_000;
+pub const LOOK_MS: u64 = 25;
+
+/// What the link carries in each millisecond, bit/s; it begins anew at the end.
+pub type Trace = Vec<f64>;
+
+/// The law of Sprout's cell: a Brownian motion between 0 and a greatest rate (NSDI 2013, §3.1), in
+/// steps of 20 ms. Its mean is half of the greatest.
+pub fn lte(seed: u64, mean_bps: f64, seconds: usize) -> Trace {
+    let mut draws = Rng::stream(seed, 1);
+    let most = 2.0 * mean_bps;
+    let sigma = 0.2 * most * (0.02_f64).sqrt();
+    let mut rate = mean_bps;
+    let mut trace = Vec::new();
+    for _ in 0..seconds * 50 {
+        // Twelve uniform draws: nearly normal.
+        let sum: f64 = (0..12)
+            .map(|_| draws.below(1 << 20) as f64 / (1 << 20) as f64)
+            .sum();
+        rate += sigma * (sum - 6.0);
+        if rate < 0.0 {
+            rate = -rate;
+        }
+        if rate > most {
+            rate = 2.0 * most - rate;
+        }
+        trace.extend([rate.max(most / 100.0); 20]);
+    }
+    trace
+}
+
+/// A new rate every so many seconds, between a fifth and nine fifths of the mean.
+pub fn steps(seed: u64, mean_bps: f64, seconds: usize, every: usize) -> Trace {
+    let mut draws = Rng::stream(seed, 2);
+    let mut trace = Vec::new();
+    for second in 0..seconds {
+        let rate = match trace.last() {
+            Some(rate) if second % every != 0 => *rate,
+            _ => mean_bps * (200 + draws.below(1600)) as f64 / 1000.0,
+        };
+        trace.extend([rate; 1000]);
+    }
+    trace
+}
+
+/// What sets the rate of the queue.
+pub enum Law {
+    /// Ours.
+    Measured(Estimator),
+    /// cake-autorate's, by its documentation.
+    Pings(Pings),
+    /// 95 % of what the link has at each time.
+    Perfect,
+    /// This rate.
+    Fixed(f64),
+}
+
+/// The law of cake-autorate with its defaults: six hosts are pinged every 0.3 s, a one-way delay is taken for
+/// half of the round trip, the rate changes by factors.
+pub struct Pings {
+    pub rate: f64,
+    pub bounds: Bounds,
+    pub base: f64,
+    late: VecDeque<bool>,
+    deltas: VecDeque<f64>,
+    bloated_at: u64,
+    decayed_at: u64,
+    achieved: f64,
+}
+
+impl Pings {
+    pub fn new(bounds: Bounds, base: f64) -> Self {
+        Self {
+            rate: base,
+            bounds,
+            base,
+            late: VecDeque::from([false; 6]),
+            deltas: VecDeque::from([0.0; 6]),
+            bloated_at: 0,
+            decayed_at: 0,
+            achieved: 0.0,
+        }
+    }
+
+    /// An answer comes whose round trip waited for so long.
+    fn answer(&mut self, ms: u64, waited_ms: f64) {
+        let delta = waited_ms / 2.0;
+        let packet_ms = 1514.0 * 8e3 / self.rate;
+        let (late, up, down) = (30.0 + packet_ms, 10.0 + packet_ms, 60.0 + packet_ms);
+        self.late.pop_front();
+        self.late.push_back(delta > late);
+        self.deltas.pop_front();
+        self.deltas.push_back(delta);
+        let mean = self.deltas.iter().sum::<f64>() / 6.0;
+        let load = self.achieved / self.rate;
+        if self.late.iter().filter(|it| **it).count() >= 3 {
+            if ms > self.bloated_at + 300 {
+                let part = ((mean - late) / (down - late)).clamp(0.0, 1.0);
+                self.rate *= 0.99 - part * (0.99 - 0.75);
+                self.bloated_at = ms;
+                self.decayed_at = ms;
+            }
+        } else if load > 0.75 {
+            if ms > self.bloated_at + 300 {
+                let part = ((late - mean) / (late - up)).clamp(0.0, 1.0);
+                self.rate *= 1.0 + part * 0.04;
+                self.decayed_at = ms;
+            }
+        } else if ms > self.decayed_at + 1000 {
+            self.rate = if self.rate > self.base {
+                (self.rate * 0.99).max(self.base)
+            } else {
+                (self.rate * 1.01).min(self.base)
+            };
+            self.decayed_at = ms;
+        }
+        self.rate = self
+            .rate
+            .clamp(self.bounds.min_bps as f64, self.bounds.max_bps as f64);
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// What was served, of what the link could have.
+    pub utilisation: f64,
+    /// The wait behind the interface at each millisecond, ms, in order of size.
+    pub waits_ms: Vec<f64>,
+    /// The rate at the end, bit/s.
+    pub rate: f64,
+}
+
+impl Outcome {
+    pub fn wait(&self, part: f64) -> f64 {
+        let last = self.waits_ms.len() - 1;
+        self.waits_ms[(part * last as f64) as usize]
+    }
+}
+
+/// A packet that is timed.
+struct Probe {
+    left: u64,
+    bytes: f64,
+    /// In the link's own count, which leaves out what it dropped.
+    queued: f64,
+}
+
+/// The way behind the interface.
+#[derive(Clone)]
+pub struct Path {
+    /// Without any wait, ms.
+    pub rtt_ms: u64,
+    /// The most that the link lets wait, bytes.
+    pub buffer: f64,
+    /// A round trip takes longer by up to this, ms.
+    pub noise_ms: u64,
+    /// What waits elsewhere, ms, from a millisecond on.
+    pub elsewhere: (u64, u64),
+    /// Nothing is timed from this millisecond on.
+    pub blind_from: u64,
+    /// There is nothing to send in these milliseconds.
+    pub idle: std::ops::Range<u64>,
+    pub seed: u64,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            rtt_ms: 40,
+            buffer: 500_000.0,
+            noise_ms: 3,
+            elsewhere: (u64::MAX, 0),
+            blind_from: u64::MAX,
+            idle: 0..0,
+            seed: 1,
+        }
+    }
+}
+
+/// Runs a law for so many seconds; what the first `warm` of them bring does not count.
+pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -> Outcome {
+    let mut draws = Rng::stream(path.seed, 3);
+    let (mut sent, mut taken, mut served) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let mut probes: VecDeque<Probe> = VecDeque::new();
+    let mut back: VecDeque<(u64, Sample)> = VecDeque::new();
+    let mut pings: VecDeque<(u64, f64)> = VecDeque::new();
+    let (mut could, mut did) = (0.0, 0.0);
+    let mut outcome = Outcome::default();
+    for ms in 0..seconds * 1000 {
+        let link = trace[ms as usize % trace.len()];
+        let rate = match law {
+            Law::Measured(it) => it.rate_bps() as f64,
+            Law::Pings(it) => it.rate,
+            Law::Perfect => 0.95 * link,
+            Law::Fixed(rate) => *rate,
+        };
+        if !path.idle.contains(&ms) {
+            let bytes = rate / 8000.0;
+            sent += bytes;
+            taken += bytes.min(path.buffer - (taken - served)).max(0.0);
+        }
+        let bytes = (link / 8000.0).min(taken - served);
+        served += bytes;
+        let wait_ms = (taken - served) * 8000.0 / link;
+        let elsewhere = if ms >= path.elsewhere.0 {
+            path.elsewhere.1
+        } else {
+            0
+        };
+        if ms % 4 == 0 && !path.idle.contains(&ms) {
+            probes.push_back(Probe {
+                left: ms,
+                bytes: sent,
+                queued: taken,
+            });
+        }
+        while let Some(probe) = probes.front()
+            && served + 1e-6 >= probe.queued
+        {
+            let noise = draws.below(path.noise_ms * 1000 + 1);
+            let waited = (ms - probe.left + elsewhere) * 1000 + noise;
+            let sample = Sample {
+                left_ns: probe.left * MS,
+                bytes: probe.bytes as u64,
+                waited_us: waited as u32,
+            };
+            let comes = ms + path.rtt_ms + elsewhere;
+            if ms < path.blind_from {
+                back.push_back((comes, sample));
+            }
+            probes.pop_front();
+        }
+        if ms % 50 == 0 {
+            pings.push_back((
+                ms + wait_ms as u64 + path.rtt_ms,
+                wait_ms + elsewhere as f64,
+            ));
+        }
+        match law {
+            Law::Measured(it) if ms % LOOK_MS == 0 => {
+                let mut least: Option<Sample> = None;
+                while back.front().is_some_and(|(at, _)| *at <= ms) {
+                    let (_, sample) = back.pop_front().unwrap();
+                    if least.is_none_or(|least| sample.waited_us < least.waited_us) {
+                        least = Some(sample);
+                    }
+                }
+                it.observe(&Look {
+                    at_ns: ms * MS,
+                    sent_bytes: sent as u64,
+                    backlog_bytes: 0,
+                    sample: least,
+                });
+            }
+            Law::Pings(it) => {
+                if ms % 200 == 0 {
+                    it.achieved = rate.min(if path.idle.contains(&ms) { 0.0 } else { rate });
+                }
+                while pings.front().is_some_and(|(at, _)| *at <= ms) {
+                    let (_, waited) = pings.pop_front().unwrap();
+                    it.answer(ms, waited);
+                }
+            }
+            _ => {}
+        }
+        if ms >= warm * 1000 {
+            could += link / 8000.0;
+            did += bytes;
+            outcome.waits_ms.push(wait_ms);
+        }
+    }
+    outcome.utilisation = did / could;
+    outcome.waits_ms.sort_by(f64::total_cmp);
+    outcome.rate = match law {
+        Law::Measured(it) => it.rate_bps() as f64,
+        Law::Pings(it) => it.rate,
+        Law::Perfect | Law::Fixed(_) => 0.0,
+    };
+    outcome
+}

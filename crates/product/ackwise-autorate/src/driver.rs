@@ -1,0 +1,318 @@
+//! The thread that looks, estimates and asks for a rate.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ackwise_bandwidth::{self as bandwidth, Bounds, Estimator, Look, Nanos};
+use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::janitor::RateSetter;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::Qdisc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::{Deserialize, Serialize};
+
+use crate::Delay;
+
+/// The time between two looks.
+const LOOK: Duration = Duration::from_millis(25);
+/// The time between two looks at the queue itself.
+const CHECK: Nanos = 100_000_000;
+/// A rate that differs by less than this part from the one that is set is not set, in thousandths.
+const WORTH: u64 = 10;
+/// The time within which a rate that was asked for has to be there.
+const PATIENCE: Nanos = 2_000_000_000;
+
+/// What sets the rate, and what becomes of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// No round trip was timed of late: the rate stays.
+    Blind,
+    /// There is too little to send to learn anything: the rate stays.
+    Idle,
+    /// Nothing waits behind the interface: the rate grows.
+    Growing,
+    /// Something waits behind the interface: the rate follows the link's.
+    Following,
+    /// The rate is not measured any more.
+    Halted(Halted),
+}
+
+/// Why a rate is not measured any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Halted {
+    /// The root is another one: somebody has replaced the queue.
+    Replaced,
+    /// Somebody else has set the rate of the queue.
+    RateChanged,
+    /// The kernel does not take the rate, or who sets it is gone.
+    Refused,
+    /// The program or the kernel cannot be asked.
+    Unreadable,
+}
+
+impl fmt::Display for Halted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Replaced => "somebody has replaced the queue, and it is left alone",
+            Self::RateChanged => {
+                "somebody else has set the rate of the queue, and it is left alone"
+            }
+            Self::Refused => {
+                "the kernel does not take the rate that is asked for; the last one stays"
+            }
+            Self::Unreadable => "the queue or its round trips cannot be read; the last rate stays",
+        })
+    }
+}
+
+/// A rate that is measured, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What the queue is shaped to, bit/s.
+    pub rate_bps: u64,
+    /// The least that it may be, bit/s.
+    pub min_bps: u64,
+    /// The most that it may be, bit/s.
+    pub max_bps: u64,
+    /// What the link was last seen to carry, bit/s.
+    pub link_bps: Option<u64>,
+    /// What sets it.
+    pub state: State,
+    /// How often it was changed.
+    pub changes: u64,
+    /// CPU time of the thread that measures, µs.
+    pub cpu_us: u64,
+}
+
+/// Shows what goes on.
+#[derive(Debug, Clone)]
+pub struct Handle(Arc<Mutex<Measured>>);
+
+impl Handle {
+    /// Returns how things are.
+    #[must_use]
+    pub fn now(&self) -> Measured {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything that measuring a rate takes.
+#[derive(Debug)]
+pub struct Autorate {
+    delay: Delay,
+    setter: RateSetter,
+    index: u32,
+    bounds: Bounds,
+    handle: Handle,
+}
+
+impl Autorate {
+    /// Is about to measure a rate between `bounds` for the cake of ackwise at the interface with this
+    /// index, which is shaped to the greatest one at first.
+    #[must_use]
+    pub fn new(delay: Delay, setter: RateSetter, index: u32, bounds: Bounds) -> Self {
+        let measured = Measured {
+            rate_bps: bounds.max_bps,
+            min_bps: bounds.min_bps,
+            max_bps: bounds.max_bps,
+            link_bps: None,
+            state: State::Blind,
+            changes: 0,
+            cpu_us: 0,
+        };
+        Self {
+            delay,
+            setter,
+            index,
+            bounds,
+            handle: Handle(Arc::new(Mutex::new(measured))),
+        }
+    }
+
+    /// Shows what goes on.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Starts the thread, which ends when the worker is dropped. `halted` is told once if it stops to
+    /// measure before.
+    ///
+    /// # Errors
+    /// The system has no thread, socket or descriptor to give.
+    pub fn start(self, halted: impl FnOnce(Halted) + Send + 'static) -> io::Result<Worker> {
+        let lifecycle = Arc::new(Lifecycle::new()?);
+        let life = Arc::clone(&lifecycle);
+        let netlink = Netlink::open()?;
+        Worker::spawn("ackwise-rate", lifecycle, move || {
+            let mut thread = Thread {
+                estimator: Estimator::new(self.bounds, self.bounds.max_bps),
+                rates: Rates::new(self.bounds.max_bps),
+                all: self,
+                netlink,
+                checked_at: None,
+                backlog_bytes: 0,
+                changes: 0,
+            };
+            if let Some(why) = thread.run(&life) {
+                thread.publish(State::Halted(why));
+                halted(why);
+            }
+            Ended::Asked
+        })
+    }
+}
+
+/// A rate that was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    bps: u64,
+    at: Nanos,
+}
+
+/// The rates that were asked for: the first is the last one that was seen in the kernel.
+#[derive(Debug)]
+struct Rates(VecDeque<Asked>);
+
+impl Rates {
+    fn new(bps: u64) -> Self {
+        Self(VecDeque::from([Asked { bps, at: 0 }]))
+    }
+
+    /// Says what a root means.
+    fn judge(&mut self, root: &Qdisc, now: Nanos) -> Result<(), Halted> {
+        let Some(there) = root.cake_rate_bps().filter(|_| root.is_ours()) else {
+            return Err(Halted::Replaced);
+        };
+        // The kernel counts bytes a second.
+        let is_there = |asked: &Asked| asked.bps / 8 == there / 8;
+        let Some(place) = self.0.iter().rposition(is_there) else {
+            return Err(Halted::RateChanged);
+        };
+        self.0.drain(..place);
+        match self.0.get(1) {
+            Some(next) if now.saturating_sub(next.at) > PATIENCE => Err(Halted::Refused),
+            _ => Ok(()),
+        }
+    }
+
+    fn last_bps(&self) -> u64 {
+        self.0.back().map_or(0, |asked| asked.bps)
+    }
+
+    /// Whether a rate differs enough to be worth a message.
+    fn is_worth(&self, bps: u64) -> bool {
+        bps.abs_diff(self.last_bps()) > self.last_bps() / 1000 * WORTH
+    }
+}
+
+struct Thread {
+    all: Autorate,
+    estimator: Estimator,
+    rates: Rates,
+    netlink: Netlink,
+    checked_at: Option<Nanos>,
+    backlog_bytes: u64,
+    changes: u64,
+}
+
+impl Thread {
+    /// Measures until it is told to end, or cannot go on; returns why.
+    fn run(&mut self, life: &Lifecycle) -> Option<Halted> {
+        while !life.should_stop() {
+            match self.look() {
+                Ok(()) => {}
+                // The daemon finds that out by itself, and ends.
+                Err(Stop::InterfaceGone) => return None,
+                Err(Stop::Halted(why)) => return Some(why),
+            }
+            let mut wake = [PollFd::new(life.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(
+                &mut wake,
+                PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO),
+            );
+        }
+        None
+    }
+
+    fn look(&mut self) -> Result<(), Stop> {
+        let now = monotonic_ns();
+        if self.checked_at.is_none_or(|at| now - at >= CHECK) {
+            self.check(now)?;
+        }
+        let sample = self.all.delay.sample().map_err(|e| unreadable(&e))?;
+        let sent_bytes = self.all.delay.sent_bytes().map_err(|e| unreadable(&e))?;
+        let bps = self.estimator.observe(&Look {
+            at_ns: monotonic_ns(),
+            sent_bytes,
+            backlog_bytes: self.backlog_bytes,
+            sample,
+        });
+        if self.rates.is_worth(bps) {
+            self.ask(bps, now)?;
+        }
+        self.publish(match self.estimator.state() {
+            bandwidth::State::Blind => State::Blind,
+            bandwidth::State::Idle => State::Idle,
+            bandwidth::State::Growing => State::Growing,
+            bandwidth::State::Following => State::Following,
+        });
+        Ok(())
+    }
+
+    /// Looks whether the queue is still the one that is to be set.
+    fn check(&mut self, now: Nanos) -> Result<(), Stop> {
+        self.checked_at = Some(now);
+        let root = self.netlink.root(self.all.index);
+        let Some(root) = root.map_err(|e| unreadable(&e))? else {
+            return Err(match ackwise_netdev::exists(self.all.index) {
+                true => Stop::Halted(Halted::Replaced),
+                false => Stop::InterfaceGone,
+            });
+        };
+        self.backlog_bytes = u64::from(root.backlog_bytes);
+        self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)
+    }
+
+    fn ask(&mut self, bps: u64, at: Nanos) -> Result<(), Stop> {
+        self.all.setter.set(bps).map_err(|error| {
+            tracing::warn!("the process that sets the rate does not listen: {error}");
+            Stop::Halted(Halted::Refused)
+        })?;
+        self.rates.0.push_back(Asked { bps, at });
+        self.changes += 1;
+        Ok(())
+    }
+
+    fn publish(&self, state: State) {
+        let mut shown = self
+            .all
+            .handle
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        shown.rate_bps = self.rates.last_bps();
+        shown.changes = self.changes;
+        shown.link_bps = self.estimator.capacity_bps();
+        shown.state = state;
+        shown.cpu_us = thread_cpu_ns() / 1_000;
+    }
+}
+
+/// Why there is no further look.
+enum Stop {
+    InterfaceGone,
+    Halted(Halted),
+}
+
+fn unreadable(error: &dyn fmt::Display) -> Stop {
+    tracing::warn!("measuring the rate: {error}");
+    Stop::Halted(Halted::Unreadable)
+}

@@ -1,0 +1,59 @@
+// @generated from bpf/delay_shared.h by scripts/bindings; do not edit.
+
+pub type __s32 = ::core::ffi::c_int;
+pub type __u64 = ::core::ffi::c_ulonglong;
+#[doc = " Written before the program is loaded."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_delay_options {
+    #[doc = " bytes that each packet costs beyond itself, from the IP header on"]
+    pub overhead: __s32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_delay_options"][::core::mem::size_of::<aw_delay_options>() - 4usize];
+    ["Alignment of aw_delay_options"][::core::mem::align_of::<aw_delay_options>() - 4usize];
+    ["Offset of field: aw_delay_options::overhead"]
+        [::core::mem::offset_of!(aw_delay_options, overhead) - 0usize];
+};
+#[doc = " What has left since the program was loaded."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_delay_sent {
+    #[doc = " with the overhead"]
+    pub bytes: __u64,
+    pub packets: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_delay_sent"][::core::mem::size_of::<aw_delay_sent>() - 16usize];
+    ["Alignment of aw_delay_sent"][::core::mem::align_of::<aw_delay_sent>() - 8usize];
+    ["Offset of field: aw_delay_sent::bytes"]
+        [::core::mem::offset_of!(aw_delay_sent, bytes) - 0usize];
+    ["Offset of field: aw_delay_sent::packets"]
+        [::core::mem::offset_of!(aw_delay_sent, packets) - 8usize];
+};
+#[doc = " Of the round trips that ended since the loader last looked, which sets all to 0."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_delay_sample {
+    pub count: __u64,
+    #[doc = " when the packet left, by CLOCK_MONOTONIC"]
+    pub left_ns: __u64,
+    #[doc = " aw_delay_sent.bytes when it had left"]
+    pub bytes: __u64,
+    pub waited_us: __u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_delay_sample"][::core::mem::size_of::<aw_delay_sample>() - 32usize];
+    ["Alignment of aw_delay_sample"][::core::mem::align_of::<aw_delay_sample>() - 8usize];
+    ["Offset of field: aw_delay_sample::count"]
+        [::core::mem::offset_of!(aw_delay_sample, count) - 0usize];
+    ["Offset of field: aw_delay_sample::left_ns"]
+        [::core::mem::offset_of!(aw_delay_sample, left_ns) - 8usize];
+    ["Offset of field: aw_delay_sample::bytes"]
+        [::core::mem::offset_of!(aw_delay_sample, bytes) - 16usize];
+    ["Offset of field: aw_delay_sample::waited_us"]
+        [::core::mem::offset_of!(aw_delay_sample, waited_us) - 24usize];
+};

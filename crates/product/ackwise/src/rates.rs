@@ -1,0 +1,29 @@
+//! Rates as a person reads them.
+
+use ackwise_autorate::{Measured, State};
+
+/// A rate in the largest unit that it has one of.
+pub fn rate(bps: u64) -> String {
+    let bps = bps as f64;
+    match bps {
+        _ if bps >= 1e9 => format!("{:.3} Gbit/s", bps / 1e9),
+        _ if bps >= 1e6 => format!("{:.3} Mbit/s", bps / 1e6),
+        _ => format!("{:.1} kbit/s", bps / 1e3),
+    }
+}
+
+/// A rate that is measured, and what sets it.
+pub fn measured_rate(measured: &Measured) -> String {
+    let bps = rate(measured.rate_bps);
+    let link = measured
+        .link_bps
+        .map_or_else(|| "not seen yet".to_owned(), rate);
+    let state = match measured.state {
+        State::Blind => "no round trips".to_owned(),
+        State::Idle => "little to send".to_owned(),
+        State::Growing => "growing".to_owned(),
+        State::Following => "following".to_owned(),
+        State::Halted(why) => why.to_string(),
+    };
+    format!("{bps} ({state}; the link: {link})")
+}
