@@ -187,13 +187,104 @@ impl Default for Path {
     }
 }
 
+/// What flows, in bytes since the start, and what is on its way back.
+#[derive(Default)]
+struct Fluid {
+    sent: f64,
+    /// What the link did not drop.
+    taken: f64,
+    served: f64,
+    probes: VecDeque<Probe>,
+    back: VecDeque<(u64, Sample)>,
+    pings: VecDeque<(u64, f64)>,
+}
+
+impl Fluid {
+    /// A millisecond of a law's rate on a link's, both in bit/s; returns the bytes that the link served.
+    fn flow(&mut self, rate: f64, link: f64, path: &Path, idle: bool) -> f64 {
+        if !idle {
+            let bytes = rate / 8000.0;
+            self.sent += bytes;
+            self.taken += bytes.min(path.buffer - (self.taken - self.served)).max(0.0);
+        }
+        let bytes = (link / 8000.0).min(self.taken - self.served);
+        self.served += bytes;
+        bytes
+    }
+
+    fn wait_ms(&self, link: f64) -> f64 {
+        (self.taken - self.served) * 8000.0 / link
+    }
+
+    /// Times packets and pings that leave in this millisecond, and those that got through.
+    fn time(&mut self, ms: u64, link: f64, path: &Path, idle: bool, draws: &mut Rng) {
+        let began = ms >= path.elsewhere.0;
+        let elsewhere = if began { path.elsewhere.1 } else { 0 };
+        if ms.is_multiple_of(4) && !idle {
+            self.probes.push_back(Probe {
+                left: ms,
+                bytes: self.sent,
+                queued: self.taken,
+            });
+        }
+        while let Some(probe) = self.probes.front()
+            && self.served + 1e-6 >= probe.queued
+        {
+            let noise = draws.below(path.noise_ms * 1000 + 1);
+            let waited = (ms - probe.left + elsewhere) * 1000 + noise;
+            let sample = Sample {
+                left_ns: probe.left * MS,
+                bytes: probe.bytes as u64,
+                waited_us: waited as u32,
+            };
+            if ms < path.blind_from {
+                self.back.push_back((ms + path.rtt_ms + elsewhere, sample));
+            }
+            self.probes.pop_front();
+        }
+        if ms.is_multiple_of(50) {
+            let wait = self.wait_ms(link);
+            let comes = ms + wait as u64 + path.rtt_ms;
+            self.pings.push_back((comes, wait + elsewhere as f64));
+        }
+    }
+
+    /// Tells a law what it sees in this millisecond.
+    fn tell(&mut self, law: &mut Law, ms: u64, rate: f64, idle: bool) {
+        match law {
+            Law::Measured(it) if ms.is_multiple_of(LOOK_MS) => {
+                let mut least: Option<Sample> = None;
+                while self.back.front().is_some_and(|(at, _)| *at <= ms) {
+                    let (_, sample) = self.back.pop_front().unwrap();
+                    if least.is_none_or(|least| sample.waited_us < least.waited_us) {
+                        least = Some(sample);
+                    }
+                }
+                it.observe(&Look {
+                    at_ns: ms * MS,
+                    sent_bytes: self.sent as u64,
+                    backlog_bytes: 0,
+                    sample: least,
+                });
+            }
+            Law::Pings(it) => {
+                if ms.is_multiple_of(200) {
+                    it.achieved = if idle { 0.0 } else { rate };
+                }
+                while self.pings.front().is_some_and(|(at, _)| *at <= ms) {
+                    let (_, waited) = self.pings.pop_front().unwrap();
+                    it.answer(ms, waited);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Runs a law for so many seconds; what the first `warm` of them bring does not count.
 pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -> Outcome {
     let mut draws = Rng::stream(path.seed, 3);
-    let (mut sent, mut taken, mut served) = (0.0_f64, 0.0_f64, 0.0_f64);
-    let mut probes: VecDeque<Probe> = VecDeque::new();
-    let mut back: VecDeque<(u64, Sample)> = VecDeque::new();
-    let mut pings: VecDeque<(u64, f64)> = VecDeque::new();
+    let mut fluid = Fluid::default();
     let (mut could, mut did) = (0.0, 0.0);
     let mut outcome = Outcome::default();
     for ms in 0..seconds * 1000 {
@@ -204,79 +295,14 @@ pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -
             Law::Perfect => 0.95 * link,
             Law::Fixed(rate) => *rate,
         };
-        if !path.idle.contains(&ms) {
-            let bytes = rate / 8000.0;
-            sent += bytes;
-            taken += bytes.min(path.buffer - (taken - served)).max(0.0);
-        }
-        let bytes = (link / 8000.0).min(taken - served);
-        served += bytes;
-        let wait_ms = (taken - served) * 8000.0 / link;
-        let elsewhere = if ms >= path.elsewhere.0 {
-            path.elsewhere.1
-        } else {
-            0
-        };
-        if ms % 4 == 0 && !path.idle.contains(&ms) {
-            probes.push_back(Probe {
-                left: ms,
-                bytes: sent,
-                queued: taken,
-            });
-        }
-        while let Some(probe) = probes.front()
-            && served + 1e-6 >= probe.queued
-        {
-            let noise = draws.below(path.noise_ms * 1000 + 1);
-            let waited = (ms - probe.left + elsewhere) * 1000 + noise;
-            let sample = Sample {
-                left_ns: probe.left * MS,
-                bytes: probe.bytes as u64,
-                waited_us: waited as u32,
-            };
-            let comes = ms + path.rtt_ms + elsewhere;
-            if ms < path.blind_from {
-                back.push_back((comes, sample));
-            }
-            probes.pop_front();
-        }
-        if ms % 50 == 0 {
-            pings.push_back((
-                ms + wait_ms as u64 + path.rtt_ms,
-                wait_ms + elsewhere as f64,
-            ));
-        }
-        match law {
-            Law::Measured(it) if ms % LOOK_MS == 0 => {
-                let mut least: Option<Sample> = None;
-                while back.front().is_some_and(|(at, _)| *at <= ms) {
-                    let (_, sample) = back.pop_front().unwrap();
-                    if least.is_none_or(|least| sample.waited_us < least.waited_us) {
-                        least = Some(sample);
-                    }
-                }
-                it.observe(&Look {
-                    at_ns: ms * MS,
-                    sent_bytes: sent as u64,
-                    backlog_bytes: 0,
-                    sample: least,
-                });
-            }
-            Law::Pings(it) => {
-                if ms % 200 == 0 {
-                    it.achieved = rate.min(if path.idle.contains(&ms) { 0.0 } else { rate });
-                }
-                while pings.front().is_some_and(|(at, _)| *at <= ms) {
-                    let (_, waited) = pings.pop_front().unwrap();
-                    it.answer(ms, waited);
-                }
-            }
-            _ => {}
-        }
+        let idle = path.idle.contains(&ms);
+        let bytes = fluid.flow(rate, link, path, idle);
+        fluid.time(ms, link, path, idle, &mut draws);
+        fluid.tell(law, ms, rate, idle);
         if ms >= warm * 1000 {
             could += link / 8000.0;
             did += bytes;
-            outcome.waits_ms.push(wait_ms);
+            outcome.waits_ms.push(fluid.wait_ms(link));
         }
     }
     outcome.utilisation = did / could;
