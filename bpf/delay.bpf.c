@@ -34,10 +34,10 @@
 #include "headers.h"
 #include "delay_shared.h"
 
-#define LOST_NS	  10000000000ULL
-#define WINDOW_NS 8000000000ULL	    /* half of the time over which a minimum of the way back counts */
-#define TICKS_NS  1000000000ULL	    /* the time over which a clock is measured */
-#define TAKE_NONE 0		    /* the socket gets nothing of the packet */
+#define LOST_NS 10000000000ULL
+#define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of the way back counts */
+#define TICKS_NS 1000000000ULL	/* the time over which a clock is measured */
+#define TAKE_NONE 0		/* the socket gets nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
 
 const volatile struct aw_delay_options delay_options = {};
@@ -48,19 +48,23 @@ struct connection {
 	__u16 near_port, far_port;
 };
 
-enum far_clock { CLOCK_UNKNOWN, CLOCK_MS, CLOCK_OTHER };
+enum far_clock {
+	CLOCK_UNKNOWN,
+	CLOCK_MS,
+	CLOCK_OTHER
+};
 
 struct probe {
-	__u64 since_ns; /* when it left; 0: none is in flight */
-	__u64 bytes;	/* what had left by then */
-	__u64 window_ns; /* when the running window of down_min began */
-	__u64 first_ns; /* when the first echo came */
+	__u64 since_ns;	   /* when it left; 0: none is in flight */
+	__u64 bytes;	   /* what had left by then */
+	__u64 window_ns;   /* when the running window of down_min began */
+	__u64 first_ns;	   /* when the first echo came */
 	__u32 first_stamp; /* its own timestamp */
-	__u32 stamp;	/* the timestamp of the probe, or of the last one */
-	__u32 min_us;	/* of the round trip; ~0: not known */
-	__u32 clock;	/* enum far_clock */
-	__u32 end;	/* the sequence number that data end with */
-	__u32 has_data; /* whether the probe is one of data */
+	__u32 stamp;	   /* the timestamp of the probe, or of the last one */
+	__u32 min_us;	   /* of the round trip; ~0: not known */
+	__u32 clock;	   /* enum far_clock */
+	__u32 end;	   /* the sequence number that data end with */
+	__u32 has_data;	   /* whether the probe is one of data */
 	/* Arrival less departure by the other side's clock, ms: of this window and the last. */
 	__s32 down_min[2];
 };
@@ -235,8 +239,8 @@ static __always_inline void comes(const struct __sk_buff *skb)
 		return;
 	p = bpf_map_lookup_elem(&connections, &seg.of);
 	s = bpf_map_lookup_elem(&samples, &zero);
-	if (!p || !s || !p->since_ns || after(p->has_data ? p->end : p->stamp,
-					      p->has_data ? seg.ack : seg.tsecr))
+	if (!p || !s || !p->since_ns ||
+	    after(p->has_data ? p->end : p->stamp, p->has_data ? seg.ack : seg.tsecr))
 		return;
 	if (p->has_data && seg.ack != p->end) {
 		p->since_ns = 0;
