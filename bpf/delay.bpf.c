@@ -10,7 +10,7 @@
  *
  * - What answers data is the ACK that ends where they end. One that ends later waited for a second
  *   segment (RFC 1122 §4.2.3.2), which on a slow line comes much later, and is no answer.
- * - What answers a segment without data is the echo of its timestamp (RFC 7323).
+ * - A segment without data is not timed: it is answered whenever the far end has something to say.
  *
  * The other side's own timestamp says when its segment left: what that took beyond its
  * minimum was spent on the way back, and is taken off. This needs a clock of a millisecond there,
@@ -18,8 +18,7 @@
  *
  * - It keeps one entry for each connection, with one probe in flight. The probe is forgotten after
  *   some seconds: it, or its echo, was lost.
- * - A timestamp may be on several segments, and the first one counts. So a probe begins only with
- *   one newer than the last, or with new data, and no sample is too short.
+ * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data.
  * - An answer may be late, because it was delayed, or because data were sent again. The least of
  *   many samples is not.
  *
@@ -60,11 +59,9 @@ struct probe {
 	__u64 window_ns;   /* when the running window of down_min began */
 	__u64 first_ns;	   /* when the first echo came */
 	__u32 first_stamp; /* its own timestamp */
-	__u32 stamp;	   /* the timestamp of the probe, or of the last one */
 	__u32 min_us;	   /* of the round trip; ~0: not known */
 	__u32 clock;	   /* enum far_clock */
-	__u32 end;	   /* the sequence number that data end with */
-	__u32 has_data;	   /* whether the probe is one of data */
+	__u32 end;	   /* the sequence number that the data of the probe end with */
 	/* Arrival less departure by the other side's clock, ms: of this window and the last. */
 	__s32 down_min[2];
 };
@@ -98,7 +95,7 @@ struct tcp_start {
 
 struct segment {
 	struct connection of;
-	__u32 tsval, tsecr;
+	__u32 tsval;
 	__u32 end, ack;
 	__u32 has_data;
 };
@@ -139,7 +136,6 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	seg->of.near_port = leaves ? tcp.header.source : tcp.header.dest;
 	seg->of.far_port = leaves ? tcp.header.dest : tcp.header.source;
 	seg->tsval = bpf_ntohl(tcp.tsval);
-	seg->tsecr = bpf_ntohl(tcp.tsecr);
 	payload -= tcp.header.doff * 4;
 	seg->has_data = payload != 0;
 	seg->end = bpf_ntohl(tcp.header.seq) + payload + tcp.header.fin;
@@ -165,28 +161,24 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 		return;
 	__sync_fetch_and_add(&all->bytes, skb->len + delay_options.overhead);
 	__sync_fetch_and_add(&all->packets, 1);
-	if (!read(skb, 1, &seg))
+	/* What has no data is answered whenever the far end has something to say. */
+	if (!read(skb, 1, &seg) || !seg.has_data)
 		return;
 	now = bpf_ktime_get_ns();
 	p = bpf_map_lookup_elem(&connections, &seg.of);
 	if (!p) {
 		fresh.since_ns = now;
 		fresh.bytes = all->bytes;
-		fresh.stamp = seg.tsval;
 		fresh.end = seg.end;
-		fresh.has_data = seg.has_data;
 		bpf_map_update_elem(&connections, &seg.of, &fresh, BPF_NOEXIST);
 		return;
 	}
 	if (p->since_ns && now - p->since_ns < LOST_NS)
 		return;
-	/* An old timestamp, or old data: something has answered it already. */
-	if (seg.has_data ? !after(seg.end, p->end) : !after(seg.tsval, p->stamp))
+	/* Old data: something has answered it already. */
+	if (!after(seg.end, p->end))
 		return;
-	p->stamp = seg.tsval;
-	if (seg.has_data)
-		p->end = seg.end;
-	p->has_data = seg.has_data;
+	p->end = seg.end;
 	p->bytes = all->bytes;
 	p->since_ns = now;
 }
@@ -239,10 +231,9 @@ static __always_inline void comes(const struct __sk_buff *skb)
 		return;
 	p = bpf_map_lookup_elem(&connections, &seg.of);
 	s = bpf_map_lookup_elem(&samples, &zero);
-	if (!p || !s || !p->since_ns ||
-	    after(p->has_data ? p->end : p->stamp, p->has_data ? seg.ack : seg.tsecr))
+	if (!p || !s || !p->since_ns || after(p->end, seg.ack))
 		return;
-	if (p->has_data && seg.ack != p->end) {
+	if (seg.ack != p->end) {
 		p->since_ns = 0;
 		return;
 	}

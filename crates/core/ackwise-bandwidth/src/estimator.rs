@@ -47,6 +47,13 @@ const MAX_FORGET: Nanos = 160 * SECOND;
 /// A small wait does not go away while the link seems to have less and less: below this part, in
 /// hundredths, it is no queue.
 const CALM: u64 = 70;
+/// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
+/// back.
+const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
+/// A wait is no queue of the link if for this time nobody was held back before it.
+const SLACK: Nanos = 2 * SECOND;
+/// Where nothing is learnt, the rate doubles in some two thirds of this time.
+const LOOSEN: Nanos = 3 * SECOND;
 /// The time after which a round that empties the queue is given up.
 const EMPTYING: Nanos = SECOND;
 
@@ -75,9 +82,9 @@ pub struct Look {
 /// What the estimator does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Nothing was timed of late: the rate stays.
+    /// Nothing was timed of late: the rate rises, since nothing says that it must not.
     Blind,
-    /// There is too little to send to learn anything: the rate stays.
+    /// There is too little to send to learn anything: the rate rises.
     Idle,
     /// Nothing waits behind the interface: the rate grows.
     Growing,
@@ -88,8 +95,6 @@ pub enum State {
 /// What is cut, and whether that helps.
 #[derive(Debug, Clone, Copy)]
 struct Episode {
-    /// The rate before it.
-    before_bps: u64,
     /// The wait at the last cut, µs.
     waited_us: u32,
     /// When the packets that show the effect of the last cut leave.
@@ -120,6 +125,12 @@ pub struct Estimator {
     /// When nothing waited for the last time.
     empty_at: Nanos,
     emptying_since: Option<Nanos>,
+    /// The last look.
+    looked_at: Option<Nanos>,
+    /// When packets waited in the queue that is shaped, or nothing waited behind it.
+    held_back_at: Nanos,
+    /// The rate when something began to wait.
+    free_bps: u64,
     state: State,
 }
 
@@ -148,6 +159,9 @@ impl Estimator {
             episode: None,
             empty_at: 0,
             emptying_since: None,
+            looked_at: None,
+            held_back_at: 0,
+            free_bps: start_bps,
             state: State::Blind,
         }
     }
@@ -173,6 +187,10 @@ impl Estimator {
     /// Takes a look and returns the rate from now on, bit/s.
     pub fn observe(&mut self, look: &Look) -> u64 {
         self.remember_sent(look);
+        let passed = look.at_ns - self.looked_at.replace(look.at_ns).unwrap_or(look.at_ns);
+        if look.backlog_bytes > BACKLOG_BYTES {
+            self.held_back_at = look.at_ns;
+        }
         let step = look
             .at_ns
             .saturating_sub(self.sampled_at.unwrap_or(look.at_ns));
@@ -186,6 +204,8 @@ impl Estimator {
             self.state = State::Blind;
             self.episode = None;
             self.emptying_since = None;
+            self.capacity_bps = None;
+            self.loosen(passed);
             return self.rate_bps;
         };
         let waits_us = self.waits_now_us(look, last);
@@ -194,11 +214,14 @@ impl Estimator {
             self.emptying_since = None;
             self.episode = None;
             self.calm_bps = None;
-        }
-        if last.waited_us <= self.low_us() {
+            self.held_back_at = look.at_ns;
             if look.sample.is_some() {
                 self.grow(look, step);
             }
+            if self.state == State::Idle {
+                self.loosen(passed);
+            }
+            self.free_bps = self.rate_bps;
         } else if look.sample.is_some() {
             self.follow(look, last, waits_us);
         }
@@ -269,11 +292,18 @@ impl Estimator {
         self.rate_bps = bps.clamp(self.bounds.min_bps, self.bounds.max_bps);
     }
 
+    /// What was learnt once may be true no more: a rate that is too low would hold back whatever cannot be
+    /// timed, for ever, and one that is too high is found out as soon as there is a load.
+    fn loosen(&mut self, passed: Nanos) {
+        let more = u128::from(self.rate_bps) * u128::from(passed) / u128::from(LOOSEN);
+        let more = u64::try_from(more).unwrap_or(u64::MAX);
+        self.set_rate(self.rate_bps.saturating_add(more));
+    }
+
     fn grow(&mut self, look: &Look, step: Nanos) {
         let sent = self.sent_bps();
         // What waits is enough to send, however little left.
-        let is_loaded =
-            look.backlog_bytes > 2 * PACKET_BYTES || sent >= self.rate_bps / 100 * LOADED;
+        let is_loaded = look.backlog_bytes > BACKLOG_BYTES || sent >= self.rate_bps / 100 * LOADED;
         if !is_loaded {
             self.state = State::Idle;
             self.growth = GROWTH;
@@ -300,6 +330,12 @@ impl Estimator {
         let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
             return;
         };
+        if look.at_ns - self.held_back_at > SLACK {
+            // What was measured is what the senders have to send, not what the link carries.
+            self.held_back_at = look.at_ns;
+            self.wait_is_elsewhere(look, last, self.free_bps);
+            return;
+        }
         if self.is_elsewhere(look, last, capacity) {
             return;
         }
@@ -342,7 +378,6 @@ impl Estimator {
         self.calm_bps = None;
         let Some(episode) = &mut self.episode else {
             self.episode = Some(Episode {
-                before_bps: self.rate_bps,
                 waited_us: last.waited_us,
                 until: look.at_ns,
                 futile: 0,
@@ -367,8 +402,7 @@ impl Estimator {
         if episode.futile < FUTILE {
             return false;
         }
-        let before_bps = episode.before_bps;
-        self.wait_is_elsewhere(look, last, before_bps);
+        self.wait_is_elsewhere(look, last, self.free_bps);
         true
     }
 

@@ -30,7 +30,11 @@
 //!   in one step, however far it fell.
 //! - **Nothing waits, and the interface has enough to send**: the link has more than it is given. The rate
 //!   grows by a tenth in a round trip and a look, and by more when that goes on.
-//! - **Nothing is timed, or there is little to send**: nothing is learnt, and the rate stays.
+//! - **Nothing is timed, or there is little to send**: nothing is learnt, and the rate rises slowly, since
+//!   what was true once would hold back whatever cannot be timed.
+//! - **Nothing waits in the queue that is shaped while something seems to wait behind it**, for two
+//!   seconds: the senders have no more to send, and what is measured is not the link. The rate is
+//!   what it was before.
 //! - **What waits elsewhere** does not go away when less is sent. If it stays through
 //!   [`FUTILE`] cuts one upon the other, the rate is what it was before, and that wait is the new zero.
 //! - **Now and then** the queue is emptied, so that the least round trip of each connection is seen:

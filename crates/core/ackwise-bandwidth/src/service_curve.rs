@@ -7,6 +7,8 @@ use crate::Nanos;
 const SECOND: u128 = 1_000_000_000;
 /// Points that are kept at most.
 const KEPT: usize = 64;
+/// Less than this is no load that could show what a link carries: two full packets.
+const MIN_BYTES: u64 = 2 * 1514;
 /// The age of the oldest point that is kept.
 const MAX_AGE: Nanos = 2_000_000_000;
 
@@ -64,9 +66,12 @@ impl ServiceCurve {
     }
 
     /// Returns the slope in bit/s over the last points at which more than `low_us` waited: over
-    /// `span` at least and as little more as the points allow.
+    /// `span` and some full packets at least, and as little more as the points allow.
     pub fn capacity(&self, low_us: u32, span: Nanos) -> Option<u64> {
         let last = self.last()?;
+        let shows_enough = |from: &Point| {
+            last.served_ns - from.served_ns >= span && last.bytes - from.bytes >= MIN_BYTES
+        };
         let mut from = None;
         for point in self.points.iter().rev() {
             // The queue that the first of them found was not empty before it.
@@ -74,11 +79,11 @@ impl ServiceCurve {
                 break;
             }
             from = Some(*point);
-            if last.served_ns - point.served_ns >= span {
+            if shows_enough(point) {
                 break;
             }
         }
-        let from = from.filter(|from| last.served_ns - from.served_ns >= span)?;
+        let from = from.filter(shows_enough)?;
         bits_per_s(last.bytes - from.bytes, last.served_ns - from.served_ns)
     }
 }

@@ -31,9 +31,9 @@ const PATIENCE: Nanos = 2_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// No round trip was timed of late: the rate stays.
+    /// No round trip was timed of late: the rate rises.
     Blind,
-    /// There is too little to send to learn anything: the rate stays.
+    /// There is too little to send to learn anything: the rate rises.
     Idle,
     /// Nothing waits behind the interface: the rate grows.
     Growing,

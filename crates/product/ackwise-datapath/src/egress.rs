@@ -1,5 +1,10 @@
 //! Who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
 use ackwise_netdev::netlink::Netlink;
 use ackwise_policy::{UPLINK_LOOK_US, Uplink};
 use aya::maps::{MapData, MapError, PerCpuArray};
@@ -22,6 +27,8 @@ struct Left {
 struct Looks {
     uplink: Uplink,
     left: Left,
+    /// Bytes of pauses, in all, that are left out.
+    skipped: Left,
     looked_us: Option<u64>,
     shared_us: u32,
 }
@@ -31,44 +38,110 @@ impl Looks {
         let looked = *self.looked_us.get_or_insert(now_us);
         let due = now_us.saturating_sub(looked) / UPLINK_LOOK_US;
         self.looked_us = Some(looked + due * UPLINK_LOOK_US);
-        let due = due.min(MAX_LOOKS);
+        if due == 0 {
+            return self.shared_us;
+        }
         let before = self.left;
         let part = |from: u64, to: u64, look: u64| from + to.saturating_sub(from) / due * look;
-        for look in 1..due {
-            let acks = part(before.acks, left.acks, look);
-            let others = part(before.others, left.others, look);
-            self.uplink.look(acks, others);
+        let at = |look: u64| Left {
+            acks: part(before.acks, left.acks, look),
+            others: part(before.others, left.others, look),
+        };
+        let skipped = due.saturating_sub(MAX_LOOKS);
+        let forgotten = at(skipped);
+        self.skipped.acks += forgotten.acks - before.acks;
+        self.skipped.others += forgotten.others - before.others;
+        for look in skipped + 1..=due {
+            let total = if look == due { left } else { at(look) };
+            let acks = total.acks.saturating_sub(self.skipped.acks);
+            let others = total.others.saturating_sub(self.skipped.others);
+            self.shared_us = self.uplink.look(acks, others);
         }
-        if due > 0 {
-            self.shared_us = self.uplink.look(left.acks, left.others);
-            self.left = left;
-        }
+        self.left = left;
         self.shared_us
     }
 }
 
 /// Whether packets wait in a queue of this interface that separates flows: then others do not
-/// lengthen the way of an ACK.
+/// lengthen the way of an ACK. The kernel answers under a lock that anybody may hold for long
+/// (RTNL), and the thread that re-emits must not wait, so that another one looks.
 struct FairQueue {
-    netlink: Option<Netlink>,
-    interface: u32,
-    waiting: Waiting,
+    seen: Arc<Seen>,
+    looker: Option<Thread>,
+}
+
+/// What the two threads tell each other.
+struct Seen {
+    /// Others seem to fill the link.
+    asked: AtomicBool,
+    /// The answer. As long as nothing was looked at there may be such a queue: the policy
+    /// remembers for 30 s that others fill its queue, and must not be told so too early.
+    fair: AtomicBool,
+    over: AtomicBool,
 }
 
 impl FairQueue {
-    fn look(&mut self) -> bool {
-        let Some(netlink) = &mut self.netlink else {
-            return false;
-        };
-        let queues = netlink.qdisc_stats().unwrap_or_default();
+    /// Starts the thread that looks, in the calling thread's network namespace.
+    fn start(interface: u32) -> FairQueue {
+        let seen = Arc::new(Seen {
+            asked: AtomicBool::new(false),
+            fair: AtomicBool::new(true),
+            over: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&seen);
+        let looker = thread::Builder::new()
+            .name("ackwise-queues".to_owned())
+            .spawn(move || look_at_queues(interface, &theirs));
+        if let Err(error) = &looker {
+            seen.fair.store(false, Ordering::Relaxed);
+            tracing::debug!("queues that separate flows are not seen: {error}");
+        }
+        FairQueue {
+            seen,
+            looker: looker.ok().map(|looker| looker.thread().clone()),
+        }
+    }
+
+    /// Says whether it is so; `asked`, whether that matters now.
+    fn look(&self, asked: bool) -> bool {
+        let before = self.seen.asked.swap(asked, Ordering::Relaxed);
+        if let Some(looker) = self.looker.as_ref().filter(|_| asked && !before) {
+            looker.unpark();
+        }
+        asked && self.seen.fair.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for FairQueue {
+    fn drop(&mut self) {
+        self.seen.over.store(true, Ordering::Relaxed);
+        if let Some(looker) = &self.looker {
+            looker.unpark();
+        }
+    }
+}
+
+/// Looks as often as the bytes are looked at, for as long as that matters.
+fn look_at_queues(interface: u32, seen: &Seen) {
+    let mut netlink = Netlink::open().ok();
+    let mut waiting = Waiting::UNKNOWN;
+    while !seen.over.load(Ordering::Relaxed) {
+        if !seen.asked.load(Ordering::Relaxed) {
+            // What was found for one upload says nothing of the next.
+            waiting = Waiting::UNKNOWN;
+            seen.fair.store(true, Ordering::Relaxed);
+            thread::park();
+            continue;
+        }
+        let queues = netlink.as_mut().map(Netlink::qdisc_stats);
+        let queues = queues.and_then(Result::ok).unwrap_or_default();
         let mut fair = queues
             .iter()
-            .filter(|queue| queue.interface == self.interface && queue.separates_flows)
+            .filter(|queue| queue.interface == interface && queue.separates_flows)
             .peekable();
-        if fair.peek().is_none() {
-            return false;
-        }
-        self.waiting.look(fair.any(|queue| queue.packets > 0))
+        let is_fair = fair.peek().is_some() && waiting.look(fair.any(|queue| queue.packets > 0));
+        seen.fair.store(is_fair, Ordering::Relaxed);
+        thread::park_timeout(Duration::from_micros(UPLINK_LOOK_US));
     }
 }
 
@@ -79,8 +152,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing is known: as if there were always some. The policy remembers for 30 s that
-    /// others fill its queue, and must not be told so too early.
+    /// Nothing is known: as if there were always some.
     const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
 
     /// Takes what one look found. Returns whether packets wait half of the time.
@@ -94,24 +166,23 @@ impl Waiting {
 pub(crate) struct Egress {
     counters: PerCpuArray<MapData, sys::aw_percpu>,
     looks: Looks,
-    fair: FairQueue,
+    interface: u32,
+    fair: Option<FairQueue>,
 }
 
 impl Egress {
-    /// For the interface with this index, in the calling thread's network namespace.
+    /// For the interface with this index.
     pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>, interface: u32) -> Egress {
         Egress {
             counters,
             looks: Looks::default(),
-            fair: FairQueue {
-                netlink: Netlink::open().ok(),
-                interface,
-                waiting: Waiting::UNKNOWN,
-            },
+            interface,
+            fair: None,
         }
     }
 
-    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat.
+    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat by a thread in the
+    /// interface's network namespace.
     pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
         let mut left = Left::default();
         for one in self.counters.get(&0, 0)?.iter() {
@@ -119,7 +190,9 @@ impl Egress {
             left.others = left.others.wrapping_add(one.counters.other_bytes);
         }
         let shared_us = self.looks.at(now_us, left);
-        Ok(if shared_us > 0 && self.fair.look() {
+        let interface = self.interface;
+        let fair = self.fair.get_or_insert_with(|| FairQueue::start(interface));
+        Ok(if fair.look(shared_us > 0) {
             0
         } else {
             shared_us
@@ -187,18 +260,20 @@ mod tests {
         assert!(often.shared_us > 0);
     }
 
-    /// A pause of ten seconds leaves no rate behind that the link does not carry.
+    /// A pause of ten seconds, or of ten minutes, leaves no rate behind that the link does not carry.
     #[test]
     fn a_pause_leaves_the_rate_as_it_was() {
-        let (mut looks, mut left) = (Looks::default(), Left::default());
-        for s in 0..60 {
-            if !(30..40).contains(&s) {
-                looks.at(s * SECOND, left);
+        for pause in [10, 59, 61, 600] {
+            let (mut looks, mut left) = (Looks::default(), Left::default());
+            for s in 0..pause + 50 {
+                if !(30..30 + pause).contains(&s) {
+                    looks.at(s * SECOND, left);
+                }
+                second(&mut left, 20);
             }
-            second(&mut left, 20);
+            let steady = looks.at((pause + 50) * SECOND, left);
+            // Two full packets at 1 Mbit/s take 24.2 ms.
+            assert!((23_000..26_000).contains(&steady), "{pause} s: {steady} µs");
         }
-        let steady = looks.at(60 * SECOND, left);
-        // Two full packets at 1 Mbit/s take 24.2 ms.
-        assert!((23_000..26_000).contains(&steady), "{steady} µs");
     }
 }

@@ -37,8 +37,9 @@ pub struct QdiscStats {
     pub separates_flows: bool,
 }
 
-/// The disciplines of Linux of which each flow waits behind its own packets alone.
-const SEPARATE_FLOWS: [&[u8]; 6] = [b"cake", b"cake_mq", b"fq", b"fq_codel", b"fq_pie", b"sfq"];
+/// The disciplines of Linux of which each flow waits behind its own packets alone. In `fq` packets wait
+/// for the time at which their socket paces them as well, so that those tell of no bottleneck.
+const SEPARATE_FLOWS: [&[u8]; 5] = [b"cake", b"cake_mq", b"fq_codel", b"fq_pie", b"sfq"];
 
 /// An rtnetlink socket of the calling thread's network namespace.
 #[derive(Debug)]

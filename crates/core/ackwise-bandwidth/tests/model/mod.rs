@@ -168,6 +168,8 @@ pub struct Path {
     pub elsewhere: (u64, u64),
     /// Nothing is timed from this millisecond on.
     pub blind_from: u64,
+    /// What there is to send, bit/s.
+    pub offers: f64,
     /// There is nothing to send in these milliseconds.
     pub idle: std::ops::Range<u64>,
     pub seed: u64,
@@ -181,6 +183,7 @@ impl Default for Path {
             noise_ms: 3,
             elsewhere: (u64::MAX, 0),
             blind_from: u64::MAX,
+            offers: f64::INFINITY,
             idle: 0..0,
             seed: 1,
         }
@@ -190,6 +193,8 @@ impl Default for Path {
 /// What flows, in bytes since the start, and what is on its way back.
 #[derive(Default)]
 struct Fluid {
+    /// What waits in the queue that is shaped.
+    backlog: f64,
     sent: f64,
     /// What the link did not drop.
     taken: f64,
@@ -203,7 +208,10 @@ impl Fluid {
     /// A millisecond of a law's rate on a link's, both in bit/s; returns the bytes that the link served.
     fn flow(&mut self, rate: f64, link: f64, path: &Path, idle: bool) -> f64 {
         if !idle {
-            let bytes = rate / 8000.0;
+            // A greedy sender always has something there.
+            self.backlog = (self.backlog + path.offers / 8000.0).min(100_000.0 + rate / 8000.0);
+            let bytes = (rate / 8000.0).min(self.backlog);
+            self.backlog -= bytes;
             self.sent += bytes;
             self.taken += bytes.min(path.buffer - (self.taken - self.served)).max(0.0);
         }
@@ -263,7 +271,7 @@ impl Fluid {
                 it.observe(&Look {
                     at_ns: ms * MS,
                     sent_bytes: self.sent as u64,
-                    backlog_bytes: 0,
+                    backlog_bytes: if idle { 0 } else { self.backlog as u64 },
                     sample: least,
                 });
             }

@@ -161,10 +161,12 @@ impl Run<'_> {
             Role::Router | Role::Inside => Position::Router,
         };
         options.attach = self.args.attach_mode.into();
-        // A cake that shapes is where packets wait, and it separates flows.
+        // A cake that shapes is where packets wait, and it separates flows. One whose rate is measured
+        // does not until that is known.
         let root = self.facts.queue.root.as_ref();
-        options.fair_queue = matches!(self.plan.queue, Queue::Cake(_))
-            || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
+        let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
+        options.fair_queue =
+            shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
         Ok(options)
     }
 
