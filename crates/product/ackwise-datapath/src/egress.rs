@@ -1,10 +1,5 @@
 //! Who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, Thread};
-use std::time::Duration;
-
 use ackwise_netdev::netlink::Netlink;
 use ackwise_policy::{UPLINK_LOOK_US, Uplink};
 use aya::maps::{MapData, MapError, PerCpuArray};
@@ -63,85 +58,27 @@ impl Looks {
 }
 
 /// Whether packets wait in a queue of this interface that separates flows: then others do not
-/// lengthen the way of an ACK. The kernel answers under a lock that anybody may hold for long
-/// (RTNL), and the thread that re-emits must not wait, so that another one looks.
+/// lengthen the way of an ACK.
 struct FairQueue {
-    seen: Arc<Seen>,
-    looker: Option<Thread>,
-}
-
-/// What the two threads tell each other.
-struct Seen {
-    /// Others seem to fill the link.
-    asked: AtomicBool,
-    /// The answer. As long as nothing was looked at there may be such a queue: the policy
-    /// remembers for 30 s that others fill its queue, and must not be told so too early.
-    fair: AtomicBool,
-    over: AtomicBool,
+    netlink: Option<Netlink>,
+    interface: u32,
+    waiting: Waiting,
 }
 
 impl FairQueue {
-    /// Starts the thread that looks, in the calling thread's network namespace.
-    fn start(interface: u32) -> FairQueue {
-        let seen = Arc::new(Seen {
-            asked: AtomicBool::new(false),
-            fair: AtomicBool::new(true),
-            over: AtomicBool::new(false),
-        });
-        let theirs = Arc::clone(&seen);
-        let looker = thread::Builder::new()
-            .name("ackwise-queues".to_owned())
-            .spawn(move || look_at_queues(interface, &theirs));
-        if let Err(error) = &looker {
-            seen.fair.store(false, Ordering::Relaxed);
-            tracing::debug!("queues that separate flows are not seen: {error}");
-        }
-        FairQueue {
-            seen,
-            looker: looker.ok().map(|looker| looker.thread().clone()),
-        }
-    }
-
-    /// Says whether it is so; `asked`, whether that matters now.
-    fn look(&self, asked: bool) -> bool {
-        let before = self.seen.asked.swap(asked, Ordering::Relaxed);
-        if let Some(looker) = self.looker.as_ref().filter(|_| asked && !before) {
-            looker.unpark();
-        }
-        asked && self.seen.fair.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for FairQueue {
-    fn drop(&mut self) {
-        self.seen.over.store(true, Ordering::Relaxed);
-        if let Some(looker) = &self.looker {
-            looker.unpark();
-        }
-    }
-}
-
-/// Looks as often as the bytes are looked at, for as long as that matters.
-fn look_at_queues(interface: u32, seen: &Seen) {
-    let mut netlink = Netlink::open().ok();
-    let mut waiting = Waiting::UNKNOWN;
-    while !seen.over.load(Ordering::Relaxed) {
-        if !seen.asked.load(Ordering::Relaxed) {
-            // What was found for one upload says nothing of the next.
-            waiting = Waiting::UNKNOWN;
-            seen.fair.store(true, Ordering::Relaxed);
-            thread::park();
-            continue;
-        }
-        let queues = netlink.as_mut().map(Netlink::qdisc_stats);
-        let queues = queues.and_then(Result::ok).unwrap_or_default();
+    fn look(&mut self) -> bool {
+        let Some(netlink) = &mut self.netlink else {
+            return false;
+        };
+        let queues = netlink.qdisc_stats().unwrap_or_default();
         let mut fair = queues
             .iter()
-            .filter(|queue| queue.interface == interface && queue.separates_flows)
+            .filter(|queue| queue.interface == self.interface && queue.separates_flows)
             .peekable();
-        let is_fair = fair.peek().is_some() && waiting.look(fair.any(|queue| queue.packets > 0));
-        seen.fair.store(is_fair, Ordering::Relaxed);
-        thread::park_timeout(Duration::from_micros(UPLINK_LOOK_US));
+        if fair.peek().is_none() {
+            return false;
+        }
+        self.waiting.look(fair.any(|queue| queue.packets > 0))
     }
 }
 
@@ -152,7 +89,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Nothing is known: as if there were always some.
+    /// Nothing is known: as if there were always some. The policy remembers for 30 s that
+    /// others fill its queue, and must not be told so too early.
     const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
 
     /// Takes what one look found. Returns whether packets wait half of the time.
@@ -166,23 +104,24 @@ impl Waiting {
 pub(crate) struct Egress {
     counters: PerCpuArray<MapData, sys::aw_percpu>,
     looks: Looks,
-    interface: u32,
-    fair: Option<FairQueue>,
+    fair: FairQueue,
 }
 
 impl Egress {
-    /// For the interface with this index.
+    /// For the interface with this index, in the calling thread's network namespace.
     pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>, interface: u32) -> Egress {
         Egress {
             counters,
             looks: Looks::default(),
-            interface,
-            fair: None,
+            fair: FairQueue {
+                netlink: Netlink::open().ok(),
+                interface,
+                waiting: Waiting::UNKNOWN,
+            },
         }
     }
 
-    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat by a thread in the
-    /// interface's network namespace.
+    /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat.
     pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
         let mut left = Left::default();
         for one in self.counters.get(&0, 0)?.iter() {
@@ -190,9 +129,7 @@ impl Egress {
             left.others = left.others.wrapping_add(one.counters.other_bytes);
         }
         let shared_us = self.looks.at(now_us, left);
-        let interface = self.interface;
-        let fair = self.fair.get_or_insert_with(|| FairQueue::start(interface));
-        Ok(if fair.look(shared_us > 0) {
+        Ok(if shared_us > 0 && self.fair.look() {
             0
         } else {
             shared_us
