@@ -28,7 +28,7 @@ typedef int aw_s32;
 #define AW_ASSERT(cond, why) _Static_assert(cond, why)
 /*
  * What is in memory is read anew after this. A BPF verifier knows nothing of a map's memory,
- * so that all its paths meet here; without it it goes on along each.
+ * so that all its paths meet here; otherwise it goes on along each.
  */
 #if defined(__BPF__)
 #define AW_REREAD() __asm__ volatile("" ::: "memory")
