@@ -29,7 +29,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
-	try test-try docs fmt bench install install-lab uninstall clean reproducible
+	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,7 @@ demo-tunnel: build-lab ## eight downloads over a thin uplink, with and without a
 test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
+	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
 	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 	env -u FUZZ_SECONDS CARGO=$(CARGO) $(NICE) scripts/test-workspace
 	scripts/tables
@@ -157,6 +158,12 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
+
+dist: ## a static program, packages and checksums in target/dist (fetches zig and nfpm once; a quarter of an hour on two idle cores)
+	@$(NICE) scripts/dist
+
+test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; look at the rest (root, two minutes)
+	@$(NICE) scripts/test-packages
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise

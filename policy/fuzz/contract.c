@@ -49,7 +49,8 @@ struct notes {
 	/* To be acknowledged before thinning goes on: by the data, and by SACK. */
 	uint32_t repair, sack_repair;
 	int broken, sack_broken;
-	int sack_owed; /* the held one reports blocks that nothing sent has reported */
+	uint32_t duplicates; /* with blocks, since the last ACK without */
+	int sack_owed;	     /* the held one reports blocks that nothing sent has reported */
 	int holding;
 	struct aw_seg held;
 };
@@ -140,12 +141,15 @@ static int repeats(const struct aw_seg *newest, const struct aw_seg *s)
 	return 1;
 }
 
-/* Does the round trip show a queue, by a quarter of its minimum? */
-static int queue_stands(const struct run *r)
+/* Is a block of the newest ACK in the block from left to right, which is not in it as it is? */
+static int grew(const struct aw_seg *newest, uint32_t left, uint32_t right)
 {
-	uint32_t min = aw_flow_min_rtt(&r->flow);
+	uint32_t j;
 
-	return min && aw_flow_srtt_now(&r->flow, r->now) >= min + min / 4;
+	for (j = 0; j < newest->n_sack; j++)
+		if (!before(newest->sack[2 * j], left) && !before(right, newest->sack[2 * j + 1]))
+			return 1;
+	return 0;
 }
 
 /* What the older ACK says that the sender will not hear if only s arrives. */
@@ -215,8 +219,12 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 			if (p->sack[2 * j] == left && p->sack[2 * j + 1] == right)
 				break;
 		changed |= j == p->n_sack;
+		if (j == p->n_sack && !grew(p, left, right))
+			return "another hole";
 	}
-	if (changed && !(p->n_sack && queue_stands(r)))
+	if (changed && n->duplicates < 3)
+		return "a duplicate that starts a repair";
+	if (changed && !aw_flow_queue(&r->flow, r->now))
 		return "a SACK block";
 	if (s->ack == p->ack && !changed)
 		return "a duplicate or a window update";
@@ -253,6 +261,15 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 	return NULL;
 }
 
+/* Does it count as a duplicate, at a sender that heard its number already? */
+static int is_duplicate(const struct aw_seg *s)
+{
+	if (!s->n_sack || s->payload || !before(s->ack, s->sack[0]))
+		return 0;
+	return !(s->n_sack > 1 && !before(s->sack[0], s->sack[2]) &&
+		 !before(s->sack[3], s->sack[1]));
+}
+
 static void left(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
@@ -267,6 +284,7 @@ static void left(struct run *r, const struct aw_seg *s)
 		n->start_acked += (s->ack - n->sent_ack) / mss + !!((s->ack - n->sent_ack) % mss);
 	}
 	n->stamped |= s->opts & AW_OPT_TS;
+	n->duplicates += n->sent_any && s->ack == n->sent_ack && is_duplicate(s);
 	n->sent_any = 1;
 	n->sent_ack = s->ack;
 	n->sent_wnd = window(r, s);
@@ -281,6 +299,8 @@ static void seen(struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK) || (n->any && before(s->ack, n->newest.ack)))
 		return;
+	if (!s->n_sack)
+		n->duplicates = 0;
 	n->any = 1;
 	n->newest = *s;
 	counters(s, now);

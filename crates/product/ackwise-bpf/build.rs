@@ -141,10 +141,23 @@ fn clang_version(clang: &str) -> Option<u32> {
 }
 
 /// Debian keeps `asm/` below a directory named after the architecture, where a
-/// clang that targets BPF does not look.
-fn multiarch_include() -> Option<PathBuf> {
+/// clang that targets BPF does not look. The headers of the machine that compiles do as
+/// well where the byte order is the same, which is all that BPF programs take from them.
+fn asm_include() -> Option<PathBuf> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").ok()?;
-    let triple = match arch.as_str() {
+    let endian = env::var("CARGO_CFG_TARGET_ENDIAN").ok()?;
+    let own_endian = if cfg!(target_endian = "big") {
+        "big"
+    } else {
+        "little"
+    };
+    let own = multiarch_include(env::consts::ARCH).filter(|_| endian == own_endian);
+    multiarch_include(&arch).or(own)
+}
+
+/// The directory with the `asm/` of an architecture, if it is installed.
+fn multiarch_include(arch: &str) -> Option<PathBuf> {
+    let triple = match arch {
         "x86" => "i386-linux-gnu".to_owned(),
         "arm" => "arm-linux-gnueabihf".to_owned(),
         "powerpc64" => "powerpc64le-linux-gnu".to_owned(),
@@ -153,7 +166,9 @@ fn multiarch_include() -> Option<PathBuf> {
     let native = Path::new("/usr/include").join(&triple);
     // The headers of another architecture, for a cross compiler.
     let cross = Path::new("/usr").join(triple).join("include");
-    [native, cross].into_iter().find(|dir| dir.is_dir())
+    [native, cross]
+        .into_iter()
+        .find(|dir| dir.join("asm/types.h").is_file())
 }
 
 /// Runs clang for the BPF target on one source. An error is what clang wrote.
@@ -166,7 +181,7 @@ fn run_clang(clang: &str, root: &Path, source: &Path, more: &[&str]) -> Result<(
         .args(["-Wno-unused-parameter", "-Wno-sign-compare"])
         // A path in the debug information would make builds differ.
         .arg(format!("-ffile-prefix-map={}=.", root.display()));
-    if let Some(dir) = multiarch_include() {
+    if let Some(dir) = asm_include() {
         command.arg("-I").arg(dir);
     }
     let out = command

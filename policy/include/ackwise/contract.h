@@ -84,7 +84,7 @@ enum aw_reason {
  * @e1_bytes: that of bytes with ECT(1)
  * @started: segments acknowledged by what was sent since the sender started or started
  *	again, up to AW_START_SEGMENTS; none are counted during a recovery
- * @sack_flags: enum aw_sack_flag
+ * @sack_flags: enum aw_sack_flag, and a count of duplicates
  * @accecn: enum aw_accecn_field of the newest received
  * @moved: those of EE0B and EE1B that the last report with a change changed
  * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
@@ -131,8 +131,11 @@ enum aw_ack_flag {
 };
 
 enum aw_sack_flag {
-	AW_SACK_WAITS = 1 << 0,	 /* a queue stands, so that changed blocks may wait */
+	AW_SACK_WAITS = 1 << 0,	 /* a queue stands, so that blocks that grew may wait */
 	AW_SACK_UNSENT = 1 << 1, /* the ACK that is withheld has blocks that were not sent yet */
+	/* From bit 2 on: duplicates with blocks since the last ACK without any. */
+	AW_SACK_DUPLICATE = 1 << 2,
+	AW_SACK_REPAIRS = 4 << 2, /* one more than starts a repair: RFC 5681 §3.2 */
 };
 
 /*
@@ -287,44 +290,58 @@ AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
 	return (a->flags & AW_ACK_TS) && (!(s->opts & AW_OPT_TS) || aw_after(a->tsval, s->tsval));
 }
 
-/* Did the newest ACK received report every SACK block of s as well? */
-AW_SUBPROG int aw_sack_repeats(const struct aw_ack_state *a, const struct aw_seg *s)
+/* What the SACK blocks of an ACK say beside those of the newest received. */
+enum aw_sack_change {
+	AW_SACK_SAME,  /* nothing: each was reported */
+	AW_SACK_GROWN, /* known blocks grew, or grew together */
+	AW_SACK_NEW,   /* another hole, or a DSACK */
+};
+
+AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg *s)
 {
+	enum aw_sack_change change = AW_SACK_SAME;
 	aw_u32 i, j;
 
 	if (!a || !s) /* as above */
-		return 0;
+		return AW_SACK_NEW;
 	/* DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
 	if (s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
 	    aw_after_eq(s->sack[3], s->sack[1]))
-		return 0;
+		return AW_SACK_NEW;
 	for (i = 0; i < AW_SACK_BLOCKS; i++) {
-		int known = 0;
+		aw_u32 holds = 0, same = 0;
 
 		if (i >= s->n_sack)
 			break;
 		/* DSACK: below the cumulative acknowledgment (RFC 2883 §4). */
 		if (!aw_after(s->sack[2 * i], s->ack))
-			return 0;
-		for (j = 0; j < AW_SACK_BLOCKS; j++)
-			if (j < a->n_sack && s->sack[2 * i] == a->sack[2 * j] &&
-			    s->sack[2 * i + 1] == a->sack[2 * j + 1])
-				known = 1;
-		if (!known)
-			return 0;
+			return AW_SACK_NEW;
+		for (j = 0; j < AW_SACK_BLOCKS; j++) {
+			if (j >= a->n_sack)
+				break;
+			holds |= aw_after_eq(a->sack[2 * j], s->sack[2 * i]) &
+				 aw_after_eq(s->sack[2 * i + 1], a->sack[2 * j + 1]);
+			same |= (s->sack[2 * i] == a->sack[2 * j]) &
+				(s->sack[2 * i + 1] == a->sack[2 * j + 1]);
+		}
+		if (!holds)
+			return AW_SACK_NEW;
+		if (!same)
+			change = AW_SACK_GROWN;
 	}
-	return 1;
+	return change;
 }
 
 /*
- * May blocks that changed wait? During a recovery each segment that arrives changes a
- * block, and where a queue stands those ACKs alone can keep it standing. A later ACK that
- * covers the blocks says as much (aw_leaves_out). The first report of a hole starts the
- * repair and is sent at once; so is a DSACK, which no later ACK repeats.
+ * May blocks that grew wait? During a recovery each segment that arrives lets a block grow,
+ * and where a queue stands those ACKs alone can keep it standing. A later ACK that covers
+ * the blocks says as much (aw_leaves_out). The first report of a hole is sent at once, and
+ * so are as many duplicates as start a repair (RFC 5681 §3.2), for a sender that counts
+ * them although it has SACK.
  */
 AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
 {
-	return (a->sack_flags & AW_SACK_WAITS) && a->n_sack && !aw_is_dsack(s) &&
+	return (a->sack_flags & AW_SACK_WAITS) && a->sack_flags >= AW_SACK_REPAIRS &&
 	       aw_after_eq(s->ack, a->rcvd_ack);
 }
 
@@ -369,6 +386,7 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 				 const struct aw_handshake *h, const struct aw_seg *s)
 {
 	aw_u16 ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
+	int change = AW_SACK_SAME;
 	enum aw_reason why;
 
 	if (AW_UNLIKELY(s->payload))
@@ -386,8 +404,10 @@ AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_d
 		return AW_R_ECN;
 	if (AW_UNLIKELY((s->opts & AW_OPT_ACCECN) && aw_accecn_news(a, s)))
 		return AW_R_ECN;
-	if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s))) {
-		if (!aw_sack_waits(a, s))
+	if (AW_UNLIKELY(s->n_sack))
+		change = aw_sack_change(a, s);
+	if (AW_UNLIKELY(change != AW_SACK_SAME)) {
+		if (change == AW_SACK_NEW || !aw_sack_waits(a, s))
 			return AW_R_SACK;
 	} else if (AW_UNLIKELY(s->ack == a->rcvd_ack)) {
 		return aw_wnd(h, s, 1) != a->rcvd_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;

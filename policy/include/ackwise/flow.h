@@ -96,7 +96,7 @@ struct aw_flow {
 	struct aw_rtt rtt;
 };
 
-AW_ASSERT(sizeof(struct aw_flow) == 240, "aw_flow");
+AW_ASSERT(sizeof(struct aw_flow) == 248, "aw_flow");
 
 /* Begins a zeroed flow with what the handshake negotiated; hs may be NULL. */
 AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64 now_us)
@@ -136,12 +136,19 @@ AW_FN aw_u32 aw_flow_srtt_now(const struct aw_flow *f, aw_u64 now_us)
 	return aw_max(srtt, aw_min(waits, AW_RTT_SAMPLE_SPAN * srtt));
 }
 
-/* A queue stands if the round trip is longer than its minimum by a quarter. */
+/*
+ * Does a queue stand for sure? The round trip is longer than its minimum by a quarter, and not
+ * by a pause of the sender. What is still awaited counts: the data after a pause end the wait.
+ */
 AW_FN int aw_flow_queue(const struct aw_flow *f, aw_u64 now_us)
 {
-	aw_u32 min = aw_flow_min_rtt(f);
+	aw_u32 min = aw_flow_min_rtt(f), rtt = aw_max(aw_rtt_sure(&f->rtt), min), waits;
 
-	return min && aw_flow_srtt_now(f, now_us) >= min + (min >> 2);
+	if (now_us && aw_token_out(&f->acks, &f->data, AW_TOKEN_NEAR)) {
+		waits = aw_rtt_since(&f->rtt.near, now_us);
+		rtt = aw_max(rtt, aw_min(waits, AW_RTT_SAMPLE_SPAN * rtt));
+	}
+	return min && rtt >= min + (min >> 2);
 }
 
 /* D, the longest hold that the contract grants this flow now, us. */
@@ -221,9 +228,9 @@ AW_FN void aw_flow_event(const struct aw_flow *f, const struct aw_flow_cfg *c, a
 
 /*
  * AW_A_OTHERS if others fill the link, and AW_A_SHARED if an ACK that is sent now waits in
- * their queue: one that holds a quarter of the round trip, and more than an ACK waits behind
- * a queue that separates flows. By sign bits: a branch for each would triple what a verifier
- * looks at.
+ * their queue: one as long as a quarter of the smallest round trip, and longer than an ACK
+ * waits where a queue separates flows. By sign bits: a branch for each would triple what a
+ * verifier looks at.
  */
 AW_FN aw_u32 aw_flow_shared(const struct aw_flow *f, const struct aw_event *e)
 {
@@ -406,6 +413,8 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 	}
 	a->flags |= AW_ACK_VALID;
 	if (AW_UNLIKELY(s->n_sack || a->n_sack)) {
+		if (!s->n_sack)
+			a->sack_flags &= AW_SACK_DUPLICATE - 1;
 		a->n_sack = s->n_sack > AW_SACK_BLOCKS ? AW_SACK_BLOCKS : s->n_sack;
 		for (i = 0; i < 2 * AW_SACK_BLOCKS; i++)
 			a->sack[i] = s->sack[i];
@@ -480,6 +489,28 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	a->advanced = now;
 }
 
+/*
+ * Notes, before the contract judges s, which has SACK blocks: whether a queue stands, so that
+ * blocks may wait, and whether s repeats the number that the sender has heard. In memory, where
+ * a verifier does not follow both.
+ */
+AW_SUBPROG int aw_flow_note_sack(struct aw_flow *f, const struct aw_seg *s, aw_u64 now_us)
+{
+	struct aw_ack_state *a;
+
+	if (!f || !s) /* a verifier asks */
+		return 0;
+	a = &f->acks;
+	if (now_us && aw_flow_queue(f, now_us))
+		a->sack_flags |= AW_SACK_WAITS;
+	else
+		a->sack_flags &= ~AW_SACK_WAITS;
+	if ((a->flags & AW_ACK_VALID) && s->ack == a->sent_ack && !s->payload && !aw_is_dsack(s) &&
+	    a->sack_flags < AW_SACK_REPAIRS)
+		a->sack_flags += AW_SACK_DUPLICATE;
+	return 1;
+}
+
 /* Decides whether a segment of the ACK direction, not a SYN, is sent or held. */
 AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us, struct aw_decision *out)
@@ -491,13 +522,9 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 
 	if (now_us) /* else the environment has done it */
 		aw_flow_clock(f, c, s, now_us);
-	if (AW_UNLIKELY(s->n_sack) && aw_acceptable(&f->data, s)) {
-		/* Without a clock there is no RTT of the moment. */
-		if (aw_flow_reads_time(c) && aw_flow_queue(f, now_us))
-			a->sack_flags |= AW_SACK_WAITS;
-		else
-			a->sack_flags &= ~AW_SACK_WAITS;
-	}
+	/* Without a clock there is no RTT of the moment. */
+	if (AW_UNLIKELY(s->n_sack) && aw_acceptable(&f->data, s))
+		aw_flow_note_sack(f, s, aw_flow_reads_time(c) ? now_us : 0);
 	why = aw_contract(a, &f->data, &f->hs, s);
 	if (AW_LIKELY(aw_acceptable(&f->data, s)) && (s->opts & AW_OPT_TS))
 		aw_rtt_on_ack(&f->rtt, a, &f->data, s, now_us);
@@ -551,7 +578,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		out->hold_us = v.hold_us ? aw_min(v.hold_us, e->hold_us) : e->hold_us;
 		out->flags = 0;
 		a->flags |= AW_ACK_HOLDING;
-		if (AW_UNLIKELY(s->n_sack && !aw_sack_repeats(a, s)))
+		if (AW_UNLIKELY(s->n_sack && aw_sack_change(a, s) != AW_SACK_SAME))
 			a->sack_flags |= AW_SACK_UNSENT;
 	}
 	aw_flow_note_rcvd(f, s);

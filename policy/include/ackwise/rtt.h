@@ -38,6 +38,9 @@
  * @near_min: smallest near leg of late, us
  * @far_min: smallest far leg of late, us
  * @window_us: when the running window of both minima began
+ * @near_sure: smoothed near leg that no pause of the sender lengthens, us; 0 before the first
+ *	such sample
+ * @reserved: 0
  *
  * A probe is one word, so that the other side never reads half of it. If its
  * token becomes visible before it does, the older word makes that one sample too
@@ -51,9 +54,11 @@ struct aw_rtt {
 	aw_u32 near_srtt;
 	struct aw_windowed_min near_min, far_min;
 	aw_u32 window_us;
+	aw_u32 near_sure;
+	aw_u32 reserved;
 };
 
-AW_ASSERT(sizeof(struct aw_rtt) == 40, "aw_rtt");
+AW_ASSERT(sizeof(struct aw_rtt) == 48, "aw_rtt");
 
 AW_FN void aw_rtt_init(struct aw_rtt *r, aw_u64 now_us)
 {
@@ -87,6 +92,12 @@ AW_FN aw_u32 aw_rtt_smoothed(const struct aw_rtt *r, const struct aw_handshake *
 	if (!r->near_srtt)
 		return aw_rtt_of_handshake(h);
 	return aw_rtt_with_far(r, r->near_srtt);
+}
+
+/* The smoothed round-trip time that no pause of the sender lengthens, us; 0 if not known. */
+AW_FN aw_u32 aw_rtt_sure(const struct aw_rtt *r)
+{
+	return r->near_sure ? aw_rtt_with_far(r, r->near_sure) : 0;
 }
 
 AW_FN void aw_rtt_window(struct aw_rtt *r, aw_u32 now)
@@ -138,12 +149,28 @@ AW_FN int aw_rtt_far_due(const struct aw_rtt *r, const struct aw_ack_state *a,
 	return !aw_windowed_min_known(&r->far_min) && !aw_token_out(a, d, AW_TOKEN_FAR);
 }
 
-AW_FN void aw_rtt_near_sample(struct aw_rtt *r, aw_u64 now_us)
+/*
+ * A sender with nothing to send echoes late, and that is not the path. If it echoes the newest
+ * ACK that there is, it may have been silent: such a sample may shorten the sure value only.
+ * Where each window arrives as one burst, and at the sender, no other comes.
+ */
+AW_FN void aw_rtt_sure_sample(struct aw_rtt *r, int newest, aw_u32 us)
+{
+	if (newest)
+		r->near_sure = aw_min(r->near_sure, us);
+	else if (r->near_sure)
+		r->near_sure = (r->near_sure >> 1) +
+			       (aw_min(us, AW_RTT_SAMPLE_SPAN * r->near_sure) >> 1);
+	else
+		r->near_sure = us;
+}
+
+AW_FN void aw_rtt_near_sample(struct aw_rtt *r, int newest, aw_u64 now_us)
 {
 	aw_u32 us = aw_max(aw_rtt_since(&r->near, now_us), 1);
 
 	aw_windowed_min_add(&r->near_min, us);
-	/* A sender with nothing to send echoes late: that is not the path. */
+	aw_rtt_sure_sample(r, newest, us);
 	if (r->near_srtt)
 		us = aw_min(us, AW_RTT_SAMPLE_SPAN * r->near_srtt);
 	/* A gain of 1/2: one sample a round trip, where RFC 6298's 1/8 has many. */
@@ -172,7 +199,7 @@ AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_ack_state *a, struct
 		return;
 	if (near) {
 		/* The token goes back last: from then on the ACK side may start a probe. */
-		aw_rtt_near_sample(r, now_us);
+		aw_rtt_near_sample(r, !aw_after(a->tsval, s->tsecr), now_us);
 		d->limited = (aw_u8)aw_rtt_limited(a, s);
 		d->flags ^= AW_TOKEN_NEAR;
 	}

@@ -404,6 +404,8 @@ pub const AW_ACK_RECOVERING: aw_ack_flag = 16;
 pub type aw_ack_flag = ::core::ffi::c_uint;
 pub const AW_SACK_WAITS: aw_sack_flag = 1;
 pub const AW_SACK_UNSENT: aw_sack_flag = 2;
+pub const AW_SACK_DUPLICATE: aw_sack_flag = 4;
+pub const AW_SACK_REPAIRS: aw_sack_flag = 16;
 pub type aw_sack_flag = ::core::ffi::c_uint;
 pub const AW_TOKEN_NEAR: aw_token = 32;
 pub const AW_TOKEN_FAR: aw_token = 64;
@@ -444,6 +446,10 @@ pub const AW_ACCECN_E0: aw_accecn_field = 2;
 pub const AW_ACCECN_E1: aw_accecn_field = 4;
 pub const AW_ACCECN_OPTION: aw_accecn_field = 8;
 pub type aw_accecn_field = ::core::ffi::c_uint;
+pub const AW_SACK_SAME: aw_sack_change = 0;
+pub const AW_SACK_GROWN: aw_sack_change = 1;
+pub const AW_SACK_NEW: aw_sack_change = 2;
+pub type aw_sack_change = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aw_none_state {
@@ -980,10 +986,12 @@ pub struct aw_rtt {
     pub near_min: aw_windowed_min,
     pub far_min: aw_windowed_min,
     pub window_us: aw_u32,
+    pub near_sure: aw_u32,
+    pub reserved: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_rtt"][::core::mem::size_of::<aw_rtt>() - 40usize];
+    ["Size of aw_rtt"][::core::mem::size_of::<aw_rtt>() - 48usize];
     ["Alignment of aw_rtt"][::core::mem::align_of::<aw_rtt>() - 8usize];
     ["Offset of field: aw_rtt::near"][::core::mem::offset_of!(aw_rtt, near) - 0usize];
     ["Offset of field: aw_rtt::far"][::core::mem::offset_of!(aw_rtt, far) - 8usize];
@@ -991,6 +999,8 @@ const _: () = {
     ["Offset of field: aw_rtt::near_min"][::core::mem::offset_of!(aw_rtt, near_min) - 20usize];
     ["Offset of field: aw_rtt::far_min"][::core::mem::offset_of!(aw_rtt, far_min) - 28usize];
     ["Offset of field: aw_rtt::window_us"][::core::mem::offset_of!(aw_rtt, window_us) - 36usize];
+    ["Offset of field: aw_rtt::near_sure"][::core::mem::offset_of!(aw_rtt, near_sure) - 40usize];
+    ["Offset of field: aw_rtt::reserved"][::core::mem::offset_of!(aw_rtt, reserved) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -1075,7 +1085,7 @@ pub struct aw_flow {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 240usize];
+    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 248usize];
     ["Alignment of aw_flow"][::core::mem::align_of::<aw_flow>() - 8usize];
     ["Offset of field: aw_flow::policy"][::core::mem::offset_of!(aw_flow, policy) - 0usize];
     ["Offset of field: aw_flow::hs"][::core::mem::offset_of!(aw_flow, hs) - 64usize];

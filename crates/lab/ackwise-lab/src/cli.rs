@@ -58,6 +58,12 @@ pub enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Write the manual pages into a directory; packages are made with it
+    #[command(hide = true)]
+    Man {
+        /// The directory, which is made if it is missing
+        directory: PathBuf,
+    },
 }
 
 const BENCH_HELP: &str = "\

@@ -13,7 +13,7 @@ mod tunnel_demo;
 
 use std::process::ExitCode;
 
-use ackwise_cli::text;
+use ackwise_cli::{man, text};
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, ScenarioCommand};
@@ -47,5 +47,6 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             clap_complete::generate(*shell, &mut Cli::command(), "ackwise-lab", &mut script);
             text::print(&String::from_utf8_lossy(&script))
         }
+        Command::Man { directory } => man::write(Cli::command(), "1", directory),
     }
 }

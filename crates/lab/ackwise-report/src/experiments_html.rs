@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
-use crate::experiments::{Experiment, PaperReport, Spread, Value};
+use crate::experiment::{Experiment, Spread};
+use crate::experiments::PaperReport;
 use crate::format::{escape, prose};
 use crate::frame::{Page, Plots, fill};
 use crate::page_data::embed;
+use crate::value::Value;
+use crate::verdict::{Basis, Source, Verdict};
 
 const TEMPLATE: &str = include_str!("../assets/experiments.html");
 /// Style sheet of pages with tables of experiments and figures.
@@ -30,6 +33,7 @@ pub fn experiments_html(paper: &PaperReport) -> String {
         TEMPLATE,
         &[
             ("missing", &missing_html(&paper.missing)),
+            ("summary", &summary(paper)),
             ("tables", &tables(&paper.experiments)),
             ("figures-hidden", hidden),
             ("figures", &figures(paper)),
@@ -62,17 +66,16 @@ pub fn experiments_html(paper: &PaperReport) -> String {
 pub fn papers_index_html(papers: &[PaperReport]) -> String {
     let mut list = String::new();
     for paper in papers {
-        let published = paper.experiments.iter().filter(|e| e.published.is_some());
         let _ = write!(
             list,
             "<li><h2><a href=\"{}.html\">{}</a></h2><p class=\"source\">{}</p><p>{}</p>\
-             <p class=\"hint\">{} experiments, {} of them beside a published value; {} figures.{}</p></li>",
+             <p>{}</p><p class=\"hint\">{} rows; {} figures.{}</p></li>",
             escape(&paper.name),
             escape(&paper.title),
             escape(&paper.source),
             escape(&paper.about),
+            escape(&paper.summary().to_string()),
             paper.experiments.len(),
-            published.count(),
             paper.figures.len(),
             match paper.missing.len() {
                 0 => "",
@@ -93,15 +96,52 @@ pub fn papers_index_html(papers: &[PaperReport]) -> String {
 }
 
 fn chips(paper: &PaperReport) -> String {
-    let beside = paper.experiments.iter().filter(|e| e.published.is_some());
+    let published = paper.summary().published;
     [
         paper.engine.clone(),
-        format!("{} experiments", paper.experiments.len()),
-        format!("{} with a published value", beside.count()),
+        format!("{} outside", published.outside),
+        format!("{} not run", published.not_run),
+        format!("{} not comparable", published.not_comparable),
+        format!("{} within", published.within),
     ]
     .iter()
     .map(|chip| format!("<li>{}</li>", escape(chip)))
     .collect()
+}
+
+/// The count of verdicts, and what did not come out, with links to the rows.
+fn summary(paper: &PaperReport) -> String {
+    let mut html = format!(
+        "<p class=\"summary\">{}</p>",
+        escape(&paper.summary().to_string())
+    );
+    let counted = |row: &&Experiment| {
+        row.source != Some(Source::Derived) && matches!(row.basis, Basis::Measured | Basis::NotRun)
+    };
+    for (verdict, title) in [
+        (Verdict::Outside, "Outside the tolerance"),
+        (Verdict::NotRun, "Not run here"),
+    ] {
+        let rows = paper.experiments.iter().filter(counted);
+        let links: String = rows
+            .filter(|row| row.verdict() == verdict)
+            .map(|row| {
+                format!(
+                    "<li><a href=\"#{}\">{}: {}</a></li>",
+                    escape(&row.id),
+                    escape(&row.part),
+                    escape(&row.what)
+                )
+            })
+            .collect();
+        if !links.is_empty() {
+            let _ = write!(
+                html,
+                "<details class=\"negative\"><summary>{title}</summary><ul>{links}</ul></details>"
+            );
+        }
+    }
+    html
 }
 
 fn missing_html(missing: &[String]) -> String {
@@ -148,7 +188,7 @@ fn tables(experiments: &[Experiment]) -> String {
             "<div class=\"scroll\"><table class=\"experiments{}\"><thead><tr>\
              <th scope=\"col\">Experiment</th><th scope=\"col\">Published</th>\
              <th scope=\"col\">Measured</th><th scope=\"col\">Spread</th>\
-             <th scope=\"col\">Note</th></tr></thead><tbody>",
+             <th scope=\"col\">Verdict</th><th scope=\"col\">Note</th></tr></thead><tbody>",
             if plain { " plain" } else { "" },
         );
         // The bars of a part share an axis where it has one unit.
@@ -204,6 +244,10 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
         Value::Text(text) => format!("<span class=\"number text\">{}</span>", escape(text)),
     };
     let published = experiment.published.as_ref();
+    let derived = match experiment.source {
+        Some(Source::Derived) => "<span class=\"beside\">derived, not printed</span>",
+        _ => "",
+    };
     let interval = experiment.ci95.map_or(String::new(), |[low, high]| {
         let [low, high] = [low, high].map(Value::from);
         format!("<span class=\"beside\">95 %: {low} … {high}</span>")
@@ -214,14 +258,45 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
     });
     format!(
         "<tr id=\"{}\"><th scope=\"row\">{}<small>{}</small></th><td data-head=\"Published\">{}</td>\
-         <td data-head=\"Measured\">{}{interval}</td><td data-head=\"Spread\">{spread}</td>\
-         <td>{}</td></tr>",
+         <td data-head=\"Measured\">{}{}{interval}</td><td data-head=\"Spread\">{spread}</td>\
+         <td data-head=\"Verdict\">{}</td><td>{}</td></tr>",
         escape(&experiment.id),
         escape(&experiment.what),
         escape(setup),
-        published.map_or("–".to_owned(), show),
+        published.map_or("–".to_owned(), show) + derived,
         show(&experiment.measured),
+        basis_html(experiment.basis),
+        verdict_html(experiment),
         prose(note),
+    )
+}
+
+/// What the measured value is, if not simply measured.
+fn basis_html(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Measured | Basis::NotRun => "",
+        Basis::Variant => "<span class=\"beside\">one of several settings</span>",
+        Basis::Calculated => "<span class=\"beside\">calculated</span>",
+    }
+}
+
+/// The verdict with its tolerance, and why nothing can be compared.
+fn verdict_html(row: &Experiment) -> String {
+    let verdict = row.verdict();
+    let class = match verdict {
+        Verdict::NotPublished => return String::new(),
+        Verdict::Outside => "bad",
+        Verdict::Within => "good",
+        Verdict::NotRun | Verdict::NotComparable => "open",
+    };
+    let beside = match (verdict, row.tolerance) {
+        (Verdict::NotRun | Verdict::NotComparable, _) => row.reason().to_owned(),
+        (_, Some(tolerance)) => tolerance.text(&row.unit),
+        (_, None) => String::new(),
+    };
+    format!(
+        "<span class=\"verdict {class}\">{verdict}</span><span class=\"beside\">{}</span>",
+        escape(&beside)
     )
 }
 
@@ -294,6 +369,7 @@ mod tests {
             experiments: vec![
                 Experiment::new("x/a", "goodput", 9.3)
                     .published(9.24)
+                    .within_by(0.05)
                     .unit("Mbit/s")
                     .spread(Spread::of("offsets", [9.0, 9.3, 9.5]))
                     .note("</script>"),
@@ -319,6 +395,8 @@ mod tests {
             "9.3",
             "p10 9",
             "figure-fig2",
+            "<span class=\"verdict bad\">outside</span><span class=\"beside\">± 0.05 Mbit/s</span>",
+            "<a href=\"#x/a\">",
             "rises, then falls",
             "&lt;b&gt;A paper",
         ] {
@@ -336,7 +414,11 @@ mod tests {
         }
         assert_eq!(page.matches("</script>").count(), 3);
         let index = papers_index_html(&[paper()]);
-        assert!(index.contains("x.html") && index.contains("1 experiments, 1 of them"));
+        assert!(index.contains("x.html") && index.contains("1 rows; 1 figures"));
+        assert!(
+            index.contains("Beside published values: 1 outside"),
+            "{index}"
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod compare;
 mod draws;
 mod draws_text;
 mod expect;
+mod experiment;
 mod experiments;
 mod experiments_html;
 mod figure;
@@ -22,7 +23,10 @@ mod html;
 mod mean;
 mod nodes;
 mod page_data;
+mod summary;
 mod table;
+mod value;
+mod verdict;
 
 pub use ackwise_scenario::record::Report;
 pub use compare::{Comparison, Group, Row, Stat, compare};
@@ -31,16 +35,18 @@ pub use expect::{
     AgreementResult, ExpectationResult, agreements, agreements_text, expectations,
     expectations_text,
 };
-pub use experiments::{
-    Experiment, PaperReport, Spread, Value, experiments_json, experiments_table,
-};
+pub use experiment::{Experiment, Spread};
+pub use experiments::{PaperReport, experiments_json, experiments_table};
 pub use experiments_html::{experiments_html, papers_index_html};
 pub use figure::{Axis, Figure, Line, Style};
 pub use findings::{Finding, Tone, findings};
 pub use html::html;
 pub use mean::Mean;
 pub use nodes::nodes_table;
+pub use summary::{Counts, Summary};
 pub use table::{TableOptions, table};
+pub use value::Value;
+pub use verdict::{Basis, Source, Tolerance, Verdict};
 
 /// What other crates build tables and pages in the same style from.
 pub mod parts {

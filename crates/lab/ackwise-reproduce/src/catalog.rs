@@ -2,6 +2,7 @@
 
 use ackwise_report::PaperReport;
 
+use crate::claim::not_run;
 use crate::{Engine, Error, Lab, Paper, Progress, RunScenario};
 
 /// All papers, in the order in which they are listed.
@@ -47,7 +48,9 @@ pub fn reproduce(
     })?;
     let lab = Lab::new(engine, quick, runner, progress);
     let before = load();
-    let reproduced = paper.reproduce(&lab)?;
+    let mut reproduced = paper.reproduce(&lab)?;
+    let absent = not_run(paper.name(), paper.claims(), &reproduced.experiments);
+    reproduced.experiments.extend(absent);
     let mut notes = reproduced.notes;
     if let (Engine::Live, Some(before), Some(after)) = (engine, before, load()) {
         notes.push(format!(

@@ -2,7 +2,7 @@
 
 use ackwise_report::{Experiment, Figure};
 
-use crate::{Engine, Error, Lab};
+use crate::{Claim, Engine, Error, Lab};
 
 /// A paper whose experiments can be run again.
 pub trait Paper: Sync {
@@ -20,6 +20,12 @@ pub trait Paper: Sync {
 
     /// What its experiments run on; the first is the default.
     fn engines(&self) -> &'static [Engine];
+
+    /// What it claims: each is answered by a row, or a row says that it was not run. Nothing for
+    /// what is no paper.
+    fn claims(&self) -> &'static [Claim] {
+        &[]
+    }
 
     /// Whether this machine has what that engine needs; else what is missing and how to get it.
     fn available(&self, _engine: Engine) -> Result<(), String> {

@@ -52,6 +52,20 @@ fn experiments_are_whole(experiments: &[Value]) {
         ] {
             assert!(experiment.get(key).is_some(), "{key} in {experiment}");
         }
+        let verdict = experiment["verdict"].as_str().unwrap();
+        assert_ne!(
+            experiment["reason"], "no tolerance is stated",
+            "{experiment}"
+        );
+        if verdict == "not-run" {
+            assert_ne!(experiment["reason"], "", "{experiment}");
+            continue;
+        }
+        assert_eq!(
+            verdict == "not-published",
+            experiment["published"].is_null(),
+            "{experiment}"
+        );
         let measured = experiment["measured"].as_f64().unwrap();
         let end = |at: usize| experiment["ci95"][at].as_f64().unwrap();
         assert!(end(0) <= measured && measured <= end(1), "{experiment}");
@@ -122,6 +136,13 @@ fn every_point_and_every_claim_is_listed_with_its_interval() {
     );
     assert_eq!(published("ayadi/claim/chain/dca-above-tda-far"), 5.0);
     assert_eq!(published("ayadi/claim/tda/one-hop"), "up to 205");
+    let verdict = |id: &str| {
+        let found = experiments.iter().find(|e| e["id"] == id);
+        found.unwrap_or_else(|| panic!("{id}"))["verdict"].clone()
+    };
+    assert_eq!(verdict("ayadi/claim/tda/one-hop"), "not-comparable");
+    assert_eq!(verdict("ayadi/not-run/survey-gerla"), "not-run");
+    assert_eq!(verdict("ayadi/fig1/energy/dca/2-hops"), "not-published");
     assert_eq!(report.scenarios.len(), 10);
     assert!(
         report

@@ -1,7 +1,8 @@
 //! What the commands `ackwise` and `ackwise-lab` share: the options that every subcommand takes,
-//! errors with the exit codes that they end with, and text on a terminal.
+//! errors with the exit codes that they end with, text on a terminal, and manual pages.
 
 pub mod error;
+pub mod man;
 pub mod policy;
 pub mod text;
 pub mod time;

@@ -30,6 +30,8 @@ struct Attached {
     programs: Programs,
     attachments: Vec<Attachment>,
     worker: Worker,
+    /// Unless nobody asks who fills the link.
+    _queues: Option<Worker>,
     _right: Right,
 }
 
@@ -188,10 +190,16 @@ impl Prepared {
         let Hooks {
             programs,
             attachments,
-            emitter,
+            mut emitter,
             fallback,
         } = hooks;
         let shared = Arc::new(Shared::default());
+        let queues = emitter
+            .egress
+            .as_mut()
+            .map(|egress| egress.watch_queues(interface.index, &lifecycle))
+            .transpose()
+            .map_err(Error::system("starting the thread that looks at queues"))?;
         let worker = {
             let (life, shared) = (Arc::clone(&lifecycle), Arc::clone(&shared));
             let realtime = options.realtime;
@@ -218,6 +226,7 @@ impl Prepared {
                 programs,
                 attachments,
                 worker,
+                _queues: queues,
                 _right: right,
             })),
             last: Mutex::new(None),

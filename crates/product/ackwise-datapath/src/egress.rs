@@ -1,6 +1,12 @@
 //! Who fills the link that the ACKs leave by: the loader's part of `bpf/egress.h`.
 
-use ackwise_netdev::netlink::Netlink;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::netlink::{Netlink, QdiscStats};
 use ackwise_policy::{UPLINK_LOOK_US, Uplink};
 use aya::maps::{MapData, MapError, PerCpuArray};
 
@@ -57,29 +63,67 @@ impl Looks {
     }
 }
 
-/// Whether packets wait in a queue of this interface that separates flows: then others do not
-/// lengthen the way of an ACK.
+/// Whether packets wait in a queue of the interface that separates flows: then others do not
+/// lengthen the way of an ACK. The kernel answers under a lock that anybody may hold for long
+/// (RTNL), and the thread that re-emits must not wait, so that another one looks.
 struct FairQueue {
-    netlink: Option<Netlink>,
-    interface: u32,
-    waiting: Waiting,
+    /// Others seem to fill the link, so that the answer matters.
+    asked: AtomicBool,
+    /// The answer. As long as nothing was looked at there may be such a queue: the policy
+    /// remembers for 30 s that others fill its queue, and must not be told so too early.
+    fair: AtomicBool,
+}
+
+impl Default for FairQueue {
+    fn default() -> Self {
+        FairQueue {
+            asked: AtomicBool::new(false),
+            fair: AtomicBool::new(true),
+        }
+    }
 }
 
 impl FairQueue {
-    fn look(&mut self) -> bool {
-        let Some(netlink) = &mut self.netlink else {
-            return false;
-        };
-        let queues = netlink.qdisc_stats().unwrap_or_default();
-        let mut fair = queues
-            .iter()
-            .filter(|queue| queue.interface == self.interface && queue.separates_flows)
-            .peekable();
-        if fair.peek().is_none() {
-            return false;
-        }
-        self.waiting.look(fair.any(|queue| queue.packets > 0))
+    /// Says what was found last, which is of the last look or two.
+    fn is_there(&self, asked: bool) -> bool {
+        self.asked.store(asked, Ordering::Relaxed);
+        self.fair.load(Ordering::Relaxed)
     }
+
+    /// Looks at the queues of the interface with this index, as often as the bytes are looked
+    /// at, until the datapath ends.
+    fn watch(&self, netlink: Option<Netlink>, interface: u32, lifecycle: &Lifecycle) {
+        let mut netlink = netlink;
+        ordinary();
+        let mut waiting = Waiting::UNKNOWN;
+        while !lifecycle.wait_stop(Duration::from_micros(UPLINK_LOOK_US)) {
+            let found = if self.asked.load(Ordering::Relaxed) {
+                let queues = netlink.as_mut().map(Netlink::qdisc_stats);
+                waiting.found_in(&queues.and_then(Result::ok).unwrap_or_default(), interface)
+            } else {
+                // What was found for one upload says nothing of the next.
+                waiting = Waiting::UNKNOWN;
+                true
+            };
+            self.fair.store(found, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gives back the real-time priority that a service manager gave the process: the thread that
+/// re-emits goes first.
+fn ordinary() {
+    // The kernel's `struct sched_param` is one int.
+    let priority: libc::c_int = 0;
+    // SAFETY: the priority outlives the call; the calling thread is meant.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    };
 }
 
 /// How often packets were found waiting, over the last looks.
@@ -93,6 +137,16 @@ impl Waiting {
     /// others fill its queue, and must not be told so too early.
     const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
 
+    /// Takes one look at the queues of this interface. Says whether packets wait half of the
+    /// time in one that separates flows.
+    fn found_in(&mut self, queues: &[QdiscStats], interface: u32) -> bool {
+        let mut fair = queues
+            .iter()
+            .filter(|queue| queue.interface == interface && queue.separates_flows)
+            .peekable();
+        fair.peek().is_some() && self.look(fair.any(|queue| queue.packets > 0))
+    }
+
     /// Takes what one look found. Returns whether packets wait half of the time.
     fn look(&mut self, found: bool) -> bool {
         self.share = self.share - (self.share >> 4) + (u32::from(found) << 12);
@@ -104,21 +158,40 @@ impl Waiting {
 pub(crate) struct Egress {
     counters: PerCpuArray<MapData, sys::aw_percpu>,
     looks: Looks,
-    fair: FairQueue,
+    /// Until another thread looks with it.
+    netlink: Option<Netlink>,
+    fair: Arc<FairQueue>,
 }
 
 impl Egress {
-    /// For the interface with this index, in the calling thread's network namespace.
-    pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>, interface: u32) -> Egress {
+    /// For an interface of the calling thread's network namespace.
+    pub(crate) fn new(counters: PerCpuArray<MapData, sys::aw_percpu>) -> Egress {
         Egress {
             counters,
             looks: Looks::default(),
-            fair: FairQueue {
-                netlink: Netlink::open().ok(),
-                interface,
-                waiting: Waiting::UNKNOWN,
-            },
+            netlink: Netlink::open().ok(),
+            fair: Arc::default(),
         }
+    }
+
+    /// Starts the thread that looks at the queues of the interface with this index, until the
+    /// datapath ends.
+    pub(crate) fn watch_queues(
+        &mut self,
+        interface: u32,
+        lifecycle: &Arc<Lifecycle>,
+    ) -> io::Result<Worker> {
+        let (fair, ending) = (Arc::clone(&self.fair), Arc::clone(lifecycle));
+        let netlink = self.netlink.take();
+        Worker::spawn("ackwise-queues", Arc::clone(lifecycle), move || {
+            fair.watch(netlink, interface, &ending);
+            Ended::Asked
+        })
+    }
+
+    /// Nobody asks for now.
+    pub(crate) fn rest(&self) {
+        self.fair.is_there(false);
     }
 
     /// Says who fills the link: `aw_flow.shared`. To be called at every heartbeat.
@@ -129,7 +202,7 @@ impl Egress {
             left.others = left.others.wrapping_add(one.counters.other_bytes);
         }
         let shared_us = self.looks.at(now_us, left);
-        Ok(if shared_us > 0 && self.fair.look() {
+        Ok(if self.fair.is_there(shared_us > 0) {
             0
         } else {
             shared_us

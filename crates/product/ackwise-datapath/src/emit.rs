@@ -99,6 +99,9 @@ impl Emitter {
             flags.iter().any(|flag| flag.load(Ordering::SeqCst))
         };
         if lifecycle.is_frozen() || quiet() {
+            if let Some(egress) = &self.egress {
+                egress.rest();
+            }
             return;
         }
         let now = monotonic_ns();

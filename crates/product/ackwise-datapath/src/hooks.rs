@@ -156,7 +156,7 @@ fn emitter(
         said: sys::aw_control::default(),
         egress: options
             .asks_uplink()
-            .then(|| egress(programs, ifindex))
+            .then(|| egress(programs))
             .transpose()?,
         sent: vec![0; options.slots as usize],
     })
@@ -171,12 +171,12 @@ fn control_map(programs: &mut Programs) -> Result<Array<MapData, sys::aw_control
 }
 
 /// Returns a second handle on the counters, for the thread that looks at what leaves.
-fn egress(programs: &mut Programs, ifindex: u32) -> Result<Egress, Error> {
+fn egress(programs: &mut Programs) -> Result<Egress, Error> {
     let Map::PerCpuArray(data) = map(&mut programs.bpf, "counters")? else {
         return Err(Error::Object("map counters".into()));
     };
     let counters = PerCpuArray::try_from(second_handle(data)?)?;
-    Ok(Egress::new(counters, ifindex))
+    Ok(Egress::new(counters))
 }
 
 fn second_handle(data: &MapData) -> Result<Map, Error> {

@@ -73,6 +73,18 @@ impl Lifecycle {
         self.stop.load(Ordering::Acquire)
     }
 
+    /// Waits until the worker is to end, but no longer than `timeout`. Says whether it is.
+    #[must_use]
+    pub fn wait_stop(&self, timeout: Duration) -> bool {
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        // An error is a spurious wake-up.
+        let _ = poll(
+            &mut [PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)],
+            timeout,
+        );
+        self.should_stop()
+    }
+
     /// Returns a descriptor that becomes readable, for good, when the worker is to end.
     ///
     /// # Errors

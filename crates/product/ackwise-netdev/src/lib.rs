@@ -4,6 +4,7 @@
 //!   [`Attachment`] is a BPF program at an [`Interface`].
 //! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`] and [`surroundings`]; the root
 //!   queue discipline and the way back: [`qdisc`].
+//! - [`sockopt`]: socket options.
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
 //!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
 //!   their life from start to stop, and [`privileges`] what they give up before the first packet.
@@ -24,6 +25,7 @@ mod packet_socket;
 pub mod privileges;
 pub mod qdisc;
 pub mod registry;
+pub mod sockopt;
 pub mod surroundings;
 pub mod system_calls;
 mod tun;

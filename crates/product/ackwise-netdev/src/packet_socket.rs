@@ -8,6 +8,7 @@ use ackwise_headers::first_ether_type;
 use ackwise_policy::LinkKind;
 
 use crate::ifreq::packet_socket;
+use crate::sockopt::set_int;
 use crate::{Error, Interface};
 
 /// The number of packets that one system call sends.
@@ -48,8 +49,13 @@ impl PacketSocket {
     /// A right is missing.
     pub fn open(interface: Interface, cookie: u32) -> Result<Self, Error> {
         let socket = packet_socket()?;
-        set(&socket, libc::SO_MARK, cookie as libc::c_int)
-            .map_err(Error::system("mark the packets of a socket"))?;
+        set_int(
+            &socket,
+            libc::SOL_SOCKET,
+            libc::SO_MARK,
+            cookie as libc::c_int,
+        )
+        .map_err(Error::system("mark the packets of a socket"))?;
         enlarge_send_buffer(&socket);
         let opened = Self { socket, interface };
         if opened.is_bound() {
@@ -159,26 +165,10 @@ impl PacketSocket {
 /// `net.core.wmem_default`, 208 KiB, is full when some 250 ACKs wait in the interface's queue.
 pub fn enlarge_send_buffer(socket: &OwnedFd) {
     // SO_SNDBUFFORCE needs CAP_NET_ADMIN.
-    if set(socket, libc::SO_SNDBUFFORCE, SEND_BUFFER).is_err() {
-        let _ = set(socket, libc::SO_SNDBUF, SEND_BUFFER);
+    let set = |option| set_int(socket, libc::SOL_SOCKET, option, SEND_BUFFER);
+    if set(libc::SO_SNDBUFFORCE).is_err() {
+        let _ = set(libc::SO_SNDBUF);
     }
-}
-
-fn set(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the value outlives the call and has the size that is said.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        )
-    };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 /// Returns the frame's EtherType in network byte order; 0 if it ends before.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::compare::{Direction, Joined, Sample};
 use crate::record::{KINDS, Record};
-use crate::segment::{flag, kind};
+use crate::segment::{CE, flag, kind};
 use crate::stats::Share;
 
 /// Changes of one direction. Each share is of the packets where it could have happened.
@@ -18,6 +18,8 @@ pub struct Changes {
     pub acks: Share,
     /// Packets whose window was another one.
     pub windows: Share,
+    /// Packets whose timestamp (TSval) was another one.
+    pub timestamps: Share,
     /// Handshakes whose maximum segment size was lower.
     pub mss: Share,
     /// Handshakes and other packets that lost an option.
@@ -44,7 +46,6 @@ pub struct Changes {
 
 const ECN: u16 = flag::ECE | flag::CWR | flag::AE;
 const NOT_ECT: u8 = 0;
-const CE: u8 = 3;
 
 /// Names of options, in the order of [`KINDS`].
 const OPTIONS: [&str; KINDS.len()] = [
@@ -63,7 +64,7 @@ impl Changes {
     #[must_use]
     pub fn of(path: &Direction) -> Self {
         let mut changes = Self::default();
-        for stage in &path.stages {
+        for stage in path.stages.iter().chain(&path.of_data) {
             changes.stage(stage);
         }
         changes
@@ -113,6 +114,9 @@ impl Changes {
                 let gone = !seen.has(kind) || kind == kind::SACK && seen.sack != sent.sack;
                 self.stripped.entry(name).or_default().add(gone);
             }
+        }
+        if sent.has(kind::TIMESTAMPS) && seen.has(kind::TIMESTAMPS) {
+            self.timestamps.add(sent.ts_val != seen.ts_val);
         }
         self.added.add(seen.options & !sent.options != 0);
         match sent.ecn {

@@ -1,11 +1,11 @@
 //! Joins what one end has sent with what the other end has seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::engine::Records;
 use crate::record::{Record, Role};
 use crate::script::{End, Phase};
-use crate::segment::flag;
+use crate::segment::{CE, flag};
 use crate::session::Played;
 use crate::stats::Share;
 
@@ -24,6 +24,14 @@ impl Sample {
     pub fn delay_ms(&self) -> Option<f64> {
         let seen = self.seen?;
         Some((seen.at_ns as f64 - self.sent.at_ns as f64) / 1e6)
+    }
+
+    /// Says whether it did not arrive, or with a mark that it had not (CE): an AQM drops what
+    /// cannot be marked, as ACKs.
+    #[must_use]
+    pub fn is_hit(&self) -> bool {
+        self.seen
+            .is_none_or(|seen| seen.ecn == CE && self.sent.ecn != CE)
     }
 
     /// Says whether it did not arrive.
@@ -58,8 +66,53 @@ fn likeness(it: &Record) -> Likeness {
     (it.conn, numbers.0, numbers.1, it.payload, flags)
 }
 
-/// Joins packets by connection and timestamp. Where the path removes timestamps, by their numbers
-/// and in order.
+/// What the path does to the timestamps of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    /// It adds this; 0 where it leaves them alone.
+    Shifted(u32),
+    /// It writes others, or none.
+    Useless,
+}
+
+/// Compares the timestamps of a connection at both ends. A proxy has handshakes of its own, with
+/// numbers and timestamps that have nothing to do with those that were sent.
+fn stamps(conn: u8, sent: &[Record], seen: &[Record]) -> Stamps {
+    let is_syn = |it: &&Record| it.conn == conn && it.flags & flag::SYN != 0;
+    let Some(arrived) = seen.iter().find(is_syn) else {
+        return Stamps::Shifted(0);
+    };
+    let syns = || sent.iter().filter(is_syn);
+    if arrived.ts_val == 0 {
+        return Stamps::Useless;
+    }
+    if syns().any(|it| it.ts_val == arrived.ts_val) {
+        return Stamps::Shifted(0);
+    }
+    let of = |all: &[Record]| -> HashSet<(u32, Likeness)> {
+        let all = all.iter().filter(|it| it.conn == conn);
+        all.map(|it| (it.ts_val, likeness(it))).collect()
+    };
+    let (left, came) = (of(sent), of(seen));
+    for it in syns().take(SYNS) {
+        let shift = arrived.ts_val.wrapping_sub(it.ts_val);
+        let back = |(stamp, like): &(u32, Likeness)| (stamp.wrapping_sub(shift), *like);
+        let found = came.iter().filter(|it| left.contains(&back(it))).count();
+        if found > 1 && 2 * found > came.len() {
+            return Stamps::Shifted(shift);
+        }
+    }
+    if syns().any(|it| it.raw_seq == arrived.raw_seq) {
+        return Stamps::Useless;
+    }
+    Stamps::Shifted(0)
+}
+
+/// No more SYNs of a connection are looked at.
+const SYNS: usize = 8;
+
+/// Joins packets by connection and timestamp. Where the path removes timestamps, or writes others,
+/// by their numbers and in order.
 #[must_use]
 pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
     let mut samples: Vec<_> = sent
@@ -67,19 +120,28 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
         .map(|&sent| Sample { sent, seen: None })
         .collect();
     let mut by_stamp = HashMap::new();
-    let mut by_likeness: HashMap<Likeness, Vec<usize>> = HashMap::new();
+    let mut by_likeness: HashMap<Likeness, VecDeque<usize>> = HashMap::new();
     for (at, it) in sent.iter().enumerate() {
         by_stamp.insert((it.conn, it.ts_val), at);
-        by_likeness.entry(likeness(it)).or_default().push(at);
+        by_likeness.entry(likeness(it)).or_default().push_back(at);
     }
+    let mut of_conn: HashMap<u8, Stamps> = HashMap::new();
     let mut joined = Joined::default();
     for it in seen {
-        let found = if it.ts_val != 0 {
-            by_stamp.get(&(it.conn, it.ts_val)).copied()
-        } else {
-            let alike = by_likeness.get(&likeness(it));
-            let mut alike = alike.into_iter().flatten().copied();
-            alike.find(|at| samples[*at].seen.is_none())
+        let stamps = of_conn
+            .entry(it.conn)
+            .or_insert_with(|| stamps(it.conn, sent, seen));
+        let found = match *stamps {
+            Stamps::Shifted(shift) if it.ts_val != 0 => {
+                let stamp = it.ts_val.wrapping_sub(shift);
+                by_stamp.get(&(it.conn, stamp)).copied()
+            }
+            _ => by_likeness.get_mut(&likeness(it)).and_then(|alike| {
+                // Of copies the last one is taken for what was sent last.
+                let open = alike.iter().position(|at| samples[*at].seen.is_none());
+                alike.drain(..open.unwrap_or(alike.len().saturating_sub(1)));
+                alike.front().copied()
+            }),
         };
         match found {
             None => joined.made.push(*it),
@@ -91,30 +153,34 @@ pub fn join(sent: &[Record], seen: &[Record]) -> Joined {
     joined
 }
 
-/// A direction of the path: what the end that acknowledges has sent, in both stages.
+/// A direction of the path: what one end has sent.
 #[derive(Debug, Default)]
 pub struct Direction {
-    /// The parts.
+    /// The parts where it acknowledges.
     pub stages: Vec<Joined>,
+    /// The parts where it sends data.
+    pub of_data: Vec<Joined>,
 }
 
 impl Direction {
     /// The direction of the ACKs of an end.
     #[must_use]
     pub fn of(played: &[Played], acks: End) -> Self {
-        let stages = played.iter().filter(|it| it.acks == acks).map(|it| {
+        let joined = |it: &Played| {
             let (from, to): (&Records, &Records) = match acks {
                 End::Client => (&it.client, &it.server),
                 End::Server => (&it.server, &it.client),
             };
             join(&from.sent, &to.seen)
-        });
+        };
+        let (of_acks, of_data): (Vec<_>, Vec<_>) = played.iter().partition(|it| it.acks == acks);
         Self {
-            stages: stages.collect(),
+            stages: of_acks.into_iter().map(joined).collect(),
+            of_data: of_data.into_iter().map(joined).collect(),
         }
     }
 
-    /// All packets.
+    /// All packets of the parts where it acknowledges.
     pub fn samples(&self) -> impl Iterator<Item = &Sample> {
         self.stages.iter().flat_map(|it| &it.samples)
     }
@@ -135,5 +201,94 @@ impl Direction {
             }
         }
         share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Origin;
+    use crate::segment::Segment;
+
+    /// A handshake and ten segments, of connection 1.
+    fn sent() -> Vec<Record> {
+        let packet = |n: u32| {
+            let segment = Segment {
+                seq: 1000 + 100 * n,
+                flags: if n == 0 { flag::SYN } else { flag::ACK },
+                payload: u16::from(n > 1) * 100,
+                ..Segment::default()
+            };
+            let origin = Origin { seq: 1000, ack: 0 };
+            Record {
+                ts_val: (1 << 20) | (n + 1),
+                ..Record::of(&segment, u64::from(n), 1, origin)
+            }
+        };
+        (0..12).map(packet).collect()
+    }
+
+    fn joined(rewrite: impl Fn(usize, Record) -> Record) -> Joined {
+        let sent = sent();
+        let seen = sent.iter().enumerate();
+        // One is lost.
+        let seen = seen.filter(|(n, _)| *n != 6).map(|(n, it)| rewrite(n, *it));
+        join(&sent, &seen.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn rewritten_timestamps_are_no_proxy() {
+        let shift = |by: u32| {
+            move |_: usize, it: Record| Record {
+                ts_val: it.ts_val.wrapping_add(by),
+                ..it
+            }
+        };
+        let own = |n: usize, it: Record| Record {
+            ts_val: 77 * (n as u32 + 3) % 1000,
+            ..it
+        };
+        let none = |_: usize, it: Record| Record { ts_val: 0, ..it };
+        // Numbers of its own as well.
+        let both = |_: usize, it: Record| Record {
+            ts_val: it.ts_val.wrapping_add(3),
+            raw_seq: it.raw_seq.wrapping_add(3),
+            ..it
+        };
+        for joined in [
+            joined(shift(0)),
+            joined(shift(1)),
+            joined(shift(u32::MAX - 5)),
+            joined(own),
+            joined(none),
+            joined(both),
+        ] {
+            assert_eq!((joined.made.len(), joined.copies), (0, 0));
+            let lost: Vec<_> = joined.samples.iter().map(Sample::is_lost).collect();
+            let wanted: Vec<_> = (0..12).map(|n| n == 6).collect();
+            assert_eq!(lost, wanted);
+        }
+    }
+
+    /// A proxy counts milliseconds, and acknowledges as it likes.
+    #[test]
+    fn a_proxy_is_told_from_them() {
+        let proxy = |n: usize, it: Record| Record {
+            ts_val: 500_000 + n as u32,
+            raw_seq: it.raw_seq.wrapping_add(12_345),
+            ack: it.ack + u32::from(n > 0) * 3,
+            ..it
+        };
+        let joined = joined(proxy);
+        assert_eq!(joined.made.len(), 11);
+        assert_eq!(joined.copies, 0);
+    }
+
+    #[test]
+    fn copies_without_timestamps_are_copies() {
+        let sent: Vec<_> = sent();
+        let seen = sent.iter().flat_map(|it| [Record { ts_val: 0, ..*it }; 2]);
+        let joined = join(&sent, &seen.collect::<Vec<_>>());
+        assert_eq!((joined.made.len(), joined.copies), (0, 12));
     }
 }

@@ -1,11 +1,11 @@
 //! One connection, as much TCP as a middlebox needs to see: numbers, SACK blocks, what has to be
 //! sent again. No I/O and no clock.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use crate::record::{Origin, Role};
 use crate::script::Phase;
-use crate::segment::{Segment, flag};
+use crate::segment::{SackBlock, Segment, flag};
 
 /// What an outgoing packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +43,30 @@ struct Outstanding {
 }
 
 /// An ACK that waits for the others of its burst.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Due {
     /// Its acknowledgment number.
     pub ack: u32,
     /// The timestamp that it echoes.
     pub echo: u32,
+}
+
+/// The ports of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Ports {
+    /// That of this end.
+    pub own: u16,
+    /// That of the other end, as this one sees it.
+    pub peer: u16,
+}
+
+/// A SYN that left.
+#[derive(Debug, Clone, Copy)]
+pub struct Syn {
+    /// Its TSval.
+    pub stamp: u32,
+    /// When.
+    pub at_ns: u64,
 }
 
 /// Data to send again.
@@ -87,16 +105,20 @@ pub struct Connection {
     pub fin_sent: bool,
     /// Whether the other end's FIN has arrived, or its RST.
     pub over: bool,
-    /// When the last SYN left, and how many did.
-    pub syn_ns: u64,
-    /// How many SYN left.
-    pub syns: u32,
-    /// The round-trip time of the handshake.
-    pub rtt_ns: u64,
+    /// The SYNs that left.
+    pub syns: Vec<Syn>,
+    /// The round-trip time of the handshake, if it is known which SYN was answered.
+    pub rtt_ns: Option<u64>,
+    /// What timers take for it.
+    timer_rtt_ns: u64,
+    /// How long data wait for those before them, beside that.
+    queue_ns: u64,
     /// When an ACK for data is due, beside the script.
     pub ack_due_ns: Option<u64>,
     /// ACKs of a burst.
     pub due: Vec<Due>,
+    /// Segments of the script that have been answered, by number.
+    pub answered: HashSet<usize>,
     beyond: Vec<(u32, u32)>,
     outstanding: VecDeque<Outstanding>,
 }
@@ -106,16 +128,20 @@ fn before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > i32::MIN && (a.wrapping_sub(b) as i32) < 0
 }
 
+/// No more blocks of data beyond a hole are kept. A receiver may forget some (RFC 2018 §8).
+const MAX_BEYOND: usize = 256;
+
 /// Until a handshake tells.
 const RTT_UNKNOWN_NS: u64 = 100_000_000;
 
 impl Connection {
     /// A connection of which nothing has been sent.
     #[must_use]
-    pub fn new(index: usize, port: u16, isn: u32) -> Self {
+    pub fn new(index: usize, ports: Ports, isn: u32, queue_us: u64) -> Self {
         Self {
-            port,
-            peer_port: 0,
+            port: ports.own,
+            peer_port: ports.peer,
+            queue_ns: queue_us * 1000,
             isn,
             irs: None,
             snd_nxt: isn.wrapping_add(1),
@@ -126,21 +152,66 @@ impl Connection {
             established: false,
             fin_sent: false,
             over: false,
-            syn_ns: 0,
-            syns: 0,
-            rtt_ns: RTT_UNKNOWN_NS,
+            syns: Vec::new(),
+            rtt_ns: None,
+            timer_rtt_ns: RTT_UNKNOWN_NS,
             ack_due_ns: None,
             due: Vec::new(),
+            answered: HashSet::new(),
             beyond: Vec::new(),
             outstanding: VecDeque::new(),
         }
     }
 
-    /// The other end's SYN has arrived.
+    /// A SYN of the other end has arrived. A copy of it changes nothing.
     pub fn begin(&mut self, irs: u32) {
-        self.irs = Some(irs);
-        self.rcv_nxt = irs.wrapping_add(1);
-        self.acked = self.rcv_nxt;
+        if self.irs.is_none() {
+            self.irs = Some(irs);
+            self.rcv_nxt = irs.wrapping_add(1);
+            self.acked = self.rcv_nxt;
+        }
+    }
+
+    /// A timestamp of the other end has arrived. Those of packets that were overtaken are old.
+    pub fn stamped(&mut self, value: u32) {
+        if self.ts_recent == 0 || before(self.ts_recent, value) {
+            self.ts_recent = value;
+        }
+    }
+
+    /// The handshake is done by what answers a SYN of this end and echoes this timestamp. If it
+    /// echoes none, and more than one SYN left, nobody knows which one is answered (Karn's
+    /// algorithm, RFC 6298 §3); timers count from the first, then.
+    pub fn establish(&mut self, echo: Option<u32>, now_ns: u64) {
+        self.established = true;
+        let echoed = self.syns.iter().find(|it| Some(it.stamp) == echo);
+        let only = self.syns.first().filter(|_| self.syns.len() == 1);
+        let since = |it: &Syn| now_ns.saturating_sub(it.at_ns);
+        self.rtt_ns = echoed.or(only).map(since);
+        let longest = self.syns.first().map(since);
+        self.timer_rtt_ns = self.rtt_ns.or(longest).unwrap_or(RTT_UNKNOWN_NS);
+    }
+
+    /// How long the script waits for what is still under way at its end.
+    #[must_use]
+    pub fn linger_ns(&self) -> u64 {
+        2 * self.timer_rtt_ns + self.queue_ns
+    }
+
+    /// What can be acknowledged now.
+    #[must_use]
+    pub fn newest(&self) -> Due {
+        Due {
+            ack: self.rcv_nxt,
+            echo: self.ts_recent,
+        }
+    }
+
+    /// Something leaves with this acknowledgment number.
+    pub fn acknowledges(&mut self, ack: u32) {
+        if before(self.acked, ack) {
+            self.acked = ack;
+        }
     }
 
     /// Where relative numbers of packets that arrive begin.
@@ -185,7 +256,7 @@ impl Connection {
         }
         let end = |it: &Outstanding| it.seq.wrapping_add(u32::from(it.len));
         self.outstanding.retain(|it| before(segment.ack, end(it)));
-        for (left, right) in segment.sack() {
+        for SackBlock { left, right } in segment.sack() {
             for it in &mut self.outstanding {
                 it.sacked |= !before(it.seq, left) && !before(right, end(it));
             }
@@ -197,8 +268,8 @@ impl Connection {
     #[must_use]
     pub fn lost(&self, now_ns: u64) -> Vec<Again> {
         const MS: u64 = 1_000_000;
-        let timeout = (2 * self.rtt_ns).max(300 * MS);
-        let reordering = self.rtt_ns + self.rtt_ns / 4 + 10 * MS;
+        let timeout = (2 * self.timer_rtt_ns).max(300 * MS) + self.queue_ns;
+        let reordering = self.timer_rtt_ns + self.timer_rtt_ns / 4 + 10 * MS;
         let last = self.outstanding.iter().filter(|it| it.sacked);
         let last = last
             .map(|it| it.seq)
@@ -240,6 +311,7 @@ impl Connection {
                 apart
             });
             self.beyond.insert(0, (left, right));
+            self.beyond.truncate(MAX_BEYOND);
             return true;
         }
         self.rcv_nxt = end;
@@ -258,10 +330,10 @@ impl Connection {
 
     /// The SACK blocks to send, at most three.
     #[must_use]
-    pub fn sack(&self) -> Vec<u8> {
+    pub fn sack(&self) -> Vec<SackBlock> {
         let blocks = self.beyond.iter().take(3);
         blocks
-            .flat_map(|(l, r)| [l.to_be_bytes(), r.to_be_bytes()].concat())
+            .map(|&(left, right)| SackBlock { left, right })
             .collect()
     }
 }
@@ -272,11 +344,13 @@ pub const INDEX_SHIFT: u32 = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::{kind, option};
+    use crate::segment::Options;
+
+    const PORTS: Ports = Ports { own: 1, peer: 2 };
 
     fn established() -> Connection {
         // Numbers that wrap.
-        let mut it = Connection::new(3, 1, u32::MAX - 100);
+        let mut it = Connection::new(3, PORTS, u32::MAX - 100, 0);
         it.begin(u32::MAX - 50);
         it
     }
@@ -291,11 +365,61 @@ mod tests {
         assert!(it.received(at(2), 100));
         assert!(!it.received(at(2), 100), "a copy");
         assert_eq!(it.rcv_nxt, at(1));
-        let block = [at(2).to_be_bytes(), at(4).to_be_bytes()].concat();
-        assert_eq!(it.sack(), block);
+        let (left, right) = (at(2), at(4));
+        assert_eq!(it.sack(), [SackBlock { left, right }]);
         assert!(it.received(at(1), 100));
         assert_eq!(it.rcv_nxt, at(4));
         assert!(it.sack().is_empty());
+    }
+
+    #[test]
+    fn a_round_trip_is_that_of_the_syn_that_is_answered() {
+        for (echo, rtt_ns) in [
+            (Some(1), Some(1200)),
+            (Some(2), Some(200)),
+            (Some(9), None),
+            (None, None),
+        ] {
+            let mut it = Connection::new(0, PORTS, 1, 0);
+            for (stamp, at_ns) in [(1, 0), (2, 1000)] {
+                it.syns.push(Syn { stamp, at_ns });
+            }
+            it.establish(echo, 1200);
+            assert_eq!(it.rtt_ns, rtt_ns);
+            assert_eq!(it.linger_ns(), 2 * rtt_ns.unwrap_or(1200));
+        }
+        let mut it = Connection::new(0, PORTS, 1, 0);
+        it.syns.push(Syn { stamp: 1, at_ns: 5 });
+        it.establish(None, 15);
+        assert_eq!(it.rtt_ns, Some(10));
+    }
+
+    #[test]
+    fn a_copy_of_a_syn_changes_nothing() {
+        let mut it = established();
+        let first = it.rcv_nxt;
+        assert!(it.received(first, 100));
+        for irs in [first.wrapping_sub(1), 77] {
+            it.begin(irs);
+            assert_eq!(it.rcv_nxt, first.wrapping_add(100));
+            assert_eq!(it.irs, Some(first.wrapping_sub(1)));
+        }
+        for (value, recent) in [(5, 5), (7, 7), (6, 7)] {
+            it.stamped(value);
+            assert_eq!(it.ts_recent, recent);
+        }
+    }
+
+    #[test]
+    fn blocks_without_end_are_not_kept() {
+        let mut it = established();
+        let first = it.rcv_nxt;
+        for n in 1..50_000 {
+            it.received(first.wrapping_add(2 * n), 1);
+        }
+        assert_eq!(it.beyond.len(), MAX_BEYOND);
+        let newest = first.wrapping_add(2 * 49_999);
+        assert_eq!(it.beyond[0], (newest, newest.wrapping_add(1)));
     }
 
     #[test]
@@ -306,11 +430,13 @@ mod tests {
         for n in 0..4 {
             it.sent(at(n), 100, 0);
         }
-        let blocks = [at(2).to_be_bytes(), at(3).to_be_bytes()].concat();
+        let (left, right) = (at(2), at(3));
+        let mut options = Options::default();
+        options.add_sack(&[SackBlock { left, right }]);
         it.acknowledged(&Segment {
             flags: flag::ACK,
             ack: at(1),
-            options: option(kind::SACK, &blocks),
+            options,
             ..Segment::default()
         });
         let late = 200_000_000;

@@ -3,38 +3,46 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::Error;
-use crate::connection::{Connection, Due, INDEX_SHIFT, Label};
+use crate::connection::{Again, Connection, Due, INDEX_SHIFT, Label, Ports, Syn};
+use crate::protocol::{MAX_SEEN, MAX_SENT};
 use crate::record::{Record, Role};
-use crate::script::{Act, Answer, End, LARGE, News, SMALL, Script, Send};
-use crate::segment::{Segment, flag, kind, option};
-use crate::socket::{Arrived, RawSocket, now_ns};
+use crate::script::{
+    Act, Answer, Around, Connection as Plan, End, LARGE, News, Phase, SMALL, Script, Send, WINDOW,
+    WINDOW_UPDATE,
+};
+use crate::segment::{CE, Options, Segment, flag, kind};
+use crate::socket::{Arrived, Next, Wire, now_ns};
 
 const MS: u64 = 1_000_000;
 /// Between the SYNs of connections.
 const OPEN_NS: u64 = 4 * MS;
-/// When a SYN is sent again, and how often.
-const SYN_AGAIN_NS: u64 = 400 * MS;
-const SYNS: u32 = 3;
-/// How long the data sender waits for connections that do not come into being.
-const PATIENCE_NS: u64 = 1500 * MS;
+/// When a SYN is sent again (RFC 6298 §2.1), and how often it is sent. A burst of loss can take
+/// several of them where nothing else is sent.
+const SYN_AGAIN_NS: u64 = 1000 * MS;
+const SYNS: usize = 8;
+/// So many are sent if the other end asks again.
+const MAX_SYNS: usize = 2 * SYNS;
+/// How long connections that are there wait for those that are not.
+const PATIENCE_NS: u64 = 3500 * MS;
+/// How long the first connection may take: every SYN, and a round trip of the last.
+const FIRST_NS: u64 = SYNS as u64 * SYN_AGAIN_NS + 1000 * MS;
+/// How long an end goes on after its script at most, beside the wait for connections.
+const MARGIN_NS: u64 = 5000 * MS;
 /// A delayed ACK of the data sender.
 const DELAYED_ACK_NS: u64 = 40 * MS;
 /// How often it is looked for what was lost.
 const TICK_NS: u64 = 10 * MS;
-/// No end sends more packets in a stage, whatever the other one does.
-const MAX_SENT: usize = 6000;
-/// No more packets are kept.
-const MAX_SEEN: usize = 15_000;
-/// The window, of which the handshake says that it counts 128 bytes.
-const WINDOW: u16 = 2048;
+/// So many packets are read in a row, before the clock is looked at.
+const ROW: usize = 256;
+/// 2^7 = 128.
 const WINDOW_SCALE: u8 = 7;
 
 /// Which end this is, and where the other one is.
@@ -48,6 +56,8 @@ pub struct Place {
     pub here: IpAddr,
     /// The other end's.
     pub there: IpAddr,
+    /// The interface of link-local addresses (RFC 4007), else 0.
+    pub scope_id: u32,
     /// The server's port.
     pub port: u16,
     /// The client's ports, one for each connection; none at the server, which learns them.
@@ -61,14 +71,15 @@ pub struct Records {
     pub sent: Vec<Record>,
     /// What it saw, in order.
     pub seen: Vec<Record>,
-    /// The shortest round-trip time of a handshake, in nanoseconds.
+    /// The shortest round-trip time of a handshake, in nanoseconds, if any was measured.
     pub rtt_ns: Option<u64>,
+    /// Whether a connection came into being.
+    pub connected: bool,
 }
 
 /// One end of a stage.
-#[derive(Debug)]
 pub struct Engine<'a> {
-    socket: &'a mut RawSocket,
+    socket: &'a mut dyn Wire,
     place: Place,
     script: Script,
     connections: Vec<Option<Connection>>,
@@ -96,7 +107,7 @@ struct Outgoing {
 
 impl<'a> Engine<'a> {
     /// A stage of which nothing has been sent.
-    pub fn new(socket: &'a mut RawSocket, place: Place, script: Script) -> Self {
+    pub fn new(socket: &'a mut dyn Wire, place: Place, script: Script) -> Self {
         let now = now_ns();
         let connections = (0..script.connections.len()).map(|_| None).collect();
         Self {
@@ -116,22 +127,23 @@ impl<'a> Engine<'a> {
     }
 
     /// Plays the stage: the client until all is over, the server until the client says something
-    /// on the control connection.
+    /// on the control connection, and nobody longer than until a time.
     ///
     /// # Errors
     /// Packets cannot be sent at all.
-    pub fn run(mut self, control: BorrowedFd<'_>) -> Result<Records, Error> {
+    pub fn run(mut self, control: BorrowedFd<'_>, until: Instant) -> Result<Records, Error> {
         let failed = |source: io::Error| Error::System {
             what: "send packets of the probe",
             source,
         };
-        let longest = self.script.length_us * 1000 + 4000 * MS;
         let client = self.place.end == End::Client;
+        // The server learns from the client that the stage is over.
+        let margins = if client { 1 } else { 2 };
+        let longest = self.script.length_us * 1000 + FIRST_NS + margins * MARGIN_NS;
         loop {
             let now = now_ns();
             let waited = now.saturating_sub(self.began_ns);
-            if client && self.is_over(now) || waited > longest + if client { 0 } else { 6000 * MS }
-            {
+            if client && self.is_over(now) || waited > longest || Instant::now() >= until {
                 break;
             }
             let next = self.act(now).map_err(failed)?;
@@ -139,19 +151,18 @@ impl<'a> Engine<'a> {
             if self.wait(wait, control, client).map_err(failed)? {
                 break;
             }
-            while let Some(arrived) = self.socket.receive().map_err(failed)? {
-                self.arrive(&arrived).map_err(failed)?;
-            }
+            self.receive().map_err(failed)?;
         }
-        let rtts = self.connections.iter().flatten();
-        let rtts = rtts.filter(|it| it.established).map(|it| it.rtt_ns);
-        self.records.rtt_ns = rtts.min();
+        let established = self.connections.iter().flatten();
+        let established = established.filter(|it| it.established);
+        self.records.rtt_ns = established.clone().filter_map(|it| it.rtt_ns).min();
+        self.records.connected = established.count() > 0;
         Ok(self.records)
     }
 
     /// Waits for packets or until something is to do. Returns whether the client has spoken.
     fn wait(&self, ns: u64, control: BorrowedFd<'_>, client: bool) -> io::Result<bool> {
-        let raw = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN);
+        let raw = PollFd::new(self.socket.arrivals(), PollFlags::POLLIN);
         let mut both = [raw, PollFd::new(control, PollFlags::POLLIN)];
         let watched = if client {
             &mut both[..1]
@@ -171,13 +182,24 @@ impl<'a> Engine<'a> {
         self.place.end != self.place.acks
     }
 
+    /// How long this stage waits for connections that are not there.
+    fn patience_ns(&self) -> u64 {
+        let mut there = self.connections.iter().flatten();
+        if there.any(|it| it.established) {
+            PATIENCE_NS
+        } else {
+            FIRST_NS
+        }
+    }
+
     fn is_over(&self, now: u64) -> bool {
         let waited = now.saturating_sub(self.began_ns);
         let mut there = self.connections.iter().flatten();
         if self.connections.iter().all(Option::is_none) {
             return false;
         }
-        let over = there.all(|it| it.over || !it.established && waited > PATIENCE_NS);
+        let patience = self.patience_ns();
+        let over = there.all(|it| it.over || !it.established && waited > patience);
         over && now.saturating_sub(self.last_ns) > 200 * MS
     }
 
@@ -209,8 +231,11 @@ impl<'a> Engine<'a> {
             if self.connections[index].is_none() {
                 let port = self.place.ports[index];
                 let isn = self.random.hash_one((index, now)) as u32;
-                let mut connection = Connection::new(index, port, isn);
-                connection.peer_port = self.place.port;
+                let ports = Ports {
+                    own: port,
+                    peer: self.place.port,
+                };
+                let connection = Connection::new(index, ports, isn, self.script.queue_us);
                 self.by_port.insert(port, index);
                 self.connections[index] = Some(connection);
                 self.syn(index, now)?;
@@ -224,8 +249,13 @@ impl<'a> Engine<'a> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
-        connection.syn_ns = now;
-        connection.syns += 1;
+        if connection.syns.len() >= MAX_SYNS {
+            return Ok(());
+        }
+        connection.syns.push(Syn {
+            stamp: connection.ts_next,
+            at_ns: now,
+        });
         let acc_ecn = self.script.connections[index].acc_ecn;
         let flags = match (connection.irs.is_some(), acc_ecn) {
             // RFC 3168 §6.1.1, RFC 9768 §3.1.1.
@@ -234,15 +264,14 @@ impl<'a> Engine<'a> {
             (true, false) => flag::SYN | flag::ACK | flag::ECE,
             (true, true) => flag::SYN | flag::ACK | flag::CWR,
         };
-        let (seq, ack) = (connection.isn, connection.rcv_nxt);
-        let echo = connection.ts_recent;
+        let (seq, due) = (connection.isn, connection.newest());
         self.emit(
             index,
             Outgoing {
                 label: Label::beside(Role::Control),
                 flags,
                 seq,
-                due: Due { ack, echo },
+                due,
                 payload: 0,
                 news: News::None,
                 syn: true,
@@ -253,12 +282,14 @@ impl<'a> Engine<'a> {
 
     /// Looks for what was lost, and for ACKs that are due.
     fn tick(&mut self, now: u64) -> io::Result<()> {
+        let opens = now.saturating_sub(self.began_ns) <= self.patience_ns();
         for index in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[index] else {
                 continue;
             };
             if !connection.established {
-                if connection.syns < SYNS && now.saturating_sub(connection.syn_ns) > SYN_AGAIN_NS {
+                let last = connection.syns.last().map_or(0, |it| it.at_ns);
+                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > SYN_AGAIN_NS {
                     self.syn(index, now)?;
                 }
                 continue;
@@ -269,7 +300,7 @@ impl<'a> Engine<'a> {
             let due = connection.ack_due_ns.is_some_and(|at| at <= now);
             let lost = connection.lost(now);
             for again in lost {
-                self.data(index, again.seq, again.len, Label::beside(Role::Repair))?;
+                self.data(index, again, Label::beside(Role::Repair), self.due(index))?;
             }
             if due {
                 self.pure_ack(index, Label::beside(Role::Repair), News::None)?;
@@ -303,10 +334,12 @@ impl<'a> Engine<'a> {
                 phase,
                 ..Label::beside(Role::Data)
             };
-            self.data(conn, seq, segment, label)?;
+            let len = segment;
+            self.data(conn, Again { seq, len }, label, self.due(conn))?;
         }
-        let rtt = self.connections.iter().flatten().map(|it| it.rtt_ns).max();
-        let linger = (2 * rtt.unwrap_or(0)).max(200 * MS);
+        let lingers = self.connections.iter().flatten();
+        let linger = lingers.map(Connection::linger_ns).max();
+        let linger = linger.unwrap_or(0).max(200 * MS);
         if now > started + self.script.length_us * 1000 + linger {
             for index in 0..self.connections.len() {
                 self.fin(index)?;
@@ -339,10 +372,7 @@ impl<'a> Engine<'a> {
         connection.fin_sent = true;
         let seq = connection.snd_nxt;
         connection.snd_nxt = seq.wrapping_add(1);
-        let due = Due {
-            ack: connection.rcv_nxt,
-            echo: connection.ts_recent,
-        };
+        let due = connection.newest();
         self.emit(
             index,
             Outgoing {
@@ -359,22 +389,22 @@ impl<'a> Engine<'a> {
     }
 
     /// Sends data, new ones or again.
-    fn data(&mut self, index: usize, seq: u32, len: u16, label: Label) -> io::Result<()> {
+    fn data(&mut self, index: usize, data: Again, label: Label, due: Due) -> io::Result<()> {
+        let Again { seq, len } = data;
+        if self.records.sent.len() >= MAX_SENT {
+            return Ok(());
+        }
         let acc_ecn = self.script.connections[index].acc_ecn;
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
         connection.sent(seq, len, now_ns());
-        let due = Due {
-            ack: connection.rcv_nxt,
-            echo: connection.ts_recent,
-        };
         // Congestion is marked now and then, to see whether the mark arrives. What is sent again
         // is not ECN-capable (RFC 3168 §6.1.5).
         let marked = seq.wrapping_sub(connection.isn) / u32::from(len.max(1)) % 50 == 7;
         let ecn = match label.role {
             Role::Repair => 0,
-            Role::Data if marked => 3,
+            Role::Data if marked => CE,
             _ if acc_ecn => 1,
             _ => 2,
         };
@@ -394,14 +424,17 @@ impl<'a> Engine<'a> {
         )
     }
 
+    /// What this end could acknowledge now.
+    fn due(&self, index: usize) -> Due {
+        let connection = self.connections[index].as_ref();
+        connection.map(Connection::newest).unwrap_or_default()
+    }
+
     fn pure_ack(&mut self, index: usize, label: Label, news: News) -> io::Result<()> {
         let Some(connection) = &self.connections[index] else {
             return Ok(());
         };
-        let due = Due {
-            ack: connection.rcv_nxt,
-            echo: connection.ts_recent,
-        };
+        let due = connection.newest();
         self.ack(index, label, news, due)
     }
 
@@ -442,42 +475,26 @@ impl<'a> Engine<'a> {
         let stamps = [connection.ts_next.to_be_bytes(), out.due.echo.to_be_bytes()].concat();
         connection.ts_next = connection.ts_next.wrapping_add(1);
         let mut flags = out.flags;
-        let mut options = Vec::new();
+        let mut options = Options::default();
         if out.syn {
-            let mss = if self.script.segment == LARGE {
-                LARGE
-            } else {
-                1460
-            };
-            options.extend(option(kind::MSS, &mss.to_be_bytes()));
-            options.extend(option(kind::SACK_PERMITTED, &[]));
-            options.extend(option(kind::TIMESTAMPS, &stamps));
-            options.extend(option(kind::WINDOW_SCALE, &[WINDOW_SCALE]));
-            if plan.mptcp && flags & flag::ACK == 0 {
-                // MP_CAPABLE of version 1 in a SYN (RFC 8684 §3.1).
-                options.extend(option(kind::MPTCP, &[0x01, 0x01]));
-            }
-            if plan.experiment {
-                options.extend(experiment());
-            }
+            syn_options(&mut options, plan, self.script.segment, flags, &stamps);
         } else {
-            options.extend(option(kind::TIMESTAMPS, &stamps));
+            add(&mut options, kind::TIMESTAMPS, &stamps);
             if out.news == News::Option {
-                options.extend(experiment());
+                add(&mut options, kind::EXPERIMENT, &EXPERIMENT);
             }
-            let sack = connection.sack();
-            if !sack.is_empty() && out.due.ack == connection.rcv_nxt {
-                options.extend(option(kind::SACK, &sack));
+            if out.due.ack == connection.rcv_nxt {
+                options.add_sack(&connection.sack());
             }
             if plan.acc_ecn {
                 // ACE starts at 5 (RFC 9768 §3.2.1); no mark is counted.
                 flags |= flag::AE | flag::ECE;
             }
-            connection.acked = out.due.ack;
+            connection.acknowledges(out.due.ack);
             connection.ack_due_ns = None;
         }
         let window = match out.news {
-            News::Window => WINDOW - 64,
+            News::Window => WINDOW_UPDATE,
             _ => WINDOW,
         };
         let segment = Segment {
@@ -494,7 +511,14 @@ impl<'a> Engine<'a> {
         let now = now_ns();
         let origin = connection.outgoing();
         let packet = segment.to_packet(self.place.here, self.place.there);
-        if self.socket.send(&packet, self.place.there)? {
+        let to = with_scope(self.place.there, 0, self.place.scope_id);
+        let left = match self.socket.send(&packet, to) {
+            Ok(left) => left,
+            Err(error) if self.records.sent.is_empty() => return Err(error),
+            // A route that goes away may come back.
+            Err(_) => false,
+        };
+        if left {
             self.records.sent.push(Record {
                 phase: out.label.phase,
                 role: out.label.role,
@@ -504,6 +528,18 @@ impl<'a> Engine<'a> {
             });
         }
         self.last_ns = now;
+        Ok(())
+    }
+
+    /// Takes what has arrived, or as much as is read in a row.
+    fn receive(&mut self) -> io::Result<()> {
+        for _ in 0..ROW {
+            match self.socket.receive()? {
+                Next::Segment(arrived) => self.arrive(&arrived)?,
+                Next::Unreadable => {}
+                Next::Nothing => break,
+            }
+        }
         Ok(())
     }
 
@@ -526,14 +562,16 @@ impl<'a> Engine<'a> {
             None => return Ok(()),
         };
         let handshake = segment.flags & flag::SYN != 0;
+        let server = self.place.end == End::Server;
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
         if handshake {
             connection.begin(segment.seq);
         }
-        if let Some((value, _)) = segment.timestamps() {
-            connection.ts_recent = value;
+        let stamps = segment.timestamps();
+        if let Some((value, _)) = stamps {
+            connection.stamped(value);
         }
         let origin = connection.incoming();
         if self.records.seen.len() < MAX_SEEN {
@@ -545,13 +583,21 @@ impl<'a> Engine<'a> {
             connection.over = true;
             return Ok(());
         }
-        let rtt = arrived.at_ns.saturating_sub(connection.syn_ns);
-        if handshake && self.place.end == End::Server {
-            return self.syn(index, now_ns());
+        if handshake && connection.irs != Some(segment.seq) || connection.irs.is_none() {
+            // Not of this connection.
+            return Ok(());
+        }
+        if handshake && server {
+            // An old SYN asks for nothing.
+            let asks = !connection.established;
+            return if asks {
+                self.syn(index, now_ns())
+            } else {
+                Ok(())
+            };
         }
         if !connection.established {
-            connection.established = true;
-            connection.rtt_ns = rtt;
+            connection.establish(stamps.map(|(_, echo)| echo), arrived.at_ns);
         }
         if handshake {
             return self.pure_ack(index, Label::beside(Role::Control), News::None);
@@ -577,8 +623,11 @@ impl<'a> Engine<'a> {
         let said = said.map(|index| index as usize).filter(free);
         let index = said.or_else(|| (0..self.connections.len()).find(free))?;
         let isn = self.random.hash_one((index, segment.seq)) as u32;
-        let mut connection = Connection::new(index, self.place.port, isn);
-        connection.peer_port = segment.source;
+        let ports = Ports {
+            own: self.place.port,
+            peer: segment.source,
+        };
+        let connection = Connection::new(index, ports, isn, self.script.queue_us);
         self.by_port.insert(segment.source, index);
         self.connections[index] = Some(connection);
         Some(index)
@@ -627,10 +676,12 @@ impl<'a> Engine<'a> {
         let number = (offset / u32::from(self.script.segment)) as usize;
         let answers = &self.script.connections[index].answers;
         let answer = answers.get(number).copied();
-        let Some(answer) = answer.filter(|_| connection.received(seq, len)) else {
-            return self.pure_ack(index, Label::beside(Role::Repair), News::None);
-        };
-        self.answer(index, answer)
+        let new = answer.is_some() && connection.received(seq, len);
+        // Each part of the script is played once, however its segment is cut.
+        match answer.filter(|_| new && connection.answered.insert(number)) {
+            Some(answer) => self.answer(index, answer),
+            None => self.pure_ack(index, Label::beside(Role::Repair), News::None),
+        }
     }
 
     fn answer(&mut self, index: usize, answer: Answer) -> io::Result<()> {
@@ -643,57 +694,65 @@ impl<'a> Engine<'a> {
         };
         match act {
             Act::Now(news) => self.pure_ack(index, label(Role::Ack, 1), news),
-            Act::Small => self.own_data(index, SMALL, label(Role::Small, 1)),
-            Act::Large => self.own_data(index, LARGE, label(Role::Large, 1)),
+            Act::Small => self.own_data(index, SMALL, label(Role::Small, 1), self.due(index)),
+            Act::Large => self.own_data(index, LARGE, label(Role::Large, 1), self.due(index)),
             Act::Defer => {
                 self.defer(index);
                 Ok(())
             }
-            Act::Flush { large, tail } => {
+            Act::Flush(around) => {
                 self.defer(index);
-                let newest = self.connections[index].as_mut().map(|it| {
-                    let newest = it.rcv_nxt;
-                    // What goes before the ACKs says nothing that they say.
-                    it.rcv_nxt = it.acked;
-                    newest
-                });
-                for _ in 0..large {
-                    self.own_data(index, LARGE, label(Role::Large, 0))?;
-                }
-                let Some(connection) = &mut self.connections[index] else {
-                    return Ok(());
-                };
-                connection.rcv_nxt = newest.unwrap_or(connection.rcv_nxt);
-                let due = std::mem::take(&mut connection.due);
-                let last = due.len();
-                for (place, due) in (1..).zip(due) {
-                    if tail && place == last {
-                        self.own_data(index, LARGE, label(Role::Large, place))?;
-                    } else {
-                        self.ack(index, label(Role::Ack, place), News::None, due)?;
-                    }
-                }
-                Ok(())
+                self.flush(index, around, phase, round)
             }
         }
     }
 
+    /// Sends the ACKs that are due, and the data around them, which say nothing that the ACKs
+    /// say.
+    fn flush(&mut self, index: usize, around: Around, phase: Phase, round: u8) -> io::Result<()> {
+        let label = |role: Role, place: usize| Label {
+            phase,
+            role,
+            round,
+            place: place as u8,
+        };
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        let acks = std::mem::take(&mut connection.due);
+        let before = Due {
+            ack: connection.acked,
+            echo: connection.ts_recent,
+        };
+        for _ in 0..around.before {
+            self.own_data(index, LARGE, label(Role::Large, 0), before)?;
+        }
+        let last = acks.len();
+        for (place, due) in (1..).zip(acks) {
+            if around.tail && place == last {
+                self.own_data(index, SMALL, label(Role::Small, place), due)?;
+            } else {
+                self.ack(index, label(Role::Ack, place), News::None, due)?;
+            }
+        }
+        for _ in 0..around.behind {
+            self.own_data(index, LARGE, label(Role::Large, last + 1), before)?;
+        }
+        Ok(())
+    }
+
     fn defer(&mut self, index: usize) {
         if let Some(connection) = &mut self.connections[index] {
-            let due = Due {
-                ack: connection.rcv_nxt,
-                echo: connection.ts_recent,
-            };
-            connection.due.push(due);
+            connection.due.push(connection.newest());
         }
     }
 
-    fn own_data(&mut self, index: usize, len: u16, label: Label) -> io::Result<()> {
+    fn own_data(&mut self, index: usize, len: u16, label: Label, due: Due) -> io::Result<()> {
         let Some(connection) = &self.connections[index] else {
             return Ok(());
         };
         let seq = connection.snd_nxt;
-        self.data(index, seq, len, label)
+        self.data(index, Again { seq, len }, label, due)
     }
 }
 
@@ -703,7 +762,38 @@ impl Connection {
     }
 }
 
-/// An option of an experiment that nobody makes (RFC 6994).
-fn experiment() -> Vec<u8> {
-    option(kind::EXPERIMENT, &[0xac, 0x4b, 0x77, 0x15])
+/// A socket's address, with the interface of a link-local one.
+pub fn with_scope(address: IpAddr, port: u16, scope_id: u32) -> SocketAddr {
+    match address {
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, scope_id).into(),
+    }
 }
+
+/// The body of an option of an experiment that nobody makes (RFC 6994).
+const EXPERIMENT: [u8; 4] = [0xac, 0x4b, 0x77, 0x15];
+
+/// The options of a SYN, or of its answer.
+fn syn_options(options: &mut Options, plan: &Plan, segment: u16, flags: u16, stamps: &[u8]) {
+    let mss = if segment == LARGE { LARGE } else { 1460 };
+    add(options, kind::MSS, &mss.to_be_bytes());
+    add(options, kind::SACK_PERMITTED, &[]);
+    add(options, kind::TIMESTAMPS, stamps);
+    add(options, kind::WINDOW_SCALE, &[WINDOW_SCALE]);
+    if plan.mptcp && flags & flag::ACK == 0 {
+        // MP_CAPABLE of version 1 in a SYN (RFC 8684 §3.1).
+        add(options, kind::MPTCP, &[0x01, 0x01]);
+    }
+    if plan.experiment {
+        add(options, kind::EXPERIMENT, &EXPERIMENT);
+    }
+}
+
+/// Adds an option of a set that fits. One that did not would be left out.
+fn add(options: &mut Options, kind: u8, body: &[u8]) {
+    let fits = options.add(kind, body);
+    debug_assert!(fits, "the options of the script fit into a header");
+}
+
+#[cfg(test)]
+mod tests;

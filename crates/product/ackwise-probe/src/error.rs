@@ -1,5 +1,40 @@
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
+
+/// Text that the partner has written, fit for a terminal: what does not print is escaped, and it
+/// has at most [`PeerText::LONGEST`] characters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerText(String);
+
+impl PeerText {
+    /// Characters that are kept, before escaping.
+    pub const LONGEST: usize = 200;
+
+    /// Escapes and cuts.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let mut fit = String::new();
+        for (number, letter) in text.chars().enumerate() {
+            if number == Self::LONGEST {
+                fit.push('…');
+                break;
+            }
+            match letter {
+                '\'' | '"' => fit.push(letter),
+                // Control characters, and those that change the direction of what follows.
+                _ => fit.extend(letter.escape_debug()),
+            }
+        }
+        Self(fit)
+    }
+}
+
+impl fmt::Display for PeerText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// Why a path was not probed.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +73,7 @@ pub enum Error {
     },
     /// The partner sent what cannot be read.
     #[error("the partner sent what is no message of this protocol: {0}")]
-    Protocol(String),
+    Protocol(PeerText),
     /// The other program is of another version.
     #[error(
         "the partner speaks version {theirs} of the protocol, this program {ours}; install the same release at both ends"
@@ -51,7 +86,7 @@ pub enum Error {
     },
     /// The partner could not go on.
     #[error("the partner failed: {0}")]
-    Partner(String),
+    Partner(PeerText),
     /// No connection of the probe came into being, though the control connection did.
     #[error(
         "no connection to {address}, port {port} came into being\n  a firewall must let TCP port {port} in, beside that of the control connection"
@@ -65,6 +100,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn protocol(text: &str) -> Self {
+        Self::Protocol(PeerText::new(text))
+    }
+
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { what, source }
     }

@@ -9,15 +9,25 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::record::{Record, decode, encode};
+use crate::record::{self, Record, decode, encode};
 use crate::script::{End, Stage};
 
 /// The version of this protocol and of the scripts: both ends must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// No frame to the server is longer, in bytes.
 pub const MAX_REQUEST: usize = 1024;
-/// No frame to the client is longer, in bytes: more records than any stage has.
-pub const MAX_ANSWER: usize = 1 << 20;
+/// No message to the client is longer, in bytes.
+pub const MAX_ANSWER: usize = 4096;
+/// No end sends more packets in a stage, whatever the other one does.
+pub const MAX_SENT: usize = 6000;
+/// No end keeps more packets of those that it sees in a stage.
+pub const MAX_SEEN: usize = 15_000;
+
+/// The length of a frame of so many records, in bytes.
+#[must_use]
+pub const fn records_len(count: usize) -> usize {
+    1 + count * record::LEN
+}
 
 const MESSAGE: u8 = 1;
 const RECORDS: u8 = 2;
@@ -88,15 +98,15 @@ pub fn parse<M: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<Frame<M>, Error>
     match body {
         [MESSAGE, text @ ..] => {
             let message = serde_json::from_slice(text);
-            let message = message.map_err(|error| Error::Protocol(error.to_string()))?;
+            let message = message.map_err(|error| Error::protocol(&error.to_string()))?;
             Ok(Frame::Message(message))
         }
         [RECORDS, bytes @ ..] => {
             let records = decode(bytes);
-            let records = records.ok_or_else(|| Error::Protocol("bad records".to_owned()))?;
+            let records = records.ok_or_else(|| Error::protocol("bad records"))?;
             Ok(Frame::Records(records))
         }
-        _ => Err(Error::Protocol("a frame of no known kind".to_owned())),
+        _ => Err(Error::protocol("a frame of no known kind")),
     }
 }
 
@@ -116,7 +126,7 @@ pub fn read<M: for<'a> Deserialize<'a>>(
     from.read_exact(&mut length).map_err(broke)?;
     let length = u32::from_be_bytes(length) as usize;
     if length > longest {
-        return Err(Error::Protocol(format!("a frame of {length} bytes")));
+        return Err(Error::protocol(&format!("a frame of {length} bytes")));
     }
     let mut body = vec![0; length];
     from.read_exact(&mut body).map_err(broke)?;
@@ -138,17 +148,14 @@ fn write(to: &mut impl Write, kind: u8, body: &[u8]) -> Result<(), Error> {
 /// The connection broke.
 pub fn write_message(to: &mut impl Write, message: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_vec(message);
-    let text = text.map_err(|error| Error::Protocol(error.to_string()))?;
+    let text = text.map_err(|error| Error::protocol(&error.to_string()))?;
     write(to, MESSAGE, &text)
 }
 
-/// Sends records, as many as fit into one frame.
+/// Sends records.
 ///
 /// # Errors
 /// The connection broke.
 pub fn write_records(to: &mut impl Write, records: &[Record]) -> Result<(), Error> {
-    let mut bytes = encode(records);
-    // A whole number of records: the engine keeps fewer than fit.
-    bytes.truncate((MAX_ANSWER - 1) / 50 * 50);
-    write(to, RECORDS, &bytes)
+    write(to, RECORDS, &encode(records))
 }

@@ -1,7 +1,7 @@
 //! What an end has sent and seen, packet by packet, and how that travels to the other end.
 
 use crate::script::Phase;
-use crate::segment::{Segment, kind, options};
+use crate::segment::{SackBlock, Segment, kind};
 
 /// What a packet is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,19 +100,21 @@ impl Record {
     #[must_use]
     pub fn of(segment: &Segment, at_ns: u64, conn: u8, origin: Origin) -> Self {
         let mut bits = 0;
-        for option in options(&segment.options) {
+        for option in segment.options.iter() {
             let known = KINDS.iter().position(|kind| *kind == option.kind);
             bits |= 1 << known.unwrap_or(KINDS.len());
         }
         let (ts_val, ts_ecr) = segment.timestamps().unwrap_or((0, 0));
-        let sack = segment.sack().fold(0, |hash: u32, (left, right)| {
-            let (left, right) = (
-                left.wrapping_sub(origin.ack),
-                right.wrapping_sub(origin.ack),
-            );
-            let hash = hash.wrapping_mul(0x0100_0193) ^ left;
-            hash.wrapping_mul(0x0100_0193) ^ right | 1
-        });
+        let sack = segment
+            .sack()
+            .fold(0, |hash: u32, SackBlock { left, right }| {
+                let (left, right) = (
+                    left.wrapping_sub(origin.ack),
+                    right.wrapping_sub(origin.ack),
+                );
+                let hash = hash.wrapping_mul(0x0100_0193) ^ left;
+                hash.wrapping_mul(0x0100_0193) ^ right | 1
+            });
         let mss = segment.option(kind::MSS).filter(|body| body.len() == 2);
         Self {
             at_ns,
@@ -145,7 +147,7 @@ impl Record {
 }
 
 /// Bytes of a record in a message.
-const LEN: usize = 50;
+pub const LEN: usize = 50;
 
 /// Writes records one after another.
 #[must_use]

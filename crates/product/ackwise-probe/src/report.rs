@@ -10,15 +10,15 @@ use crate::compare::Direction;
 use crate::script::{End, Phase};
 use crate::session::Played;
 use crate::signs::Signs;
-use crate::stats::Share;
+use crate::stats::{Share, percent};
 
 /// What was found.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The partner's address.
     pub partner: String,
-    /// The shortest round-trip time of a handshake, in milliseconds.
-    pub rtt_ms: f64,
+    /// The shortest round-trip time of a handshake, in milliseconds, if any was measured.
+    pub rtt_ms: Option<f64>,
     /// ACKs to the partner, then those from it.
     pub directions: Vec<Side>,
 }
@@ -77,7 +77,7 @@ impl Report {
         ];
         Self {
             partner,
-            rtt_ms: rtts.min().unwrap_or(0) as f64 / 1e6,
+            rtt_ms: rtts.min().map(|ns| ns as f64 / 1e6),
             directions: sides
                 .map(|(end, acks)| Side::of(acks, &Direction::of(played, end)))
                 .into(),
@@ -96,10 +96,11 @@ impl Report {
     /// The report for a person.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = format!(
-            "The path to {} and back, a round trip of {:.1} ms\n",
-            self.partner, self.rtt_ms
-        );
+        let mut text = format!("The path to {} and back", self.partner);
+        if let Some(rtt_ms) = self.rtt_ms {
+            let _ = write!(text, ", a round trip of {rtt_ms:.1} ms");
+        }
+        text.push('\n');
         for side in &self.directions {
             let _ = writeln!(text, "\nACKs {}", side.acks);
             if side.clean {
@@ -123,6 +124,7 @@ impl Side {
         let signs = Signs::of(path);
         let changes = Changes::of(path);
         let mut facts = Vec::new();
+        too_little(&signs, &mut facts);
         lost(&signs, path, &mut facts);
         late(&signs, &mut facts);
         changed(&changes, &mut facts);
@@ -147,10 +149,6 @@ impl Side {
 /// What any path does now and then.
 const PATH: [&str; 3] = ["loss", "copies", "marked"];
 
-fn percent(share: Share) -> String {
-    format!("{:.0} %", share.value() * 100.0)
-}
-
 /// A phase in words.
 fn when(phase: Phase) -> &'static str {
     match phase {
@@ -162,7 +160,21 @@ fn when(phase: Phase) -> &'static str {
         Phase::Queued => "five at once behind data",
         Phase::Train => "24 at once behind data",
         Phase::Alone => "four at once of a young flow, behind data",
-        Phase::Crowd => "four at once of each of many flows",
+        Phase::Crowd => "four at once of each of many flows, one after the other",
+    }
+}
+
+/// No more than an eighth of what the script sends arrived, or nothing was sent.
+fn too_little(signs: &Signs, facts: &mut Vec<Fact>) {
+    let shares = signs.thinned.values().flat_map(|it| [it.these, it.others]);
+    let (hit, of) = shares.fold((0, 0), |(hit, of), share| (hit + share.hit, of + share.of));
+    if 8 * (of - hit) <= of {
+        facts.push(Fact {
+            kind: "too-little",
+            hit,
+            of,
+            text: "too few packets arrived to say what is done to ACKs".to_owned(),
+        });
     }
 }
 
@@ -179,7 +191,7 @@ fn lost(signs: &Signs, path: &Direction, facts: &mut Vec<Fact>) {
             ),
         });
     }
-    for (name, contrast) in signs.news.iter().filter(|(_, it)| it.holds()) {
+    for (name, contrast) in signs.news.iter().filter(|(_, it)| it.holds_in_any_order()) {
         facts.push(Fact {
             kind: "news-lost",
             hit: contrast.these.hit,
@@ -190,7 +202,7 @@ fn lost(signs: &Signs, path: &Direction, facts: &mut Vec<Fact>) {
             ),
         });
     }
-    if signs.short.holds() {
+    if signs.short.holds_in_any_order() {
         facts.push(Fact {
             kind: "short-data-lost",
             hit: signs.short.these.hit,
@@ -256,6 +268,11 @@ fn changed(changes: &Changes, facts: &mut Vec<Fact>) {
         "acknowledgment numbers are rewritten",
     );
     note("window-changed", changes.windows, "windows are rewritten");
+    note(
+        "timestamps-changed",
+        changes.timestamps,
+        "timestamps are rewritten",
+    );
     note(
         "mss-lowered",
         changes.mss,

@@ -5,6 +5,7 @@
 //! every ACK is one that TCP could send, and middleboxes that follow connections see ordinary
 //! ones.
 
+use ackwise_rng::Rng;
 use serde::{Deserialize, Serialize};
 
 /// One of the two programs.
@@ -48,7 +49,7 @@ pub enum Phase {
     Train,
     /// Four ACKs of a young flow behind data, one flow after the other.
     Alone,
-    /// Four ACKs behind data, of 40 flows at once.
+    /// Four ACKs of each of 40 flows, one right after the other.
     Crowd,
 }
 
@@ -74,18 +75,23 @@ pub enum Act {
     Now(News),
     /// An ACK later, with those of the segments after it.
     Defer,
-    /// So many segments of data, then all ACKs that are due, one for each segment. With `tail`
-    /// the last of them is a segment of data.
-    Flush {
-        /// Segments of data before the ACKs.
-        large: u8,
-        /// Whether the last ACK has data.
-        tail: bool,
-    },
+    /// All ACKs that are due, one for each segment, with data around them.
+    Flush(Around),
     /// A segment of a few bytes instead of an ACK.
     Small,
     /// A segment of data instead of an ACK.
     Large,
+}
+
+/// Data around ACKs that leave at once. What a queue does for want of room it does to them, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Around {
+    /// Segments of data before the ACKs.
+    pub before: u8,
+    /// The last ACK has a few bytes of data: what it takes on a slow link is what an ACK takes.
+    pub tail: bool,
+    /// Segments of data behind the ACKs.
+    pub behind: u8,
 }
 
 /// What an ACK says beside its number.
@@ -147,6 +153,8 @@ pub struct Script {
     pub sends: Vec<Send>,
     /// When the last segment leaves, in microseconds from the start.
     pub length_us: u64,
+    /// No longer do segments wait for those of the script before them, in microseconds.
+    pub queue_us: u64,
 }
 
 /// Data of a segment that stands for full-sized ones, in bytes: the default MSS, which any path
@@ -154,26 +162,32 @@ pub struct Script {
 pub const LARGE: u16 = 536;
 /// Data of a segment that is hardly longer than an ACK.
 pub const SMALL: u16 = 10;
+/// The window field of every packet; the handshake says that it counts 128 bytes.
+pub const WINDOW: u16 = 2048;
+/// That of an ACK with [`News::Window`].
+pub const WINDOW_UPDATE: u16 = WINDOW - 64;
 /// Young flows with classic ECN.
 pub const CLASSIC: usize = 40;
 /// Young flows with AccECN.
 const ACC_ECN: usize = 12;
 /// The shortest and the longest time between ACKs of [`Phase::Fast`], in microseconds.
 pub const INTERVALS: std::ops::RangeInclusive<u32> = 1000..=20_000;
-/// Each so many-th ACK is a segment of data, which tells what the path does to those.
-const CONTROL: usize = 12;
 
 const MS: u64 = 1000;
 
 impl Script {
-    /// The script of a stage; `interval_us` is that of [`Phase::Fast`].
+    /// The script of a stage; `interval_us` is that of [`Phase::Fast`]: the time that a large
+    /// segment takes on the path, and a quarter more.
     #[must_use]
     pub fn new(stage: Stage, interval_us: u32) -> Self {
-        let low = *INTERVALS.start();
-        let interval = u64::from(interval_us.clamp(low, *INTERVALS.end()));
-        match stage {
+        let interval = u64::from(interval_us.clamp(*INTERVALS.start(), *INTERVALS.end()));
+        let script = match stage {
             Stage::Long => long(interval),
-            Stage::Short => short(interval / u64::from(low)),
+            Stage::Short => short(interval),
+        };
+        Self {
+            queue_us: ROOM * interval,
+            ..script
         }
     }
 }
@@ -181,16 +195,21 @@ impl Script {
 struct Builder {
     script: Script,
     now_us: u64,
+    /// Where data stand among ACKs is drawn, so that nothing periodic on the path hits always the
+    /// same. Both ends draw alike.
+    rng: Rng,
 }
 
 impl Builder {
     fn new(segment: u16) -> Self {
         Self {
+            rng: Rng::stream(u64::from(segment), 0),
             script: Script {
                 segment,
                 connections: Vec::new(),
                 sends: Vec::new(),
                 length_us: 0,
+                queue_us: 0,
             },
             now_us: 20 * MS,
         }
@@ -207,11 +226,40 @@ impl Builder {
         answers.push(answer);
     }
 
+    /// Segments of the first connection, one after the other.
+    fn pace(&mut self, phase: Phase, interval_us: u64, acts: &[Act]) {
+        for &act in acts {
+            let round = 0;
+            self.send(0, Answer { act, phase, round });
+            self.now_us += interval_us;
+        }
+    }
+
     /// Segments at once, whose ACKs are due with the last one.
-    fn burst(&mut self, conn: usize, phase: Phase, round: u8, acks: u8, flush: Act) {
+    fn burst(&mut self, conn: usize, phase: Phase, round: u8, acks: u8, around: Around) {
         for n in 1..=acks {
-            let act = if n == acks { flush } else { Act::Defer };
+            let act = if n == acks {
+                Act::Flush(around)
+            } else {
+                Act::Defer
+            };
             self.send(conn, Answer { act, phase, round });
+        }
+    }
+
+    /// ACKs of a young flow stand behind some segments of data and before one. An AQM that acts on
+    /// the second packet of a flow, say, hits now data and now an ACK.
+    fn among_data(&mut self) -> Around {
+        Around {
+            before: 1 + self.rng.below(3) as u8,
+            tail: false,
+            behind: 1,
+        }
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.rng.below(last as u64 + 1) as usize);
         }
     }
 
@@ -222,76 +270,109 @@ impl Builder {
     }
 }
 
-/// An ACK, or a segment of data now and then.
-fn paced(n: usize) -> Act {
-    match n % (2 * CONTROL) {
-        5 => Act::Small,
-        17 => Act::Large,
-        _ => Act::Now(News::None),
+const ACK: Act = Act::Now(News::None);
+/// What leaves at once takes fewer times than these of a large segment.
+const ROOM: u64 = 50;
+/// Rounds of ACKs that leave at once.
+const ROUNDS: u8 = 14;
+
+/// A large segment among ACKs, beside a small one.
+fn fast(it: &mut Builder, interval: u64) {
+    const BLOCK: usize = 12;
+    let blocks = (1000 * MS / interval).max(200) as usize / BLOCK;
+    for _ in 0..blocks {
+        let mut acts = [ACK; BLOCK];
+        let at = 2 + it.rng.below(BLOCK as u64 - 4) as usize;
+        let large_first = it.rng.below(2) as usize;
+        acts[at] = [Act::Small, Act::Large][large_first];
+        acts[at + 1] = [Act::Large, Act::Small][large_first];
+        it.pace(Phase::Fast, interval, &acts);
     }
 }
 
-fn steady(n: usize) -> Act {
-    match (paced(n), n) {
-        (Act::Now(_), 40..50) => Act::Now(News::Ece),
-        (Act::Now(_), 120..130) => Act::Now(News::Window),
-        (Act::Now(_), 150..160) => Act::Now(News::Option),
-        (act, _) => act,
+/// As [`fast`], at 200 a second; one neighbour of each large segment is an ACK with news.
+fn steady(it: &mut Builder, interval: u64) {
+    const BLOCK: usize = 6;
+    let interval = interval.max(5 * MS);
+    for block in 0..14 * 4 {
+        let mut acts = [ACK; BLOCK];
+        let at = 2 + it.rng.below(2) as usize;
+        let news_first = block / 4 % 2 == 0;
+        let (news, other) = if news_first {
+            (at - 1, at + 1)
+        } else {
+            (at + 1, at - 1)
+        };
+        acts[at] = Act::Large;
+        if it.rng.below(2) == 0 {
+            acts[other] = Act::Small;
+        }
+        // A segment that comes late leaves a hole, of which the ACK with news tells by SACK.
+        let mut late = None;
+        match block % 4 {
+            0 => acts[news] = Act::Now(News::Ece),
+            1 => acts[news] = Act::Now(News::Window),
+            2 => acts[news] = Act::Now(News::Option),
+            // The large segment itself, or that before it.
+            _ if news_first => {
+                acts.swap(at, news);
+                late = Some((at - 1, interval * 7 / 5));
+            }
+            _ => late = Some((at - 1, interval * 12 / 5)),
+        }
+        let first = it.script.sends.len();
+        it.pace(Phase::Steady, interval, &acts);
+        if let Some((place, by)) = late {
+            it.script.sends[first + place].at_us += by;
+        }
     }
 }
 
 fn long(interval: u64) -> Script {
     let mut it = Builder::new(LARGE);
     it.script.connections.push(Connection::default());
-    let mut pace = |phase: Phase, count: usize, interval: u64, act: fn(usize) -> Act| {
-        for n in 0..count {
-            let (act, round) = (act(n), 0);
-            it.send(0, Answer { act, phase, round });
-            it.now_us += interval;
-        }
-    };
-    pace(Phase::Other, 20, 10 * MS, |_| Act::Now(News::None));
-    let fast = (1000 * MS / interval) as usize;
-    pace(Phase::Fast, fast, interval, paced);
-    let fast = 20 + fast;
-    pace(Phase::Steady, 200, 5 * MS, steady);
-    pace(Phase::Slow, 24, 40 * MS, |n| match n % 4 {
-        1 => Act::Small,
-        3 => Act::Large,
-        _ => Act::Now(News::None),
-    });
-    // Holes: these segments come 40 ms late, so that the ACKs in between have SACK blocks.
-    for send in &mut it.script.sends {
-        if send.index == fast + 72 || send.index == fast + 96 {
-            send.at_us += 40 * MS;
-        }
+    it.pace(Phase::Other, interval.max(10 * MS), &[ACK; 20]);
+    fast(&mut it, interval);
+    steady(&mut it, interval);
+    for _ in 0..ROUNDS {
+        let mut acts = [ACK, Act::Small, Act::Large];
+        it.shuffle(&mut acts);
+        it.pace(Phase::Slow, interval.max(40 * MS), &acts);
     }
-    for round in 0..20 {
-        let tail = round % 2 == 1;
-        it.burst(0, Phase::Burst, round, 5, Act::Flush { large: 0, tail });
-        it.now_us += 110 * MS;
-    }
-    let scale = interval / u64::from(*INTERVALS.start());
-    for round in 0..10 {
-        let act = Act::Flush {
-            large: 30,
-            tail: false,
+    let mut tails = [[true, false]; 10].concat();
+    it.shuffle(&mut tails);
+    for (round, tail) in (0..).zip(tails) {
+        let around = Around {
+            tail,
+            ..Around::default()
         };
-        it.burst(0, Phase::Queued, round, 5, act);
-        it.now_us += 150 * MS * scale;
-    }
-    for round in 0..4 {
-        let act = Act::Flush {
-            large: 30,
-            tail: false,
+        it.burst(0, Phase::Burst, round, 5, around);
+        let half = interval.max(20 * MS) * 13 / 4;
+        it.now_us += half;
+        let alone = Answer {
+            act: Act::Large,
+            phase: Phase::Burst,
+            round,
         };
-        it.burst(0, Phase::Train, round, 24, act);
-        it.now_us += 200 * MS * scale;
+        it.send(0, alone);
+        it.now_us += half;
+    }
+    for (phase, acks, pause) in [(Phase::Queued, 5, 150), (Phase::Train, 24, 200)] {
+        for round in 0..ROUNDS {
+            // So many fill a short queue at a place that is another one each time.
+            let around = Around {
+                before: 24 + it.rng.below(12) as u8,
+                tail: false,
+                behind: 3,
+            };
+            it.burst(0, phase, round, acks, around);
+            it.now_us += (pause * MS).max(ROOM * interval);
+        }
     }
     it.finish()
 }
 
-fn short(scale: u64) -> Script {
+fn short(interval: u64) -> Script {
     let mut it = Builder::new(120);
     for n in 0..CLASSIC + ACC_ECN {
         it.script.connections.push(Connection {
@@ -303,19 +384,20 @@ fn short(scale: u64) -> Script {
     }
     // The buckets of filters by rate fill again after the handshakes.
     it.now_us += 150 * MS;
-    let tail = false;
     for conn in 0..CLASSIC + ACC_ECN {
-        let act = Act::Flush { large: 2, tail };
-        it.burst(conn, Phase::Alone, 0, 4, act);
-        it.now_us += 25 * MS * scale;
+        let around = it.among_data();
+        it.burst(conn, Phase::Alone, 0, 4, around);
+        it.now_us += (25 * MS).max(6 * interval);
     }
     it.now_us += 100 * MS;
     for round in 0..2 {
         for conn in 0..CLASSIC {
-            let act = Act::Flush { large: 1, tail };
-            it.burst(conn, Phase::Crowd, round, 4, act);
+            let around = it.among_data();
+            it.burst(conn, Phase::Crowd, round, 4, around);
+            // No queue stands, in which an AQM would act.
+            it.now_us += (3 * MS).max(4 * interval);
         }
-        it.now_us += 400 * MS * scale;
+        it.now_us += 100 * MS;
     }
     it.finish()
 }
@@ -341,6 +423,54 @@ mod tests {
                 .flat_map(|(conn, it)| (0..it.answers.len()).map(move |index| (conn, index)))
                 .collect();
             assert_eq!(sent, answered);
+        }
+    }
+
+    /// What a slow path has to carry fits into a session, with the handshakes and the records.
+    #[test]
+    fn a_session_has_time_for_all_scripts() {
+        let lengths = |interval| {
+            let scripts = [Stage::Long, Stage::Short].map(|stage| Script::new(stage, interval));
+            2 * scripts.iter().map(|it| it.length_us).sum::<u64>()
+        };
+        let [low, high] = [*INTERVALS.start(), *INTERVALS.end()].map(lengths);
+        assert!(low < 32_000_000, "{low}");
+        let session = crate::session::SESSION.as_micros() as u64;
+        assert!(high + 40_000_000 < session, "{high}");
+    }
+
+    /// No phase asks for more than the path has, on average over the pauses.
+    #[test]
+    fn every_phase_keeps_to_the_rate() {
+        for interval in [1000, 4000, 20_000] {
+            for stage in [Stage::Long, Stage::Short] {
+                let script = Script::new(stage, interval);
+                for phase in Phase::ALL {
+                    let (mut first, mut last, mut data, mut acks) = (None, 0, 0, 0);
+                    for send in &script.sends {
+                        let answer = script.connections[send.conn].answers[send.index];
+                        if answer.phase != phase {
+                            continue;
+                        }
+                        first = first.or(Some(send.at_us));
+                        last = send.at_us;
+                        data += u64::from(script.segment);
+                        acks += match answer.act {
+                            Act::Flush(around) => u64::from(around.before + around.behind) * 536,
+                            Act::Large => 536,
+                            _ => 0,
+                        };
+                    }
+                    let Some(first) = first else { continue };
+                    // The last round is followed by a pause, too.
+                    let took = last - first + u64::from(interval) * 50;
+                    let most = took * u64::from(LARGE) / u64::from(interval);
+                    assert!(
+                        data <= most && acks <= most,
+                        "{interval} {phase:?}: {data} {acks} {most}"
+                    );
+                }
+            }
         }
     }
 

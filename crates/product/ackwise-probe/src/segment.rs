@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use ackwise_headers::{Ipv4, Tcp};
-use serde::{Deserialize, Serialize};
 
 /// Bits of [`Segment::flags`] (RFC 9293 §3.1, RFC 9768 §3.1).
 pub mod flag {
@@ -22,6 +21,9 @@ pub mod flag {
     /// The highest bit of ACE.
     pub const AE: u16 = 0x100;
 }
+
+/// The ECN field of a marked packet: congestion experienced (RFC 3168 §5).
+pub const CE: u8 = 3;
 
 /// Kinds of TCP options.
 pub mod kind {
@@ -43,8 +45,68 @@ pub mod kind {
     pub const EXPERIMENT: u8 = 253;
 }
 
-/// Where the MSS of a SYN is, and the other values that a box may rewrite.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The options of a segment as bytes, never more than a header has room for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options(Vec<u8>);
+
+impl Options {
+    /// Bytes of options in the longest header (RFC 9293 §3.1).
+    pub const ROOM: usize = 40;
+
+    /// Those that stand in a header; `None` if that cannot be.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() <= Self::ROOM).then(|| Self(bytes.to_vec()))
+    }
+
+    /// Adds an option, with no-operations before it where that aligns it. Without room for it
+    /// nothing happens, and the answer is `false`.
+    #[must_use]
+    pub fn add(&mut self, kind: u8, body: &[u8]) -> bool {
+        let pad = (4 - (body.len() + 2) % 4) % 4;
+        let fits = self.0.len() + pad + 2 + body.len() <= Self::ROOM;
+        if fits {
+            self.0.resize(self.0.len() + pad, 1);
+            self.0.extend([kind, body.len() as u8 + 2]);
+            self.0.extend(body);
+        }
+        fits
+    }
+
+    /// Adds as many of these SACK blocks as there is room for (RFC 2018 §3).
+    pub fn add_sack(&mut self, blocks: &[SackBlock]) {
+        let mut body: Vec<u8> = Vec::new();
+        for block in blocks {
+            body.extend(block.left.to_be_bytes());
+            body.extend(block.right.to_be_bytes());
+        }
+        while !body.is_empty() && !self.add(kind::SACK, &body) {
+            body.truncate(body.len() - SackBlock::LEN);
+        }
+    }
+
+    /// Each of them, up to the end of the list or to what cannot be read.
+    pub fn iter(&self) -> impl Iterator<Item = TcpOption<'_>> {
+        options(&self.0)
+    }
+}
+
+/// What has arrived beyond a hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SackBlock {
+    /// The first sequence number.
+    pub left: u32,
+    /// The number behind the last one.
+    pub right: u32,
+}
+
+impl SackBlock {
+    /// Bytes on the wire.
+    const LEN: usize = 8;
+}
+
+/// A segment that the probe writes, or has read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Source port.
     pub source: u16,
@@ -58,8 +120,8 @@ pub struct Segment {
     pub flags: u16,
     /// The window field, unscaled.
     pub window: u16,
-    /// Options as bytes, a whole number of words when written.
-    pub options: Vec<u8>,
+    /// Its options.
+    pub options: Options,
     /// Data, in bytes: the contents say nothing.
     pub payload: u16,
     /// The ECN field of the IP header: 0 Not-ECT, 2 ECT(0), 1 ECT(1), 3 CE.
@@ -76,7 +138,7 @@ pub struct TcpOption<'a> {
 }
 
 /// The options of a header, up to the end of the list or to what cannot be read.
-pub fn options(mut rest: &[u8]) -> impl Iterator<Item = TcpOption<'_>> {
+fn options(mut rest: &[u8]) -> impl Iterator<Item = TcpOption<'_>> {
     std::iter::from_fn(move || {
         loop {
             match rest {
@@ -94,15 +156,6 @@ pub fn options(mut rest: &[u8]) -> impl Iterator<Item = TcpOption<'_>> {
     })
 }
 
-/// An option as bytes, with no-operations before it where that aligns it.
-#[must_use]
-pub fn option(kind: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![1; (4 - (body.len() + 2) % 4) % 4];
-    bytes.extend([kind, body.len() as u8 + 2]);
-    bytes.extend(body);
-    bytes
-}
-
 fn be32(bytes: &[u8]) -> u32 {
     bytes
         .iter()
@@ -113,7 +166,7 @@ impl Segment {
     /// The first option of that kind.
     #[must_use]
     pub fn option(&self, kind: u8) -> Option<&[u8]> {
-        let found = options(&self.options).find(|option| option.kind == kind);
+        let found = self.options.iter().find(|option| option.kind == kind);
         found.map(|option| option.body)
     }
 
@@ -124,11 +177,14 @@ impl Segment {
         Some((be32(&body[..4]), be32(&body[4..])))
     }
 
-    /// SACK blocks: left and right edge.
-    pub fn sack(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    /// SACK blocks.
+    pub fn sack(&self) -> impl Iterator<Item = SackBlock> + '_ {
         let body = self.option(kind::SACK).unwrap_or_default();
-        let blocks = body.chunks_exact(8);
-        blocks.map(|block| (be32(&block[..4]), be32(&block[4..])))
+        let blocks = body.chunks_exact(SackBlock::LEN);
+        blocks.map(|block| SackBlock {
+            left: be32(&block[..4]),
+            right: be32(&block[4..]),
+        })
     }
 
     /// Says whether it only acknowledges.
@@ -151,7 +207,7 @@ impl Segment {
             ack: tcp.ack(),
             flags: tcp.flags(),
             window: tcp.window(),
-            options: behind[..options].to_vec(),
+            options: Options::read(&behind[..options])?,
             payload: u16::try_from(payload).unwrap_or(u16::MAX),
             ecn: ecn & 3,
         })
@@ -198,11 +254,11 @@ impl Segment {
         bytes.extend(self.destination.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.ack.to_be_bytes());
-        let words = 5 + self.options.len().div_ceil(4);
+        let words = 5 + self.options.0.len().div_ceil(4);
         bytes.extend(((words as u16) << 12 | self.flags).to_be_bytes());
         bytes.extend(self.window.to_be_bytes());
         bytes.extend([0; 4]);
-        bytes.extend(&self.options);
+        bytes.extend(&self.options.0);
         bytes.resize(words * 4, 0);
         // Data that no box takes for text, and no filter for a known application.
         let data = (0..self.payload).map(|n| (self.seq.wrapping_add(u32::from(n)) >> 3) as u8);
@@ -241,6 +297,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         for (from, to) in [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")] {
+            let mut options = Options::default();
+            assert!(options.add(kind::TIMESTAMPS, &[0, 0, 0, 7, 0, 0, 0, 8]));
+            let block = SackBlock { left: 1, right: 9 };
+            options.add_sack(&[block]);
             let segment = Segment {
                 source: 1,
                 destination: 2,
@@ -248,11 +308,7 @@ mod tests {
                 ack: 4,
                 flags: flag::ACK | flag::AE,
                 window: 5,
-                options: [
-                    option(kind::TIMESTAMPS, &[0, 0, 0, 7, 0, 0, 0, 8]),
-                    option(kind::SACK, &[0, 0, 0, 1, 0, 0, 0, 9]),
-                ]
-                .concat(),
+                options,
                 payload: 11,
                 ecn: 2,
             };
@@ -263,11 +319,45 @@ mod tests {
             let read = Segment::read(&packet[found.tcp_offset..], 2).unwrap();
             assert_eq!(read, segment);
             assert_eq!(read.timestamps(), Some((7, 8)));
-            assert_eq!(read.sack().collect::<Vec<_>>(), [(1, 9)]);
+            assert_eq!(read.sack().collect::<Vec<_>>(), [block]);
             if from.contains('.') {
                 assert_eq!(Segment::read_v4(&packet), Some(segment));
             }
         }
+    }
+
+    /// Timestamps, an unknown option and three SACK blocks would be 48 bytes.
+    #[test]
+    fn no_header_has_more_options_than_fit() {
+        let blocks = [1, 2, 3, 4].map(|n| SackBlock {
+            left: 100 * n,
+            right: 100 * n + 50,
+        });
+        for (unknown, count) in [(None, 3), (Some(4), 2), (Some(10), 1), (Some(24), 0)] {
+            let mut options = Options::default();
+            assert!(options.add(kind::TIMESTAMPS, &[0; 8]));
+            if let Some(len) = unknown {
+                assert!(options.add(kind::EXPERIMENT, &vec![0; len]));
+            }
+            options.add_sack(&blocks);
+            let segment = Segment {
+                options,
+                payload: 5,
+                ..Segment::default()
+            };
+            let [from, to] = ["192.0.2.1", "192.0.2.2"].map(|it| it.parse().unwrap());
+            let read = Segment::read_v4(&segment.to_packet(from, to)).unwrap();
+            assert_eq!(
+                read.sack().collect::<Vec<_>>(),
+                blocks[..count],
+                "{unknown:?}"
+            );
+            assert_eq!(read.payload, 5);
+        }
+        let mut full = Options::default();
+        assert!(full.add(kind::EXPERIMENT, &[0; 38]));
+        assert!(!full.add(kind::SACK_PERMITTED, &[]));
+        assert_eq!(Options::read(&[0; 41]), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The two programs: what the client asks for, and what the server does.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,17 +10,22 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Error;
-use crate::engine::{Engine, Place, Records};
+use crate::engine::{Engine, Place, Records, with_scope};
+use crate::error::PeerText;
 use crate::protocol::{
-    Answer, Frame, MAX_ANSWER, MAX_REQUEST, Request, VERSION, read, write_message, write_records,
+    Answer, Frame, MAX_ANSWER, MAX_REQUEST, MAX_SEEN, MAX_SENT, Request, VERSION, read,
+    records_len, write_message, write_records,
 };
+use crate::record::Record;
 use crate::script::{End, Script, Stage};
 use crate::socket::{Only, Quiet, RawSocket};
 
 /// How long the client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A session is over by then, whatever the client does.
-pub const SESSION: Duration = Duration::from_secs(90);
+/// How long the client waits for the records of a stage, however slowly they come.
+const TRANSFER: Duration = Duration::from_secs(30);
+/// A session is over by then at both ends, whatever the other one does.
+pub const SESSION: Duration = Duration::from_secs(180);
 
 /// Records of both ends of a stage.
 #[derive(Debug)]
@@ -39,9 +44,11 @@ pub struct Played {
 #[derive(Debug)]
 pub struct Client {
     control: TcpStream,
+    began: Instant,
     socket: RawSocket,
     here: IpAddr,
     there: IpAddr,
+    scope_id: u32,
     port: u16,
     /// A set of ports for each stage: what of an earlier one is under way would confuse the next.
     ports: VecDeque<Vec<u16>>,
@@ -54,6 +61,14 @@ const STAGES: usize = 4;
 
 fn canonical(address: SocketAddr) -> IpAddr {
     address.ip().to_canonical()
+}
+
+/// The interface of a link-local address, else 0.
+fn scope_id(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(address) => address.scope_id(),
+    }
 }
 
 impl Client {
@@ -73,16 +88,17 @@ impl Client {
             .local_addr()
             .and_then(|here| Ok((here, control.peer_addr()?)));
         let (here, there) = addresses.map_err(failed)?;
+        let scope_id = scope_id(there);
         let (here, there) = (canonical(here), canonical(there));
-        let times = control
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| control.set_nodelay(true));
-        times.map_err(Error::system("set up the control connection"))?;
+        let nodelay = control.set_nodelay(true);
+        nodelay.map_err(Error::system("set up the control connection"))?;
         let mut client = Self {
             socket: RawSocket::open(there.is_ipv6(), Only::From(port.wrapping_add(1)))?,
             control,
+            began: Instant::now(),
             here,
             there,
+            scope_id,
             port: port.wrapping_add(1),
             ports: VecDeque::new(),
             quiet: Vec::new(),
@@ -91,13 +107,13 @@ impl Client {
         for _ in 0..STAGES {
             let mut ports = Vec::new();
             for _ in 0..flows {
-                let quiet = Quiet::bind(here, 0)?;
+                let quiet = Quiet::bind(with_scope(here, 0, scope_id))?;
                 ports.push(quiet.port()?);
                 client.quiet.push(quiet);
             }
             client.ports.push_back(ports);
         }
-        write_message(&mut client.control, &Request::Hello { version: VERSION })?;
+        client.say(&Request::Hello { version: VERSION })?;
         match client.hear()? {
             Answer::Welcome { version, .. } if version != VERSION => Err(Error::Version {
                 theirs: version,
@@ -115,11 +131,20 @@ impl Client {
         self.there
     }
 
-    fn hear(&mut self) -> Result<Answer, Error> {
-        match read(&mut self.control, MAX_ANSWER)? {
-            Frame::Message(Answer::Failed { why }) => Err(Error::Partner(why)),
+    /// The control connection for so long, and no longer than the session.
+    fn bounded(&self, patience: Duration) -> Bounded<'_> {
+        Bounded::new(&self.control, self.began, patience)
+    }
+
+    fn say(&self, request: &Request) -> Result<(), Error> {
+        write_message(&mut self.bounded(PATIENCE), request)
+    }
+
+    fn hear(&self) -> Result<Answer, Error> {
+        match read(&mut self.bounded(PATIENCE), MAX_ANSWER)? {
+            Frame::Message(Answer::Failed { why }) => Err(Error::Partner(PeerText::new(&why))),
             Frame::Message(answer) => Ok(answer),
-            Frame::Records(_) => Err(Error::Protocol("records that nobody asked for".into())),
+            Frame::Records(_) => Err(Error::protocol("records that nobody asked for")),
         }
     }
 
@@ -155,7 +180,7 @@ impl Client {
             acks,
             interval_us,
         };
-        write_message(&mut self.control, &request)?;
+        self.say(&request)?;
         match self.hear()? {
             Answer::Ready => {}
             other => return Err(unexpected(&other)),
@@ -166,25 +191,28 @@ impl Client {
             acks,
             here: self.here,
             there: self.there,
+            scope_id: self.scope_id,
             port: self.port,
             ports,
         };
-        let client = Engine::new(&mut self.socket, place, script).run(self.control.as_fd())?;
-        if client.rtt_ns.is_none() {
+        let until = self.began + SESSION;
+        let engine = Engine::new(&mut self.socket, place, script);
+        let client = engine.run(self.control.as_fd(), until)?;
+        if !client.connected {
             return Err(Error::NoFlow {
                 address: self.there,
                 port: self.port,
             });
         }
-        write_message(&mut self.control, &Request::Collect)?;
+        self.say(&Request::Collect)?;
         match self.hear()? {
             Answer::Collected => {}
             other => return Err(unexpected(&other)),
         }
         let server = Records {
-            sent: self.records()?,
-            seen: self.records()?,
-            rtt_ns: None,
+            sent: self.records(MAX_SENT)?,
+            seen: self.records(MAX_SEEN)?,
+            ..Records::default()
         };
         Ok(Played {
             stage,
@@ -194,8 +222,9 @@ impl Client {
         })
     }
 
-    fn records(&mut self) -> Result<Vec<crate::record::Record>, Error> {
-        match read::<Answer>(&mut self.control, MAX_ANSWER)? {
+    /// As many records as a stage can have.
+    fn records(&self, most: usize) -> Result<Vec<Record>, Error> {
+        match read::<Answer>(&mut self.bounded(TRANSFER), records_len(most))? {
             Frame::Records(records) => Ok(records),
             Frame::Message(other) => Err(unexpected(&other)),
         }
@@ -203,7 +232,7 @@ impl Client {
 }
 
 fn unexpected(answer: &Answer) -> Error {
-    Error::Protocol(format!("{answer:?} where something else belongs"))
+    Error::protocol(&format!("{answer:?} where something else belongs"))
 }
 
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -236,6 +265,7 @@ impl Server {
     /// A port is in use, or a right is missing.
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let port = address.port().wrapping_add(1);
+        let flows = with_scope(address.ip(), port, scope_id(address));
         let listener = TcpListener::bind(address).map_err(Error::system("listen for clients"))?;
         let only = Only::To(port);
         Ok(Self {
@@ -244,7 +274,7 @@ impl Server {
             // A host may have no IPv6.
             v6: RawSocket::open(true, only).ok(),
             port,
-            _quiet: Quiet::bind(address.ip(), port)?,
+            _quiet: Quiet::bind(flows)?,
         })
     }
 
@@ -262,11 +292,8 @@ impl Server {
     pub fn serve(&mut self) -> Result<SocketAddr, Error> {
         let accepted = self.listener.accept();
         let (control, from) = accepted.map_err(Error::system("take a client"))?;
-        let times = control
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| control.set_write_timeout(Some(PATIENCE)))
-            .and_then(|()| control.set_nodelay(true));
-        times.map_err(Error::system("set up the control connection"))?;
+        let nodelay = control.set_nodelay(true);
+        nodelay.map_err(Error::system("set up the control connection"))?;
         let listener = self
             .listener
             .try_clone()
@@ -288,7 +315,7 @@ impl Server {
             Err(error) => {
                 let why = error.to_string();
                 // It may be gone.
-                let _ = write_message(&mut session.control, &Answer::Failed { why });
+                let _ = session.say(&Answer::Failed { why });
                 Err(error)
             }
         }
@@ -328,15 +355,23 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    fn bounded(&self, patience: Duration) -> Bounded<'_> {
+        Bounded::new(&self.control, self.began, patience)
+    }
+
+    fn say(&self, answer: &Answer) -> Result<(), Error> {
+        write_message(&mut self.bounded(PATIENCE), answer)
+    }
+
     fn run(&mut self) -> Result<(), Error> {
         let Some(Request::Hello { .. }) = self.hear()? else {
-            return Err(Error::Protocol("no greeting".to_owned()));
+            return Err(Error::protocol("no greeting"));
         };
         let welcome = Answer::Welcome {
             version: VERSION,
             port: self.server.port,
         };
-        write_message(&mut self.control, &welcome)?;
+        self.say(&welcome)?;
         loop {
             let (stage, acks, interval_us) = match self.hear()? {
                 None => return Ok(()),
@@ -345,16 +380,16 @@ impl Session<'_> {
                     acks,
                     interval_us,
                 }) => (stage, acks, interval_us),
-                Some(_) => return Err(Error::Protocol("a request out of order".to_owned())),
+                Some(_) => return Err(Error::protocol("a request out of order")),
             };
             let records = self.stage(stage, acks, interval_us)?;
             match self.hear()? {
                 Some(Request::Collect) => {}
-                _ => return Err(Error::Protocol("a request out of order".to_owned())),
+                _ => return Err(Error::protocol("a request out of order")),
             }
-            write_message(&mut self.control, &Answer::Collected)?;
-            write_records(&mut self.control, &records.sent)?;
-            write_records(&mut self.control, &records.seen)?;
+            self.say(&Answer::Collected)?;
+            write_records(&mut self.bounded(TRANSFER), &records.sent)?;
+            write_records(&mut self.bounded(TRANSFER), &records.seen)?;
         }
     }
 
@@ -363,38 +398,39 @@ impl Session<'_> {
         let addresses = self.control.local_addr();
         let addresses = addresses.and_then(|here| Ok((here, self.control.peer_addr()?)));
         let (here, there) = addresses.map_err(failed)?;
+        let scope_id = scope_id(there);
         let there = canonical(there);
         let socket = match (there, &mut self.server.v6) {
             (IpAddr::V4(_), _) => &mut self.server.v4,
             (IpAddr::V6(_), Some(socket)) => socket,
             (IpAddr::V6(_), None) => {
-                return Err(Error::Protocol("IPv6, which this host lacks".to_owned()));
+                return Err(Error::protocol("IPv6, which this host lacks"));
             }
         };
         // What is left of an earlier stage.
-        while let Ok(Some(_)) = socket.receive() {}
+        socket.drain();
         let place = Place {
             end: End::Server,
             acks,
             here: canonical(here),
             there,
+            scope_id,
             port: self.server.port,
             ports: Vec::new(),
         };
         let script = Script::new(stage, interval_us);
-        write_message(&mut self.control, &Answer::Ready)?;
-        Engine::new(socket, place, script).run(self.control.as_fd())
+        let mut bounded = Bounded::new(&self.control, self.began, PATIENCE);
+        write_message(&mut bounded, &Answer::Ready)?;
+        let until = self.began + SESSION;
+        Engine::new(socket, place, script).run(self.control.as_fd(), until)
     }
 
     /// The next request; `None` when the client has closed the connection.
     fn hear(&mut self) -> Result<Option<Request>, Error> {
-        if self.began.elapsed() > SESSION {
-            return Err(Error::Protocol("a session that takes too long".to_owned()));
-        }
-        let mut first = [0];
-        match self.control.peek(&mut first) {
-            Ok(0) => return Ok(None),
-            Ok(_) => {}
+        let mut bounded = self.bounded(PATIENCE);
+        match bounded.is_over() {
+            Ok(true) => return Ok(None),
+            Ok(false) => {}
             Err(source) => {
                 return Err(Error::System {
                     what: "hear the client",
@@ -402,32 +438,71 @@ impl Session<'_> {
                 });
             }
         }
-        let mut bounded = Bounded {
-            control: &self.control,
-            until: Instant::now() + PATIENCE,
-        };
         match read(&mut bounded, MAX_REQUEST)? {
             Frame::Message(request) => Ok(Some(request)),
-            Frame::Records(_) => Err(Error::Protocol("records from a client".to_owned())),
+            Frame::Records(_) => Err(Error::protocol("records from a client")),
         }
     }
 }
 
-/// Reads until a time, however slowly bytes come.
+/// The control connection until a time, however slowly the other end reads and writes.
 struct Bounded<'a> {
     control: &'a TcpStream,
     until: Instant,
 }
 
-impl Read for Bounded<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+impl<'a> Bounded<'a> {
+    /// For so long, and no longer than a session that began then may last.
+    fn new(control: &'a TcpStream, began: Instant, patience: Duration) -> Self {
+        Self {
+            control,
+            until: (Instant::now() + patience).min(began + SESSION),
+        }
+    }
+
+    /// The time that is left.
+    fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(too_long());
         }
-        self.control.set_read_timeout(Some(left))?;
-        let read = self.control.read(buffer);
-        self.control.set_read_timeout(Some(PATIENCE))?;
-        read
+        Ok(Some(left))
+    }
+
+    /// Waits, and says whether the other end has closed the connection.
+    fn is_over(&self) -> io::Result<bool> {
+        self.control.set_read_timeout(self.left()?)?;
+        let waiting = self.control.peek(&mut [0]).map_err(in_words)?;
+        Ok(waiting == 0)
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the other end takes too long")
+}
+
+/// A socket calls a time-out "would block".
+fn in_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => too_long(),
+        _ => error,
+    }
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.control.set_read_timeout(self.left()?)?;
+        self.control.read(buffer).map_err(in_words)
+    }
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.control.set_write_timeout(self.left()?)?;
+        self.control.write(buffer).map_err(in_words)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -3,37 +3,22 @@
 use std::collections::BTreeMap;
 
 use crate::compare::{Direction, Sample};
+use crate::pairs::{Contrast, Part};
 use crate::record::Role;
-use crate::script::{CLASSIC, Phase};
-use crate::segment::flag;
-use crate::stats::{LEVEL, Share, coin, hit_more, larger, median};
+use crate::script::{CLASSIC, Phase, WINDOW_UPDATE};
+use crate::segment::{flag, kind};
+use crate::stats::{LEVEL, coin, larger, median};
 
 /// A late ACK: more than this, in milliseconds. A hold is 1 ms at least.
 const LATE_MS: f64 = 0.9;
 
-/// A difference between what happens to ACKs and to other packets.
-#[derive(Debug, Clone, Copy)]
-pub struct Contrast {
-    /// What is looked at.
-    pub these: Share,
-    /// What it is compared with.
-    pub others: Share,
-}
-
-impl Contrast {
-    /// Says whether these are hit more often, beyond chance, and by more than a twentieth.
-    #[must_use]
-    pub fn holds(&self) -> bool {
-        self.these.value() > self.others.value() + 0.05 && hit_more(self.these, self.others) < LEVEL
-    }
-}
-
-/// What ACKs that left at once came to.
+/// What ACKs that left at once came to, where the data next before and behind them arrive. Where
+/// those do not, the path has no room, or none at all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Order {
-    /// Bursts whose first ACK is lost and whose last arrives.
+    /// Bursts whose first two ACKs are lost and whose last arrives.
     pub first_lost: usize,
-    /// Bursts whose last ACK is lost and whose first arrives.
+    /// Bursts whose last two ACKs are lost and whose first arrives.
     pub last_lost: usize,
     /// Bursts of which an ACK arrives.
     pub bursts: usize,
@@ -44,10 +29,16 @@ pub struct Order {
 }
 
 impl Order {
+    /// ACKs of a burst that arrive, on average.
+    #[must_use]
+    pub fn left(&self) -> f64 {
+        self.arrived as f64 / self.bursts.max(1) as f64
+    }
+
     /// Says whether older ACKs give way to newer ones.
     #[must_use]
     pub fn older_give_way(&self) -> bool {
-        self.first_lost >= 5 && coin(self.first_lost, self.last_lost) < LEVEL.max(0.002)
+        coin(self.first_lost, self.last_lost) < LEVEL
     }
 }
 
@@ -63,7 +54,7 @@ pub struct Hold {
 /// The signs of a direction.
 #[derive(Debug)]
 pub struct Signs {
-    /// ACKs beside data, by phase.
+    /// ACKs beside data, by phase; where they leave at once, the first of each burst.
     pub thinned: BTreeMap<Phase, Contrast>,
     /// Segments of a few bytes beside those of many.
     pub short: Contrast,
@@ -79,6 +70,8 @@ pub struct Signs {
     pub old: Order,
     /// The last ACK of a burst beside data in its place.
     pub hold: Hold,
+    /// The second ACK of a burst beside data: some that hold let the first one out.
+    pub second: Contrast,
     /// ACKs that say more than a number, beside data.
     pub news: BTreeMap<&'static str, Contrast>,
 }
@@ -89,41 +82,50 @@ type Wanted = fn(&Sample) -> bool;
 /// The phases where ACKs leave by the clock.
 const PACED: [Phase; 2] = [Phase::Fast, Phase::Steady];
 
+fn is(it: &Sample, role: Role) -> bool {
+    it.sent.role == role
+}
+
+/// Packets beside the large segments of the same phases.
+fn beside(path: &Direction, phases: &[Phase], wanted: impl Fn(&Sample) -> bool) -> Contrast {
+    let samples = path.samples();
+    let samples = samples.filter(|it| phases.contains(&it.sent.phase));
+    Contrast::of(samples, |it| match it.sent.role {
+        Role::Large => Part::Data,
+        _ if wanted(it) => Part::Suspect,
+        _ => Part::Aside,
+    })
+}
+
+/// ACKs beside data. Of those that leave at once, one counts: the first, which a filter removes.
+fn acks_beside(path: &Direction, phase: Phase) -> Contrast {
+    let first = |it: &Sample| is(it, Role::Ack) && it.sent.place == 1 && !has_news(it);
+    let mut contrast = beside(path, &[phase], first);
+    contrast.these = path.lost(&[phase], Role::Ack);
+    contrast
+}
+
 impl Signs {
     /// Reads them from a direction.
     #[must_use]
     pub fn of(path: &Direction) -> Self {
         let phases = Phase::ALL.into_iter().filter(|it| *it != Phase::Other);
-        let thinned = phases.map(|phase| {
-            let contrast = Contrast {
-                these: path.lost(&[phase], Role::Ack),
-                others: data_of(path, phase),
-            };
-            (phase, contrast)
-        });
-        let slow = [Role::Ack, Role::Small].map(|role| path.lost(&[Phase::Slow], role));
-        let slow = Share {
-            of: slow[0].of + slow[1].of,
-            hit: slow[0].hit + slow[1].hit,
-        };
+        let short = |it: &Sample| is(it, Role::Ack) || is(it, Role::Small);
+        let last = |it: &Sample| is(it, Role::Ack) && it.sent.place == 4;
+        let second = |it: &Sample| is(it, Role::Ack) && it.sent.place == 2;
         Self {
-            thinned: thinned.collect(),
-            short: Contrast {
-                these: path.lost(&PACED, Role::Small),
-                others: path.lost(&PACED, Role::Large),
-            },
-            slow: Contrast {
-                these: slow,
-                others: path.lost(&[Phase::Slow, Phase::Burst, Phase::Queued], Role::Large),
-            },
-            crowd: crowd(path),
+            thinned: phases.map(|it| (it, acks_beside(path, it))).collect(),
+            short: beside(path, &PACED, |it| is(it, Role::Small)),
+            slow: beside(path, &[Phase::Slow], short),
+            crowd: beside(path, &[Phase::Crowd], last),
             young: order(path, Phase::Alone, |it| usize::from(it.sent.conn) < CLASSIC),
             young_acc_ecn: order(path, Phase::Alone, |it| {
                 usize::from(it.sent.conn) >= CLASSIC
             }),
             old: order(path, Phase::Queued, |_| true),
             hold: hold(path),
-            news: news(path),
+            second: beside(path, &[Phase::Burst], second),
+            news: NEWS.map(|(name, wanted)| (name, news(path, wanted))).into(),
         }
     }
 
@@ -134,48 +136,76 @@ impl Signs {
     }
 }
 
-/// Data that left beside the ACKs of a phase; where there are too few, those of all.
-fn data_of(path: &Direction, phase: Phase) -> Share {
-    let near = path.lost(&[phase], Role::Large);
-    if near.of >= 20 {
-        return near;
-    }
-    path.lost(&Phase::ALL, Role::Large)
+/// Kinds of news. Each ACK with one of them stands beside a large segment, before it as often as
+/// behind.
+const NEWS: [(&str, Wanted); 4] = [
+    ("ECN echo", |it| {
+        it.sent.flags & (flag::ECE | flag::AE) == flag::ECE
+    }),
+    ("window update", |it| it.sent.window == WINDOW_UPDATE),
+    ("unknown option", |it| it.sent.has(kind::EXPERIMENT)),
+    ("SACK", |it| it.sent.sack != 0),
+];
+
+fn has_news(it: &Sample) -> bool {
+    NEWS.iter().any(|(_, wanted)| wanted(it))
 }
 
-fn crowd(path: &Direction) -> Contrast {
-    let mut last = Share::default();
-    for it in path.of_phase(Phase::Crowd, Role::Ack) {
-        if it.sent.place == 4 {
-            last.add(it.is_lost());
+fn news(path: &Direction, wanted: Wanted) -> Contrast {
+    let told = |it: &Sample| is(it, Role::Ack) && wanted(it);
+    beside(path, &[Phase::Steady], told)
+}
+
+#[derive(Default)]
+struct Burst {
+    /// Whether each ACK arrives, by its place.
+    acks: Vec<bool>,
+    /// Whether the last segment of data before them arrives, unmarked.
+    before: Option<bool>,
+    /// Whether the first one behind them does.
+    behind: Option<bool>,
+}
+
+impl Burst {
+    fn add(&mut self, it: &Sample) {
+        let arrives = !it.is_lost();
+        let place = usize::from(it.sent.place);
+        match (it.sent.role, place.checked_sub(1)) {
+            (Role::Large, None) => self.before = Some(!it.is_hit()),
+            (Role::Large, Some(_)) => self.behind = self.behind.or(Some(!it.is_hit())),
+            (Role::Ack, Some(at)) => {
+                if self.acks.len() < place {
+                    self.acks.resize(place, false);
+                }
+                self.acks[at] = arrives;
+            }
+            _ => {}
         }
     }
-    Contrast {
-        these: last,
-        others: path.lost(&[Phase::Crowd], Role::Large),
+
+    fn stands_in_data(&self) -> bool {
+        self.before != Some(false) && self.behind != Some(false)
     }
 }
 
 fn order(path: &Direction, phase: Phase, wanted: Wanted) -> Order {
-    let mut bursts: BTreeMap<(u8, u8), Vec<bool>> = BTreeMap::new();
-    for it in path.of_phase(phase, Role::Ack).filter(|it| wanted(it)) {
-        let burst = bursts.entry((it.sent.conn, it.sent.round)).or_default();
-        let place = usize::from(it.sent.place);
-        if burst.len() < place {
-            burst.resize(place, false);
-        }
-        if let Some(slot) = place.checked_sub(1).and_then(|at| burst.get_mut(at)) {
-            *slot = !it.is_lost();
-        }
+    let mut bursts: BTreeMap<(u8, u8), Burst> = BTreeMap::new();
+    let all = path.samples();
+    for it in all.filter(|it| it.sent.phase == phase && wanted(it)) {
+        let of = (it.sent.conn, it.sent.round);
+        bursts.entry(of).or_default().add(it);
     }
     let mut order = Order::default();
-    for burst in bursts.values().filter(|it| it.len() > 2) {
-        let (first, last) = (burst[0], burst[burst.len() - 1]);
-        order.first_lost += usize::from(!first && last);
-        order.last_lost += usize::from(first && !last);
-        order.bursts += usize::from(burst.contains(&true));
-        order.last_but_one += usize::from(burst[burst.len() - 2]);
-        order.arrived += burst.iter().filter(|it| **it).count();
+    for burst in bursts.values().filter(|it| it.stands_in_data()) {
+        let [first, second, .., last_but_one, last] = burst.acks[..] else {
+            continue;
+        };
+        // One alone may have been dropped by an AQM.
+        order.first_lost += usize::from(!first && !second && last);
+        order.last_lost += usize::from(first && !last_but_one && !last);
+        order.bursts += usize::from(burst.acks.contains(&true));
+        order.last_but_one += usize::from(last_but_one);
+        order.arrived += burst.acks.iter().filter(|it| **it).count();
     }
     order
 }
@@ -187,7 +217,7 @@ fn hold(path: &Direction) -> Hold {
             .filter(|it| it.sent.place == 5);
         last.filter_map(Sample::delay_ms).collect::<Vec<_>>()
     };
-    let (acks, data) = (delays(Role::Ack), delays(Role::Large));
+    let (acks, data) = (delays(Role::Ack), delays(Role::Small));
     let late_ms = median(&acks) - median(&data);
     Hold {
         late_ms: if acks.is_empty() || data.is_empty() {
@@ -195,33 +225,9 @@ fn hold(path: &Direction) -> Hold {
         } else {
             late_ms
         },
-        sure: late_ms > LATE_MS && larger(&acks, &data) < 0.002,
+        sure: late_ms > LATE_MS && larger(&acks, &data) < LEVEL,
     }
 }
 
-fn news(path: &Direction) -> BTreeMap<&'static str, Contrast> {
-    let kinds: [(&str, Wanted); 4] = [
-        ("ECN echo", |it| {
-            it.sent.flags & (flag::ECE | flag::AE) == flag::ECE
-        }),
-        ("window update", |it| it.sent.window == 2048 - 64),
-        ("unknown option", |it| {
-            it.sent.has(crate::segment::kind::EXPERIMENT)
-        }),
-        ("SACK", |it| it.sent.sack != 0),
-    ];
-    let data = path.lost(&[Phase::Steady], Role::Large);
-    let all = path.lost(&Phase::ALL, Role::Large);
-    let others = if data.of >= 20 { data } else { all };
-    let count = |kind: Wanted| {
-        let mut these = Share::default();
-        for it in path
-            .of_phase(Phase::Steady, Role::Ack)
-            .filter(|it| kind(it))
-        {
-            these.add(it.is_lost());
-        }
-        Contrast { these, others }
-    };
-    kinds.map(|(name, kind)| (name, count(kind))).into()
-}
+#[cfg(test)]
+mod tests;

@@ -12,11 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use ackwise_netdev::sockopt::set_int;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrStorage, recvmsg, sendmsg,
-    setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::Error;
 use crate::segment::Segment;
@@ -25,6 +26,9 @@ use crate::segment::Segment;
 const BUFFER: usize = 4 << 20;
 /// No packet is longer.
 const LONGEST: usize = 65_536;
+/// More packets than these never wait in the buffer: the kernel counts 768 bytes and more for each,
+/// in twice what was asked for.
+const BACKLOG: usize = 2 * BUFFER / 768;
 
 /// Which segments a raw socket receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +42,31 @@ pub enum Only {
 /// A segment that arrived.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// Nanoseconds of the system's clock, as the kernel saw it arrive.
+    /// When the kernel saw it arrive, in nanoseconds of [`now_ns`].
     pub at_ns: u64,
     /// Who sent it.
     pub from: IpAddr,
     /// What it is.
     pub segment: Segment,
+}
+
+/// What an end of the probe sends and receives on.
+pub trait Wire {
+    /// Sends a packet from its IP header on. `false` says that the kernel had no room for it, so it
+    /// never left. What a rule of this host drops has left, and is lost on its way.
+    ///
+    /// # Errors
+    /// There is no route.
+    fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<bool>;
+
+    /// Looks for a segment that has arrived.
+    ///
+    /// # Errors
+    /// The system refuses.
+    fn receive(&mut self) -> io::Result<Next>;
+
+    /// What becomes readable when a segment arrives.
+    fn arrivals(&self) -> BorrowedFd<'_>;
 }
 
 /// A raw socket for TCP segments of one IP version.
@@ -54,11 +77,23 @@ pub struct RawSocket {
     buffer: Vec<u8>,
 }
 
-/// Nanoseconds of the system's clock.
+/// Nanoseconds of the clock that nobody sets.
 #[must_use]
 pub fn now_ns() -> u64 {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME);
-    now.map_or(0, nanoseconds)
+    clock_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    clock_gettime(clock).map_or(0, nanoseconds)
+}
+
+/// When something arrived, by the clock of [`now_ns`]. The kernel says it by the clock of the day,
+/// which may have been set since: no packet waits for longer than a second.
+fn arrival_ns(said: Option<u64>) -> u64 {
+    const MAX_NS: u64 = 1_000_000_000;
+    let today = clock_ns(ClockId::CLOCK_REALTIME);
+    let since = said.map_or(0, |said| today.saturating_sub(said));
+    now_ns() - since.min(MAX_NS)
 }
 
 fn nanoseconds(time: TimeSpec) -> u64 {
@@ -85,13 +120,13 @@ impl RawSocket {
         // The filter first: a busy host has other segments.
         set_filter(&socket, &port_filter(v6, only))
             .map_err(Error::system("filter a raw socket"))?;
+        let failed = |what| move |errno: nix::Error| Error::system(what)(errno.into());
         let (level, option) = if v6 {
             (libc::IPPROTO_IPV6, libc::IPV6_HDRINCL)
         } else {
             (libc::IPPROTO_IP, libc::IP_HDRINCL)
         };
-        set(&socket, level, option, 1).map_err(Error::system("write IP headers"))?;
-        let failed = |what| move |errno: nix::Error| Error::system(what)(errno.into());
+        set_int(&socket, level, option, 1).map_err(Error::system("write IP headers"))?;
         if v6 {
             setsockopt(&socket, sockopt::Ipv6RecvTClass, &true)
                 .map_err(failed("read traffic classes"))?;
@@ -108,35 +143,32 @@ impl RawSocket {
         })
     }
 
-    /// Sends a packet from its IP header on. What the kernel has no room for is lost: `false`.
-    ///
-    /// # Errors
-    /// There is no route, or a rule of this host forbids it.
-    pub fn send(&self, packet: &[u8], to: IpAddr) -> io::Result<bool> {
+    /// Throws away what waits; what comes meanwhile may stay.
+    pub fn drain(&mut self) {
+        for _ in 0..BACKLOG {
+            if matches!(self.receive(), Ok(Next::Nothing) | Err(_)) {
+                break;
+            }
+        }
+    }
+}
+
+impl Wire for RawSocket {
+    fn send(&self, packet: &[u8], to: SocketAddr) -> io::Result<bool> {
         let part = [IoSlice::new(packet)];
         let flags = MsgFlags::MSG_DONTWAIT;
-        let sent = match SocketAddr::new(to, 0) {
-            SocketAddr::V4(to) => {
-                let to = SockaddrIn::from(to);
-                sendmsg(self.socket.as_raw_fd(), &part, &[], flags, Some(&to))
-            }
-            SocketAddr::V6(to) => {
-                let to = SockaddrIn6::from(to);
-                sendmsg(self.socket.as_raw_fd(), &part, &[], flags, Some(&to))
-            }
-        };
-        match sent {
-            Ok(_) => Ok(true),
-            Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
-            Err(errno) => Err(errno.into()),
+        let to = SockaddrStorage::from(to);
+        loop {
+            return match sendmsg(self.socket.as_raw_fd(), &part, &[], flags, Some(&to)) {
+                Ok(_) | Err(nix::Error::EPERM) => Ok(true),
+                Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::ENOMEM) => Ok(false),
+                Err(nix::Error::EINTR) => continue,
+                Err(errno) => Err(errno.into()),
+            };
         }
     }
 
-    /// The next segment that has arrived, if there is one. What cannot be read is passed over.
-    ///
-    /// # Errors
-    /// The system refuses.
-    pub fn receive(&mut self) -> io::Result<Option<Arrived>> {
+    fn receive(&mut self) -> io::Result<Next> {
         loop {
             let mut space = nix::cmsg_space!(libc::timespec, libc::c_int);
             let mut parts = [IoSliceMut::new(&mut self.buffer)];
@@ -148,7 +180,7 @@ impl RawSocket {
             );
             let message = match received {
                 Ok(message) => message,
-                Err(nix::Error::EAGAIN) => return Ok(None),
+                Err(nix::Error::EAGAIN) => return Ok(Next::Nothing),
                 Err(nix::Error::EINTR) => continue,
                 Err(errno) => return Err(errno.into()),
             };
@@ -168,21 +200,31 @@ impl RawSocket {
             } else {
                 Segment::read_v4(packet)
             };
-            if let (Some(from), Some(segment)) = (from, segment) {
-                return Ok(Some(Arrived {
-                    at_ns: at_ns.unwrap_or_else(now_ns),
-                    from,
-                    segment,
-                }));
-            }
+            let (Some(from), Some(segment)) = (from, segment) else {
+                return Ok(Next::Unreadable);
+            };
+            return Ok(Next::Segment(Arrived {
+                at_ns: arrival_ns(at_ns),
+                from,
+                segment,
+            }));
         }
+    }
+
+    fn arrivals(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 
-impl AsFd for RawSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
+/// What a look at the socket brings.
+#[derive(Debug)]
+pub enum Next {
+    /// A segment.
+    Segment(Arrived),
+    /// Something that cannot be read.
+    Unreadable,
+    /// Nothing waits.
+    Nothing,
 }
 
 fn address(storage: &SockaddrStorage) -> Option<IpAddr> {
@@ -201,8 +243,8 @@ impl Quiet {
     ///
     /// # Errors
     /// The port is in use.
-    pub fn bind(address: IpAddr, port: u16) -> Result<Self, Error> {
-        let bound = std::net::TcpListener::bind((address, port))
+    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let bound = std::net::TcpListener::bind(address)
             .map_err(Error::system("take a port for the probe's flows"))?;
         // BPF_RET with 0: no byte passes.
         let drop_all = [instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
@@ -268,23 +310,6 @@ fn set_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()
             libc::SO_ATTACH_FILTER,
             (&raw const filter).cast(),
             size_of::<libc::sock_fprog>() as u32,
-        )
-    };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-fn set(socket: &OwnedFd, level: i32, option: i32, value: libc::c_int) -> io::Result<()> {
-    // SAFETY: the value outlives the call and has the size that is said.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
         )
     };
     if answer < 0 {

@@ -1,7 +1,11 @@
 //! The control protocol read from somebody who means harm.
 
 use ackwise_fuzz::Target;
-use ackwise_probe::protocol::{Answer, MAX_REQUEST, Request, parse, read, write_message};
+use ackwise_probe::protocol::{
+    Answer, Frame, MAX_REQUEST, MAX_SEEN, MAX_SENT, Request, parse, read, records_len,
+    write_message,
+};
+use ackwise_probe::{End, Phase, Played, Record, Records, Report, Role, Stage};
 
 fn said<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String {
     match read {
@@ -13,6 +17,72 @@ fn said<M: std::fmt::Debug>(read: &Result<M, impl std::fmt::Display>) -> String 
             .next()
             .unwrap_or("")
             .to_owned(),
+    }
+}
+
+/// What is reported when a partner says that it has sent and seen this. The client has seen all
+/// of it, and what it saw is the partner's, too.
+fn reported(sent: &[Record], seen: &[Record]) -> Report {
+    let records = |sent: &[Record], seen: &[Record]| Records {
+        sent: sent.to_vec(),
+        seen: seen.to_vec(),
+        ..Records::default()
+    };
+    let stages = [Stage::Long, Stage::Short];
+    let played = [End::Client, End::Server].into_iter().flat_map(|acks| {
+        stages.map(|stage| Played {
+            stage,
+            acks,
+            client: records(&[], sent),
+            server: records(sent, seen),
+        })
+    });
+    Report::of("192.0.2.1".to_owned(), &played.collect::<Vec<_>>())
+}
+
+/// As many records as a partner may send, all of which say the same, or things that no script has.
+#[test]
+fn as_many_records_as_are_taken_make_a_report() {
+    let start = Record {
+        at_ns: u64::MAX,
+        conn: 0,
+        phase: Phase::Burst,
+        role: Role::Ack,
+        round: 255,
+        place: 5,
+        ecn: 3,
+        seq: 1,
+        ack: 1,
+        flags: u16::MAX,
+        window: 0,
+        payload: 1,
+        options: u16::MAX,
+        mss: 1,
+        ts_val: 0,
+        ts_ecr: 0,
+        sack: 1,
+        raw_seq: 1,
+    };
+    for varied in [false, true] {
+        let record = |n: usize| Record {
+            role: [Role::Ack, Role::Large][n % 2],
+            at_ns: n as u64,
+            conn: if varied { n as u8 } else { 0 },
+            phase: Phase::ALL[if varied { n % 9 } else { 4 }],
+            place: if varied { (n / 256) as u8 } else { 5 },
+            ts_val: if varied { n as u32 } else { 0 },
+            ..start
+        };
+        let sent: Vec<_> = (0..MAX_SENT).map(record).collect();
+        let seen: Vec<_> = (0..MAX_SEEN).map(record).collect();
+        let report = reported(&sent, &seen);
+        assert!(
+            report
+                .text()
+                .chars()
+                .all(|it| it == '\n' || !it.is_control())
+        );
+        assert!(serde_json::to_string(&report).unwrap().len() < 20_000);
     }
 }
 
@@ -40,10 +110,19 @@ fn any_bytes_are_read_or_refused() {
     let summary = target.run(|input| {
         let request = read::<Request>(&mut &input[..], MAX_REQUEST);
         let answer = parse::<Answer>(input);
-        if let Ok(ackwise_probe::protocol::Frame::Records(records)) = &answer {
-            assert!(records.len() * 50 < input.len());
+        let mut all = vec![said(&request), said(&answer)];
+        if let Ok(Frame::Records(records)) = answer {
+            assert_eq!(records_len(records.len()), input.len());
+            // A report comes of whatever they say.
+            let report = reported(&records, &records);
+            all.extend(
+                report.directions[1]
+                    .facts
+                    .iter()
+                    .map(|it| it.kind.to_owned()),
+            );
         }
-        vec![said(&request), said(&answer)]
+        all
     });
     assert!(summary.sayings > 8, "{summary:?}");
 }
@@ -61,5 +140,16 @@ fn messages_come_back_as_they_were() {
     let mut bytes = Vec::new();
     write_message(&mut bytes, &request).unwrap();
     let frame = read::<Request>(&mut &bytes[..], MAX_REQUEST).unwrap();
-    assert_eq!(frame, ackwise_probe::protocol::Frame::Message(request));
+    assert_eq!(frame, Frame::Message(request));
+}
+
+/// A partner that recorded nothing leaves nothing to be said.
+#[test]
+fn of_an_empty_record_nothing_is_called_clean() {
+    let report = reported(&[], &[]);
+    for side in &report.directions {
+        assert!(!side.clean, "{}", report.text());
+        assert!(side.boxes.is_empty(), "{}", report.text());
+        assert!(side.facts.iter().any(|fact| fact.kind == "too-little"));
+    }
 }

@@ -2,16 +2,17 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use ackwise_datapath::{Datapath, Options, Position};
 use ackwise_gateway::{AttachMode, Config, Gateway};
 use ackwise_policy::Policy;
-use ackwise_probe::{Client, Known, Report, Server};
+use ackwise_probe::{Client, Error, Known, Report, Server};
 use ackwise_rng::Rng;
 use ackwise_testbed::{
-    Netns, Release, Topology, host, in_virtual_time_on, link, router, run_command,
+    Netns, Release, Topology, host, in_virtual_time, in_virtual_time_on, link, router, run_command,
 };
 
 const PATH: Topology = Topology {
@@ -136,28 +137,53 @@ impl Path {
     }
 
     fn probe(&self) -> Report {
-        let address: SocketAddr = "10.9.4.2:9479".parse().expect("an address");
-        let [client, .., partner] = &self.nodes;
-        let mut server = partner.run(|| Server::bind(address)).expect("a server");
-        thread::scope(|scope| {
-            let served = scope.spawn(|| partner.run(|| server.serve()));
-            let played = client.run(|| {
-                let client =
-                    Client::connect("10.9.4.2", 9479).unwrap_or_else(|error| panic!("{error}"));
-                client
-                    .probe(1000, |_| ())
-                    .unwrap_or_else(|error| panic!("{error}"))
-            });
-            served.join().expect("a server").expect("a session");
-            Report::of("10.9.4.2".to_owned(), &played)
-        })
+        self.probe_at("10.9.4.2", 1000)
     }
+
+    fn probe_at(&self, host: &str, interval_us: u32) -> Report {
+        let [client, .., partner] = &self.nodes;
+        probe(client, partner, host, interval_us)
+    }
+}
+
+fn probe(client: &Netns, partner: &Netns, host: &str, interval_us: u32) -> Report {
+    // A burst of loss can take every SYN: the probe says so, and is run again.
+    for _ in 0..3 {
+        match try_probe(client, partner, host, interval_us) {
+            Ok(report) => return report,
+            Err(Error::NoFlow { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no connection came into being in three probes");
+}
+
+fn try_probe(
+    client: &Netns,
+    partner: &Netns,
+    host: &str,
+    interval_us: u32,
+) -> Result<Report, Error> {
+    let all: SocketAddr = "[::]:9479".parse().expect("an address");
+    let mut server = partner.run(|| Server::bind(all)).expect("a server");
+    thread::scope(|scope| {
+        let served = scope.spawn(|| partner.run(|| server.serve()));
+        let played = client.run(|| {
+            let client = Client::connect(host, 9479).unwrap_or_else(|error| panic!("{error}"));
+            client.probe(interval_us, |_| ())
+        });
+        let served = served.join().expect("a server");
+        let played = played?;
+        served.expect("a session");
+        Ok(Report::of(host.to_owned(), &played))
+    })
 }
 
 /// Nothing is named where a path only delays, loses, reorders and copies.
 #[test]
 fn a_path_that_is_only_bad_has_no_box() {
     in_virtual_time_on(Release::Netfilter, || {
+        let mut accused = Vec::new();
         for ends in [
             "netem delay 10ms limit 100000",
             "netem delay 10ms loss 5% limit 100000",
@@ -165,10 +191,55 @@ fn a_path_that_is_only_bad_has_no_box() {
             "netem delay 10ms reorder 25% 50% duplicate 1% loss 1% limit 100000",
             "tbf rate 10mbit burst 3000 limit 20000",
             "fq_codel",
+            "cake bandwidth 10mbit",
+            "cake bandwidth 3mbit",
+            "netem delay 10ms rate 7mbit limit 10",
+            "netem delay 10ms rate 10mbit limit 20",
+            "netem delay 10ms rate 10mbit limit 40",
+            "tbf rate 10mbit burst 3000 limit 6000",
+            "netem delay 10ms loss gemodel 1% 10% 80% 0.1% limit 100000",
+            "netem delay 10ms loss gemodel 0.5% 5% 80% 0.1% limit 100000",
+            "netem delay 10ms loss gemodel 3% 30% 80% 0.1% limit 100000",
         ] {
             let report = Path::new(ends).probe();
+            if report.directions.iter().any(|it| !it.clean) {
+                accused.push(format!("{ends}: {}", report.text()));
+            }
+        }
+        assert!(accused.is_empty(), "{}", accused.join("\n"));
+    });
+}
+
+/// Nor where nothing passes for a while.
+#[test]
+fn an_outage_is_no_box() {
+    in_virtual_time_on(Release::Netfilter, || {
+        let mut rng = Rng::stream(15, 6);
+        for _ in 0..6 {
+            let path = Path::new(PLAIN);
+            let over = AtomicBool::new(false);
+            let report = thread::scope(|scope| {
+                scope.spawn(|| {
+                    path.nodes[1].run(|| {
+                        while !over.load(Ordering::Relaxed) {
+                            thread::sleep(Duration::from_millis(1000 + rng.below(4000)));
+                            shell("tc qdisc replace dev $OUT root netem loss 100%", 0);
+                            thread::sleep(Duration::from_millis(300));
+                            shell("tc qdisc del dev $OUT root", 0);
+                        }
+                    });
+                });
+                let report = path.probe();
+                over.store(true, Ordering::Relaxed);
+                report
+            });
             let clean = report.directions.iter().all(|it| it.clean);
-            assert!(clean, "{ends}: {}", report.text());
+            assert!(clean, "{}", report.text());
+            let lossy = report.directions[0]
+                .facts
+                .iter()
+                .any(|it| it.kind == "loss");
+            assert!(lossy, "{}", report.text());
         }
     });
 }
@@ -186,6 +257,7 @@ fn each_box_is_named() {
             (Known::Policer, ""),
             (Known::AckwiseAttach, "every-n"),
             (Known::AckwiseAttach, "tack"),
+            (Known::AckwiseAttach, "adaptive"),
             (Known::AckwiseGateway, ""),
         ] {
             let found = Path::new(PLAIN).with(&[known], policy).probe();
@@ -230,6 +302,86 @@ fn what_is_rewritten_is_told() {
         );
         assert_eq!([report.named(0), report.named(1)], [[], []]);
         path.inserted.clear();
+    });
+}
+
+const CE_CLEARED: &str = r#"
+nft -f - <<'RULES'
+table inet rewrite {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		iifname "in1" ip ecn ce ip ecn set ect0
+	}
+}
+RULES
+"#;
+
+/// Marks are sent by the end that sends data, so each direction has some.
+#[test]
+fn cleared_marks_are_told() {
+    in_virtual_time_on(Release::Netfilter, || {
+        let path = Path::new(PLAIN);
+        path.nodes[2].run(|| shell(CE_CLEARED, 1));
+        let report = path.probe();
+        let kinds = report.directions.iter().map(|it| {
+            let facts = it.facts.iter();
+            facts.map(|it| it.kind).collect::<Vec<_>>()
+        });
+        let kinds: Vec<_> = kinds.collect();
+        assert_eq!(kinds, [vec!["ce-cleared"], vec![]], "{}", report.text());
+    });
+}
+
+/// An answer that comes after the SYN was sent again answers the first one.
+#[test]
+fn a_long_round_trip_is_told() {
+    in_virtual_time(|| {
+        for ms in [600_u32, 1300] {
+            let ends = format!("netem delay {}ms limit 100000", ms / 2);
+            let report = Path::new(&ends).probe();
+            let rtt_ms = report.rtt_ms.expect("a round-trip time");
+            assert!((rtt_ms - f64::from(ms)).abs() < 5.0, "{}", report.text());
+            let clean = report.directions.iter().all(|it| it.clean);
+            assert!(clean, "{}", report.text());
+        }
+    });
+}
+
+/// A slow path carries the script that is made for it, and a box on it is named.
+#[test]
+fn a_slow_path_is_probed() {
+    in_virtual_time_on(Release::Netfilter, || {
+        // What --rate 1mbit and 314kbit come to.
+        for (rate, interval_us) in [("1mbit", 6260), ("314kbit", 19_936)] {
+            let ends = format!("netem delay 10ms rate {rate} limit 100");
+            let report = Path::new(&ends).probe_at("10.9.4.2", interval_us);
+            let facts = report.directions.iter().flat_map(|it| &it.facts);
+            assert_eq!(facts.count(), 0, "{rate}: {}", report.text());
+            let path = Path::new(&ends).with(&[Known::AckwiseAttach], "every-n");
+            let report = path.probe_at("10.9.4.2", interval_us);
+            assert_named(&[Known::AckwiseAttach], &report);
+        }
+    });
+}
+
+/// IPv6, with a box, and between two neighbours that have link-local addresses only.
+#[test]
+fn ipv6_is_probed() {
+    const PAIR: Topology = Topology {
+        nodes: &[host("client"), host("server")],
+        links: &[link("client.c0", "server.s0")],
+    };
+    in_virtual_time_on(Release::Netfilter, || {
+        let path = Path::new(PLAIN).with(&[Known::CakeAckFilter], "");
+        assert_named(&[Known::CakeAckFilter], &path.probe_at("fd09:4::2", 1000));
+        let [client, server] = &PAIR.build();
+        for (node, device, number) in [(client, "c0", 1), (server, "s0", 2)] {
+            let address = format!("-6 addr add fe80::{number}/64 dev {device} nodad");
+            node.run(|| run_command("ip", &address));
+        }
+        let report = probe(client, server, "fe80::2%c0", 1000);
+        let clean = report.directions.iter().all(|it| it.clean);
+        assert!(clean, "{}", report.text());
     });
 }
 

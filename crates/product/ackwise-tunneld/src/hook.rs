@@ -22,8 +22,10 @@ const PROGRAM: &str = "ackwise_tunnel";
 
 /// The bytes from one record of the ring to the next, with the header of the record and
 /// alignment to 8 bytes.
+#[cfg(target_arch = "x86_64")]
 const RECORD: usize = (size_of::<sys::aw_tunnel_ack>() + 8).next_multiple_of(8);
 /// How many records ahead the CPU prefetches.
+#[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 3;
 
 /// The bits of the address family in a key, before those of the address.

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use ackwise_netdev::sockopt::set_int;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -211,27 +212,13 @@ fn open(address: SocketAddr, mark: u32) -> io::Result<UdpSocket> {
 /// Sets whether datagrams may be fragmented. If not, they carry "don't fragment", and ICMP
 /// messages about the path MTU are ignored, because anyone can forge them (RFC 8899 §4.6.1).
 fn fragment(socket: &UdpSocket, may: bool) -> io::Result<()> {
-    let (level, option, value) = if socket.local_addr()?.is_ipv4() {
+    if socket.local_addr()?.is_ipv4() {
         let value = [libc::IP_PMTUDISC_PROBE, libc::IP_PMTUDISC_DONT][usize::from(may)];
-        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value)
+        set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value)
     } else {
         let value = [libc::IPV6_PMTUDISC_PROBE, libc::IPV6_PMTUDISC_DONT][usize::from(may)];
-        (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, value)
-    };
-    // SAFETY: the value outlives the call and has the size that is said.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        )
-    };
-    if set < 0 {
-        return Err(io::Error::last_os_error());
+        set_int(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, value)
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use ackwise_cli::text;
+use ackwise_cli::{man, text};
 use clap::FromArgMatches;
 
 use cli::{Cli, Command};
@@ -63,5 +63,6 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             clap_complete::generate(*shell, &mut lab::command(), "ackwise", &mut script);
             text::print(&String::from_utf8_lossy(&script))
         }
+        Command::Man { directory } => man::write(lab::command(), "8", directory),
     }
 }

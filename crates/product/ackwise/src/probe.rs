@@ -29,12 +29,13 @@ pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
 }
 
 fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
+    let interval = interval(args.rate)?;
     let client = Client::connect(host, args.port)?;
     // All sockets are open.
     drop_all(None, &Uses::default())?;
     let partner = client.partner().to_string();
     let line = summary::live_line();
-    let played = client.probe(interval(args.rate), |done| {
+    let played = client.probe(interval, |done| {
         line.set_message(format!("{} of 4 parts of the probe are done", done));
     });
     line.finish_and_clear();
@@ -45,12 +46,20 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-/// The time between the segments of the fast flow, in microseconds.
-fn interval(rate: Option<u64>) -> u32 {
+/// The time between the segments of the fast flow, in microseconds. A slower path than the slowest
+/// flow fits through is refused.
+fn interval(rate: Option<u64>) -> Result<u32, BadInput> {
     let fits = rate.map_or(0, |rate| SEGMENT_BITS * 1_000_000 / rate.max(1));
-    u32::try_from(fits)
-        .unwrap_or(u32::MAX)
-        .clamp(*INTERVALS.start(), *INTERVALS.end())
+    let (low, high) = (*INTERVALS.start(), *INTERVALS.end());
+    if fits > u64::from(high) {
+        let least = SEGMENT_BITS * 1_000_000 / u64::from(high) / 1000 + 1;
+        return Err(BadInput::new(format!(
+            "--rate {} bit/s is too slow for a probe",
+            rate.unwrap_or(0)
+        ))
+        .mend(format!("name {least}kbit or more")));
+    }
+    Ok((fits as u32).max(low))
 }
 
 /// What is printed as JSON once clients may come.
@@ -116,9 +125,13 @@ mod tests {
 
     #[test]
     fn slow_paths_get_slow_flows() {
-        assert_eq!(interval(None), 1000);
-        assert_eq!(interval(Some(100_000_000)), 1000);
-        assert_eq!(interval(Some(1_000_000)), 6260);
-        assert_eq!(interval(Some(1)), 20_000);
+        let interval = |rate| interval(rate).map_err(|error| error.to_string());
+        assert_eq!(interval(None), Ok(1000));
+        assert_eq!(interval(Some(100_000_000)), Ok(1000));
+        assert_eq!(interval(Some(1_000_000)), Ok(6260));
+        assert_eq!(interval(Some(314_000)), Ok(19_936));
+        for slow in [0, 1, 312_000] {
+            assert!(interval(Some(slow)).is_err());
+        }
     }
 }

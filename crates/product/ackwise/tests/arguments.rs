@@ -151,6 +151,30 @@ fn completions_are_a_script() {
 }
 
 #[test]
+fn each_subcommand_has_a_manual_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("pages");
+    let ended = ACKWISE.run(&["man", pages.to_str().unwrap()]);
+    assert_eq!(ended.code, 0, "{}", ended.err);
+    let page = |name: &str| fs::read_to_string(pages.join(name)).unwrap();
+    assert!(page("ackwise.8").contains("ackwise\\-attach(8)"));
+    assert!(page("ackwise-attach.8").contains("\\fB\\-\\-hold\\-ms\\fR"));
+    assert!(page("ackwise-gateway-up.8").contains("\\fB\\-\\-rate\\fR"));
+    // What is hidden has none.
+    assert!(!pages.join("ackwise-man.8").exists());
+    assert!(!pages.join("ackwise-reproduce.8").exists());
+    let nowhere = ACKWISE.run(&["man", "/proc/version/pages"]);
+    assert_eq!(nowhere.code, 1);
+    assert!(
+        nowhere
+            .err
+            .contains("cannot make the directory /proc/version/pages"),
+        "{}",
+        nowhere.err
+    );
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -85,4 +85,9 @@ fn arguments_that_exclude_each_other_are_refused() {
         &["65535", "65534"],
     );
     ACKWISE.refuses(&["probe", "somebody", "--rate", "fast"], &["fast"]);
+    // Before anybody is asked.
+    ACKWISE.refuses(
+        &["probe", "somebody", "--rate", "300kbit"],
+        &["--rate", "314kbit"],
+    );
 }

@@ -13,7 +13,7 @@ mod points;
 use ackwise_radio::scenario::RadioSpec;
 use ackwise_report::Experiment;
 
-use crate::{Engine, Error, Lab, Paper, Reproduced};
+use crate::{Claim, Engine, Error, Lab, Paper, Reproduced};
 use points::{Metric, Place, Points, experiment};
 
 /// An arm of the scenarios, and what it is called.
@@ -116,6 +116,10 @@ impl Paper for Ayadi {
 
     fn engines(&self) -> &'static [Engine] {
         &[Engine::Sim]
+    }
+
+    fn claims(&self) -> &'static [Claim] {
+        &CLAIMS
     }
 
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
@@ -247,4 +251,92 @@ const NOTES: [&str; 6] = [
     "A patient sender takes four times the timeout and two duplicate ACKs, where DAA's takes five \
      times and two.",
     "ABC counts bytes where the senders of the paper count ACKs (RFC 3465, L = 1).",
+];
+
+const SURVEY: &str = "a result of another paper that this one quotes; it was not run";
+const CLAIMS: [Claim; 12] = [
+    Claim {
+        id: "fig1a",
+        part: "Fig. 1a",
+        says: "DCA and TDA are faster than TCP at every hop count",
+        rows: &["ayadi/claim/chain/dca-above-tcp"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig1a-crossing",
+        part: "Fig. 1a",
+        says: "DCA is faster than TDA from 6 hops on",
+        rows: &["ayadi/claim/chain/dca-above-tda-far"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig1b",
+        part: "Fig. 1b",
+        says: "energy: about 20 % less at 2 hops, about 10 % at 10",
+        rows: &["ayadi/claim/chain/energy/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig1c",
+        part: "Fig. 1c",
+        says: "efficiency: DCA, then TDA, then TCP",
+        rows: &["ayadi/claim/chain/efficiency/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig3",
+        part: "Fig. 3",
+        says: "2, 4, 6 flows: DCA and TDA above TCP, TDA above DCA",
+        rows: &["ayadi/claim/flows/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig5",
+        part: "Fig. 5",
+        says: "cross: DCA and TDA above TCP, more so with 6 flows",
+        rows: &["ayadi/claim/cross/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "fig7",
+        part: "Fig. 7",
+        says: "grid: DCA best",
+        rows: &["ayadi/claim/grid/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "conclusion",
+        part: "Conclusion",
+        says: "10 to 20 % of the energy saved",
+        rows: &["ayadi/claim/conclusion/energy/"],
+        missing: "its runs are absent",
+    },
+    Claim {
+        id: "survey-802-11",
+        part: "Survey",
+        says: "on 802.11: TDA up to 205 % more, d = 3 and 4 about 50 %, d = 2 15 to 32 %",
+        rows: &["ayadi/claim/tda/one-hop"],
+        missing: SURVEY,
+    },
+    Claim {
+        id: "survey-gerla",
+        part: "Survey",
+        says: "Gerla: beyond 2 hops a window above 1 makes throughput collapse",
+        rows: &["ayadi/claim/survey/gerla"],
+        missing: SURVEY,
+    },
+    Claim {
+        id: "survey-fu",
+        part: "Survey",
+        says: "Fu: the best window is a quarter of the hops",
+        rows: &["ayadi/claim/survey/fu"],
+        missing: SURVEY,
+    },
+    Claim {
+        id: "survey-ackcc",
+        part: "Survey",
+        says: "RFC 5690: ACK congestion control by the sender",
+        rows: &["ayadi/claim/survey/rfc5690"],
+        missing: "there is no RFC 5690 here: `acc` is that of RFC 3449 §4.3, at the receiver",
+    },
 ];

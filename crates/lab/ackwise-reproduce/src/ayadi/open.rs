@@ -1,5 +1,6 @@
 //! What the survey leaves open, one thing at a time.
 
+use super::claims::{saving, sign};
 use super::points::{Metric, Place, Points, experiment};
 use super::{Arm, DELAYED};
 use crate::{Error, Reproduced};
@@ -60,6 +61,8 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
                         experiment(id, words.to_owned(), gains)
                             .part(part.as_str())
                             .published(published)
+                            .tolerance(saving(hops))
+                            .variant()
                             .unit("%")
                             .setup(setup),
                     );
@@ -77,6 +80,8 @@ pub(super) fn add(points: &Points, all: &mut Reproduced) -> Result<(), Error> {
                 experiment(id, words.to_owned(), gains)
                     .part(part.as_str())
                     .published(said)
+                    .tolerance(sign(said))
+                    .variant()
                     .unit("%")
                     .setup(setup),
             );

@@ -11,7 +11,7 @@ mod open;
 mod real;
 mod two_way;
 
-use crate::{Engine, Error, Lab, Paper, Reproduced};
+use crate::{Claim, Engine, Error, Lab, Paper, Reproduced};
 
 /// The link between the two routers; data go forward, ACKs in reverse.
 const DATA_QUEUE: &str = "shared.forward";
@@ -50,6 +50,10 @@ impl Paper for Marhoon {
         &[Engine::Sim, Engine::Live, Engine::Virtual]
     }
 
+    fn claims(&self) -> &'static [Claim] {
+        &CLAIMS
+    }
+
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
         if lab.engine() != Engine::Sim {
@@ -80,4 +84,70 @@ const NOTES: [&str; 5] = [
      over the seeds.",
     "The paper says that ACC makes senders slow down. In RFC 3449 §4.3 it makes the receiver send \
      fewer ACKs; a marked ACK does not touch the window.",
+];
+
+const REAL: &str = "not derived from the runs of this engine";
+const CLAIMS: [Claim; 6] = [
+    Claim {
+        id: "fig3",
+        part: "Figs. 3, 4",
+        says: "with AF and ACC the uplink queue fluctuates more",
+        rows: &[
+            "marhoon/ratio/queue-deviation",
+            "marhoon/virtual/ratio/queue-deviation",
+            "marhoon/live/ratio/queue-deviation",
+        ],
+        missing: REAL,
+    },
+    Claim {
+        id: "fig5",
+        part: "Figs. 5, 6",
+        says: "with AF and ACC twice as many packets are dropped on the uplink",
+        rows: &[
+            "marhoon/ratio/data-drops",
+            "marhoon/virtual/ratio/data-drops",
+            "marhoon/live/ratio/data-drops",
+        ],
+        missing: REAL,
+    },
+    Claim {
+        id: "fig7",
+        part: "Figs. 7, 8",
+        says: "with AF and ACC fewer ACKs are lost on the downlink",
+        rows: &[
+            "marhoon/ratio/acks-removed",
+            "marhoon/virtual/ratio/acks-removed",
+            "marhoon/live/ratio/acks-removed",
+        ],
+        missing: REAL,
+    },
+    Claim {
+        id: "fig9",
+        part: "Figs. 9, 10",
+        says: "with AF and ACC windows fluctuate and time out for long; some flows of NewReno never do",
+        rows: &[
+            "marhoon/ratio/timeouts",
+            "marhoon/virtual/ratio/timeouts",
+            "marhoon/live/ratio/timeouts",
+        ],
+        missing: REAL,
+    },
+    Claim {
+        id: "fig11",
+        part: "Figs. 11, 12",
+        says: "the first five flows get less with AF and ACC: 0.32 instead of 0.55 Mbit/s each",
+        rows: &[
+            "marhoon/ratio/throughput",
+            "marhoon/virtual/ratio/throughput",
+            "marhoon/live/ratio/throughput",
+        ],
+        missing: REAL,
+    },
+    Claim {
+        id: "acc",
+        part: "Conclusion",
+        says: "pure NewReno is better than with AF and ACC together",
+        rows: &["marhoon/ratio-acc/"],
+        missing: "an Asym sender with an ACC that works is simulated only",
+    },
 ];

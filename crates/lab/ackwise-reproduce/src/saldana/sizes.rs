@@ -20,7 +20,7 @@ fn bundle_bytes(acks: f64) -> f64 {
 pub(super) fn run(all: &mut Reproduced) {
     let part = "Sizes (§I, §II)";
     let setup = format!(
-        "calculated: {TUNNEL_BYTES} B of tunnel a bundle, {COMPRESSED_BYTES} B an ACK, \
+        "{TUNNEL_BYTES} B of tunnel a bundle, {COMPRESSED_BYTES} B an ACK, \
          {SUBFRAME_BYTES} of them its subframe header"
     );
     // 100 flows with 100 ACKs a second each, released every 5 ms.
@@ -30,7 +30,8 @@ pub(super) fn run(all: &mut Reproduced) {
         Experiment::new("saldana/sizes/acks-per-bundle", "ACKs in a bundle", acks)
             .part(part)
             .published(50.0)
-            .setup("calculated: 100 flows × 100 ACKs/s × 5 ms"),
+            .calculated()
+            .setup("100 flows × 100 ACKs/s × 5 ms"),
         Experiment::new(
             "saldana/sizes/saved-50",
             "bytes saved, 50 ACKs",
@@ -38,11 +39,13 @@ pub(super) fn run(all: &mut Reproduced) {
         )
         .part(part)
         .published(80.0)
+        .calculated()
         .unit("%")
         .setup(setup.as_str())
         .note("The paper's 80 % are the ACK alone, 40 → 7 or 8 B; the tunnel takes its share."),
         Experiment::new("saldana/sizes/saved-1", "bytes saved, one ACK", saved(1.0))
             .part(part)
+            .calculated()
             .unit("%")
             .setup(setup)
             .note("A bundle of one still saves, but little: the tunnel's header is most of it."),

@@ -113,6 +113,10 @@ fn limiting(name: &str, series: &Series, all: &mut Reproduced) {
             "s",
         )
         .published(6.0)
+        .not_comparable(
+            "in the paper the drop comes from limiting itself; here a second flow is to make it, at \
+             a rate that was chosen so that the search takes as long as in its figures",
+        )
         .note(
             "Published: drops at 45 s, limiting again at 51 s. Each further drop while the \
              second flow is there puts it off; after the last one two windows of 2000 \
@@ -188,9 +192,7 @@ fn windows(name: &str, series: &Series, all: &mut Reproduced) {
             .push(number(name, key, what, value.into(), unit).note(
                 "Drawn in the paper, not printed: the recovery is the same, with limiting the \
              threshold slightly lower and the window smaller and steadier; the RTT is the \
-             unmodified one's again. Here the unmodified flow loses nothing (its ACKs clock two \
-             segments at a time into what room there is, and the second flow loses alone); with \
-             limiting the bursts that an ACK releases meet the full queue.",
+             unmodified one's again. Whether there was a drop to recover from, the threshold tells.",
             ));
     }
 }

@@ -214,25 +214,25 @@ pub struct aw_entry {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 400usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 408usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
     ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
     ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
-    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 280usize];
-    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 352usize];
-    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 360usize];
-    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 364usize];
+    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 288usize];
+    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 360usize];
+    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 368usize];
+    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 372usize];
     ["Offset of field: aw_entry::dry_tsval"]
-        [::core::mem::offset_of!(aw_entry, dry_tsval) - 368usize];
+        [::core::mem::offset_of!(aw_entry, dry_tsval) - 376usize];
     ["Offset of field: aw_entry::dry_window"]
-        [::core::mem::offset_of!(aw_entry, dry_window) - 372usize];
-    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 374usize];
-    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 376usize];
-    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 380usize];
+        [::core::mem::offset_of!(aw_entry, dry_window) - 380usize];
+    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 382usize];
+    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 384usize];
+    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 388usize];
     ["Offset of field: aw_entry::dry_until_ns"]
-        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 384usize];
+        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 392usize];
     ["Offset of field: aw_entry::reverse_data_ns"]
-        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 392usize];
+        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 400usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -511,7 +511,7 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2840usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2848usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2024usize];
@@ -521,15 +521,15 @@ const _: () = {
         [::core::mem::offset_of!(aw_percpu, decision) - 2200usize];
     ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2272usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2672usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2680usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2808usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2816usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2816usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2824usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2824usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2832usize];
     ["Offset of field: aw_percpu::left_ack_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2832usize];
+        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2840usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

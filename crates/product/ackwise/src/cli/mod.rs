@@ -10,6 +10,7 @@ pub mod tunnel;
 pub mod up;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ackwise_cli::GlobalArgs;
@@ -72,6 +73,12 @@ pub enum Command {
     Completions {
         /// Which shell
         shell: Shell,
+    },
+    /// Write the manual pages into a directory; packages are made with it
+    #[command(hide = true)]
+    Man {
+        /// The directory, which is made if it is missing
+        directory: PathBuf,
     },
 }
 

@@ -12,7 +12,7 @@ Examples:
   ackwise probe server.example             what the path to it and back does to ACKs
   ackwise probe 2001:db8::7 --rate 1mbit   over a path whose slower direction has 1 Mbit/s
 
-It takes some 25 seconds, and CAP_NET_RAW at both ends. The partner's firewall has to let two TCP
+It takes some 35 seconds, on slow paths up to three minutes, and CAP_NET_RAW at both ends. The partner's firewall has to let two TCP
 ports in: --port, and the one above it. docs/probe.md explains what is found, and how.";
 
 /// The port of the control connection. Flows come to the one above it.
@@ -33,7 +33,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..=65534))]
     pub port: u16,
 
-    /// The rate of the path's slower direction, if it is below 5 Mbit/s: flows are then slower
+    /// The rate of the path's slower direction, if it is below 7 Mbit/s: flows are then slower; at least 314kbit
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "serve")]
     pub rate: Option<u64>,
 

@@ -1,0 +1,167 @@
+//! Partners that lie or stall. What they do costs a bounded time and bounded memory.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_probe::protocol::{Answer, Frame, Request, VERSION, read, records_len, write_message};
+use ackwise_probe::{Client, End, Server, Stage};
+use ackwise_testbed::{Netns, Topology, host, in_virtual_time, link, run_command};
+
+const PAIR: Topology = Topology {
+    nodes: &[host("client"), host("server")],
+    links: &[link("client.c0", "server.s0")],
+};
+const PARTNER: &str = "10.9.1.2:9479";
+
+fn pair() -> [Netns; 2] {
+    PAIR.build()
+}
+
+fn partner() -> SocketAddr {
+    PARTNER.parse().expect("an address")
+}
+
+/// What the client says about a partner that does this on the control connection.
+fn said_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
+    let [client, server] = &pair();
+    let listener = server.run(|| TcpListener::bind(partner())).expect("a port");
+    thread::scope(|scope| {
+        scope.spawn(|| partner_does(listener.accept().expect("a client").0));
+        let result = client.run(|| {
+            let client = Client::connect("10.9.1.2", 9479)?;
+            client.probe(1000, |_| ())
+        });
+        result.expect_err("an error").to_string()
+    })
+}
+
+fn frame(text: &str) -> Vec<u8> {
+    let length = (text.len() as u32 + 1).to_be_bytes();
+    [&length[..], &[1], text.as_bytes()].concat()
+}
+
+#[test]
+fn what_a_partner_says_does_not_act_on_a_terminal() {
+    in_virtual_time(|| {
+        // It clears the screen, sets the title, and turns the direction of the text around.
+        let evil = r"\u001b[2J\u001b]0;yours\u0007\u202e";
+        for (text, part) in [
+            (format!(r#"{{"failed":{{"why":"{evil}"}}}}"#), "failed"),
+            (
+                format!(r#"{{"failed":{{"why":"{}"}}}}"#, "é".repeat(2000)),
+                "é",
+            ),
+            (format!(r#"{{"{evil}":1}}"#), "unknown variant"),
+            (format!(r#"{{"failed":{{"{evil}":1}}}}"#), "unknown field"),
+            (
+                format!(r#"{{"failed":{{"why":"{}"}}}}"#, "e".repeat(5000)),
+                "a frame of",
+            ),
+        ] {
+            let said = said_of(|mut control| control.write_all(&frame(&text)).expect("to write"));
+            let shown = |letter: char| !letter.is_control() && letter != '\u{202e}';
+            assert!(said.chars().all(shown), "{said:?}");
+            assert!(said.chars().count() < 600, "{said}");
+            assert!(said.contains(part), "{said}");
+        }
+    });
+}
+
+#[test]
+fn a_partner_that_says_a_byte_now_and_then_is_left() {
+    in_virtual_time(|| {
+        let said = said_of(|mut control| {
+            let text = format!(r#"{{"welcome":{{"version":{VERSION},"port":9480}}}}"#);
+            for byte in frame(&text) {
+                thread::sleep(Duration::from_secs(5));
+                if control.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        assert!(said.contains("takes too long"), "{said}");
+    });
+}
+
+/// What the server says about a client that does this, and how it ended.
+fn served(client_does: impl FnOnce(TcpStream) + Send) -> String {
+    let [client, server] = &pair();
+    for (node, device) in [(client, "c0"), (server, "s0")] {
+        node.run(|| {
+            run_command(
+                "tc",
+                &format!("qdisc add dev {device} root netem delay 10ms"),
+            )
+        });
+    }
+    let mut bound = server.run(|| Server::bind(partner())).expect("a server");
+    thread::scope(|scope| {
+        let asked = || client_does(TcpStream::connect(partner()).expect("a server"));
+        scope.spawn(|| client.run(asked));
+        let served = server.run(|| bound.serve());
+        served.expect_err("an error").to_string()
+    })
+}
+
+#[test]
+fn a_client_that_says_a_byte_now_and_then_is_left() {
+    in_virtual_time(|| {
+        let said = served(|mut control| {
+            for byte in frame(r#"{"hello":{"version":2}}"#) {
+                thread::sleep(Duration::from_secs(5));
+                if control.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        assert!(said.contains("takes too long"), "{said}");
+    });
+}
+
+const LONG: Request = Request::Stage {
+    stage: Stage::Long,
+    acks: End::Client,
+    interval_us: 20_000,
+};
+
+fn heard(control: &mut TcpStream) -> Option<Frame<Answer>> {
+    read(control, records_len(15_000)).ok()
+}
+
+#[test]
+fn a_client_that_goes_on_and_on_is_left() {
+    in_virtual_time(|| {
+        let said = served(|mut control| {
+            let _ = write_message(&mut control, &Request::Hello { version: VERSION });
+            heard(&mut control);
+            loop {
+                for request in [LONG, Request::Collect] {
+                    let _ = write_message(&mut control, &request);
+                    match heard(&mut control) {
+                        Some(Frame::Message(Answer::Failed { .. })) | None => return,
+                        Some(_) => {}
+                    }
+                }
+                heard(&mut control);
+                heard(&mut control);
+            }
+        });
+        assert!(said.contains("takes too long"), "{said}");
+    });
+}
+
+/// A client that neither sends nor collects keeps the server for no longer than a session.
+#[test]
+fn a_client_that_plays_and_never_collects_is_left() {
+    in_virtual_time(|| {
+        let said = served(|mut control| {
+            let _ = write_message(&mut control, &Request::Hello { version: VERSION });
+            let _ = write_message(&mut control, &LONG);
+            // Until the server closes.
+            let _ = control.read_to_end(&mut Vec::new());
+        });
+        assert!(said.contains("takes too long"), "{said}");
+    });
+}
