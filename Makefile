@@ -112,7 +112,7 @@ test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress
 
-lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, units, and the freestanding check of policy/
+lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, the manual, units, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
@@ -124,6 +124,7 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, un
 	scripts/lint-circles
 	scripts/lint-words
 	scripts/lint-links
+	scripts/lint-manual
 	scripts/lint-units
 	scripts/lint-dependencies
 	$(NICE) scripts/lint-supply
