@@ -2,13 +2,18 @@
 //!
 //! Each is known by a sign that the others do not show under the same conditions, so that several
 //! in a row are told apart. What they share (that ACKs are missing in a fast flow) names none.
+//!
+//! Some are also known by what they do not do. That takes evidence, too: where too little arrived
+//! to show it, the box is not named, or all that fit are. What no box that was found does is told
+//! as [`Known::Unknown`].
 
 use serde::Serialize;
 
 use crate::changes::Changes;
-use crate::script::Phase;
+use crate::script::{CLASSIC, Phase};
+use crate::shown::Sign;
 use crate::signs::Signs;
-use crate::stats::{LEVEL, coin, percent};
+use crate::stats::{LEVEL, Share, coin, percent};
 
 /// A kind of box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -30,7 +35,7 @@ pub enum Known {
     AckwiseGateway,
     /// A proxy that splits connections.
     Proxy,
-    /// ACKs are removed, and no known box explains it.
+    /// Something is done to ACKs, or to short data, that no known box explains; or several do.
     Unknown,
 }
 
@@ -65,7 +70,7 @@ impl Known {
                 "a queue that thins flows which are not young, as ackwise gateway"
             }
             Self::Proxy => "a proxy that splits connections",
-            Self::Unknown => "something that removes ACKs, and is no box that this program knows",
+            Self::Unknown => "something that is no box which this program knows",
         }
     }
 
@@ -107,6 +112,34 @@ impl Named {
     }
 }
 
+/// Boxes that explain something equally well: one, or several that cannot be told apart here.
+struct Found {
+    fit: Vec<Known>,
+    because: String,
+}
+
+impl Found {
+    fn one(known: Known, because: String) -> Self {
+        Self {
+            fit: vec![known],
+            because,
+        }
+    }
+
+    fn named(&self) -> Named {
+        if let [known] = self.fit[..] {
+            return Named::new(known, self.because.clone());
+        }
+        let fit: Vec<_> = self.fit.iter().map(|it| it.what()).collect();
+        Named {
+            name: Known::Unknown,
+            what: "one of several boxes, which this probe cannot tell apart",
+            because: format!("{}: {}", fit.join(", or "), self.because),
+            advice: "probe again when the path loses less",
+        }
+    }
+}
+
 /// Names the boxes of a direction.
 #[must_use]
 pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<Named> {
@@ -118,95 +151,153 @@ pub fn boxes(signs: &Signs, changes: &Changes) -> Vec<Named> {
         attach(signs),
         gateway(signs),
     ];
-    let mut found: Vec<_> = found.into_iter().flatten().collect();
-    if found.is_empty() {
-        found.extend(unknown(signs));
-    }
-    found
+    let found: Vec<_> = found.into_iter().flatten().collect();
+    let mut named: Vec<_> = found.iter().map(Found::named).collect();
+    named.extend(unknown(signs, &found));
+    named
 }
 
-fn proxy(changes: &Changes) -> Option<Named> {
+fn proxy(changes: &Changes) -> Option<Found> {
     let foreign = changes.foreign_handshakes;
     let because = format!(
         "{} of {} handshakes were made on the way, not by the other end",
         foreign.hit, foreign.of
     );
-    (foreign.hit > 0).then(|| Named::new(Known::Proxy, because))
+    (foreign.hit > 0).then(|| Found::one(Known::Proxy, because))
 }
 
-fn length_and_rate(signs: &Signs) -> Option<Named> {
+/// Says whether a path is shown to let these pass: of ten or more, no more than a quarter is lost.
+/// That none is lost beyond chance shows nothing where few are looked at.
+fn pass(these: Share) -> bool {
+    const ENOUGH: usize = 10;
+    these.of >= ENOUGH && 4 * these.hit <= these.of
+}
+
+fn length_and_rate(signs: &Signs) -> Option<Found> {
     let because = format!(
-        "{} of the segments with a few bytes of data are lost and {} of those with many, at 200 a second and more; at a slow pace all pass",
+        "{} of the segments with a few bytes of data are lost and {} of those with many, at 200 a second and more; at a slow pace {}",
         percent(signs.short.these),
         percent(signs.short.others),
+        percent(signs.slow_short),
     );
-    let found = signs.short.holds_in_any_order() && !signs.slow.holds();
-    found.then(|| Named::new(Known::LengthAndRate, because))
+    let found = signs.short.holds_in_any_order() && pass(signs.slow_short);
+    found.then(|| Found::one(Known::LengthAndRate, because))
 }
 
-fn policer(signs: &Signs) -> Option<Named> {
+fn policer(signs: &Signs) -> Option<Found> {
     let because = format!(
-        "of many flows, none of them fast, {} lose their last ACK, and {} their data",
+        "of many flows, none of them fast, {} lose their last ACK, and {} their data; at a slow pace {} of the ACKs are lost",
         percent(signs.crowd.these),
         percent(signs.crowd.others),
+        percent(signs.slow_acks),
     );
-    let found = signs.crowd.holds();
-    found.then(|| Named::new(Known::Policer, because))
+    let found = signs.crowd.holds() && pass(signs.slow_acks);
+    found.then(|| Found::one(Known::Policer, because))
 }
 
-fn queue(signs: &Signs) -> Option<Named> {
+fn queue(signs: &Signs) -> Option<Found> {
     let young = &signs.young;
     if !young.older_give_way() {
         return None;
     }
-    let acc_ecn = &signs.young_acc_ecn;
     // That it is a filter is known; of twelve flows most say which.
+    const ENOUGH: usize = 6;
+    let acc_ecn = &signs.young_acc_ecn;
     let ignores_acc_ecn = coin(acc_ecn.first_lost, acc_ecn.last_lost) < 10.0 * LEVEL;
+    let spares_acc_ecn = acc_ecn.bursts >= ENOUGH && 4 * acc_ecn.first_lost <= acc_ecn.bursts;
     let keeps_two = 2 * young.last_but_one > young.bursts;
-    let name = match (ignores_acc_ecn, keeps_two) {
-        (true, _) => Known::NumbersOnly,
-        (false, true) => Known::CakeAckFilter,
-        (false, false) => Known::CakeAckFilterAggressive,
+    let of_cake = if keeps_two {
+        Known::CakeAckFilter
+    } else {
+        Known::CakeAckFilterAggressive
+    };
+    let (fit, said) = match (ignores_acc_ecn, spares_acc_ecn) {
+        (true, _) => (vec![Known::NumbersOnly], "the same"),
+        (false, true) => (vec![of_cake], "not so"),
+        (false, false) => (
+            vec![of_cake, Known::NumbersOnly],
+            "too few arrived to say the same",
+        ),
     };
     let because = format!(
-        "of four ACKs of a young flow behind data {:.1} are left, the newest; with AccECN {}",
+        "of four ACKs of a young flow behind data {:.1} are left, the newest; with AccECN {said}",
         young.left(),
-        if ignores_acc_ecn {
-            "the same"
-        } else {
-            "not so"
-        }
     );
-    Some(Named::new(name, because))
+    Some(Found { fit, because })
 }
 
-fn attach(signs: &Signs) -> Option<Named> {
+fn attach(signs: &Signs) -> Option<Found> {
     let because = format!(
         "the last ACK of a burst comes {:.1} ms later than data in its place, and those before it do not come",
         signs.hold.late_ms
     );
     let burst = signs.thins(Phase::Burst) || signs.second.holds();
     let thins = burst || signs.old.older_give_way();
-    (signs.hold.sure && thins).then(|| Named::new(Known::AckwiseAttach, because))
+    (signs.hold.sure && thins).then(|| Found::one(Known::AckwiseAttach, because))
 }
 
 /// Where ACKs are held, too, both look alike.
-fn gateway(signs: &Signs) -> Option<Named> {
-    let because = format!(
-        "of five ACKs behind data {:.1} are left, the newest, at once; those of young flows all come",
-        signs.old.left()
+fn gateway(signs: &Signs) -> Option<Found> {
+    let (old, young) = (&signs.old, &signs.young);
+    if !old.older_give_way() || young.older_give_way() || signs.hold.sure {
+        return None;
+    }
+    // Of four ACKs of a young flow, in half of the flows or more.
+    let spares_young = young.bursts >= CLASSIC / 2 && young.left() > 3.5;
+    let mut fit = vec![Known::AckwiseGateway];
+    let mut because = format!(
+        "of five ACKs behind data {:.1} are left, the newest",
+        old.left()
     );
-    let young = signs.young.older_give_way();
-    let alone = signs.old.older_give_way() && !young && !signs.hold.sure;
-    alone.then(|| Named::new(Known::AckwiseGateway, because))
+    because.push_str(if signs.hold.none {
+        ", at once"
+    } else {
+        fit.push(Known::AckwiseAttach);
+        "; too few arrived to say whether they are held"
+    });
+    because.push_str(if spares_young {
+        "; those of young flows all come"
+    } else {
+        fit.push(Known::CakeAckFilter);
+        "; too few of young flows arrived to say whether it leaves those alone"
+    });
+    Some(Found { fit, because })
 }
 
-fn unknown(signs: &Signs) -> Option<Named> {
-    let contrast = signs.thinned.values().find(|it| it.holds())?;
-    let because = format!(
-        "{} of the ACKs are missing where {} of the data are",
-        percent(contrast.these),
-        percent(contrast.others),
-    );
-    Some(Named::new(Known::Unknown, because))
+/// Says whether a box that is there can do this as well.
+fn explains(known: Known, sign: Sign) -> bool {
+    let young = [Phase::Alone, Phase::Crowd];
+    match (known, sign) {
+        (Known::Proxy, _) => true,
+        (Known::Unknown, _) => false,
+        (Known::AckwiseAttach, Sign::Held) => true,
+        (_, Sign::Held) => false,
+        (Known::LengthAndRate, Sign::ShortDataLost) => true,
+        (_, Sign::ShortDataLost) => false,
+        (Known::LengthAndRate | Known::Policer, Sign::LastLost) => true,
+        (_, Sign::LastLost) => false,
+        // These three do not read what an ACK says.
+        (Known::LengthAndRate | Known::Policer | Known::NumbersOnly, Sign::NewsLost) => true,
+        (_, Sign::NewsLost) => false,
+        (_, Sign::Thinned(Phase::Slow)) => false,
+        (Known::AckwiseAttach | Known::AckwiseGateway, Sign::Thinned(phase)) => {
+            !young.contains(&phase)
+        }
+        (_, Sign::Thinned(_)) => true,
+    }
+}
+
+/// What none of those that were found does.
+fn unknown(signs: &Signs, found: &[Found]) -> Option<Named> {
+    let mut fit = found.iter().flat_map(|it| &it.fit);
+    let shown = signs.shown().into_iter();
+    let rest = shown.filter(|it| !fit.clone().any(|known| explains(*known, it.sign)));
+    let rest: Vec<_> = rest.map(|it| it.text).collect();
+    let alone = if fit.next().is_some() {
+        "what is found above does not do this: "
+    } else {
+        ""
+    };
+    let because = format!("{alone}{}", rest.join("; "));
+    (!rest.is_empty()).then(|| Named::new(Known::Unknown, because))
 }

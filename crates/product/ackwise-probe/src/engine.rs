@@ -289,7 +289,8 @@ impl<'a> Engine<'a> {
             };
             if !connection.established {
                 let last = connection.syns.last().map_or(0, |it| it.at_ns);
-                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > SYN_AGAIN_NS {
+                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > SYN_AGAIN_NS
+                {
                     self.syn(index, now)?;
                 }
                 continue;

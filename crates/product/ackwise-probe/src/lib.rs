@@ -17,6 +17,7 @@ mod report;
 mod script;
 mod segment;
 mod session;
+mod shown;
 mod signs;
 mod socket;
 mod stats;

@@ -9,8 +9,9 @@ use crate::changes::Changes;
 use crate::compare::Direction;
 use crate::script::{End, Phase};
 use crate::session::Played;
+use crate::shown::Shown;
 use crate::signs::Signs;
-use crate::stats::{Share, percent};
+use crate::stats::Share;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -119,14 +120,25 @@ impl Report {
     }
 }
 
+impl From<Shown> for Fact {
+    fn from(shown: Shown) -> Self {
+        Self {
+            kind: shown.sign.kind(),
+            hit: shown.hit,
+            of: shown.of,
+            text: shown.text,
+        }
+    }
+}
+
 impl Side {
     fn of(acks: &'static str, path: &Direction) -> Self {
         let signs = Signs::of(path);
         let changes = Changes::of(path);
         let mut facts = Vec::new();
         too_little(&signs, &mut facts);
-        lost(&signs, path, &mut facts);
-        late(&signs, &mut facts);
+        facts.extend(signs.shown().into_iter().map(Fact::from));
+        lost(path, &mut facts);
         changed(&changes, &mut facts);
         let boxes = boxes(&signs, &changes);
         let phases = signs.thinned.iter().map(|(phase, contrast)| Counts {
@@ -149,21 +161,6 @@ impl Side {
 /// What any path does now and then.
 const PATH: [&str; 3] = ["loss", "copies", "marked"];
 
-/// A phase in words.
-fn when(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Other => "around handshakes",
-        Phase::Fast => "in a fast flow",
-        Phase::Steady => "at 200 a second",
-        Phase::Slow => "at 25 a second",
-        Phase::Burst => "five at once",
-        Phase::Queued => "five at once behind data",
-        Phase::Train => "24 at once behind data",
-        Phase::Alone => "four at once of a young flow, behind data",
-        Phase::Crowd => "four at once of each of many flows, one after the other",
-    }
-}
-
 /// No more than an eighth of what the script sends arrived, or nothing was sent.
 fn too_little(signs: &Signs, facts: &mut Vec<Fact>) {
     let shares = signs.thinned.values().flat_map(|it| [it.these, it.others]);
@@ -178,41 +175,8 @@ fn too_little(signs: &Signs, facts: &mut Vec<Fact>) {
     }
 }
 
-fn lost(signs: &Signs, path: &Direction, facts: &mut Vec<Fact>) {
-    for (phase, contrast) in signs.thinned.iter().filter(|(_, it)| it.holds()) {
-        facts.push(Fact {
-            kind: "thinned",
-            hit: contrast.these.hit,
-            of: contrast.these.of,
-            text: format!(
-                "{} of the ACKs are removed {}",
-                percent(contrast.these),
-                when(*phase)
-            ),
-        });
-    }
-    for (name, contrast) in signs.news.iter().filter(|(_, it)| it.holds_in_any_order()) {
-        facts.push(Fact {
-            kind: "news-lost",
-            hit: contrast.these.hit,
-            of: contrast.these.of,
-            text: format!(
-                "{} of the ACKs with news are lost: {name}",
-                percent(contrast.these)
-            ),
-        });
-    }
-    if signs.short.holds_in_any_order() {
-        facts.push(Fact {
-            kind: "short-data-lost",
-            hit: signs.short.these.hit,
-            of: signs.short.these.of,
-            text: format!(
-                "{} of the short segments of data are lost",
-                percent(signs.short.these)
-            ),
-        });
-    }
+/// The loss of data, which no box is named for.
+fn lost(path: &Direction, facts: &mut Vec<Fact>) {
     let data = path.lost(&Phase::ALL, crate::record::Role::Large);
     if data.hit > 0 {
         facts.push(Fact {
@@ -222,20 +186,6 @@ fn lost(signs: &Signs, path: &Direction, facts: &mut Vec<Fact>) {
             text: format!(
                 "the path loses {:.1} % of the data beside them, too",
                 data.value() * 100.0
-            ),
-        });
-    }
-}
-
-fn late(signs: &Signs, facts: &mut Vec<Fact>) {
-    if signs.hold.sure {
-        facts.push(Fact {
-            kind: "held",
-            hit: 1,
-            of: 1,
-            text: format!(
-                "the last ACK of a burst comes {:.1} ms later than data in its place",
-                signs.hold.late_ms
             ),
         });
     }

@@ -266,7 +266,7 @@ impl Server {
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
         let port = address.port().wrapping_add(1);
         let flows = with_scope(address.ip(), port, scope_id(address));
-        let listener = TcpListener::bind(address).map_err(Error::system("listen for clients"))?;
+        let listener = listen(address).map_err(Error::system("listen for clients"))?;
         let only = Only::To(port);
         Ok(Self {
             listener,
@@ -290,8 +290,8 @@ impl Server {
     /// # Errors
     /// The client went away, sent what is no request, or asked for too much. The server can go on.
     pub fn serve(&mut self) -> Result<SocketAddr, Error> {
-        let accepted = self.listener.accept();
-        let (control, from) = accepted.map_err(Error::system("take a client"))?;
+        let (control, from) =
+            next_client(&self.listener).map_err(Error::system("take a client"))?;
         let nodelay = control.set_nodelay(true);
         nodelay.map_err(Error::system("set up the control connection"))?;
         let listener = self
@@ -322,27 +322,81 @@ impl Server {
     }
 }
 
+/// Listens. A client that is gone again by the time it is taken keeps nobody waiting.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Waits for a client, however long it takes.
+fn next_client(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    loop {
+        match listener.accept() {
+            Err(error) if is_passing(&error) => {}
+            taken => return taken,
+        }
+        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut look, PollTimeout::NONE) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Nobody is there, or not any more, or a signal came.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+    )
+}
+
+/// How often it is looked whether a session is over.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// Tells clients that come during a session to come back.
 fn refuse_others(listener: &TcpListener, over: &AtomicBool) {
+    let waits = |patience: Duration| {
+        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        // After an error of poll it is asked who is there, which waits if there is nobody.
+        poll(&mut look, patience) != Ok(0)
+    };
+    refuse(waits, || listener.accept().map(|it| it.0), over);
+}
+
+/// Does so with those that this finds. After an error, which may stay as long as the one that
+/// waits (no descriptor is free, for example), it looks again a little later.
+fn refuse(
+    mut waits: impl FnMut(Duration) -> bool,
+    mut accept: impl FnMut() -> io::Result<TcpStream>,
+    over: &AtomicBool,
+) {
     let began = Instant::now();
     // One that is closed at once takes back what it was told. So many are kept.
     const KEPT: usize = 64;
     let mut refused = VecDeque::new();
     while !over.load(Ordering::Relaxed) {
-        let mut look = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-        let woken = poll(&mut look, PollTimeout::from(50_u8)).unwrap_or(0);
-        if woken == 0 || over.load(Ordering::Relaxed) {
+        if !waits(LOOK) || over.load(Ordering::Relaxed) {
             continue;
         }
-        if let Ok((mut control, _)) = listener.accept() {
-            let left = SESSION.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
-            let busy = Answer::Busy { seconds: left };
-            // A new connection has room for a short message; it may be gone.
-            let _ = control.set_nonblocking(true);
-            let _ = write_message(&mut control, &busy);
-            refused.push_back(control);
-            if refused.len() > KEPT {
-                refused.pop_front();
+        match accept() {
+            Ok(mut control) => {
+                let left = SESSION.saturating_sub(began.elapsed()).as_secs() as u32 + 1;
+                let busy = Answer::Busy { seconds: left };
+                // A new connection has room for a short message; it may be gone.
+                let _ = control.set_nonblocking(true);
+                let _ = write_message(&mut control, &busy);
+                refused.push_back(control);
+                if refused.len() > KEPT {
+                    refused.pop_front();
+                }
+            }
+            Err(_) => {
+                // Those that are kept may be what takes the descriptors.
+                refused.clear();
+                std::thread::sleep(LOOK);
             }
         }
     }
@@ -504,5 +558,76 @@ impl Write for Bounded<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// The one that waits stays readable while no descriptor is free for it.
+    #[test]
+    fn an_error_that_stays_takes_no_processor() {
+        let (over, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let accept = || {
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    Err(io::Error::from_raw_os_error(libc::EMFILE))
+                };
+                refuse(|_| true, accept, &over);
+            });
+            std::thread::sleep(10 * LOOK);
+            over.store(true, Ordering::Relaxed);
+        });
+        let asked = asked.into_inner();
+        assert!((1..=11).contains(&asked), "{asked}");
+    }
+
+    /// Whatever poll has said, the client may be gone when it is to be taken. The session that
+    /// waits for this thread ends all the same.
+    #[test]
+    fn nobody_waits_for_a_client_that_is_gone() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let refusing = scope.spawn(|| {
+                refuse(|_| true, || listener.accept().map(|it| it.0), &over);
+            });
+            std::thread::sleep(LOOK);
+            over.store(true, Ordering::Relaxed);
+            for _ in 0..100 {
+                if refusing.is_finished() {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+            // Let it go, so that this test ends.
+            let address = listener.local_addr().expect("an address");
+            let _ = TcpStream::connect(address);
+            panic!("it waits for a client");
+        });
+    }
+
+    #[test]
+    fn one_that_comes_during_a_session_is_told_and_one_that_comes_later_is_taken() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| refuse_others(&listener, &over));
+            let mut control = TcpStream::connect(address).expect("a listener");
+            let said = read::<Answer>(&mut control, MAX_ANSWER);
+            over.store(true, Ordering::Relaxed);
+            let Ok(Frame::Message(Answer::Busy { seconds })) = said else {
+                panic!("{said:?}");
+            };
+            assert!(seconds > 170, "{seconds}");
+        });
+        let control = TcpStream::connect(address).expect("a listener");
+        let (_, from) = next_client(&listener).expect("a client");
+        assert_eq!(from, control.local_addr().expect("an address"));
     }
 }

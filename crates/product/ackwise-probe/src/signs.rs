@@ -7,10 +7,13 @@ use crate::pairs::{Contrast, Part};
 use crate::record::Role;
 use crate::script::{CLASSIC, Phase, WINDOW_UPDATE};
 use crate::segment::{flag, kind};
-use crate::stats::{LEVEL, coin, larger, median};
+use crate::stats::{LEVEL, Share, coin, larger, median};
 
 /// A late ACK: more than this, in milliseconds. A hold is 1 ms at least.
 const LATE_MS: f64 = 0.9;
+
+/// As many delays of ACKs, and of data, can show that ACKs are not held.
+const MIN_DELAYS: usize = 5;
 
 /// What ACKs that left at once came to, where the data next before and behind them arrive. Where
 /// those do not, the path has no room, or none at all.
@@ -49,6 +52,8 @@ pub struct Hold {
     pub late_ms: f64,
     /// Whether it is beyond chance.
     pub sure: bool,
+    /// Whether there is none: enough ACKs arrived, and no later than data.
+    pub none: bool,
 }
 
 /// The signs of a direction.
@@ -58,8 +63,10 @@ pub struct Signs {
     pub thinned: BTreeMap<Phase, Contrast>,
     /// Segments of a few bytes beside those of many.
     pub short: Contrast,
-    /// What is short, at a slow pace, beside data.
-    pub slow: Contrast,
+    /// ACKs at a slow pace.
+    pub slow_acks: Share,
+    /// Segments of a few bytes at a slow pace.
+    pub slow_short: Share,
     /// The last ACKs of many flows at once, beside data of the same.
     pub crowd: Contrast,
     /// Young flows with classic ECN, one at a time.
@@ -110,13 +117,13 @@ impl Signs {
     #[must_use]
     pub fn of(path: &Direction) -> Self {
         let phases = Phase::ALL.into_iter().filter(|it| *it != Phase::Other);
-        let short = |it: &Sample| is(it, Role::Ack) || is(it, Role::Small);
         let last = |it: &Sample| is(it, Role::Ack) && it.sent.place == 4;
         let second = |it: &Sample| is(it, Role::Ack) && it.sent.place == 2;
         Self {
             thinned: phases.map(|it| (it, acks_beside(path, it))).collect(),
             short: beside(path, &PACED, |it| is(it, Role::Small)),
-            slow: beside(path, &[Phase::Slow], short),
+            slow_acks: path.lost(&[Phase::Slow], Role::Ack),
+            slow_short: path.lost(&[Phase::Slow], Role::Small),
             crowd: beside(path, &[Phase::Crowd], last),
             young: order(path, Phase::Alone, |it| usize::from(it.sent.conn) < CLASSIC),
             young_acc_ecn: order(path, Phase::Alone, |it| {
@@ -218,14 +225,16 @@ fn hold(path: &Direction) -> Hold {
         last.filter_map(Sample::delay_ms).collect::<Vec<_>>()
     };
     let (acks, data) = (delays(Role::Ack), delays(Role::Small));
-    let late_ms = median(&acks) - median(&data);
+    let fewest = acks.len().min(data.len());
+    let late_ms = if fewest == 0 {
+        0.0
+    } else {
+        median(&acks) - median(&data)
+    };
     Hold {
-        late_ms: if acks.is_empty() || data.is_empty() {
-            0.0
-        } else {
-            late_ms
-        },
+        late_ms,
         sure: late_ms > LATE_MS && larger(&acks, &data) < LEVEL,
+        none: late_ms <= LATE_MS && fewest >= MIN_DELAYS,
     }
 }
 

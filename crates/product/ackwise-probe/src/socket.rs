@@ -87,13 +87,16 @@ fn clock_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, nanoseconds)
 }
 
-/// When something arrived, by the clock of [`now_ns`]. The kernel says it by the clock of the day,
-/// which may have been set since: no packet waits for longer than a second.
-fn arrival_ns(said: Option<u64>) -> u64 {
-    const MAX_NS: u64 = 1_000_000_000;
-    let today = clock_ns(ClockId::CLOCK_REALTIME);
-    let since = said.map_or(0, |said| today.saturating_sub(said));
-    now_ns() - since.min(MAX_NS)
+/// No packet waits in a buffer for longer.
+const MAX_WAIT_NS: u64 = 1_000_000_000;
+
+/// When something arrived, by the clock of [`now_ns`], which says `now`. The kernel says it by the
+/// clock of the day, which says `today` now, and may have been set since. A time that is still to
+/// come, or too long ago, is none: what arrived has arrived just now.
+fn arrival_ns(said: Option<u64>, today: u64, now: u64) -> u64 {
+    let since = said.and_then(|said| today.checked_sub(said));
+    let since = since.filter(|since| *since <= MAX_WAIT_NS);
+    now.saturating_sub(since.unwrap_or(0))
 }
 
 fn nanoseconds(time: TimeSpec) -> u64 {
@@ -204,7 +207,7 @@ impl Wire for RawSocket {
                 return Ok(Next::Unreadable);
             };
             return Ok(Next::Segment(Arrived {
-                at_ns: arrival_ns(at_ns),
+                at_ns: arrival_ns(at_ns, clock_ns(ClockId::CLOCK_REALTIME), now_ns()),
                 from,
                 segment,
             }));
@@ -316,4 +319,30 @@ fn set_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_of_arrival_is_one_that_can_be() {
+        const S: u64 = 1_000_000_000;
+        for (said, today, now, wanted) in [
+            (Some(100 * S - 5), 100 * S, 7 * S, 7 * S - 5),
+            (None, 100 * S, 7 * S, 7 * S),
+            // The clock was set back, or on, after the packet came.
+            (Some(100 * S + 1), 100 * S, 7 * S, 7 * S),
+            (Some(3 * S), 100 * S, 7 * S, 7 * S),
+            (Some(99 * S), 100 * S, 7 * S, 6 * S),
+            // The host has just started.
+            (Some(100 * S - 5), 100 * S, 2, 0),
+        ] {
+            assert_eq!(
+                arrival_ns(said, today, now),
+                wanted,
+                "{said:?} {today} {now}"
+            );
+        }
+    }
 }

@@ -1,0 +1,124 @@
+//! What is beyond chance in a direction, in words.
+
+use crate::script::Phase;
+use crate::signs::Signs;
+use crate::stats::percent;
+
+/// A kind of thing that is done to ACKs or to short data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// ACKs are removed in a phase.
+    Thinned(Phase),
+    /// Of many flows, none of them fast, the last ACKs are removed.
+    LastLost,
+    /// ACKs with news are lost, whatever the news are.
+    NewsLost,
+    /// Short segments of data are lost.
+    ShortDataLost,
+    /// The last ACK of a burst is late.
+    Held,
+}
+
+impl Sign {
+    /// A word for programs.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Thinned(_) | Self::LastLost => "thinned",
+            Self::NewsLost => "news-lost",
+            Self::ShortDataLost => "short-data-lost",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// What.
+    pub sign: Sign,
+    /// How often it was seen.
+    pub hit: usize,
+    /// Of so many.
+    pub of: usize,
+    /// It in words.
+    pub text: String,
+}
+
+/// A phase in words.
+const fn when(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Other => "around handshakes",
+        Phase::Fast => "in a fast flow",
+        Phase::Steady => "at 200 a second",
+        Phase::Slow => "at 25 a second",
+        Phase::Burst => "five at once",
+        Phase::Queued => "five at once behind data",
+        Phase::Train => "24 at once behind data",
+        Phase::Alone => "four at once of a young flow, behind data",
+        Phase::Crowd => "four at once of each of many flows, one after the other",
+    }
+}
+
+impl Signs {
+    /// All that is beyond chance.
+    #[must_use]
+    pub fn shown(&self) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        for (phase, contrast) in self.thinned.iter().filter(|(_, it)| it.holds()) {
+            let share = contrast.these;
+            shown.push(Shown {
+                sign: Sign::Thinned(*phase),
+                hit: share.hit,
+                of: share.of,
+                text: format!(
+                    "{} of the ACKs are removed {}",
+                    percent(share),
+                    when(*phase)
+                ),
+            });
+        }
+        if self.crowd.holds() {
+            let share = self.crowd.these;
+            shown.push(Shown {
+                sign: Sign::LastLost,
+                hit: share.hit,
+                of: share.of,
+                text: format!(
+                    "{} of the flows lose the last of their ACKs where many flows send some, one after the other",
+                    percent(share)
+                ),
+            });
+        }
+        for (name, contrast) in self.news.iter().filter(|(_, it)| it.holds_in_any_order()) {
+            let share = contrast.these;
+            shown.push(Shown {
+                sign: Sign::NewsLost,
+                hit: share.hit,
+                of: share.of,
+                text: format!("{} of the ACKs with news are lost: {name}", percent(share)),
+            });
+        }
+        if self.short.holds_in_any_order() {
+            let share = self.short.these;
+            shown.push(Shown {
+                sign: Sign::ShortDataLost,
+                hit: share.hit,
+                of: share.of,
+                text: format!("{} of the short segments of data are lost", percent(share)),
+            });
+        }
+        if self.hold.sure {
+            shown.push(Shown {
+                sign: Sign::Held,
+                hit: 1,
+                of: 1,
+                text: format!(
+                    "the last ACK of a burst comes {:.1} ms later than data in its place",
+                    self.hold.late_ms
+                ),
+            });
+        }
+        shown
+    }
+}
