@@ -128,7 +128,7 @@ impl Experiment {
 
     /// The value beside it is calculated from what the paper prints, and not printed there.
     pub fn derived(mut self) -> Self {
-        self.source = Some(Source::Derived);
+        self.source = self.published.as_ref().map(|_| Source::Derived);
         self
     }
 
@@ -164,6 +164,12 @@ impl Experiment {
     pub fn variant(mut self) -> Self {
         self.basis = Basis::Variant;
         self
+    }
+
+    /// Where the measured value may lie: the confidence interval of a mean, else p10 to p90.
+    fn range(&self) -> Option<[f64; 2]> {
+        let spread = self.spread.as_ref().map(|spread| [spread.p10, spread.p90]);
+        self.ci95.or(spread)
     }
 
     /// How it stands to the published value.
@@ -235,11 +241,12 @@ fn judge(row: &Experiment) -> (Verdict, &str) {
     let Some(measured) = row.measured.number() else {
         return (Verdict::Outside, why(row, "it has no value"));
     };
-    if row.ci95.is_some_and(|interval| tolerance.splits(interval)) {
-        return (
-            Verdict::NotComparable,
-            "the confidence interval has the bound in it: these runs do not tell the sign",
-        );
+    if row.range().is_some_and(|range| tolerance.splits(range)) {
+        let why = match row.ci95 {
+            Some(_) => "the confidence interval of the mean has the bound in it",
+            None => "p10 and p90 of the runs lie on both sides of the bound",
+        };
+        return (Verdict::Undecided, why);
     }
     match tolerance.holds(published, measured) {
         Some(true) => (Verdict::Within, ""),
@@ -332,9 +339,31 @@ mod tests {
         };
         assert_eq!(sign(0.1, 0.9), Verdict::Within);
         assert_eq!(sign(-0.9, -0.1), Verdict::Outside);
-        assert_eq!(sign(-0.1, 0.9), Verdict::NotComparable);
+        assert_eq!(sign(-0.1, 0.9), Verdict::Undecided);
         let near = row(1.0, 0.9).ci95(-0.1, 1.9).within_by(0.2);
         assert_eq!(near.verdict(), Verdict::Within, "a number, and no sign");
+    }
+
+    #[test]
+    fn a_sign_on_which_runs_differ_is_undecided() {
+        let sign = |values: [f64; 10]| {
+            let spread = Spread::of("seeds", values);
+            let median = spread.as_ref().map_or(f64::NAN, |spread| spread.median);
+            let row = row("more", median).spread(spread);
+            row.tolerance(Tolerance::Above { bound: 1.0 })
+        };
+        let most = sign([0.5, 0.6, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]);
+        assert_eq!(most.verdict(), Verdict::Undecided);
+        let sides = "p10 and p90 of the runs lie on both sides of the bound";
+        assert_eq!(most.reason(), sides);
+        // p10 of ten is the least: none at the bound or below.
+        let all = sign([1.1, 1.1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8]);
+        assert_eq!(all.verdict(), Verdict::Within);
+        assert_eq!(sign([1.0; 10]).verdict(), Verdict::Outside);
+        // The mean's interval tells, whatever single runs do.
+        assert_eq!(most.ci95(1.1, 1.5).verdict(), Verdict::Within);
+        let number = row(1.4, 1.35).spread(Spread::of("seeds", [0.5, 1.35, 1.8]));
+        assert_eq!(number.within_by(0.1).verdict(), Verdict::Within);
     }
 
     #[test]

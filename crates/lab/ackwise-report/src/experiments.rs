@@ -55,8 +55,8 @@ impl PaperReport {
     }
 }
 
-/// `{"summary":{…},"experiments":[…]}` of all papers, indented. The summary has an entry for each
-/// paper.
+/// `{"summary":{…},"missing":{…},"experiments":[…]}` of all papers, indented. The summary and what
+/// could not be run, with the reason, have an entry for each paper.
 pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Error> {
     #[derive(Serialize)]
     struct Row<'a> {
@@ -68,6 +68,7 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
     #[derive(Serialize)]
     struct Document<'a> {
         summary: BTreeMap<&'a str, Summary>,
+        missing: BTreeMap<&'a str, &'a [String]>,
         experiments: Vec<Row<'a>>,
     }
     let rows = papers.iter().flat_map(|paper| &paper.experiments);
@@ -75,6 +76,10 @@ pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Er
         summary: papers
             .iter()
             .map(|paper| (paper.name.as_str(), paper.summary()))
+            .collect(),
+        missing: papers
+            .iter()
+            .map(|paper| (paper.name.as_str(), &paper.missing[..]))
             .collect(),
         experiments: rows
             .map(|experiment| Row {
@@ -303,5 +308,6 @@ mod tests {
         assert_eq!(json["experiments"][0]["source"], "published");
         assert_eq!(json["experiments"][1]["verdict"], "not-published");
         assert_eq!(json["summary"]["x"]["published"]["within"], 1);
+        assert_eq!(json["missing"]["x"][0], "no kernel");
     }
 }

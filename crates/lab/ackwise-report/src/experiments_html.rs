@@ -100,6 +100,7 @@ fn chips(paper: &PaperReport) -> String {
     [
         paper.engine.clone(),
         format!("{} outside", published.outside),
+        format!("{} undecided", published.undecided),
         format!("{} not run", published.not_run),
         format!("{} not comparable", published.not_comparable),
         format!("{} within", published.within),
@@ -120,6 +121,7 @@ fn summary(paper: &PaperReport) -> String {
     };
     for (verdict, title) in [
         (Verdict::Outside, "Outside the tolerance"),
+        (Verdict::Undecided, "Undecided: the runs have both signs"),
         (Verdict::NotRun, "Not run here"),
     ] {
         let rows = paper.experiments.iter().filter(counted);
@@ -287,10 +289,12 @@ fn verdict_html(row: &Experiment) -> String {
         Verdict::NotPublished => return String::new(),
         Verdict::Outside => "bad",
         Verdict::Within => "good",
-        Verdict::NotRun | Verdict::NotComparable => "open",
+        Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable => "open",
     };
     let beside = match (verdict, row.tolerance) {
-        (Verdict::NotRun | Verdict::NotComparable, _) => row.reason().to_owned(),
+        (Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable, _) => {
+            row.reason().to_owned()
+        }
         (_, Some(tolerance)) => tolerance.text(&row.unit),
         (_, None) => String::new(),
     };

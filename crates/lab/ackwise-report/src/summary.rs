@@ -13,6 +13,8 @@ use crate::verdict::{Basis, Source, Verdict};
 pub struct Counts {
     /// Farther off than the tolerance.
     pub outside: usize,
+    /// Signs that the runs do not tell.
+    pub undecided: usize,
     /// Not run here.
     pub not_run: usize,
     /// Without a fair comparison.
@@ -25,6 +27,7 @@ impl Counts {
     fn add(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Outside => self.outside += 1,
+            Verdict::Undecided => self.undecided += 1,
             Verdict::NotRun => self.not_run += 1,
             Verdict::NotComparable => self.not_comparable += 1,
             Verdict::Within => self.within += 1,
@@ -33,7 +36,7 @@ impl Counts {
     }
 
     fn sum(&self) -> usize {
-        self.outside + self.not_run + self.not_comparable + self.within
+        self.outside + self.undecided + self.not_run + self.not_comparable + self.within
     }
 }
 
@@ -103,13 +106,15 @@ impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counts {
             outside,
+            undecided,
             not_run,
             not_comparable,
             within,
         } = self.0;
         write!(
             f,
-            "{outside} outside, {not_run} not run, {not_comparable} not comparable, {within} within"
+            "{outside} outside, {undecided} undecided, {not_run} not run, {not_comparable} not \
+             comparable, {within} within"
         )
     }
 }
@@ -117,6 +122,7 @@ impl fmt::Display for Listed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Spread;
     use crate::value::Value;
     use crate::verdict::Tolerance;
 
@@ -135,21 +141,29 @@ mod tests {
             row(1.0, 1.0).tolerance(near).calculated(),
             Experiment::not_run("x", "y", "why").published(1.0),
             Experiment::new("x", "y", 1.0),
+            row("more", 1.0)
+                .tolerance(Tolerance::Above { bound: 0.0 })
+                .spread(Spread::of("seeds", [-1.0, 1.0, 2.0])),
         ];
         let summary = Summary::of(&rows);
         let counts = |outside, not_run, not_comparable, within| Counts {
             outside,
+            undecided: 0,
             not_run,
             not_comparable,
             within,
         };
-        assert_eq!(summary.published, counts(1, 1, 0, 1));
+        let published = Counts {
+            undecided: 1,
+            ..counts(1, 1, 0, 1)
+        };
+        assert_eq!(summary.published, published);
         assert_eq!(summary.variants, counts(1, 0, 0, 0));
         assert_eq!(summary.derived, counts(0, 0, 0, 1));
         assert_eq!((summary.calculated, summary.not_published), (1, 1));
         let text = summary.to_string();
-        let published =
-            "Beside published values: 1 outside, 1 not run, 0 not comparable, 1 within.";
+        let published = "Beside published values: 1 outside, 1 undecided, 1 not run, 0 not \
+                         comparable, 1 within.";
         assert!(text.starts_with(published), "{text}");
         assert!(text.contains("Calculated, not counted: 1."), "{text}");
     }

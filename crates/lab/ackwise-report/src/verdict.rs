@@ -101,12 +101,11 @@ impl Tolerance {
         })
     }
 
-    /// Whether it asks for a sign, and an interval has values on both sides of its bound.
+    /// Whether it asks for a sign, and one end of an interval has it and the other has not.
     pub(crate) fn splits(self, [low, high]: [f64; 2]) -> bool {
         match self {
-            Tolerance::Above { bound } | Tolerance::Below { bound } => {
-                low <= bound && bound <= high
-            }
+            Tolerance::Above { bound } => low <= bound && bound < high,
+            Tolerance::Below { bound } => low < bound && bound <= high,
             _ => false,
         }
     }
@@ -138,6 +137,8 @@ impl Tolerance {
 pub enum Verdict {
     /// Farther from the published value than the tolerance.
     Outside,
+    /// A sign is asked for, and the runs have both: they do not tell.
+    Undecided,
     /// The paper has this experiment; it was not run here.
     NotRun,
     /// There is a published value, and no fair way to hold this one against it.
@@ -153,6 +154,7 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Outside => "outside",
+            Verdict::Undecided => "undecided",
             Verdict::NotRun => "not run",
             Verdict::NotComparable => "not comparable",
             Verdict::Within => "within",

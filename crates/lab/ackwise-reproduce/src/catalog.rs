@@ -26,6 +26,18 @@ pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
     })
 }
 
+/// The tolerances of all papers, as a table of Markdown.
+pub fn tolerances_table() -> String {
+    let mut table = "| Paper | Rows | Tolerance |\n|---|---|---|\n".to_owned();
+    for paper in papers() {
+        for held in paper.tolerances() {
+            let text = held.tolerance.text(held.unit);
+            table.push_str(&format!("| {} | {} | {text} |\n", paper.name(), held.rows));
+        }
+    }
+    table
+}
+
 /// Reproduces a paper on an engine, its default if `None`.
 pub fn reproduce(
     paper: &'static dyn Paper,
@@ -49,7 +61,12 @@ pub fn reproduce(
     let lab = Lab::new(engine, quick, runner, progress);
     let before = load();
     let mut reproduced = paper.reproduce(&lab)?;
-    let absent = not_run(paper.name(), paper.claims(), &reproduced.experiments);
+    let absent = not_run(
+        paper.name(),
+        engine,
+        paper.claims(),
+        &reproduced.experiments,
+    );
     reproduced.experiments.extend(absent);
     let mut notes = reproduced.notes;
     if let (Engine::Live, Some(before), Some(after)) = (engine, before, load()) {

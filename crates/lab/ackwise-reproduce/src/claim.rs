@@ -2,6 +2,8 @@
 
 use ackwise_report::Experiment;
 
+use crate::Engine;
+
 /// An experiment of a paper, or a conclusion. `docs/papers/README.md` has a line for each.
 #[derive(Debug, Clone, Copy)]
 pub struct Claim {
@@ -15,26 +17,64 @@ pub struct Claim {
     pub rows: &'static [&'static str],
     /// Why a run may have no such row.
     pub missing: &'static str,
+    /// An engine on which there is another reason, and that.
+    pub elsewhere: Option<(Engine, &'static str)>,
 }
 
 impl Claim {
-    fn is_answered(&self, rows: &[Experiment]) -> bool {
-        let answers = |id: &str| self.rows.iter().any(|prefix| id.starts_with(prefix));
-        rows.iter().any(|row| answers(&row.id))
+    pub(crate) const fn new(
+        id: &'static str,
+        part: &'static str,
+        says: &'static str,
+        rows: &'static [&'static str],
+        missing: &'static str,
+    ) -> Claim {
+        Claim {
+            id,
+            part,
+            says,
+            rows,
+            missing,
+            elsewhere: None,
+        }
     }
 
-    fn not_run(&self, paper: &str) -> Experiment {
+    /// On that engine there is another reason.
+    pub(crate) const fn elsewhere(mut self, engine: Engine, missing: &'static str) -> Claim {
+        self.elsewhere = Some((engine, missing));
+        self
+    }
+
+    /// Whether a row answers it.
+    pub fn is_answered_by(&self, id: &str) -> bool {
+        self.rows.iter().any(|prefix| id.starts_with(prefix))
+    }
+
+    fn is_answered(&self, rows: &[Experiment]) -> bool {
+        rows.iter().any(|row| self.is_answered_by(&row.id))
+    }
+
+    fn not_run(&self, paper: &str, engine: Engine) -> Experiment {
         let id = format!("{paper}/not-run/{}", self.id);
-        Experiment::not_run(id, self.says, self.missing)
+        let why = match self.elsewhere {
+            Some((other, why)) if other == engine => why,
+            _ => self.missing,
+        };
+        Experiment::not_run(id, self.says, why)
             .part(self.part)
             .published(self.says)
     }
 }
 
 /// A row for each claim that no row answers.
-pub(crate) fn not_run(paper: &str, claims: &[Claim], rows: &[Experiment]) -> Vec<Experiment> {
+pub(crate) fn not_run(
+    paper: &str,
+    engine: Engine,
+    claims: &[Claim],
+    rows: &[Experiment],
+) -> Vec<Experiment> {
     let open = claims.iter().filter(|claim| !claim.is_answered(rows));
-    open.map(|claim| claim.not_run(paper)).collect()
+    open.map(|claim| claim.not_run(paper, engine)).collect()
 }
 
 #[cfg(test)]
@@ -46,31 +86,28 @@ mod tests {
     use super::*;
 
     const CLAIMS: [Claim; 2] = [
-        Claim {
-            id: "fig1",
-            part: "Fig. 1",
-            says: "it gains",
-            rows: &["x/fig1/"],
-            missing: "needs a radio",
-        },
-        Claim {
-            id: "fig2",
-            part: "Fig. 2",
-            says: "it saves",
-            rows: &["x/fig2/", "x/virtual/fig2/"],
-            missing: "needs a router",
-        },
+        Claim::new("fig1", "Fig. 1", "it gains", &["x/fig1/"], "needs a radio")
+            .elsewhere(Engine::Live, "radios are simulated only"),
+        Claim::new(
+            "fig2",
+            "Fig. 2",
+            "it saves",
+            &["x/fig2/", "x/virtual/fig2/"],
+            "needs a router",
+        ),
     ];
 
     #[test]
     fn what_no_row_answers_becomes_a_row() {
         let rows = [Experiment::new("x/virtual/fig2/load", "load", 1.0)];
-        let added = not_run("x", &CLAIMS, &rows);
+        let added = not_run("x", Engine::Virtual, &CLAIMS, &rows);
         assert_eq!(added.len(), 1);
         assert_eq!(added[0].id, "x/not-run/fig1");
         assert_eq!(added[0].verdict(), Verdict::NotRun);
         assert_eq!(added[0].reason(), "needs a radio");
-        assert_eq!(not_run("x", &CLAIMS, &[]).len(), 2);
+        let live = not_run("x", Engine::Live, &CLAIMS, &[]);
+        let why = live.iter().map(Experiment::reason);
+        assert!(why.eq(["radios are simulated only", "needs a router"]));
     }
 
     #[test]

@@ -22,13 +22,19 @@ pub trait RunScenario: Sync {
         done: &mut (dyn FnMut(usize) + Send),
     ) -> Result<Report, Error>;
 
-    /// Runs these runs of a scenario of radio, and tells how many are done.
+    /// Runs these runs of a scenario of radio, and tells how many are done. Who has no radios
+    /// need not say so.
     fn run_radio(
         &self,
         scenario: &RadioScenario,
-        runs: &[RadioSpec],
-        done: &(dyn Fn(usize) + Sync),
-    ) -> Result<RadioReport, Error>;
+        _runs: &[RadioSpec],
+        _done: &(dyn Fn(usize) + Sync),
+    ) -> Result<RadioReport, Error> {
+        Err(Error::Record {
+            scenario: scenario.name.clone(),
+            what: "there are no radios here to run it on".to_owned(),
+        })
+    }
 
     /// Set when somebody wants it to end.
     fn cancel(&self) -> Arc<AtomicBool> {
@@ -318,15 +324,6 @@ mod tests {
                 runs,
                 ..Report::default()
             })
-        }
-
-        fn run_radio(
-            &self,
-            _: &RadioScenario,
-            _: &[RadioSpec],
-            _: &(dyn Fn(usize) + Sync),
-        ) -> Result<RadioReport, Error> {
-            unreachable!("no radio here")
         }
     }
 

@@ -24,10 +24,12 @@ mod pavilanskas;
 mod saldana;
 mod series;
 mod statkus;
+mod tolerances;
 
 pub use ackwise_scenario::Engine;
-pub use catalog::{by_name, papers, reproduce};
+pub use catalog::{by_name, papers, reproduce, tolerances_table};
 pub use claim::Claim;
 pub use error::Error;
 pub use lab::{Lab, Outcome, Progress, RunScenario};
 pub use paper::{Paper, Reproduced};
+pub use tolerances::{Held, unlisted};

@@ -2,7 +2,7 @@
 
 use ackwise_report::{Experiment, Figure};
 
-use crate::{Claim, Engine, Error, Lab};
+use crate::{Claim, Engine, Error, Held, Lab};
 
 /// A paper whose experiments can be run again.
 pub trait Paper: Sync {
@@ -25,6 +25,11 @@ pub trait Paper: Sync {
     /// what is no paper.
     fn claims(&self) -> &'static [Claim] {
         &[]
+    }
+
+    /// What its rows are held to.
+    fn tolerances(&self) -> Vec<Held> {
+        Vec::new()
     }
 
     /// Whether this machine has what that engine needs; else what is missing and how to get it.

@@ -4,6 +4,7 @@ use ackwise_report::{Experiment, Tolerance};
 
 use super::points::{Metric, Place, Points, experiment};
 use super::{Arm, DELAYED, Fields, SETUP};
+use crate::tolerances::{above, below, by, range};
 use crate::{Error, Reproduced};
 
 pub(super) fn add(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
@@ -29,9 +30,9 @@ pub(super) fn claim(
 }
 
 /// Half of one more or less: what is compared is whether the mean is ahead at each.
-const EACH: Tolerance = Tolerance::Absolute { by: 0.5 };
-const MORE: Tolerance = Tolerance::Above { bound: 0.0 };
-const LESS: Tolerance = Tolerance::Below { bound: 0.0 };
+pub(super) const EACH: Tolerance = by(0.5);
+pub(super) const MORE: Tolerance = above(0.0);
+pub(super) const LESS: Tolerance = below(0.0);
 
 /// Which sign a word asks for.
 pub(super) fn sign(said: &str) -> Tolerance {
@@ -41,13 +42,28 @@ pub(super) fn sign(said: &str) -> Tolerance {
     }
 }
 
-/// What is near "about 20 percent" less at 2 hops, and "about 10" at 10.
-pub(super) fn saving(hops: u64) -> Tolerance {
-    let (low, high) = match hops {
-        2 => (-35.0, -12.0),
-        _ => (-20.0, -5.0),
-    };
-    Tolerance::Range { low, high }
+/// What is near "about 20 percent" less at 2 hops, and "about 10" at 10: no more than 10 points off,
+/// and a saving that is seen, of 12 and 5 at least.
+pub(super) const fn saving(hops: u64) -> Tolerance {
+    match hops {
+        2 => range(-30.0, -12.0),
+        _ => range(-20.0, -5.0),
+    }
+}
+
+/// "10 to 20 % less": the two ends, with a fifth of each.
+pub(super) const CONCLUDED: Tolerance = range(-24.0, -8.0);
+
+/// The paper's "TCP": INET of 2011 acknowledges each segment unless told otherwise, and the paper
+/// tells of nothing.
+const OF_THE_PAPER: &str = "tcp";
+
+/// Marks what is compared with another *d* than the paper's.
+fn beside(base: &str, row: Experiment) -> Experiment {
+    match base {
+        OF_THE_PAPER => row,
+        _ => row.variant(),
+    }
 }
 
 fn chain_throughput(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
@@ -59,11 +75,9 @@ fn chain_throughput(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
             let wins = chain.wins(name, base, &places, metric)?;
             let id = format!("chain/{name}-above-{base}");
             let what = format!("hop counts at which {title} is faster than {called}");
-            all.experiments.push(
-                claim(part, id, what, "of 9", wins)
-                    .published(9.0)
-                    .tolerance(EACH),
-            );
+            let row = claim(part, id, what, "of 9", wins);
+            all.experiments
+                .push(beside(base, row.published(9.0).tolerance(EACH)));
         }
     }
     let far: Vec<Place> = (6..=10).map(|hops| Place::new(hops, 1)).collect();
@@ -127,14 +141,26 @@ fn chain_energy(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
                 let gains = chain.gains(name, base, at, Metric::Energy)?;
                 let id = format!("chain/energy/{name}-to-{base}/{hops}-hops");
                 let what = format!("energy, {title} against TCP with {called}, {hops} hops");
-                all.experiments.push(
-                    claim(part, id, what, "%", gains)
-                        .published(published)
-                        .tolerance(saving(hops))
-                        .note(ENERGY),
-                );
+                let row = claim(part, id, what, "%", gains)
+                    .published(published)
+                    .tolerance(saving(hops));
+                all.experiments.push(beside(base, row.note(ENERGY)));
             }
         }
+    }
+    for Arm { name, title } in &DELAYED {
+        let saved = |hops| {
+            let at = Place::new(hops, 1);
+            chain.gains(name, OF_THE_PAPER, at, Metric::Energy)
+        };
+        let (near, far) = (saved(2)?, saved(10)?);
+        // A saving is a negative gain.
+        let more = near.iter().zip(&far).map(|(near, far)| far - near);
+        let id = format!("chain/energy/{name}-to-tcp/near-less-far");
+        let what = format!("what {title} saves of d = 1 at 2 hops, less what it saves at 10");
+        let row = claim(part, id, what, "points", more.collect());
+        all.experiments
+            .push(row.published("more at 2 hops").tolerance(MORE));
     }
     let places = chain.places();
     for (base, called) in [("tcp", "d = 1"), ("tcp-d2", "d = 2")] {
@@ -142,26 +168,20 @@ fn chain_energy(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
             let gains = chain.mean_gains(name, base, &places, Metric::Energy)?;
             let id = format!("conclusion/energy/{name}-to-{base}");
             let what = format!("energy, {title} against TCP with {called}, mean of 2 to 10 hops");
-            all.experiments.push(
-                claim("Conclusion", id, what, "%", gains)
-                    .published("10 to 20 % less")
-                    // Its two ends, with a fifth of each.
-                    .tolerance(Tolerance::Range {
-                        low: -24.0,
-                        high: -8.0,
-                    })
-                    .note(ENERGY),
-            );
+            let row = claim("Conclusion", id, what, "%", gains)
+                .published("10 to 20 % less")
+                .tolerance(CONCLUDED);
+            all.experiments.push(beside(base, row.note(ENERGY)));
         }
     }
     Ok(())
 }
 
 const ENERGY: &str = "\"About 20 percent\" at 2 hops and \"about 10\" at 10, of \"all delayed \
-                      variants\" against \"standard TCP\", whose d is not said. An ACK for every \
-                      segment takes 43 % of the airtime, an ACK for two 27 %: at two hops more \
-                      than 20 % can be saved against d = 1, and the printed numbers are near those \
-                      against d = 2.";
+                      variants\" against \"standard TCP\", whose d is not said; INET's, which the \
+                      paper used, has d = 1 unless told otherwise. An ACK for every segment takes \
+                      43 % of the airtime, an ACK for two 27 %: at two hops more than 20 % can be \
+                      saved against d = 1, and the printed numbers are near those against d = 2.";
 
 fn chain_efficiency(chain: &Points, all: &mut Reproduced) -> Result<(), Error> {
     let part = "Fig. 1c, in words";
@@ -207,11 +227,16 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
             let id = format!("{id}/{name}-above-tcp");
             let what = format!("scenarios in which {title} is more efficient than TCP, d = 1");
             let count = places.len() as f64;
-            all.experiments.push(
-                claim(part, id, what, unit, wins)
-                    .published(count)
-                    .tolerance(EACH),
-            );
+            let row = claim(part, id, what, unit, wins).published(count);
+            if places.len() > 1 {
+                all.experiments.push(row.tolerance(EACH));
+                continue;
+            }
+            all.experiments.push(row.not_comparable(ONE_PLACE));
+            let gains = points.mean_gains(name, "tcp", &places, metric)?;
+            let what = format!("efficiency of {title} against TCP, d = 1");
+            let row = claim(part, format!("grid/{name}-to-tcp"), what, "%", gains);
+            all.experiments.push(row.published("more").tolerance(MORE));
         }
         let (what, said) = match id {
             "flows" => ("efficiency of TDA against DCA, mean of 9 scenarios", "more"),
@@ -261,6 +286,9 @@ fn others(fields: &Fields, all: &mut Reproduced) -> Result<(), Error> {
     }
     Ok(())
 }
+
+const ONE_PLACE: &str = "a single scenario: more than half of the seeds ahead would do, which chance \
+                         gives; the next row judges the mean by its confidence interval";
 
 const SIX: &str = "The text has two flows and then speaks of \"the 6 flows scenario\": here three \
                    along each bar; 6 hops are in the figure. Of six flows the last to end decides \

@@ -136,7 +136,7 @@ fn took(run: &Run) -> Option<f64> {
 /// The paper's curves begin so long before the transfer.
 const BEFORE_S: f64 = 3.0;
 /// Three per cent around the 41 to 42 s at which all curves end.
-const ENDS: Tolerance = Tolerance::Range {
+pub(super) const ENDS: Tolerance = Tolerance::Range {
     low: 41.0 * 0.97,
     high: 42.0 * 1.03,
 };

@@ -12,7 +12,8 @@ mod router;
 mod sessions;
 mod window;
 
-use crate::{Claim, Engine, Error, Lab, Paper, Reproduced};
+use crate::tolerances::{at_least, by, share};
+use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
 const CC: &str = "cubic";
 /// Of a full frame and of an ACK, with preamble and gap.
@@ -53,6 +54,10 @@ impl Paper for Pavilanskas {
         &CLAIMS
     }
 
+    fn tolerances(&self) -> Vec<Held> {
+        TOLERANCES.to_vec()
+    }
+
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
         if lab.engine() != Engine::Sim {
@@ -79,88 +84,135 @@ const NOTES: [&str; 3] = [
 
 const ROUTER: &str = "a simulated router has no load; `--on virtual` counts its instructions, `--on \
                       live` its time";
-const CLAIMS: [Claim; 9] = [
-    Claim {
-        id: "fig4",
-        part: "Fig. 4",
-        says: "0 … 80 % of the ACKs dropped: the curves coincide and end at 41 to 42 s",
-        rows: &[
+const DEVICE: &str = "needs the slow device: QEMU and the kernel that `kernel/build x86_64` makes";
+const CLAIMS: [Claim; 10] = [
+    Claim::new(
+        "fig4",
+        "Fig. 4",
+        "0 … 80 % of the ACKs dropped: the curves coincide and end at 41 to 42 s",
+        &[
             "pavilanskas/fig4/",
             "pavilanskas/virtual/16 KiB/took",
-            "pavilanskas/live/16 KiB/rate",
+            "pavilanskas/live/16 KiB/dropped",
         ],
-        missing: "only runs of whole transfers show it",
-    },
-    Claim {
-        id: "fig5",
-        part: "Fig. 5",
-        says: "nothing is sent again up to 80 %",
-        rows: &[
+        "only runs of whole transfers show it",
+    ),
+    Claim::new(
+        "fig5",
+        "Fig. 5",
+        "nothing is sent again up to 80 %",
+        &[
             "pavilanskas/fig5/",
             "pavilanskas/virtual/16 KiB/retransmits",
             "pavilanskas/live/16 KiB/retransmits",
         ],
-        missing: "only runs of transfers show it",
-    },
-    Claim {
-        id: "limit",
-        part: "§ on the limit",
-        says: "above 85 % the rate falls fatally",
-        rows: &[
+        "only runs of transfers show it",
+    ),
+    Claim::new(
+        "limit",
+        "§ on the limit",
+        "above 85 % the rate falls fatally",
+        &[
             "pavilanskas/limit/",
             "pavilanskas/virtual/16 KiB/dropped",
             "pavilanskas/live/16 KiB/dropped",
         ],
-        missing: "only runs of transfers show it",
-    },
-    Claim {
-        id: "criterion",
-        part: "§ on the limit",
-        says: "the limit is fewer than one ACK a retransmission timeout",
-        rows: &["pavilanskas/criterion/"],
-        missing: "it is arithmetic, shown with the simulated runs",
-    },
-    Claim {
-        id: "fig6",
-        part: "Fig. 6",
-        says: "the router's load is linear in the rate, and lower with 80 % dropped",
-        rows: &["pavilanskas/slow/linear", "pavilanskas/live/linear"],
-        missing: ROUTER,
-    },
-    Claim {
-        id: "fig7-25",
-        part: "Fig. 7",
-        says: "30 % of the load saved at a load of 25 %",
-        rows: &["pavilanskas/slow/gain", "pavilanskas/live/load"],
-        missing: ROUTER,
-    },
-    Claim {
-        id: "fig7-60",
-        part: "Fig. 7",
-        says: "32 % of the load saved at loads of 60 % and more",
-        rows: &["pavilanskas/slow/gain-60"],
-        missing: "no run loads the router to 60 %: sender, bridge and receiver share its CPU",
-    },
-    Claim {
-        id: "fig8",
-        part: "Figs. 8, 9",
-        says: "two sessions with 80 % dropped have 44 and 49 Mbit/s, and end at 78 and 81 s",
-        rows: &[
+        "only runs of transfers show it",
+    ),
+    Claim::new(
+        "criterion",
+        "§ on the limit",
+        "the limit is fewer than one ACK a retransmission timeout",
+        &["pavilanskas/criterion/"],
+        "it is arithmetic, shown with the simulated runs",
+    ),
+    Claim::new(
+        "fig6",
+        "Fig. 6",
+        "the router's load is linear in the rate, and lower with 80 % dropped",
+        &[
+            "pavilanskas/slow/linear",
+            "pavilanskas/slow/lower",
+            "pavilanskas/live/linear",
+            "pavilanskas/live/lower",
+        ],
+        ROUTER,
+    )
+    .elsewhere(Engine::Virtual, DEVICE),
+    Claim::new(
+        "fig7-25",
+        "Fig. 7",
+        "30 % of the load saved at a load of 25 %",
+        &["pavilanskas/slow/gain", "pavilanskas/live/load"],
+        ROUTER,
+    )
+    .elsewhere(Engine::Virtual, DEVICE),
+    Claim::new(
+        "fig7-60",
+        "Fig. 7",
+        "32 % of the load saved at loads of 60 % and more",
+        &["pavilanskas/slow/gain-60"],
+        "no run loads the router to 60 %: sender, bridge and receiver share its CPU",
+    ),
+    Claim::new(
+        "fig8",
+        "Fig. 8",
+        "two sessions with 80 % dropped have 44 and 49 Mbit/s",
+        &[
             "pavilanskas/fig8/",
             "pavilanskas/virtual/live-sessions/",
             "pavilanskas/live/live-sessions/",
         ],
-        missing: "only runs of two transfers show it",
-    },
-    Claim {
-        id: "fig10",
-        part: "Fig. 10",
-        says: "one of two sessions with 80 % dropped: nearly equal shares",
-        rows: &[
+        "only runs of two transfers show it",
+    ),
+    Claim::new(
+        "fig9-ends",
+        "Fig. 9",
+        "the two end at 78 and 81 s",
+        &["pavilanskas/fig9/"],
+        "two sessions run 8 s on this engine, a tenth of their transfers",
+    ),
+    Claim::new(
+        "fig10",
+        "Fig. 10",
+        "one of two sessions with 80 % dropped: nearly equal shares",
+        &[
             "pavilanskas/fig10/",
             "pavilanskas/virtual/live-one/",
             "pavilanskas/live/live-one/",
         ],
-        missing: "only runs of two transfers show it",
-    },
+        "only runs of two transfers show it",
+    ),
+];
+
+/// What rows are held to; `docs/papers/README.md` prints it.
+const TOLERANCES: [Held; 16] = [
+    Held::new("Fig. 4: the end of a curve", limit::ENDS, "s"),
+    Held::new("Fig. 4: time, of that with all ACKs", by(0.03), ""),
+    Held::new("Fig. 4 on Linux: rate and time, derived", share(0.03), "s"),
+    Held::new("Fig. 5: segments sent again", by(0.1), "%"),
+    Held::new("rate left where the paper says whole", limit::WHOLE, "%"),
+    Held::new(
+        "rate left where the paper says fatal",
+        limit::COLLAPSED,
+        "%",
+    ),
+    Held::new("least share that leaves less than half", window::LIMIT, "%"),
+    Held::new("Fig. 6: R² of a line", router::LINEAR, ""),
+    Held::new(
+        "Fig. 6: load with 80 % dropped, of that with all ACKs",
+        router::LOWER,
+        "",
+    ),
+    Held::new("Fig. 7: load saved", router::SAVED, "%"),
+    Held::new(
+        "what an ACK costs, of what a packet of data costs",
+        router::AS_MUCH,
+        "%",
+    ),
+    Held::new("Fig. 8: a session's rate", share(0.15), "Mbit/s"),
+    Held::new("Fig. 8: both together", share(0.02), "Mbit/s"),
+    Held::new("Fig. 8: Jain's index, derived", at_least(0.98), ""),
+    Held::new("Fig. 9: the end of a session", by(4.0), "s"),
+    Held::new("Fig. 10: Jain's index", sessions::FAIR, ""),
 ];

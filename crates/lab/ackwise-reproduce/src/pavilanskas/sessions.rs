@@ -63,7 +63,7 @@ const TOO_SMALL: &str = "The window that puts the limit of one session at 85 % d
 /// Which of them are drawn.
 const DRAWN: [&str; 2] = ["window-free", FIG8];
 /// The least of Jain's index that is "almost equal": 61 and 39 %.
-const FAIR: Tolerance = Tolerance::AtLeast { bound: 0.95 };
+pub(super) const FAIR: Tolerance = Tolerance::AtLeast { bound: 0.95 };
 const ARMS: [(&str, &str); 3] = [
     (
         "window-free",

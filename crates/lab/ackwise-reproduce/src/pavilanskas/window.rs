@@ -31,7 +31,7 @@ const WINDOWS: [Option<u32>; 13] = [
 const PART: &str = "The limit over the window and HyStart";
 const SETUP: &str = "sim; window.toml: 200 MiB, otherwise as Fig. 4";
 /// The paper's limit, with five points for the steps of its figure and of the shares here.
-const LIMIT: Tolerance = Tolerance::Range {
+pub(super) const LIMIT: Tolerance = Tolerance::Range {
     low: 81.0,
     high: 90.0,
 };

@@ -5,13 +5,22 @@ use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
 use ackwise_scenario::record::{Series, Traffic};
 
 use super::drop::{LIMITED, first, per_ack};
+use super::slow::HALVED_RTT;
 use crate::series::mean as mean_between;
+use crate::tolerances::{above, by};
 use crate::{Error, Lab, Reproduced};
 
 const PART: &str = "A link that is not short of CPU (Figs 5 to 8, 11 to 19)";
 const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, a queue of 400 \
     packets that holds the whole window (tcp_rmem 256 KiB), tcp_ack_limit 2000, real stack in \
     virtual time";
+
+/// One bin of the histogram.
+pub(super) const BIN: Tolerance = by(5.0);
+/// What is said to be the same.
+pub(super) const SAME: Tolerance = by(0.02);
+/// Where the paper has several.
+pub(super) const SOME: Tolerance = above(0.0);
 
 const SCENARIOS: [(&str, &str, &str); 3] = [
     (
@@ -71,8 +80,7 @@ fn modes(flows: &[(&str, Traffic)], all: &mut Reproduced) {
                 "ms",
             )
             .published(published)
-            // One bin of the histogram.
-            .within_by(5.0)
+            .tolerance(BIN)
             .note(
                 "Published (Figs 15, 16, whose numbers the text swaps): 10 to 20 ms without \
                      limiting, 5 to 10 ms with it, between virtual machines whose CPU is the \
@@ -96,7 +104,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             start.map_or("never".into(), Value::from),
             "s",
         )
-        .published(19.5)
+        .published("19 to 20")
         .not_comparable(
             "Published: 19 to 20 s (Fig. 6). With tcp_ack_limit 2000 that is 200 segments a \
                  second, which no rate of the paper's is, so its start threshold was another or \
@@ -118,7 +126,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             "",
         )
         .published(1.0)
-        .within_by(0.02)
+        .tolerance(SAME)
         .note("Published: the same (Figs 5, 6)."),
     );
     all.experiments.push(
@@ -130,7 +138,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             "",
         )
         .published("several")
-        .tolerance(Tolerance::Above { bound: 0.0 })
+        .tolerance(SOME)
         .note(
             "Published (Fig. 6): limiting itself leads to drops at about 45 s, which start the \
                  search anew. Here the queue holds the whole window.",
@@ -146,10 +154,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             "",
         )
         .published(0.5)
-        .tolerance(Tolerance::Range {
-            low: 0.4,
-            high: 0.7,
-        })
+        .tolerance(HALVED_RTT)
         .note(
             "Published: almost halved between virtual machines, higher between routers. \
                      Here CPU costs nothing, so no queue of ACKs is there to be shortened; a \

@@ -11,7 +11,9 @@ mod drop;
 mod link;
 mod slow;
 
-use crate::{Claim, Engine, Error, Lab, Paper, Reproduced};
+use ackwise_report::Experiment;
+
+use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
 /// The paper.
 pub struct Statkus;
@@ -48,6 +50,10 @@ impl Paper for Statkus {
         &CLAIMS
     }
 
+    fn tolerances(&self) -> Vec<Held> {
+        TOLERANCES.to_vec()
+    }
+
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error> {
         let mut all = Reproduced::default();
         // One half needs QEMU and a bzImage, the other User Mode Linux: a machine that lacks
@@ -64,6 +70,7 @@ impl Paper for Statkus {
                 Ok(()) => {}
             }
         }
+        all.experiments = all.experiments.into_iter().map(of_the_listing).collect();
         if all.experiments.is_empty() {
             return Err(Error::Unavailable {
                 paper: self.name(),
@@ -74,106 +81,186 @@ impl Paper for Statkus {
     }
 }
 
+/// The listing as printed contradicts the paper's text: what runs it is one of two readings.
+fn of_the_listing(row: Experiment) -> Experiment {
+    let literal = row.id.ends_with("-rate-limit-literal");
+    match row.published {
+        Some(_) if literal => row.variant(),
+        _ => row,
+    }
+}
+
 const SLOW: &str = "needs the slow device: QEMU and the kernel that `kernel/build x86_64` makes";
 const VIRTUAL: &str = "needs the kernel of virtual time, which `kernel/build um` makes";
-const CLAIMS: [Claim; 14] = [
-    Claim {
-        id: "fig5-before",
-        part: "Figs 5, 6",
-        says: "limited and unmodified flow are the same until limiting starts, after 19 to 20 s",
-        rows: &["statkus/link-before"],
-        missing: VIRTUAL,
-    },
-    Claim {
-        id: "fig5-gain",
-        part: "Figs 5, 6",
-        says: "up to 60 % more throughput between two routers",
-        rows: &["statkus/slow-gain-rate-limit"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig5-100s",
-        part: "Figs 5, 6",
-        says: "the course of 100 s with tcp_ack_limit 2000 on a CPU that is the bottleneck",
-        rows: &["statkus/slow-100s"],
-        missing: "8 s with an eighth of the limit are run instead: 100 s take four minutes of CPU for \
+const CLAIMS: [Claim; 15] = [
+    Claim::new(
+        "fig5-before",
+        "Figs 5, 6",
+        "limited and unmodified flow are the same until limiting starts",
+        &["statkus/link-before"],
+        VIRTUAL,
+    ),
+    Claim::new(
+        "fig5-start",
+        "Figs 5, 6",
+        "limiting starts after 19 to 20 s",
+        &["statkus/link-start"],
+        VIRTUAL,
+    ),
+    Claim::new(
+        "fig5-gain",
+        "Figs 5, 6",
+        "up to 60 % more throughput between two routers",
+        &["statkus/slow-gain-rate-limit"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig5-100s",
+        "Figs 5, 6",
+        "the course of 100 s with tcp_ack_limit 2000 on a CPU that is the bottleneck",
+        &["statkus/slow-100s"],
+        "8 s with an eighth of the limit are run instead: 100 s take four minutes of CPU for \
                   each kernel",
-    },
-    Claim {
-        id: "fig6-drop",
-        part: "Figs 5, 6",
-        says: "limiting leads to drops at 45 s, after which the search starts anew",
-        rows: &["statkus/link-own-drops"],
-        missing: VIRTUAL,
-    },
-    Claim {
-        id: "fig6-restart",
-        part: "Figs 5, 6",
-        says: "ACKs are limited again 6 s after the drop",
-        rows: &["statkus/drop-restart"],
-        missing: VIRTUAL,
-    },
-    Claim {
-        id: "fig7",
-        part: "Figs 7, 8",
-        says: "between routers the RTT rises once ACKs are limited",
-        rows: &["statkus/slow-rtt-ratio-routers"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig10",
-        part: "Fig. 10",
-        says: "r rises at 10 s, is highest at 20 to 25 s and falls three times",
-        rows: &["statkus/fig10-rises"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig11",
-        part: "Figs 11, 12",
-        says: "between virtual machines up to 30 % more throughput, and more uniform",
-        rows: &["statkus/slow-gain-vm"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig13",
-        part: "Figs 13 to 16",
-        says: "between virtual machines the RTT is almost halved",
-        rows: &["statkus/slow-rtt-ratio-rate-limit"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig17",
-        part: "Fig. 17",
-        says: "about half as many ACKs",
-        rows: &["statkus/slow-ack-rate"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig17-starved",
-        part: "Fig. 17",
-        says: "the unmodified router itself sends fewer than one ACK for two segments",
-        rows: &["statkus/fig17-starved-acks"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "fig18",
-        part: "Figs 18, 19",
-        says: "after a loss both recover alike; limited, threshold and window are slightly smaller",
-        rows: &["statkus/fig18"],
-        missing: "no flow loses anything in the runs here, so that there are no recoveries to compare",
-    },
-    Claim {
-        id: "fig20",
-        part: "Fig. 20",
-        says: "30 % less CPU at a load of 25 %, 32 % from 60 % on",
-        rows: &["statkus/fig20-60"],
-        missing: SLOW,
-    },
-    Claim {
-        id: "cpu",
-        part: "Conclusion",
-        says: "up to 50 % less CPU load",
-        rows: &["statkus/slow-cpu-rate-limit"],
-        missing: SLOW,
-    },
+    ),
+    Claim::new(
+        "fig6-drop",
+        "Figs 5, 6",
+        "limiting leads to drops at 45 s, after which the search starts anew",
+        &["statkus/link-own-drops"],
+        VIRTUAL,
+    ),
+    Claim::new(
+        "fig6-restart",
+        "Figs 5, 6",
+        "ACKs are limited again 6 s after the drop",
+        &["statkus/drop-restart"],
+        VIRTUAL,
+    ),
+    Claim::new(
+        "fig7",
+        "Figs 7, 8",
+        "between routers the RTT rises once ACKs are limited",
+        &["statkus/slow-rtt-ratio-routers"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig10",
+        "Fig. 10",
+        "r rises at 10 s, is highest at 20 to 25 s and falls three times",
+        &["statkus/fig10-"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig11",
+        "Figs 11, 12",
+        "between virtual machines up to 30 % more throughput, and more uniform",
+        &["statkus/slow-gain-vm", "statkus/slow-uneven"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig13",
+        "Figs 13 to 16",
+        "between virtual machines the RTT is almost halved",
+        &[
+            "statkus/slow-rtt-ratio-rate-limit",
+            "statkus/link-rtt-ratio",
+            "statkus/link-mode",
+        ],
+        SLOW,
+    ),
+    Claim::new(
+        "fig17",
+        "Fig. 17",
+        "about half as many ACKs",
+        &["statkus/slow-ack-rate"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig17-starved",
+        "Fig. 17",
+        "the unmodified router itself sends fewer than one ACK for two segments",
+        &["statkus/fig17-starved-acks"],
+        SLOW,
+    ),
+    Claim::new(
+        "fig18",
+        "Figs 18, 19",
+        "after a loss both recover alike; limited, threshold and window are slightly smaller",
+        &["statkus/fig18"],
+        "no flow loses anything in the runs here, so that there are no recoveries to compare",
+    ),
+    Claim::new(
+        "fig20",
+        "Fig. 20",
+        "30 % less CPU at a load of 25 %, 32 % from 60 % on",
+        &["statkus/fig20-25", "statkus/fig20-60"],
+        SLOW,
+    ),
+    Claim::new(
+        "cpu",
+        "Conclusion",
+        "up to 50 % less CPU load",
+        &["statkus/slow-cpu-rate-limit"],
+        SLOW,
+    ),
 ];
+
+/// What rows are held to; `docs/papers/README.md` prints it.
+const TOLERANCES: [Held; 11] = [
+    Held::new("Figs 5, 6: gain between routers", slow::GAIN, "%"),
+    Held::new(
+        "Figs 5, 6: goodput before ACKs are limited, of the unmodified one",
+        link::SAME,
+        "",
+    ),
+    Held::new("Fig. 6: segments sent again", link::SOME, ""),
+    Held::new(
+        "Figs 7, 8: RTT between routers, of the unmodified one",
+        slow::LONGER_RTT,
+        "",
+    ),
+    Held::new("Fig. 10: how often r falls", slow::FALLS, ""),
+    Held::new(
+        "Figs 11, 12: gain between virtual machines; Fig. 20, conclusion: CPU",
+        slow::FIFTH,
+        "%",
+    ),
+    Held::new(
+        "Figs 11, 12: deviation of goodput, of the unmodified one",
+        slow::MORE_UNIFORM,
+        "",
+    ),
+    Held::new(
+        "Figs 13, 14: RTT between virtual machines, of the unmodified one",
+        slow::HALVED_RTT,
+        "",
+    ),
+    Held::new("Figs 15, 16: most frequent RTT: a bin", link::BIN, "ms"),
+    Held::new(
+        "Fig. 17: ACK rate, of the unmodified one",
+        slow::HALF_THE_ACKS,
+        "",
+    ),
+    Held::new(
+        "Fig. 17: segments an ACK of the unmodified router",
+        slow::STARVED,
+        "",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use ackwise_report::Basis;
+
+    use super::*;
+
+    #[test]
+    fn the_listing_as_printed_is_a_variant() {
+        let basis = |id: &str| of_the_listing(Experiment::new(id, "x", 1.0).published(2.0)).basis;
+        let literal = "statkus/slow-gain-rate-limit-literal";
+        assert_eq!(basis(literal), Basis::Variant);
+        assert_eq!(basis("statkus/slow-gain-rate-limit"), Basis::Measured);
+        let silent = of_the_listing(Experiment::new(literal, "x", 1.0));
+        assert_eq!(silent.basis, Basis::Measured);
+    }
+}

@@ -1,0 +1,125 @@
+//! `docs/papers/README.md` says of each claim what the verdicts of its rows say, and lists the
+//! tolerances of the code. The verdicts are those of `docs/papers/verdicts.csv`, which
+//! `scripts/papers-verdicts` makes of the output of `ackwise-lab reproduce`.
+
+use std::collections::BTreeMap;
+
+use ackwise_reproduce::{Claim, papers, tolerances_table};
+
+const README: &str = include_str!("../../../../docs/papers/README.md");
+const VERDICTS: &str = include_str!("../../../../docs/papers/verdicts.csv");
+
+/// A row that has a verdict.
+struct Row {
+    id: &'static str,
+    basis: &'static str,
+    verdict: &'static str,
+}
+
+fn rows() -> Vec<Row> {
+    let mut lines = VERDICTS.lines();
+    assert_eq!(lines.next(), Some("id,source,basis,verdict"));
+    let row = |line: &'static str| match line.split(',').collect::<Vec<_>>()[..] {
+        [id, _, basis, verdict] => Row { id, basis, verdict },
+        _ => panic!("not four columns: {line}"),
+    };
+    lines.map(row).collect()
+}
+
+/// What verdicts come to. Rows of the paper's own set-up decide; what the paper leaves open can
+/// only show that a claim comes out with one of several settings.
+fn word(rows: &[&Row]) -> &'static str {
+    let has = |basis: &str, verdict: &str| {
+        let one = |row: &&Row| row.basis == basis && row.verdict == verdict;
+        rows.iter().any(one)
+    };
+    let [within, outside, undecided] =
+        ["within", "outside", "undecided"].map(|verdict| has("measured", verdict));
+    let with_a_variant = has("variant", "within");
+    match (within, outside, undecided) {
+        (true, false, false) => "comes out",
+        (true, _, _) => "in part",
+        (false, _, _) if with_a_variant => "in part",
+        (false, true, _) => "does not",
+        (false, false, true) => "undecided",
+        _ if has("variant", "outside") => "does not",
+        _ if rows.iter().any(|row| row.verdict == "not-comparable") => "cannot be tested",
+        _ => "not run",
+    }
+}
+
+/// The cell of the table of claims: what is said of the claim.
+fn cell(claim: &Claim) -> &'static str {
+    let start = format!("| {} | {} | ", claim.part, claim.says);
+    let line = README.lines().find_map(|line| line.strip_prefix(&start));
+    let line = line.unwrap_or_else(|| panic!("docs/papers/README.md has no line {start}"));
+    line.split(" | ").next().unwrap()
+}
+
+#[test]
+fn the_table_of_claims_says_what_the_verdicts_say() {
+    let rows = rows();
+    let mut wrong = Vec::new();
+    for paper in papers() {
+        for claim in paper.claims() {
+            let own: Vec<&Row> = rows
+                .iter()
+                .filter(|row| claim.is_answered_by(row.id))
+                .collect();
+            let (expected, said) = (word(&own), cell(claim));
+            // What was measured before there was a record is marked so, and only that.
+            let earlier = own.is_empty() && said.starts_with("earlier: ");
+            if said != expected && !earlier {
+                wrong.push(format!(
+                    "{}, {}: \"{said}\", but its rows say \"{expected}\"",
+                    paper.name(),
+                    claim.id
+                ));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0], "see docs/papers/README.md");
+}
+
+#[test]
+fn words_are_those_of_the_verdicts() {
+    let of = |rows: &[(&'static str, &'static str)]| {
+        let row = |(basis, verdict)| Row {
+            id: "x",
+            basis,
+            verdict,
+        };
+        let rows: Vec<Row> = rows.iter().copied().map(row).collect();
+        word(&rows.iter().collect::<Vec<_>>())
+    };
+    let (own, open) = ("measured", "variant");
+    assert_eq!(of(&[]), "not run");
+    assert_eq!(of(&[(own, "within"), (own, "within")]), "comes out");
+    assert_eq!(of(&[(own, "within"), (own, "undecided")]), "in part");
+    assert_eq!(of(&[(own, "within"), (open, "outside")]), "comes out");
+    assert_eq!(of(&[(own, "outside"), (open, "within")]), "in part");
+    assert_eq!(of(&[(own, "outside"), (own, "undecided")]), "does not");
+    assert_eq!(of(&[(own, "undecided"), (open, "outside")]), "undecided");
+    assert_eq!(of(&[(open, "outside")]), "does not");
+    let none = [(own, "not-comparable"), ("calculated", "not-comparable")];
+    assert_eq!(of(&none), "cannot be tested");
+}
+
+#[test]
+fn the_list_of_tolerances_is_that_of_the_code() {
+    let table = tolerances_table();
+    assert!(
+        README.contains(&table),
+        "docs/papers/README.md has another list of tolerances; it has to be:\n{table}"
+    );
+}
+
+#[test]
+fn each_row_of_the_record_is_there_once() {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for row in rows() {
+        *counts.entry(row.id).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    assert!(counts.is_empty(), "{counts:?}");
+}
