@@ -175,7 +175,7 @@ install: build-ackwise ## install ackwise with its systemd units and completions
 	done
 	install -D -m 0644 packaging/sysusers.d/ackwise.conf $(DESTDIR)$(SYSUSERSDIR)/ackwise.conf
 	[ -n "$(DESTDIR)" ] || systemd-sysusers $(SYSUSERSDIR)/ackwise.conf
-	install -D -m 0644 packaging/ackwise.conf.example $(DESTDIR)/etc/ackwise/example.conf
+	install -D -m 0644 packaging/ackwise.toml $(DESTDIR)/etc/ackwise/ackwise.toml.example
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ackwise_config::ConfigError;
 use ackwise_config::gateway::Gateway;
+use ackwise_config::interfaces::Interfaces;
 use ackwise_config::tunnel::Tunnel;
 use ackwise_fuzz::{Target, corpus, template};
 
@@ -91,6 +92,38 @@ fn fuzz_gateway_file() {
         said(&text, &read)
     });
     assert!(seen.sayings > 20, "{seen:?}");
+}
+
+#[test]
+fn fuzz_interfaces_file() {
+    let words = [
+        "[[interface]]\n",
+        "name",
+        "up",
+        "overhead",
+        "router",
+        "queue",
+        "policy",
+        "guard",
+        "metrics",
+        "user",
+        "\"cake\"",
+        "\"gateway\"",
+        "\"1mbit..40mbit\"",
+        "\"auto\"",
+        "\"5 min\"",
+        "\"127.0.0.1:9478\"",
+        "true",
+        " = ",
+        "\n",
+    ];
+    let more = ["tests/interfaces/mistakes.toml"];
+    let seen = target("interfaces", &more, &words).run(|bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        let read = Interfaces::parse(NAME, &text);
+        said(&text, &read)
+    });
+    assert!(seen.sayings > 15, "{seen:?}");
 }
 
 #[test]

@@ -1,38 +1,27 @@
 //! `ackwise attach`: in the foreground until it is told to stop.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{
-    Datapath, Ended, Error, FlowStats, Options, Prepared, Stats, check_silent_drop,
-};
+use ackwise_datapath::{Options, Prepared, Stats, check_silent_drop};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
-use anyhow::Context;
 use serde_json::json;
 
 use crate::ab::guard::Guarded;
-use crate::ab::subject::Subject;
 use crate::cli::AttachArgs;
-use crate::http::{Page, Server};
-use crate::metrics;
+use crate::http::Server;
 use crate::options::options;
+use crate::shared_datapath::{SharedDatapath, listen};
 use crate::status::{name, totals};
 use crate::summary;
 use crate::watch::reason;
-
-/// The attachment, shared with whoever scrapes; nothing before it is made and after it ended.
-type Shared = Arc<Mutex<Option<Datapath>>>;
 
 /// Attaches, waits, detaches.
 pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let options = options(args)?;
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
-    let shared = Shared::default();
-    // Before attaching: a port that is taken must not cost a single ACK.
+    let shared = SharedDatapath::default();
     let listener = args.metrics.map(listen).transpose()?;
     let started = Instant::now();
     if !options.dry_run {
@@ -41,18 +30,17 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let prepared = Prepared::new(options.clone())?;
     // Before any thread, too: they inherit what this one may do.
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
-    let server = listener.map(|listener| serve(listener, shared.clone()));
+    let server = listener.map(|listener| shared.serve(listener));
     let server = server.transpose()?;
-    let attachment = prepared.start()?;
-    let stats = attachment.stats()?;
-    *lock(&shared) = Some(attachment);
+    shared.set(prepared.start()?);
+    let stats = shared.stats()?;
 
     supervisor.ready(&format!("{} on {}", options.policy, options.ifname));
     announce(&options, &stats, server.as_ref(), format)?;
     let until = args.duration.map(|d| started + d);
     let guarded = Guarded {
         supervisor: &supervisor,
-        subject: &Watched(&shared),
+        subject: &shared,
         interface: &options.ifname,
         policy: options.policy.to_string(),
         position: options.position,
@@ -60,7 +48,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let outcome = guarded.watch(&args.guard, until, format, summary::line)?;
     let why = reason(outcome, "ackwise detach");
     supervisor.stopping();
-    let attachment = lock(&shared).take().context("the attachment is gone")?;
+    let attachment = shared.take()?;
     let last = attachment.stats().unwrap_or_default();
     // No client of the metrics may delay this.
     let ended = attachment.detach();
@@ -68,25 +56,6 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let stats = ended.as_ref().unwrap_or(&last);
     conclude(&options, stats, why, format)?;
     ended.map(|_| ()).map_err(Into::into)
-}
-
-fn lock(shared: &Shared) -> MutexGuard<'_, Option<Datapath>> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
-    TcpListener::bind(address).map_err(|e| {
-        BadInput::new(format!("--metrics {address}: cannot listen there: {e}"))
-            .mend("choose another address or port; port 0 takes any free one")
-    })
-}
-
-fn serve(listener: TcpListener, shared: Shared) -> anyhow::Result<Server> {
-    let page: Arc<Page> = Arc::new(move || match lock(&shared).as_ref() {
-        Some(attachment) => metrics::page(attachment.stats().map_err(|e| e.to_string())?),
-        None => Err("not attached".to_owned()),
-    });
-    Server::start(listener, page).context("starting the thread that serves metrics")
 }
 
 fn announce(
@@ -156,37 +125,4 @@ fn conclude(
         why,
         totals(stats)
     ))
-}
-
-/// The datapath as the supervisor sees it: nothing counts before it is attached and after it has
-/// detached.
-struct Watched<'a>(&'a Shared);
-
-impl Daemon for Watched<'_> {
-    type Stats = Stats;
-    type Error = Error;
-
-    fn stats(&self) -> Result<Stats, Error> {
-        let datapath = lock(self.0);
-        datapath
-            .as_ref()
-            .map_or_else(|| Ok(Stats::default()), Datapath::stats)
-    }
-
-    fn ended(&self) -> Option<Ended> {
-        lock(self.0).as_ref().and_then(Datapath::ended)
-    }
-}
-
-impl Subject for Watched<'_> {
-    fn pause(&self, paused: bool) -> Result<(), Error> {
-        lock(self.0).as_ref().map_or(Ok(()), |it| it.pause(paused))
-    }
-
-    fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
-        let datapath = lock(self.0);
-        datapath
-            .as_ref()
-            .map_or_else(|| Ok(Vec::new()), |it| it.flows(limit))
-    }
 }

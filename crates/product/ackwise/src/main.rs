@@ -15,6 +15,7 @@ mod page;
 mod policies;
 mod probe;
 mod rates;
+mod shared_datapath;
 mod status;
 mod summary;
 mod top;
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let format = cli.global.format;
     match &cli.command {
-        Command::Up(args) => up::up(args, format),
+        Command::Up(args) => up::up(args, &cli.global),
+        Command::Check(args) => up::check::check(args, format),
         Command::Down(args) => up::down::down(args, format),
         Command::Attach(args) => attach::attach(args, format),
         Command::Status(args) => status::status(args, format),

@@ -112,7 +112,10 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         };
         assert!(net.download(3) > 100_000);
         std::thread::sleep(Duration::from_millis(100));
-        let sent = stats(&net)["sent"]["packets"].as_u64().unwrap();
+        let counted = stats(&net);
+        // A gateway that gets no CPU for a while lets packets pass beside its queue.
+        let sent = counted["sent"]["packets"].as_u64().unwrap()
+            + counted["passed"]["unattended"].as_u64().unwrap();
         let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
         assert_eq!(code, 0, "{err}");
         let shown: Value = serde_json::from_str(&out).unwrap();
@@ -157,28 +160,35 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     let net = Net::new();
     let mut child = up(&net, &[&net.iface, "--rate", "100 Mbit/s"]);
     let (from, to) = datagrams(&net);
-    to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let receiving = std::thread::spawn(move || {
-        let mut arrived = 0;
-        while to.recv(&mut [0; 8]).is_ok() {
-            arrived += 1;
-        }
-        arrived
-    });
-    let mut number = 0_u32;
-    let mut send = |from: &UdpSocket| {
-        number += 1;
-        from.send(&number.to_be_bytes()).unwrap();
-        std::thread::sleep(Duration::from_micros(200));
+    to.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let send = |number: u32| from.send(&number.to_be_bytes()).unwrap();
+    let receive = || {
+        let mut number = [0; 4];
+        let read = to.recv(&mut number);
+        assert_eq!(read.expect("a datagram"), 4);
+        u32::from_be_bytes(number)
     };
-    (0..500).for_each(|_| send(&from));
+    for number in 0..500 {
+        send(number);
+        assert_eq!(receive(), number);
+    }
     kill(Pid::from_raw(child.id() as i32), Signal::SIGKILL).unwrap();
-    (0..2500).for_each(|_| send(&from));
-    child.wait().unwrap();
-    let arrived: u32 = receiving.join().unwrap();
-    println!("{arrived} of 3000 datagrams arrived, 5000 a second, over kill -9");
-    // The device and the hook go one after the other: a tenth of a second at most.
-    assert!(arrived >= 2500, "{arrived} of 3000");
+    // Packets of the time in which its device and its hook go, one after the other.
+    let mut number = 500;
+    while child.try_wait().unwrap().is_none() {
+        send(number);
+        number += 1;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    until("the end of its programs", || {
+        (!gateway_device(&net) && net.programs() == 0).then_some(())
+    });
+    // From now on each arrives; of the earlier ones some may still do.
+    let later = number;
+    for number in later..later + 500 {
+        send(number);
+        while receive() < number {}
+    }
     assert!(!gateway_device(&net) && net.programs() == 0);
     let Ended { code, out, err } = net.run(&["gateway", "status"]);
     assert_eq!(

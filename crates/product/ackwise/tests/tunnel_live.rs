@@ -212,13 +212,15 @@ fn it_has_no_right_left() {
 
 #[test]
 fn killed_it_leaves_nothing_and_transfers_go_on() {
+    const BYTES: u64 = 60_000_000;
     let pair = Pair::new();
     let mut sender = pair.sender_up();
     for round in 0..2 {
         let mut receiver = pair.receiver_up();
         pair.peer_is(true);
         std::thread::scope(|scope| {
-            let download = scope.spawn(|| pair.net.download(3));
+            // The first ACKs in the tunnel are of its first megabyte.
+            let download = scope.spawn(|| pair.net.download_bytes(BYTES));
             until("ACKs", || (pair.carried() > 300).then_some(()));
             let victim = if round == 0 {
                 &mut receiver
@@ -227,10 +229,7 @@ fn killed_it_leaves_nothing_and_transfers_go_on() {
             };
             victim.signal(Signal::SIGKILL);
             victim.0.wait().unwrap();
-            assert!(
-                download.join().unwrap() > 10_000_000,
-                "100 Mbit/s for 3 s, round {round}"
-            );
+            assert!(download.join().unwrap() >= BYTES, "round {round}");
         });
         if round == 0 {
             assert_eq!(pair.net.programs(), 0);

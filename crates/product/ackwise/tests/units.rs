@@ -151,6 +151,10 @@ fn configuration(net: &Net) -> tempfile::TempDir {
     let iface = &net.iface;
     let write = |name: String, text: String| std::fs::write(files.path().join(name), text).unwrap();
     write(
+        "ackwise.toml".to_owned(),
+        format!("[[interface]]\nname = \"{iface}\"\npolicy = \"every-n:n=4\"\nguard = \"5 min\"\n"),
+    );
+    write(
         format!("gateway-{iface}.toml"),
         format!("interface = \"{iface}\"\nrate = \"50 Mbit/s\"\nqueue = \"100 packets\"\n"),
     );
@@ -247,8 +251,11 @@ fn a_bad_option_is_not_tried_again() {
     root();
     let net = Net::new();
     let files = configuration(&net);
-    let options = files.path().join(format!("{}.conf", net.iface));
-    std::fs::write(options, "ACKWISE_POLICY=nonsense\n").unwrap();
+    let wanted = format!(
+        "[[interface]]\nname = \"{}\"\npolicy = \"nonsense\"\n",
+        net.iface
+    );
+    std::fs::write(files.path().join("ackwise.toml"), wanted).unwrap();
     let systemd = Systemd::boot(&net, files.path());
     let unit = format!("ackwise@{}", net.iface);
     assert!(!systemd.run("systemctl", &["start", &unit]).status.success());

@@ -53,8 +53,11 @@ pub struct AbArgs {
     pub html: Option<PathBuf>,
 }
 
+/// How often a guard compares, unless something else is asked for.
+pub const GUARD_EVERY: Duration = Duration::from_secs(300);
+
 /// `--guard`, of `ackwise attach` and `ackwise up`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct GuardArgs {
     /// Compare two blocks with and without the policy every so often, and leave the policy off if it
     /// harms

@@ -4,7 +4,6 @@ pub mod ab;
 pub mod analyze;
 pub mod gateway;
 pub mod probe;
-mod rate;
 pub mod top;
 pub mod tunnel;
 pub mod up;
@@ -42,6 +41,8 @@ pub enum Command {
     Up(up::UpArgs),
     /// End what `ackwise up` has begun, and put back what a killed one has left
     Down(up::DownArgs),
+    /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
+    Check(up::CheckArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C
     #[command(after_help = ATTACH_HELP)]
     Attach(AttachArgs),

@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
+use ackwise_config::uplink::rate;
 use clap::Args;
-
-use super::rate::rate;
 
 pub const HELP: &str = "\
 Examples:

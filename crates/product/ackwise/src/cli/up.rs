@@ -1,13 +1,19 @@
-//! The arguments of `ackwise up` and `ackwise down`.
+//! The arguments of `ackwise up`, `ackwise down` and `ackwise check`.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ackwise_cli::time::duration;
+use ackwise_config::interfaces::UplinkQueue;
+use ackwise_config::uplink::UplinkRate;
 use clap::{Args, ValueEnum};
 
 use super::AttachMode;
 use super::ab::GuardArgs;
-use super::rate::rate;
+
+/// What `ackwise up` reads where no other file is named.
+pub const CONFIG: &str = "/etc/ackwise/ackwise.toml";
 
 /// Examples, shown after the help.
 pub const HELP: &str = "\
@@ -16,40 +22,65 @@ Examples:
   ackwise up eth0                on the host that receives: thins ACKs
   ackwise up wan0 --up 4.75mbit  on the box with the uplink: cake at this rate, and thinned ACKs
   ackwise up wwan0 --up 1mbit..40mbit  where the rate changes: it is measured, between these
+  ackwise up --all               every interface of /etc/ackwise/ackwise.toml
 
 When the command ends, however it ends, the queue that it found is there again.";
 
 /// `ackwise up`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     /// The interface through which ACKs leave
-    pub interface: String,
+    #[arg(required_unless_present = "all")]
+    pub interface: Option<String>,
+
+    /// Every interface of the configuration file, each in a process of its own
+    #[arg(long, conflicts_with_all = [
+        "interface", "rate", "router", "policy", "guard", "no_guard", "metrics", "attach_mode", "user",
+    ])]
+    pub all: bool,
+
+    /// What is wanted on each interface; options here take precedence
+    /// [default: /etc/ackwise/ackwise.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `5mbit` or `5 Mbit/s`: some 95 % of what the uplink
     /// has, so that packets wait here and not in the modem. `1mbit..40mbit`: to what the uplink has at
     /// each time, which is measured, between these; `auto`: from 100 kbit/s to 1 Gbit/s
-    #[arg(long = "up", value_name = "RATE", value_parser = uplink_rate)]
+    #[arg(long = "up", value_name = "RATE", value_parser = UplinkRate::parse)]
     pub rate: Option<UplinkRate>,
 
     /// Bytes that each IP packet costs on the uplink beyond itself
-    #[arg(long, value_name = "BYTES", requires = "rate", value_parser = clap::value_parser!(u32).range(0..=256))]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256))]
     pub overhead: Option<u32>,
 
     /// This box owns the uplink behind this interface, whatever its routes say
     #[arg(long)]
     pub router: bool,
 
-    /// Which queue to use with --up [default: the kernel's cake, or the gateway's where the kernel
-    /// has no cake]
-    #[arg(long, value_enum, requires = "rate")]
+    /// Which queue to use at that rate [default: the kernel's cake, or the gateway's where the
+    /// kernel has no cake]
+    #[arg(long, value_enum)]
     pub queue: Option<QueueChoice>,
 
     /// Print the facts and the decision, and touch nothing
     #[arg(long)]
     pub explain: bool,
 
+    /// Which policy thins; `ackwise policies` lists them [default: adaptive]
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+
     #[command(flatten)]
     pub guard: GuardArgs,
+
+    /// Do not compare the policy with nothing every five minutes, and keep it on even if it harms
+    #[arg(long, conflicts_with = "guard")]
+    pub no_guard: bool,
+
+    /// Serve Prometheus metrics on this address; port 0 takes any free port
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
 
     /// How programs are attached: by a tcx link, or by a filter of the clsact queue
     #[arg(long, value_enum, default_value_t)]
@@ -74,84 +105,26 @@ pub enum QueueChoice {
     Gateway,
 }
 
+impl From<QueueChoice> for UplinkQueue {
+    fn from(choice: QueueChoice) -> Self {
+        match choice {
+            QueueChoice::Cake => UplinkQueue::Cake,
+            QueueChoice::Gateway => UplinkQueue::Gateway,
+        }
+    }
+}
+
+/// `ackwise check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The files
+    #[arg(default_value = CONFIG)]
+    pub files: Vec<PathBuf>,
+}
+
 /// `ackwise down`.
 #[derive(Debug, Args)]
 pub struct DownArgs {
     /// The interface [default: every one of this network namespace]
     pub interface: Option<String>,
-}
-
-/// What the uplink has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UplinkRate {
-    /// The rate, or the greatest if it is measured, bit/s.
-    pub bps: u64,
-    /// It is measured, and no less than this, bit/s.
-    pub min_bps: Option<u64>,
-}
-
-/// `auto`, bit/s: the slowest at which a full packet takes no more than an eighth of a second, and more than the
-/// uplinks have for which a queue is a remedy.
-const AUTO: UplinkRate = UplinkRate {
-    bps: 1_000_000_000,
-    min_bps: Some(100_000),
-};
-
-/// Reads the rate of an uplink: one, two with `..` between them, or `auto`.
-fn uplink_rate(text: &str) -> Result<UplinkRate, String> {
-    if text.trim().eq_ignore_ascii_case("auto") {
-        return Ok(AUTO);
-    }
-    let Some((least, most)) = text.split_once("..") else {
-        let bps = bounded(rate(text)?)?;
-        return Ok(UplinkRate { bps, min_bps: None });
-    };
-    let (least, bps) = (bounded(rate(least)?)?, bounded(rate(most)?)?);
-    if least >= bps {
-        return Err("MIN..MAX: the first rate is less than the second".to_owned());
-    }
-    Ok(UplinkRate {
-        bps,
-        min_bps: Some(least),
-    })
-}
-
-/// Slower than any modem, and faster than any uplink that is worth a shaper.
-fn bounded(rate_bps: u64) -> Result<u64, String> {
-    if !(8_000..=10_000_000_000).contains(&rate_bps) {
-        return Err("an uplink has from 8 kbit/s to 10 Gbit/s".to_owned());
-    }
-    Ok(rate_bps)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_uplink_has_a_rate_of_uplinks() {
-        let fixed = |bps| Ok(UplinkRate { bps, min_bps: None });
-        assert_eq!(uplink_rate("8000bit"), fixed(8_000));
-        assert_eq!(uplink_rate("10gbit"), fixed(10_000_000_000));
-        let measured = UplinkRate {
-            bps: 40_000_000,
-            min_bps: Some(1_000_000),
-        };
-        assert_eq!(uplink_rate("1mbit..40 Mbit/s"), Ok(measured));
-        assert_eq!(uplink_rate("auto"), Ok(AUTO));
-        for bad in [
-            "1bit",
-            "0mbit",
-            "100gbit",
-            "1mbit..",
-            "..1mbit",
-            "2mbit..1mbit",
-            "1mbit..1mbit",
-            "1mbit..2mbit..3mbit",
-            "1bit..1mbit",
-            "automatic",
-        ] {
-            assert!(uplink_rate(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -1,10 +1,11 @@
 //! What `ackwise up` does about the facts: a function of them and of what was asked for.
 
+use ackwise_config::interfaces::UplinkQueue;
+use ackwise_config::uplink::UplinkRate;
 use ackwise_netdev::qdisc::{Cake, CakeFilter};
 use serde::Serialize;
 
 use super::facts::{Facts, Owner};
-use crate::cli::up::{QueueChoice, UplinkRate};
 
 /// The fastest rate at which the gateway stands in for a kernel without cake. A gateway moves
 /// 470,000 packets a second on a core (decision 16); these are 17,000 full packets, or 380,000
@@ -19,7 +20,7 @@ pub struct Asked {
     pub rate: Option<UplinkRate>,
     pub overhead: Option<u32>,
     pub router: bool,
-    pub queue: Option<QueueChoice>,
+    pub queue: Option<UplinkQueue>,
 }
 
 /// Which box this is, seen from the interface.
@@ -231,13 +232,13 @@ fn with_rate(
         overhead: asked.overhead.unwrap_or(0),
     };
     match (asked.queue, facts.kernel.cake) {
-        (Some(QueueChoice::Cake), Some(false)) => {
+        (Some(UplinkQueue::Cake), Some(false)) => {
             return Err(Refusal::bad_input(
                 "--queue cake: this kernel has no cake".to_owned(),
                 "install the module sch_cake, or leave --queue out".to_owned(),
             ));
         }
-        (Some(QueueChoice::Gateway), _) => {
+        (Some(UplinkQueue::Gateway), _) => {
             plan.why.push("--queue says gateway".to_owned());
             plan.queue = gateway;
         }

@@ -264,14 +264,14 @@ fn a_rate_brings_a_queue() {
         ),
         case(
             router(),
-            chosen(QueueChoice::Gateway),
+            chosen(UplinkQueue::Gateway),
             Role::Router,
             GATEWAY,
             "--queue says",
         ),
         case(
             router(),
-            chosen(QueueChoice::Cake),
+            chosen(UplinkQueue::Cake),
             Role::Router,
             CAKE,
             "nobody's choice",
@@ -318,7 +318,7 @@ fn somebody_s_shaper_is_left_alone() {
             assert_eq!(more, asked.rate.is_some(), "{plan:?}");
         }
         let forced = Asked {
-            queue: Some(QueueChoice::Cake),
+            queue: Some(UplinkQueue::Cake),
             ..at(5_000_000)
         };
         let refusal = decide(&facts, &forced).unwrap_err();
@@ -356,7 +356,7 @@ fn what_cannot_be_is_refused() {
     let mut none = router();
     none.kernel.cake = Some(false);
     let cake = Asked {
-        queue: Some(QueueChoice::Cake),
+        queue: Some(UplinkQueue::Cake),
         ..at(5_000_000)
     };
     assert!(decide(&none, &cake).unwrap_err().bad_input);

@@ -4,16 +4,19 @@
 //! outlives this one. If both are killed, the record in the registry says what was there: `ackwise
 //! down` and the next `ackwise up` put it back.
 
+mod all;
+pub mod check;
 mod decision;
 pub mod down;
 mod facts;
+mod settings;
 mod text;
 
 use std::time::Instant;
 
 use ackwise_autorate::{Autorate, Bounds, Delay};
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, policy, text as out};
+use ackwise_cli::{Format, GlobalArgs, text as out};
 use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
 use ackwise_netdev::daemon::{Supervisor, Worker};
 use ackwise_netdev::netlink::Netlink;
@@ -26,13 +29,13 @@ use serde_json::json;
 
 use crate::ab::guard::Guarded;
 use crate::cli::up::UpArgs;
+use crate::http::Server;
+use crate::shared_datapath::{SharedDatapath, listen};
 use crate::summary;
 use crate::watch::{reason, watch};
-use decision::{Asked, Plan, Queue, Refusal, Role, decide};
+use decision::{Plan, Queue, Refusal, Role, decide};
 use facts::Facts;
-
-/// What thins.
-const POLICY: &str = "adaptive";
+use settings::Settings;
 
 /// An `ackwise up`, as the registry has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,30 +56,28 @@ fn registry() -> Registry<Record> {
     Registry::new("up", |record| record.replaced.is_some())
 }
 
-/// Decides and does it, or explains what it would do.
-pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
-    let asked = Asked {
-        rate: args.rate,
-        overhead: args.overhead,
-        router: args.router,
-        queue: args.queue,
-    };
-    if args.explain {
-        return explain(&args.interface, &asked, format);
+/// Decides and does it, or explains what it would do, on one interface or on all.
+pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
+    match &args.interface {
+        Some(name) => up_one(args, name, global.format),
+        None => all::up(args, global),
     }
-    let name = &args.interface;
-    let index = ifreq::index_of(name).ok_or_else(|| Netdev::NoInterface(name.clone()))?;
+}
+
+fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
+    let settings = Settings::of(args, name)?;
+    if args.explain {
+        return explain(name, &settings, format);
+    }
+    let index = ifreq::index_of(name).ok_or_else(|| Netdev::NoInterface(name.to_owned()))?;
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
     let claim = claim(name, index)?;
     let facts = Facts::gather(name)?;
-    let plan = decide(&facts, &asked).map_err(refused)?;
-    if args.guard.guard.is_some() && matches!(plan.queue, Queue::Gateway { .. }) {
-        let what = "--guard turns a policy off and on, and the gateway's queue has none";
-        return Err(BadInput::new(what).mend("leave --guard out").into());
-    }
+    let plan = plan(&facts, &settings)?;
     let run = Run {
         args,
+        settings,
         format,
         facts,
         plan,
@@ -90,19 +91,43 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
-fn explain(interface: &str, asked: &Asked, format: Format) -> anyhow::Result<()> {
+/// What is done, or why that cannot be done.
+fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
+    let mut plan = decide(facts, &settings.asked).map_err(refused)?;
+    if let Some(file) = &settings.file {
+        let file = file.display();
+        plan.notes.push(format!("what is asked for is in {file}"));
+    }
+    if !matches!(plan.queue, Queue::Gateway { .. }) {
+        return Ok(plan);
+    }
+    if settings.wants_guard {
+        let what = "a guard turns a policy off and on, and the gateway's queue has none";
+        return Err(BadInput::new(what).mend("leave --guard out").into());
+    }
+    if settings.metrics.is_some() {
+        let what = "metrics are those of a policy, and the gateway's queue has none";
+        let mend = "leave --metrics out; `ackwise gateway status --format json` has its counters";
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    Ok(plan)
+}
+
+fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
     let facts = Facts::gather(interface)?;
-    let decided = decide(&facts, asked);
     if format == Format::Json {
+        let decided = decide(&facts, &settings.asked);
         let decision = match &decided {
             Ok(plan) => json!({ "plan": plan }),
             Err(refusal) => json!({ "refused": refusal }),
         };
         out::print_json(&json!({ "facts": facts, "decision": decision }))?;
-    } else {
-        out::print(&text::explain(&facts, decided.as_ref().ok()))?;
+        return decided.map(|_| ()).map_err(refused);
     }
-    decided.map(|_| ()).map_err(refused)
+    let plan = plan(&facts, settings);
+    let policy = settings.policy.to_string();
+    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy))?;
+    plan.map(|_| ())
 }
 
 fn refused(refusal: Refusal) -> anyhow::Error {
@@ -134,6 +159,7 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
 /// Everything that is known before anything is touched.
 struct Run<'a> {
     args: &'a UpArgs,
+    settings: Settings,
     format: Format,
     facts: Facts,
     plan: Plan,
@@ -154,8 +180,8 @@ impl Run<'_> {
         })
     }
 
-    fn options(&self) -> anyhow::Result<Options> {
-        let mut options = Options::new(&self.facts.interface, policy::configure(POLICY, &[])?);
+    fn options(&self) -> Options {
+        let mut options = Options::new(&self.facts.interface, self.settings.policy);
         options.position = match self.plan.role {
             Role::Receiver => Position::Receiver,
             Role::Router | Role::Inside => Position::Router,
@@ -167,12 +193,13 @@ impl Run<'_> {
         let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
         options.fair_queue =
             shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
-        Ok(options)
+        options
     }
 
     /// Thins, and puts a cake behind that.
     fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
-        let options = self.options()?;
+        let options = self.options();
+        let listener = self.settings.metrics.map(listen).transpose()?;
         check_silent_drop(options.attach)?;
         let position = options.position;
         let prepared = Prepared::new(options)?;
@@ -193,26 +220,37 @@ impl Run<'_> {
             Some(cake) => self.autorate(&claim, cake)?,
             None => None,
         };
-        let mut prepared = prepared.drop_privileges(self.args.user.as_deref())?;
+        let mut prepared = prepared.drop_privileges(self.settings.user.as_deref())?;
         if let Some(autorate) = &autorate {
             prepared.show_rate(autorate.handle());
         }
-        let attachment = prepared.start()?;
-        self.begun()?;
+        let shared = SharedDatapath::default();
+        let server = listener.map(|listener| shared.serve(listener));
+        let server = server.transpose()?;
+        shared.set(prepared.start()?);
+        self.begun(server.as_ref())?;
         // Until this is dropped, which is before the guard puts the queue back.
         let autorate = autorate.map(|it| self.measure(it)).transpose()?;
         let guarded = Guarded {
             supervisor: &self.supervisor,
-            subject: &attachment,
+            subject: &shared,
             interface: &self.facts.interface,
-            policy: POLICY.to_owned(),
+            policy: self.settings.policy.to_string(),
             position,
         };
-        let outcome = guarded.watch(&self.args.guard, self.until(), self.format, summary::line)?;
+        let outcome = guarded.watch(
+            &self.settings.guard,
+            self.until(),
+            self.format,
+            summary::line,
+        )?;
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
         drop(autorate);
-        self.end_datapath(attachment, claim, why)
+        self.end_datapath(shared.take()?, claim, why)?;
+        // No client of the metrics may delay what is above.
+        drop(server);
+        Ok(())
     }
 
     /// Everything that a measured rate takes, if it is to be measured.
@@ -278,9 +316,9 @@ impl Run<'_> {
         let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
         claim.publish(&self.record(None)?)?;
         claim.guard(None)?;
-        prepared.drop_privileges(self.args.user.as_deref())?;
+        prepared.drop_privileges(self.settings.user.as_deref())?;
         let gateway = prepared.start()?;
-        self.begun()?;
+        self.begun(None)?;
         let outcome = watch(
             &self.supervisor,
             &gateway,
@@ -303,12 +341,23 @@ impl Run<'_> {
         self.args.duration.map(|duration| self.started + duration)
     }
 
-    fn begun(&self) -> anyhow::Result<()> {
-        let lines = text::three_lines(&self.facts, &self.plan);
+    fn begun(&self, server: Option<&Server>) -> anyhow::Result<()> {
+        let policy = self.settings.policy.to_string();
+        let mut lines = text::three_lines(&self.facts, &self.plan, &policy);
         self.supervisor.ready(lines.lines().next().unwrap_or(""));
+        let metrics = server.map(|it| it.address().to_string());
         if self.format == Format::Json {
-            let event = json!({ "event": "up", "facts": self.facts, "plan": self.plan });
+            let event = json!({
+                "event": "up",
+                "facts": self.facts,
+                "plan": self.plan,
+                "policy": policy,
+                "metrics": metrics,
+            });
             return out::print(&format!("{event}\n"));
+        }
+        if let Some(address) = metrics {
+            lines.push_str(&format!("metrics: http://{address}/metrics\n"));
         }
         out::print(&lines)
     }

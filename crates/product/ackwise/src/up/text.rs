@@ -8,23 +8,23 @@ use super::facts::{Facts, Forwards, Owner};
 use crate::rates::rate;
 
 /// What is done, why, and how it is undone: a line each.
-pub fn three_lines(facts: &Facts, plan: &Plan) -> String {
+pub fn three_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
     let interface = &facts.interface;
     let said = [&plan.why[..], &plan.notes[..]].concat();
     format!(
         "{interface}: {}\nwhy: {}\nundo: Ctrl-C, or `ackwise down {interface}`{}\n",
-        what(facts, plan),
+        what(facts, plan, policy),
         said.join("; "),
         undo(facts, plan),
     )
 }
 
-fn what(facts: &Facts, plan: &Plan) -> String {
+fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
     let queue = &facts.queue;
     match plan.queue {
-        Queue::Keep => format!("adaptive thins the ACKs that leave; the queue stays: {queue}"),
+        Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, and adaptive thins the ACKs before it",
+            "{} instead of {queue}, and {policy} thins the ACKs before it",
             describe(&cake, plan.min_bps)
         ),
         Queue::Gateway { rate_bps, .. } => format!(
@@ -35,7 +35,7 @@ fn what(facts: &Facts, plan: &Plan) -> String {
 }
 
 /// A rate, or those between which it is measured.
-fn shaped(rate_bps: u64, min_bps: Option<u64>) -> String {
+pub fn shaped(rate_bps: u64, min_bps: Option<u64>) -> String {
     match min_bps {
         None => rate(rate_bps),
         Some(min_bps) => format!(
@@ -63,7 +63,7 @@ fn undo(facts: &Facts, plan: &Plan) -> String {
 }
 
 /// The facts, and what follows from them if anything does.
-pub fn explain(facts: &Facts, plan: Option<&Plan>) -> String {
+pub fn explain(facts: &Facts, plan: Option<&Plan>, policy: &str) -> String {
     let mut rows = vec![
         ("interface", interface(facts)),
         ("default route", default_route(facts)),
@@ -73,7 +73,7 @@ pub fn explain(facts: &Facts, plan: Option<&Plan>) -> String {
         ("kernel", kernel(facts)),
     ];
     if let Some(plan) = plan {
-        rows.push(("decision", what(facts, plan)));
+        rows.push(("decision", what(facts, plan, policy)));
         let reasons = plan.why.iter().map(|why| ("why", why.clone()));
         rows.extend(reasons);
         let notes = plan.notes.iter().map(|note| ("note", note.clone()));

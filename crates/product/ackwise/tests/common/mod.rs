@@ -114,6 +114,17 @@ impl Net {
 
     /// Data from sender to receiver for some seconds: bytes that arrived.
     pub fn download(&self, seconds: u32) -> u64 {
+        self.iperf3(&["-t", &seconds.to_string()])
+    }
+
+    /// So many bytes from sender to receiver, however long that takes within a minute: bytes that
+    /// arrived.
+    pub fn download_bytes(&self, bytes: u64) -> u64 {
+        self.iperf3(&["-n", &bytes.to_string()])
+    }
+
+    /// A download of at most 100 Mbit/s.
+    fn iperf3(&self, how_much: &[&str]) -> u64 {
         let server = inside(&self.sender, "iperf3")
             .arg("-s")
             .stdout(Stdio::null())
@@ -125,15 +136,8 @@ impl Net {
             // iperf3 has no bound of its own once it is connected.
             let out = self
                 .in_receiver("timeout")
-                .args([
-                    &(seconds + 20).to_string(),
-                    "iperf3",
-                    "-c",
-                    "10.9.0.1",
-                    "-R",
-                    "-J",
-                ])
-                .args(["-b", "100M", "-t", &seconds.to_string()])
+                .args(["60", "iperf3", "-c", "10.9.0.1", "-R", "-J", "-b", "100M"])
+                .args(how_much)
                 .output()
                 .unwrap();
             let report: Value = serde_json::from_slice(&out.stdout).ok()?;

@@ -52,6 +52,9 @@ mount --bind $new/bin /usr/local/bin
 mount --bind $new/system /usr/lib/systemd/system
 systemd-sysusers $new/sysusers/*.conf
 chown -R ackwise /etc/ackwise
+# As udev makes it: for everybody (50-udev-default.rules).
+mknod -m 0666 $new/tun c 10 200
+mount --bind $new/tun /dev/net/tun
 umount -R /sys/fs/cgroup 2>/dev/null || :
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 for directory in /run /tmp /var/tmp; do

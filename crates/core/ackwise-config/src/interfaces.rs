@@ -1,0 +1,221 @@
+//! What `ackwise up` does on each interface of a machine: `/etc/ackwise/ackwise.toml`.
+//!
+//! ```toml
+//! [[interface]]
+//! name = "wan0"
+//! up = "4.75 Mbit/s"
+//! guard = "10 min"
+//! ```
+//!
+//! A key is the option of the same name. What the file leaves out is decided by `ackwise up`.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::diagnostic::{Collector, ConfigError};
+use crate::section::{Section, Word};
+use crate::source::Source;
+use crate::tree::{Kind, Table};
+use crate::uplink::UplinkRate;
+
+/// The longest name of a network interface in bytes (`IFNAMSIZ` − 1).
+const MAX_NAME: usize = 15;
+/// The shortest and the longest pause between two comparisons of a guard.
+const GUARD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(86_400)];
+
+const KEYS: [&str; 9] = [
+    "name", "up", "overhead", "router", "queue", "policy", "guard", "metrics", "user",
+];
+
+/// A queue that shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UplinkQueue {
+    /// The kernel's cake, with the policy before it.
+    Cake,
+    /// The queue of `ackwise gateway`.
+    Gateway,
+}
+
+impl UplinkQueue {
+    /// Both, by their names in configuration files.
+    pub const NAMES: [(&str, UplinkQueue); 2] = [
+        ("cake", UplinkQueue::Cake),
+        ("gateway", UplinkQueue::Gateway),
+    ];
+}
+
+/// Whether and how often the policy is compared with nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// Never.
+    Off,
+    /// As often as `ackwise up` does it by itself.
+    On,
+    /// So long after the last comparison.
+    Every(Duration),
+}
+
+/// What is wanted on one interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// The name of the interface.
+    pub name: Word,
+    /// The rate that what leaves is shaped to.
+    pub up: Option<UplinkRate>,
+    /// The bytes that each IP packet costs on the uplink beyond itself.
+    pub overhead: Option<u32>,
+    /// Whether this machine owns the uplink behind the interface, whatever its routes say.
+    pub router: bool,
+    /// The queue at that rate.
+    pub queue: Option<UplinkQueue>,
+    /// The policy, with its parameters as `ackwise status` shows them. Whether there is such a
+    /// policy is not checked here.
+    pub policy: Option<Word>,
+    /// Whether the policy is guarded.
+    pub guard: Option<Guard>,
+    /// The address that metrics are served on.
+    pub metrics: Option<SocketAddr>,
+    /// The user that the process runs as after it has set up everything.
+    pub user: Option<String>,
+}
+
+/// The interfaces of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interfaces {
+    /// The interfaces, in the order of the file.
+    pub all: Vec<Interface>,
+    /// The text of the file, to which later mistakes refer.
+    pub source: Source,
+}
+
+impl Interfaces {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Returns [`ConfigError::Read`] if the file cannot be read, and
+    /// [`ConfigError::Invalid`] with all mistakes if the configuration is wrong.
+    pub fn load(path: impl AsRef<Path>) -> Result<Interfaces, ConfigError> {
+        Interfaces::check(Source::read(path.as_ref())?)
+    }
+
+    /// Checks the text of a configuration. `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// Returns [`ConfigError::Invalid`] with all mistakes if the configuration is wrong.
+    pub fn parse(name: impl AsRef<Path>, text: &str) -> Result<Interfaces, ConfigError> {
+        Interfaces::check(Source {
+            path: name.as_ref().to_owned(),
+            text: text.to_owned(),
+        })
+    }
+
+    fn check(source: Source) -> Result<Interfaces, ConfigError> {
+        let all = source.check(interfaces)?;
+        Ok(Interfaces { all, source })
+    }
+
+    /// Returns what is wanted on the interface of this name.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<&Interface> {
+        self.all
+            .iter()
+            .find(|interface| interface.name.text == name)
+    }
+}
+
+fn interfaces(tree: &Table, errors: &RefCell<Collector>) -> Option<Vec<Interface>> {
+    let top = Section::open(tree, &(0..0), "this file", &["interface"], errors);
+    let mut all: Vec<Interface> = Vec::new();
+    for (table, span) in top.tables("interface") {
+        let section = Section::open(table, span, "an interface", &KEYS, errors);
+        let Some(interface) = interface(&section) else {
+            continue;
+        };
+        let name = &interface.name;
+        if all.iter().any(|other| other.name.text == name.text) {
+            let message = format!("'{}' stands here twice", name.text);
+            section.error(&name.span, message);
+        }
+        let metrics = interface.metrics.filter(|address| address.port() != 0);
+        if metrics.is_some() && all.iter().any(|other| other.metrics == metrics) {
+            section.error(
+                &section.span_of("metrics"),
+                "another interface has this address; give each a port of its own",
+            );
+        }
+        all.push(interface);
+    }
+    Some(all)
+}
+
+fn interface(section: &Section<'_>) -> Option<Interface> {
+    let name = section.required_word("name", "\"wan0\"");
+    if let Some(name) = &name {
+        check_name(section, name);
+    }
+    let up = parsed(section, "up", UplinkRate::parse);
+    for key in ["overhead", "queue"] {
+        if section.has(key) && !section.has("up") {
+            let message = format!("'{key}' needs a rate; add up = \"4.75 Mbit/s\"");
+            section.error(&section.span_of(key), message);
+        }
+    }
+    let metrics = parsed(section, "metrics", |text| {
+        let wanted = "an address and a port such as \"127.0.0.1:9478\"";
+        text.parse()
+            .map_err(|_| format!("'{text}' is not {wanted}"))
+    });
+    let overhead = section.whole("overhead", 0, 256);
+    let router = section.flag("router").unwrap_or(false);
+    let queue = section.choice("queue", &UplinkQueue::NAMES);
+    let policy = section.word("policy");
+    let guard = guard(section);
+    let user = section.word("user").map(|word| word.text);
+    Some(Interface {
+        name: name?,
+        up,
+        overhead,
+        router,
+        queue,
+        policy,
+        guard,
+        metrics,
+        user,
+    })
+}
+
+fn check_name(section: &Section<'_>, name: &Word) {
+    let fine = (1..=MAX_NAME).contains(&name.text.len())
+        && !matches!(name.text.as_str(), "." | "..")
+        && !name.text.contains(|c: char| c == '/' || c.is_whitespace());
+    if !fine {
+        let message = format!("'{}' is no name of an interface", name.text);
+        section.error(&name.span, message);
+    }
+}
+
+/// Reads a text that another function understands.
+fn parsed<T>(
+    section: &Section<'_>,
+    key: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Option<T> {
+    let word = section.word(key)?;
+    match parse(&word.text) {
+        Ok(value) => Some(value),
+        Err(message) => {
+            section.error(&word.span, format!("'{key}': {message}"));
+            None
+        }
+    }
+}
+
+fn guard(section: &Section<'_>) -> Option<Guard> {
+    match section.value("guard")?.kind {
+        Kind::Bool(true) => Some(Guard::On),
+        Kind::Bool(false) => Some(Guard::Off),
+        _ => section.time("guard", GUARD[0], GUARD[1]).map(Guard::Every),
+    }
+}

@@ -1,0 +1,184 @@
+//! `ackwise up --all`: every interface of the configuration file, each in a process of its own.
+//!
+//! A process gives its rights up after it has set up one interface, so that each interface needs
+//! its own. This one starts them, passes on that it is to end, and waits for them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, PoisonError};
+
+use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
+use ackwise_cli::{Format, GlobalArgs};
+use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Supervisor};
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::check;
+use crate::cli::up::{CONFIG, UpArgs};
+
+/// Starts all, and waits until they have ended.
+pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
+    let path = args.config.clone().unwrap_or_else(|| CONFIG.into());
+    let names = names(&path)?;
+    if args.explain {
+        return explain(args, &path, &names, global.format);
+    }
+    // Before a child is started, so that no signal is missed.
+    let supervisor = Supervisor::new()?;
+    let children = Children::default();
+    for name in &names {
+        let child = command(args, &path, name, global)?.spawn();
+        let child = child.with_context(|| format!("starting `ackwise up {name}`"))?;
+        children.add(name, child);
+    }
+    supervisor.ready(&format!("up: {}", names.join(", ")));
+    let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", names.len());
+    let outcome = supervisor.run(&children, None, describe, None)?;
+    supervisor.stopping();
+    if let Outcome::Signal(_) = outcome {
+        children.signal(Signal::SIGTERM);
+    }
+    children.finish()
+}
+
+fn names(path: &Path) -> anyhow::Result<Vec<String>> {
+    if !path.exists() {
+        let what = format!("there is no {}", path.display());
+        let mend = "write one, with an [[interface]] for each (docs/guide.md), or name another \
+                    with --config";
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    let file = check::load(path)?;
+    let names: Vec<_> = file.all.into_iter().map(|it| it.name.text).collect();
+    if names.is_empty() {
+        let what = format!("{} describes no interface", path.display());
+        let mend = "add\n    [[interface]]\n    name = \"wan0\"";
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    Ok(names)
+}
+
+/// One after the other. What is wrong with one does not hide the others.
+fn explain(args: &UpArgs, path: &Path, names: &[String], format: Format) -> anyhow::Result<()> {
+    let mut last = Ok(());
+    for (number, name) in names.iter().enumerate() {
+        if number > 0 && format == Format::Text {
+            ackwise_cli::text::print("\n")?;
+        }
+        let args = UpArgs {
+            config: Some(path.to_owned()),
+            ..args.clone()
+        };
+        if let Err(error) = super::up_one(&args, name, format) {
+            if last.is_err() {
+                tracing::error!("{name}: {error}");
+            }
+            last = last.and(Err(error));
+        }
+    }
+    last
+}
+
+fn command(args: &UpArgs, path: &Path, name: &str, global: &GlobalArgs) -> anyhow::Result<Command> {
+    let program: PathBuf = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    command.args(["up", name, "--config"]).arg(path);
+    if global.format == Format::Json {
+        command.args(["--format", "json"]);
+    }
+    command.args(std::iter::repeat_n("-v", usize::from(global.verbose)));
+    if let Some(duration) = args.duration {
+        command.args(["--duration", &format!("{} ms", duration.as_millis())]);
+    }
+    // The service manager hears of this process alone.
+    for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(variable);
+    }
+    Ok(command)
+}
+
+/// The processes, with the names of their interfaces.
+#[derive(Default)]
+struct Children(Mutex<Vec<Started>>);
+
+struct Started {
+    name: String,
+    child: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl Children {
+    fn add(&self, name: &str, child: Child) {
+        self.with(|all| {
+            all.push(Started {
+                name: name.to_owned(),
+                child,
+                ended: None,
+            });
+        });
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<Started>) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many run.
+    fn running(&self) -> usize {
+        self.with(|all| {
+            for started in &mut *all {
+                if started.ended.is_none() {
+                    // One that cannot be asked about has ended some other way.
+                    started.ended = started.child.try_wait().ok().flatten();
+                }
+            }
+            all.iter().filter(|it| it.ended.is_none()).count()
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.with(|all| {
+            for started in all.iter().filter(|it| it.ended.is_none()) {
+                // It is waited for only here, so that the number is still its own.
+                let _ = kill(Pid::from_raw(started.child.id() as i32), signal);
+            }
+        });
+    }
+
+    /// Waits for those that run. Each has said itself what went wrong.
+    fn finish(self) -> anyhow::Result<()> {
+        let mut failed = Vec::new();
+        let mut bad_input = false;
+        for mut started in self.0.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let status = match started.ended {
+                Some(status) => status,
+                None => started.child.wait().context("waiting for `ackwise up`")?,
+            };
+            if !status.success() {
+                bad_input |= status.code() == Some(i32::from(EXIT_BAD_INPUT));
+                failed.push(started.name);
+            }
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("failed: {}", failed.join(", "));
+        if bad_input {
+            return Err(BadInput::new(what).into());
+        }
+        bail!(what)
+    }
+}
+
+impl Daemon for Children {
+    type Stats = usize;
+    type Error = std::convert::Infallible;
+
+    fn stats(&self) -> Result<usize, Self::Error> {
+        Ok(self.running())
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        (self.running() == 0).then_some(Ended::Asked)
+    }
+}

@@ -1,0 +1,121 @@
+//! What is asked for on one interface: by arguments, or else by the configuration file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::policy;
+use ackwise_config::ConfigError;
+use ackwise_config::interfaces::{Guard, Interface, Interfaces};
+use ackwise_policy::Config;
+
+use super::decision::Asked;
+use crate::cli::ab::{GUARD_EVERY, GuardArgs};
+use crate::cli::up::{CONFIG, UpArgs};
+
+/// What thins, unless something else is asked for.
+const POLICY: &str = "adaptive";
+
+/// What is asked for on one interface.
+pub struct Settings {
+    pub asked: Asked,
+    pub policy: Config,
+    pub guard: GuardArgs,
+    /// Somebody wants a guard, so that doing without one is an error.
+    pub wants_guard: bool,
+    pub metrics: Option<SocketAddr>,
+    pub user: Option<String>,
+    /// The file that has something to say of the interface.
+    pub file: Option<PathBuf>,
+}
+
+/// The configuration file: the one that is named, or else the usual one if it is there.
+pub fn file(named: Option<&Path>) -> Result<Option<Interfaces>, ConfigError> {
+    match named {
+        Some(path) => Interfaces::load(path).map(Some),
+        None if Path::new(CONFIG).exists() => Interfaces::load(CONFIG).map(Some),
+        None => Ok(None),
+    }
+}
+
+impl Settings {
+    /// Arguments, and what they leave open from the file.
+    pub fn of(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
+        let file = file(args.config.as_deref())?;
+        let described = file.as_ref().and_then(|file| file.by_name(name));
+        if let (Some(file), None, Some(path)) = (&file, described, &args.config) {
+            let names: Vec<_> = file.all.iter().map(|it| it.name.text.as_str()).collect();
+            let what = format!("{} does not describe {name}", path.display());
+            let has = match &names[..] {
+                [] => "it describes no interface".to_owned(),
+                names => format!("it describes {}", names.join(", ")),
+            };
+            return Err(BadInput::new(what).mend(has).into());
+        }
+        let policy = match (&args.policy, &file, described) {
+            (Some(asked), ..) => policy::configure(asked, &[])?,
+            (None, Some(file), Some(interface)) => policy_of(file, interface)?,
+            (None, ..) => policy::configure(POLICY, &[])?,
+        };
+        let (guard, wants_guard) = guard(args, described.and_then(|it| it.guard));
+        let asked = Asked {
+            rate: args.rate.or(described.and_then(|it| it.up)),
+            overhead: args.overhead.or(described.and_then(|it| it.overhead)),
+            router: args.router || described.is_some_and(|it| it.router),
+            queue: args
+                .queue
+                .map(Into::into)
+                .or(described.and_then(|it| it.queue)),
+        };
+        if asked.rate.is_none() && (asked.overhead.is_some() || asked.queue.is_some()) {
+            let what = "--overhead and --queue are for a queue with a rate, and there is none";
+            return Err(BadInput::new(what).mend("add --up RATE").into());
+        }
+        Ok(Self {
+            asked,
+            policy,
+            guard,
+            wants_guard,
+            metrics: args.metrics.or(described.and_then(|it| it.metrics)),
+            user: args
+                .user
+                .clone()
+                .or_else(|| described.and_then(|it| it.user.clone())),
+            file: described
+                .and(file.as_ref())
+                .map(|it| it.source.path.clone()),
+        })
+    }
+}
+
+fn guard(args: &UpArgs, described: Option<Guard>) -> (GuardArgs, bool) {
+    let described = if args.no_guard {
+        Some(Guard::Off)
+    } else {
+        described
+    };
+    let (every, wanted) = match (args.guard.guard, described) {
+        (Some(every), _) | (None, Some(Guard::Every(every))) => (Some(every), true),
+        (None, Some(Guard::Off)) => (None, false),
+        (None, Some(Guard::On)) => (Some(GUARD_EVERY), true),
+        (None, None) => (Some(GUARD_EVERY), false),
+    };
+    let guard = GuardArgs {
+        guard: every,
+        guard_block: args.guard.guard_block,
+    };
+    (guard, wanted)
+}
+
+/// The policy of an interface in the file. A mistake has its place there.
+pub fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigError> {
+    let Some(word) = &interface.policy else {
+        return Ok(policy::configure(POLICY, &[]).expect("the default policy is one"));
+    };
+    policy::configure(&word.text, &[]).map_err(|error| {
+        let said = error.to_string();
+        let option = format!("--policy {}: ", word.text);
+        let said = said.strip_prefix(&option).unwrap_or(&said);
+        file.source.error_at(&word.span, said)
+    })
+}

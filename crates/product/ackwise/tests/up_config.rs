@@ -1,0 +1,226 @@
+//! `ackwise up` and `ackwise check` with a configuration file.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use ackwise_testbed::program::{Ended, root, until};
+use common::{ACKWISE, Detached, Net};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A file that is gone with its directory.
+struct File {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl File {
+    fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ackwise.toml");
+        std::fs::write(&path, text).unwrap();
+        Self {
+            _directory: directory,
+            path,
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+}
+
+/// What an HTTP server in a namespace answers.
+fn get(namespace: &str, address: &str) -> String {
+    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+    let address = address.to_owned();
+    let asked = std::thread::spawn(move || {
+        setns(&namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    asked.join().unwrap()
+}
+
+#[test]
+fn the_file_says_what_arguments_leave_open() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"{}\"\npolicy = \"every-n:n=4\"\nmetrics = \"127.0.0.1:0\"\n",
+        net.iface
+    ));
+    let up = net.start("up", "up", &["--config", file.path()]);
+    assert_eq!(up.started["policy"], "every-n:n=4,warm=16");
+    let notes = up.started["plan"]["notes"].to_string();
+    assert!(notes.contains(file.path()), "{notes}");
+    let address = up.started["metrics"].as_str().unwrap();
+    let page = get(&net.receiver, address);
+    assert!(page.contains("ackwise_acks"), "{page}");
+    up.signal(Signal::SIGTERM);
+    let Detached { status, err, .. } = up.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+
+    let up = net.start("up", "up", &["--config", file.path(), "--policy", "tack"]);
+    let policy = up.started["policy"].as_str().unwrap();
+    assert!(policy.starts_with("tack"), "{policy}");
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.end().status.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
+/// Each interface has a process of its own. A signal to the first process ends all of them.
+#[test]
+fn all_interfaces_are_up_until_one_signal() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"{}\"\n[[interface]]\nname = \"lo\"\npolicy = \"every-n\"\n",
+        net.iface
+    ));
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", file.path()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let event = |line: &Value| {
+        let name = line["facts"]["interface"].as_str();
+        let name = name.or(line["interface"].as_str()).unwrap().to_owned();
+        (line["event"].as_str().unwrap().to_owned(), name)
+    };
+    let named = |what: &str| {
+        let mut both = [what, what]
+            .map(str::to_owned)
+            .into_iter()
+            .zip([net.iface.clone(), "lo".to_owned()]);
+        let mut both = [both.next().unwrap(), both.next().unwrap()];
+        both.sort();
+        both
+    };
+    let mut begun = [event(&next()), event(&next())];
+    begun.sort();
+    assert_eq!(begun, named("up"));
+    assert!(net.programs() > 0);
+    let Ended { code, err, .. } = net.run(&["up", "--all", "--config", file.path()]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("is at work already"), "{err}");
+
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let status = until("its end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    let mut ended = [event(&next()), event(&next())];
+    ended.sort();
+    assert_eq!(ended, named("down"));
+    assert_eq!(net.programs(), 0);
+    let Ended { code, out, .. } = net.run(&["down"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("No `ackwise up`"), "{out}");
+}
+
+/// What is wrong with one interface does not keep another one down.
+#[test]
+fn one_that_fails_leaves_the_others_up() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"nothere0\"\n[[interface]]\nname = \"{}\"\n",
+        net.iface
+    ));
+    let child = net
+        .in_receiver(ACKWISE.path())
+        .args(["up", "--all", "--config", file.path()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the other one", || (net.programs() > 0).then_some(()));
+    let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    let out = child.wait_with_output().unwrap();
+    let Ended { code, out, err } = Ended::of(&out);
+    assert_eq!(code, 2, "{out}{err}");
+    assert!(out.contains("is down (ackwise down)"), "{out}");
+    assert!(err.contains("no interface"), "{err}");
+    assert!(err.contains("failed: nothere0"), "{err}");
+}
+
+#[test]
+fn mistakes_are_said_with_their_place() {
+    let run = |args: &[&str]| ACKWISE.run(args);
+    let wrong = File::new("[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n");
+    for args in [
+        &["check", wrong.path()][..],
+        &["up", "lo", "--explain", "--config", wrong.path()],
+        &["up", "--all", "--explain", "--config", wrong.path()],
+    ] {
+        let Ended { code, err, .. } = run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains("ackwise.toml:3:10: "), "{args:?}: {err}");
+        assert!(err.contains("did you mean adaptive?"), "{args:?}: {err}");
+    }
+    let fine = File::new(
+        "[[interface]]\nname = \"lo\"\n[[interface]]\nname = \"wan0\"\nup = \"1mbit..5mbit\"\n",
+    );
+    let Ended { code, out, err } = run(&["check", fine.path()]);
+    assert_eq!(code, 0, "{err}");
+    let says =
+        "lo (adaptive), wan0 at a measured rate from 1.000 Mbit/s to 5.000 Mbit/s (adaptive)";
+    assert!(out.contains(says), "{out}");
+    let Ended { code, out, .. } = run(&["--format", "json", "check", fine.path(), wrong.path()]);
+    assert_eq!(code, 2);
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(said["mistakes"].as_array().unwrap().len(), 1, "{out}");
+
+    let empty = File::new("");
+    for (args, says) in [
+        (
+            &["up", "--all", "--config", empty.path()][..],
+            "describes no interface",
+        ),
+        (
+            &["up", "--all", "--config", "/nowhere.toml"],
+            "there is no /nowhere.toml",
+        ),
+        (
+            &["up", "eth7", "--config", fine.path()],
+            "does not describe eth7",
+        ),
+        (&["up", "lo", "--queue", "cake"], "--up RATE"),
+        (&["up", "--all", "lo"], "cannot be used with"),
+        (
+            &["up", "lo", "--guard", "--no-guard"],
+            "cannot be used with",
+        ),
+        (&["up"], "<INTERFACE>"),
+    ] {
+        let Ended { code, err, .. } = run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+}
+
+/// The packaged example is a configuration.
+#[test]
+fn the_example_is_fine() {
+    let example = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../packaging/ackwise.toml"
+    );
+    let Ended { code, out, err } = ACKWISE.run(&["check", example]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("wan0 at"), "{out}");
+}
