@@ -52,6 +52,8 @@ pub type Rules = BTreeMap<c_long, Vec<Rule>>;
 /// Calls without a rule on their arguments: memory, time, signals, threads, and what is done with
 /// descriptors that are open.
 const ANY: &[c_long] = &[
+    // musl's accept4() asks again by the older call when the socket no longer listens.
+    libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_bind,
     libc::SYS_brk,
