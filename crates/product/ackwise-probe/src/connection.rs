@@ -101,8 +101,10 @@ pub struct Connection {
     pub ts_recent: u32,
     /// Whether the handshake is done.
     pub established: bool,
-    /// Whether this end has sent its FIN.
-    pub fin_sent: bool,
+    /// How often this end has sent its FIN.
+    pub fins: usize,
+    /// When it did so last.
+    pub fin_ns: u64,
     /// Whether the other end's FIN has arrived, or its RST.
     pub over: bool,
     /// The SYNs that left.
@@ -150,7 +152,8 @@ impl Connection {
             ts_next: (index as u32) << INDEX_SHIFT | 1,
             ts_recent: 0,
             established: false,
-            fin_sent: false,
+            fins: 0,
+            fin_ns: 0,
             over: false,
             syns: Vec::new(),
             rtt_ns: None,

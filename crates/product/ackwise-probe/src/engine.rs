@@ -19,21 +19,23 @@ use crate::script::{
     WINDOW_UPDATE,
 };
 use crate::segment::{CE, Options, Segment, flag, kind};
-use crate::socket::{Arrived, Next, Wire, now_ns};
+use crate::socket::{Arrived, Next, Wire};
 
 const MS: u64 = 1_000_000;
 /// Between the SYNs of connections.
 const OPEN_NS: u64 = 4 * MS;
-/// When a SYN is sent again (RFC 6298 §2.1), and how often it is sent. A burst of loss can take
+/// When a SYN or a FIN is sent again (RFC 6298 §2.1), and how often a SYN is sent. A burst of loss can take
 /// several of them where nothing else is sent.
-const SYN_AGAIN_NS: u64 = 1000 * MS;
+const AGAIN_NS: u64 = 1000 * MS;
 const SYNS: usize = 8;
+/// How often a FIN is sent.
+const FINS: usize = 5;
 /// So many are sent if the other end asks again.
 const MAX_SYNS: usize = 2 * SYNS;
-/// How long connections that are there wait for those that are not.
+/// How long the first connection waits for the others.
 const PATIENCE_NS: u64 = 3500 * MS;
 /// How long the first connection may take: every SYN, and a round trip of the last.
-const FIRST_NS: u64 = SYNS as u64 * SYN_AGAIN_NS + 1000 * MS;
+const FIRST_NS: u64 = SYNS as u64 * AGAIN_NS + 1000 * MS;
 /// How long an end goes on after its script at most, beside the wait for connections.
 const MARGIN_NS: u64 = 5000 * MS;
 /// A delayed ACK of the data sender.
@@ -86,6 +88,9 @@ pub struct Engine<'a> {
     by_port: HashMap<u16, usize>,
     records: Records,
     began_ns: u64,
+    /// When the first connection was there.
+    first_ns: Option<u64>,
+    /// When the script started; the end that sends data knows.
     started_ns: Option<u64>,
     next_send: usize,
     last_ns: u64,
@@ -108,7 +113,7 @@ struct Outgoing {
 impl<'a> Engine<'a> {
     /// A stage of which nothing has been sent.
     pub fn new(socket: &'a mut dyn Wire, place: Place, script: Script) -> Self {
-        let now = now_ns();
+        let now = socket.now_ns();
         let connections = (0..script.connections.len()).map(|_| None).collect();
         Self {
             socket,
@@ -118,6 +123,7 @@ impl<'a> Engine<'a> {
             by_port: HashMap::new(),
             records: Records::default(),
             began_ns: now,
+            first_ns: None,
             started_ns: None,
             next_send: 0,
             last_ns: now,
@@ -137,27 +143,37 @@ impl<'a> Engine<'a> {
             source,
         };
         let client = self.place.end == End::Client;
-        // The server learns from the client that the stage is over.
-        let margins = if client { 1 } else { 2 };
-        let longest = self.script.length_us * 1000 + FIRST_NS + margins * MARGIN_NS;
         loop {
-            let now = now_ns();
-            let waited = now.saturating_sub(self.began_ns);
-            if client && self.is_over(now) || waited > longest || Instant::now() >= until {
+            let now = self.socket.now_ns();
+            if self.ends(now) || Instant::now() >= until {
                 break;
             }
             let next = self.act(now).map_err(failed)?;
-            let wait = next.saturating_sub(now_ns()).clamp(1, 20 * MS);
+            let wait = next.saturating_sub(self.socket.now_ns()).clamp(1, 20 * MS);
             if self.wait(wait, control, client).map_err(failed)? {
                 break;
             }
             self.receive().map_err(failed)?;
         }
+        Ok(self.finish())
+    }
+
+    /// Says whether this end goes on no longer, whatever the other one does.
+    fn ends(&self, now: u64) -> bool {
+        let client = self.place.end == End::Client;
+        // The server learns from the client that the stage is over.
+        let margins = if client { 1 } else { 2 };
+        let connecting = FIRST_NS + PATIENCE_NS;
+        let longest = self.script.length_us * 1000 + connecting + margins * MARGIN_NS;
+        client && self.is_over(now) || now.saturating_sub(self.began_ns) > longest
+    }
+
+    fn finish(mut self) -> Records {
         let established = self.connections.iter().flatten();
         let established = established.filter(|it| it.established);
         self.records.rtt_ns = established.clone().filter_map(|it| it.rtt_ns).min();
         self.records.connected = established.count() > 0;
-        Ok(self.records)
+        self.records
     }
 
     /// Waits for packets or until something is to do. Returns whether the client has spoken.
@@ -182,24 +198,21 @@ impl<'a> Engine<'a> {
         self.place.end != self.place.acks
     }
 
-    /// How long this stage waits for connections that are not there.
-    fn patience_ns(&self) -> u64 {
-        let mut there = self.connections.iter().flatten();
-        if there.any(|it| it.established) {
-            PATIENCE_NS
-        } else {
-            FIRST_NS
+    /// Until when connections are opened. It takes longer until the first one is there.
+    fn opens_until(&self) -> u64 {
+        match self.first_ns {
+            Some(first) => first + PATIENCE_NS,
+            None => self.began_ns + FIRST_NS,
         }
     }
 
     fn is_over(&self, now: u64) -> bool {
-        let waited = now.saturating_sub(self.began_ns);
         let mut there = self.connections.iter().flatten();
         if self.connections.iter().all(Option::is_none) {
             return false;
         }
-        let patience = self.patience_ns();
-        let over = there.all(|it| it.over || !it.established && waited > patience);
+        let closed = now > self.opens_until();
+        let over = there.all(|it| it.over || !it.established && closed);
         over && now.saturating_sub(self.last_ns) > 200 * MS
     }
 
@@ -282,20 +295,24 @@ impl<'a> Engine<'a> {
 
     /// Looks for what was lost, and for ACKs that are due.
     fn tick(&mut self, now: u64) -> io::Result<()> {
-        let opens = now.saturating_sub(self.began_ns) <= self.patience_ns();
+        let opens = self.started_ns.is_none() && now <= self.opens_until();
         for index in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[index] else {
                 continue;
             };
+            if connection.over {
+                continue;
+            }
             if !connection.established {
                 let last = connection.syns.last().map_or(0, |it| it.at_ns);
-                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > SYN_AGAIN_NS
-                {
+                if opens && connection.syns.len() < SYNS && now.saturating_sub(last) > AGAIN_NS {
                     self.syn(index, now)?;
                 }
                 continue;
             }
-            if connection.over {
+            let waited = now.saturating_sub(connection.fin_ns);
+            if connection.fins > 0 && connection.fins < FINS && waited > AGAIN_NS {
+                self.fin(index)?;
                 continue;
             }
             let due = connection.ack_due_ns.is_some_and(|at| at <= now);
@@ -317,7 +334,7 @@ impl<'a> Engine<'a> {
         };
         while let Some(&Send { at_us, conn, index }) = self.script.sends.get(self.next_send) {
             let at = started + at_us * 1000;
-            if at > now_ns() {
+            if at > self.socket.now_ns() {
                 return Ok(at);
             }
             self.next_send += 1;
@@ -343,7 +360,7 @@ impl<'a> Engine<'a> {
         let linger = linger.unwrap_or(0).max(200 * MS);
         if now > started + self.script.length_us * 1000 + linger {
             for index in 0..self.connections.len() {
-                self.fin(index)?;
+                self.close(index)?;
             }
         }
         Ok(now + TICK_NS)
@@ -354,31 +371,67 @@ impl<'a> Engine<'a> {
         if self.started_ns.is_none() {
             let mut all = self.connections.iter();
             let all = all.all(|it| it.as_ref().is_some_and(|it| it.established));
-            let any = self.connections.iter().flatten().any(|it| it.established);
-            let waited = now.saturating_sub(self.began_ns);
-            if all || any && waited > PATIENCE_NS {
+            if all || self.first_ns.is_some() && now > self.opens_until() {
                 self.started_ns = Some(now);
             }
         }
         self.started_ns
     }
 
-    fn fin(&mut self, index: usize) -> io::Result<()> {
+    /// Ends a connection: by a FIN, the first time or again; or, if the script started without it,
+    /// by an RST, which the other end may have missed.
+    fn close(&mut self, index: usize) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
-        if connection.fin_sent || !connection.established {
+        if connection.fins > 0 {
             return Ok(());
         }
-        connection.fin_sent = true;
-        let seq = connection.snd_nxt;
-        connection.snd_nxt = seq.wrapping_add(1);
-        let due = connection.newest();
+        if connection.established {
+            return self.fin(index);
+        }
+        connection.fins = 1;
+        match connection.irs {
+            Some(_) => self.refuse(index),
+            None => Ok(()),
+        }
+    }
+
+    fn fin(&mut self, index: usize) -> io::Result<()> {
+        let now = self.socket.now_ns();
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        if connection.fins >= FINS || !connection.established {
+            return Ok(());
+        }
+        if connection.fins == 0 {
+            connection.snd_nxt = connection.snd_nxt.wrapping_add(1);
+        }
+        connection.fins += 1;
+        connection.fin_ns = now;
+        let seq = connection.snd_nxt.wrapping_sub(1);
+        self.control(index, flag::FIN | flag::ACK, seq)
+    }
+
+    /// A connection that comes after the start of its script is not made: the other end would take
+    /// its missing half for loss.
+    fn refuse(&mut self, index: usize) -> io::Result<()> {
+        let Some(connection) = &mut self.connections[index] else {
+            return Ok(());
+        };
+        connection.over = true;
+        let seq = connection.isn.wrapping_add(1);
+        self.control(index, flag::RST | flag::ACK, seq)
+    }
+
+    fn control(&mut self, index: usize, flags: u16, seq: u32) -> io::Result<()> {
+        let due = self.due(index);
         self.emit(
             index,
             Outgoing {
                 label: Label::beside(Role::Control),
-                flags: flag::FIN | flag::ACK,
+                flags,
                 seq,
                 due,
                 payload: 0,
@@ -399,7 +452,7 @@ impl<'a> Engine<'a> {
         let Some(connection) = &mut self.connections[index] else {
             return Ok(());
         };
-        connection.sent(seq, len, now_ns());
+        connection.sent(seq, len, self.socket.now_ns());
         // Congestion is marked now and then, to see whether the mark arrives. What is sent again
         // is not ECN-capable (RFC 3168 §6.1.5).
         let marked = seq.wrapping_sub(connection.isn) / u32::from(len.max(1)) % 50 == 7;
@@ -509,7 +562,7 @@ impl<'a> Engine<'a> {
             payload: out.payload,
             ecn: out.ecn,
         };
-        let now = now_ns();
+        let now = self.socket.now_ns();
         let origin = connection.outgoing();
         let packet = segment.to_packet(self.place.here, self.place.there);
         let to = with_scope(self.place.there, 0, self.place.scope_id);
@@ -579,7 +632,8 @@ impl<'a> Engine<'a> {
             let record = Record::of(segment, arrived.at_ns, index as u8, origin);
             self.records.seen.push(record);
         }
-        self.last_ns = now_ns();
+        let now = self.socket.now_ns();
+        self.last_ns = now;
         if segment.flags & flag::RST != 0 {
             connection.over = true;
             return Ok(());
@@ -588,17 +642,17 @@ impl<'a> Engine<'a> {
             // Not of this connection.
             return Ok(());
         }
+        if self.started_ns.is_some() && !connection.established {
+            return self.refuse(index);
+        }
         if handshake && server {
             // An old SYN asks for nothing.
             let asks = !connection.established;
-            return if asks {
-                self.syn(index, now_ns())
-            } else {
-                Ok(())
-            };
+            return if asks { self.syn(index, now) } else { Ok(()) };
         }
         if !connection.established {
             connection.establish(stamps.map(|(_, echo)| echo), arrived.at_ns);
+            self.first_ns = self.first_ns.or(Some(now));
         }
         if handshake {
             return self.pure_ack(index, Label::beside(Role::Control), News::None);
@@ -656,7 +710,9 @@ impl<'a> Engine<'a> {
         };
         if sends_data {
             connection.received(segment.seq, segment.payload);
-            connection.ack_due_ns = connection.ack_due_ns.or(Some(now_ns() + DELAYED_ACK_NS));
+            connection.ack_due_ns = connection
+                .ack_due_ns
+                .or(Some(self.socket.now_ns() + DELAYED_ACK_NS));
             return Ok(());
         }
         let size = self.script.segment;

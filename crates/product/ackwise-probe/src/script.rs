@@ -436,7 +436,8 @@ mod tests {
         let [low, high] = [*INTERVALS.start(), *INTERVALS.end()].map(lengths);
         assert!(low < 32_000_000, "{low}");
         let session = crate::session::SESSION.as_micros() as u64;
-        assert!(high + 40_000_000 < session, "{high}");
+        // Each of the four may wait for connections for 12.5 s.
+        assert!(high + 50_000_000 < session, "{high}");
     }
 
     /// No phase asks for more than the path has, on average over the pauses.

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use ackwise_netdev::sockopt::set_int;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::Error;
@@ -20,10 +21,13 @@ use crate::record::Record;
 use crate::script::{End, Script, Stage};
 use crate::socket::{Only, Quiet, RawSocket};
 
-/// How long the client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the client waits for a connection.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// How long an end waits for a message of the other one. Each is a packet, which a path that loses in
+/// bursts may lose several times.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the client waits for the records of a stage, however slowly they come.
-const TRANSFER: Duration = Duration::from_secs(30);
+const TRANSFER: Duration = Duration::from_secs(60);
 /// A session is over by then at both ends, whatever the other one does.
 pub const SESSION: Duration = Duration::from_secs(180);
 
@@ -90,8 +94,7 @@ impl Client {
         let (here, there) = addresses.map_err(failed)?;
         let scope_id = scope_id(there);
         let (here, there) = (canonical(here), canonical(there));
-        let nodelay = control.set_nodelay(true);
-        nodelay.map_err(Error::system("set up the control connection"))?;
+        prepare(&control).map_err(Error::system("set up the control connection"))?;
         let mut client = Self {
             socket: RawSocket::open(there.is_ipv6(), Only::From(port.wrapping_add(1)))?,
             control,
@@ -231,6 +234,16 @@ impl Client {
     }
 }
 
+/// Messages leave at once. One that is lost several times in a row is not sent at ever longer
+/// intervals: few are under way, and each end waits for each of them.
+fn prepare(control: &TcpStream) -> io::Result<()> {
+    control.set_nodelay(true)?;
+    set_int(control, libc::IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1)
+}
+
+/// Of linux/tcp.h.
+const TCP_THIN_LINEAR_TIMEOUTS: libc::c_int = 16;
+
 fn unexpected(answer: &Answer) -> Error {
     Error::protocol(&format!("{answer:?} where something else belongs"))
 }
@@ -240,7 +253,7 @@ fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
 
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, CONNECTING) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -292,8 +305,7 @@ impl Server {
     pub fn serve(&mut self) -> Result<SocketAddr, Error> {
         let (control, from) =
             next_client(&self.listener).map_err(Error::system("take a client"))?;
-        let nodelay = control.set_nodelay(true);
-        nodelay.map_err(Error::system("set up the control connection"))?;
+        prepare(&control).map_err(Error::system("set up the control connection"))?;
         let listener = self
             .listener
             .try_clone()

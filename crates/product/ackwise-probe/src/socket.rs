@@ -67,6 +67,11 @@ pub trait Wire {
 
     /// What becomes readable when a segment arrives.
     fn arrivals(&self) -> BorrowedFd<'_>;
+
+    /// The clock of times of arrival.
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
 }
 
 /// A raw socket for TCP segments of one IP version.

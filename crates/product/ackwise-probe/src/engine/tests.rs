@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -103,5 +104,275 @@ fn an_error_of_sending_ends_it_only_at_the_start() {
         let result = engine.run(silent.as_fd(), until);
         assert_eq!(result.is_ok(), leave > 0);
         assert_eq!(result.map_or(0, |it| it.sent.len()), leave);
+    }
+}
+
+/// What is in flight between two ends, and their clock.
+struct Link<L> {
+    now_ns: u64,
+    /// Half of the round-trip time.
+    delay_ns: u64,
+    /// By the end that it goes to: when a segment arrives.
+    in_flight: [VecDeque<(u64, Segment)>; 2],
+    /// Whether a segment is lost that this end sends at this time.
+    loses: L,
+}
+
+/// One end's wire.
+struct Joined<'a, L> {
+    end: End,
+    link: &'a RefCell<Link<L>>,
+    silent: File,
+}
+
+impl<'a, L> Joined<'a, L> {
+    fn new(end: End, link: &'a RefCell<Link<L>>) -> Self {
+        let silent = File::open("/dev/null").unwrap();
+        Self { end, link, silent }
+    }
+}
+
+impl<L: FnMut(End, u64, &Segment) -> bool> Wire for Joined<'_, L> {
+    fn send(&self, packet: &[u8], _: SocketAddr) -> io::Result<bool> {
+        let mut link = self.link.borrow_mut();
+        let segment = Segment::read_v4(packet).expect("a segment");
+        let (now, at) = (link.now_ns, link.now_ns + link.delay_ns);
+        if !(link.loses)(self.end, now, &segment) {
+            let to = usize::from(self.end == End::Client);
+            link.in_flight[to].push_back((at, segment));
+        }
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> io::Result<Next> {
+        let mut link = self.link.borrow_mut();
+        let now = link.now_ns;
+        let in_flight = &mut link.in_flight[usize::from(self.end == End::Server)];
+        let Some((at_ns, segment)) = in_flight.pop_front_if(|(at, _)| *at <= now) else {
+            return Ok(Next::Nothing);
+        };
+        let from = if self.end == End::Client { THERE } else { HERE };
+        Ok(Next::Segment(Arrived {
+            at_ns,
+            from,
+            segment,
+        }))
+    }
+
+    fn arrivals(&self) -> BorrowedFd<'_> {
+        self.silent.as_fd()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.link.borrow().now_ns
+    }
+}
+
+/// What the two ends of a stage have, and how long the client took, in milliseconds.
+struct Stayed {
+    acks: End,
+    client: Records,
+    server: Records,
+    ms: u64,
+}
+
+const RTT_MS: u64 = 20;
+const HOUR_NS: u64 = 3600 * 1000 * MS;
+
+/// Both ends of a stage on a path that loses what it is told to, on a clock of their own.
+fn play(
+    stage: Stage,
+    acks: End,
+    rtt_ms: u64,
+    loses: impl FnMut(End, u64, &Segment) -> bool,
+) -> Stayed {
+    let link = RefCell::new(Link {
+        now_ns: HOUR_NS,
+        delay_ns: rtt_ms * MS / 2,
+        in_flight: Default::default(),
+        loses,
+    });
+    let mut wires = [End::Client, End::Server].map(|end| Joined::new(end, &link));
+    let [client, server] = &mut wires;
+    let script = || Script::new(stage, 1000);
+    let mut client = Engine::new(
+        client,
+        Place {
+            acks,
+            ..place(End::Client)
+        },
+        script(),
+    );
+    let there = Place {
+        acks,
+        here: THERE,
+        there: HERE,
+        ports: Vec::new(),
+        ..place(End::Server)
+    };
+    let mut server = Engine::new(server, there, script());
+    loop {
+        let now = link.borrow().now_ns;
+        if client.ends(now) {
+            break;
+        }
+        let mut next = now + TICK_NS;
+        for end in [&mut client, &mut server] {
+            next = next.min(end.act(now).unwrap());
+            end.receive().unwrap();
+        }
+        let mut link = link.borrow_mut();
+        let arrivals = link.in_flight.iter().filter_map(|it| it.front());
+        let arrival = arrivals.map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+        link.now_ns = next.min(arrival).max(now + 1000);
+    }
+    let ms = (link.borrow().now_ns - HOUR_NS) / MS;
+    Stayed {
+        acks,
+        client: client.finish(),
+        server: server.finish(),
+        ms,
+    }
+}
+
+impl Stayed {
+    /// Segments of the script that were sent and acknowledged by the script, by connection.
+    fn played(&self, script: &Script) -> Vec<[usize; 2]> {
+        let (data, acks) = match self.acks {
+            End::Client => (&self.server, &self.client),
+            End::Server => (&self.client, &self.server),
+        };
+        let of = |records: &Records, conn: usize, roles: &[Role]| {
+            let all = records.sent.iter();
+            all.filter(|it| usize::from(it.conn) == conn && roles.contains(&it.role))
+                .count()
+        };
+        let all = 0..script.connections.len();
+        all.map(|conn| {
+            [
+                of(data, conn, &[Role::Data]),
+                of(acks, conn, &[Role::Ack, Role::Small]),
+            ]
+        })
+        .collect()
+    }
+}
+
+const STAGES: [(Stage, End); 4] = [
+    (Stage::Long, End::Client),
+    (Stage::Long, End::Server),
+    (Stage::Short, End::Client),
+    (Stage::Short, End::Server),
+];
+
+fn is_syn(it: &Segment) -> bool {
+    it.flags & (flag::SYN | flag::ACK) == flag::SYN
+}
+
+/// Loses the first SYNs of each connection.
+fn loses_syns(first: usize) -> impl FnMut(End, u64, &Segment) -> bool {
+    let mut lost: HashMap<u16, usize> = HashMap::new();
+    move |_, _, it| {
+        let lost = lost.entry(it.source).or_default();
+        *lost += usize::from(is_syn(it));
+        is_syn(it) && *lost <= first
+    }
+}
+
+/// The script is played whole, by every connection, whenever the first SYN comes through. What a
+/// lost SYN costs is a second.
+#[test]
+fn a_connection_comes_into_being_after_lost_syns() {
+    for (stage, acks) in STAGES {
+        let script = Script::new(stage, 1000);
+        let undisturbed = play(stage, acks, RTT_MS, |_, _, _| false);
+        for lost in [1, 5, SYNS - 1] {
+            let it = play(stage, acks, RTT_MS, loses_syns(lost));
+            assert!(
+                it.client.connected && it.server.connected,
+                "{stage:?} {lost}"
+            );
+            assert_eq!(it.played(&script), undisturbed.played(&script), "{lost}");
+            let longer = it.ms.saturating_sub(undisturbed.ms);
+            let wanted = 1000 * lost as u64;
+            assert!(
+                (wanted..wanted + 200).contains(&longer),
+                "{lost}: {longer} ms"
+            );
+        }
+        for [data, acks] in undisturbed.played(&script) {
+            assert!(data > 0 && acks > 0);
+        }
+        // Nobody is there.
+        let it = play(stage, acks, RTT_MS, loses_syns(SYNS));
+        assert!(!it.client.connected);
+        assert!(it.ms <= FIRST_NS / MS + 500, "{} ms", it.ms);
+    }
+}
+
+/// The handshake of one connection comes through, but after the script has started without it.
+/// It plays no part, and nobody waits for it.
+#[test]
+fn a_connection_that_comes_too_late_is_not_made_half_way() {
+    const LATE: u16 = 7;
+    for acks in [End::Client, End::Server] {
+        let script = Script::new(Stage::Short, 1000);
+        let whole = play(Stage::Short, acks, 1000, |_, _, _| false);
+        let is_late = |it: &Segment| [it.source, it.destination].contains(&(1000 + LATE));
+        // Its SYNs, its SYN/ACKs, or what ends its handshake: of data of the client each does.
+        let of_server = [flag::SYN, flag::SYN | flag::ACK, flag::ACK];
+        let lost = if acks == End::Client { 3 } else { 2 };
+        for &lost in &of_server[..lost] {
+            // The late one's RST may be lost, too.
+            for loses_rst in [false, true] {
+                let mut rsts = 0;
+                let mut is_lost = |it: &Segment, ms: u64| {
+                    let flags = it.flags & (flag::SYN | flag::ACK | flag::RST);
+                    rsts += usize::from(flags & flag::RST != 0);
+                    let first_rst = loses_rst && flags & flag::RST != 0 && rsts == 1;
+                    is_late(it) && (flags == lost && ms < 4900 || first_rst)
+                };
+                let it = play(Stage::Short, acks, 1000, |_, at, segment| {
+                    is_lost(segment, (at - HOUR_NS) / MS)
+                });
+                let what = format!("{acks:?}, {lost:x} is lost, {loses_rst}");
+                let mut wanted = whole.played(&script);
+                wanted[usize::from(LATE)] = [0, 0];
+                assert_eq!(it.played(&script), wanted, "{what}");
+                let longer = it.ms.saturating_sub(whole.ms);
+                assert!(longer < PATIENCE_NS / MS + 500, "{what}: {longer} ms");
+            }
+        }
+    }
+}
+
+/// FINs that are lost are sent again: the client does not wait for the longest time of a stage.
+#[test]
+fn a_lost_fin_costs_a_second() {
+    for (stage, acks) in STAGES {
+        let whole = play(stage, acks, RTT_MS, |_, _, _| false);
+        for end in [End::Client, End::Server] {
+            let mut lost = std::collections::HashSet::new();
+            let it = play(stage, acks, RTT_MS, |from, _, it| {
+                let fin = from == end && it.flags & flag::FIN != 0;
+                fin && lost.insert((it.source, it.destination))
+            });
+            let longer = it.ms.saturating_sub(whole.ms);
+            assert!(longer < 1100, "{stage:?} {acks:?} {end:?}: {longer} ms");
+        }
+    }
+}
+
+/// A round trip that is long is one all the same.
+#[test]
+fn a_long_round_trip_is_played() {
+    for (stage, acks) in STAGES {
+        let script = Script::new(stage, 1000);
+        let whole = play(stage, acks, RTT_MS, |_, _, _| false);
+        for rtt_ms in [700, 3000, 6000] {
+            let it = play(stage, acks, rtt_ms, |_, _, _| false);
+            assert_eq!(it.played(&script), whole.played(&script), "{rtt_ms} ms");
+            assert_eq!(it.client.rtt_ns, Some(rtt_ms * MS), "{rtt_ms} ms");
+        }
     }
 }
