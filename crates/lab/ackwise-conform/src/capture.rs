@@ -16,7 +16,8 @@ const LINK_TYPE_RAW: u32 = 101;
 const SNAP: u32 = 65_535;
 
 /// Where the captures of a device are: in a directory by its name.
-pub(crate) fn directory(captures: &Path, device: &str) -> PathBuf {
+#[must_use]
+pub fn directory(captures: &Path, device: &str) -> PathBuf {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || c == '.' {
             c

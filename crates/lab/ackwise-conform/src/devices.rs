@@ -1,12 +1,16 @@
 //! The devices that the suite brings along: known filters, and ours.
 
+use std::path::Path;
+
 use ackwise_uml::{Choice, Release};
 
-use crate::device::{Device as _, Error};
+use crate::capture;
+use crate::device::Error;
 use crate::in_process::{InProcess, Queue};
-use crate::judge::{DeviceReport, judge};
+use crate::judge::DeviceReport;
 use crate::netns::{Setup, Spec};
 use crate::schedule::Schedule;
+use crate::virt::run;
 
 /// Drops ACKs above a rate, whatever they say: a policer on the port that they come in by, as
 /// in Pavilanskas 2010.
@@ -165,16 +169,17 @@ pub enum Place {
 }
 
 impl BuiltIn {
-    /// What to run, and where.
+    /// What to run, and where. What runs in this process writes captures of failed cases to a
+    /// directory of the device's name in `captures`.
     ///
     /// # Errors
-    /// It broke.
-    pub fn place(&self, schedule: &Schedule) -> Result<Place, Error> {
+    /// It broke, or a capture cannot be written.
+    pub fn place(&self, schedule: &Schedule, captures: Option<&Path>) -> Result<Place, Error> {
         let (release, setup) = match self.kind {
             Kind::Process(queue) => {
                 let mut device = InProcess::new(self.name, queue());
-                let arrivals = device.run(schedule)?;
-                let report = judge(self.name, schedule, device.shaper(), &arrivals);
+                let captures = captures.map(|it| capture::directory(it, self.name));
+                let report = run(&mut device, schedule, captures.as_deref())?;
                 return Ok(Place::Process(Box::new(report)));
             }
             Kind::Qdisc(release, qdisc) => (release, Setup::Qdisc(qdisc.to_owned())),

@@ -14,6 +14,7 @@ use ackwise_policy::{Capabilities, Policy};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Arrival, Device, Error};
+use crate::joining::Apart;
 use crate::packet::HOSTS_V4;
 use crate::schedule::{Schedule, Shaper};
 use crate::wire::{self, Wire};
@@ -350,8 +351,12 @@ impl Device for Between {
 
     fn run(&mut self, schedule: &Schedule) -> Result<Vec<Arrival>, Error> {
         let [receiver, sender] = &self.interfaces;
-        let receiver = Wire::open(receiver, MACS[0], MACS[3])?;
-        let sender = Wire::open(sender, MACS[3], MACS[0])?;
+        let open = |interface: &str, from, to| {
+            let wire = Wire::open(interface, from, to)?;
+            Ok::<_, Error>((Apart::new(interface)?, wire))
+        };
+        let (_apart, receiver) = open(receiver, MACS[0], MACS[3])?;
+        let (_also, sender) = open(sender, MACS[3], MACS[0])?;
         wire::run(&receiver, &sender, schedule, |_| {})
     }
 }

@@ -12,7 +12,9 @@ use crate::judge::{CaseReport, DeviceReport, Finding};
 pub struct Document {
     /// Devices that were judged.
     pub devices: Vec<Judged>,
-    /// Devices that were not, and why.
+    /// Devices that could not be built, did not start or broke.
+    pub broken: Vec<Broken>,
+    /// Devices that were not run, and why.
     pub not_run: Vec<NotRun>,
 }
 
@@ -48,6 +50,15 @@ pub struct Failed {
     pub runs: [u32; 2],
 }
 
+/// A device that was to be judged and could not be.
+#[derive(Debug, Serialize)]
+pub struct Broken {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub error: String,
+}
+
 /// A device that was not judged.
 #[derive(Debug, Serialize)]
 pub struct NotRun {
@@ -81,6 +92,14 @@ impl Document {
             failed: report.failed().map(failed).collect(),
             thinned_percent: share("plain"),
             thinned_accecn_percent: share("accecn"),
+        });
+    }
+
+    /// Adds a device that could not be judged.
+    pub fn broken(&mut self, name: impl Into<String>, error: impl ToString) {
+        self.broken.push(Broken {
+            name: name.into(),
+            error: error.to_string(),
         });
     }
 
@@ -120,10 +139,16 @@ impl Document {
                 share(it.thinned_accecn_percent),
             ]);
         }
+        for it in &self.broken {
+            let mut row = vec!["-".to_owned(); heads.len()];
+            row[0].clone_from(&it.name);
+            row[1] = "error".to_owned();
+            rows.push(row);
+        }
         rows
     }
 
-    /// What each device failed, and what was not run, as text.
+    /// What each device failed, what broke, and what was not run, as text.
     #[must_use]
     pub fn details(&self) -> String {
         let mut text = String::new();
@@ -141,6 +166,12 @@ impl Document {
                     case.case, case.rfc, case.what
                 );
             }
+        }
+        if !self.broken.is_empty() {
+            let _ = writeln!(text, "\nnot judged because of an error");
+        }
+        for it in &self.broken {
+            let _ = writeln!(text, "  {}: {}", it.name, it.error.replace('\n', "\n    "));
         }
         if !self.not_run.is_empty() {
             let _ = writeln!(text, "\nnot run");
@@ -186,6 +217,14 @@ impl Document {
                 );
             }
             body.push_str("</table></div>\n");
+        }
+        if !self.broken.is_empty() {
+            body.push_str("<h2>Not judged because of an error</h2>\n<ul>\n");
+            for it in &self.broken {
+                let (name, error) = (escape(&it.name), escape(&it.error));
+                let _ = writeln!(body, "<li>{name}: {error}</li>");
+            }
+            body.push_str("</ul>\n");
         }
         if !self.not_run.is_empty() {
             body.push_str("<h2>Not run</h2>\n<ul>\n");

@@ -1,5 +1,6 @@
 //! Packet sockets: the endpoints on real interfaces.
 
+use std::collections::HashMap;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -7,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use ackwise_engines::{LabError, clock};
 
 use crate::device::{Arrival, Error};
-use crate::packet::Side;
+use crate::packet::{Side, without_hops};
 use crate::schedule::Schedule;
 
 const ETHERNET: usize = 14;
@@ -74,6 +75,7 @@ impl Wire {
             )
         };
         checked(bound, "cannot bind a packet socket")?;
+        hear_all(fd, index)?;
         Ok(Self {
             socket,
             index,
@@ -121,6 +123,26 @@ impl Wire {
     }
 }
 
+/// Frames go to addresses of the endpoints, which a network card does not know as its own. This ends
+/// with the socket.
+fn hear_all(fd: libc::c_int, index: i32) -> Result<(), Error> {
+    // SAFETY: all zeroes is a value of `packet_mreq`.
+    let mut request: libc::packet_mreq = unsafe { zeroed() };
+    request.mr_ifindex = index;
+    request.mr_type = libc::PACKET_MR_PROMISC as u16;
+    // SAFETY: the request is live and its length is its own.
+    let answer = unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const request).cast(),
+            size_of::<libc::packet_mreq>() as u32,
+        )
+    };
+    checked(answer, "cannot hear what goes to other addresses").map(drop)
+}
+
 fn address(index: i32) -> libc::sockaddr_ll {
     // SAFETY: all zeroes is a value of `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
@@ -158,27 +180,27 @@ pub(crate) fn run(
     mut told: impl FnMut(usize),
 ) -> Result<Vec<Arrival>, Error> {
     let mut arrivals = Vec::new();
-    let mut start_ns = clock::now_ns() + LATE_NS;
-    let mut gather = |until_ns: u64, start_ns: u64| loop {
+    let mut clock = Clock::new(clock::now_ns() + LATE_NS);
+    let mut gather = |clock: &Clock, until_ns: u64| loop {
         for (wire, from) in [(sender, Side::Receiver), (receiver, Side::Sender)] {
             while let Some(packet) = wire.receive() {
                 arrivals.push(Arrival {
-                    at_ns: clock::now_ns().saturating_sub(start_ns),
+                    at_ns: clock.arrival_ns(&packet, clock::now_ns()),
                     from,
                     packet,
                 });
             }
         }
         let now = clock::now_ns();
+        let until_ns = clock.start_ns + until_ns;
         if now >= until_ns {
             return now;
         }
         wait([receiver, sender], until_ns - now);
     };
     for (number, departure) in schedule.departures().enumerate() {
-        let now = gather(start_ns + departure.at_ns, start_ns);
-        let late = now - (start_ns + departure.at_ns);
-        start_ns += if late > LATE_NS { late } else { 0 };
+        let now = gather(&clock, departure.at_ns);
+        clock.departs(&departure.packet, departure.at_ns, now);
         match departure.from {
             Side::Receiver => receiver.send(&departure.packet)?,
             Side::Sender => sender.send(&departure.packet)?,
@@ -187,6 +209,65 @@ pub(crate) fn run(
             told(number);
         }
     }
-    gather(start_ns + schedule.end_ns(), start_ns);
+    gather(&clock, schedule.end_ns());
     Ok(arrivals)
+}
+
+/// The clock of the schedule. Where the machine is late it starts later from then on, so that the
+/// packets keep their distances.
+struct Clock {
+    start_ns: u64,
+    /// The start by which each packet left. It arrives by the same: what was under way when the
+    /// start moved has not been faster.
+    left_by: HashMap<Vec<u8>, u64>,
+}
+
+impl Clock {
+    fn new(start_ns: u64) -> Self {
+        let left_by = HashMap::new();
+        Self { start_ns, left_by }
+    }
+
+    /// A packet leaves that has to at `at_ns`.
+    fn departs(&mut self, packet: &[u8], at_ns: u64, now_ns: u64) {
+        let late = now_ns.saturating_sub(self.start_ns + at_ns);
+        if late > LATE_NS {
+            self.start_ns += late;
+        }
+        self.left_by.insert(without_hops(packet), self.start_ns);
+    }
+
+    /// When a packet has arrived. One that the device has changed arrives by the start of now.
+    fn arrival_ns(&self, packet: &[u8], now_ns: u64) -> u64 {
+        let start_ns = self.left_by.get(&without_hops(packet));
+        now_ns.saturating_sub(*start_ns.unwrap_or(&self.start_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A pause while a packet is held: it is late all the same.
+    #[test]
+    fn what_is_in_flight_when_the_start_moves_has_not_been_faster() {
+        let packet = |id: u8| {
+            let mut packet = vec![0x45, 0, 0, 20];
+            packet.extend([id; 16]);
+            packet
+        };
+        let mut clock = Clock::new(1000 * MS);
+        clock.departs(&packet(1), 10 * MS, 1010 * MS);
+        assert_eq!(clock.arrival_ns(&packet(1), 1015 * MS), 15 * MS);
+        // It had to leave at 20 ms and leaves 500 ms later.
+        clock.departs(&packet(2), 20 * MS, 1520 * MS);
+        assert_eq!(clock.arrival_ns(&packet(1), 1530 * MS), 530 * MS);
+        assert_eq!(clock.arrival_ns(&packet(2), 1530 * MS), 30 * MS);
+        assert_eq!(clock.arrival_ns(&packet(3), 1530 * MS), 30 * MS);
+        let mut fewer_hops = packet(2);
+        fewer_hops[8] = 1;
+        assert_eq!(clock.arrival_ns(&fewer_hops, 1530 * MS), 30 * MS);
+    }
 }

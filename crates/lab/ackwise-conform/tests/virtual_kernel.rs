@@ -6,7 +6,7 @@ use ackwise_conform::{DeviceReport, Level, Place, Schedule, by_name, in_virtual_
 
 fn report(device: &str) -> DeviceReport {
     let built_in = by_name(device).unwrap_or_else(|error| panic!("{error}"));
-    let place = built_in.place(&Schedule::new(&[]));
+    let place = built_in.place(&Schedule::new(&[]), None);
     let Ok(Place::Kernel(spec, kernel)) = place else {
         panic!("{device} runs on no kernel")
     };

@@ -86,7 +86,7 @@ Examples:
   ackwise-lab conform --setup rules.sh --pcap captures/      a tc or nft rule set
   ackwise-lab conform --between eth1 eth2                    a box between two interfaces (root)
 A must that fails stalls a connection or misleads a sender; a should costs it a sample or speed.
-What is asked for by other than --all and fails a must ends with exit code 1.";
+What is asked for by other than --all and fails a must ends with exit code 1; so does what could not be judged.";
 
 const REPRODUCE_HELP: &str = "\
 Examples:
@@ -280,7 +280,7 @@ pub struct TraceArgs {
 /// `ackwise-lab conform`.
 #[derive(Debug, Args)]
 pub struct ConformArgs {
-    /// Every built-in device that this machine can run
+    /// Every built-in device; one that cannot be judged does not end it, but its exit code is 1
     #[arg(long, conflicts_with_all = ["device", "qdisc", "setup", "between", "kernel", "live"])]
     pub all: bool,
 

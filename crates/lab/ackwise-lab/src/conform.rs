@@ -5,8 +5,9 @@ use std::fs;
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_conform::{
-    BUILT_IN, Between, BuiltIn, DeviceReport, Document, Error, Level, NOT_RUN, Outcome, Place,
-    Router, Schedule, Setup, Spec, by_name, cases, chosen, in_virtual_time, run,
+    BUILT_IN, Between, BuiltIn, Device, DeviceReport, Document, Error, Level, NOT_RUN, Outcome,
+    Place, Router, Schedule, Setup, Spec, by_name, captures_of, cases, chosen, in_virtual_time,
+    run,
 };
 use ackwise_report::parts::{Page, escape};
 use anyhow::{Context, bail};
@@ -39,8 +40,9 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
     for device in &asked {
         match built_in(device, args, &schedule) {
             Ok(report) => note(&mut document, &report),
-            Err(error) if args.all && !error.is_bad_input() => {
-                document.not_run(device.name, error);
+            Err(error) if args.all => {
+                eprintln!("{}: error", device.name);
+                document.broken(device.name, error);
             }
             Err(error) => return Err(error.into()),
         }
@@ -59,6 +61,13 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         return Err(error.into());
     }
     show(&document, args, format)?;
+    if !document.broken.is_empty() {
+        let broken: Vec<_> = document.broken.iter().map(|it| it.name.as_str()).collect();
+        bail!(
+            "{} could not be judged: the report has the error of each",
+            broken.join(", ")
+        );
+    }
     if !args.all && !unsafe_devices.is_empty() {
         bail!("{} fails what it must pass", unsafe_devices.join(", "));
     }
@@ -70,7 +79,7 @@ fn built_in(
     args: &ConformArgs,
     schedule: &Schedule,
 ) -> Result<DeviceReport, Error> {
-    match device.place(schedule)? {
+    match device.place(schedule, args.pcap.as_deref())? {
         Place::Process(report) => Ok(*report),
         Place::Kernel(spec, kernel) => in_virtual_time(
             &spec,
@@ -102,11 +111,7 @@ fn given(args: &ConformArgs, schedule: &Schedule) -> anyhow::Result<Vec<DeviceRe
     let mut reports = Vec::new();
     for spec in &specs {
         reports.push(if args.live {
-            run(
-                &mut Router::new(spec, false),
-                schedule,
-                args.pcap.as_deref(),
-            )?
+            here(&mut Router::new(spec, false), args, schedule)?
         } else {
             let kernel = args.kernel.as_ref();
             in_virtual_time(spec, &args.cases, kernel, None, args.pcap.as_deref())?
@@ -114,13 +119,20 @@ fn given(args: &ConformArgs, schedule: &Schedule) -> anyhow::Result<Vec<DeviceRe
     }
     if let Some([receiver, sender]) = args.between.as_deref() {
         let interfaces = [receiver.clone(), sender.clone()];
-        reports.push(run(
-            &mut Between { interfaces },
-            schedule,
-            args.pcap.as_deref(),
-        )?);
+        reports.push(here(&mut Between { interfaces }, args, schedule)?);
     }
     Ok(reports)
+}
+
+/// On this host's clock.
+fn here(
+    device: &mut dyn Device,
+    args: &ConformArgs,
+    schedule: &Schedule,
+) -> Result<DeviceReport, Error> {
+    let captures = args.pcap.as_deref();
+    let captures = captures.map(|it| captures_of(it, &device.name()));
+    run(device, schedule, captures.as_deref())
 }
 
 fn show(document: &Document, args: &ConformArgs, format: Format) -> anyhow::Result<()> {

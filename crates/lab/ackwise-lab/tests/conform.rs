@@ -1,6 +1,6 @@
 //! `ackwise-lab conform`, from the outside. No root and no kernel: filters in its own process.
 
-use ackwise_testbed::program::Program;
+use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
 
 /// The command under test.
@@ -33,6 +33,71 @@ fn the_document_names_devices_and_what_they_failed() {
     );
     assert_eq!(devices[1]["outcome"], "careless");
     assert!(devices[1]["passed"].as_u64() > Some(70));
+}
+
+/// No kernel is there, so what needs one cannot be built: the others are judged all the same.
+#[test]
+fn a_device_that_cannot_be_built_does_not_end_the_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("page.html");
+    let all = ["conform", "--all", "--case", "plain", "--case", "ece-once"];
+    let run = |more: &[&str]| {
+        let mut command = LAB.command();
+        command
+            .env("XDG_CACHE_HOME", directory.path())
+            .env_remove("ACKWISE_KERNEL");
+        Ended::of(&command.args(all).args(more).output().expect("runs"))
+    };
+    let json = run(&["--format", "json"]);
+    assert_eq!(json.code, 1, "{}", json.err);
+    assert!(json.err.contains("cake-ack-filter, "), "{}", json.err);
+    let document: Value = serde_json::from_str(&json.out).expect("JSON");
+    let names = |part: &str| {
+        let all = document[part].as_array().expect("devices").iter();
+        all.map(|it| it["name"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names("devices"), ["ns2-filter", "contract-queue"]);
+    let broken = names("broken");
+    assert!(
+        broken.len() > 20 && broken.contains(&"pfifo".to_owned()),
+        "{broken:?}"
+    );
+    let error = document["broken"][0]["error"].as_str().expect("an error");
+    assert!(error.contains("kernel/build"), "{error}");
+
+    let text = run(&["--html", page.to_str().expect("UTF-8")]);
+    assert_eq!(text.code, 1, "{}", text.err);
+    let page = std::fs::read_to_string(page).expect("a page");
+    for said in [&text.out, &page] {
+        assert!(said.contains("contract-queue"), "{said}");
+        assert!(
+            said.contains("pfifo: ") && said.contains("kernel/build"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn what_a_device_of_this_process_failed_is_captured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_str().expect("UTF-8");
+    let args = ["conform", "--device", "ns2-filter", "--case", "ece-once"];
+    let run = LAB.run(&[&args[..], &["--pcap", path]].concat());
+    assert_eq!(run.code, 1, "{}", run.err);
+    let packets = |end: &str| {
+        let file = format!("ns2-filter/ece-once.{end}.pcap");
+        let bytes = std::fs::read(directory.path().join(file)).expect("a capture");
+        let (mut at, mut packets) = (24, 0);
+        while at < bytes.len() {
+            let length = bytes[at + 8..at + 12].try_into().expect("a length");
+            at += 16 + u32::from_ne_bytes(length) as usize;
+            packets += 1;
+        }
+        packets
+    };
+    let (sent, arrived) = (packets("sent"), packets("arrived"));
+    assert!(0 < arrived && arrived < sent, "{arrived} of {sent}");
 }
 
 #[test]

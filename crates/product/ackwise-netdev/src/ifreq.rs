@@ -44,25 +44,36 @@ pub fn ioctl(
     Ok(())
 }
 
-/// Sets a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_*`.
+/// `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+fn ethtool(name: &str, command: u32, data: u32) -> io::Result<u32> {
+    let mut value = EthtoolValue { command, data };
+    let mut request = named(name);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    ioctl(&socket, libc::SIOCETHTOOL, &mut request)?;
+    Ok(value.data)
+}
+
+/// Returns a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_G*`.
+///
+/// # Errors
+/// There is no such interface, or its driver does not know the command.
+pub fn ethtool_value(name: &str, command: u32) -> io::Result<u32> {
+    ethtool(name, command, 0)
+}
+
+/// Sets a value by `SIOCETHTOOL` that is a `struct ethtool_value`; `command` is an `ETHTOOL_S*`.
 ///
 /// # Errors
 /// The driver does not know the command, or refuses.
 pub fn set_ethtool_value(name: &str, command: u32, value: u32) -> io::Result<()> {
-    /// `struct ethtool_value`.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    let mut value = Value {
-        command,
-        data: value,
-    };
-    let mut request = named(name);
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
-    ioctl(&socket, libc::SIOCETHTOOL, &mut request)
+    ethtool(name, command, value).map(drop)
 }
 
 /// Returns the interface's flags.

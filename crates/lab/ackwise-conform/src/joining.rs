@@ -1,0 +1,76 @@
+//! Keeps interfaces from joining packets as they receive them (GRO, LRO): the judge would see
+//! packets that nobody sent.
+
+use std::io;
+
+use ackwise_netdev::ifreq::{ethtool_value, set_ethtool_value};
+
+use crate::device::Error;
+
+/// Values of linux/ethtool.h.
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
+const ETHTOOL_GGRO: u32 = 0x2b;
+const ETHTOOL_SGRO: u32 = 0x2c;
+/// LRO's bit in the flags.
+const ETH_FLAG_LRO: u32 = 1 << 15;
+
+/// An interface that joins nothing, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    interface: String,
+    /// What GRO was, and the flags with LRO's bit.
+    was: [u32; 2],
+}
+
+impl Apart {
+    /// Switches off what joins packets.
+    ///
+    /// # Errors
+    /// The interface does not say what it does, or goes on.
+    pub(crate) fn new(interface: &str) -> Result<Self, Error> {
+        let refused = |what: &str, error: io::Error| {
+            Error::Missing(format!(
+                "{interface} {what} ({error}), so it may join packets that nobody sent so: switch \
+                 that off with `ethtool -K {interface} gro off lro off`, or name another interface"
+            ))
+        };
+        let asked = |command| {
+            ethtool_value(interface, command)
+                .map_err(|error| refused("does not say whether it joins packets", error))
+        };
+        let apart = Self {
+            interface: interface.to_owned(),
+            was: [asked(ETHTOOL_GGRO)?, asked(ETHTOOL_GFLAGS)?],
+        };
+        apart
+            .set([0, apart.was[1] & !ETH_FLAG_LRO])
+            .map_err(|error| refused("does not stop joining packets", error))?;
+        let on = asked(ETHTOOL_GGRO)? != 0 || asked(ETHTOOL_GFLAGS)? & ETH_FLAG_LRO != 0;
+        if on {
+            let error = io::Error::other("it says that it has, and has not");
+            return Err(refused("does not stop joining packets", error));
+        }
+        Ok(apart)
+    }
+
+    /// Sets what is not so yet.
+    fn set(&self, [gro, flags]: [u32; 2]) -> io::Result<()> {
+        for (asks, sets, value) in [
+            (ETHTOOL_GGRO, ETHTOOL_SGRO, gro),
+            (ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, flags),
+        ] {
+            if ethtool_value(&self.interface, asks)? != value {
+                set_ethtool_value(&self.interface, sets, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        // The interface may be gone.
+        let _ = self.set(self.was);
+    }
+}
