@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
+.PHONY: test-openwrt calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages
 
 help: ## list the targets
@@ -157,10 +157,14 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-analyze $(ACKWISE)
 	REPORT=$(REPORT) scripts/bench $(LAB)
 
+test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
+	@scripts/setup --dist
+	@scripts/test-openwrt $(ACKWISE)
+
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
 
-dist: ## a static program, packages and checksums in target/dist (fetches zig and nfpm once; a quarter of an hour on two idle cores)
+dist: ## static programs for x86_64 and aarch64, packages and checksums in target/dist (fetches zig and nfpm once; two builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
 test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; look at the rest (root, two minutes)
