@@ -183,10 +183,13 @@ install: build-ackwise ## install ackwise with its systemd units and completions
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
 
-install-lab: build-lab ## install ackwise-lab with its completions under PREFIX
+install-lab: build-lab ## install ackwise-lab with its completions and ackwise-scenario(5) under PREFIX
 	install -D -s -m 0755 $(LAB) $(DESTDIR)$(PREFIX)/bin/ackwise-lab
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(LAB) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab
+	install -d $(DESTDIR)$(PREFIX)/share/man/man5
+	version=$$($(LAB) --version) && sed "s/@VERSION@/$${version##* }/" packaging/man/ackwise-lab/ackwise-scenario.5 \
+		> $(DESTDIR)$(PREFIX)/share/man/man5/ackwise-scenario.5
 
 uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
 	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(PREFIX)/bin/ackwise-lab \
@@ -195,7 +198,8 @@ uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
 		$(DESTDIR)$(UNITDIR)/ackwise-tunnel@.service \
 		$(DESTDIR)$(SYSUSERSDIR)/ackwise.conf \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab \
+		$(DESTDIR)$(PREFIX)/share/man/man5/ackwise-scenario.5
 
 clean: ## remove what was built and reported
 	$(CARGO) clean
