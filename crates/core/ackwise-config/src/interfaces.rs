@@ -138,16 +138,25 @@ fn interfaces(tree: &Table, errors: &RefCell<Collector>) -> Option<Vec<Interface
             let message = format!("'{}' stands here twice", name.text);
             section.error(&name.span, message);
         }
-        let metrics = interface.metrics.filter(|address| address.port() != 0);
-        if metrics.is_some() && all.iter().any(|other| other.metrics == metrics) {
+        let others = all.iter().filter_map(|other| other.metrics);
+        if interface
+            .metrics
+            .is_some_and(|ours| others.into_iter().any(|theirs| clash(ours, theirs)))
+        {
             section.error(
                 &section.span_of("metrics"),
-                "another interface has this address; give each a port of its own",
+                "another interface has this port; give each a port of its own",
             );
         }
         all.push(interface);
     }
     Some(all)
+}
+
+/// Whether two sockets cannot listen on these.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let same = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && same
 }
 
 fn interface(section: &Section<'_>) -> Option<Interface> {
@@ -173,6 +182,15 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
     let policy = section.word("policy");
     let guard = guard(section);
     let user = section.word("user").map(|word| word.text);
+    if queue == Some(UplinkQueue::Gateway) {
+        for key in ["policy", "guard", "metrics"] {
+            let off = key == "guard" && guard == Some(Guard::Off);
+            if section.has(key) && !off {
+                let message = format!("'{key}' is for a policy, and the gateway's queue has none");
+                section.error(&section.span_of(key), message);
+            }
+        }
+    }
     Some(Interface {
         name: name?,
         up,
@@ -187,11 +205,16 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
 }
 
 fn check_name(section: &Section<'_>, name: &Word) {
+    // The kernel takes more, but not what follows a colon, and a name with a dash in front is taken
+    // for an option.
     let fine = (1..=MAX_NAME).contains(&name.text.len())
         && !matches!(name.text.as_str(), "." | "..")
-        && !name.text.contains(|c: char| c == '/' || c.is_whitespace());
+        && !name.text.starts_with('-')
+        && !name
+            .text
+            .contains(|c: char| matches!(c, '/' | ':') || c.is_whitespace() || c.is_control());
     if !fine {
-        let message = format!("'{}' is no name of an interface", name.text);
+        let message = format!("'{}' is no name of an interface", name.text.escape_debug());
         section.error(&name.span, message);
     }
 }

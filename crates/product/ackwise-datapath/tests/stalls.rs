@@ -372,7 +372,15 @@ fn a_time_namespace_changes_nothing() {
             far.expect_up_to(&flow.ack().frame());
             for signal in [libc::SIGSTOP, libc::SIGKILL] {
                 signal_to(pid, signal);
-                std::thread::sleep(ms(700));
+                // The last sign of life is trusted for half a second, and may have come late.
+                let mut passed = 0;
+                eventually("every ACK passes", || {
+                    let passes = flow.step(near, far);
+                    let seen = far.drain(ms(50));
+                    let came = seen.iter().any(|frame| frame.bytes == passes);
+                    passed = if came { passed + 1 } else { 0 };
+                    passed >= 12
+                });
                 for _ in 0..20 {
                     let passes = flow.step(near, far);
                     far.expect_up_to(&passes);

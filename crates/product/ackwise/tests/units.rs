@@ -195,6 +195,11 @@ fn units_start_restart_and_stop() {
         assert_eq!(systemd.property(&unit, "ActiveState"), "active", "{unit}");
         systemd.has_rights(&unit, kept);
         assert!(net.programs() > 0, "{unit}");
+        if unit.starts_with("ackwise@") {
+            // As /etc/ackwise/ackwise.toml says.
+            let status = systemd.must("ackwise", &["status", iface]);
+            assert!(status.contains("every-n:n=4"), "{status}");
+        }
         assert!(net.download(1) > 100_000, "{unit}");
 
         systemd.must(

@@ -201,6 +201,13 @@ fn mistakes_are_said_with_their_place() {
         ),
         (&["up", "lo", "--queue", "cake"], "--up RATE"),
         (&["up", "--all", "lo"], "cannot be used with"),
+        (&["up", "--all", "--overhead", "22"], "cannot be used with"),
+        (&["up", "--all", "--queue", "cake"], "cannot be used with"),
+        (
+            &["up", "--all", "--metrics", "127.0.0.1:1"],
+            "cannot be used with",
+        ),
+        (&["up", "--all", "--no-guard"], "cannot be used with"),
         (
             &["up", "lo", "--guard", "--no-guard"],
             "cannot be used with",

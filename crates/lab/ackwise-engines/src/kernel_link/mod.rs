@@ -5,7 +5,8 @@
 //!                         rate, queue                   wire: delay, loss
 //! ```
 //!
-//! and the same back. No packet visits user space; in virtual time that is most
+//! and the same back. Where the delay varies, another pair of devices before the wire adds the time
+//! that each packet takes on it. No packet visits user space; in virtual time that is most
 //! of what a run costs. A node's device gives packets off its sockets' account
 //! at once, as when a network card has sent them: what waits before a link
 //! waits in another box.
@@ -55,6 +56,8 @@ const ENDS: [&str; 2] = ["end0", "end1"];
 const POLICERS: [u32; 2] = [1, 2];
 /// Before and behind the queue of the direction from end 0 and from end 1.
 const QUEUES: [[&str; 2]; 2] = [["forward0", "forward1"], ["reverse0", "reverse1"]];
+/// Where each packet takes its own time, if the delay after that varies.
+const SENDERS: [[&str; 2]; 2] = [["sends0", "sent0"], ["sends1", "sent1"]];
 /// On their way along a wire; nothing that a scenario can ask for needs more.
 const IN_FLIGHT: u32 = 10_000_000;
 /// A rate at which no packet takes a nanosecond, bytes a second.
@@ -68,17 +71,42 @@ const LOOK_NS: u64 = 10_000_000;
 #[derive(Debug)]
 pub struct LinkSpace {
     namespace: Namespace,
-    /// Which directions have a queue.
-    queued: [bool; 2],
+    /// What the directions have beside a wire.
+    parts: [Parts; 2],
 }
 
-/// Whether netem does what both directions ask for: it reorders by sending
-/// early, and its jitter does not keep order.
+/// Whether netem does what both directions ask for: it reorders by sending early.
 #[must_use]
 pub(crate) fn can(link: &Link) -> bool {
     [&link.forward, &link.reverse]
         .iter()
-        .all(|direction| direction.reorder.is_none() && direction.jitter.is_zero())
+        .all(|direction| direction.reorder.is_none())
+}
+
+/// The devices between the queue and the wire of each direction.
+fn parts(link: &Link) -> [Parts; 2] {
+    [&link.forward, &link.reverse].map(|direction| Parts {
+        queue: direction.rate_bps.is_some(),
+        sender: direction.rate_bps.is_some() && !direction.jitter.is_zero(),
+    })
+}
+
+/// What a direction has beside its wire.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    /// A queue.
+    queue: bool,
+    /// A pair of devices where each packet takes its own time.
+    sender: bool,
+}
+
+impl Parts {
+    /// The pairs of devices that packets pass on the way from an end.
+    fn pairs(self, from: usize) -> Vec<[&'static str; 2]> {
+        let queue = self.queue.then_some(QUEUES[from]);
+        let sender = self.sender.then_some(SENDERS[from]);
+        queue.into_iter().chain(sender).collect()
+    }
 }
 
 impl LinkSpace {
@@ -93,7 +121,7 @@ impl LinkSpace {
         seeds: [u64; 2],
     ) -> Result<Self, LabError> {
         let directions = [&link.forward, &link.reverse];
-        let queued = directions.map(|direction| direction.rate_bps.is_some());
+        let parts = parts(link);
         namespace.inside(|| {
             set_sysctls([
                 ("net.ipv6.conf.all.disable_ipv6", "1"),
@@ -110,12 +138,12 @@ impl LinkSpace {
             ));
         }
         command::ip_batch(None, &lines)?;
-        command::ip_batch(Some(namespace.name()), &inner_devices(link.mtu, queued))?;
+        command::ip_batch(Some(namespace.name()), &inner_devices(link.mtu, parts))?;
         for (interface, node) in ends {
             node.inside(|| leave_alone(&interface.name))?;
         }
         namespace.inside(|| {
-            for arguments in redirections(queued) {
+            for arguments in redirections(parts) {
                 tc(&arguments)?;
             }
             for (from, direction) in directions.into_iter().enumerate() {
@@ -125,13 +153,20 @@ impl LinkSpace {
                         tc(&arguments)?;
                     }
                 }
-                wire(direction, seeds[from])
-                    .add_to(ENDS[1 - from])
-                    .map_err(LabError::os("cannot make a wire of netem"))?;
+                let wire = wire(direction, seeds[from]);
+                let mut netems = vec![(ENDS[1 - from], wire)];
+                if parts[from].sender {
+                    let [sender, wire] = wire.in_two();
+                    netems = vec![(SENDERS[from][0], sender), (ENDS[1 - from], wire)];
+                }
+                for (device, netem) in netems {
+                    let made = netem.add_to(device);
+                    made.map_err(LabError::os("cannot make a wire of netem"))?;
+                }
             }
             Ok(())
         })?;
-        Ok(Self { namespace, queued })
+        Ok(Self { namespace, parts })
     }
 }
 
@@ -140,14 +175,16 @@ fn tc(arguments: &str) -> Result<(), LabError> {
     command::run("tc", &words).map(drop)
 }
 
-fn inner_devices(mtu: u32, queued: [bool; 2]) -> Vec<String> {
+fn inner_devices(mtu: u32, parts: [Parts; 2]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut devices = ENDS.to_vec();
-    for ([before, behind], _) in QUEUES.iter().zip(queued).filter(|(_, queued)| *queued) {
-        lines.push(format!(
-            "link add name {before} type veth peer name {behind}"
-        ));
-        devices.extend([before, behind]);
+    for (from, parts) in parts.into_iter().enumerate() {
+        for [before, behind] in parts.pairs(from) {
+            lines.push(format!(
+                "link add name {before} type veth peer name {behind}"
+            ));
+            devices.extend([before, behind]);
+        }
     }
     for device in devices {
         lines.push(format!("link set {device} mtu {mtu}"));
@@ -156,7 +193,7 @@ fn inner_devices(mtu: u32, queued: [bool; 2]) -> Vec<String> {
     lines
 }
 
-fn redirections(queued: [bool; 2]) -> Vec<String> {
+fn redirections(parts: [Parts; 2]) -> Vec<String> {
     let mut commands = Vec::new();
     let mut redirect = |from: &str, to: &str| {
         commands.push(format!("qdisc add dev {from} clsact"));
@@ -166,15 +203,13 @@ fn redirections(queued: [bool; 2]) -> Vec<String> {
             police::PASSES
         ));
     };
-    for (from, queued) in queued.into_iter().enumerate() {
-        let end = ENDS[1 - from];
-        if queued {
-            let [before, behind] = QUEUES[from];
-            redirect(ENDS[from], before);
-            redirect(behind, end);
-        } else {
-            redirect(ENDS[from], end);
+    for (from, parts) in parts.into_iter().enumerate() {
+        let mut at = ENDS[from];
+        for [before, behind] in parts.pairs(from) {
+            redirect(at, before);
+            at = behind;
         }
+        redirect(at, ENDS[1 - from]);
     }
     commands
 }
@@ -188,12 +223,31 @@ fn wire(direction: &Direction, seed: u64) -> Netem {
     };
     Netem {
         delay_ns: nanos(direction.delay),
+        jitter_ns: nanos(direction.jitter),
         rate: direction.rate_bps.map_or(0, |bps| bps.div_ceil(8)),
         loss: of_all(direction.loss),
         duplicate: of_all(direction.duplicate),
         limit: IN_FLIGHT,
         // A seed of its own; 0 is one as well.
         seed: Rng::new(seed).next_u64(),
+    }
+}
+
+impl Netem {
+    /// Parts a wire in two: the first adds each packet its own time, and the second delays it by a
+    /// time that may vary. In one, a packet after a late one could not catch up.
+    fn in_two(self) -> [Netem; 2] {
+        let sender = Netem {
+            rate: self.rate,
+            limit: IN_FLIGHT,
+            ..Netem::default()
+        };
+        // With a rate the order is kept.
+        let wire = Netem {
+            rate: NO_TIME,
+            ..self
+        };
+        [sender, wire]
     }
 }
 
@@ -321,7 +375,7 @@ impl KernelLink {
         let stopped = Arc::clone(&stop);
         let name = watching.name.clone();
         let entrance = space.namespace.entrance()?;
-        let queued = space.queued;
+        let parts = space.parts;
         space.namespace.inside(|| {
             let each = watching.police.iter().zip(ENDS).zip(POLICERS);
             each.filter_map(|((it, end), index)| Some((it.as_ref()?, end, index)))
@@ -334,7 +388,7 @@ impl KernelLink {
             .spawn(move || {
                 let counter = watching.counter;
                 let opened = entrance.enter().and_then(|()| {
-                    Taps::open(queued).map_err(LabError::os(format!("cannot watch link {name}")))
+                    Taps::open(parts).map_err(LabError::os(format!("cannot watch link {name}")))
                 });
                 match opened {
                     Ok((ring, netlink, taps)) => {
@@ -418,11 +472,11 @@ struct Taps {
 }
 
 impl Taps {
-    fn open(queued: [bool; 2]) -> io::Result<(Ring, Netlink, Self)> {
+    fn open(parts: [Parts; 2]) -> io::Result<(Ring, Netlink, Self)> {
         let index = |name: &str| if_nametoindex(name).map(|index| index as i32);
         let ends = [index(ENDS[0])?, index(ENDS[1])?];
         let mut taps = Self {
-            queued,
+            queued: parts.map(|it| it.queue),
             ..Self::default()
         };
         let mut skip = Vec::new();
@@ -431,12 +485,17 @@ impl Taps {
             taps.stages.insert((ends[from], false), enters);
             taps.stages.insert((ends[1 - from], true), arrives);
             taps.interfaces[from].1 = ends[1 - from];
-            if queued[from] {
+            if parts[from].queue {
                 let before = index(QUEUES[from][0])?;
                 let leaves = Stage::LeavesQueue(from);
                 taps.stages.insert((before, true), leaves);
                 taps.interfaces[from].0 = Some(before);
                 skip.push(index(QUEUES[from][1])?);
+            }
+            if parts[from].sender {
+                for name in SENDERS[from] {
+                    skip.push(index(name)?);
+                }
             }
         }
         Ok((Ring::open(&skip)?, Netlink::open()?, taps))

@@ -9,6 +9,7 @@ use nix::net::if_::if_nametoindex;
 const TCA_NETEM_RATE: u16 = 6;
 const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
 
 /// What `netem` is to do. Nothing of it is rounded to the kernel's ticks.
@@ -16,6 +17,8 @@ const TCA_NETEM_PRNG_SEED: u16 = 14;
 pub(super) struct Netem {
     /// The delay of every packet, in nanoseconds.
     pub delay_ns: u64,
+    /// The delay varies uniformly by ± this, in nanoseconds. The order is kept if there is a rate.
+    pub jitter_ns: u64,
     /// Bytes per second; 0 for no limit. A packet's own time is added to its delay.
     pub rate: u64,
     /// How many of 2³² packets are lost.
@@ -54,6 +57,10 @@ impl Netem {
         }
         let delay = self.delay_ns.to_ne_bytes();
         push_attribute(&mut bytes, TCA_NETEM_LATENCY64, &delay);
+        if self.jitter_ns > 0 {
+            let jitter = self.jitter_ns.to_ne_bytes();
+            push_attribute(&mut bytes, TCA_NETEM_JITTER64, &jitter);
+        }
         push_attribute(&mut bytes, TCA_NETEM_PRNG_SEED, &self.seed.to_ne_bytes());
         bytes
     }
@@ -68,6 +75,7 @@ mod tests {
     fn netem_is_told_in_nanoseconds_and_bytes() {
         let netem = Netem {
             delay_ns: 20_000_001,
+            jitter_ns: 7,
             rate: 25_000,
             loss: 7,
             limit: 9,
@@ -80,6 +88,7 @@ mod tests {
         let attribute = |kind| find_attribute(&options[24..], kind);
         let value = |number: u64| number.to_ne_bytes();
         assert_eq!(attribute(TCA_NETEM_LATENCY64), Some(&value(20_000_001)[..]));
+        assert_eq!(attribute(TCA_NETEM_JITTER64), Some(&value(7)[..]));
         assert_eq!(attribute(TCA_NETEM_RATE64), Some(&value(25_000)[..]));
         assert_eq!(attribute(TCA_NETEM_PRNG_SEED), Some(&value(3)[..]));
         assert_eq!(attribute(99), None);

@@ -130,8 +130,8 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
                 (Clock::Virtual, None) if kernel_link::can(link) => {}
                 (Clock::Virtual, None) => {
                     return Err(LabError::Scenario(format!(
-                        "`{key}` in {at} needs the kernel's queues, and `jitter` or `reorder` \
-                         of this link the emulator; leave one out, or use `--on sim`"
+                        "`{key}` in {at} needs the kernel's queues, and `reorder` of this link \
+                         the emulator; leave one out, or use `--on sim`"
                     )));
                 }
                 (Clock::Virtual, Some(why)) => {
@@ -243,9 +243,7 @@ pub(super) fn choose_backend(
             emulated.unwrap_or_default()
         ))),
         LinkBackend::Netem if !topology::netem_can(scenario) => Err(LabError::Scenario(
-            "netem neither keeps order under jitter, nor reorders by extra delay; use the \
-             emulator"
-                .to_owned(),
+            "netem does not reorder by extra delay; use the emulator".to_owned(),
         )),
         LinkBackend::Netem if !topology::kernel_has_netem()? => Err(missing(
             "this kernel has no netem",
@@ -332,8 +330,13 @@ mod tests {
         let live = check_means(&scenario, Clock::Real).unwrap_err().to_string();
         assert!(live.contains("use `--on virtual`"), "{live}");
         scenario.links[0].reverse.jitter = Duration::from_millis(1);
+        assert!(check_means(&scenario, Clock::Virtual).is_ok());
+        scenario.links[0].reverse.reorder = Some(ackwise_scenario::Reorder {
+            probability: 0.1,
+            delay: Duration::from_millis(1),
+        });
         let both = check_means(&scenario, Clock::Virtual).unwrap_err();
-        assert!(both.to_string().contains("`jitter`"), "{both}");
+        assert!(both.to_string().contains("`reorder`"), "{both}");
     }
 
     #[test]

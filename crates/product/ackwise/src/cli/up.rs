@@ -35,7 +35,8 @@ pub struct UpArgs {
 
     /// Every interface of the configuration file, each in a process of its own
     #[arg(long, conflicts_with_all = [
-        "interface", "rate", "router", "policy", "guard", "no_guard", "metrics", "attach_mode", "user",
+        "interface", "rate", "overhead", "router", "queue", "policy", "guard", "guard_block", "no_guard",
+        "metrics", "attach_mode", "user",
     ])]
     pub all: bool,
 

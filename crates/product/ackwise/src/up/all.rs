@@ -3,9 +3,11 @@
 //! A process gives its rights up after it has set up one interface, so that each interface needs
 //! its own. This one starts them, passes on that it is to end, and waits for them.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
 use ackwise_cli::{Format, GlobalArgs};
@@ -15,7 +17,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::check;
+use super::settings::is_missing;
 use crate::cli::up::{CONFIG, UpArgs};
+
+/// How long those that were told to end may take: what they hold leaves first.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Starts all, and waits until they have ended.
 pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
@@ -29,10 +37,15 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     let children = Children::default();
     for name in &names {
         let child = command(args, &path, name, global)?.spawn();
-        let child = child.with_context(|| format!("starting `ackwise up {name}`"))?;
-        children.add(name, child);
+        match child.with_context(|| format!("starting `ackwise up {name}`")) {
+            Ok(child) => children.add(name, child),
+            Err(error) => {
+                children.signal(Signal::SIGTERM);
+                return children.finish().and(Err(error));
+            }
+        }
     }
-    supervisor.ready(&format!("up: {}", names.join(", ")));
+    supervisor.ready(&format!("starting: {}", names.join(", ")));
     let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", names.len());
     let outcome = supervisor.run(&children, None, describe, None)?;
     supervisor.stopping();
@@ -43,7 +56,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
 }
 
 fn names(path: &Path) -> anyhow::Result<Vec<String>> {
-    if !path.exists() {
+    if is_missing(path) {
         let what = format!("there is no {}", path.display());
         let mend = "write one, with an [[interface]] for each (docs/guide.md), or name another \
                     with --config";
@@ -83,7 +96,9 @@ fn explain(args: &UpArgs, path: &Path, names: &[String], format: Format) -> anyh
 fn command(args: &UpArgs, path: &Path, name: &str, global: &GlobalArgs) -> anyhow::Result<Command> {
     let program: PathBuf = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(program);
-    command.args(["up", name, "--config"]).arg(path);
+    let mut config = OsString::from("--config=");
+    config.push(path);
+    command.arg("up").arg(config);
     if global.format == Format::Json {
         command.args(["--format", "json"]);
     }
@@ -91,6 +106,7 @@ fn command(args: &UpArgs, path: &Path, name: &str, global: &GlobalArgs) -> anyho
     if let Some(duration) = args.duration {
         command.args(["--duration", &format!("{} ms", duration.as_millis())]);
     }
+    command.args(["--", name]);
     // The service manager hears of this process alone.
     for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(variable);
@@ -105,7 +121,8 @@ struct Children(Mutex<Vec<Started>>);
 struct Started {
     name: String,
     child: Child,
-    ended: Option<ExitStatus>,
+    /// How it has ended; without a status if the kernel does not say.
+    ended: Option<Option<ExitStatus>>,
 }
 
 impl Children {
@@ -128,8 +145,11 @@ impl Children {
         self.with(|all| {
             for started in &mut *all {
                 if started.ended.is_none() {
-                    // One that cannot be asked about has ended some other way.
-                    started.ended = started.child.try_wait().ok().flatten();
+                    started.ended = match started.child.try_wait() {
+                        Ok(status) => status.map(Some),
+                        // Somebody ignores SIGCHLD, and its status is gone with it.
+                        Err(_) => Some(None),
+                    };
                 }
             }
             all.iter().filter(|it| it.ended.is_none()).count()
@@ -145,17 +165,23 @@ impl Children {
         });
     }
 
-    /// Waits for those that run. Each has said itself what went wrong.
+    /// Waits for those that run, and kills what does not end in time: what they replaced comes back
+    /// all the same. Each has said itself what went wrong.
     fn finish(self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while self.running() > 0 {
+            if began.elapsed() > PATIENCE {
+                self.signal(Signal::SIGKILL);
+            }
+            std::thread::sleep(LOOK);
+        }
         let mut failed = Vec::new();
         let mut bad_input = false;
-        for mut started in self.0.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            let status = match started.ended {
-                Some(status) => status,
-                None => started.child.wait().context("waiting for `ackwise up`")?,
-            };
-            if !status.success() {
-                bad_input |= status.code() == Some(i32::from(EXIT_BAD_INPUT));
+        for started in self.0.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let status = started.ended.flatten();
+            if !status.is_some_and(|status| status.success()) {
+                let code = status.and_then(|status| status.code());
+                bad_input |= code == Some(i32::from(EXIT_BAD_INPUT));
                 failed.push(started.name);
             }
         }

@@ -18,9 +18,8 @@ pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
 /// Reads a file with its policies.
 pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
     let file = Interfaces::load(path)?;
-    for interface in &file.all {
-        policy_of(&file, interface)?;
-    }
+    let policies = file.all.iter().map(|interface| policy_of(&file, interface));
+    policies.collect::<Result<Vec<_>, _>>()?;
     Ok(file)
 }
 

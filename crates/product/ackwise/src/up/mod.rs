@@ -101,31 +101,36 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     if !matches!(plan.queue, Queue::Gateway { .. }) {
         return Ok(plan);
     }
-    if settings.wants_guard {
-        let what = "a guard turns a policy off and on, and the gateway's queue has none";
-        return Err(BadInput::new(what).mend("leave --guard out").into());
-    }
-    if settings.metrics.is_some() {
-        let what = "metrics are those of a policy, and the gateway's queue has none";
-        let mend = "leave --metrics out; `ackwise gateway status --format json` has its counters";
+    if let Some(option) = settings.wants {
+        let what = format!("{option} is for a policy, and the gateway's queue has none");
+        let mend =
+            format!("leave {option} out; `ackwise gateway status --format json` has its counters");
         return Err(BadInput::new(what).mend(mend).into());
+    }
+    let described = settings.file.is_some()
+        && (settings.metrics.is_some()
+            || settings.policy.to_string() != settings::default_policy());
+    if described {
+        let note = "policy, guard and metrics of the file are for a policy, and the gateway's queue has none";
+        plan.notes.push(note.to_owned());
     }
     Ok(plan)
 }
 
 fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
     let facts = Facts::gather(interface)?;
-    if format == Format::Json {
-        let decided = decide(&facts, &settings.asked);
-        let decision = match &decided {
-            Ok(plan) => json!({ "plan": plan }),
-            Err(refusal) => json!({ "refused": refusal }),
-        };
-        out::print_json(&json!({ "facts": facts, "decision": decision }))?;
-        return decided.map(|_| ()).map_err(refused);
-    }
     let plan = plan(&facts, settings);
     let policy = settings.policy.to_string();
+    if format == Format::Json {
+        let decision = match &plan {
+            Ok(plan) => json!({ "plan": plan, "policy": policy }),
+            Err(error) => json!({ "refused": error.to_string() }),
+        };
+        // A line, so that those of `--all` are JSON Lines.
+        let explained = json!({ "facts": facts, "decision": decision });
+        out::print(&format!("{explained}\n"))?;
+        return plan.map(|_| ());
+    }
     out::print(&text::explain(&facts, plan.as_ref().ok(), &policy))?;
     plan.map(|_| ())
 }

@@ -1,5 +1,6 @@
 //! What is asked for on one interface: by arguments, or else by the configuration file.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -21,21 +22,34 @@ pub struct Settings {
     pub asked: Asked,
     pub policy: Config,
     pub guard: GuardArgs,
-    /// Somebody wants a guard, so that doing without one is an error.
-    pub wants_guard: bool,
+    /// The option of a policy that somebody wants here, if any: the gateway's queue has no policy.
+    pub wants: Option<&'static str>,
     pub metrics: Option<SocketAddr>,
     pub user: Option<String>,
     /// The file that has something to say of the interface.
     pub file: Option<PathBuf>,
 }
 
-/// The configuration file: the one that is named, or else the usual one if it is there.
-pub fn file(named: Option<&Path>) -> Result<Option<Interfaces>, ConfigError> {
+/// The configuration file: the one that is named, or else the usual one if it is there. One that
+/// cannot be read is an error.
+fn file(named: Option<&Path>) -> Result<Option<Interfaces>, ConfigError> {
     match named {
         Some(path) => Interfaces::load(path).map(Some),
-        None if Path::new(CONFIG).exists() => Interfaces::load(CONFIG).map(Some),
-        None => Ok(None),
+        None if is_missing(Path::new(CONFIG)) => Ok(None),
+        None => Interfaces::load(CONFIG).map(Some),
     }
+}
+
+/// Whether nothing has this name; a link that leads nowhere has.
+pub fn is_missing(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// The default policy, as it is shown.
+pub fn default_policy() -> String {
+    let policy = policy::configure(POLICY, &[]).expect("the default policy is one");
+    policy.to_string()
 }
 
 impl Settings {
@@ -57,7 +71,12 @@ impl Settings {
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
             (None, ..) => policy::configure(POLICY, &[])?,
         };
-        let (guard, wants_guard) = guard(args, described.and_then(|it| it.guard));
+        let guard = guard(args, described.and_then(|it| it.guard));
+        let wants = [
+            ("--policy", args.policy.is_some()),
+            ("--guard", args.guard.guard.is_some()),
+            ("--metrics", args.metrics.is_some()),
+        ];
         let asked = Asked {
             rate: args.rate.or(described.and_then(|it| it.up)),
             overhead: args.overhead.or(described.and_then(|it| it.overhead)),
@@ -75,7 +94,7 @@ impl Settings {
             asked,
             policy,
             guard,
-            wants_guard,
+            wants: wants.iter().find(|(_, is)| *is).map(|(name, _)| *name),
             metrics: args.metrics.or(described.and_then(|it| it.metrics)),
             user: args
                 .user
@@ -88,23 +107,17 @@ impl Settings {
     }
 }
 
-fn guard(args: &UpArgs, described: Option<Guard>) -> (GuardArgs, bool) {
-    let described = if args.no_guard {
-        Some(Guard::Off)
-    } else {
-        described
+fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
+    let every = match (args.guard.guard, described) {
+        _ if args.no_guard => None,
+        (Some(every), _) | (None, Some(Guard::Every(every))) => Some(every),
+        (None, Some(Guard::Off)) => None,
+        (None, Some(Guard::On) | None) => Some(GUARD_EVERY),
     };
-    let (every, wanted) = match (args.guard.guard, described) {
-        (Some(every), _) | (None, Some(Guard::Every(every))) => (Some(every), true),
-        (None, Some(Guard::Off)) => (None, false),
-        (None, Some(Guard::On)) => (Some(GUARD_EVERY), true),
-        (None, None) => (Some(GUARD_EVERY), false),
-    };
-    let guard = GuardArgs {
+    GuardArgs {
         guard: every,
         guard_block: args.guard.guard_block,
-    };
-    (guard, wanted)
+    }
 }
 
 /// The policy of an interface in the file. A mistake has its place there.
