@@ -224,7 +224,12 @@ fn wire(direction: &Direction, seed: u64) -> Netem {
     Netem {
         delay_ns: nanos(direction.delay),
         jitter_ns: nanos(direction.jitter),
-        rate: direction.rate_bps.map_or(0, |bps| bps.div_ceil(8)),
+        rate: match direction.rate_bps {
+            Some(bps) => bps.div_ceil(8),
+            // With a rate the order is kept.
+            None if !direction.jitter.is_zero() => NO_TIME,
+            None => 0,
+        },
         loss: of_all(direction.loss),
         duplicate: of_all(direction.duplicate),
         limit: IN_FLIGHT,
