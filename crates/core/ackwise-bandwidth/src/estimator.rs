@@ -50,8 +50,11 @@ const CALM: u64 = 70;
 /// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
 /// back.
 const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
-/// A wait is no queue of the link if for this time nobody was held back before it.
+/// A wait is no queue of the link if for this time nobody was held back before it, …
 const SLACK: Nanos = 2 * SECOND;
+/// … and so many samples told of the wait meanwhile. Where the link has become much slower, samples
+/// are rare, and all that the senders have in flight waits there before the first of them comes.
+const SLACK_SAMPLES: u32 = 4;
 /// Where nothing is learnt, the rate doubles in some two thirds of this time.
 const LOOSEN: Nanos = 3 * SECOND;
 /// The time after which a round that empties the queue is given up.
@@ -129,6 +132,8 @@ pub struct Estimator {
     looked_at: Option<Nanos>,
     /// When packets waited in the queue that is shaped, or nothing waited behind it.
     held_back_at: Nanos,
+    /// The samples with a wait since then.
+    not_held_back: u32,
     /// The rate when something began to wait.
     free_bps: u64,
     state: State,
@@ -161,6 +166,7 @@ impl Estimator {
             emptying_since: None,
             looked_at: None,
             held_back_at: 0,
+            not_held_back: 0,
             free_bps: start_bps,
             state: State::Blind,
         }
@@ -189,7 +195,7 @@ impl Estimator {
         self.remember_sent(look);
         let passed = look.at_ns - self.looked_at.replace(look.at_ns).unwrap_or(look.at_ns);
         if look.backlog_bytes > BACKLOG_BYTES {
-            self.held_back_at = look.at_ns;
+            self.are_held_back(look);
         }
         let step = look
             .at_ns
@@ -214,7 +220,7 @@ impl Estimator {
             self.emptying_since = None;
             self.episode = None;
             self.calm_bps = None;
-            self.held_back_at = look.at_ns;
+            self.are_held_back(look);
             if look.sample.is_some() {
                 self.grow(look, step);
             }
@@ -226,6 +232,12 @@ impl Estimator {
             self.follow(look, last, waits_us);
         }
         self.rate_bps
+    }
+
+    /// Begins anew to look whether nobody is held back.
+    fn are_held_back(&mut self, look: &Look) {
+        self.held_back_at = look.at_ns;
+        self.not_held_back = 0;
     }
 
     fn remember_sent(&mut self, look: &Look) {
@@ -330,9 +342,10 @@ impl Estimator {
         let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
             return;
         };
-        if look.at_ns - self.held_back_at > SLACK {
+        self.not_held_back += 1;
+        if look.at_ns - self.held_back_at > SLACK && self.not_held_back >= SLACK_SAMPLES {
             // What was measured is what the senders have to send, not what the link carries.
-            self.held_back_at = look.at_ns;
+            self.are_held_back(look);
             self.wait_is_elsewhere(look, last, self.free_bps);
             return;
         }

@@ -51,6 +51,38 @@ fn it_finds_the_rate_and_keeps_the_queue_short() {
     }
 }
 
+/// Where a link has become much slower, all that the senders have in flight waits behind the
+/// interface, and nothing before it, when the first sample in two seconds comes.
+#[test]
+fn one_late_sample_of_a_long_wait_is_a_queue() {
+    let mut estimator = Estimator::new(BOUNDS, 6_000_000);
+    let (mut at_ns, mut sent_bytes) = (0, 0);
+    let mut look = |bytes: u64, backlog_bytes, waited_ms: Option<u64>| {
+        at_ns += 25 * MS;
+        sent_bytes += bytes;
+        let sample = waited_ms.map(|waited| Sample {
+            left_ns: at_ns - (30 + waited) * MS,
+            bytes: sent_bytes - bytes * (30 + waited) / 25,
+            waited_us: 1000 * waited as u32,
+        });
+        estimator.observe(&Look {
+            at_ns,
+            sent_bytes,
+            backlog_bytes,
+            sample,
+        })
+    };
+    for index in 0..200 {
+        look(18_750, 6_000, (index > 20).then_some(8));
+    }
+    // 1.5 Mbit/s from here on.
+    for index in 0..85 {
+        look(4_687, 0, (index == 12).then_some(60));
+    }
+    let rate = look(4_687, 0, Some(246));
+    assert!(rate < 1_500_000, "{rate} on a link of 1.5 Mbit/s");
+}
+
 /// Also where the modem's buffer is full at once, and drops.
 #[test]
 fn it_follows_a_link_that_falls_to_a_tenth_at_once() {
