@@ -545,8 +545,7 @@ impl Ran {
         let content = self.outcome.content.as_ref().expect("checked contents");
         assert!(content.ok, "{what}: {content:?}");
         assert_eq!(content.bytes, self.outcome.bytes, "{what}");
-        assert_ne!(self.outcome.bytes, 0, "{what}: nothing");
-        // How much of a machine a live run gets is nobody's promise.
+        // How much of a machine a live run gets is nobody's promise: in three seconds it may be none.
         exactly(|| assert!(self.outcome.bytes > 100_000, "{what}: hardly anything"));
     }
 }
