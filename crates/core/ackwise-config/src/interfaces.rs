@@ -116,6 +116,27 @@ impl Interfaces {
         Ok(Interfaces { all, source })
     }
 
+    /// Checks every policy by what knows them, which returns what is wrong with one.
+    ///
+    /// # Errors
+    /// Returns [`ConfigError::Invalid`] with all mistakes if a policy is wrong.
+    pub fn check_policies(
+        &self,
+        check: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), ConfigError> {
+        let mut errors = Collector::default();
+        for word in self.all.iter().filter_map(|it| it.policy.as_ref()) {
+            if let Err(message) = check(&word.text) {
+                errors.error(&word.span, message);
+            }
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        let found = errors.finish(&self.source.path, &self.source.text);
+        Err(ConfigError::Invalid(found))
+    }
+
     /// Returns what is wanted on the interface of this name.
     #[must_use]
     pub fn by_name(&self, name: &str) -> Option<&Interface> {

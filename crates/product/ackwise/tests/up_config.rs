@@ -172,6 +172,13 @@ fn mistakes_are_said_with_their_place() {
         assert!(err.contains("ackwise.toml:3:10: "), "{args:?}: {err}");
         assert!(err.contains("did you mean adaptive?"), "{args:?}: {err}");
     }
+    let both = File::new(
+        "[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n[[interface]]\nname = \"wan0\"\npolicy = \"tac\"\n",
+    );
+    let Ended { err, .. } = run(&["check", both.path()]);
+    for place in [":3:10: ", ":6:10: "] {
+        assert!(err.contains(place), "{err}");
+    }
     let fine = File::new(
         "[[interface]]\nname = \"lo\"\n[[interface]]\nname = \"wan0\"\nup = \"1mbit..5mbit\"\n",
     );

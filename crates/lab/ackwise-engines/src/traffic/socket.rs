@@ -2,11 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ackwise_netdev::sockopt;
 use ackwise_scenario::SocketOptions;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -135,20 +136,7 @@ fn new_socket(address: SocketAddr, cc: &str, options: &SocketOptions) -> io::Res
 fn force_buffer(socket: &Socket, option: libc::c_int, bytes: u64) -> io::Result<()> {
     // The kernel doubles what it is given, for its own book-keeping.
     let value = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the value is live and its length is its own.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
-        )
-    };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    sockopt::set_int(socket, libc::SOL_SOCKET, option, value)
 }
 
 /// Sets the buffers of the side that sends the data or of the one that receives.

@@ -6,7 +6,7 @@ use ackwise_cli::Format;
 use ackwise_config::ConfigError;
 use ackwise_config::interfaces::{Interface, Interfaces};
 
-use super::settings::policy_of;
+use super::settings::policy_named;
 use super::text::shaped;
 use crate::cli::up::CheckArgs;
 
@@ -18,8 +18,7 @@ pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
 /// Reads a file with its policies.
 pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
     let file = Interfaces::load(path)?;
-    let policies = file.all.iter().map(|interface| policy_of(&file, interface));
-    policies.collect::<Result<Vec<_>, _>>()?;
+    file.check_policies(|text| policy_named(text).map(drop))?;
     Ok(file)
 }
 

@@ -109,7 +109,7 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
     }
     let described = settings.file.is_some()
         && (settings.metrics.is_some()
-            || settings.policy.to_string() != settings::default_policy());
+            || settings.policy.to_string() != settings::default_policy().to_string());
     if described {
         let note = "policy, guard and metrics of the file are for a policy, and the gateway's queue has none";
         plan.notes.push(note.to_owned());

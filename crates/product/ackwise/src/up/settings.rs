@@ -14,9 +14,6 @@ use super::decision::Asked;
 use crate::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::cli::up::{CONFIG, UpArgs};
 
-/// What thins, unless something else is asked for.
-const POLICY: &str = "adaptive";
-
 /// What is asked for on one interface.
 pub struct Settings {
     pub asked: Asked,
@@ -46,10 +43,9 @@ pub fn is_missing(path: &Path) -> bool {
     found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// The default policy, as it is shown.
-pub fn default_policy() -> String {
-    let policy = policy::configure(POLICY, &[]).expect("the default policy is one");
-    policy.to_string()
+/// What thins, unless something else is asked for.
+pub fn default_policy() -> Config {
+    policy::configure("adaptive", &[]).expect("it is a policy")
 }
 
 impl Settings {
@@ -69,7 +65,7 @@ impl Settings {
         let policy = match (&args.policy, &file, described) {
             (Some(asked), ..) => policy::configure(asked, &[])?,
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
-            (None, ..) => policy::configure(POLICY, &[])?,
+            (None, ..) => default_policy(),
         };
         let guard = guard(args, described.and_then(|it| it.guard));
         let wants = [
@@ -120,15 +116,19 @@ fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
     }
 }
 
-/// The policy of an interface in the file. A mistake has its place there.
-pub fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigError> {
-    let Some(word) = &interface.policy else {
-        return Ok(policy::configure(POLICY, &[]).expect("the default policy is one"));
-    };
-    policy::configure(&word.text, &[]).map_err(|error| {
+/// A policy of the file, or what is wrong with it.
+pub fn policy_named(text: &str) -> Result<Config, String> {
+    policy::configure(text, &[]).map_err(|error| {
         let said = error.to_string();
-        let option = format!("--policy {}: ", word.text);
-        let said = said.strip_prefix(&option).unwrap_or(&said);
-        file.source.error_at(&word.span, said)
+        let option = format!("--policy {text}: ");
+        said.strip_prefix(&option).unwrap_or(&said).to_owned()
     })
+}
+
+/// The policy of an interface in the file. A mistake has its place there.
+fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigError> {
+    let Some(word) = &interface.policy else {
+        return Ok(default_policy());
+    };
+    policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
 }
