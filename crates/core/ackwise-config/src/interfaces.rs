@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::diagnostic::{Collector, ConfigError};
+use crate::diagnostic::{Collector, ConfigError, Span};
 use crate::section::{Section, Word};
 use crate::source::Source;
 use crate::tree::{Kind, Table};
@@ -77,6 +77,8 @@ pub struct Interface {
     pub guard: Option<Guard>,
     /// The address that metrics are served on.
     pub metrics: Option<SocketAddr>,
+    /// The position of that address in the file, or of the table's header without one.
+    pub metrics_span: Span,
     /// The user that the process runs as after it has set up everything.
     pub user: Option<String>,
 }
@@ -221,6 +223,7 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
         policy,
         guard,
         metrics,
+        metrics_span: section.span_of("metrics"),
         user,
     })
 }

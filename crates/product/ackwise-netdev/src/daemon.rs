@@ -4,18 +4,23 @@
 //! (Supervisor) it: it waits for signals, for a deadline and for the daemon's own end, and tells
 //! the service manager (sd_notify(3)) that the daemon is ready and alive.
 
-use std::cell::Cell;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::pipe2;
 use sd_notify::NotifyState;
 
 /// The longest wait before the daemon is looked at again.
@@ -24,6 +29,8 @@ const TICK: Duration = Duration::from_millis(100);
 const SHOW: Duration = Duration::from_secs(1);
 /// How often [`Lifecycle::wait_ended`] looks.
 const POLL: Duration = Duration::from_millis(5);
+/// Tells a child the number of the pipe by which its parent waits until it works.
+const READY_FD: &str = "ACKWISE_READY_FD";
 
 /// Why a daemon has ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,10 +213,55 @@ pub enum Outcome {
     Ended(Ended),
 }
 
+/// Waits until a child that is a daemon works.
+#[derive(Debug)]
+pub struct Readiness(File);
+
+impl Readiness {
+    /// Lets what `command` starts say so by [`Supervisor::ready`]. The command is for one start,
+    /// and has to be dropped then.
+    ///
+    /// # Errors
+    /// The process has too many descriptors.
+    pub fn of(command: &mut Command) -> io::Result<Self> {
+        let (mine, its) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        command.env(READY_FD, its.as_raw_fd().to_string());
+        let keep = move || {
+            fcntl(&its, FcntlArg::F_SETFD(FdFlag::empty()))?;
+            Ok(())
+        };
+        // SAFETY: fcntl(2) may be called between fork and exec.
+        unsafe { command.pre_exec(keep) };
+        Ok(Self(File::from(mine)))
+    }
+
+    /// Says whether the child works by now, or has ended.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        let answer = (&self.0).read(&mut [0]);
+        !answer.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// Returns the pipe of a parent that waits, if there is one, and keeps it from other processes.
+fn waiting_parent() -> Option<File> {
+    let number: RawFd = std::env::var(READY_FD).ok()?.parse().ok()?;
+    if number <= libc::STDERR_FILENO {
+        return None;
+    }
+    // SAFETY: no pointers. Nothing happens to a number that is no descriptor.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return None;
+    }
+    // SAFETY: it is open, and the parent says that it is this process's own.
+    Some(unsafe { File::from_raw_fd(number) })
+}
+
 /// Runs a daemon in the foreground of a process.
 #[derive(Debug)]
 pub struct Supervisor {
     signals: SignalFd,
+    parent: RefCell<Option<File>>,
     watchdog: Option<Duration>,
     /// The last sign of life, of whichever run.
     beaten: Cell<Instant>,
@@ -217,11 +269,14 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Blocks SIGINT, SIGTERM and SIGHUP in this thread and those that it starts from now on, and
-    /// waits for them itself. Call this before any other thread is started.
+    /// waits for them itself. Call this before any other thread is started, and once.
     ///
     /// # Errors
     /// The kernel refuses a signal descriptor.
     pub fn new() -> io::Result<Self> {
+        // Who ignores it, by inheritance, too, does not hear how a child has ended (wait(2)).
+        // SAFETY: no handler of this process is replaced.
+        unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }?;
         let mut set = SigSet::empty();
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             set.add(signal);
@@ -229,13 +284,19 @@ impl Supervisor {
         set.thread_block()?;
         Ok(Self {
             signals: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+            parent: RefCell::new(waiting_parent()),
             watchdog: sd_notify::watchdog_enabled(),
             beaten: Cell::new(Instant::now()),
         })
     }
 
-    /// Tells the service manager that the daemon works, with a line for `systemctl status`.
+    /// Tells the service manager and a parent that waits that the daemon works, with a line for
+    /// `systemctl status`.
     pub fn ready(&self, status: &str) {
+        if let Some(mut parent) = self.parent.take() {
+            // One that does not wait any more need not know.
+            let _ = parent.write_all(b"\n");
+        }
         notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 

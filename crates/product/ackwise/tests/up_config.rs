@@ -5,6 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use ackwise_testbed::program::{Ended, root, until};
 use common::{ACKWISE, Detached, Net};
@@ -12,6 +13,9 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+
+/// How long a message is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A file that is gone with its directory.
 struct File {
@@ -128,6 +132,110 @@ fn all_interfaces_are_up_until_one_signal() {
     let Ended { code, out, .. } = net.run(&["down"]);
     assert_eq!(code, 0);
     assert!(out.contains("No `ackwise up`"), "{out}");
+}
+
+/// The service manager hears that all is ready when every interface is up or has failed, whoever
+/// started the command and whatever that one ignores.
+#[test]
+fn ready_is_said_when_every_interface_is_up_or_has_failed() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"nothere0\"\n[[interface]]\nname = \"lo\"\n\
+         [[interface]]\nname = \"{}\"\n",
+        net.iface
+    ));
+    let path = file._directory.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let child = net
+        .in_receiver("env")
+        .args(["--ignore-signal=CHLD", ACKWISE.path()])
+        .args(["up", "--all", "--config", file.path()])
+        .env("NOTIFY_SOCKET", &path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 256];
+    let n = socket.recv(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said[..n]).into_owned();
+    assert!(said.contains("READY=1"), "{said}");
+    assert!(said.contains("STATUS=2 of 3 run"), "{said}");
+    let Ended { code, out, .. } = net.run(&["status"]);
+    assert_eq!(code, 0);
+    for name in ["lo", &net.iface] {
+        assert!(out.contains(name), "no {name} in {out}");
+    }
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+    let Ended { code, err, .. } = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("failed: nothere0\n"), "{err}");
+}
+
+/// The queue that is put back is seen to be so by one that was started with SIGCHLD ignored.
+#[test]
+fn who_ignores_the_end_of_children_is_no_reason_to_fail() {
+    root();
+    let net = Net::new();
+    let child = net
+        .in_receiver("env")
+        .args(["--ignore-signal=CHLD", ACKWISE.path()])
+        .args(["up", &net.iface, "--router", "--up", "50mbit"])
+        .args(["--duration", "300ms"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let Ended { code, err, .. } = Ended::of(&child);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_with_its_place() {
+    root();
+    let net = Net::new();
+    let up = net.start("up", "up", &["--metrics", "127.0.0.1:0"]);
+    let address = up.started["metrics"].as_str().unwrap();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"lo\"\n\nmetrics = \"{address}\"\n"
+    ));
+    let Ended { code, err, .. } = net.run(&["up", "lo", "--config", file.path()]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains("ackwise.toml:4:11: 'metrics': cannot listen on"),
+        "{err}"
+    );
+    assert!(!err.contains("--metrics"), "{err}");
+    let Ended { code, err, .. } = net.run(&["up", "lo", "--metrics", address]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains(&format!("--metrics {address}: cannot listen")),
+        "{err}"
+    );
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.end().status.code(), Some(0));
+}
+
+/// Where the guard is on by itself, the length of its blocks can be chosen alone.
+#[test]
+fn blocks_of_the_guard_have_a_length_of_their_own() {
+    root();
+    let net = Net::new();
+    let up = net.start("up", "up", &["--guard-block", "2s"]);
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.end().status.code(), Some(0));
+    for (args, says) in [
+        (&["attach", "lo", "--guard-block", "2s"][..], "--guard"),
+        (
+            &["up", "lo", "--no-guard", "--guard-block", "2s"],
+            "cannot be used with",
+        ),
+    ] {
+        let Ended { code, err, .. } = net.run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
 }
 
 /// What is wrong with one interface does not keep another one down.

@@ -65,7 +65,7 @@ pub struct GuardArgs {
     pub guard: Option<Duration>,
 
     /// How long a block of --guard takes
-    #[arg(long, value_name = "TIME", default_value = "10s", requires = "guard", value_parser = guard_block)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = guard_block)]
     pub guard_block: Duration,
 }
 

@@ -44,7 +44,8 @@ pub enum Command {
     /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
     Check(up::CheckArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C
-    #[command(after_help = ATTACH_HELP)]
+    // There the guard is off unless it is asked for.
+    #[command(after_help = ATTACH_HELP, mut_arg("guard_block", |block| block.requires("guard")))]
     Attach(AttachArgs),
     /// Show what is attached, and what it did so far
     Status(StatusArgs),

@@ -76,7 +76,7 @@ pub struct UpArgs {
     pub guard: GuardArgs,
 
     /// Do not compare the policy with nothing every five minutes, and keep it on even if it harms
-    #[arg(long, conflicts_with = "guard")]
+    #[arg(long, conflicts_with_all = ["guard", "guard_block"])]
     pub no_guard: bool,
 
     /// Serve Prometheus metrics on this address; port 0 takes any free port

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
 use ackwise_cli::{Format, GlobalArgs};
-use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Supervisor};
+use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Readiness, Supervisor};
 use anyhow::{Context, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -36,18 +36,17 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     let supervisor = Supervisor::new()?;
     let children = Children::default();
     for name in &names {
-        let child = command(args, &path, name, global)?.spawn();
-        match child.with_context(|| format!("starting `ackwise up {name}`")) {
-            Ok(child) => children.add(name, child),
-            Err(error) => {
-                children.signal(Signal::SIGTERM);
-                return children.finish().and(Err(error));
-            }
+        if let Err(error) = children.start(command(args, &path, name, global)?, name) {
+            children.signal(Signal::SIGTERM);
+            return children.finish().and(Err(error));
         }
     }
-    supervisor.ready(&format!("starting: {}", names.join(", ")));
     let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", names.len());
-    let outcome = supervisor.run(&children, None, describe, None)?;
+    let mut outcome = supervisor.run(&Starting(&children), None, describe, None)?;
+    if let (Outcome::Ended(_), running @ 1..) = (outcome, children.running()) {
+        supervisor.ready(&describe(&0, &running, Duration::ZERO));
+        outcome = supervisor.run(&children, None, describe, None)?;
+    }
     supervisor.stopping();
     if let Outcome::Signal(_) = outcome {
         children.signal(Signal::SIGTERM);
@@ -121,19 +120,28 @@ struct Children(Mutex<Vec<Started>>);
 struct Started {
     name: String,
     child: Child,
+    readiness: Readiness,
+    is_settled: bool,
     /// How it has ended; without a status if the kernel does not say.
     ended: Option<Option<ExitStatus>>,
 }
 
 impl Children {
-    fn add(&self, name: &str, child: Child) {
+    fn start(&self, mut command: Command, name: &str) -> anyhow::Result<()> {
+        let started = Readiness::of(&mut command)
+            .and_then(|readiness| Ok((command.spawn()?, readiness)))
+            .with_context(|| format!("starting `ackwise up {name}`"));
+        let (child, readiness) = started?;
         self.with(|all| {
             all.push(Started {
                 name: name.to_owned(),
                 child,
+                readiness,
+                is_settled: false,
                 ended: None,
             });
         });
+        Ok(())
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Vec<Started>) -> T) -> T {
@@ -147,7 +155,6 @@ impl Children {
                 if started.ended.is_none() {
                     started.ended = match started.child.try_wait() {
                         Ok(status) => status.map(Some),
-                        // Somebody ignores SIGCHLD, and its status is gone with it.
                         Err(_) => Some(None),
                     };
                 }
@@ -206,5 +213,27 @@ impl Daemon for Children {
 
     fn ended(&self) -> Option<Ended> {
         (self.running() == 0).then_some(Ended::Asked)
+    }
+}
+
+/// The processes until each is up, or has said why not and ended.
+struct Starting<'a>(&'a Children);
+
+impl Daemon for Starting<'_> {
+    type Stats = usize;
+    type Error = std::convert::Infallible;
+
+    fn stats(&self) -> Result<usize, Self::Error> {
+        self.0.stats()
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        let settled = self.0.with(|all| {
+            all.iter_mut().all(|it| {
+                it.is_settled = it.is_settled || it.readiness.is_settled();
+                it.is_settled
+            })
+        });
+        settled.then_some(Ended::Asked)
     }
 }

@@ -30,7 +30,7 @@ use serde_json::json;
 use crate::ab::guard::Guarded;
 use crate::cli::up::UpArgs;
 use crate::http::Server;
-use crate::shared_datapath::{SharedDatapath, listen};
+use crate::shared_datapath::SharedDatapath;
 use crate::summary;
 use crate::watch::{reason, watch};
 use decision::{Plan, Queue, Refusal, Role, decide};
@@ -204,7 +204,8 @@ impl Run<'_> {
     /// Thins, and puts a cake behind that.
     fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
         let options = self.options();
-        let listener = self.settings.metrics.map(listen).transpose()?;
+        let listener = self.settings.metrics.as_ref();
+        let listener = listener.map(settings::Metrics::listen).transpose()?;
         check_silent_drop(options.attach)?;
         let position = options.position;
         let prepared = Prepared::new(options)?;

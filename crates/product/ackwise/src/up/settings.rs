@@ -1,18 +1,19 @@
 //! What is asked for on one interface: by arguments, or else by the configuration file.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::policy;
-use ackwise_config::ConfigError;
 use ackwise_config::interfaces::{Guard, Interface, Interfaces};
+use ackwise_config::{ConfigError, Source, Span};
 use ackwise_policy::Config;
 
 use super::decision::Asked;
 use crate::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::cli::up::{CONFIG, UpArgs};
+use crate::shared_datapath::listen;
 
 /// What is asked for on one interface.
 pub struct Settings {
@@ -21,10 +22,34 @@ pub struct Settings {
     pub guard: GuardArgs,
     /// The option of a policy that somebody wants here, if any: the gateway's queue has no policy.
     pub wants: Option<&'static str>,
-    pub metrics: Option<SocketAddr>,
+    pub metrics: Option<Metrics>,
     pub user: Option<String>,
     /// The file that has something to say of the interface.
     pub file: Option<PathBuf>,
+}
+
+/// Where metrics are served, and who says so.
+pub struct Metrics {
+    pub address: SocketAddr,
+    /// The place in the file; `None` if an argument says so.
+    place: Option<(Source, Span)>,
+}
+
+impl Metrics {
+    /// Listens there. What is wrong is said of the option or of the place in the file.
+    pub fn listen(&self) -> anyhow::Result<TcpListener> {
+        let Some((source, span)) = &self.place else {
+            return Ok(listen(self.address)?);
+        };
+        Ok(TcpListener::bind(self.address).map_err(|error| {
+            let said = format!(
+                "'metrics': cannot listen on {}: {error}; choose another address or port, or port 0 \
+                 for any free one",
+                self.address
+            );
+            source.error_at(span, said)
+        })?)
+    }
 }
 
 /// The configuration file: the one that is named, or else the usual one if it is there. One that
@@ -91,7 +116,7 @@ impl Settings {
             policy,
             guard,
             wants: wants.iter().find(|(_, is)| *is).map(|(name, _)| *name),
-            metrics: args.metrics.or(described.and_then(|it| it.metrics)),
+            metrics: metrics(args, file.as_ref(), described),
             user: args
                 .user
                 .clone()
@@ -101,6 +126,24 @@ impl Settings {
                 .map(|it| it.source.path.clone()),
         })
     }
+}
+
+fn metrics(
+    args: &UpArgs,
+    file: Option<&Interfaces>,
+    described: Option<&Interface>,
+) -> Option<Metrics> {
+    if let Some(address) = args.metrics {
+        return Some(Metrics {
+            address,
+            place: None,
+        });
+    }
+    let (file, described) = file.zip(described)?;
+    Some(Metrics {
+        address: described.metrics?,
+        place: Some((file.source.clone(), described.metrics_span.clone())),
+    })
 }
 
 fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
