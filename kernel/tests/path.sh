@@ -4,7 +4,7 @@
 set -euo pipefail
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C NSTAT_HISTORY=/run/nstat
 rate=100mbit reverse=100mbit delay=20ms queue=200 cc=cubic bytes=10000000 repeat=1
-rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_min_us='' hold_shift='' limit='' here=''
+rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_min_us='' hold_shift='' limit='' rmem=131072 here=''
 # shellcheck source=/dev/null
 . "$1"
 
@@ -12,7 +12,7 @@ rcvbuf=0 policy=none loss='' skip=0 hold_us='' hold_min_us='' hold_shift='' limi
 . "$(dirname "$0")/ground.sh"
 lay_ground
 for n in s r d; do
-	ip netns exec $n sysctl -qw net.ipv4.tcp_rmem='4096 131072 1900000' \
+	ip netns exec $n sysctl -qw net.ipv4.tcp_rmem="4096 $rmem 1900000" \
 		net.ipv4.tcp_wmem='4096 16384 1900000'
 done
 tc -n r qdisc add dev rd root tbf rate "$rate" burst 3200 limit $((queue * 1514))
