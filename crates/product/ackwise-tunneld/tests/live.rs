@@ -54,7 +54,12 @@ fn all_came(from: &Daemon, to: &Daemon) {
     }
     for end in [from, to] {
         let stats = end.stats();
-        assert_eq!((stats.bypass_failed, stats.unknown_sources), (0, 0));
+        assert_eq!(stats.bypass_failed, 0);
+        // A handshake that got no answer in time is repeated, and the answer to the first is
+        // then of no session.
+        let late_answers = peer(end).failures.unknown_session;
+        assert!(late_answers <= 5, "{stats:#?}");
+        assert!(stats.unknown_sources <= late_answers, "{stats:#?}");
         // The kernel itself may say something by a device that has no carrier yet, and ACKs
         // are under way to it when it loses it.
         let fell_silent = peer(end).failures.peer_timeouts > 0;
@@ -62,6 +67,7 @@ fn all_came(from: &Daemon, to: &Daemon) {
         let failures = Failures {
             // Of a machine that has other things to do.
             peer_timeouts: 0,
+            unknown_session: 0,
             ..peer(end).failures
         };
         assert_eq!(failures, Failures::default());
@@ -207,13 +213,14 @@ fn without_encryption_a_peer_is_known_by_its_address() {
     assert!(stats.bytes_per_ack < Some(40.0), "{stats:#?}");
     all_came(&near, &far);
     // Somebody else who speaks the protocol.
+    let before = far.stats().unknown_sources;
     let stranger = sites
         .host
         .run(|| UdpSocket::bind("10.9.1.1:51830").unwrap());
     let first = [&[0x40, 0, 0, 0][..], b"ackwise tunnel 1", &[7; 12], &[0; 8]].concat();
     stranger.send_to(&first, "10.9.2.2:51830").unwrap();
     until("the stranger", || {
-        (far.stats().unknown_sources == 1).then_some(())
+        (far.stats().unknown_sources == before + 1).then_some(())
     });
 }
 
