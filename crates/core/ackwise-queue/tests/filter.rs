@@ -71,6 +71,41 @@ fn a_flow_that_starts_is_left_alone() {
     assert_eq!(bench.drain(), (1..=10).collect::<Vec<_>>());
 }
 
+/// Behind half a second of queue a window of a few segments comes as a burst each round trip. The
+/// pause between two is no silence of the sender: its timeout is longer than what it measures.
+#[test]
+fn what_an_ack_waits_here_is_no_pause_of_the_sender() {
+    const MS: u64 = 1_000_000;
+    let mut bench = grown(RFC);
+    for burst in 1..=3 {
+        let base = 20_000 + burst * 10_000;
+        for n in 1..=5 {
+            assert!(bench.put(ack(burst * 10 + n, base + n * 1000)));
+        }
+        bench.now += 500 * MS;
+        assert_eq!(bench.drain().last(), Some(&(burst * 10 + 5)));
+        bench.now += 100 * MS;
+    }
+    // One of each burst is left.
+    assert_eq!(bench.gone, [11, 12, 13, 14, 21, 22, 23, 24, 31, 32, 33, 34]);
+
+    // It was silent for longer than that, or had a timeout: the next are those of a start.
+    bench.now += 300 * MS;
+    bench.gone.clear();
+    for n in 1..=5 {
+        assert!(bench.put(ack(n, 55_000 + n * 1000)));
+    }
+    assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
+    assert!(bench.gone.is_empty());
+
+    // They left at once, so that a short pause is one again.
+    bench.now += 300 * MS;
+    for n in 1..=5 {
+        assert!(bench.put(ack(n, 60_000 + n * 1000)));
+    }
+    assert_eq!(bench.drain(), [1, 2, 3, 4, 5]);
+}
+
 /// NXP's filter drops three of four, and may so lose the last one: here the newest
 /// number always waits.
 #[test]

@@ -11,6 +11,11 @@ use ackwise_policy::{Config, Flow, FlowConfig, Handshake, Policy, Reason, Segmen
 use super::flows::FlowState;
 use crate::Nanos;
 
+/// The hold that a sender may be used to from elsewhere, the contract's default.
+const HOLD_US: u32 = 25_000;
+/// A minute is the longest timeout that a sender needs to have (RFC 6298 §2.5).
+const MAX_WAIT_US: u32 = 60_000_000;
+
 /// The contract's answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Judgement {
@@ -44,6 +49,7 @@ impl Contract {
     pub fn opens<K>(state: &mut FlowState<K>, segment: &Segment, now: Nanos) {
         state.contract = None;
         state.floor = None;
+        state.waited = 0;
         let mut handshake = Handshake::default();
         handshake.on_segment(segment, true, now / 1000);
         state.handshake = Some(handshake);
@@ -64,10 +70,14 @@ impl Contract {
             };
         };
         let handshake = state.handshake.as_ref();
+        // What an ACK waits here is what a hold is elsewhere: its sender's timeout is longer by it.
+        let waited =
+            u32::try_from(state.waited / 1000).map_or(MAX_WAIT_US, |us| us.min(MAX_WAIT_US));
+        let config = config.with_hold(0, HOLD_US + waited, 0);
         let flow = state
             .contract
             .get_or_insert_with(|| Flow::new(handshake, now / 1000));
-        let decision = flow.on_ack(config, segment, now / 1000);
+        let decision = flow.on_ack(&config, segment, now / 1000);
         Judgement {
             may_go: decision.verdict != Verdict::Send,
             twice: decision.twice,

@@ -453,6 +453,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
         }
         let state = self.flows.state(tag.flow);
         state.raise_floor(tag.ack);
+        state.waited = now.saturating_sub(store.arrived(id).unwrap_or(now));
         let held = store.packet(id).filter(|_| tag.held);
         if let Some(segment) = held.and_then(Packet::segment) {
             self.contract.on_sent(state, &segment, now);

@@ -26,6 +26,9 @@ pub(super) struct FlowState<K> {
     pub fence: u64,
     /// The last that waits because its SACK blocks were news, if that is what it is.
     pub news: u32,
+    /// How long the last of its ACKs that left waited, ns: so much longer is the round trip that
+    /// its sender measures.
+    pub waited: u64,
     pub handshake: Option<Handshake>,
     pub contract: Option<Flow>,
 }
@@ -145,6 +148,7 @@ impl<K> FlowState<K> {
             floor: None,
             fence: 0,
             news: NONE,
+            waited: 0,
             handshake: None,
             contract: None,
         }

@@ -1,6 +1,7 @@
 //! Waiting packets, in doubly linked lists within one slab. Taking any of them out costs
 //! the same, however many there are.
 
+use crate::Nanos;
 use crate::queue::Queued;
 
 /// No node.
@@ -154,6 +155,14 @@ impl<P> Store<P> {
 
     pub fn packet(&self, id: u32) -> Option<&P> {
         self.node(id).queued.as_ref().map(|queued| &queued.packet)
+    }
+
+    /// When it was taken in.
+    pub fn arrived(&self, id: u32) -> Option<Nanos> {
+        self.node(id)
+            .queued
+            .as_ref()
+            .map(|queued| queued.arrived_ns)
     }
 
     pub fn len(&self, id: u32) -> u32 {
