@@ -1,21 +1,25 @@
 //! Attaches the datapath, keeps it alive, and undoes it again.
 
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use ackwise_netdev::control::{Listener, Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{Uses, drop_privileges};
 use ackwise_netdev::{Attachment, Interface, clsact, exists};
+use ackwise_policy::Config;
 
 use crate::control::{self, Holder, Right, Status};
 use crate::emit::{FIFO_PRIORITY, Shared};
 use crate::error::check_capabilities;
 use crate::hooks::{Hooks, install};
-use crate::programs::Programs;
 #[cfg(feature = "selftest")]
 use crate::programs::selftest::LockContention;
+use crate::programs::{DATA, Programs};
+use crate::renewal::{Renewal, Renewed};
 use crate::{AttachMode, Error, FlowStats, Options, Stats};
 
 /// How long [`Datapath::wait`] sleeps between two looks.
@@ -28,16 +32,23 @@ const DRAIN: Duration = Duration::from_millis(30);
 /// What is given back when the datapath detaches.
 struct Attached {
     programs: Programs,
+    /// The data side's, then the ACK side's.
     attachments: Vec<Attachment>,
     worker: Worker,
     /// Unless nobody asks who fills the link.
     _queues: Option<Worker>,
-    _right: Right,
+    right: Right,
+    /// The programs that took the place of the first ones.
+    renewed: Option<Renewed>,
 }
 
 /// What the owner and the control thread share.
 struct Inner {
     options: Options,
+    /// Its parameters may have changed since the options were written.
+    policy: Mutex<Config>,
+    /// Who loads programs with other parameters, unless there never will be others.
+    renewal: Mutex<Option<Renewal>>,
     ifindex: u32,
     clsact: bool,
     made_clsact: bool,
@@ -70,6 +81,27 @@ impl std::fmt::Debug for Datapath {
     }
 }
 
+/// The way to other parameters of the policy of a [`Datapath`].
+pub struct Renewer(Arc<Inner>);
+
+impl std::fmt::Debug for Renewer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Renewer").finish_non_exhaustive()
+    }
+}
+
+impl Renewer {
+    /// Goes on with other parameters of the same policy. The attachments stay, and so does what is
+    /// known of each flow and what is held. It may take some seconds, in which the old ones count.
+    ///
+    /// # Errors
+    /// [`Error::NotRenewable`] for another policy, for a datapath that was not made renewable, and
+    /// for one that has detached; else what the kernel refused. Then the old parameters count.
+    pub fn renew(&self, policy: Config) -> Result<(), Error> {
+        self.0.renew(policy)
+    }
+}
+
 /// Lets others find this process. It takes the right to write in the registry.
 fn register(
     right: &mut Right,
@@ -89,6 +121,22 @@ fn register(
     Ok(right.entry.listen()?)
 }
 
+impl Inner {
+    /// Tells those who look into the registry of the policy.
+    fn republish(&self, right: &mut Right, policy: &Config) -> Result<(), Error> {
+        right.entry.publish(&Holder {
+            pid: std::process::id(),
+            ifname: self.options.ifname.clone(),
+            ifindex: self.ifindex,
+            netns: right.netns,
+            policy: policy.to_string(),
+            dry_run: self.options.dry_run,
+            made_clsact: self.made_clsact,
+        })?;
+        Ok(())
+    }
+}
+
 /// A datapath whose programs are attached, but withhold nothing yet.
 pub struct Prepared {
     options: Options,
@@ -99,6 +147,7 @@ pub struct Prepared {
     listener: Option<Listener>,
     lifecycle: Arc<Lifecycle>,
     rate: Option<ackwise_autorate::Handle>,
+    renewal: Option<Renewal>,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -131,7 +180,21 @@ impl Prepared {
             listener: None,
             lifecycle: Arc::new(lifecycle),
             rate: None,
+            renewal: None,
         })
+    }
+
+    /// Lets the parameters of the policy change while the programs run ([`Renewer::renew`]). That
+    /// takes a process that keeps the right to load programs; it becomes the user that this one
+    /// becomes. Call this before any right is given up, while the process has one thread.
+    ///
+    /// # Errors
+    /// There is no such user, or the system refuses a process.
+    pub fn make_renewable(&mut self, user: Option<&str>) -> Result<(), Error> {
+        let hooks = &mut self.hooks;
+        let renewal = Renewal::start(&mut hooks.programs, &self.options.policy, &hooks.raw, user);
+        self.renewal = Some(renewal?);
+        Ok(())
     }
 
     /// Gives up the rights of this thread and of the threads that it starts later, and becomes
@@ -145,6 +208,7 @@ impl Prepared {
             clsact: self.hooks.is_clsact(),
             marks: self.hooks.emitter.marks_packets(),
             maps: true,
+            replaces: self.renewal.is_some(),
             realtime: if self.options.realtime {
                 FIFO_PRIORITY
             } else {
@@ -185,6 +249,7 @@ impl Prepared {
             listener,
             lifecycle,
             rate,
+            renewal,
         } = self;
         let (clsact, made_clsact) = (hooks.is_clsact(), hooks.made_clsact());
         let Hooks {
@@ -192,6 +257,7 @@ impl Prepared {
             attachments,
             mut emitter,
             fallback,
+            raw: _,
         } = hooks;
         let shared = Arc::new(Shared::default());
         let queues = emitter
@@ -214,6 +280,8 @@ impl Prepared {
             None => register(&mut right, &options, &interface, made_clsact)?,
         };
         let inner = Arc::new(Inner {
+            policy: Mutex::new(options.policy),
+            renewal: Mutex::new(renewal),
             options,
             ifindex: interface.index,
             clsact,
@@ -227,7 +295,8 @@ impl Prepared {
                 attachments,
                 worker,
                 _queues: queues,
-                _right: right,
+                right,
+                renewed: None,
             })),
             last: Mutex::new(None),
             rate,
@@ -305,6 +374,12 @@ impl Datapath {
     /// The maps cannot be written.
     pub fn pause(&self, paused: bool) -> Result<(), Error> {
         self.inner.pause(paused)
+    }
+
+    /// Returns the way to other parameters of the policy, which another thread may go.
+    #[must_use]
+    pub fn renewer(&self) -> Renewer {
+        Renewer(Arc::clone(&self.inner))
     }
 
     /// Stops holding, lets out what is held, and detaches. Returns the last counters.
@@ -411,7 +486,7 @@ impl Inner {
         let mut s = Stats {
             ifname: self.options.ifname.clone(),
             ifindex: self.ifindex,
-            policy: self.options.policy.to_string(),
+            policy: lock(&self.policy).to_string(),
             position: self.options.position,
             attach: if self.clsact {
                 AttachMode::Clsact
@@ -455,8 +530,53 @@ impl Inner {
         Ok(())
     }
 
+    fn renew(&self, policy: Config) -> Result<(), Error> {
+        // Held all the time: one after the other.
+        let renewal = lock(&self.renewal);
+        let now = *lock(&self.policy);
+        if now == policy {
+            return Ok(());
+        }
+        let renewal = renewal.as_ref().filter(|_| now.policy() == policy.policy());
+        let renewal = renewal.ok_or(Error::NotRenewable)?;
+        // Where one CPU is all there is, whoever re-emits may have to wait for the verifier: nothing is
+        // held meanwhile.
+        let is_in_the_way = available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        let pauses = is_in_the_way && !self.shared.paused.load(Ordering::SeqCst);
+        if pauses {
+            self.pause(true)?;
+            std::thread::sleep(self.options.hold_max + DRAIN);
+        }
+        let new = renewal.load(&policy);
+        if pauses {
+            self.pause(false)?;
+        }
+        let new = new?;
+        let mut attached = lock(&self.attached);
+        let attached = attached.as_mut().ok_or(Error::NotRenewable)?;
+        let [data, acks] = &mut attached.attachments[..] else {
+            return Err(Error::NotRenewable);
+        };
+        data.replace(new.data.as_fd())?;
+        if let Err(error) = acks.replace(new.acks.as_fd()) {
+            let old = match &attached.renewed {
+                Some(renewed) => data.replace(renewed.data.as_fd()),
+                None => data.replace(attached.programs.descriptor(DATA)?),
+            };
+            if let Err(error) = old {
+                tracing::warn!("the data side keeps the new parameters: {error}");
+            }
+            return Err(error.into());
+        }
+        attached.renewed = Some(new);
+        *lock(&self.policy) = policy;
+        self.republish(&mut attached.right, &policy)
+    }
+
     /// Detaches once; later calls return the same counters.
     fn detach(&self) -> Result<Stats, Error> {
+        // The process that loads programs ends first, so that it outlives nothing of this.
+        drop(lock(&self.renewal).take());
         let mut guard = lock(&self.attached);
         let Some(mut attached) = guard.take() else {
             return Ok(lock(&self.last).clone().unwrap_or_default());

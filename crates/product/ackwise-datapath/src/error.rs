@@ -35,6 +35,9 @@ pub enum Error {
         /// Where it came in.
         needs: &'static str,
     },
+    /// The programs stay as they are.
+    #[error("this takes another attachment: detach, and attach again")]
+    NotRenewable,
     /// Withheld ACKs would be errors to their sockets.
     #[error(
         "this kernel ({release}) does not drop a packet silently when a program redirects it to no \

@@ -25,6 +25,8 @@ pub(crate) struct Hooks {
     pub emitter: Emitter,
     /// Why clsact was taken although tcx was tried first.
     pub fallback: Option<String>,
+    /// What the programs were loaded with.
+    pub raw: sys::aw_options,
 }
 
 impl Hooks {
@@ -133,6 +135,7 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
         attachments,
         emitter,
         fallback: None,
+        raw: options.to_bpf(interface.index, link, clsact),
     })
 }
 

@@ -23,13 +23,14 @@ mod error;
 mod hooks;
 mod options;
 mod programs;
+mod renewal;
 mod silence;
 mod stats;
 pub mod sys;
 
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;
-pub use datapath::{Datapath, Prepared};
+pub use datapath::{Datapath, Prepared, Renewer};
 pub use error::Error;
 pub use options::{Matches, Options, Position, Prefix};
 pub use programs::Programs;

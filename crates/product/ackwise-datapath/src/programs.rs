@@ -6,7 +6,7 @@ pub(crate) mod scripted;
 pub(crate) mod selftest;
 
 use std::collections::{BTreeMap, HashSet};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use ackwise_netdev::clock::monotonic_ns;
@@ -160,6 +160,17 @@ impl Programs {
             .test_run(options)
             .map_err(|e| program_error("test run", e))?;
         Ok((r.return_value, r.duration))
+    }
+
+    /// The descriptor of a program.
+    pub(crate) fn descriptor(&self, name: &'static str) -> Result<BorrowedFd<'_>, Error> {
+        let program: &SchedClassifier = self
+            .bpf
+            .program(name)
+            .and_then(|p| p.try_into().ok())
+            .ok_or_else(|| Error::Object(format!("program {name}")))?;
+        let descriptor = program.fd().map_err(|e| program_error(name, e))?;
+        Ok(descriptor.as_fd())
     }
 
     /// Refreshes the heartbeat, without which no ACK is held; for test runs.

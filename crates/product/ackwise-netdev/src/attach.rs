@@ -1,13 +1,13 @@
 //! One way to attach a BPF program to the ingress or egress of an interface.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
-use aya::programs::links::LinkOrder;
-use aya::programs::tc::{SchedClassifierLink, TcAttachOptions};
-use aya::programs::{ProgramError, ProgramId, SchedClassifier, TcAttachType};
+use aya::programs::{ProgramError, SchedClassifier};
+use aya::sys::SyscallError;
 use serde::{Deserialize, Serialize};
 
+use crate::bpf::{self, Place};
 use crate::clsact::{self, Filter, NewFilter};
 use crate::{Direction, Error, ifreq};
 
@@ -18,6 +18,9 @@ const LOG_SUMMARY_LINES: usize = 3;
 /// The priority of a clsact filter that is attached last. The kernel gives 0xc000 to the first
 /// filter that asks for none, and smaller numbers to those that follow.
 const CLSACT_LAST: u16 = 0xc001;
+
+/// What is tried when a tcx link is made.
+const TCX_LINK: &str = "BPF_LINK_CREATE (tcx)";
 
 /// The kernel's mechanism for attaching a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,15 +33,6 @@ pub enum AttachMode {
     Tcx,
     /// A filter of a clsact qdisc. After `kill -9` it stays, and lets all packets pass.
     Clsact,
-}
-
-impl Direction {
-    fn to_aya(self) -> TcAttachType {
-        match self {
-            Direction::Ingress => TcAttachType::Ingress,
-            Direction::Egress => TcAttachType::Egress,
-        }
-    }
 }
 
 /// Where a program stands among the programs of its interface and direction.
@@ -74,11 +68,14 @@ pub struct Attachment {
     mode: AttachMode,
     made_clsact: bool,
     program: u32,
+    /// The name of the program, as its filter has it.
+    name: String,
 }
 
 /// What ends an attachment when it is dropped.
 enum Link {
-    Tcx(#[expect(dead_code, reason = "aya detaches it on drop")] SchedClassifierLink),
+    /// The kernel detaches it when the descriptor is closed.
+    Tcx(OwnedFd),
     Clsact(Filter),
 }
 
@@ -144,6 +141,20 @@ impl Attachment {
         self.made_clsact
     }
 
+    /// Takes another program in its place, at once: each packet sees the old one or the new one, and
+    /// the link or the filter stays where it is among others.
+    ///
+    /// # Errors
+    /// The interface is gone, or the kernel refuses. Then the old program stays.
+    pub fn replace(&mut self, program: BorrowedFd<'_>) -> Result<(), Error> {
+        let done = match &self.link {
+            Some(Link::Tcx(link)) => bpf::update_link(link.as_fd(), program),
+            Some(Link::Clsact(filter)) => clsact::replace_filter(filter, &self.name, program),
+            None => Err(std::io::ErrorKind::NotConnected.into()),
+        };
+        done.map_err(Error::system("replace the program of an attachment"))
+    }
+
     /// Detaches the program. Its maps can still be read. Later calls do nothing.
     pub fn detach(&mut self) {
         drop(self.link.take());
@@ -159,36 +170,42 @@ fn attach_tcx(
         Order::FirstAfter(programs) => programs,
         Order::First | Order::Last => &[],
     };
-    for program_id in after {
-        // SAFETY: if the number is stale, attaching fails.
-        let order = LinkOrder::after_program_id(unsafe { ProgramId::new(*program_id) });
-        match attach_tcx_at(bpf, program, options, order) {
+    for id in after {
+        // If the number is stale, attaching fails.
+        match attach_tcx_at(bpf, program, options, Place::After(*id)) {
             Err(error) if is_not_there(&error) => {}
             done => return done,
         }
     }
-    let order = match options.order {
-        Order::First | Order::FirstAfter(_) => LinkOrder::first(),
-        Order::Last => LinkOrder::last(),
+    let place = match options.order {
+        Order::First | Order::FirstAfter(_) => Place::First,
+        Order::Last => Place::Last,
     };
-    attach_tcx_at(bpf, program, options, order)
+    attach_tcx_at(bpf, program, options, place)
 }
 
 fn attach_tcx_at(
     bpf: &mut Ebpf,
-    program: &str,
+    name: &str,
     options: &AttachOptions<'_>,
-    order: LinkOrder,
+    place: Place,
 ) -> Result<Attachment, ProgramError> {
-    let program = loaded(bpf, program)?;
-    let how = TcAttachOptions::TcxOrder(order);
-    let direction = options.direction.to_aya();
-    let link = program.attach_with_options(options.interface, direction, how)?;
+    let program = loaded(bpf, name)?;
+    let failed = |io_error| {
+        ProgramError::SyscallError(SyscallError {
+            call: TCX_LINK,
+            io_error,
+        })
+    };
+    let index = ifreq::index_of(options.interface);
+    let index = index.ok_or_else(|| failed(std::io::Error::from_raw_os_error(libc::ENODEV)))?;
+    let link = bpf::create_tcx_link(program.fd()?.as_fd(), index, options.direction, place);
     Ok(Attachment {
-        link: Some(Link::Tcx(program.take_link(link)?)),
+        link: Some(Link::Tcx(link.map_err(failed)?)),
         mode: AttachMode::Tcx,
         made_clsact: false,
         program: program.info()?.id(),
+        name: name.to_owned(),
     })
 }
 
@@ -222,6 +239,7 @@ fn attach_clsact(
             mode: AttachMode::Clsact,
             made_clsact,
             program: id,
+            name: name.to_owned(),
         }),
         Err(error) => {
             if made_clsact {
@@ -341,15 +359,12 @@ fn verifier_reason(error: &str) -> Option<String> {
 /// Says whether an error means that the kernel is too old for tcx.
 fn lacks_tcx(error: &ProgramError) -> bool {
     matches!(error, ProgramError::SyscallError(e)
-        if matches!(e.call, "bpf_mprog_attach" | "bpf_prog_query")
-            && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
+        if e.call == TCX_LINK && matches!(e.io_error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
-
-    use aya::sys::SyscallError;
 
     use super::*;
 
@@ -383,12 +398,12 @@ mod tests {
     #[test]
     fn a_failed_call_says_why_once() {
         let error = ProgramError::SyscallError(SyscallError {
-            call: "bpf_mprog_attach",
+            call: TCX_LINK,
             io_error: io::Error::from_raw_os_error(libc::ENOSPC),
         });
         let text = Error::program("eth0", &error).to_string();
         assert!(text.contains("eth0: "), "{text}");
-        assert!(text.contains("bpf_mprog_attach"), "{text}");
+        assert!(text.contains(TCX_LINK), "{text}");
         assert_eq!(text.matches("No space left").count(), 1, "{text}");
     }
 }

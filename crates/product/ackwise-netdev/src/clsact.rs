@@ -96,15 +96,7 @@ pub fn remove_if_unused(index: u32) -> io::Result<()> {
 pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
     let mut body = tcmsg(new.index, 0, new.direction.parent());
     set_info(&mut body, info(new.priority));
-    push_kind(&mut body, "bpf");
-    let mut options = Vec::new();
-    let program = new.program.as_raw_fd().cast_unsigned();
-    push_attribute(&mut options, TCA_BPF_FD, &program.to_ne_bytes());
-    let name = [new.name.as_bytes(), b"\0"].concat();
-    push_attribute(&mut options, TCA_BPF_NAME, &name);
-    let flags = TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
-    push_attribute(&mut options, TCA_BPF_FLAGS, &flags);
-    push_attribute(&mut body, TCA_OPTIONS, &options);
+    push_program(&mut body, new.name, new.program);
     // With NLM_F_ECHO the kernel says which priority and handle the filter has got.
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ECHO;
     let mut added = None;
@@ -114,6 +106,34 @@ pub(crate) fn add_filter(new: &NewFilter<'_>) -> io::Result<Filter> {
         }
     })?;
     added.ok_or_else(|| io::Error::other("the kernel did not tell the new filter's handle"))
+}
+
+/// Takes another program for a filter, which stays where it is.
+///
+/// # Errors
+/// It is gone, or the kernel refuses.
+pub(crate) fn replace_filter(
+    filter: &Filter,
+    name: &str,
+    program: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let mut body = tcmsg(filter.index, filter.handle, filter.direction.parent());
+    set_info(&mut body, filter.info);
+    push_program(&mut body, name, program);
+    // Without NLM_F_CREATE: a filter that is gone is not made anew.
+    Netlink::open()?.acknowledged(libc::RTM_NEWTFILTER, libc::NLM_F_REPLACE, &body)
+}
+
+fn push_program(body: &mut Vec<u8>, name: &str, program: BorrowedFd<'_>) {
+    push_kind(body, "bpf");
+    let mut options = Vec::new();
+    let program = program.as_raw_fd().cast_unsigned();
+    push_attribute(&mut options, TCA_BPF_FD, &program.to_ne_bytes());
+    let name = [name.as_bytes(), b"\0"].concat();
+    push_attribute(&mut options, TCA_BPF_NAME, &name);
+    let flags = TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes();
+    push_attribute(&mut options, TCA_BPF_FLAGS, &flags);
+    push_attribute(body, TCA_OPTIONS, &options);
 }
 
 /// Returns the BPF filters with this name.

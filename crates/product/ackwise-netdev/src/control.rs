@@ -137,19 +137,23 @@ impl Drop for Server {
     }
 }
 
-/// A kind of daemon whose counters are an `S`.
+/// A kind of daemon that answers a `Q` with an `S`: for most a [`Request`], with counters.
 #[derive(Debug)]
-pub struct Service<S> {
+pub struct Service<S, Q = Request> {
     kind: &'static str,
-    status: PhantomData<fn() -> S>,
+    talk: PhantomData<fn(Q) -> S>,
 }
 
-impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
+impl<S, Q> Service<S, Q>
+where
+    S: Serialize + DeserializeOwned + 'static,
+    Q: Serialize + DeserializeOwned + 'static,
+{
     /// The daemons of this kind, for instance `gateway`.
     #[must_use]
     pub const fn new(kind: &'static str) -> Self {
-        let status = PhantomData;
-        Self { kind, status }
+        let talk = PhantomData;
+        Self { kind, talk }
     }
 
     /// Answers requests with what `answer` returns, until the server is dropped.
@@ -159,7 +163,7 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
     pub fn serve(
         &self,
         listener: Listener,
-        answer: impl Fn(Request) -> Result<S, String> + Send + 'static,
+        answer: impl Fn(Q) -> Result<S, String> + Send + 'static,
     ) -> io::Result<Server> {
         let refusal = format!("only root and the user of the {} may ask", self.kind);
         let refusal = to_line(&Answer::<S>::Error(refusal));
@@ -173,10 +177,19 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
     ///
     /// # Errors
     /// See [`AskError`].
-    pub fn ask(&self, path: &Path, request: Request) -> Result<S, AskError> {
+    pub fn ask(&self, path: &Path, request: Q) -> Result<S, AskError> {
+        self.ask_within(TIMEOUT, path, request)
+    }
+
+    /// The same of a daemon that may take longer for its answer.
+    ///
+    /// # Errors
+    /// See [`AskError`].
+    pub fn ask_within(&self, patience: Duration, path: &Path, request: Q) -> Result<S, AskError> {
         let failed = |error: &dyn std::error::Error| AskError::Failed(error.to_string());
         let line = serde_json::to_string(&request).map_err(|e| failed(&e))?;
-        let answer = UnixStream::connect(path).and_then(|stream| exchange(&stream, &line));
+        let answer =
+            UnixStream::connect(path).and_then(|stream| exchange(&stream, &line, patience));
         let answer = answer.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => AskError::NotRunning,
             _ => failed(&error),
@@ -189,7 +202,7 @@ impl<S: Serialize + DeserializeOwned + 'static> Service<S> {
 }
 
 /// Reads a request; an error says what is wrong with it.
-fn request_of(line: &str) -> Result<Request, String> {
+fn request_of<Q: DeserializeOwned>(line: &str) -> Result<Q, String> {
     serde_json::from_str(line).map_err(|error| format!("the request is not understood: {error}"))
 }
 
@@ -274,21 +287,21 @@ fn peer_user(stream: &UnixStream) -> io::Result<u32> {
 
 /// Answers one line. A peer that writes nothing gets nothing.
 fn talk(stream: &UnixStream, answer: impl Fn(&str) -> String) -> io::Result<()> {
-    match read_line(stream, MAX_REQUEST)? {
+    match read_line(stream, MAX_REQUEST, TIMEOUT)? {
         line if line.is_empty() => Ok(()),
         line => write_line(stream, &answer(&line)),
     }
 }
 
 /// Asks, if the other side is who it should be.
-fn exchange(stream: &UnixStream, line: &str) -> io::Result<String> {
+fn exchange(stream: &UnixStream, line: &str, patience: Duration) -> io::Result<String> {
     if !is_trusted(stream)? {
         let user = peer_user(stream)?;
         let why = format!("its control socket was made by user {user}, who is not asked");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     write_line(stream, line)?;
-    let answer = read_line(stream, MAX_ANSWER)?;
+    let answer = read_line(stream, MAX_ANSWER, patience)?;
     if !answer.ends_with('\n') {
         let why = match answer.len() as u64 {
             MAX_ANSWER.. => "its answer is longer than 1 MiB: ask for fewer flows",
@@ -300,8 +313,8 @@ fn exchange(stream: &UnixStream, line: &str) -> io::Result<String> {
 }
 
 /// Reads a line of at most `max` bytes. What exceeds is not read, so that the line is cut.
-fn read_line(stream: &UnixStream, max: u64) -> io::Result<String> {
-    stream.set_read_timeout(Some(TIMEOUT))?;
+fn read_line(stream: &UnixStream, max: u64, patience: Duration) -> io::Result<String> {
+    stream.set_read_timeout(Some(patience))?;
     let mut line = String::new();
     BufReader::new(Read::take(stream, max)).read_line(&mut line)?;
     Ok(line)
@@ -349,7 +362,8 @@ mod tests {
         assert_eq!(ask(Request::Status { flows: 2 }), Ok(9));
         let stays = AskError::Failed("it stays".to_owned());
         assert_eq!(ask(Request::Stop), Err(stays));
-        let raw = |line: &str| exchange(&UnixStream::connect(path).unwrap(), line).unwrap();
+        let raw =
+            |line: &str| exchange(&UnixStream::connect(path).unwrap(), line, TIMEOUT).unwrap();
         let other = raw("\"sideways\"");
         assert!(other.contains("not understood"), "{other}");
         let other = raw(&format!("\"{}\"", "x".repeat(2 * MAX_REQUEST as usize)));
@@ -394,7 +408,7 @@ mod tests {
     fn fuzz_request() {
         let seen = target("request", MAX_REQUEST as usize).run(|bytes| {
             let line = String::from_utf8_lossy(bytes);
-            match request_of(&line) {
+            match request_of::<Request>(&line) {
                 Ok(request) => {
                     let written = serde_json::to_string(&request).unwrap();
                     assert_eq!(request_of(&written), Ok(request));

@@ -41,6 +41,8 @@ pub enum Ended {
     InterfaceGone,
     /// A device of its own was deleted, or taken down.
     DeviceGone,
+    /// It goes on, and does something else: whoever watches it begins anew.
+    Renewed,
 }
 
 /// What a daemon's thread and its owner share. All methods may be called from any thread.
@@ -215,7 +217,10 @@ pub enum Outcome {
 
 /// Waits until a child that is a daemon works.
 #[derive(Debug)]
-pub struct Readiness(File);
+pub struct Readiness {
+    pipe: File,
+    is_ready: Cell<bool>,
+}
 
 impl Readiness {
     /// Lets what `command` starts say so by [`Supervisor::ready`]. The command is for one start,
@@ -232,14 +237,28 @@ impl Readiness {
         };
         // SAFETY: fcntl(2) may be called between fork and exec.
         unsafe { command.pre_exec(keep) };
-        Ok(Self(File::from(mine)))
+        Ok(Self {
+            pipe: File::from(mine),
+            is_ready: Cell::new(false),
+        })
     }
 
     /// Says whether the child works by now, or has ended.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let answer = (&self.0).read(&mut [0]);
-        !answer.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        match (&self.pipe).read(&mut [0]) {
+            Ok(n) => {
+                self.is_ready.set(self.is_ready.get() || n > 0);
+                true
+            }
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
+    /// Says whether it has said that it works, by the last look.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.is_ready.get()
     }
 }
 
@@ -258,13 +277,21 @@ fn waiting_parent() -> Option<File> {
 }
 
 /// Runs a daemon in the foreground of a process.
-#[derive(Debug)]
 pub struct Supervisor {
     signals: SignalFd,
+    hangup: RefCell<Option<Box<dyn Fn()>>>,
     parent: RefCell<Option<File>>,
     watchdog: Option<Duration>,
     /// The last sign of life, of whichever run.
     beaten: Cell<Instant>,
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor")
+            .field("watchdog", &self.watchdog)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Supervisor {
@@ -284,10 +311,16 @@ impl Supervisor {
         set.thread_block()?;
         Ok(Self {
             signals: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
+            hangup: RefCell::default(),
             parent: RefCell::new(waiting_parent()),
             watchdog: sd_notify::watchdog_enabled(),
             beaten: Cell::new(Instant::now()),
         })
+    }
+
+    /// Does this on SIGHUP from now on, which ends nothing any more.
+    pub fn on_hangup(&self, act: impl Fn() + 'static) {
+        *self.hangup.borrow_mut() = Some(Box::new(act));
     }
 
     /// Tells the service manager and a parent that waits that the daemon works, with a line for
@@ -328,7 +361,10 @@ impl Supervisor {
                 wait = wait.min(deadline.saturating_duration_since(Instant::now()));
             }
             if let Some(signal) = self.wait_signal(wait) {
-                return Ok(Outcome::Signal(signal.as_str()));
+                match &*self.hangup.borrow() {
+                    Some(act) if signal == Signal::SIGHUP => act(),
+                    _ => return Ok(Outcome::Signal(signal.as_str())),
+                }
             }
             if let Some(why) = daemon.ended() {
                 return Ok(Outcome::Ended(why));

@@ -12,11 +12,13 @@
 //! Devices, sockets and tcx links go with the process, however that ends.
 
 mod attach;
+pub mod bpf;
 pub mod clock;
 pub mod clsact;
 pub mod control;
 pub mod daemon;
 mod error;
+pub mod helper;
 pub mod ifreq;
 mod interface;
 pub mod janitor;

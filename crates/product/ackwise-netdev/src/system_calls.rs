@@ -22,6 +22,8 @@ pub struct Uses {
     pub maps: bool,
     /// It runs BPF programs by bpf(2).
     pub runs: bool,
+    /// It takes other programs for its tcx links.
+    pub replaces: bool,
     /// The real-time priority that a thread of it takes; 0 for none.
     pub realtime: u32,
 }
@@ -198,6 +200,11 @@ const MAP_COMMANDS: [u32; 5] = [
 ];
 /// `enum bpf_cmd`: BPF_PROG_TEST_RUN.
 const RUN_COMMAND: u32 = 10;
+/// `enum bpf_cmd`: BPF_LINK_UPDATE.
+const REPLACE_COMMAND: u32 = 29;
+/// `enum bpf_cmd`: what loads a program with constants of its own: BPF_MAP_CREATE, BPF_MAP_UPDATE_ELEM,
+/// BPF_PROG_LOAD, BPF_OBJ_GET_INFO_BY_FD and BPF_MAP_FREEZE.
+const LOAD_COMMANDS: [u32; 5] = [0, 2, 5, 15, 22];
 
 /// Returns the calls of a daemon that is set up.
 #[must_use]
@@ -241,7 +248,9 @@ pub fn of_daemon(uses: &Uses) -> Rules {
     permit(libc::SYS_prctl, one_of(0, &PRCTLS));
     permit(libc::SYS_socket, one_of(0, &FAMILIES.map(|f| f as u32)));
     let commands = MAP_COMMANDS.iter().copied().filter(|_| uses.maps);
-    let commands: Vec<_> = commands.chain(uses.runs.then_some(RUN_COMMAND)).collect();
+    let commands = commands.chain(uses.runs.then_some(RUN_COMMAND));
+    let commands = commands.chain(uses.replaces.then_some(REPLACE_COMMAND));
+    let commands: Vec<_> = commands.collect();
     if !commands.is_empty() {
         permit(libc::SYS_bpf, one_of(0, &commands));
     }
@@ -286,6 +295,57 @@ pub(crate) fn of_guard() -> Rules {
         };
         rules.insert(call, vec![execute]);
     }
+    rules
+}
+
+/// Returns the calls of a process that loads programs, and hands them on over a socket that is open.
+#[must_use]
+pub(crate) fn of_loader() -> Rules {
+    let calls = [
+        libc::SYS_brk,
+        libc::SYS_clock_gettime,
+        libc::SYS_close,
+        libc::SYS_dup3,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_dup2,
+        libc::SYS_exit_group,
+        libc::SYS_fcntl,
+        libc::SYS_futex,
+        libc::SYS_getrandom,
+        libc::SYS_madvise,
+        libc::SYS_mremap,
+        libc::SYS_munmap,
+        libc::SYS_newfstatat,
+        libc::SYS_read,
+        libc::SYS_recvmsg,
+        libc::SYS_restart_syscall,
+        libc::SYS_rt_sigprocmask,
+        libc::SYS_rt_sigreturn,
+        libc::SYS_sendmsg,
+        libc::SYS_statx,
+        libc::SYS_uname,
+        libc::SYS_write,
+    ];
+    let mut rules: Rules = calls.map(|call| (call, vec![Rule::Any])).into();
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        let execute = Rule::Bits {
+            argument: 2,
+            mask: libc::PROT_EXEC as u32,
+            value: 0,
+        };
+        rules.insert(call, vec![execute]);
+    }
+    // The kernel's version is read from /proc.
+    let reading = |argument| Rule::Bits {
+        argument,
+        mask: (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u32,
+        value: 0,
+    };
+    rules.insert(libc::SYS_openat, vec![reading(2)]);
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_open, vec![reading(1)]);
+    let commands = LOAD_COMMANDS.map(|command| Rule::Is(0, command));
+    rules.insert(libc::SYS_bpf, commands.into());
     rules
 }
 

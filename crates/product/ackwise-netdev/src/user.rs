@@ -23,20 +23,22 @@ impl User {
     /// # Errors
     /// There is no such user, or this process may not become another one.
     pub fn choose(chosen: Option<&str>) -> Result<Option<Self>, Error> {
+        let user = Self::choose_quietly(chosen)?;
+        if user.is_none() && chosen.is_none() && effective_user() == 0 {
+            tracing::warn!(
+                "this process stays root's: there is no user '{SYSTEM_USER}'; make it \
+                 (systemd-sysusers, with packaging/sysusers.d/ackwise.conf), or choose one \
+                 (--user)"
+            );
+        }
+        Ok(user)
+    }
+
+    /// As [`choose`](Self::choose), for another process of a daemon that does.
+    pub(crate) fn choose_quietly(chosen: Option<&str>) -> Result<Option<Self>, Error> {
         let me = effective_user();
         let Some(name) = chosen else {
-            if me != 0 {
-                return Ok(None);
-            }
-            let user = Self::find(SYSTEM_USER);
-            if user.is_none() {
-                tracing::warn!(
-                    "this process stays root's: there is no user '{SYSTEM_USER}'; make it \
-                     (systemd-sysusers, with packaging/sysusers.d/ackwise.conf), or choose one \
-                     (--user)"
-                );
-            }
-            return Ok(user);
+            return Ok((me == 0).then(|| Self::find(SYSTEM_USER)).flatten());
         };
         let user = Self::find(name).ok_or_else(|| Error::NoUser(name.to_owned()))?;
         match (me, user.uid.as_raw()) {

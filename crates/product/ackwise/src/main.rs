@@ -49,6 +49,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Up(args) => up::up(args, &cli.global),
         Command::Check(args) => up::check::check(args, format),
+        Command::Reload(args) => up::reload::reload(args, format),
         Command::Down(args) => up::down::down(args, format),
         Command::Attach(args) => attach::attach(args, format),
         Command::Status(args) => status::status(args, format),

@@ -1,11 +1,13 @@
 //! A datapath that one thread watches and others read metrics of.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ackwise_cli::error::BadInput;
 use ackwise_datapath::{Datapath, Ended, Error, FlowStats, Stats};
 use ackwise_netdev::daemon::Daemon;
+use ackwise_policy::Config;
 use anyhow::Context;
 
 use crate::ab::subject::Subject;
@@ -14,11 +16,19 @@ use crate::metrics;
 
 /// A datapath; none before it is attached and after it has detached. Then nothing counts.
 #[derive(Clone, Default)]
-pub struct SharedDatapath(Arc<Mutex<Option<Datapath>>>);
+pub struct SharedDatapath(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    datapath: Mutex<Option<Datapath>>,
+    /// Whoever watches is to begin anew.
+    is_renewed: AtomicBool,
+}
 
 impl SharedDatapath {
     fn lock(&self) -> MutexGuard<'_, Option<Datapath>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let datapath = self.0.datapath.lock();
+        datapath.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn set(&self, datapath: Datapath) {
@@ -28,6 +38,17 @@ impl SharedDatapath {
     /// Takes it from those who read.
     pub fn take(&self) -> anyhow::Result<Datapath> {
         self.lock().take().context("the attachment is gone")
+    }
+
+    /// Goes on with other parameters of the policy. Others read meanwhile.
+    pub fn renew(&self, policy: Config) -> anyhow::Result<()> {
+        let renewer = self.lock().as_ref().map(Datapath::renewer);
+        Ok(renewer.context("the attachment is gone")?.renew(policy)?)
+    }
+
+    /// Has whoever watches it begin anew: what was found out is of another policy.
+    pub fn note_renewal(&self) {
+        self.0.is_renewed.store(true, Ordering::SeqCst);
     }
 
     /// Serves its metrics.
@@ -62,7 +83,11 @@ impl Daemon for SharedDatapath {
     }
 
     fn ended(&self) -> Option<Ended> {
-        self.lock().as_ref().and_then(Datapath::ended)
+        if let Some(ended) = self.lock().as_ref().and_then(Datapath::ended) {
+            return Some(ended);
+        }
+        let is_renewed = self.0.is_renewed.swap(false, Ordering::SeqCst);
+        is_renewed.then_some(Ended::Renewed)
     }
 }
 

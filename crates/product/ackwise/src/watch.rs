@@ -31,7 +31,7 @@ pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
     match outcome {
         Outcome::Signal(name) => name,
         Outcome::Deadline => "the time is over",
-        Outcome::Ended(Ended::Asked) => command,
+        Outcome::Ended(Ended::Asked | Ended::Renewed) => command,
         Outcome::Ended(Ended::InterfaceGone) => "the interface is gone",
         Outcome::Ended(Ended::DeviceGone) => "its device is gone",
     }

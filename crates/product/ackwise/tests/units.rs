@@ -177,6 +177,24 @@ fn configuration(net: &Net) -> tempfile::TempDir {
     files
 }
 
+/// The file is read again by the same process, and a mistake in it is an error of `systemctl reload`.
+fn reloads(systemd: &Systemd, unit: &str, iface: &str) {
+    let pid = systemd.property(unit, "MainPID");
+    let edit = |change: &str| systemd.must("sed", &["-i", change, "/etc/ackwise/ackwise.toml"]);
+    edit("s/n=4/n=9/");
+    systemd.must("systemctl", &["reload", unit]);
+    let status = systemd.must("ackwise", &["status", iface]);
+    assert!(status.contains("every-n:n=9"), "{status}");
+    edit("s/n=9/n=999/");
+    assert!(!systemd.run("systemctl", &["reload", unit]).status.success());
+    edit("s/n=999/n=4/");
+    systemd.must("systemctl", &["reload", unit]);
+    let status = systemd.must("ackwise", &["status", iface]);
+    assert!(status.contains("every-n:n=4"), "{status}");
+    assert_eq!(systemd.property(unit, "MainPID"), pid);
+    assert_eq!(systemd.property(unit, "NRestarts"), "0");
+}
+
 /// Each unit starts as its own user and with the rights of its documentation, is started again
 /// after `kill -9`, and leaves nothing behind when it stops. A download goes on beside it.
 #[test]
@@ -199,6 +217,8 @@ fn units_start_restart_and_stop() {
             // As /etc/ackwise/ackwise.toml says.
             let status = systemd.must("ackwise", &["status", iface]);
             assert!(status.contains("every-n:n=4"), "{status}");
+            reloads(&systemd, &unit, iface);
+            systemd.has_rights(&unit, kept);
         }
         assert!(net.download(1) > 100_000, "{unit}");
 

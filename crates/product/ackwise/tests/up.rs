@@ -369,7 +369,7 @@ fn end_and_look(net: &Net, attached: Attached, ending: &str, before: &str) {
 fn cake_takes_the_place_of_a_queue_and_gives_it_back() {
     in_virtual_time(|| {
         let (net, before) = router_with(Some(SOMEBODYS));
-        for ending in ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL", "down"] {
+        for ending in ["SIGINT", "SIGTERM", "SIGKILL", "down"] {
             let attached = up(&net, &["--up", "5mbit"]);
             assert!(is_cake(&tc(&net)), "{}", tc(&net));
             end_and_look(&net, attached, ending, &before);

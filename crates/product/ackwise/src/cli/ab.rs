@@ -57,7 +57,7 @@ pub struct AbArgs {
 pub const GUARD_EVERY: Duration = Duration::from_secs(300);
 
 /// `--guard`, of `ackwise attach` and `ackwise up`.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct GuardArgs {
     /// Compare two blocks with and without the policy every so often, and leave the policy off if it
     /// harms

@@ -41,6 +41,9 @@ pub enum Command {
     Up(up::UpArgs),
     /// End what `ackwise up` has begun, and put back what a killed one has left
     Down(up::DownArgs),
+    /// Have what is up read its configuration file again, without dropping what it holds
+    #[command(after_help = up::RELOAD_HELP)]
+    Reload(up::ReloadArgs),
     /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
     Check(up::CheckArgs),
     /// Thin the ACKs that leave through an interface, until Ctrl-C

@@ -129,3 +129,18 @@ pub struct DownArgs {
     /// The interface [default: every one of this network namespace]
     pub interface: Option<String>,
 }
+
+/// `ackwise reload`.
+#[derive(Debug, Args)]
+pub struct ReloadArgs {
+    /// The interface [default: every one of this network namespace, and with `ackwise up --all` those
+    /// that the file describes now]
+    pub interface: Option<String>,
+}
+
+/// Examples of it, and what it does not do.
+pub const RELOAD_HELP: &str = "\
+Other parameters of the policy, another guard and another fixed rate of cake take effect in place: \
+attachments, flows and withheld ACKs stay. A file with a mistake changes nothing (exit code 2). What \
+takes another process is named, and left (exit code 1); under `ackwise up --all` it is done by \
+starting that interface again.";

@@ -6,7 +6,7 @@ use ackwise_cli::Format;
 use ackwise_config::ConfigError;
 use ackwise_config::interfaces::{Interface, Interfaces};
 
-use super::settings::policy_named;
+use super::settings::check_policies;
 use super::text::shaped;
 use crate::cli::up::CheckArgs;
 
@@ -18,7 +18,7 @@ pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
 /// Reads a file with its policies.
 pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
     let file = Interfaces::load(path)?;
-    file.check_policies(|text| policy_named(text).map(drop))?;
+    check_policies(&file)?;
     Ok(file)
 }
 

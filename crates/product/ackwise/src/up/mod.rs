@@ -9,16 +9,22 @@ pub mod check;
 mod decision;
 pub mod down;
 mod facts;
+pub mod reload;
+mod reloaded;
 mod settings;
 mod text;
 
+use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::Instant;
 
 use ackwise_autorate::{Autorate, Bounds, Delay};
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, GlobalArgs, text as out};
 use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
-use ackwise_netdev::daemon::{Supervisor, Worker};
+use ackwise_netdev::control::{Listener, Server};
+use ackwise_netdev::daemon::{Ended, Outcome, Supervisor, Worker};
+use ackwise_netdev::janitor::RateSetter;
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::{Cake, Replaced};
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
@@ -28,13 +34,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::ab::guard::Guarded;
+use crate::ab::subject::Subject;
 use crate::cli::up::UpArgs;
-use crate::http::Server;
+use crate::http;
 use crate::shared_datapath::SharedDatapath;
 use crate::summary;
 use crate::watch::{reason, watch};
 use decision::{Plan, Queue, Refusal, Role, decide};
 use facts::Facts;
+use reload::Reloader;
 use settings::Settings;
 
 /// An `ackwise up`, as the registry has it.
@@ -62,6 +70,12 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         Some(name) => up_one(args, name, global.format),
         None => all::up(args, global),
     }
+}
+
+/// Whether SIGHUP asks for the file to be read again. At a terminal it says that the terminal is gone,
+/// and ends what runs there.
+fn is_hangup_a_request() -> bool {
+    !std::io::stdin().is_terminal() && !std::io::stdout().is_terminal() && !out::watched()
 }
 
 fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
@@ -208,7 +222,8 @@ impl Run<'_> {
         let listener = listener.map(settings::Metrics::listen).transpose()?;
         check_silent_drop(options.attach)?;
         let position = options.position;
-        let prepared = Prepared::new(options)?;
+        let mut prepared = Prepared::new(options)?;
+        prepared.make_renewable(self.settings.user.as_deref())?;
         let index = self.facts.index;
         let replaced = cake.map(|_| Replaced {
             index,
@@ -226,6 +241,9 @@ impl Run<'_> {
             Some(cake) => self.autorate(&claim, cake)?,
             None => None,
         };
+        let control = claim.listen()?;
+        let setter = claim.rate_setter().context("setting the rate")?;
+        let setter = setter.filter(|_| cake.is_some() && autorate.is_none());
         let mut prepared = prepared.drop_privileges(self.settings.user.as_deref())?;
         if let Some(autorate) = &autorate {
             prepared.show_rate(autorate.handle());
@@ -234,24 +252,30 @@ impl Run<'_> {
         let server = listener.map(|listener| shared.serve(listener));
         let server = server.transpose()?;
         shared.set(prepared.start()?);
+        let reloader = self.reloader(Some(shared.clone()), setter);
+        let control = self.obey(&reloader, control)?;
         self.begun(server.as_ref())?;
         // Until this is dropped, which is before the guard puts the queue back.
         let autorate = autorate.map(|it| self.measure(it)).transpose()?;
-        let guarded = Guarded {
-            supervisor: &self.supervisor,
-            subject: &shared,
-            interface: &self.facts.interface,
-            policy: self.settings.policy.to_string(),
-            position,
+        let outcome = loop {
+            let (policy, guard) = reloader.guarded();
+            let guarded = Guarded {
+                supervisor: &self.supervisor,
+                subject: &shared,
+                interface: &self.facts.interface,
+                policy,
+                position,
+            };
+            match guarded.watch(&guard, self.until(), self.format, summary::line)? {
+                // Another policy, or another guard: what was found out before does not count.
+                Outcome::Ended(Ended::Renewed) => shared.pause(false)?,
+                outcome => break outcome,
+            }
         };
-        let outcome = guarded.watch(
-            &self.settings.guard,
-            self.until(),
-            self.format,
-            summary::line,
-        )?;
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
+        drop(control);
+        reloader.end();
         drop(autorate);
         self.end_datapath(shared.take()?, claim, why)?;
         // No client of the metrics may delay what is above.
@@ -289,6 +313,30 @@ impl Run<'_> {
         worker.context("starting the thread that measures the rate")
     }
 
+    fn reloader(
+        &self,
+        datapath: Option<SharedDatapath>,
+        rate: Option<RateSetter>,
+    ) -> Arc<Reloader> {
+        let interface = (self.facts.interface.as_str(), self.facts.index);
+        let (args, settings) = (self.args, &self.settings);
+        Reloader::new(args, interface, self.format, settings, datapath, rate)
+    }
+
+    /// Has the file read again when somebody asks for it.
+    fn obey(&self, reloader: &Arc<Reloader>, listener: Listener) -> anyhow::Result<Server> {
+        if is_hangup_a_request() {
+            let reloader = Arc::clone(reloader);
+            self.supervisor.on_hangup(move || {
+                let reloader = Arc::clone(&reloader);
+                // The service manager hears of this process meanwhile.
+                std::thread::spawn(move || reloader.reload());
+            });
+        }
+        let reloader = Arc::clone(reloader);
+        reloaded::serve(&reloaded::UPS, listener, move || reloader.reload())
+    }
+
     fn end_datapath(
         &self,
         attachment: Datapath,
@@ -322,8 +370,10 @@ impl Run<'_> {
         let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
         claim.publish(&self.record(None)?)?;
         claim.guard(None)?;
+        let control = claim.listen()?;
         prepared.drop_privileges(self.settings.user.as_deref())?;
         let gateway = prepared.start()?;
+        let control = self.obey(&self.reloader(None, None), control)?;
         self.begun(None)?;
         let outcome = watch(
             &self.supervisor,
@@ -334,6 +384,7 @@ impl Run<'_> {
         )?;
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
+        drop(control);
         let last = gateway.stats().unwrap_or_default();
         let ended = gateway.stop();
         let restored = claim.end();
@@ -347,7 +398,7 @@ impl Run<'_> {
         self.args.duration.map(|duration| self.started + duration)
     }
 
-    fn begun(&self, server: Option<&Server>) -> anyhow::Result<()> {
+    fn begun(&self, server: Option<&http::Server>) -> anyhow::Result<()> {
         let policy = self.settings.policy.to_string();
         let mut lines = text::three_lines(&self.facts, &self.plan, &policy);
         self.supervisor.ready(lines.lines().next().unwrap_or(""));

@@ -16,6 +16,7 @@ use crate::cli::up::{CONFIG, UpArgs};
 use crate::shared_datapath::listen;
 
 /// What is asked for on one interface.
+#[derive(Clone)]
 pub struct Settings {
     pub asked: Asked,
     pub policy: Config,
@@ -29,6 +30,7 @@ pub struct Settings {
 }
 
 /// Where metrics are served, and who says so.
+#[derive(Clone)]
 pub struct Metrics {
     pub address: SocketAddr,
     /// The place in the file; `None` if an argument says so.
@@ -74,6 +76,19 @@ pub fn default_policy() -> Config {
 }
 
 impl Settings {
+    /// Where metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|it| it.address)
+    }
+
+    /// The same once more, while it runs: no mistake anywhere in the file is passed over.
+    pub fn again(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
+        if let Some(file) = file(args.config.as_deref())? {
+            check_policies(&file)?;
+        }
+        Self::of(args, name)
+    }
+
     /// Arguments, and what they leave open from the file.
     pub fn of(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
         let file = file(args.config.as_deref())?;
@@ -160,7 +175,7 @@ fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
 }
 
 /// A policy of the file, or what is wrong with it.
-pub fn policy_named(text: &str) -> Result<Config, String> {
+fn policy_named(text: &str) -> Result<Config, String> {
     policy::configure(text, &[]).map_err(|error| {
         let said = error.to_string();
         let option = format!("--policy {text}: ");
@@ -174,4 +189,9 @@ fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigE
         return Ok(default_policy());
     };
     policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
+}
+
+/// Looks at the policies of a file.
+pub fn check_policies(file: &Interfaces) -> Result<(), ConfigError> {
+    file.check_policies(|text| policy_named(text).map(drop))
 }

@@ -1,0 +1,155 @@
+//! Programs with other parameters of the policy, in the place of those that run.
+//!
+//! A policy's parameters are constants of the programs, by which the verifier cuts away what is not
+//! asked for. So other parameters take other programs: the same instructions over the same maps,
+//! with another map of constants. Loading them takes rights that the process has given up when it
+//! runs, and which a process of its own keeps for this alone.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use ackwise_netdev::bpf;
+use ackwise_netdev::helper::Helper;
+use ackwise_policy::Config;
+use aya::maps::{Map, MapData};
+
+use crate::programs::{ACKS, DATA, Programs, map, program};
+use crate::{Error, sys};
+
+/// The section of the constants, and their map.
+const CONSTANTS: &str = ".rodata";
+/// How long loading may take: the verifier looks at each path.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The process that loads programs for the maps that are there.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    helper: Helper,
+}
+
+/// The programs of an interface, loaded but not attached.
+pub(crate) struct Renewed {
+    pub data: OwnedFd,
+    pub acks: OwnedFd,
+}
+
+impl Renewal {
+    /// Starts the process, which becomes the user that this one becomes. This process must have
+    /// one thread, and all its rights. `raw` is what the programs were loaded with.
+    pub fn start(
+        programs: &mut Programs,
+        policy: &Config,
+        raw: &sys::aw_options,
+        user: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut constants = Constants::of(programs, raw)?;
+        let mut policy = *policy;
+        let helper = Helper::start(c"ackwise-loader", user, |request| {
+            // The daemon may be in somebody's hands by now: it chooses parameters that the policy
+            // permits, and nothing else.
+            let words = request.as_chunks::<4>().0;
+            let wanted: Vec<_> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+            for (param, value) in policy.policy().params().iter().zip(&wanted) {
+                let set = policy.set_number(param.name, u64::from(*value));
+                set.map_err(|error| error.to_string())?;
+            }
+            constants.raw.flow.policy.param = policy.raw().param;
+            constants.load(programs).map_err(|error| error.to_string())
+        })?;
+        Ok(Self { helper })
+    }
+
+    /// Loads the programs with the parameters of this policy.
+    pub fn load(&self, policy: &Config) -> Result<Renewed, Error> {
+        let params = policy.policy().params().iter();
+        let values = params.map(|param| policy.raw().param[param.index]);
+        let request: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
+        let loaded = self.helper.ask(&request, PATIENCE);
+        let loaded = loaded.map_err(Error::system("loading the programs with other parameters"))?;
+        let [data, acks]: [OwnedFd; 2] = loaded
+            .try_into()
+            .map_err(|_| Error::Object("programs of another number".into()))?;
+        Ok(Renewed { data, acks })
+    }
+}
+
+/// The bytes of the constants, and where the options are among them.
+struct Constants {
+    bytes: Vec<u8>,
+    at: usize,
+    raw: sys::aw_options,
+}
+
+impl Constants {
+    /// Reads them from the kernel.
+    fn of(programs: &mut Programs, raw: &sys::aw_options) -> Result<Self, Error> {
+        let data = constants_of(programs)?;
+        let size = data.info()?.value_size();
+        let bytes = bpf::first_value(data.fd().as_fd(), size);
+        let bytes = bytes.map_err(Error::system("reading the constants of the programs"))?;
+        let wanted = bytes_of(raw);
+        let mut places = bytes.windows(wanted.len()).enumerate();
+        let mut places = places.by_ref().filter(|(_, window)| *window == wanted);
+        match (places.next(), places.next()) {
+            (Some((at, _)), None) => Ok(Self {
+                at,
+                raw: *raw,
+                bytes,
+            }),
+            _ => Err(Error::Object(format!("options in {CONSTANTS}"))),
+        }
+    }
+
+    /// In the process that loads: makes the map, puts it where the instructions look for it, and
+    /// loads both programs again.
+    fn load(&mut self, programs: &mut Programs) -> Result<Vec<OwnedFd>, Error> {
+        let raw = bytes_of(&self.raw);
+        self.bytes[self.at..self.at + raw.len()].copy_from_slice(raw);
+        let new = bpf::constant_map(&self.bytes);
+        let new = new.map_err(Error::system("making the map of constants"))?;
+        let old = constants_of(programs)?.fd().as_fd().as_raw_fd();
+        // The instructions name a map by the number of its descriptor.
+        // SAFETY: no pointers; whoever owns the number owns another map by it from now on.
+        if unsafe { libc::dup2(new.as_raw_fd(), old) } != old {
+            let error = std::io::Error::last_os_error();
+            return Err(Error::system("placing the map of constants")(error));
+        }
+        [DATA, ACKS]
+            .into_iter()
+            .map(|name| {
+                let program = program(&mut programs.bpf, name)?;
+                // The daemon has it loaded and attached; here it is only a descriptor. After a failed
+                // load it is not there.
+                let _ = program.unload();
+                program
+                    .load()
+                    .map_err(|error| crate::error::program_error(name, error))?;
+                let loaded = program
+                    .fd()
+                    .map_err(|e| crate::error::program_error(name, e))?;
+                let loaded = loaded.as_fd().try_clone_to_owned();
+                loaded.map_err(Error::system("duplicating a program's descriptor"))
+            })
+            .collect()
+    }
+}
+
+fn constants_of(programs: &mut Programs) -> Result<&MapData, Error> {
+    match map(&mut programs.bpf, CONSTANTS)? {
+        Map::Array(data) => Ok(data),
+        _ => Err(Error::Object(format!("map {CONSTANTS}"))),
+    }
+}
+
+fn bytes_of(raw: &sys::aw_options) -> &[u8] {
+    let size = size_of::<sys::aw_options>();
+    // SAFETY: so many bytes, all of them initialised: its fields fill the C struct (asserted below).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(raw).cast(), size) }
+}
+
+const _: () = {
+    let flow = size_of::<sys::aw_cfg>() + 4 * size_of::<u32>();
+    let matches = 2 * 2 * size_of::<sys::aw_addr>() + 4 * size_of::<u16>() + 4;
+    let rest = (sys::AW_CLASSES as usize + 4) * size_of::<u32>() + 4;
+    assert!(size_of::<sys::aw_options>() == flow + matches + rest);
+};

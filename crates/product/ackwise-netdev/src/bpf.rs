@@ -1,0 +1,177 @@
+//! What of bpf(2) the loader of the programs does not offer: links and constants that are replaced
+//! while programs run.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::Direction;
+
+// include/uapi/linux/bpf.h
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP_ELEM: libc::c_int = 1;
+const MAP_UPDATE_ELEM: libc::c_int = 2;
+const MAP_FREEZE: libc::c_int = 22;
+const LINK_CREATE: libc::c_int = 28;
+const LINK_UPDATE: libc::c_int = 29;
+const MAP_TYPE_ARRAY: u32 = 2;
+const F_RDONLY_PROG: u32 = 1 << 7;
+const F_BEFORE: u32 = 1 << 3;
+const F_AFTER: u32 = 1 << 4;
+const F_ID: u32 = 1 << 5;
+const TCX_INGRESS: u32 = 46;
+const TCX_EGRESS: u32 = 47;
+
+/// Where a tcx link stands among those of its interface and direction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    First,
+    Last,
+    /// After the program with this number.
+    After(u32),
+}
+
+/// The beginnings of `union bpf_attr` that are used here. What follows counts as 0.
+#[repr(C)]
+struct MapCreate {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+}
+
+#[repr(C)]
+struct MapElement {
+    map_fd: u32,
+    reserved: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct MapFreeze {
+    map_fd: u32,
+}
+
+#[repr(C)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+    relative_id: u32,
+    reserved: u32,
+    expected_revision: u64,
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link_fd: u32,
+    new_prog_fd: u32,
+    flags: u32,
+    old_prog_fd: u32,
+}
+
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
+    let attributes = std::ptr::from_ref(attributes);
+    // SAFETY: so many readable bytes, as the command wants them; what it points to outlives the call.
+    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(answer as libc::c_int)
+}
+
+fn number(descriptor: BorrowedFd<'_>) -> u32 {
+    descriptor.as_raw_fd().cast_unsigned()
+}
+
+/// Attaches a program by a link that lives as long as its descriptors.
+pub(crate) fn create_tcx_link(
+    program: BorrowedFd<'_>,
+    index: u32,
+    direction: Direction,
+    place: Place,
+) -> io::Result<OwnedFd> {
+    let (flags, relative_id) = match place {
+        Place::First => (F_BEFORE, 0),
+        Place::Last => (F_AFTER, 0),
+        Place::After(program) => (F_AFTER | F_ID, program),
+    };
+    let attributes = LinkCreate {
+        prog_fd: number(program),
+        target_ifindex: index,
+        attach_type: match direction {
+            Direction::Ingress => TCX_INGRESS,
+            Direction::Egress => TCX_EGRESS,
+        },
+        flags,
+        relative_id,
+        reserved: 0,
+        expected_revision: 0,
+    };
+    let link = bpf(LINK_CREATE, &attributes)?;
+    // SAFETY: the kernel has just made it for the caller.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Replaces the program of a link at once: each packet sees the old one or the new one.
+pub(crate) fn update_link(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let attributes = LinkUpdate {
+        link_fd: number(link),
+        new_prog_fd: number(program),
+        flags: 0,
+        old_prog_fd: 0,
+    };
+    bpf(LINK_UPDATE, &attributes).map(drop)
+}
+
+/// Makes a map with one value that nobody changes any more. To the verifier it is a constant.
+///
+/// # Errors
+/// The kernel refuses, for instance because a right is missing.
+pub fn constant_map(value: &[u8]) -> io::Result<OwnedFd> {
+    let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let attributes = MapCreate {
+        map_type: MAP_TYPE_ARRAY,
+        key_size: 4,
+        value_size: u32::try_from(value.len()).map_err(too_long)?,
+        max_entries: 1,
+        map_flags: F_RDONLY_PROG,
+    };
+    let map = bpf(MAP_CREATE, &attributes)?;
+    // SAFETY: the kernel has just made it for the caller.
+    let map = unsafe { OwnedFd::from_raw_fd(map) };
+    let map_fd = map.as_raw_fd().cast_unsigned();
+    let key = 0_u32;
+    let element = MapElement {
+        map_fd,
+        reserved: 0,
+        key: std::ptr::from_ref(&key) as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    bpf(MAP_UPDATE_ELEM, &element)?;
+    bpf(MAP_FREEZE, &MapFreeze { map_fd })?;
+    Ok(map)
+}
+
+/// Returns the first value of an array whose values have this size.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn first_value(map: BorrowedFd<'_>, size: u32) -> io::Result<Vec<u8>> {
+    let mut value = vec![0_u8; size as usize];
+    let key = 0_u32;
+    let element = MapElement {
+        map_fd: number(map),
+        reserved: 0,
+        key: std::ptr::from_ref(&key) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    bpf(MAP_LOOKUP_ELEM, &element)?;
+    Ok(value)
+}

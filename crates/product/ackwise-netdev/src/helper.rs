@@ -1,0 +1,235 @@
+//! A process that keeps rights which its daemon gives up, to do one thing with them.
+//!
+//! It is started before the daemon gives up its own. It keeps the BPF objects that the daemon has
+//! loaded and one socket, and ends when the daemon does, however that ends: nothing that it keeps
+//! holds an attachment. A request is a message, and so is the answer, which may bring descriptors.
+
+use std::ffi::CStr;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::cmsg_space;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::SigSet;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, socketpair,
+};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, setgroups, setresgid, setresuid};
+
+use crate::Error;
+use crate::system_calls::{self, prctl};
+use crate::user::User;
+
+/// The longest message in bytes.
+const MAX_MESSAGE: usize = 4096;
+/// The most descriptors in an answer.
+const MAX_DESCRIPTORS: usize = 8;
+/// What the descriptors that it keeps are called in `/proc/self/fd`.
+const KEPT: [&str; 3] = [
+    "anon_inode:bpf-map",
+    "anon_inode:bpf-prog",
+    "anon_inode:btf",
+];
+/// The first byte of an answer.
+const DONE: u8 = 0;
+const REFUSED: u8 = 1;
+
+/// The process that loads BPF programs.
+#[derive(Debug)]
+pub struct Helper {
+    /// There until this is dropped.
+    socket: Option<OwnedFd>,
+    process: Pid,
+}
+
+impl Helper {
+    /// Starts a process of this name (at most 15 bytes) that may load BPF programs and does what
+    /// `answer` does. It becomes the user that the daemon becomes. This process must have one
+    /// thread.
+    ///
+    /// # Errors
+    /// There is no such user, or the system refuses a socket or a process.
+    pub fn start(
+        name: &CStr,
+        user: Option<&str>,
+        answer: impl FnMut(&[u8]) -> Result<Vec<OwnedFd>, String>,
+    ) -> Result<Self, Error> {
+        let user = User::choose_quietly(user)?;
+        let failed = |error: nix::Error| Error::system("start a process")(error.into());
+        let kind = SockType::SeqPacket;
+        let (mine, its) =
+            socketpair(AddressFamily::Unix, kind, None, SockFlag::SOCK_CLOEXEC).map_err(failed)?;
+        // SAFETY: this process has one thread, so the child may do what it likes.
+        match unsafe { fork() }.map_err(failed)? {
+            ForkResult::Child => {
+                let code = match prepare(name, user.as_ref(), &its) {
+                    Ok(()) => serve(&its, answer),
+                    Err(_) => 1,
+                };
+                // SAFETY: ends this process without the destructors of what it has of its parent.
+                unsafe { libc::_exit(code) }
+            }
+            ForkResult::Parent { child } => Ok(Self {
+                socket: Some(mine),
+                process: child,
+            }),
+        }
+    }
+
+    /// Asks, and waits for the answer and its descriptors.
+    ///
+    /// # Errors
+    /// The process has ended, takes too long, or says why it refuses.
+    pub fn ask(&self, request: &[u8], patience: Duration) -> io::Result<Vec<OwnedFd>> {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let socket = self.socket.as_ref().ok_or_else(gone)?;
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        let parts = [IoSlice::new(request)];
+        sendmsg::<()>(socket.as_raw_fd(), &parts, &[], flags, None)?;
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        let mut ready = [PollFd::new(
+            std::os::fd::AsFd::as_fd(socket),
+            PollFlags::POLLIN,
+        )];
+        if poll(&mut ready, timeout)? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut message = [0; MAX_MESSAGE];
+        let (length, descriptors) = receive(socket, &mut message)?;
+        match message[..length].split_first() {
+            Some((&DONE, _)) => Ok(descriptors),
+            Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
+            None => Err(gone()),
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        let _ = waitpid(self.process, None);
+    }
+}
+
+fn receive(socket: &OwnedFd, message: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+    let mut parts = [IoSliceMut::new(message)];
+    let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+    let got = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
+    let mut descriptors = Vec::new();
+    for control in got.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(numbers) = control {
+            // SAFETY: the kernel has just made them for the caller.
+            let owned = |number| unsafe { OwnedFd::from_raw_fd(number) };
+            descriptors.extend(numbers.into_iter().map(owned));
+        }
+    }
+    Ok((got.bytes, descriptors))
+}
+
+/// In the child: keeps what it needs, and gives up everything else.
+fn prepare(name: &CStr, user: Option<&User>, socket: &OwnedFd) -> Result<(), Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::privileges("set up the helper", error);
+    // A signal to all processes of a terminal or a unit is the daemon's to obey.
+    SigSet::all().thread_block().map_err(|e| failed(&e))?;
+    close_others(socket).map_err(|e| failed(&e))?;
+    prctl(libc::PR_SET_NAME, name.as_ptr() as libc::c_ulong)?;
+    let priority = 0 as libc::c_int;
+    // The verifier may take a second, which is not its daemon's real-time thread's to lose. A service
+    // manager may forbid the change.
+    // SAFETY: the priority outlives the call; the calling thread is meant.
+    unsafe {
+        let priority = &raw const priority;
+        libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_OTHER, priority);
+    }
+    let _ = caps::clear(None, CapSet::Bounding);
+    if nix::unistd::geteuid().is_root() {
+        let failed = |error: nix::Error| Error::privileges("set up the helper", &error);
+        let ungrouped = setgroups(&[]);
+        if let Some(User { uid, gid }) = user {
+            ungrouped.map_err(failed)?;
+            prctl(libc::PR_SET_KEEPCAPS, 1)?;
+            setresgid(*gid, *gid, *gid).map_err(failed)?;
+            setresuid(*uid, *uid, *uid).map_err(failed)?;
+        }
+    }
+    caps::clear(None, CapSet::Ambient).map_err(|e| failed(&e))?;
+    let held = caps::read(None, CapSet::Permitted).map_err(|e| failed(&e))?;
+    let rights = [
+        Capability::CAP_BPF,
+        Capability::CAP_NET_ADMIN,
+        Capability::CAP_PERFMON,
+    ];
+    let rights: CapsHashSet = rights.into_iter().filter(|it| held.contains(it)).collect();
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        caps::set(None, set, &rights).map_err(|e| failed(&e))?;
+    }
+    caps::clear(None, CapSet::Inheritable).map_err(|e| failed(&e))?;
+    prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    prctl(libc::PR_SET_DUMPABLE, 0)?;
+    system_calls::restrict(&system_calls::of_loader())
+}
+
+/// Closes every descriptor but the socket and those of BPF objects that hold no attachment.
+fn close_others(socket: &OwnedFd) -> io::Result<()> {
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        let target = std::fs::read_link(entry.path()).unwrap_or_default();
+        let is_kept = KEPT.iter().any(|kept| target.as_os_str() == *kept);
+        let number = entry.file_name().to_string_lossy().parse::<RawFd>();
+        others.extend(number.ok().filter(|_| !is_kept));
+    }
+    others.retain(|number| *number > 2 && ![socket.as_raw_fd(), null.as_raw_fd()].contains(number));
+    for number in others {
+        // SAFETY: no pointers. Who owned it is not dropped: this process ends by _exit.
+        unsafe { libc::close(number) };
+    }
+    for number in 0..=2 {
+        // SAFETY: as above.
+        if unsafe { libc::dup2(null.as_raw_fd(), number) } != number {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// In the child: answers until the daemon's end of the socket is closed. Returns the exit code.
+fn serve(
+    socket: &OwnedFd,
+    mut answer: impl FnMut(&[u8]) -> Result<Vec<OwnedFd>, String>,
+) -> libc::c_int {
+    let mut message = [0; MAX_MESSAGE];
+    loop {
+        let length = match receive(socket, &mut message) {
+            Ok((0, _)) => return 0,
+            Ok((length, _)) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return 1,
+        };
+        let (said, descriptors) = match answer(&message[..length]) {
+            Ok(descriptors) => (vec![DONE], descriptors),
+            Err(why) => {
+                let mut said = vec![REFUSED];
+                said.extend(why.bytes().take(MAX_MESSAGE - 1));
+                (said, Vec::new())
+            }
+        };
+        let numbers: Vec<_> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&numbers)];
+        let rights = if numbers.is_empty() { &[][..] } else { &rights };
+        let parts = [IoSlice::new(&said)];
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        if sendmsg::<()>(socket.as_raw_fd(), &parts, rights, flags, None).is_err() {
+            return 1;
+        }
+    }
+}

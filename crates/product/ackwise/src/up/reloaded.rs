@@ -1,0 +1,160 @@
+//! What is said about a reload: by whoever asks for it, by those that are up on one interface, and by
+//! the first process of `ackwise up --all`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ackwise_cli::error::{EXIT_BAD_INPUT, exit_code};
+use ackwise_cli::{Format, text as out};
+use ackwise_netdev::control::{AskError, Listener, Server, Service};
+use ackwise_netdev::registry::{Key, Registry};
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Record, registry};
+
+/// How long a process may take: the kernel's verifier looks at programs, and one that is started
+/// anew lets out first what it holds.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What one that is up can be asked.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    Reload,
+}
+
+/// What became of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    Done(Vec<Reloaded>),
+    /// The lines that say what is wrong with the file. Everything stays as it was.
+    Mistake(Vec<String>),
+}
+
+/// What became of one interface.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reloaded {
+    pub interface: String,
+    /// What is another now.
+    pub changed: Vec<String>,
+    /// The keys whose values take another process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<String>,
+    /// What was tried and failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl Reloaded {
+    pub fn of(interface: &str) -> Self {
+        Self {
+            interface: interface.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub fn line(&self) -> String {
+        let mut parts = self.changed.clone();
+        if !self.left.is_empty() {
+            parts.push(format!("as before: {}", self.left.join(", ")));
+        }
+        parts.extend(self.failed.iter().map(|why| format!("failed: {why}")));
+        if parts.is_empty() {
+            parts.push("nothing to change".to_owned());
+        }
+        format!("{}: {}\n", self.interface, parts.join("; "))
+    }
+}
+
+/// Those that are up on one interface.
+pub const UPS: Service<Answer, Request> = Service::new("up");
+
+/// Answers with what `reload` did, until the server is dropped.
+pub fn serve(
+    service: &Service<Answer, Request>,
+    listener: Listener,
+    reload: impl Fn() -> anyhow::Result<Vec<Reloaded>> + Send + 'static,
+) -> anyhow::Result<Server> {
+    let server = service.serve(listener, move |Request::Reload| match reload() {
+        Ok(done) => Ok(Answer::Done(done)),
+        Err(error) if exit_code(&error, |_| false) == EXIT_BAD_INPUT => {
+            let lines = error.to_string();
+            Ok(Answer::Mistake(lines.lines().map(str::to_owned).collect()))
+        }
+        Err(error) => Err(format!("{error:#}")),
+    });
+    server.context("starting the control thread")
+}
+
+/// Says what a reload did that nobody waits for, or that somebody else has asked for.
+pub fn say(done: &anyhow::Result<Vec<Reloaded>>, format: Format) {
+    let said = match done {
+        Ok(all) => all.iter().try_for_each(|one| match format {
+            Format::Json => {
+                let mut event = serde_json::to_value(one).unwrap_or_default();
+                event["event"] = "reloaded".into();
+                out::print(&format!("{event}\n"))
+            }
+            Format::Text => out::print(&format!("reloaded {}", one.line())),
+        }),
+        Err(error) => {
+            tracing::error!("{error:#}\n  everything stays as it was");
+            match format {
+                Format::Json => {
+                    let event = json!({ "event": "not-reloaded", "why": error.to_string() });
+                    out::print(&format!("{event}\n"))
+                }
+                Format::Text => Ok(()),
+            }
+        }
+    };
+    if let Err(error) = said {
+        tracing::debug!("nobody reads what was reloaded: {error}");
+    }
+}
+
+/// The first process, as the registry has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct First {
+    pub pid: u32,
+    /// The inode of the network namespace.
+    pub netns: u64,
+}
+
+impl First {
+    pub fn key(&self) -> Key {
+        Key {
+            netns: self.netns,
+            name: NAME.to_owned(),
+        }
+    }
+}
+
+const KIND: &str = "all";
+const NAME: &str = "up";
+/// The first processes; there is one in a network namespace.
+pub const FIRST: Service<Answer, Request> = Service::new(KIND);
+
+pub fn firsts() -> Registry<First> {
+    Registry::new(KIND, |_| false)
+}
+
+/// Asks one.
+pub fn ask(service: &Service<Answer, Request>, path: &Path, pid: u32) -> anyhow::Result<Answer> {
+    let answer = service.ask_within(PATIENCE, path, Request::Reload);
+    answer.map_err(|error| match error {
+        AskError::NotRunning => anyhow!("process {pid} has just ended, or is starting; try again"),
+        AskError::Failed(why) => anyhow!("process {pid}: {why}"),
+    })
+}
+
+/// Where one that is up on an interface is asked.
+pub(super) fn socket_path(record: &Record) -> PathBuf {
+    registry().socket_path(&Key {
+        netns: record.netns,
+        name: record.index.to_string(),
+    })
+}

@@ -1,0 +1,501 @@
+//! `ackwise reload` and SIGHUP: other parameters while traffic runs, and what is left alone.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use ackwise_testbed::program::{Ended, must, root, until};
+use ackwise_testbed::{here_and_in_virtual_time, in_virtual_time};
+use common::{ACKWISE, Attached, Detached, Net};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A configuration that is written again and again.
+struct File {
+    directory: tempfile::TempDir,
+}
+
+impl File {
+    fn new(text: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = Self { directory };
+        file.write(text);
+        file
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("ackwise.toml")
+    }
+
+    fn name(&self) -> String {
+        self.path().to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.path(), text).unwrap();
+    }
+}
+
+fn one(interface: &str, more: &str) -> String {
+    format!("[[interface]]\nname = \"{interface}\"\n{more}\n")
+}
+
+fn stats(net: &Net) -> Value {
+    let Ended { code, out, err } = net.run(&["--format", "json", "status", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    let status: Value = serde_json::from_str(&out).unwrap();
+    let found = find(&status, "acks_withheld")
+        .or(find(&status, "withheld"))
+        .cloned();
+    assert!(found.is_some(), "{status}");
+    find_object(&status, "withheld").unwrap().clone()
+}
+
+fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(all) => all
+            .get(key)
+            .or_else(|| all.values().find_map(|value| find(value, key))),
+        Value::Array(all) => all.iter().find_map(|value| find(value, key)),
+        _ => None,
+    }
+}
+
+fn find_object<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(all) if all.contains_key(key) => Some(value),
+        Value::Object(all) => all.values().find_map(|value| find_object(value, key)),
+        Value::Array(all) => all.iter().find_map(|value| find_object(value, key)),
+        _ => None,
+    }
+}
+
+/// What attaches the programs, and the programs: identities that the kernel gives.
+fn attachments(net: &Net, pid: Pid, mode: &str) -> (Vec<String>, Vec<String>) {
+    let (mut ways, mut programs) = (Vec::new(), Vec::new());
+    if mode == "tcx" {
+        let infos = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+        for info in infos.flatten() {
+            let Ok(info) = std::fs::read_to_string(info.path()) else {
+                continue;
+            };
+            let field = |name| info.lines().find_map(|line| line.strip_prefix(name));
+            if field("link_type:").map(str::trim) == Some("tcx") {
+                ways.push(field("link_id:").unwrap().trim().to_owned());
+                programs.push(field("prog_id:").unwrap().trim().to_owned());
+            }
+        }
+    } else {
+        for direction in ["ingress", "egress"] {
+            let Net {
+                receiver, iface, ..
+            } = net;
+            let shown = must(&format!(
+                "tc -n {receiver} filter show dev {iface} {direction}"
+            ));
+            let line = shown.lines().find(|line| line.contains("handle")).unwrap();
+            let words: Vec<_> = line.split_whitespace().collect();
+            let after = |word| words[words.iter().position(|it| *it == word).unwrap() + 1];
+            ways.push(format!("{direction} {} {}", after("pref"), after("handle")));
+            programs.push(after("id").to_owned());
+        }
+    }
+    assert_eq!((ways.len(), programs.len()), (2, 2), "{mode}");
+    ways.sort();
+    programs.sort();
+    (ways, programs)
+}
+
+/// A connection whose sender sends nothing again for a long time: an ACK that is withheld and never
+/// sent would keep it waiting, and is then seen as a retransmission.
+struct Transfer {
+    stream: TcpStream,
+    reader: std::thread::JoinHandle<Vec<u8>>,
+    sent: Vec<u8>,
+}
+
+fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> T {
+    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+            work()
+        });
+        worker.join().unwrap()
+    })
+}
+
+impl Transfer {
+    fn new(net: &Net) -> Self {
+        let Net { sender, iface, .. } = net;
+        must(&format!(
+            "ip -n {sender} route change 10.9.0.0/24 dev {iface} src 10.9.0.1 rto_min 20s"
+        ));
+        must(&format!(
+            "ip netns exec {sender} sysctl -q -w net.ipv4.tcp_early_retrans=0"
+        ));
+        must(&format!(
+            "tc -n {sender} qdisc add dev {iface} root tbf rate 50mbit burst 3100 limit 400000"
+        ));
+        let listener = inside(&net.receiver, || {
+            TcpListener::bind("10.9.0.2:5556").unwrap()
+        });
+        let reader = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut all = Vec::new();
+            stream.read_to_end(&mut all).unwrap();
+            all
+        });
+        let stream = inside(sender, || TcpStream::connect("10.9.0.2:5556").unwrap());
+        Self {
+            stream,
+            reader,
+            sent: Vec::new(),
+        }
+    }
+
+    /// Sends so many bytes, and waits until all are acknowledged.
+    fn send(&mut self, length: usize) {
+        let from = self.sent.len() as u64;
+        let bytes: Vec<u8> = (0..length as u64 / 8)
+            .flat_map(|n| (from + n).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+            .collect();
+        self.stream.write_all(&bytes).unwrap();
+        self.sent.extend(bytes);
+        until("everything is acknowledged", || {
+            let mut left: nix::libc::c_int = -1;
+            // SAFETY: SIOCOUTQ writes one int.
+            let done = unsafe {
+                nix::libc::ioctl(self.stream.as_raw_fd(), nix::libc::TIOCOUTQ, &raw mut left)
+            };
+            assert_eq!(done, 0);
+            (left == 0).then_some(())
+        });
+    }
+
+    fn retransmissions(&self) -> u32 {
+        // struct tcp_info, include/uapi/linux/tcp.h: tcpi_total_retrans.
+        let mut info = [0_u8; 104];
+        let mut length = info.len() as nix::libc::socklen_t;
+        // SAFETY: so many writable bytes.
+        let done = unsafe {
+            nix::libc::getsockopt(
+                self.stream.as_raw_fd(),
+                nix::libc::IPPROTO_TCP,
+                nix::libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(done, 0);
+        u32::from_ne_bytes(info[100..104].try_into().unwrap())
+    }
+
+    fn end(self) {
+        assert_eq!(self.retransmissions(), 0, "an ACK was lost");
+        drop(self.stream);
+        assert!(
+            self.reader.join().unwrap() == self.sent,
+            "other bytes arrived"
+        );
+    }
+}
+
+fn count(stats: &Value, key: &str) -> u64 {
+    stats[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{key}: {stats}"))
+}
+
+/// With one ACK for one segment nothing is withheld.
+fn parameters_change_while_a_transfer_runs(mode: &str) {
+    let net = Net::new();
+    let policy = |n: u32| {
+        one(
+            &net.iface,
+            &format!("policy = \"every-n:n={n},warm=0\"\nguard = false"),
+        )
+    };
+    let file = File::new(&policy(8));
+    let up = net.start(
+        "up",
+        "up",
+        &["--config", &file.name(), "--attach-mode", mode],
+    );
+    let (ways, first) = attachments(&net, up.pid(), mode);
+    let mut transfer = Transfer::new(&net);
+    let mut withheld = 0;
+    let mut last = first;
+    for (round, n) in [8, 1, 16, 1, 8].into_iter().enumerate() {
+        if round > 0 {
+            file.write(&policy(n));
+            // Traffic goes on while the programs are replaced.
+            let asked = net
+                .in_receiver(ACKWISE.path())
+                .args(["reload", &net.iface])
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn();
+            let mut asked = asked.unwrap();
+            while asked.try_wait().unwrap().is_none() {
+                transfer.send(40_000);
+            }
+            let Ended { code, out, err } = Ended::of(&asked.wait_with_output().unwrap());
+            assert_eq!(code, 0, "{out}{err}");
+            let says = format!("{}: policy every-n:n={n},warm=0", net.iface);
+            assert!(out.contains(&says), "{out}");
+            let (same, programs) = attachments(&net, up.pid(), mode);
+            assert_eq!(same, ways, "the attachment is another one");
+            assert!(programs.iter().all(|it| !last.contains(it)), "{programs:?}");
+            last = programs;
+            withheld = count(&stats(&net), "withheld");
+        }
+        assert_eq!(stats(&net)["policy"], format!("every-n:n={n},warm=0"));
+        // A daemon that was kept off the CPU, or that paused, holds again within a heartbeat.
+        std::thread::sleep(Duration::from_millis(300));
+        let mut more = || {
+            transfer.send(400_000);
+            count(&stats(&net), "withheld") - withheld
+        };
+        if n == 1 {
+            assert_eq!(more(), 0);
+        } else {
+            until("withheld ACKs", || (more() > 0).then_some(()));
+        }
+    }
+
+    // A mistake, wherever it is, changes nothing.
+    let other = "[[interface]]\nname = \"other0\"\npolicy = \"every-n:n=999\"\n";
+    file.write(&format!("{}{other}", policy(4)));
+    let Ended { code, err, .. } = net.run(&["reload"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("ackwise.toml:7:10: "), "{err}");
+    assert_eq!(stats(&net)["policy"], "every-n:n=8,warm=0");
+    assert_eq!(attachments(&net, up.pid(), mode), (ways, last));
+    transfer.send(400_000);
+
+    let now = stats(&net);
+    assert_eq!(count(&now, "flows_created"), 1, "its state is lost: {now}");
+    assert_eq!(count(&now["release"], "lost"), 0, "{now}");
+    transfer.end();
+    up.signal(Signal::SIGTERM);
+    let Detached { status, err, .. } = up.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn parameters_change_in_place_by_tcx() {
+    root();
+    // There the machine has one CPU.
+    here_and_in_virtual_time(|| parameters_change_while_a_transfer_runs("tcx"));
+}
+
+#[test]
+fn parameters_change_in_place_by_clsact() {
+    root();
+    parameters_change_while_a_transfer_runs("clsact");
+}
+
+/// The next line that says what a reload did.
+fn reloaded(up: &mut Attached) -> Value {
+    let event = up.next_event();
+    assert!(
+        event["event"].as_str().unwrap().ends_with("reloaded"),
+        "{event}"
+    );
+    event
+}
+
+#[test]
+fn a_signal_has_the_file_read_and_what_takes_another_process_is_said() {
+    root();
+    let net = Net::new();
+    let file = File::new(&one(&net.iface, "policy = \"every-n:n=4\""));
+    let mut up = net.start("up", "up", &["--config", &file.name()]);
+    up.signal(Signal::SIGHUP);
+    let event = reloaded(&mut up);
+    assert_eq!(event["changed"], serde_json::json!([]), "{event}");
+
+    file.write(&one(
+        &net.iface,
+        "policy = \"every-n:n=6\"\nguard = \"7 min\"",
+    ));
+    up.signal(Signal::SIGHUP);
+    let event = reloaded(&mut up);
+    let changed = event["changed"].to_string();
+    assert!(
+        changed.contains("every-n:n=6") && changed.contains("420s"),
+        "{event}"
+    );
+
+    file.write(&one(&net.iface, "policy = every-n"));
+    up.signal(Signal::SIGHUP);
+    let event = reloaded(&mut up);
+    assert_eq!(event["event"], "not-reloaded");
+    assert!(event["why"].as_str().unwrap().contains(":3:10"), "{event}");
+
+    file.write(&one(
+        &net.iface,
+        "policy = \"tack\"\nmetrics = \"127.0.0.1:0\"\nguard = false",
+    ));
+    let Ended { code, out, err } = net.run(&["reload", &net.iface]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        out.contains("no guard; as before: policy, metrics"),
+        "{out}"
+    );
+    assert!(err.contains("ackwise down"), "{err}");
+    assert_eq!(stats(&net)["policy"], "every-n:n=6,warm=16");
+    let Ended { code, err, .. } = net.run(&["reload", "lo"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("no `ackwise up` is at work on lo"), "{err}");
+    let Ended { code, err, .. } = net.run(&["reload", "nothere0"]);
+    assert_eq!(code, 2, "{err}");
+    up.signal(Signal::SIGTERM);
+    let Detached { status, err, .. } = up.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+    // Nobody who loads programs outlives it.
+    assert_eq!(net.programs(), 0);
+}
+
+/// A process and the lines that it prints.
+struct All {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl All {
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
+}
+
+impl Drop for All {
+    fn drop(&mut self) {
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn interfaces_come_and_go_with_the_file() {
+    root();
+    let net = Net::new();
+    let Net {
+        sender, receiver, ..
+    } = &net;
+    must(&format!(
+        "ip link add aw7 netns {receiver} type veth peer name aw7 netns {sender}"
+    ));
+    must(&format!("ip -n {receiver} link set aw7 up"));
+    let first = one(&net.iface, "policy = \"every-n:n=4\"\nguard = false");
+    let file = File::new(&format!("{first}{}", one("lo", "")));
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", &file.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut all = All { child, lines };
+    for _ in 0..2 {
+        assert_eq!(all.next()["event"], "up");
+    }
+    let at_work = || {
+        let Ended { code, out, err } = net.run(&["--format", "json", "status"]);
+        assert_eq!(code, 0, "{err}");
+        ["lo", "aw7", &net.iface].map(|name| out.contains(&format!("\"{name}\"")))
+    };
+    // It answers when all are up.
+    let reload = || {
+        until("an answer", || {
+            let ended = net.run(&["--format", "json", "reload"]);
+            (!ended.err.contains("starting")).then_some(ended)
+        })
+    };
+    let Ended { code, out, err } = reload();
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(at_work(), [true, false, true]);
+    let pid = |name: &str| {
+        let Ended { out, .. } = net.run(&["--format", "json", "status", name]);
+        let status: Value = serde_json::from_str(&out).unwrap();
+        find(&status, "pid").unwrap().as_u64().unwrap()
+    };
+    let before = pid(&net.iface);
+
+    let second = one(&net.iface, "policy = \"every-n:n=5\"\nguard = false");
+    file.write(&format!("{second}{}", one("aw7", "")));
+    let Ended { code, out, err } = reload();
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(at_work(), [false, true, true]);
+    assert_eq!(pid(&net.iface), before, "it was started anew: {out}");
+    assert_eq!(stats(&net)["policy"], "every-n:n=5,warm=16");
+
+    // What takes another process gets one.
+    let third = one(&net.iface, "policy = \"tack\"\nguard = false");
+    file.write(&format!("{third}{}", one("aw7", "")));
+    let Ended { code, out, err } = reload();
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("started anew: policy"), "{out}");
+    assert_ne!(pid(&net.iface), before);
+    assert!(stats(&net)["policy"].as_str().unwrap().starts_with("tack"));
+
+    file.write("nonsense = 1\n");
+    let Ended { code, err, .. } = reload();
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("ackwise.toml:1:1: "), "{err}");
+    file.write("");
+    let Ended { code, err, .. } = reload();
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("describes no interface"), "{err}");
+    assert_eq!(at_work(), [false, true, true]);
+
+    // One that does not come up is said, and leaves the others.
+    file.write(&format!("{third}{}", one("nothere0", "")));
+    let Ended { code, out, err } = reload();
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("failed: nothere0"), "{err}");
+    assert_eq!(at_work(), [false, false, true]);
+
+    kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
+    let status = until("its end", || all.child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(2), "nothere0 has failed");
+    assert_eq!(net.programs(), 0);
+}
+
+#[test]
+fn a_fixed_rate_of_cake_changes_in_place() {
+    in_virtual_time(|| {
+        let net = Net::new();
+        let Net {
+            receiver, iface, ..
+        } = &net;
+        let rate = |rate: &str| one(iface, &format!("router = true\nup = \"{rate}\""));
+        let file = File::new(&rate("5 Mbit/s"));
+        let up = net.start("up", "up", &["--config", &file.name()]);
+        let shown = || must(&format!("tc -n {receiver} qdisc show dev {iface} root"));
+        assert!(shown().contains("bandwidth 5Mbit"), "{}", shown());
+        file.write(&rate("8 Mbit/s"));
+        let Ended { code, out, err } = net.run(&["reload"]);
+        assert_eq!(code, 0, "{out}{err}");
+        assert!(shown().contains("bandwidth 8Mbit"), "{}", shown());
+        file.write(&rate("1 Mbit/s..8 Mbit/s"));
+        let Ended { code, out, .. } = net.run(&["reload"]);
+        assert_eq!(code, 1, "{out}");
+        assert!(out.contains("as before: up"), "{out}");
+        assert!(shown().contains("bandwidth 8Mbit"), "{}", shown());
+        up.signal(Signal::SIGTERM);
+        let Detached { status, err, .. } = up.end();
+        assert_eq!(status.code(), Some(0), "{err}");
+    });
+}
