@@ -101,7 +101,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
     } else {
         Some(Queue::for_uplink())
     };
-    if queue.as_ref().is_some_and(|queue| queue.aqm.is_some()) {
+    if queue.as_ref().is_some_and(|queue| queue.cake.is_some()) {
         let span = discipline_span(&top);
         top.error(
             &span,

@@ -6,7 +6,7 @@ use crate::diagnostic::Span;
 use crate::diagnostic::suggest;
 use crate::fq_codel_keys;
 use crate::queues::{
-    AckFilter, Aqm, Bucket, FqCodel, Length, Mux, Police, PoliceHow, Queue, QueueLimit,
+    AckFilter, Bucket, Cake, CakeTin, FqCodel, Length, Mux, Police, PoliceHow, Queue, QueueLimit,
     Reconstruct, Red, RedPreset, Shape, What,
 };
 use crate::section::{Section, Word};
@@ -15,6 +15,8 @@ use crate::tree::{Kind, Table};
 const MAX_PERIOD: Duration = Duration::from_secs(60);
 /// The shortest time of a key that must be more than zero.
 pub const NANOSECOND: Duration = Duration::from_nanos(1);
+/// The kernel counts cake's times in microseconds.
+const MICROSECOND: Duration = Duration::from_micros(1);
 const MAX_BURST: u64 = 1 << 40;
 
 /// What a direction is read for.
@@ -34,7 +36,7 @@ pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
         return Some(Queue::drop_tail(limit));
     };
     let general = ["limit", "counts", "discipline", "ack_filter", "acks_first"];
-    let known = [&general[..], &RED_KEYS, &fq_codel_keys::KEYS].concat();
+    let known = [&general[..], &RED_KEYS, &fq_codel_keys::KEYS, &CAKE_KEYS].concat();
     let section = Section::open(table, &value.span, "'queue'", &known, direction.errors);
     let discipline = section.choice("discipline", &DISCIPLINES);
     let is_fq_codel = discipline == Some(Discipline::FqCodel);
@@ -75,10 +77,10 @@ pub fn queue(direction: &Section<'_>, mtu: u32) -> Option<Queue> {
         fq_codel: limit
             .filter(|_| is_fq_codel)
             .map(|limit| fq_codel_keys::fq_codel(&section, limit, mtu)),
-        aqm: match discipline {
-            Some(Discipline::Kernel(aqm)) => Some(aqm),
-            _ => None,
-        },
+        cake: (discipline == Some(Discipline::Cake)).then(|| Cake {
+            rtt: section.time("rtt", MICROSECOND, MAX_PERIOD),
+            ack_tin: section.choice("ack_tin", &TINS),
+        }),
         ack_filter: ack_filter(&section),
         acks_first: acks_first(&section),
     })
@@ -104,19 +106,26 @@ const RED_KEYS: [&str; 10] = [
     "mean_packet",
 ];
 
+const CAKE_KEYS: [&str; 2] = ["rtt", "ack_tin"];
+const TINS: [(&str, CakeTin); 3] = [
+    ("bulk", CakeTin::Bulk),
+    ("video", CakeTin::Video),
+    ("voice", CakeTin::Voice),
+];
+
 #[derive(Clone, Copy, PartialEq)]
 enum Discipline {
     DropTail,
     Red,
     FqCodel,
-    Kernel(Aqm),
+    Cake,
 }
 
 const DISCIPLINES: [(&str, Discipline); 4] = [
     ("drop-tail", Discipline::DropTail),
     ("red", Discipline::Red),
     ("fq_codel", Discipline::FqCodel),
-    ("cake", Discipline::Kernel(Aqm::Cake)),
+    ("cake", Discipline::Cake),
 ];
 
 /// Refuses keys that belong to another discipline.
@@ -129,6 +138,8 @@ fn of_others(section: &Section<'_>, discipline: Option<Discipline>) {
             "belongs to RED; add discipline = \"red\""
         } else if fq_codel_keys::KEYS.contains(&key) && discipline != Some(Discipline::FqCodel) {
             "belongs to fq_codel; add discipline = \"fq_codel\""
+        } else if CAKE_KEYS.contains(&key) && discipline != Some(Discipline::Cake) {
+            "belongs to cake; add discipline = \"cake\""
         } else {
             continue;
         };

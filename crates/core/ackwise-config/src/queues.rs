@@ -33,12 +33,12 @@ pub struct Queue {
     /// Whether the limit includes the packet that is being sent, as in ns-2's drop-tail queue.
     /// One packet less can wait then.
     pub counts_sending: bool,
-    /// RED. Without it, `fq_codel` and `aqm` the queue is drop-tail.
+    /// RED. Without it, `fq_codel` and `cake` the queue is drop-tail.
     pub red: Option<Red>,
     /// Flow queueing with CoDel.
     pub fq_codel: Option<FqCodel>,
-    /// A discipline that only the Linux kernel has.
-    pub aqm: Option<Aqm>,
+    /// The Linux kernel's cake, which shapes too.
+    pub cake: Option<Cake>,
     /// The filter that removes ACKs which newer ones make redundant.
     pub ack_filter: Option<AckFilter>,
     /// Whether pure ACKs leave first: at most this many in a row while other packets wait.
@@ -48,7 +48,7 @@ pub struct Queue {
 impl Queue {
     /// Whether each flow waits behind its own packets alone.
     pub fn separates_flows(&self) -> bool {
-        self.fq_codel.is_some() || self.aqm == Some(Aqm::Cake)
+        self.fq_codel.is_some() || self.cake.is_some()
     }
 
     /// Returns a plain drop-tail queue.
@@ -58,7 +58,7 @@ impl Queue {
             counts_sending: false,
             red: None,
             fq_codel: None,
-            aqm: None,
+            cake: None,
             ack_filter: None,
             acks_first: None,
         }
@@ -119,11 +119,24 @@ impl FqCodel {
     pub const LIMIT: QueueLimit = QueueLimit::Packets(10_240);
 }
 
-/// A discipline that only the Linux kernel has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Aqm {
-    /// `cake`, which shapes too.
-    Cake,
+/// The Linux kernel's cake, by the names of `tc-cake(8)`. What is `None` is `tc`'s default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cake {
+    /// What it takes for the round trip of the flows in it.
+    pub rtt: Option<Duration>,
+    /// The tin of `diffserv4` that TCP packets as short as an ACK go to, whatever their DSCP says.
+    pub ack_tin: Option<CakeTin>,
+}
+
+/// A tin of cake's `diffserv4`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CakeTin {
+    /// A sixteenth of the rate while others want it.
+    Bulk,
+    /// First but for voice, with up to half of the rate while others want it.
+    Video,
+    /// First, with up to a quarter of the rate while others want it.
+    Voice,
 }
 
 /// Random early detection: a preset, and the parameters that differ from it.

@@ -142,6 +142,40 @@ fn cake_filters_acks_on_a_thin_uplink() {
     }
 }
 
+/// Three downloads fill the uplink with ACKs, a flow each; an upload is one flow more.
+#[test]
+fn cake_gives_acks_a_share_and_knows_a_long_way() {
+    let _turn = turn();
+    let cake = r#"limit = "4 MB", discipline = "cake", ack_filter = "cake-aggressive""#;
+    let arms = [
+        BASELINE.to_owned(),
+        uplink("plain", cake),
+        uplink("tin", &format!(r#"{cake}, ack_tin = "voice""#)),
+        uplink("rtt", &format!(r#"{cake}, rtt = "1 s""#)),
+    ];
+    let link = r#"
+forward = { rate = "20 Mbit/s", delay = "150 ms", queue = "300 packets" }
+reverse = { rate = "200 kbit/s", delay = "150 ms", queue = "64 KiB" }"#;
+    let flows = r#"app = "bulk"
+connections = 3
+[[flow]]
+name = "upload"
+from = "receiver"
+to = "sender"
+app = "bulk""#;
+    let report = run_with(&two_hosts("20 s", link, flows, &arms.concat()), &options());
+    let upload = |arm: &str| {
+        let flows = of(&report, arm).flows.iter();
+        let mut flow = flows.filter(|flow| flow.flow == "upload");
+        flow.next().unwrap().traffic.goodput_bps
+    };
+    assert!(upload("tin") > 1.1 * upload("plain"));
+    let uplink = |arm: &str| queue(of(&report, arm), "wan.reverse");
+    assert!(uplink("tin").filtered.unwrap() > 100);
+    // CoDel waits for a second before it drops, not for a tenth.
+    assert!(uplink("rtt").drops < uplink("plain").drops);
+}
+
 #[test]
 fn queues_of_the_kernel_keep_delay_down() {
     let _turn = turn();

@@ -54,7 +54,7 @@ impl Direction {
         [
             (queue.is_some_and(|q| q.counts_sending), "queue.counts"),
             (
-                queue.is_some_and(|q| q.red.is_some() || q.fq_codel.is_some() || q.aqm.is_some()),
+                queue.is_some_and(|q| q.red.is_some() || q.fq_codel.is_some() || q.cake.is_some()),
                 "queue.discipline",
             ),
             (

@@ -359,7 +359,7 @@ fn gateway_fits(section: &Section<'_>, direction: &Direction) {
         section.error(&span, message);
     }
     let queue = direction.queue.as_ref();
-    if queue.is_some_and(|queue| queue.aqm.is_some() || queue.counts_sending) {
+    if queue.is_some_and(|queue| queue.cake.is_some() || queue.counts_sending) {
         section.error(
             &span,
             "a gateway's queue is \"fq_codel\", \"red\" or \"drop-tail\", and counts what waits",

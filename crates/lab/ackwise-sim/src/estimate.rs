@@ -35,7 +35,7 @@ fn of_the_kernel(scenario: &Scenario) -> Result<(), SimError> {
         direction
             .queue
             .as_ref()
-            .is_some_and(|queue| queue.aqm.is_some())
+            .is_some_and(|queue| queue.cake.is_some())
     };
     let links = &scenario.links;
     match links.iter().find(|it| is(&it.forward) || is(&it.reverse)) {

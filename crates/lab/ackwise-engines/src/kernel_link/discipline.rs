@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ackwise_config::queues::{AckFilter, Aqm, FqCodel, Queue, QueueLimit, Red, RedPreset};
+use ackwise_config::queues::{AckFilter, CakeTin, FqCodel, Queue, QueueLimit, Red, RedPreset};
 use ackwise_scenario::Direction;
 
 /// The queue of a link with a rate, if the scenario sets none: what Linux gives
@@ -26,9 +26,8 @@ pub(crate) fn refused(direction: &Direction) -> Option<String> {
         return Some(format!("`{key}` is nothing that the kernel has"));
     }
     let queue = direction.queue.as_ref()?;
-    let is = |aqm| queue.aqm == Some(aqm);
     match (queue.ack_filter, queue.limit) {
-        (Some(AckFilter::Cake { .. }), _) if is(Aqm::Cake) => {}
+        (Some(AckFilter::Cake { .. }), _) if queue.cake.is_some() => {}
         (Some(AckFilter::Cake { .. }), _) => {
             return Some(
                 "the kernel has this `queue.ack_filter` in cake alone; add discipline = \"cake\""
@@ -40,7 +39,7 @@ pub(crate) fn refused(direction: &Direction) -> Option<String> {
         }
         (None, _) => {}
     }
-    if is(Aqm::Cake) && matches!(queue.limit, QueueLimit::Packets(_)) {
+    if queue.cake.is_some() && matches!(queue.limit, QueueLimit::Packets(_)) {
         return Some("cake's `queue.limit` is in bytes (of memory)".to_owned());
     }
     if queue.fq_codel.is_some_and(|it| it.ack_share.is_some()) {
@@ -71,7 +70,7 @@ fn red_refused(red: &Red) -> Option<String> {
 /// is over, and its own time is added later, by the wire. cake has the same
 /// virtual clock of its own.
 pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Vec<String> {
-    if let Some(queue) = queue.filter(|queue| queue.aqm == Some(Aqm::Cake)) {
+    if let Some((queue, cake)) = queue.and_then(|queue| Some((queue, queue.cake?))) {
         let filter = match queue.ack_filter {
             Some(AckFilter::Cake { aggressive: true }) => "ack-filter-aggressive",
             Some(_) => "ack-filter",
@@ -81,9 +80,16 @@ pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Ve
             QueueLimit::Bytes(bytes) => bytes,
             QueueLimit::Packets(packets) => u64::from(packets) * u64::from(MEAN_PACKET),
         };
-        return vec![format!(
-            "qdisc add dev {device} root handle 1: cake bandwidth {rate_bps}bit {filter} memlimit {memory}b"
+        let rtt = cake.rtt.map(|rtt| format!(" rtt {}us", rtt.as_micros()));
+        let mut commands = vec![format!(
+            "qdisc add dev {device} root handle 1: cake bandwidth {rate_bps}bit {filter} memlimit {memory}b{}",
+            rtt.unwrap_or_default()
         )];
+        if let Some(tin) = cake.ack_tin {
+            commands[0].push_str(" diffserv4");
+            commands.extend(acks_to(device, tin));
+        }
+        return commands;
     }
     let burst = (rate_bps * CREDIT_NS / 8_000_000_000).max(1);
     vec![
@@ -96,6 +102,29 @@ pub(super) fn commands(device: &str, rate_bps: u64, queue: Option<&Queue>) -> Ve
             "qdisc add dev {device} parent 1:1 handle 2: {}",
             waiting(rate_bps, queue)
         ),
+    ]
+}
+
+/// The commands that let TCP packets of less than 128 bytes, which ACKs are, go to a tin. Cake
+/// takes a priority with its own handle for the number of a tin, in the order bulk, best effort,
+/// video, voice.
+fn acks_to(device: &str, tin: CakeTin) -> [String; 3] {
+    let minor = match tin {
+        CakeTin::Bulk => 1,
+        CakeTin::Video => 3,
+        CakeTin::Voice => 4,
+    };
+    // IPv4 has its whole length at 2, IPv6 what follows its header at 4.
+    let filter = |protocol: &str, short: &str| {
+        format!(
+            "filter add dev {device} egress protocol {protocol} u32 {short} \
+             action skbedit priority 1:{minor}"
+        )
+    };
+    [
+        format!("qdisc add dev {device} clsact"),
+        filter("ip", "match ip protocol 6 0xff match u16 0 0xff80 at 2"),
+        filter("ipv6", "match ip6 protocol 6 0xff match u16 0 0xffc0 at 4"),
     ]
 }
 
@@ -166,6 +195,8 @@ fn red(rate_bps: u64, limit: QueueLimit, red: &Red) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ackwise_config::queues::Cake;
+
     use super::*;
 
     fn queue(limit: QueueLimit) -> Queue {
@@ -226,7 +257,7 @@ mod tests {
             ),
         ] {
             let queue = Queue {
-                aqm: Some(Aqm::Cake),
+                cake: Some(Cake::default()),
                 ack_filter,
                 ..queue(QueueLimit::Bytes(131_072))
             };
@@ -240,6 +271,47 @@ mod tests {
     }
 
     #[test]
+    fn cake_is_told_the_round_trip() {
+        let queue = Queue {
+            cake: Some(Cake {
+                rtt: Some(Duration::from_millis(600)),
+                ..Cake::default()
+            }),
+            ..queue(QueueLimit::Bytes(4_000_000))
+        };
+        assert_eq!(
+            commands("q", 200_000, Some(&queue)),
+            [
+                "qdisc add dev q root handle 1: cake bandwidth 200000bit no-ack-filter memlimit 4000000b \
+              rtt 600000us"
+            ]
+        );
+    }
+
+    #[test]
+    fn acks_have_a_tin_of_their_own() {
+        let queue = Queue {
+            cake: Some(Cake {
+                ack_tin: Some(CakeTin::Video),
+                ..Cake::default()
+            }),
+            ..queue(QueueLimit::Bytes(4_000_000))
+        };
+        let made = commands("q", 200_000, Some(&queue));
+        assert!(made[0].ends_with("memlimit 4000000b diffserv4"));
+        assert_eq!(
+            made[1..],
+            [
+                "qdisc add dev q clsact",
+                "filter add dev q egress protocol ip u32 match ip protocol 6 0xff \
+                 match u16 0 0xff80 at 2 action skbedit priority 1:3",
+                "filter add dev q egress protocol ipv6 u32 match ip6 protocol 6 0xff \
+                 match u16 0 0xffc0 at 4 action skbedit priority 1:3",
+            ]
+        );
+    }
+
+    #[test]
     fn what_the_kernel_has_not_is_refused() {
         let with = |queue| Direction {
             rate_bps: Some(1),
@@ -247,7 +319,7 @@ mod tests {
             ..Direction::default()
         };
         let cake = Queue {
-            aqm: Some(Aqm::Cake),
+            cake: Some(Cake::default()),
             ..queue(QueueLimit::Packets(9))
         };
         let filter = Queue {

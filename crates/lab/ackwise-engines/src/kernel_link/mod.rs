@@ -694,8 +694,8 @@ impl Watch {
                 if device == ENDS[1 - from] && kind == "netem" {
                     way.lost += number("drops");
                 }
-                // HTB counts its leaf's drops again.
-                if device == QUEUES[from][0] && kind != "htb" {
+                // HTB counts its leaf's drops again; clsact has no queue.
+                if device == QUEUES[from][0] && !matches!(kind, "htb" | "clsact") {
                     let tins = one["tins"].as_array().map_or(&[][..], Vec::as_slice);
                     let sum = |name: &str| {
                         tins.iter()
