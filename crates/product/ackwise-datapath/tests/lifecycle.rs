@@ -26,6 +26,14 @@ fn attach(o: Options) -> Datapath {
     Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// A machine with much to do keeps the heartbeat back at first, and ACKs pass.
+fn step_until_withheld(a: &Datapath, flow: &mut Flow, near: &Wire, far: &Wire) {
+    eventually("an ACK is withheld", || {
+        flow.step(near, far);
+        a.stats().expect("counters").withheld > 0
+    });
+}
+
 fn refused(o: Options) -> Error {
     Datapath::attach(o)
         .map(|_| ())
@@ -314,8 +322,8 @@ fn s3_an_interface_that_is_moved_away_holds_nothing() {
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Tcx));
         let mut flow = Flow::start(near, far, Seg::ack(0));
-        let before = a.stats().expect("counters").withheld;
-        assert!(before > 0);
+        step_until_withheld(&a, &mut flow, near, far);
+        far.expect_up_to(&flow.ack().frame());
         ip(&format!("link set aw0 netns {}", inside.id()));
         let moved = third.run(|| {
             ip("link set aw0 up");
@@ -414,10 +422,10 @@ fn without_the_kernels_btf_it_works() {
     Pair::new().run(|near, far| {
         let a = attach(options(AttachMode::Auto));
         let mut flow = Flow::start(near, far, Seg::ack(0));
-        flow.step(near, far);
+        step_until_withheld(&a, &mut flow, near, far);
         far.expect_up_to(&flow.ack().frame());
         let s = a.stats().expect("stats");
-        assert!(s.withheld > 0 && s.reemitted > 0, "{s:#?}");
+        assert!(s.reemitted > 0, "{s:#?}");
     });
 }
 
