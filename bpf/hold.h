@@ -162,9 +162,12 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	/* How many are not longer; by sign bits, or the verifier takes each path. */
 	for (i = 0; i < AW_CLASSES; i++)
 		class += 1 - ((hold_us - options.class_us[i]) >> 31);
-	if (!class)
-		return HOLD_SHORT;
 	class -= 1;
+	/* None of them is a number beyond them now. What the compiler knows of it, the verifier
+	 * of 6.1 does not: it must see the bound. */
+	barrier_var(class);
+	if (class >= AW_CLASSES)
+		return HOLD_SHORT;
 	t = bpf_map_lookup_elem(&ticker, &k);
 	if (!t)
 		return HOLD_NO_TIMER;
@@ -185,7 +188,7 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	s->tries = 0;
 	s->owed = has_unsent_sack(f);
 	s->since_ns = now;
-	s->deadline_ns = now + options.class_us[class % AW_CLASSES] * NSEC_PER_USEC;
+	s->deadline_ns = now + options.class_us[class] * NSEC_PER_USEC;
 	s->state = SLOT_HELD;
 	d.deadline_ns = s->deadline_ns;
 	d.slot = slot;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ackwise_netdev::with_causes;
+use ackwise_netdev::{OLDEST_LINUX, missing_helper, with_causes};
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -26,14 +26,14 @@ pub enum Error {
     #[error(transparent)]
     Netdev(#[from] ackwise_netdev::Error),
     /// The running kernel lacks something.
-    #[error("this kernel ({release}) lacks {what}: ackwise needs Linux {needs} or newer")]
+    #[error(
+        "this kernel ({release}) lacks {what}: ackwise works on Linux {OLDEST_LINUX} and newer"
+    )]
     Kernel {
         /// `uname -r`.
         release: String,
         /// What is missing.
         what: &'static str,
-        /// Where it came in.
-        needs: &'static str,
     },
     /// The programs stay as they are.
     #[error("this takes another attachment: detach, and attach again")]
@@ -254,14 +254,12 @@ pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
                 return Error::Kernel {
                     release: release(),
                     what: "the BPF ring buffer",
-                    needs: "5.17",
                 };
             }
             Some(libc::EINVAL | libc::EOPNOTSUPP) if name == "ticker" => {
                 return Error::Kernel {
                     release: release(),
                     what: "BPF timers",
-                    needs: "5.17",
                 };
             }
             _ => {}
@@ -278,11 +276,10 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
             verifier_log,
         } => {
             let log = verifier_log.to_string();
-            if log.contains("unknown func bpf_timer") || log.contains("unknown func bpf_loop") {
+            if let Some(what) = missing_helper() {
                 return Error::Kernel {
                     release: release(),
-                    what: "BPF timers or loops",
-                    needs: "5.17",
+                    what,
                 };
             }
             let missing = missing_capabilities();

@@ -116,7 +116,9 @@ impl Programs {
             memory,
         };
         programs.fill_free_slots(options.slots)?;
-        programs.start_timer()?;
+        if object.programs.contains(&SETUP) {
+            programs.start_timer()?;
+        }
         Ok(programs)
     }
 

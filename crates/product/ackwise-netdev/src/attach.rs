@@ -3,13 +3,16 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use aya::Ebpf;
-use aya::programs::{ProgramError, SchedClassifier};
-use aya::sys::SyscallError;
+use aya::programs::{ProgramError, ProgramType, SchedClassifier};
+use aya::sys::{BpfHelper, SyscallError, is_helper_supported};
 use serde::{Deserialize, Serialize};
 
 use crate::bpf::{self, Place};
 use crate::clsact::{self, Filter, NewFilter};
 use crate::{Direction, Error, ifreq};
+
+/// The oldest kernel that ackwise is proven on: `scripts/test-kernels` boots it.
+pub const OLDEST_LINUX: &str = "6.1";
 
 /// The lines at the end of a verifier's log that follow the reason: time, stack depth and
 /// instruction count.
@@ -342,6 +345,14 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Returns what BPF programs of ackwise call and this kernel does not have, if there is such a
+/// thing. It explains why the verifier refused a program: on an old kernel the log does not.
+#[must_use]
+pub fn missing_helper() -> Option<&'static str> {
+    let helper = is_helper_supported(ProgramType::SchedClassifier, BpfHelper::BPF_FUNC_loop);
+    matches!(helper, Ok(false)).then_some("the BPF helper bpf_loop()")
+}
+
 /// Returns the reason at the end of a verifier's log. The kernel refuses a program with the same
 /// error number as a missing right, but then there is no log.
 fn verifier_reason(error: &str) -> Option<String> {
@@ -350,6 +361,11 @@ fn verifier_reason(error: &str) -> Option<String> {
         .len()
         .checked_sub(LOG_SUMMARY_LINES + 1)
         .filter(|at| *at > 0)?;
+    if let Some(what) = missing_helper() {
+        return Some(format!(
+            "this kernel lacks {what}: ackwise works on Linux {OLDEST_LINUX} and newer"
+        ));
+    }
     Some(format!(
         "the kernel's verifier refused it: {}",
         lines[first..].join("; ")

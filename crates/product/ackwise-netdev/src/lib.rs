@@ -33,7 +33,10 @@ pub mod system_calls;
 mod tun;
 mod user;
 
-pub use attach::{AttachMode, AttachOptions, Attachment, Order, remove_stale_filters, with_causes};
+pub use attach::{
+    AttachMode, AttachOptions, Attachment, OLDEST_LINUX, Order, missing_helper,
+    remove_stale_filters, with_causes,
+};
 pub use error::Error;
 pub use interface::{Direction, Interface, exists};
 pub use packet_socket::{BATCH, PacketSocket, SendStats, enlarge_send_buffer};

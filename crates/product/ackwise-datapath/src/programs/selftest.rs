@@ -70,15 +70,19 @@ impl Programs {
         Self::load_object(options, &options.to_bpf_unattached(), &object)
     }
 
-    /// Loads for [`Programs::replay`] only. Any policy is taken, whatever it needs of its
-    /// environment.
+    /// Loads for [`Programs::replay`] only, and nothing of the datapath: the verifier takes its
+    /// time. Any policy is taken, whatever it needs of its environment.
     ///
     /// # Errors
     /// The kernel refuses the programs.
     pub fn for_replay(policy: Config) -> Result<Self, Error> {
         let mut options = Options::new("", policy);
         (options.max_flows, options.slots) = (64, 1);
-        Self::load_object(&options, &options.to_bpf_unattached(), &OBJECT)
+        let object = Object {
+            programs: &[REPLAY],
+            ..OBJECT
+        };
+        Self::load_object(&options, &options.to_bpf_unattached(), &object)
     }
 
     /// Takes one step of the policy alone, from the state that earlier steps left.
