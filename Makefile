@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: test-openwrt calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
+.PHONY: test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages
 
 help: ## list the targets
@@ -166,6 +166,10 @@ reproducible: setup ## build ackwise twice, in two directories, and compare the 
 
 dist: ## static programs for x86_64 and aarch64, packages and checksums in target/dist (fetches zig and nfpm once; two builds with link-time optimisation)
 	@$(NICE) scripts/dist
+
+test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)
+	@scripts/setup --metrics
+	@scripts/test-metrics $(ACKWISE)
 
 test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; look at the rest (root, two minutes)
 	@$(NICE) scripts/test-packages

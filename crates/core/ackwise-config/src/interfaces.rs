@@ -206,7 +206,7 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
     let guard = guard(section);
     let user = section.word("user").map(|word| word.text);
     if queue == Some(UplinkQueue::Gateway) {
-        for key in ["policy", "guard", "metrics"] {
+        for key in ["policy", "guard"] {
             let off = key == "guard" && guard == Some(Guard::Off);
             if section.has(key) && !off {
                 let message = format!("'{key}' is for a policy, and the gateway's queue has none");

@@ -118,7 +118,7 @@ pub fn print(program: &str, error: &anyhow::Error) {
             said.push_str(&cause);
         }
     }
-    eprintln!("{text}");
+    eprint!("{}", crate::journal::error(&text));
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! errors with the exit codes that they end with, text on a terminal, and manual pages.
 
 pub mod error;
+mod journal;
 pub mod man;
 pub mod policy;
 pub mod text;
@@ -43,12 +44,22 @@ pub fn start_log(verbose: u8) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_target(false)
-        .without_time()
-        .init();
+        .without_time();
+    if journal::is_stderr() {
+        let plain = tracing_subscriber::fmt::format()
+            .with_target(false)
+            .with_level(false)
+            .without_time();
+        log.with_ansi(false)
+            .event_format(journal::Prefixed(plain))
+            .init();
+    } else {
+        log.init();
+    }
 }
 
 /// Prints the error of a command, if it has one, and returns the exit code that belongs to it.

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
-use ackwise_netdev::daemon::Supervisor;
+use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
 
 use crate::cli::gateway::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
 use crate::rates::rate;
+use crate::shared_daemon::{SharedDaemon, listen};
 use crate::watch::{reason, watch};
 
 /// What was asked for.
@@ -118,12 +119,18 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
+    let listener = args.metrics.map(listen).transpose()?;
     let started = Instant::now();
     let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges(args.user.as_deref())?;
-    let gateway = prepared.start()?;
-    let stats = gateway.stats()?;
+    let shared = SharedDaemon::default();
+    let server = listener
+        .map(|listener| shared.serve(listener))
+        .transpose()?;
+    shared.set(prepared.start()?);
+    let stats = shared.stats()?;
+    let metrics = server.as_ref().map(|it| it.address().to_string());
     let what = format!(
         "{}: {} at {}",
         config.interface,
@@ -132,7 +139,10 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     );
     supervisor.ready(&what);
     if format == Format::Json {
-        text::print(&format!("{}\n", json!({ "event": "up", "stats": stats })))?;
+        text::print(&format!(
+            "{}\n",
+            json!({ "event": "up", "stats": stats, "metrics": metrics })
+        ))?;
     } else {
         let hint = if text::watched() {
             "; Ctrl-C ends it"
@@ -140,16 +150,22 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
             ""
         };
         text::print(&format!(
-            "gateway of {what}{hint}\n{}",
+            "gateway of {what}{}{hint}\n{}",
+            metrics
+                .map(|at| format!("; metrics on http://{at}/metrics"))
+                .unwrap_or_default(),
             thin(config.rate_bps, &config.interface)
         ))?;
     }
     let until = args.duration.map(|duration| started + duration);
-    let outcome = watch(&supervisor, &gateway, until, format, live)?;
+    let outcome = watch(&supervisor, &shared, until, format, live)?;
     let why = reason(outcome, "ackwise gateway down");
     supervisor.stopping();
+    let gateway = shared.take()?;
     let last = gateway.stats().unwrap_or_default();
     let ended = gateway.stop();
+    // No client of the metrics may delay what is above.
+    drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
     if format == Format::Json {
         let answer = json!({ "event": "down", "why": why, "stats": stats });

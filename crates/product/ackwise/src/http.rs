@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::metrics::Exposition;
+
 /// A request line with its headers; longer ones are refused.
 const MAX_REQUEST: usize = 8 * 1024;
 const MAX_HEADERS: usize = 64;
@@ -18,10 +20,9 @@ const MAX_HEADERS: usize = 64;
 const MAX_AT_ONCE: usize = 8;
 /// A client gets this long to ask and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Makes the page that a scrape returns.
-pub type Page = dyn Fn() -> Result<String, String> + Send + Sync;
+pub type Page = dyn Fn(Exposition) -> Result<String, String> + Send + Sync;
 
 /// A running server; it stops when it is dropped.
 pub struct Server {
@@ -158,7 +159,11 @@ fn answer_to(request: &[u8], page: &Page) -> Option<(Answer, bool)> {
         Ok(httparse::Status::Complete(_)) => {
             let method = read.method.unwrap_or_default();
             let path = read.path.unwrap_or_default();
-            Some((route(method, path, page), method != "HEAD"))
+            let headers = read.headers.iter();
+            let accept = headers.filter(|it| it.name.eq_ignore_ascii_case("accept"));
+            let accept: Vec<_> = accept.map(|it| String::from_utf8_lossy(it.value)).collect();
+            let wanted = Exposition::accepted(&accept.join(","));
+            Some((route(method, path, wanted, page), method != "HEAD"))
         }
         Ok(httparse::Status::Partial) if request.len() >= MAX_REQUEST => {
             Some((Answer::text(431, "the request is too long\n"), true))
@@ -171,7 +176,7 @@ fn answer_to(request: &[u8], page: &Page) -> Option<(Answer, bool)> {
     }
 }
 
-fn route(method: &str, path: &str, page: &Page) -> Answer {
+fn route(method: &str, path: &str, wanted: Exposition, page: &Page) -> Answer {
     if method != "GET" && method != "HEAD" {
         return Answer {
             allow: true,
@@ -179,10 +184,10 @@ fn route(method: &str, path: &str, page: &Page) -> Answer {
         };
     }
     match path.split('?').next() {
-        Some("/metrics") => match page() {
+        Some("/metrics") => match page(wanted) {
             Ok(body) => Answer {
                 status: 200,
-                content_type: CONTENT_TYPE,
+                content_type: wanted.content_type(),
                 body,
                 allow: false,
             },
@@ -260,7 +265,7 @@ mod tests {
     use super::*;
 
     fn server() -> Server {
-        let page: Arc<Page> = Arc::new(|| Ok("a_metric 1\n# EOF\n".into()));
+        let page: Arc<Page> = Arc::new(|_| Ok("a_metric 1\n# EOF\n".into()));
         Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), page).unwrap()
     }
 
@@ -278,6 +283,12 @@ mod tests {
     fn a_scrape_gets_the_page() {
         let s = server();
         let got = ask(&s, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(
+            got.contains("Content-Type: text/plain; version=0.0.4;"),
+            "{got}"
+        );
+        let asked = b"GET /metrics HTTP/1.1\r\naccept: application/openmetrics-text\r\n\r\n";
+        let got = ask(&s, asked);
         assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
         assert!(
             got.contains("Content-Type: application/openmetrics-text;"),
@@ -381,7 +392,7 @@ mod tests {
             ],
             longest: 2 * MAX_REQUEST,
         };
-        let page: &Page = &|| Ok("a_metric 1\n# EOF\n".into());
+        let page: &Page = &|_| Ok("a_metric 1\n# EOF\n".into());
         let seen = target.run(|request| {
             let mut first = None;
             for end in 0..=request.len() {

@@ -15,6 +15,7 @@ mod page;
 mod policies;
 mod probe;
 mod rates;
+mod shared_daemon;
 mod shared_datapath;
 mod status;
 mod summary;

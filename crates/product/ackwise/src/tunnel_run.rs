@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_netdev::daemon::Supervisor;
+use ackwise_netdev::daemon::{Daemon, Supervisor};
 use ackwise_tunneld::{Amount, Config, Error, PeerStats, Prepared, Restored, Stats, control};
 use serde_json::json;
 
 use crate::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
+use crate::shared_daemon::{SharedDaemon, listen};
 use crate::watch::{reason, watch};
 
 /// Be one end, until something ends it.
@@ -21,13 +22,20 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
+    let listener = args.metrics.map(listen).transpose()?;
     let mut prepared = Prepared::new(config, args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges()?;
-    let tunnel = prepared.start()?;
+    let shared = SharedDaemon::default();
+    let server = listener
+        .map(|listener| shared.serve(listener))
+        .transpose()?;
+    shared.set(prepared.start()?);
+    let metrics = server.as_ref().map(|it| it.address().to_string());
     supervisor.ready(&what);
     if format == Format::Json {
-        let line = json!({ "event": "up", "stats": tunnel.stats() });
+        let Ok(stats) = shared.stats();
+        let line = json!({ "event": "up", "stats": stats, "metrics": metrics });
         text::print(&format!("{line}\n"))?;
     } else {
         let hint = if text::watched() {
@@ -35,14 +43,18 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
         } else {
             ""
         };
-        text::print(&format!("tunnel {what}{hint}\n"))?;
+        let at = metrics.map(|at| format!("; metrics on http://{at}/metrics"));
+        text::print(&format!("tunnel {what}{}{hint}\n", at.unwrap_or_default()))?;
     }
     let until = args.duration.map(|duration| started + duration);
-    let Ok(outcome) = watch(&supervisor, &tunnel, until, format, live);
+    let Ok(outcome) = watch(&supervisor, &shared, until, format, live);
     let why = reason(outcome, "ackwise tunnel down");
     supervisor.stopping();
+    let tunnel = shared.take()?;
     let last = tunnel.stats();
     let ended = tunnel.stop();
+    // No client of the metrics may delay what is above.
+    drop(server);
     let stats = ended.as_ref().unwrap_or(&last);
     if format == Format::Json {
         let line = json!({ "event": "down", "why": why, "stats": stats });

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -226,4 +226,26 @@ fn without_root_attach_says_so() {
 #[test]
 fn the_version_is_the_workspaces() {
     ACKWISE.has_version("ackwise", env!("CARGO_PKG_VERSION"));
+}
+
+/// Lines for the journal have their priority; any other standard error has none.
+#[test]
+fn the_journal_is_told_priorities() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let about = file.as_file().metadata().unwrap();
+    let stream = format!("{}:{}", about.dev(), about.ino());
+    for (stream, begins) in [(stream.as_str(), "<3>ackwise: "), ("1:1", "ackwise: ")] {
+        file.as_file().set_len(0).unwrap();
+        let status = Command::new(ACKWISE.path())
+            .args(["up", "nothere0", "--policy", "nonsense"])
+            .env("JOURNAL_STREAM", stream)
+            .stderr(file.reopen().unwrap())
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(2));
+        let said = fs::read_to_string(file.path()).unwrap();
+        assert!(said.starts_with(begins), "{said}");
+        let marked = said.lines().all(|line| line.starts_with("<3>"));
+        assert_eq!(marked, begins.starts_with('<'), "{said}");
+    }
 }

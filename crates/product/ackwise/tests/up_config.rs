@@ -220,6 +220,31 @@ fn a_port_that_is_taken_is_said_with_its_place() {
     assert_eq!(up.end().status.code(), Some(0));
 }
 
+/// The queue of a gateway has metrics of its own.
+#[test]
+fn a_gateway_s_queue_serves_metrics_as_well() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"{}\"\nrouter = true\nup = \"50mbit\"\nqueue = \"gateway\"\n\
+         metrics = \"127.0.0.1:0\"\n",
+        net.iface
+    ));
+    let up = net.start("up", "up", &["--config", file.path()]);
+    let page = get(&net.receiver, up.started["metrics"].as_str().unwrap());
+    let rate = format!(
+        "ackwise_rate_bytes_per_second{{interface=\"{}\"}} ",
+        net.iface
+    );
+    assert!(page.contains(&rate), "{page}");
+    assert!(
+        page.contains("ackwise_gateway_packets_read_total"),
+        "{page}"
+    );
+    up.signal(Signal::SIGTERM);
+    assert_eq!(up.end().status.code(), Some(0));
+}
+
 /// Where the guard is on by itself, the length of its blocks can be chosen alone.
 #[test]
 fn blocks_of_the_guard_have_a_length_of_their_own() {

@@ -1,5 +1,6 @@
 //! The arguments of `ackwise gateway`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,6 +97,10 @@ pub struct GatewayUpArgs {
     /// (docs/gateway.md); implies --ecn
     #[arg(long)]
     pub acc: bool,
+
+    /// Serve Prometheus metrics on this address; port 0 takes any free port
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
 
     /// Become this user once everything is set up [default: the user ackwise, if there is one and
     /// root starts it]

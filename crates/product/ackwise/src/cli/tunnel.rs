@@ -1,5 +1,6 @@
 //! The arguments of `ackwise tunnel`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,6 +52,10 @@ pub struct UpArgs {
     /// The configuration (docs/tunnel.md)
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: PathBuf,
+
+    /// Serve Prometheus metrics on this address; port 0 takes any free port
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
 
     /// End by itself after this time, e.g. 30s
     #[arg(long, value_name = "TIME", value_parser = duration)]

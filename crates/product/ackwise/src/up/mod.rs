@@ -37,6 +37,7 @@ use crate::ab::guard::Guarded;
 use crate::ab::subject::Subject;
 use crate::cli::up::UpArgs;
 use crate::http;
+use crate::shared_daemon::SharedDaemon;
 use crate::shared_datapath::SharedDatapath;
 use crate::summary;
 use crate::watch::{reason, watch};
@@ -122,10 +123,10 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
         return Err(BadInput::new(what).mend(mend).into());
     }
     let described = settings.file.is_some()
-        && (settings.metrics.is_some()
-            || settings.policy.to_string() != settings::default_policy().to_string());
+        && settings.policy.to_string() != settings::default_policy().to_string();
     if described {
-        let note = "policy, guard and metrics of the file are for a policy, and the gateway's queue has none";
+        let note =
+            "policy and guard of the file are for a policy, and the gateway's queue has none";
         plan.notes.push(note.to_owned());
     }
     Ok(plan)
@@ -367,17 +368,22 @@ impl Run<'_> {
             config.push_str(&format!("min_rate = \"{min_bps} bit/s\"\n"));
         }
         let config = ackwise_gateway::Config::parse("(ackwise up)", &config)?;
+        let listener = self.settings.metrics.as_ref();
+        let listener = listener.map(settings::Metrics::listen).transpose()?;
         let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
         claim.publish(&self.record(None)?)?;
         claim.guard(None)?;
         let control = claim.listen()?;
         prepared.drop_privileges(self.settings.user.as_deref())?;
-        let gateway = prepared.start()?;
+        let shared = SharedDaemon::default();
+        let server = listener.map(|listener| shared.serve(listener));
+        let server = server.transpose()?;
+        shared.set(prepared.start()?);
         let control = self.obey(&self.reloader(None, None), control)?;
-        self.begun(None)?;
+        self.begun(server.as_ref())?;
         let outcome = watch(
             &self.supervisor,
-            &gateway,
+            &shared,
             self.until(),
             self.format,
             crate::gateway::live,
@@ -385,9 +391,11 @@ impl Run<'_> {
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
         drop(control);
+        let gateway = shared.take()?;
         let last = gateway.stats().unwrap_or_default();
         let ended = gateway.stop();
         let restored = claim.end();
+        drop(server);
         let stats = ended.as_ref().unwrap_or(&last);
         self.ended(why, &crate::gateway::in_full(stats), stats)?;
         ended?;

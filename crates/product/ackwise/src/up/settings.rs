@@ -13,7 +13,7 @@ use ackwise_policy::Config;
 use super::decision::Asked;
 use crate::cli::ab::{GUARD_EVERY, GuardArgs};
 use crate::cli::up::{CONFIG, UpArgs};
-use crate::shared_datapath::listen;
+use crate::shared_daemon::listen;
 
 /// What is asked for on one interface.
 #[derive(Clone)]
@@ -111,7 +111,6 @@ impl Settings {
         let wants = [
             ("--policy", args.policy.is_some()),
             ("--guard", args.guard.guard.is_some()),
-            ("--metrics", args.metrics.is_some()),
         ];
         let asked = Asked {
             rate: args.rate.or(described.and_then(|it| it.up)),

@@ -1,0 +1,80 @@
+//! Lines for the journal: each begins with its priority (sd-daemon(3)), by which `journalctl -p`
+//! chooses.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::registry::LookupSpan;
+
+/// `LOG_ERR` of syslog(3).
+const ERR: u8 = 3;
+
+/// Whether standard error is a stream of the journal: the service manager names it by device and
+/// inode (systemd.exec(5), `$JOURNAL_STREAM`).
+pub fn is_stderr() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+    let about = stderr.and_then(|stderr| File::from(stderr).metadata());
+    about.is_ok_and(|about| named == format!("{}:{}", about.dev(), about.ino()))
+}
+
+/// A text whose lines are all of this priority.
+fn prefixed(priority: u8, text: &str) -> String {
+    let lines = text.lines().map(|line| format!("<{priority}>{line}\n"));
+    lines.collect()
+}
+
+/// What is printed of an error.
+pub fn error(text: &str) -> String {
+    match is_stderr() {
+        true => prefixed(ERR, text),
+        false => format!("{text}\n"),
+    }
+}
+
+fn priority(level: &Level) -> u8 {
+    match *level {
+        Level::ERROR => ERR,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+/// Formats as something else does, with the priority before each line.
+pub struct Prefixed<F>(pub F);
+
+impl<S, N, F> FormatEvent<S, N> for Prefixed<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut text = String::new();
+        self.0
+            .format_event(context, Writer::new(&mut text), event)?;
+        writer.write_str(&prefixed(priority(event.metadata().level()), &text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_has_its_priority() {
+        assert_eq!(prefixed(4, "one\n  two\n"), "<4>one\n<4>  two\n");
+        assert_eq!(priority(&Level::WARN), 4);
+    }
+}
