@@ -8,6 +8,7 @@ use ackwise_cli::GlobalArgs;
 use ackwise_cli::time::duration;
 use ackwise_engines::virt::Choice;
 use ackwise_scenario::Engine;
+use ackwise_store::Shard;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -167,6 +168,16 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
+    /// Keep each run's result in this directory, and run only what has none there: many machines
+    /// may share the directory, and any of them may be killed
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath,
+          conflicts_with_all = ["against", "output", "html", "csv", "parquet"])]
+    pub into: Option<PathBuf>,
+
+    /// Only a part of the runs, e.g. `3/8` for the third of eight
+    #[arg(long, value_name = "I/N", requires = "into")]
+    pub shard: Option<Shard>,
+
     #[command(flatten)]
     pub render: RenderArgs,
 }
@@ -181,14 +192,30 @@ pub struct RenderArgs {
     /// Write tables for other programs into this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub csv: Option<PathBuf>,
+
+    /// Write the columns of `runs.csv` to this Parquet file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub parquet: Option<PathBuf>,
 }
 
 /// `ackwise-lab report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// What `run --output` or `run --format json` wrote
-    #[arg(value_hint = ValueHint::FilePath)]
-    pub result: PathBuf,
+    #[arg(value_hint = ValueHint::FilePath, required_unless_present = "merge")]
+    pub result: Option<PathBuf>,
+
+    /// Put the results together that `run --into` wrote to this directory
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "result")]
+    pub merge: Option<PathBuf>,
+
+    /// Which results, if the directory has those of several scenarios: the first digits of the set
+    #[arg(long, value_name = "SET", requires = "merge")]
+    pub set: Option<String>,
+
+    /// Write the merged record (JSON) to this file
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "merge")]
+    pub output: Option<PathBuf>,
 
     #[command(flatten)]
     pub render: RenderArgs,

@@ -16,7 +16,8 @@ use crate::cli::RunArgs;
 /// Steps of the bar for each run.
 const STEPS: u64 = 100;
 
-/// Runs `only` these runs on an engine, and shows progress as `format` wants it.
+/// Runs `only` these runs on an engine, and shows progress as `format` wants it; `watch` is told it
+/// as well.
 pub fn run(
     engine: Engine,
     args: &RunArgs,
@@ -24,9 +25,14 @@ pub fn run(
     scenario: &Scenario,
     cancel: &Arc<AtomicBool>,
     only: &[String],
+    watch: &mut (dyn FnMut(&Progress<'_>) + Send),
 ) -> anyhow::Result<Report> {
     let (cancel, only) = (Arc::clone(cancel), only.to_vec());
     let mut bar = Bar::new(only.len(), format);
+    let mut tell = |progress: Progress<'_>| {
+        bar.tell(&progress);
+        watch(&progress);
+    };
     let report = match engine {
         Engine::Live => {
             let options = live::RunOptions {
@@ -34,7 +40,7 @@ pub fn run(
                 only,
                 ..live::RunOptions::default()
             };
-            live::run(scenario, &options, &mut |p| bar.tell(&p))?
+            live::run(scenario, &options, &mut tell)?
         }
         Engine::Virtual => {
             let options = VirtualOptions {
@@ -47,7 +53,7 @@ pub fn run(
                 kernel: args.kernel.clone(),
                 ..VirtualOptions::default()
             };
-            virt::run(scenario, &options, &mut |p| bar.tell(&p))?
+            virt::run(scenario, &options, &mut tell)?
         }
         Engine::Sim => {
             let options = ackwise_sim::RunOptions {
@@ -57,7 +63,7 @@ pub fn run(
                 max_events: args.max_events,
                 max_memory: args.max_memory,
             };
-            ackwise_sim::run(scenario, &options, &mut |p| bar.tell(&p))?
+            ackwise_sim::run(scenario, &options, &mut tell)?
         }
     };
     Ok(report)

@@ -7,6 +7,7 @@ mod error;
 mod radio;
 mod reproduce;
 mod run;
+mod shards;
 mod trace;
 mod tunnel_bench;
 mod tunnel_demo;

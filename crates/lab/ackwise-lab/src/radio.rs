@@ -103,6 +103,13 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
 
 /// Prints a record and writes the files that are asked for.
 pub fn show(report: &RadioReport, render: &RenderArgs, format: Format) -> anyhow::Result<()> {
+    if render.parquet.is_some() {
+        return Err(
+            BadInput::new("--parquet: a radio network has other columns")
+                .mend("write them as CSV by --csv DIR")
+                .into(),
+        );
+    }
     let write = |path: &Path, text: String| {
         fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     };

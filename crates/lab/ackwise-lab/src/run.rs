@@ -5,9 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, text};
+use ackwise_cli::{Format, policy, text};
 use ackwise_engines::live;
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
@@ -19,43 +20,57 @@ use serde::Serialize;
 use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
 use crate::radio;
+use crate::shards;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     // An hour of measurements is not to be lost to a mistyped path.
-    for file in args.output.iter().chain(&args.render.html) {
+    let files = args.output.iter().chain(&args.render.html);
+    for file in files.chain(&args.render.parquet) {
         writable(file)?;
     }
     if radio::is_meant(&args.scenario) {
+        if args.into.is_some() || args.render.parquet.is_some() {
+            let file = args.scenario.display();
+            let what = "--into and --parquet take no radio network";
+            return Err(BadInput::new(format!("{file}: {what}"))
+                .mend("write its record to a file by --output")
+                .into());
+        }
         return radio::run(args, format);
     }
-    let mut scenario = load(&args.scenario)?;
-    if let Some(duration) = args.duration {
-        scenario = scenario.with_duration(duration)?;
-    }
-    if args.draw_seed.is_some() || args.draws.is_some() {
-        scenario = with_draws(&scenario, args)?;
-    }
+    let scenario = wanted(args)?;
     let only = selected(&scenario, args, args.engine)?;
-    if args.against.is_some() && scenario.agrees.is_empty() {
-        return Err(BadInput::new(format!(
-            "{}: nothing says how close two engines have to come",
-            args.scenario.display()
-        ))
-        .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
-        .into());
-    }
     let cancel = live::cancel_on_signals()?;
+    if let Some(into) = &args.into {
+        return shards::run(args, into, format, &scenario, only, &cancel);
+    }
     let other_only = args.against.map(|engine| selected(&scenario, args, engine));
     let other_only = other_only.transpose()?.unwrap_or_default();
-    let report = engines::run(args.engine, args, format, &scenario, &cancel, &only)?;
+    let report = engines::run(
+        args.engine,
+        args,
+        format,
+        &scenario,
+        &cancel,
+        &only,
+        &mut |_| (),
+    )?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
             .with_context(|| format!("writing {}", path.display()))?;
     }
     let other = match args.against {
         Some(engine) if !cancel.load(Ordering::Relaxed) => {
-            let other = engines::run(engine, args, format, &scenario, &cancel, &other_only)?;
+            let other = engines::run(
+                engine,
+                args,
+                format,
+                &scenario,
+                &cancel,
+                &other_only,
+                &mut |_| (),
+            )?;
             Some(other)
         }
         _ => None,
@@ -92,20 +107,45 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
+/// The scenario that the arguments ask for: with their duration and draws.
+fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
+    let mut scenario = load(&args.scenario)?;
+    if let Some(duration) = args.duration {
+        scenario = with_duration(&scenario, duration)?;
+    }
+    if args.draw_seed.is_some() || args.draws.is_some() {
+        scenario = with_draws(&scenario, args)?;
+    }
+    if args.against.is_some() && scenario.agrees.is_empty() {
+        return Err(BadInput::new(format!(
+            "{}: nothing says how close two engines have to come",
+            args.scenario.display()
+        ))
+        .mend("add [[agree]] with a 'metric' and 'within' (docs/scenarios.md)")
+        .into());
+    }
+    Ok(scenario)
+}
+
 /// The ids of the runs that the arguments ask for on an engine.
-fn selected(
-    scenario: &Scenario,
-    args: &RunArgs,
-    engine: Engine,
-) -> Result<Vec<String>, ScenarioError> {
+fn selected(scenario: &Scenario, args: &RunArgs, engine: Engine) -> anyhow::Result<Vec<String>> {
     let filter = Filter {
         arms: args.arms.clone(),
         cc: args.cc.clone(),
         seeds: args.seeds.clone(),
         points: args.points.clone(),
-        engine: None,
+        engine: Some(engine),
     };
-    scenario.select_on(engine, filter)
+    let runs = scenario.select(&filter)?;
+    if runs.is_empty() {
+        let file = args.scenario.display();
+        return Err(BadInput::new(format!(
+            "{file}: nothing of what is asked for is for '{engine}'"
+        ))
+        .mend("choose other arms, congestion controls, seeds or points, or another engine")
+        .into());
+    }
+    Ok(runs.into_iter().map(|run| run.id).collect())
 }
 
 /// The scenario with other draws: in its text, since every run reads that again.
@@ -188,9 +228,47 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The scenario with another duration: in its text, since every run reads that again.
+pub fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scenario> {
+    let mut text: toml_edit::DocumentMut = scenario
+        .source
+        .text
+        .parse()
+        .context("reading the scenario again")?;
+    text["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+    let sweep = text.get_mut("sweep").and_then(|it| it.as_table_like_mut());
+    if let Some(draw) = sweep.and_then(|it| it.get_mut("draw")?.as_table_like_mut()) {
+        undraw_duration(draw);
+    }
+    Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
+}
+
+/// Removes the draw of the duration, in all populations.
+fn undraw_duration(draw: &mut dyn toml_edit::TableLike) {
+    draw.remove("scenario.duration");
+    let scenario = draw
+        .get_mut("scenario")
+        .and_then(|it| it.as_table_like_mut());
+    let empty = scenario.is_some_and(|scenario| {
+        scenario.remove("duration");
+        scenario.is_empty()
+    });
+    if empty {
+        draw.remove("scenario");
+    }
+    let populations = draw.get_mut("population");
+    let tables = populations.and_then(|it| it.as_array_of_tables_mut());
+    for population in tables.into_iter().flat_map(|it| it.iter_mut()) {
+        undraw_duration(population);
+    }
+}
+
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
-    let path = &args.result;
+    if let Some(directory) = &args.merge {
+        return merged(args, directory, format);
+    }
+    let path = args.result.as_deref().unwrap_or_else(|| Path::new("-"));
     let text = fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
     let refused = |e: &dyn Display| {
         BadInput::new(format!("{}: {e}", path.display()))
@@ -200,6 +278,23 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
         return radio::show(&report, &args.render, format);
     }
     let report = Report::from_json(&text).map_err(|e| refused(&e))?;
+    show(&report, &args.render, format)?;
+    match format {
+        Format::Text => page_written(&args.render),
+        Format::Json => Ok(()),
+    }
+}
+
+/// Shows the results of a directory, and writes them as one record.
+fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
+    if let Some(file) = &args.output {
+        writable(file)?;
+    }
+    let report = shards::merge(directory, args.set.as_deref())?;
+    if let Some(path) = &args.output {
+        fs::write(path, report.to_json()?)
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
     show(&report, &args.render, format)?;
     match format {
         Format::Text => page_written(&args.render),
@@ -221,6 +316,10 @@ fn show(report: &Report, render: &RenderArgs, format: Format) -> anyhow::Result<
         if let Some(rows) = ackwise_report::draws_csv(report)? {
             write(&dir.join("draws.csv"), rows)?;
         }
+    }
+    if let Some(path) = &render.parquet {
+        let file = fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
+        ackwise_store::write_report(report, file)?;
     }
     match format {
         Format::Json => text::print(&format!("{}\n", report.to_json()?.trim_end())),
@@ -297,7 +396,7 @@ impl Checked {
                 Err(e) => vec![e],
             },
             Ok(scenario) => {
-                let errors = scenario.policy_mistakes();
+                let errors = policy_mistakes(&scenario);
                 if errors.is_empty() {
                     let (arms, runs) = (scenario.arms.len(), scenario.runs().len());
                     checked.summary = Some(format!("{}: {arms} arms, {runs} runs", scenario.name));
@@ -329,10 +428,28 @@ impl Checked {
 
 fn load(path: &Path) -> Result<Scenario, ScenarioError> {
     let scenario = Scenario::load(path)?;
-    match scenario.policy_mistakes().into_iter().next() {
+    match policy_mistakes(&scenario).into_iter().next() {
         Some(e) => Err(e),
         None => Ok(scenario),
     }
+}
+
+/// What the parser of scenarios cannot know: which policies there are, and what they take.
+fn policy_mistakes(scenario: &Scenario) -> Vec<ScenarioError> {
+    let mut mistakes = Vec::new();
+    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
+        if let Err(e) = policy::by_name(&placement.policy) {
+            mistakes.push(scenario.error_at(&placement.policy_span, e.in_one_line()));
+            continue;
+        }
+        for setting in &placement.set {
+            let text = format!("{}={}", setting.name, setting.value);
+            if let Err(e) = policy::configure(&placement.policy, &[text]) {
+                mistakes.push(scenario.error_at(&setting.value_span, e.in_one_line()));
+            }
+        }
+    }
+    mistakes
 }
 
 fn unreadable(path: &Path, e: &io::Error) -> BadInput {

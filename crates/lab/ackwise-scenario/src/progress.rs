@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::RunSpec;
-use crate::record::Run;
+use crate::record::{Run, RunContext};
 
 /// What an observer is told; of several runs at a time, in any order.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub enum Progress<'a> {
     Finished {
         /// What it gave.
         run: &'a Run,
+        /// How it was made.
+        context: &'a RunContext,
         /// Its place among all, from 0.
         index: usize,
         /// How many there are.

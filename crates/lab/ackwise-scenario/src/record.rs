@@ -77,6 +77,40 @@ pub struct Testbed {
     pub datapath: Option<String>,
 }
 
+impl Testbed {
+    /// Takes from another what is not known here.
+    fn complete(&mut self, other: Testbed) {
+        let Testbed {
+            started,
+            kernel,
+            machine,
+            cpu,
+            cpus,
+            link_emulator,
+            link_lateness_us,
+            datapath,
+        } = other;
+        self.started = self.started.take().or(started);
+        self.kernel = self.kernel.take().or(kernel);
+        self.machine = self.machine.take().or(machine);
+        self.cpu = self.cpu.take().or(cpu);
+        self.cpus = self.cpus.or(cpus);
+        self.link_emulator = self.link_emulator.take().or(link_emulator);
+        self.link_lateness_us = self.link_lateness_us.or(link_lateness_us);
+        self.datapath = self.datapath.take().or(datapath);
+    }
+}
+
+/// How a run was made, beside its result. What is the same for several runs a report says once.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunContext {
+    /// The machine and kernel, as far as the run knows them.
+    pub environment: Testbed,
+    /// What a reader should know about its numbers, in sentences.
+    pub notes: Vec<String>,
+}
+
 /// The result of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -550,6 +584,18 @@ pub enum RecordError {
 }
 
 impl Report {
+    /// Adds a run, and of what it says of itself that which no earlier run has said. A report is
+    /// the same whether its runs are added where they were made or are collected from elsewhere.
+    pub fn add(&mut self, run: Run, context: RunContext) {
+        self.environment.complete(context.environment);
+        for note in context.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self.runs.push(run);
+    }
+
     /// As JSON, indented.
     pub fn to_json(&self) -> Result<String, RecordError> {
         let mut text = serde_json::to_string_pretty(self)?;

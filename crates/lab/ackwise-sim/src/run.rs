@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ackwise_scenario::record::{Report, Run, Testbed};
+use ackwise_scenario::record::{Report, Run, RunContext, Testbed};
 use ackwise_scenario::{App, Progress, RunSpec, Scenario};
 use rayon::prelude::*;
 
@@ -49,6 +49,7 @@ pub fn run(
         (**observe)(progress);
     };
     let total = runs.len();
+    let context = context(scenario);
     let outcome: Vec<Option<Run>> = pool.install(|| {
         runs.par_iter()
             .enumerate()
@@ -70,19 +71,21 @@ pub fn run(
                     });
                 })?;
                 if let Some(run) = &run {
-                    tell(Progress::Finished { run, index, total });
+                    tell(Progress::Finished {
+                        run,
+                        context: &context,
+                        index,
+                        total,
+                    });
                 }
                 Ok::<_, SimError>(run)
             })
             .collect::<Result<_, _>>()
     })?;
     let mut report = Report::new("sim", scenario);
-    report.environment = Testbed {
-        link_emulator: Some("ackwise-queue, simulated".to_owned()),
-        ..Testbed::default()
-    };
+    report.environment = context.environment;
     report.runs = outcome.into_iter().flatten().collect();
-    report.notes = notes(scenario);
+    report.notes = context.notes;
     let left = total - report.runs.len();
     if left > 0 {
         report
@@ -144,7 +147,8 @@ fn run_one(
     Ok(Some(run))
 }
 
-fn notes(scenario: &Scenario) -> Vec<String> {
+/// How the runs are made: of all alike.
+fn context(scenario: &Scenario) -> RunContext {
     let mut notes = vec![
         "Simulated: RTT are all samples that the senders took; a policy's deadlines are met to \
          the nanosecond; contents are checked by their ranges of bytes."
@@ -160,5 +164,11 @@ fn notes(scenario: &Scenario) -> Vec<String> {
              recorded."
         ));
     }
-    notes
+    RunContext {
+        environment: Testbed {
+            link_emulator: Some("ackwise-queue, simulated".to_owned()),
+            ..Testbed::default()
+        },
+        notes,
+    }
 }

@@ -7,7 +7,7 @@ mod traffic;
 
 use ackwise_datapath::Stats;
 use ackwise_queue::{LinkStats, Nanos};
-use ackwise_scenario::record::{FlowRecord, Run};
+use ackwise_scenario::record::{FlowRecord, Run, RunContext, Testbed};
 use ackwise_scenario::{Histogram, RunSpec, Scenario};
 
 use super::Clock;
@@ -134,9 +134,7 @@ pub(super) struct Measured<'a> {
 pub(crate) struct Done {
     pub run: Run,
     pub lateness: Histogram,
-    pub link_emulator: Option<String>,
-    pub datapath: Option<String>,
-    pub notes: Vec<String>,
+    pub context: RunContext,
 }
 
 /// The record of a run that could not be made.
@@ -241,12 +239,17 @@ pub(super) fn record(measured: Measured<'_>) -> Done {
     Done {
         run,
         lateness,
-        link_emulator: notes::link_emulator(&measured),
-        datapath: measured
-            .statistics
-            .first()
-            .map(|(_, stats)| format!("{:?}", stats.attach).to_lowercase()),
-        notes: notes::notes(&measured),
+        context: RunContext {
+            environment: Testbed {
+                link_emulator: notes::link_emulator(&measured),
+                datapath: measured
+                    .statistics
+                    .first()
+                    .map(|(_, stats)| format!("{:?}", stats.attach).to_lowercase()),
+                ..Testbed::default()
+            },
+            notes: notes::notes(&measured),
+        },
     }
 }
 

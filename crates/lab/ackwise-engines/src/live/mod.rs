@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackwise_scenario::record::Report;
+use ackwise_scenario::record::{Report, RunContext};
 use ackwise_scenario::{Histogram, RunSpec, Scenario};
 use serde::{Deserialize, Serialize};
 
@@ -171,21 +171,13 @@ pub fn run(
         match engine::run_one(&request, observe) {
             Ok(done) => {
                 lateness.merge(&done.lateness);
-                for note in done.notes {
-                    if !report.notes.contains(&note) {
-                        report.notes.push(note);
-                    }
-                }
-                report.environment.link_emulator = done
-                    .link_emulator
-                    .or(report.environment.link_emulator.take());
-                report.environment.datapath = done.datapath.or(report.environment.datapath.take());
                 observe(Progress::Finished {
                     run: &done.run,
+                    context: &done.context,
                     index,
                     total,
                 });
-                report.runs.push(done.run);
+                report.add(done.run, done.context);
             }
             Err(LabError::Cancelled) => break,
             // What one run cannot build, the next cannot either.
@@ -194,6 +186,7 @@ pub fn run(
                 let run = assemble::failed(spec, &error);
                 observe(Progress::Finished {
                     run: &run,
+                    context: &RunContext::default(),
                     index,
                     total,
                 });

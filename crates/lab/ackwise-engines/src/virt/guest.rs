@@ -147,15 +147,14 @@ fn work(job: &Job, directory: &Path) -> Result<Answer, LabError> {
         }
     })?;
     let names = uname().map_err(LabError::errno("cannot read the kernel's name"))?;
+    let mut context = done.context;
+    context.environment.kernel = Some(format!(
+        "{} {}",
+        names.sysname().to_string_lossy(),
+        names.release().to_string_lossy()
+    ));
     Ok(Answer::Done(Box::new(Told {
         run: done.run,
-        kernel: Some(format!(
-            "{} {}",
-            names.sysname().to_string_lossy(),
-            names.release().to_string_lossy()
-        )),
-        link_emulator: done.link_emulator,
-        datapath: done.datapath,
-        notes: done.notes,
+        context,
     })))
 }

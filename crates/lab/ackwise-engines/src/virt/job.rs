@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ackwise_scenario::record::Run;
+use ackwise_scenario::record::{Run, RunContext};
 use serde::{Deserialize, Serialize};
 
 use crate::live::Incident;
@@ -55,13 +55,9 @@ pub(super) enum Answer {
     },
 }
 
-/// A run's record, and what the report says of all runs together.
+/// A run's record, and how it was made.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Told {
     pub run: Run,
-    /// `uname -sr`.
-    pub kernel: Option<String>,
-    pub link_emulator: Option<String>,
-    pub datapath: Option<String>,
-    pub notes: Vec<String>,
+    pub context: RunContext,
 }

@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use ackwise_rng::Rng;
-use ackwise_scenario::record::{Report, Run, Testbed};
+use ackwise_scenario::record::Report;
 use ackwise_scenario::{RunSpec, Scenario};
 
 use crate::error::LabError;
@@ -126,7 +126,7 @@ pub fn run(
     });
     match results.fatal {
         Some(error) => Err(error),
-        None => Ok(report(scenario, &kernel, results.told, specs.len())),
+        None => Ok(report(scenario, results.told, specs.len())),
     }
 }
 
@@ -164,27 +164,29 @@ impl Results<'_> {
                     self.fatal.get_or_insert(error);
                 }
                 Err(error) => {
-                    let run = live::failed(&self.specs[index], &error);
-                    finished(observe, &run, index, total);
-                    self.told.insert(
-                        index,
-                        Told {
-                            run,
-                            ..Told::default()
-                        },
-                    );
+                    let told = Told {
+                        run: live::failed(&self.specs[index], &error),
+                        ..Told::default()
+                    };
+                    finished(observe, &told, index, total);
+                    self.told.insert(index, told);
                 }
-                Ok(done) => {
-                    finished(observe, &done.run, index, total);
-                    self.told.insert(index, done);
+                Ok(told) => {
+                    finished(observe, &told, index, total);
+                    self.told.insert(index, told);
                 }
             },
         }
     }
 }
 
-fn finished(observe: &mut dyn FnMut(Progress<'_>), run: &Run, index: usize, total: usize) {
-    observe(Progress::Finished { run, index, total });
+fn finished(observe: &mut dyn FnMut(Progress<'_>), told: &Told, index: usize, total: usize) {
+    observe(Progress::Finished {
+        run: &told.run,
+        context: &told.context,
+        index,
+        total,
+    });
 }
 
 struct SetOnDrop<'a>(&'a AtomicBool);
@@ -242,40 +244,26 @@ impl Worker<'_> {
         })?;
         match end {
             End::Cancelled => Err(LabError::Cancelled),
-            End::Answered(Answer::Done(told)) => Ok(*told),
+            End::Answered(Answer::Done(mut told)) => {
+                if let (Some(name), Some(about)) =
+                    (&mut told.context.environment.kernel, &self.kernel.about)
+                {
+                    name.push_str(&format!(" ({about})"));
+                }
+                Ok(*told)
+            }
             End::Answered(Answer::Failed { why, fatal: true }) => Err(LabError::InGuest(why)),
             End::Answered(Answer::Failed { why, fatal: false }) => Err(LabError::Run(why)),
         }
     }
 }
 
-fn report(
-    scenario: &Scenario,
-    kernel: &Kernel,
-    told: BTreeMap<usize, Told>,
-    total: usize,
-) -> Report {
+/// The report has nothing of the host: it is the same wherever it was made.
+fn report(scenario: &Scenario, told: BTreeMap<usize, Told>, total: usize) -> Report {
     let mut report = Report::new("virtual", scenario);
     for told in told.into_values() {
-        let environment = &mut report.environment;
-        environment.kernel = environment.kernel.take().or(told.kernel);
-        environment.link_emulator = environment.link_emulator.take().or(told.link_emulator);
-        environment.datapath = environment.datapath.take().or(told.datapath);
-        for note in told.notes {
-            if !report.notes.contains(&note) {
-                report.notes.push(note);
-            }
-        }
-        report.runs.push(told.run);
+        report.add(told.run, told.context);
     }
-    // Nothing of the host: the record is the same wherever it was made.
-    report.environment = Testbed {
-        kernel: match (report.environment.kernel.take(), &kernel.about) {
-            (Some(name), Some(about)) => Some(format!("{name} ({about})")),
-            (name, _) => name,
-        },
-        ..report.environment
-    };
     if report.runs.len() < total {
         report.notes.push(format!(
             "Cancelled: {} of {total} runs were finished.",

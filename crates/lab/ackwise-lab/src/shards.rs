@@ -1,0 +1,206 @@
+//! `run --into` and `report --merge`: the runs of a scenario on many machines.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{Engine, Progress, Scenario};
+use ackwise_store::{RunSet, Store, StoreError};
+use ackwise_uml::Kernel;
+use anyhow::bail;
+use serde::Serialize;
+
+use crate::cli::RunArgs;
+use crate::engines;
+
+/// What became of the runs that were asked for.
+#[derive(Serialize)]
+struct Outcome {
+    /// Which results belong together.
+    set: String,
+    /// The runs that were asked for: of the shard, if there is one.
+    runs: usize,
+    /// Those whose results were there before.
+    present: usize,
+    /// Those that were run now, and have results.
+    added: usize,
+    /// Those that had errors, and have no results.
+    failed: usize,
+}
+
+/// Runs what of `only` has no result in a directory yet, and adds the results there.
+pub fn run(
+    args: &RunArgs,
+    into: &Path,
+    format: Format,
+    scenario: &Scenario,
+    only: Vec<String>,
+    cancel: &Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    let set = RunSet::new(scenario, args.engine, kernel(args)?.as_deref());
+    let store = Store::open(into).map_err(refused)?;
+    let all = scenario.runs();
+    let places: BTreeMap<&str, usize> = all
+        .iter()
+        .enumerate()
+        .map(|(place, run)| (run.id.as_str(), place))
+        .collect();
+    let mine = match args.shard {
+        Some(shard) => shard.of(only),
+        None => only,
+    };
+    let mut wanted = all.clone();
+    wanted.retain(|run| mine.contains(&run.id));
+    let runs = wanted.len();
+    let missing: Vec<String> = store
+        .missing(&set, wanted)
+        .into_iter()
+        .map(|run| run.id)
+        .collect();
+    let mut outcome = Outcome {
+        set: set.id().to_owned(),
+        runs,
+        present: runs - missing.len(),
+        added: 0,
+        failed: 0,
+    };
+    let mut keeper = Keeper {
+        store: &store,
+        set: &set,
+        scenario,
+        places,
+        cancel,
+        outcome: &mut outcome,
+        refused: None,
+    };
+    if !missing.is_empty() {
+        let mut watch = |progress: &Progress<'_>| keeper.take(progress);
+        engines::run(
+            args.engine,
+            args,
+            format,
+            scenario,
+            cancel,
+            &missing,
+            &mut watch,
+        )?;
+    }
+    if let Some(error) = keeper.refused {
+        return Err(refused(error));
+    }
+    tell(into, &outcome, format, cancel.load(Ordering::Relaxed))
+}
+
+/// Adds each result as its run ends.
+struct Keeper<'a> {
+    store: &'a Store,
+    set: &'a RunSet,
+    scenario: &'a Scenario,
+    /// Each run's place among all of the scenario, by its id.
+    places: BTreeMap<&'a str, usize>,
+    cancel: &'a AtomicBool,
+    outcome: &'a mut Outcome,
+    /// Why a result could not be added.
+    refused: Option<StoreError>,
+}
+
+impl Keeper<'_> {
+    fn take(&mut self, progress: &Progress<'_>) {
+        let Progress::Finished { run, context, .. } = progress else {
+            return;
+        };
+        if !run.errors.is_empty() {
+            self.outcome.failed += 1;
+            return;
+        }
+        let Some(&place) = self.places.get(run.id.as_str()) else {
+            return;
+        };
+        let place = (place, self.places.len());
+        match self.store.put(self.set, self.scenario, run, context, place) {
+            Ok(()) => self.outcome.added += 1,
+            Err(error) => {
+                // The other runs could not be kept either.
+                self.cancel.store(true, Ordering::Relaxed);
+                self.refused.get_or_insert(error);
+            }
+        }
+    }
+}
+
+/// Says what became of the runs; an error if some are missing.
+fn tell(into: &Path, outcome: &Outcome, format: Format, stopped: bool) -> anyhow::Result<()> {
+    match format {
+        Format::Json => text::print_json(outcome)?,
+        Format::Text => text::print(&format!(
+            "{}: {} of {} runs were there, {} were added; set {}\n",
+            into.display(),
+            outcome.present,
+            outcome.runs,
+            outcome.added,
+            outcome.set
+        ))?,
+    }
+    if outcome.failed > 0 {
+        bail!(
+            "{} runs had errors, and have no results; the same command runs them again",
+            outcome.failed
+        );
+    }
+    if stopped {
+        bail!("stopped by a signal; the same command runs what is missing");
+    }
+    Ok(())
+}
+
+/// The report of all results in a directory.
+pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
+    // To read a directory does not make it.
+    if !directory.is_dir() {
+        return Err(BadInput::new(format!("{}: not a directory", directory.display())).into());
+    }
+    let store = Store::open(directory).map_err(refused)?;
+    let merged = store.merge(set).map_err(refused)?;
+    let there = merged.report.runs.len();
+    if there < merged.scenario_runs {
+        tracing::warn!(
+            "{}: results of {there} of the scenario's {} runs",
+            directory.display(),
+            merged.scenario_runs
+        );
+    }
+    Ok(merged.report)
+}
+
+/// All that went into the kernel, where one runs.
+fn kernel(args: &RunArgs) -> anyhow::Result<Option<String>> {
+    match args.engine {
+        Engine::Sim => Ok(None),
+        Engine::Virtual => {
+            let kernel = Kernel::find(args.kernel.as_ref())?;
+            let known = kernel.sources.or(kernel.version);
+            let Some(sources) = known else {
+                return Err(BadInput::new(format!(
+                    "{}: nothing says what this kernel was built from",
+                    kernel.image.display()
+                ))
+                .mend("--into takes kernels that kernel/build made")
+                .into());
+            };
+            Ok(Some(sources))
+        }
+        Engine::Live => Err(BadInput::new(
+            "--into keeps what is the same each time, and runs on '--on live' differ",
+        )
+        .mend("use --on sim or --on virtual, or --output FILE")
+        .into()),
+    }
+}
+
+fn refused(error: StoreError) -> anyhow::Error {
+    BadInput::new(error.to_string()).into()
+}

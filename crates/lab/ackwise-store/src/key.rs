@@ -1,0 +1,103 @@
+//! The name of a result: a hash of all that determines it.
+
+use std::fmt;
+
+use ackwise_scenario::{Engine, RunSpec, Scenario};
+use sha2::{Digest, Sha256};
+
+/// Raised when a run of the same inputs gives another file.
+const FORMAT: &str = "ackwise results 1";
+
+/// The name of a run's result, 32 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(String);
+
+impl Key {
+    /// The name of the file.
+    pub fn file_name(&self) -> String {
+        format!("{}.parquet", self.0)
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the runs of one report have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSet {
+    id: String,
+    engine: Engine,
+}
+
+impl RunSet {
+    /// The runs of a scenario on an engine, by this version of ackwise. In virtual time `kernel`
+    /// says which kernel: all that went into it.
+    pub fn new(scenario: &Scenario, engine: Engine, kernel: Option<&str>) -> Self {
+        let mut hash = Sha256::new();
+        let mut add = |part: &str| {
+            // With its length, so that no two lists of parts are the same text.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        };
+        add(FORMAT);
+        add(env!("CARGO_PKG_VERSION"));
+        add(engine.name());
+        add(kernel.unwrap_or(""));
+        add(&scenario.source.text);
+        read_all_traces(scenario);
+        for (name, text) in scenario.files.texts() {
+            add(&name);
+            add(&text);
+        }
+        Self {
+            id: hex(&hash.finalize(), 6),
+            engine,
+        }
+    }
+
+    /// 12 hexadecimal digits.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What runs them.
+    pub fn engine(&self) -> Engine {
+        self.engine
+    }
+
+    /// The name of a run's result. The run's id says its arm, congestion control, seed and point.
+    pub fn key(&self, run: &RunSpec) -> Key {
+        self.key_of(&run.id)
+    }
+
+    pub(crate) fn key_of(&self, run_id: &str) -> Key {
+        let mut hash = Sha256::new();
+        hash.update(&self.id);
+        hash.update(run_id);
+        Key(format!("{}{}", self.id, hex(&hash.finalize(), 10)))
+    }
+}
+
+/// The traces that only a drawn point names are read when the scenario is seen as that point's.
+fn read_all_traces(scenario: &Scenario) {
+    let drawn = scenario.sweep.draw.is_some() && scenario.source.text.contains("trace");
+    let mut last = None;
+    for run in scenario.runs().iter().filter(|_| drawn) {
+        if last != Some(run.draw) {
+            // What is wrong with it is told when it is run.
+            let _ = scenario.at(run);
+            last = Some(run.draw);
+        }
+    }
+}
+
+fn hex(bytes: &[u8], take: usize) -> String {
+    bytes
+        .iter()
+        .take(take)
+        .map(|b| format!("{b:02x}"))
+        .collect()
+}

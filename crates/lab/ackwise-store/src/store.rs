@@ -1,0 +1,253 @@
+//! A directory of results.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use ackwise_scenario::record::{Report, Run, RunContext};
+use ackwise_scenario::{RunSpec, Scenario};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use crate::error::StoreError;
+use crate::key::{Key, RunSet};
+use crate::table;
+
+/// What a file's metadata are named.
+const RECORD: &str = "ackwise.record";
+const PLACE: &str = "ackwise.place";
+const SET: &str = "ackwise.set";
+
+/// A file that is being written. It gets its name when it is whole.
+const PARTIAL: &str = ".partial-";
+/// Whoever began a file so long ago has been killed.
+const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+
+/// A directory of results.
+#[derive(Debug, Clone)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+/// What the results of a directory are together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Merged {
+    /// The report, as one machine would have made it of the same runs.
+    pub report: Report,
+    /// How many runs the scenario has; the report may be of fewer.
+    pub scenario_runs: usize,
+}
+
+/// One result, as a file has it.
+struct Entry {
+    set: String,
+    /// The run's place among all of the scenario, and how many those are.
+    place: (usize, usize),
+    /// A report of that run alone.
+    report: Report,
+}
+
+impl Store {
+    /// Opens a directory, and makes it if it is missing. What killed programs left half-written a
+    /// day ago is removed.
+    ///
+    /// # Errors
+    /// It cannot be made or read.
+    pub fn open(directory: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory).map_err(io(&directory))?;
+        let store = Self { directory };
+        for path in store.paths(|name| name.starts_with(PARTIAL))? {
+            let age = fs::metadata(&path).and_then(|it| it.modified());
+            let age = age
+                .ok()
+                .and_then(|at| SystemTime::now().duration_since(at).ok());
+            if age.is_some_and(|age| age > ABANDONED) {
+                // Somebody else may have removed it.
+                let _ = fs::remove_file(&path);
+            }
+        }
+        Ok(store)
+    }
+
+    /// Whether a run's result is there.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.directory.join(key.file_name()).exists()
+    }
+
+    /// Those of `runs` whose results are not there.
+    pub fn missing(&self, set: &RunSet, runs: Vec<RunSpec>) -> Vec<RunSpec> {
+        let mut runs = runs;
+        runs.retain(|run| !self.contains(&set.key(run)));
+        runs
+    }
+
+    /// Adds a run's result. Whoever reads the directory sees the whole file or none.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn put(
+        &self,
+        set: &RunSet,
+        scenario: &Scenario,
+        run: &Run,
+        context: &RunContext,
+        place: (usize, usize),
+    ) -> Result<(), StoreError> {
+        let mut report = Report::new(set.engine().name(), scenario);
+        report.add(run.clone(), context.clone());
+        let metadata = vec![
+            (RECORD, serde_json::to_string(&report)?),
+            (PLACE, format!("{}/{}", place.0, place.1)),
+            (SET, set.id().to_owned()),
+        ];
+        let to = self.directory.join(set.key_of(&run.id).file_name());
+        let partial = tempfile::Builder::new()
+            .prefix(PARTIAL)
+            .tempfile_in(&self.directory)
+            .map_err(io(&self.directory))?;
+        table::write(&report, metadata, partial.as_file())?;
+        partial.as_file().sync_all().map_err(io(partial.path()))?;
+        partial.persist(&to).map_err(|e| io(&to)(e.error))?;
+        Ok(())
+    }
+
+    /// Puts the results together: the report that one machine would have made of the same runs.
+    /// `set` chooses one where there are several, by its first digits.
+    ///
+    /// # Errors
+    /// There are none, or of several sets, or a file is broken.
+    pub fn merge(&self, set: Option<&str>) -> Result<Merged, StoreError> {
+        let mut sets: BTreeMap<String, BTreeMap<usize, Entry>> = BTreeMap::new();
+        for path in self.paths(|name| name.ends_with(".parquet") && !name.starts_with('.'))? {
+            let entry = Entry::read(&path)?;
+            let of_set = sets.entry(entry.set.clone()).or_default();
+            of_set.insert(entry.place.0, entry);
+        }
+        let entries = self.choose(sets, set)?;
+        let mut entries = entries.into_values();
+        let Some(first) = entries.next() else {
+            return Err(self.empty());
+        };
+        let scenario_runs = first.place.1;
+        let mut report = first.report;
+        for entry in entries {
+            let Report {
+                environment,
+                runs,
+                notes,
+                ..
+            } = entry.report;
+            for run in runs {
+                let context = RunContext {
+                    environment: environment.clone(),
+                    notes: notes.clone(),
+                };
+                report.add(run, context);
+            }
+        }
+        Ok(Merged {
+            report,
+            scenario_runs,
+        })
+    }
+
+    fn choose(
+        &self,
+        mut sets: BTreeMap<String, BTreeMap<usize, Entry>>,
+        asked: Option<&str>,
+    ) -> Result<BTreeMap<usize, Entry>, StoreError> {
+        if sets.is_empty() {
+            return Err(self.empty());
+        }
+        let lines = sets
+            .iter()
+            .filter_map(|(id, entries)| {
+                let any = entries.values().next()?;
+                Some(format!(
+                    "  {id}: '{}' on '{}', ackwise {}, {} of {} runs",
+                    any.report.scenario.name,
+                    any.report.engine,
+                    any.report.version,
+                    entries.len(),
+                    any.place.1
+                ))
+            })
+            .collect();
+        if let Some(asked) = asked {
+            sets.retain(|id, _| id.starts_with(asked));
+        }
+        let path = self.directory.clone();
+        match (sets.len(), asked) {
+            (1, _) => Ok(sets.into_values().next().unwrap_or_default()),
+            (0, Some(asked)) => Err(StoreError::NoSuchSet {
+                path,
+                asked: asked.to_owned(),
+                sets: lines,
+            }),
+            _ => Err(StoreError::Several { path, sets: lines }),
+        }
+    }
+
+    fn empty(&self) -> StoreError {
+        StoreError::Empty {
+            path: self.directory.clone(),
+        }
+    }
+
+    /// The files whose names are wanted, by name.
+    fn paths(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, StoreError> {
+        let mut paths = Vec::new();
+        for file in fs::read_dir(&self.directory).map_err(io(&self.directory))? {
+            let path = file.map_err(io(&self.directory))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(&wanted) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths)
+    }
+}
+
+impl Entry {
+    fn read(path: &Path) -> Result<Self, StoreError> {
+        let broken = |why: String| StoreError::Broken {
+            path: path.to_owned(),
+            why,
+        };
+        let file = File::open(path).map_err(io(path))?;
+        let reader = SerializedFileReader::new(file)
+            .map_err(|e| broken(format!("not a whole Parquet file ({e})")))?;
+        let metadata = reader.metadata().file_metadata().key_value_metadata();
+        let value = |name: &str| {
+            let mut values = metadata.into_iter().flatten();
+            values
+                .find(|it| it.key == name)
+                .and_then(|it| it.value.clone())
+                .ok_or_else(|| broken(format!("not a result of ackwise-lab: no '{name}'")))
+        };
+        let place = value(PLACE)?;
+        let place = place
+            .split_once('/')
+            .and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)))
+            .ok_or_else(|| broken(format!("'{PLACE}' is '{place}'")))?;
+        let report =
+            Report::from_json(&value(RECORD)?).map_err(|e| broken(format!("its record: {e}")))?;
+        if report.runs.len() != 1 {
+            return Err(broken(format!("{} runs and not one", report.runs.len())));
+        }
+        Ok(Self {
+            set: value(SET)?,
+            place,
+            report,
+        })
+    }
+}
+
+fn io(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |source| StoreError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
