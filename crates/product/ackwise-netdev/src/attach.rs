@@ -11,7 +11,7 @@ use crate::bpf::{self, Place};
 use crate::clsact::{self, Filter, NewFilter};
 use crate::{Direction, Error, ifreq};
 
-/// The oldest kernel that ackwise is proven on: `scripts/test-kernels` boots it.
+/// The oldest kernel that ackwise was tried on and works on.
 pub const OLDEST_LINUX: &str = "6.1";
 
 /// The lines at the end of a verifier's log that follow the reason: time, stack depth and
@@ -158,9 +158,24 @@ impl Attachment {
         done.map_err(Error::system("replace the program of an attachment"))
     }
 
-    /// Detaches the program. Its maps can still be read. Later calls do nothing.
+    /// Detaches the program, and removes the clsact qdisc that was made for it if nobody else has a
+    /// filter there. Its maps can still be read. Later calls do nothing.
     pub fn detach(&mut self) {
+        let index = match &self.link {
+            Some(Link::Clsact(filter)) if self.made_clsact => Some(filter.index),
+            _ => None,
+        };
         drop(self.link.take());
+        if let Some(index) = index {
+            // Where the interface is gone, so is the qdisc.
+            let _ = clsact::remove_if_unused(index);
+        }
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        self.detach();
     }
 }
 

@@ -4,13 +4,9 @@
 
 mod common;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-
 use ackwise_testbed::in_virtual_time;
 use ackwise_testbed::program::{Ended, must, root, until};
-use common::{ACKWISE, Attached, Detached, Net};
-use nix::sched::{CloneFlags, setns};
+use common::{ACKWISE, Attached, Detached, Net, content, transfer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -67,48 +63,6 @@ fn guard_of(parent: Pid) -> Option<Pid> {
             let line = it.lines().find_map(|line| line.strip_prefix("Pid:\t"))?;
             Some(Pid::from_raw(line.parse().ok()?))
         })
-}
-
-/// That is nothing but numbers, and no two of them are the same for long.
-fn content(length: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..length / 8).flat_map(|_| next().to_le_bytes()).collect()
-}
-
-/// Runs something in a thread inside a namespace.
-fn inside<T: Send + 'static>(
-    namespace: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> std::thread::JoinHandle<T> {
-    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
-    std::thread::spawn(move || {
-        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-        work()
-    })
-}
-
-/// Sends these bytes to the receiver, and returns those that arrived.
-fn transfer(net: &Net, bytes: Vec<u8>) -> Vec<u8> {
-    let listener = inside(&net.sender, || TcpListener::bind("10.9.0.1:5555").unwrap());
-    let listener = listener.join().unwrap();
-    let sender = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.write_all(&bytes).unwrap();
-    });
-    let receiver = inside(&net.receiver, || {
-        let mut all = Vec::new();
-        let mut stream = TcpStream::connect("10.9.0.1:5555").unwrap();
-        stream.read_to_end(&mut all).unwrap();
-        all
-    });
-    sender.join().unwrap();
-    receiver.join().unwrap()
 }
 
 fn ends_well(attached: Attached) -> Value {

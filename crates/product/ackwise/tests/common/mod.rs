@@ -1,13 +1,16 @@
 //! What the command's tests share.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
 
 use ackwise_testbed::program::{Ended, Program, must, until};
+use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
 /// The command under test.
@@ -84,32 +87,8 @@ impl Net {
 
     /// A subcommand on the receiver's interface; returns when it says that `event` has come.
     pub fn start(&self, subcommand: &str, event: &str, args: &[&str]) -> Attached {
-        let mut child = self
-            .in_receiver(ACKWISE.path())
-            .args(["--format", "json", subcommand, &self.iface])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        if line.is_empty() {
-            let out = child.wait_with_output().unwrap();
-            panic!(
-                "{subcommand} ended: {}",
-                String::from_utf8_lossy(&out.stderr)
-            );
-        }
-        let started: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(started["event"], event, "{line}");
-        Attached {
-            child,
-            out,
-            started,
-        }
+        let args = [&[subcommand, &self.iface], args].concat();
+        Attached::start(self.in_receiver(ACKWISE.path()), event, &args)
     }
 
     /// Data from sender to receiver for some seconds: bytes that arrived.
@@ -202,6 +181,48 @@ impl Drop for Kill {
     }
 }
 
+/// Runs something in a thread inside a namespace.
+fn thread_inside<T: Send + 'static>(
+    namespace: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    let namespace = std::fs::File::open(format!("/run/netns/{namespace}")).unwrap();
+    std::thread::spawn(move || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        work()
+    })
+}
+
+/// Bytes that are nothing but numbers, and no two of them are the same for long.
+pub fn content(length: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    (0..length / 8).flat_map(|_| next().to_le_bytes()).collect()
+}
+
+/// Sends these bytes to the receiver, and returns those that arrived.
+pub fn transfer(net: &Net, bytes: Vec<u8>) -> Vec<u8> {
+    let listener = thread_inside(&net.sender, || TcpListener::bind("10.9.0.1:5555").unwrap());
+    let listener = listener.join().unwrap();
+    let sender = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&bytes).unwrap();
+    });
+    let receiver = thread_inside(&net.receiver, || {
+        let mut all = Vec::new();
+        let mut stream = TcpStream::connect("10.9.0.1:5555").unwrap();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    });
+    sender.join().unwrap();
+    receiver.join().unwrap()
+}
+
 fn inside(ns: &str, program: &str) -> Command {
     let mut c = Command::new("ip");
     c.args(["netns", "exec", ns, program]);
@@ -227,6 +248,32 @@ pub struct Detached {
 }
 
 impl Attached {
+    /// Starts it by a command, with these arguments; returns when it says that `event` has come.
+    pub fn start(mut command: Command, event: &str, args: &[&str]) -> Self {
+        let mut child = command
+            .args(["--format", "json"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let out = child.wait_with_output().unwrap();
+            panic!("{args:?} ended: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        let started: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(started["event"], event, "{line}");
+        Self {
+            child,
+            out,
+            started,
+        }
+    }
+
     /// Its process.
     pub fn pid(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(self.child.id() as i32)
@@ -244,6 +291,11 @@ impl Attached {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Detached {
         let status = until("its end", || self.child.try_wait().unwrap());
@@ -252,7 +304,12 @@ impl Attached {
             last = serde_json::from_str(&line.unwrap()).unwrap();
         }
         let mut err = String::new();
-        std::io::Read::read_to_string(&mut self.child.stderr.take().unwrap(), &mut err).unwrap();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut err)
+            .unwrap();
         Detached { status, last, err }
     }
 }

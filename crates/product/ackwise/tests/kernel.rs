@@ -1,0 +1,295 @@
+//! What a kernel must be able to do: everything that the command does on live packets, once.
+//!
+//! These tests run on the kernel of this machine, and need nothing but `ip`, `tc`, `ethtool` and
+//! `bpftool`, so that they run in an emulated machine with another kernel as well. Lines that begin
+//! with `figure` are for whoever runs them there.
+
+mod common;
+
+use std::fs;
+
+use ackwise_policy::{Capabilities, Policy};
+use ackwise_testbed::program::{Ended, must, root};
+use common::{ACKWISE, Attached, Net, content, transfer};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+const BYTES: usize = 8_000_000;
+const EVERY_4: [&str; 6] = ["--policy", "every-n", "--set", "n=4", "--hold-ms", "20"];
+
+fn figure(name: &str, value: impl std::fmt::Display) {
+    println!("figure {name} {value}");
+}
+
+/// Waits until `look` finds something. An emulated machine on a busy one takes its time.
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..2400 {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("waited two minutes for {what}");
+}
+
+/// Major and minor number of the running kernel.
+fn release() -> (u32, u32) {
+    let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = text
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|number| number.parse().ok());
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// tcx came with Linux 6.6.
+fn has_tcx() -> bool {
+    release() >= (6, 6)
+}
+
+/// Whether a queue discipline of this kind can be made.
+fn has_qdisc(net: &Net, kind: &str) -> bool {
+    let add = format!(
+        "-n {} qdisc add dev {} root {kind}",
+        net.receiver, net.iface
+    );
+    let made = std::process::Command::new("tc")
+        .args(add.split_whitespace())
+        .output()
+        .unwrap();
+    if made.status.success() {
+        must(&format!(
+            "tc -n {} qdisc del dev {} root",
+            net.receiver, net.iface
+        ));
+    }
+    made.status.success()
+}
+
+fn shown(net: &Net, args: &[&str]) -> Value {
+    let Ended { code, out, err } = net.run(&[&["--format", "json"], args].concat());
+    assert_eq!(code, 0, "{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn qdiscs(net: &Net) -> String {
+    must(&format!(
+        "tc -n {} qdisc show dev {}",
+        net.receiver, net.iface
+    ))
+}
+
+/// Transfers bytes to the receiver, which must be those that were sent.
+fn transfers(net: &Net) {
+    let bytes = content(BYTES);
+    assert!(transfer(net, bytes.clone()) == bytes, "other bytes arrived");
+}
+
+/// The most instructions that the verifier took for one of the programs of this process.
+fn verified(attached: &Attached) -> u64 {
+    let descriptors = fs::read_dir(format!("/proc/{}/fdinfo", attached.pid())).unwrap();
+    descriptors
+        .flatten()
+        .filter_map(|fd| fs::read_to_string(fd.path()).ok())
+        .filter_map(|info| {
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("verified_insns:"));
+            line?.trim().parse().ok()
+        })
+        .max()
+        .expect("a program")
+}
+
+fn ends(mut attached: Attached) {
+    attached.signal(Signal::SIGTERM);
+    let status = until("its end", || attached.ended());
+    assert_eq!(status.code(), Some(0), "{status}");
+}
+
+/// No program, queue discipline or device is there that was not there before.
+fn nothing_is_left(net: &Net, qdiscs_before: &str) {
+    assert_eq!(net.programs(), 0, "something is still attached");
+    assert_eq!(qdiscs(net), qdiscs_before);
+    for namespace in [&net.receiver, &net.sender] {
+        let links = must(&format!("ip -n {namespace} link show"));
+        let ours = ["awgate", "awtun", "ackwise", "awsilent"];
+        assert!(!ours.iter().any(|name| links.contains(name)), "{links}");
+    }
+}
+
+/// Attaches in this mode; a transfer arrives whole, and has fewer ACKs.
+fn thins(mode: &str) {
+    let net = Net::new();
+    let before = qdiscs(&net);
+    let attached = net.attach(&[&EVERY_4[..], &["--attach-mode", mode]].concat());
+    assert!(net.programs() >= 2, "nothing is attached");
+    transfers(&net);
+    let status = shown(&net, &["status", &net.iface]);
+    let count = |key: &str| status["attachments"][0]["stats"][key].as_u64().unwrap();
+    let (acks, withheld) = (count("acks"), count("withheld"));
+    assert!(withheld > 0 && withheld < acks, "{withheld} of {acks}");
+    figure(mode, "yes");
+    figure("transfer", format!("{}%", 100 * withheld / acks));
+    figure("verified", verified(&attached));
+    ends(attached);
+    nothing_is_left(&net, &before);
+}
+
+#[test]
+fn tcx() {
+    root();
+    if has_tcx() {
+        thins("tcx");
+        return;
+    }
+    // What was asked for is not there; what is taken without asking is.
+    let net = Net::new();
+    let Ended { code, err, .. } = net.run(&["attach", &net.iface, "--attach-mode", "tcx"]);
+    assert_ne!(code, 0);
+    assert!(err.contains("tcx"), "{err}");
+    let before = qdiscs(&net);
+    let attached = net.attach(&EVERY_4);
+    assert!(qdiscs(&net).contains("clsact"), "{}", qdiscs(&net));
+    ends(attached);
+    nothing_is_left(&net, &before);
+    figure("tcx", "no");
+}
+
+#[test]
+fn clsact() {
+    root();
+    thins("clsact");
+}
+
+/// The options of the programs are constants, by which the verifier takes other ways.
+#[test]
+fn verifier() {
+    root();
+    let net = Net::new();
+    let before = qdiscs(&net);
+    for args in [
+        &["--position", "receiver", "--policy", "adaptive"][..],
+        &["--position", "router", "--policy", "tack", "--dry-run"],
+        &[
+            "--position",
+            "sender",
+            "--policy",
+            "rate-limit",
+            "--cwnd-hint",
+        ],
+    ] {
+        let attached = net.attach(args);
+        figure("verified", verified(&attached));
+        ends(attached);
+        nothing_is_left(&net, &before);
+    }
+}
+
+/// So is the policy: each is a program of its own to the verifier.
+#[test]
+fn policies() {
+    root();
+    let net = Net::new();
+    let mut attached = 0;
+    for policy in Policy::all() {
+        let here = Capabilities::SEE_DATA | Capabilities::HOLD;
+        if policy.check(here).is_ok() {
+            let up = net.attach(&["--policy", policy.name()]);
+            figure("verified", verified(&up));
+            ends(up);
+            attached += 1;
+        }
+    }
+    figure("policies", attached);
+    assert!(attached >= 10, "only {attached} policies");
+    assert_eq!(net.programs(), 0, "something is still attached");
+}
+
+#[test]
+fn gateway() {
+    root();
+    let net = Net::new();
+    let before = qdiscs(&net);
+    let args = ["gateway", "up", &net.iface, "--rate", "20 Mbit/s"];
+    let up = Attached::start(net.in_receiver(ACKWISE.path()), "up", &args);
+    transfers(&net);
+    let status = shown(&net, &["gateway", "status", &net.iface]);
+    let read = status["gateways"][0]["read"].as_u64().unwrap();
+    assert!(read > 50, "{status}");
+    figure("verified", verified(&up));
+    ends(up);
+    nothing_is_left(&net, &before);
+}
+
+#[test]
+fn tunnel() {
+    root();
+    let net = Net::new();
+    let before = qdiscs(&net);
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let key = |name: &str| {
+        let Ended { code, out, err } = ACKWISE.run(&["tunnel", "keygen", &path(name)]);
+        assert_eq!(code, 0, "{err}");
+        out.trim().to_owned()
+    };
+    let (receiver, sender) = (key("receiver.key"), key("sender.key"));
+    let iface = &net.iface;
+    let text = format!(
+        "listen_port = 51830\nprivate_key = \"receiver.key\"\ninterface = \"{iface}\"\n[[peer]]\n\
+         name = \"sender\"\npublic_key = \"{sender}\"\nendpoint = \"10.9.0.1:51830\"\n\
+         allowed_ips = [\"10.9.0.1\"]\n"
+    );
+    fs::write(path("receiver.toml"), text).unwrap();
+    let text = format!(
+        "listen_port = 51830\nprivate_key = \"sender.key\"\n[[peer]]\nname = \"receiver\"\n\
+         public_key = \"{receiver}\"\nallowed_ips = [\"10.9.0.2\"]\n"
+    );
+    fs::write(path("sender.toml"), text).unwrap();
+    let args = ["tunnel", "up", &path("sender.toml")];
+    let sender = Attached::start(net.in_sender(ACKWISE.path()), "up", &args);
+    let args = ["tunnel", "up", &path("receiver.toml")];
+    let receiver = Attached::start(net.in_receiver(ACKWISE.path()), "up", &args);
+    let peer = || shown(&net, &["tunnel", "status"])["tunnels"][0]["peers"][0].clone();
+    until("the peer", || (peer()["up"] == true).then_some(()));
+    transfers(&net);
+    until("ACKs in the tunnel", || {
+        (peer()["packets_in"]["packets"].as_u64()? > 100).then_some(())
+    });
+    figure("verified", verified(&receiver));
+    ends(receiver);
+    ends(sender);
+    nothing_is_left(&net, &before);
+}
+
+/// A shaper of its own behind `adaptive`: the kernel's cake, or the gateway's queue where there
+/// is none.
+#[test]
+fn up() {
+    root();
+    let net = Net::new();
+    let cake = has_qdisc(&net, "cake");
+    let before = qdiscs(&net);
+    let Net {
+        receiver, iface, ..
+    } = &net;
+    must(&format!("ip -n {receiver} route add default via 10.9.0.1"));
+    must(&format!(
+        "ip netns exec {receiver} sysctl -q -w net.ipv4.ip_forward=1"
+    ));
+    let up = net.start("up", "up", &["--up", "20mbit"]);
+    let queue = if cake { "cake" } else { "gateway" };
+    let plan = &up.started["plan"];
+    assert!(plan["queue"].get(queue).is_some(), "{plan}");
+    transfers(&net);
+    if cake {
+        let counted = must(&format!("tc -n {receiver} -s -j qdisc show dev {iface}"));
+        let counted: Value = serde_json::from_str(&counted).unwrap();
+        let all = counted.as_array().unwrap();
+        let cake = all.iter().find(|one| one["kind"] == "cake").expect("cake");
+        assert!(cake["packets"].as_u64().unwrap() > 50, "{cake}");
+    }
+    figure("up", queue);
+    ends(up);
+    nothing_is_left(&net, &before);
+}
