@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
+.PHONY: python test-python test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages
 
 help: ## list the targets
@@ -68,6 +68,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
 	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
 	env -u FUZZ_SECONDS CARGO=$(CARGO) $(NICE) scripts/test-workspace
+	$(MAKE) test-python
 	scripts/tables
 	$(NICE) kernel/tests/run kunit wire storm series selftests
 	policy/check.sh
@@ -96,7 +97,7 @@ conform: build-lab ## judge every ACK filter that docs/conformance.md names: bui
 	$(LAB) conform --all --pcap $(REPORT)/conform --html $(REPORT)/conform.html
 
 check: ## the tests that need no root, in under three minutes
-	$(NICE) $(CARGO) test --workspace --locked --lib --bins
+	$(NICE) $(CARGO) test --workspace --exclude ackwise-python --locked --lib --bins
 	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
 	$(NICE) $(CARGO) test --locked -p ackwise-conform --test mutants --test queues
 	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
@@ -130,6 +131,15 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, th
 	$(NICE) scripts/lint-supply
 	scripts/tables --self-test
 	policy/check.sh
+
+python: ## build the wheel of the Python package into target/python/wheels
+	@scripts/setup --python
+	@$(NICE) scripts/test-python --wheel
+
+test-python: build ## install the wheel of the Python package in clean environments and test it (some minutes)
+	@scripts/setup --python
+	$(NICE) kernel/build um
+	$(NICE) scripts/test-python
 
 try: setup ## build the page that analyses a capture in the browser: target/try/index.html
 	@$(NICE) scripts/try

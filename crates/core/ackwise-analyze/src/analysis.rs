@@ -78,6 +78,17 @@ pub struct Unread {
     pub time_went_back: u64,
 }
 
+impl Analysis {
+    /// The link type of the capture, by its number in the tcpdump group's list, if it is one that
+    /// is not read and no packet was read for that.
+    #[must_use]
+    pub fn only_unsupported(&self) -> Option<u32> {
+        let unread = &self.unread;
+        let all = unread.unsupported == self.packets;
+        unread.unsupported_link_type.filter(|_| all)
+    }
+}
+
 /// ACKs and the rate of the line.
 #[derive(Debug, Clone, Serialize)]
 pub struct Line {

@@ -60,6 +60,21 @@ pub enum CaptureError {
     },
 }
 
+impl CaptureError {
+    /// How to mend it, if something can be done.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            CaptureError::Unknown(_) => Some("capture with `tcpdump -i IFACE -s 128 -w FILE tcp`"),
+            CaptureError::Damaged { .. } => {
+                Some("`editcap -r` of Wireshark writes the packets before it to another file")
+            }
+            CaptureError::Empty => Some("capture while there are downloads"),
+            CaptureError::Io(_) => None,
+        }
+    }
+}
+
 /// How the reading of a file ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {

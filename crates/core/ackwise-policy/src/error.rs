@@ -58,6 +58,41 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// How to mend it, in a line: the name that was probably meant, or where the names are listed.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        match self {
+            ConfigError::UnknownPolicy { name, known } => match nearest(name, known) {
+                Some(near) => format!("did you mean {near}?"),
+                None => "`ackwise policies` says what each does".to_owned(),
+            },
+            ConfigError::UnknownParam {
+                policy,
+                name,
+                known,
+            } => match nearest(name, known) {
+                Some(near) => format!("did you mean {near}?"),
+                None => format!("`ackwise policies {policy}` lists names and bounds"),
+            },
+            ConfigError::NotANumber { policy, .. } | ConfigError::OutOfRange { policy, .. } => {
+                format!("`ackwise policies {policy}` lists names and bounds")
+            }
+            ConfigError::NotAPair { .. } => {
+                "write name=value, with a comma between two of them".to_owned()
+            }
+        }
+    }
+}
+
+/// The known name that was probably meant.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let close = |k: &&&str| strsim::damerau_levenshtein(name, k) <= 1 + k.chars().count() / 3;
+    let near = known.iter().filter(close);
+    near.min_by_key(|k| strsim::damerau_levenshtein(name, k))
+        .copied()
+}
+
 struct Known<'a>(&'a [&'static str]);
 
 impl fmt::Display for Known<'_> {
@@ -66,5 +101,18 @@ impl fmt::Display for Known<'_> {
             return f.write_str("it has none");
         }
         write!(f, "it has {}", self.0.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_is_recognised_and_nonsense_is_not() {
+        let near = |name| nearest(name, &["adaptive", "every-n", "tack"]);
+        assert_eq!(near("adaptiv"), Some("adaptive"));
+        assert_eq!(near("every_n"), Some("every-n"));
+        assert_eq!(near("frobnicate"), None);
     }
 }

@@ -5,10 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, policy, text};
+use ackwise_cli::{Format, text};
 use ackwise_engines::live;
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
@@ -111,7 +110,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
 fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
     let mut scenario = load(&args.scenario)?;
     if let Some(duration) = args.duration {
-        scenario = with_duration(&scenario, duration)?;
+        scenario = scenario.with_duration(duration)?;
     }
     if args.draw_seed.is_some() || args.draws.is_some() {
         scenario = with_draws(&scenario, args)?;
@@ -128,24 +127,19 @@ fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
 }
 
 /// The ids of the runs that the arguments ask for on an engine.
-fn selected(scenario: &Scenario, args: &RunArgs, engine: Engine) -> anyhow::Result<Vec<String>> {
+fn selected(
+    scenario: &Scenario,
+    args: &RunArgs,
+    engine: Engine,
+) -> Result<Vec<String>, ScenarioError> {
     let filter = Filter {
         arms: args.arms.clone(),
         cc: args.cc.clone(),
         seeds: args.seeds.clone(),
         points: args.points.clone(),
-        engine: Some(engine),
+        engine: None,
     };
-    let runs = scenario.select(&filter)?;
-    if runs.is_empty() {
-        let file = args.scenario.display();
-        return Err(BadInput::new(format!(
-            "{file}: nothing of what is asked for is for '{engine}'"
-        ))
-        .mend("choose other arms, congestion controls, seeds or points, or another engine")
-        .into());
-    }
-    Ok(runs.into_iter().map(|run| run.id).collect())
+    scenario.select_on(engine, filter)
 }
 
 /// The scenario with other draws: in its text, since every run reads that again.
@@ -226,41 +220,6 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// The scenario with another duration: in its text, since every run reads that again.
-pub fn with_duration(scenario: &Scenario, duration: Duration) -> anyhow::Result<Scenario> {
-    let mut text: toml_edit::DocumentMut = scenario
-        .source
-        .text
-        .parse()
-        .context("reading the scenario again")?;
-    text["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
-    let sweep = text.get_mut("sweep").and_then(|it| it.as_table_like_mut());
-    if let Some(draw) = sweep.and_then(|it| it.get_mut("draw")?.as_table_like_mut()) {
-        undraw_duration(draw);
-    }
-    Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
-}
-
-/// Removes the draw of the duration, in all populations.
-fn undraw_duration(draw: &mut dyn toml_edit::TableLike) {
-    draw.remove("scenario.duration");
-    let scenario = draw
-        .get_mut("scenario")
-        .and_then(|it| it.as_table_like_mut());
-    let empty = scenario.is_some_and(|scenario| {
-        scenario.remove("duration");
-        scenario.is_empty()
-    });
-    if empty {
-        draw.remove("scenario");
-    }
-    let populations = draw.get_mut("population");
-    let tables = populations.and_then(|it| it.as_array_of_tables_mut());
-    for population in tables.into_iter().flat_map(|it| it.iter_mut()) {
-        undraw_duration(population);
-    }
 }
 
 /// Shows the result of an earlier run.
@@ -396,7 +355,7 @@ impl Checked {
                 Err(e) => vec![e],
             },
             Ok(scenario) => {
-                let errors = policy_mistakes(&scenario);
+                let errors = scenario.policy_mistakes();
                 if errors.is_empty() {
                     let (arms, runs) = (scenario.arms.len(), scenario.runs().len());
                     checked.summary = Some(format!("{}: {arms} arms, {runs} runs", scenario.name));
@@ -428,28 +387,10 @@ impl Checked {
 
 fn load(path: &Path) -> Result<Scenario, ScenarioError> {
     let scenario = Scenario::load(path)?;
-    match policy_mistakes(&scenario).into_iter().next() {
+    match scenario.policy_mistakes().into_iter().next() {
         Some(e) => Err(e),
         None => Ok(scenario),
     }
-}
-
-/// What the parser of scenarios cannot know: which policies there are, and what they take.
-fn policy_mistakes(scenario: &Scenario) -> Vec<ScenarioError> {
-    let mut mistakes = Vec::new();
-    for placement in scenario.arms.iter().flat_map(|arm| &arm.placements) {
-        if let Err(e) = policy::by_name(&placement.policy) {
-            mistakes.push(scenario.error_at(&placement.policy_span, e.in_one_line()));
-            continue;
-        }
-        for setting in &placement.set {
-            let text = format!("{}={}", setting.name, setting.value);
-            if let Err(e) = policy::configure(&placement.policy, &[text]) {
-                mistakes.push(scenario.error_at(&setting.value_span, e.in_one_line()));
-            }
-        }
-    }
-    mistakes
 }
 
 fn unreadable(path: &Path, e: &io::Error) -> BadInput {

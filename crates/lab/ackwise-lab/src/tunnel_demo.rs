@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::cli::DemoArgs;
 use crate::engines::Bar;
-use crate::run::with_duration;
 
 const SCENARIO: &str = include_str!("../../../../scenarios/tunnel.toml");
 /// The direction of the ACKs.
@@ -58,7 +57,7 @@ impl Row {
 pub fn demo(args: &DemoArgs, format: Format) -> anyhow::Result<()> {
     let mut scenario = Scenario::parse("scenarios/tunnel.toml", SCENARIO)?;
     if let Some(duration) = args.duration {
-        scenario = with_duration(&scenario, duration)?;
+        scenario = scenario.with_duration(duration)?;
     }
     let options = live::RunOptions {
         cancel: live::cancel_on_signals()?,

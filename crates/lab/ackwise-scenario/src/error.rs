@@ -1,6 +1,10 @@
 //! Why there is no scenario.
 
+use std::path::PathBuf;
+
 use ackwise_config::{ConfigError, Diagnostic};
+
+use crate::engine::Engine;
 
 /// Why there is no scenario.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,25 @@ pub enum ScenarioError {
         /// What could have been selected.
         known: String,
     },
+    /// What was selected is for other engines.
+    #[error(
+        "{}: nothing of what is asked for is for '{engine}'\n  choose other arms, congestion \
+         controls, seeds or points, or another engine", file.display()
+    )]
+    NothingForEngine {
+        /// The scenario's file.
+        file: PathBuf,
+        /// The engine.
+        engine: Engine,
+    },
+    /// A path that should change a value names none.
+    #[error("'{path}' does not name a value: {why}")]
+    NoSuchPath {
+        /// The path.
+        path: String,
+        /// What it does not find.
+        why: String,
+    },
 }
 
 impl ScenarioError {
@@ -27,7 +50,7 @@ impl ScenarioError {
     pub fn diagnostics(&self) -> &[Diagnostic] {
         match self {
             ScenarioError::Config(error) => error.diagnostics(),
-            ScenarioError::NothingSelected { .. } => &[],
+            _ => &[],
         }
     }
 }

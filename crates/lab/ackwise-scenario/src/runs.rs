@@ -181,6 +181,24 @@ impl Scenario {
         });
         Ok(runs)
     }
+
+    /// The ids of the runs that a filter wants on an engine; that there is none is an error, too.
+    ///
+    /// # Errors
+    /// A pattern matches nothing, or all that it matches is for other engines.
+    pub fn select_on(&self, engine: Engine, filter: Filter) -> Result<Vec<String>, ScenarioError> {
+        let runs = self.select(&Filter {
+            engine: Some(engine),
+            ..filter
+        })?;
+        if runs.is_empty() {
+            return Err(ScenarioError::NothingForEngine {
+                file: self.source.path.clone(),
+                engine,
+            });
+        }
+        Ok(runs.into_iter().map(|run| run.id).collect())
+    }
 }
 
 impl Report {

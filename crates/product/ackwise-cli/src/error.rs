@@ -31,14 +31,6 @@ impl BadInput {
         self.mend = Some(how.to_string());
         self
     }
-
-    /// Both, where a line is all there is.
-    pub fn in_one_line(&self) -> String {
-        match &self.mend {
-            Some(mend) => format!("{}; {mend}", self.what),
-            None => self.what.clone(),
-        }
-    }
 }
 
 impl fmt::Display for BadInput {

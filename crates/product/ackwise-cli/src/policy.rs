@@ -7,12 +7,8 @@ use crate::error::BadInput;
 /// The policy of that name, or an error that helps.
 pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     Policy::by_name(name).map_err(|e| {
-        let near = nearest(name, Policy::all().map(Policy::name));
-        let error = BadInput::new(e);
-        match near {
-            Some(near) => error.mend(format!("did you mean {near}?")),
-            None => error.mend("`ackwise policies` says what each does"),
-        }
+        let advice = e.advice();
+        BadInput::new(e).mend(advice)
     })
 }
 
@@ -34,24 +30,11 @@ pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> 
             );
         };
         let key = key.trim();
-        config.set(key, value).map_err(|e| {
-            let error = BadInput::new(format!("{argument}: {e}"));
-            let params = known.params().iter().map(|p| p.name);
-            match nearest(key, params).filter(|near| *near != key) {
-                Some(near) => error.mend(format!("did you mean {near}?")),
-                None => error.mend(format!("`ackwise policies {name}` lists names and bounds")),
-            }
-        })?;
+        config
+            .set(key, value)
+            .map_err(|e| BadInput::new(format!("{argument}: {e}")).mend(e.advice()))?;
     }
     Ok(config)
-}
-
-/// The known name that was probably meant.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let close = |k: &&str| strsim::damerau_levenshtein(name, k) <= 1 + k.chars().count() / 3;
-    known
-        .filter(close)
-        .min_by_key(|k| strsim::damerau_levenshtein(name, k))
 }
 
 #[cfg(test)]
@@ -97,13 +80,5 @@ mod tests {
             let e = configure(bad, &[]).unwrap_err().to_string();
             assert!(e.contains(says), "{bad}: {e}");
         }
-    }
-
-    #[test]
-    fn a_slip_is_recognised_and_nonsense_is_not() {
-        let near = |name| nearest(name, ["adaptive", "every-n", "tack"].into_iter());
-        assert_eq!(near("adaptiv"), Some("adaptive"));
-        assert_eq!(near("every_n"), Some("every-n"));
-        assert_eq!(near("frobnicate"), None);
     }
 }

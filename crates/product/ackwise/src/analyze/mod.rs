@@ -82,10 +82,7 @@ fn one(path: &Path, options: &Options) -> anyhow::Result<Finding> {
     progress.finish_and_clear();
     let end = end.map_err(|error| refused(&name, error))?;
     let analysis = analyzer.finish();
-    let unread = &analysis.unread;
-    if let Some(link) = unread.unsupported_link_type
-        && unread.unsupported == analysis.packets
-    {
+    if let Some(link) = analysis.only_unsupported() {
         let supported = ackwise_analyze::LinkType::SUPPORTED;
         return Err(
             BadInput::new(format!("{name}: frames of link type {link} are not read"))
@@ -127,12 +124,8 @@ fn open(path: &Path, name: &str) -> anyhow::Result<(Box<dyn Read + Send>, Progre
 
 fn refused(name: &str, error: CaptureError) -> BadInput {
     let bad = BadInput::new(format!("{name}: {error}"));
-    match error {
-        CaptureError::Unknown(_) => bad.mend("capture with `tcpdump -i IFACE -s 128 -w FILE tcp`"),
-        CaptureError::Damaged { .. } => {
-            bad.mend("`editcap -r` of Wireshark writes the packets before it to another file")
-        }
-        CaptureError::Empty => bad.mend("capture while there are downloads"),
-        CaptureError::Io(_) => bad,
+    match error.advice() {
+        Some(advice) => bad.mend(advice),
+        None => bad,
     }
 }

@@ -1,0 +1,423 @@
+"""Policies, one event or one packet at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterable
+
+from ackwise import _native
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """An event of a flow, as a policy sees it. Facts that are 0 are not known.
+
+    Attributes
+    ----------
+    kind : {'data', 'ack', 'deadline'}
+        A data segment was seen; an ACK is a candidate; a held ACK has left by itself.
+    now_us : int
+        When, µs, on a clock that never goes back.
+    flags : iterable of str
+        More about it. Of data: ``'out-of-order'``, ``'fills-gap'``, ``'ce'``, ``'psh'``,
+        ``'ack-ce-echo'``. Of an ACK: ``'must-send'``, ``'recovery'``, ``'holding'``, ``'others'``,
+        ``'shared'``.
+    bytes : int
+        Of data: payload, B. Of an ACK: bytes newly covered since the last one that left, B.
+    segments : int
+        The same in segments.
+    len : int
+        Of an ACK: its size from the IP header on, B.
+    hops : int
+        Of data: hops that they took.
+    peer_wnd : int
+        Of data: the window that their sender advertises, B.
+    mss : int
+        Payload of a full segment, B.
+    rcv_wnd : int
+        The window that the receiver advertises, B.
+    srtt_us : int
+        The smoothed round-trip time, µs.
+    min_rtt_us : int
+        The least round-trip time of late, µs.
+    hold_us : int
+        The longest hold that the contract grants now, µs.
+
+    Examples
+    --------
+    >>> from ackwise import Event
+    >>> Event.ack(segments=2, mss=1448, hold_us=10_000).bytes
+    2896
+    """
+
+    kind: str
+    now_us: int = 0
+    flags: Iterable[str] = ()
+    bytes: int = 0
+    segments: int = 0
+    len: int = 0
+    hops: int = 0
+    peer_wnd: int = 0
+    mss: int = 0
+    rcv_wnd: int = 0
+    srtt_us: int = 0
+    min_rtt_us: int = 0
+    hold_us: int = 0
+
+    @classmethod
+    def data(cls, now_us: int = 0, *, segments: int = 1, **facts: typing.Any) -> Event:
+        """Return a data segment.
+
+        Parameters
+        ----------
+        now_us : int
+            When, µs.
+        segments : int
+            How many were aggregated.
+        **facts
+            Other attributes; ``bytes`` is ``segments * mss`` if it is left out.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
+        facts.setdefault("bytes", segments * facts.get("mss", 0))
+        return cls("data", now_us, segments=segments, **facts)
+
+    @classmethod
+    def ack(cls, now_us: int = 0, *, segments: int = 1, **facts: typing.Any) -> Event:
+        """Return a candidate ACK.
+
+        Parameters
+        ----------
+        now_us : int
+            When, µs.
+        segments : int
+            How many it newly covers since the last one that left.
+        **facts
+            Other attributes; ``bytes`` is ``segments * mss`` if it is left out, ``len`` is 52.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
+        facts.setdefault("bytes", segments * facts.get("mss", 0))
+        facts.setdefault("len", 52)
+        return cls("ack", now_us, segments=segments, **facts)
+
+    @classmethod
+    def deadline(cls, now_us: int = 0, **facts: typing.Any) -> Event:
+        """Return that a held ACK has left by itself.
+
+        Parameters
+        ----------
+        now_us : int
+            When, µs.
+        **facts
+            Other attributes.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
+        return cls("deadline", now_us, **facts)
+
+
+_REASONS = dict(_native.reasons())
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What is to be done with an ACK, and why.
+
+    Attributes
+    ----------
+    kind : {'send', 'hold', 'drop'}
+        It leaves; it is kept, and a newer one may replace it; a newer one is known to follow.
+    hold_us : int or None
+        Of a hold: for how long at most, µs.
+    reason : str
+        The name that status, metrics and records have for it, e.g. ``'policy'`` or ``'held'``.
+    supersedes : bool
+        A held ACK of the flow need not leave any more.
+    twice : bool
+        It must leave twice, since it duplicates an ACK that was held.
+    """
+
+    kind: str
+    hold_us: int | None = None
+    reason: str = "policy"
+    supersedes: bool = False
+    twice: bool = False
+
+    @property
+    def why(self) -> str:
+        """What the reason means, in words."""
+        return _REASONS[self.reason]
+
+
+class Param(typing.NamedTuple):
+    """A parameter of a policy.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    unit : str
+        Its unit; empty for a plain number.
+    description : str
+        What it is.
+    default, least, most : int
+        Its value if nothing is said, and its bounds.
+    """
+
+    name: str
+    unit: str
+    description: str
+    default: int
+    least: int
+    most: int
+
+
+class PolicyInfo(typing.NamedTuple):
+    """A policy that there is.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    summary : str
+        What it does.
+    source : str
+        Where it comes from.
+    needs : str
+        What an environment must be able to do to run it.
+    params : list of Param
+        Its parameters.
+    """
+
+    name: str
+    summary: str
+    source: str
+    needs: str
+    params: list[Param]
+
+
+def policies() -> list[PolicyInfo]:
+    """Return all policies.
+
+    Returns
+    -------
+    list of PolicyInfo
+        In the order of ``policy/include/ackwise/policies.def``.
+
+    Examples
+    --------
+    >>> import ackwise
+    >>> [policy.name for policy in ackwise.policies()][:3]
+    ['none', 'every-n', 'adaptive']
+    """
+    return [
+        PolicyInfo(name, summary, source, needs, [Param(*param) for param in params])
+        for name, summary, source, needs, params in _native.policies()
+    ]
+
+
+class Policy:
+    """A policy for one flow: the C code that the kernel runs, one event at a time.
+
+    It says what it would do; whether an ACK may be withheld at all says the contract, which
+    :class:`Flow` applies.
+
+    Parameters
+    ----------
+    name : str
+        Its name, or as programs write it: ``'every-n:n=8,warm=0'``.
+    **params : int
+        Its parameters; :func:`policies` lists them.
+
+    Raises
+    ------
+    PolicyError
+        There is no such policy or parameter, or a value is outside of its bounds.
+
+    Examples
+    --------
+    >>> from ackwise import Event, Policy
+    >>> policy = Policy("every-n", n=4, warm=0)
+    >>> policy.step(Event.ack(segments=2, mss=1448, hold_us=10_000))
+    Verdict(kind='hold', hold_us=10000, reason='held', supersedes=False, twice=False)
+    >>> policy.step(Event.ack(segments=4, mss=1448, hold_us=10_000)).why
+    'the policy let it out'
+    >>> Policy("every-n", n=0)
+    Traceback (most recent call last):
+    ackwise._errors.PolicyError: every-n: n must be from 1 to 256 segments, not 0
+      `ackwise policies every-n` lists names and bounds
+    """
+
+    def __init__(self, name: str, **params: int) -> None:
+        self._policy = _native.Policy(name, list(params.items()))
+
+    def __repr__(self) -> str:
+        return f"<ackwise.Policy {self}>"
+
+    def __str__(self) -> str:
+        return str(self._policy)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._policy.name
+
+    @property
+    def params(self) -> dict[str, int]:
+        """All of its parameters."""
+        return dict(self._policy.params)
+
+    @property
+    def state(self) -> bytes:
+        """What it keeps of the flow: 64 bytes."""
+        return bytes(self._policy.state)
+
+    def step(self, event: Event) -> Verdict:
+        """Take the next event of the flow.
+
+        Parameters
+        ----------
+        event : Event
+            The event.
+
+        Returns
+        -------
+        Verdict
+            What it says to an ACK, with the reason ``'held'``, ``'dropped'`` or ``'policy'``.
+            Data and deadlines only move the state: ``'send'`` with the reason ``'not-ack'``.
+        """
+        numbers = (
+            event.bytes,
+            event.segments,
+            event.len,
+            event.hops,
+            event.peer_wnd,
+            event.mss,
+            event.rcv_wnd,
+            event.srtt_us,
+            event.min_rtt_us,
+            event.hold_us,
+        )
+        kind, hold_us = self._policy.step(event.kind, event.now_us, list(event.flags), numbers)
+        if event.kind != "ack":
+            return Verdict("send", reason="not-ack")
+        reason = {"hold": "held", "drop": "dropped"}.get(kind, "policy")
+        return Verdict(kind, hold_us, reason)
+
+    def reset(self) -> None:
+        """Forget the flow."""
+        self._policy.reset()
+
+
+class Flow:
+    """A flow under the contract: packets in, and what a datapath would do with each ACK.
+
+    Parameters
+    ----------
+    policy : Policy or str
+        The policy; its state is not touched, a flow has its own.
+    link : {'ip', 'ethernet'}
+        What the first byte of a packet belongs to.
+    hold_us : (int, int), optional
+        Least and largest hold, µs; 1,000 and 25,000 if left out.
+
+    Examples
+    --------
+    >>> import ackwise
+    >>> flow = ackwise.Flow("every-n:n=4,warm=0")
+    >>> ack = bytes.fromhex(
+    ...     "4500002800010000400600000a0000020a000001138a04d2000000010000271050100200b1d20000"
+    ... )
+    >>> flow.ack(ack, now_us=1_000)
+    Verdict(kind='send', hold_us=None, reason='first', supersedes=False, twice=False)
+    """
+
+    def __init__(
+        self,
+        policy: Policy | str,
+        *,
+        link: str = "ip",
+        hold_us: tuple[int, int] | None = None,
+    ) -> None:
+        if link not in ("ip", "ethernet"):
+            raise ValueError(f"there is no link '{link}'; there are ip and ethernet")
+        named = Policy(policy) if isinstance(policy, str) else policy
+        self._flow = _native.Flow(named._policy, link == "ethernet", hold_us)
+
+    def data(self, packet: bytes, now_us: int) -> None:
+        """Take a packet from the data sender.
+
+        Parameters
+        ----------
+        packet : bytes
+            From the first header on.
+        now_us : int
+            When, µs.
+        """
+        self._flow.data(packet, now_us)
+
+    def releases(self, packet: bytes) -> bool:
+        """Return whether the held ACK has to leave before a packet to the data sender.
+
+        Parameters
+        ----------
+        packet : bytes
+            The packet. If so, :meth:`sent` is called with the held one, and then :meth:`ack`.
+
+        Returns
+        -------
+        bool
+            Whether it says less than the held one.
+        """
+        return self._flow.releases(packet)
+
+    def ack(self, packet: bytes, now_us: int) -> Verdict | None:
+        """Take a packet to the data sender.
+
+        Parameters
+        ----------
+        packet : bytes
+            From the first header on.
+        now_us : int
+            When, µs.
+
+        Returns
+        -------
+        Verdict or None
+            What is to be done, and why; ``None`` of the handshake, which passes.
+        """
+        decided = self._flow.ack(packet, now_us)
+        return None if decided is None else Verdict(*decided)
+
+    def sent(self, packet: bytes, now_us: int) -> None:
+        """Take that a held ACK has left by itself.
+
+        Parameters
+        ----------
+        packet : bytes
+            That ACK.
+        now_us : int
+            When, µs.
+        """
+        self._flow.sent(packet, now_us)
+
+    @property
+    def hold_us(self) -> int | None:
+        """The longest hold that the contract grants now, µs; ``None`` before the first ACK."""
+        return self._flow.hold_us
+
+    @property
+    def srtt_us(self) -> int | None:
+        """The smoothed round-trip time, µs; ``None`` if it is not known."""
+        return self._flow.srtt_us

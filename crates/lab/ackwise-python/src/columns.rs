@@ -1,0 +1,399 @@
+//! The tables of a record: their columns, with units and what they are.
+
+use std::collections::BTreeSet;
+
+use ackwise_scenario::record::{
+    AckKinds, NodeRecord, Quantiles, QueueRecord, Report, Run, Series, Traffic,
+};
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+
+use crate::builder::Columns;
+
+/// The tables.
+pub const TABLES: [&str; 7] = [
+    "runs",
+    "flows",
+    "series",
+    "queues",
+    "queue_series",
+    "stretch",
+    "nodes",
+];
+
+/// One of them.
+pub fn table(report: &Report, name: &str) -> Result<RecordBatch, ArrowError> {
+    match name {
+        "runs" => runs(report),
+        "flows" => flows(report),
+        "series" => series(report),
+        "queues" => queues(report),
+        "queue_series" => queue_series(report),
+        "stretch" => stretch(report),
+        "nodes" => nodes(report),
+        _ => Err(ArrowError::InvalidArgumentError(format!(
+            "there is no table '{name}'; there are {}",
+            TABLES.join(", ")
+        ))),
+    }
+}
+
+const MICRO: &str = "µs";
+const SECOND: &str = "s";
+const SEGMENTS: &str = "segments";
+const PACKETS: &str = "packets";
+const BYTES: &str = "B";
+const RATE: &str = "bit/s";
+const HERTZ: &str = "1/s";
+const JOULE: &str = "J";
+const NONE: &str = "";
+
+fn runs(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<&Run> = report.runs.iter().collect();
+    let mut columns = Columns::new(&rows);
+    let id = "The run: arm, congestion control, seed, varied values";
+    columns.text("id", id, |r| &r.id);
+    columns.text("engine", "sim, virtual or live", |_| &report.engine);
+    columns.text("scenario", "The scenario's name", |_| &report.scenario.name);
+    columns.text("arm", "The arm's name", |r| &r.arm);
+    columns.text("cc", "Congestion control", |r| &r.cc);
+    columns.whole("seed", NONE, "Seed", |r| r.seed);
+    let draw = "Number of the drawn point, from 1";
+    columns.maybe_whole("draw", NONE, draw, |r| r.draw.map(u64::from));
+    let paths: BTreeSet<&String> = rows.iter().flat_map(|run| run.point.keys()).collect();
+    for path in paths {
+        let name = format!("point.{path}");
+        let about = format!("{path} at this point, as written");
+        columns.maybe_text(&name, &about, |r| r.point.get(path).cloned());
+    }
+    let flow = "The flow that the totals are of; empty if they are of several";
+    columns.maybe_text("flow", flow, |r| r.flow.clone());
+    traffic(&mut columns, |r| &r.totals);
+    let sum = |run: &Run, pick: fn(&NodeRecord) -> Option<f64>| {
+        let known: Vec<f64> = run.nodes.iter().filter_map(pick).collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    };
+    let process = "CPU time of the nodes' processes";
+    columns.maybe_number("cpu_process_s", SECOND, process, |r| {
+        sum(r, |node| node.cpu_process_s)
+    });
+    let stack = "CPU time of the nodes' network stacks outside processes";
+    columns.maybe_number("cpu_stack_s", SECOND, stack, |r| {
+        sum(r, |node| node.cpu_stack_s)
+    });
+    let late = "99th percentile of how late the link emulator delivered";
+    columns.maybe_number("link_lateness_p99_us", MICRO, late, |r| {
+        r.link_lateness_us.map(|q| q.p99)
+    });
+    let counters = "Counters of the datapath or of the simulated interfaces, as JSON";
+    columns.maybe_text("datapath_json", counters, |r| {
+        r.datapath.as_ref().map(ToString::to_string)
+    });
+    let wrong = "What went wrong; if anything did, the numbers are not to be trusted";
+    columns.texts("errors", wrong, |r| &r.errors);
+    columns.batch()
+}
+
+/// The columns that runs and flows share.
+fn traffic<R>(columns: &mut Columns<'_, R>, of: impl Fn(&R) -> &Traffic) {
+    let about = "From the first data sent to the last received";
+    columns.number("duration_s", SECOND, about, |r| of(r).duration_s);
+    let about = "Bytes that the receiving application read";
+    columns.whole("bytes", BYTES, about, |r| of(r).bytes);
+    let about = "bytes · 8 / duration_s";
+    columns.number("goodput_bps", RATE, about, |r| of(r).goodput_bps);
+    let about = "Segments with payload that arrived, retransmitted ones too";
+    columns.whole("data_segments", SEGMENTS, about, |r| of(r).data_segments);
+    let about = "Segments without payload, SYN, FIN or RST, from receiver to sender";
+    columns.whole("acks_on_wire", SEGMENTS, about, |r| of(r).acks_on_wire);
+    let about = "data_segments / acks_on_wire";
+    columns.maybe_number("segments_per_ack", NONE, about, |r| of(r).segments_per_ack);
+    let about = "Bytes of the ACKs on the wire, from the IP header on";
+    columns.maybe_whole("ack_bytes_on_wire", BYTES, about, |r| {
+        of(r).ack_bytes_on_wire
+    });
+    let about = "Share of the rate of the ACKs' narrowest link that ACKs used, 0 to 1";
+    columns.maybe_number("uplink_share", NONE, about, |r| of(r).uplink_share);
+    let about = "Segments that the sender sent again";
+    columns.whole("retransmits", SEGMENTS, about, |r| of(r).retransmits);
+    let about = "Retransmission timeouts at the sender";
+    columns.maybe_whole("timeouts", NONE, about, |r| of(r).timeouts);
+    let about = "Jain's index of the flows' goodputs; 1 if all get the same";
+    columns.maybe_number("jain", NONE, about, |r| of(r).jain);
+    let about = "the round-trip times that the sender measured";
+    quantiles(columns, "rtt", about, |r| of(r).rtt_us);
+    type Kind = (&'static str, &'static str, fn(&AckKinds) -> u64);
+    let kinds: [Kind; 6] = [
+        (
+            "acks_pure",
+            "ACKs that acknowledge more than any before",
+            |a| a.pure,
+        ),
+        ("acks_sack", "ACKs that carry SACK blocks", |a| a.sack),
+        ("acks_dup", "ACKs with the same number and window", |a| {
+            a.dup
+        }),
+        (
+            "acks_window_update",
+            "ACKs with the same number and another window",
+            |a| a.window_update,
+        ),
+        (
+            "acks_old",
+            "ACKs that acknowledge less than an earlier one",
+            |a| a.old,
+        ),
+        ("acks_other", "Any other ACKs, e.g. window probes", |a| {
+            a.other
+        }),
+    ];
+    for (name, about, kind) in kinds {
+        columns.maybe_whole(name, SEGMENTS, about, |r| of(r).acks.as_ref().map(kind));
+    }
+    let done = |traffic: &Traffic| traffic.completion.clone();
+    let about = "Transfers or exchanges that were completed";
+    columns.maybe_whole("completed", NONE, about, |r| done(of(r)).map(|it| it.count));
+    let about = "Transfers or exchanges that were begun and not completed";
+    columns.maybe_whole("unfinished", NONE, about, |r| {
+        done(of(r)).map(|it| it.unfinished)
+    });
+    let about = "Chunks that arrived after they were due, or not at all";
+    columns.maybe_whole("late", NONE, about, |r| done(of(r))?.late);
+    let about = "the times that completed transfers or exchanges took";
+    quantiles(columns, "completion", about, |r| {
+        done(of(r)).map(|it| it.time_us)
+    });
+    let about = "Whether the receiver got what the sender sent";
+    columns.maybe_truth("content_ok", about, |r| {
+        of(r).content.as_ref().map(|it| it.ok)
+    });
+    let about = "SHA-256 of what was received";
+    columns.maybe_text("content_sha256", about, |r| {
+        of(r).content.as_ref()?.sha256.clone()
+    });
+}
+
+/// A distribution.
+fn quantiles<R>(
+    columns: &mut Columns<'_, R>,
+    name: &str,
+    of_what: &str,
+    of: impl Fn(&R) -> Option<Quantiles>,
+) {
+    type Part = (&'static str, &'static str, fn(Quantiles) -> Option<f64>);
+    let parts: [Part; 5] = [
+        ("p50", "Median", |q| Some(q.p50)),
+        ("p99", "99th percentile", |q| Some(q.p99)),
+        ("min", "Least", |q| q.min),
+        ("mean", "Mean", |q| q.mean),
+        ("max", "Greatest", |q| q.max),
+    ];
+    for (part, word, pick) in parts {
+        let name = format!("{name}_{part}_us");
+        let about = format!("{word} of {of_what}");
+        columns.maybe_number(&name, MICRO, &about, |r| of(r).and_then(pick));
+    }
+    let (name, about) = (format!("{name}_count"), format!("Number of {of_what}"));
+    columns.maybe_whole(&name, NONE, &about, |r| of(r)?.count);
+}
+
+/// A flow of a run; of a run with one flow its totals are that flow's.
+struct Flow<'a> {
+    run: &'a Run,
+    name: Option<&'a str>,
+    cc: &'a str,
+    traffic: &'a Traffic,
+}
+
+fn flows_of(run: &Run) -> Vec<Flow<'_>> {
+    let whole = || Flow {
+        run,
+        name: run.flow.as_deref(),
+        cc: &run.cc,
+        traffic: &run.totals,
+    };
+    let flows = run.flows.iter().map(|flow| Flow {
+        run,
+        name: Some(&flow.flow),
+        cc: flow.cc.as_deref().unwrap_or(&run.cc),
+        traffic: &flow.traffic,
+    });
+    match run.flows.is_empty() {
+        true => vec![whole()],
+        false => flows.collect(),
+    }
+}
+
+fn flows(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<Flow<'_>> = report.runs.iter().flat_map(flows_of).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |r| &r.run.id);
+    columns.maybe_text("flow", "The flow's name", |r| r.name.map(str::to_owned));
+    columns.text("cc", "Congestion control of its sender", |r| r.cc);
+    traffic(&mut columns, |r| r.traffic);
+    columns.batch()
+}
+
+/// Values of a flow, or of all flows of a run, at a time.
+struct Moment<'a> {
+    run: &'a Run,
+    flow: Option<&'a str>,
+    traffic: &'a Traffic,
+    at: usize,
+}
+
+fn moments(run: &Run) -> Vec<Moment<'_>> {
+    let totals = (run.flow.as_deref(), &run.totals);
+    let flows = run.flows.iter().map(|it| (Some(&*it.flow), &it.traffic));
+    let all = std::iter::once(totals).chain(flows);
+    let moments = all.flat_map(|(flow, traffic)| {
+        let count = traffic.series.as_ref().map_or(0, |it| it.t_s.len());
+        (0..count).map(move |at| Moment {
+            run,
+            flow,
+            traffic,
+            at,
+        })
+    });
+    moments.collect()
+}
+
+fn series(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<Moment<'_>> = report.runs.iter().flat_map(moments).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |r| &r.run.id);
+    let about = "The flow; empty for the totals of several";
+    columns.maybe_text("flow", about, |r| r.flow.map(str::to_owned));
+    let about = "Since the start of the run";
+    columns.maybe_number("t_s", SECOND, about, |r| {
+        r.traffic.series.as_ref()?.t_s.get(r.at).copied()
+    });
+    let about = [
+        (RATE, "Goodput during the interval that ends then"),
+        (HERTZ, "ACKs on the wire during that interval"),
+        (HERTZ, "Data segments on the wire during that interval"),
+        (MICRO, "Smoothed round-trip time at the sender"),
+        (SEGMENTS, "Congestion window"),
+        (SEGMENTS, "Slow-start threshold; empty while it is infinite"),
+        (SEGMENTS, "Segments in flight"),
+        (SEGMENTS, "Retransmitted segments since the start"),
+    ];
+    let names = Series::default();
+    let names = names.columns().map(|(name, _)| name);
+    for (column, (name, (unit, about))) in names.into_iter().zip(about).enumerate() {
+        columns.maybe_number(name, unit, about, |r| {
+            let values = r.traffic.series.as_ref()?.columns()[column].1;
+            values.get(r.at).copied().flatten()
+        });
+    }
+    columns.batch()
+}
+
+fn queues_of(report: &Report) -> impl Iterator<Item = (&Run, &QueueRecord)> {
+    let runs = report.runs.iter();
+    runs.flat_map(|run| run.queues.iter().map(move |queue| (run, queue)))
+}
+
+fn queues(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<_> = queues_of(report).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |(run, _)| &run.id);
+    let about = "link.forward or link.reverse";
+    columns.text("queue", about, |(_, q)| &q.name);
+    let about = "Packets that came";
+    columns.maybe_whole("arrivals", PACKETS, about, |(_, q)| q.arrivals);
+    columns.maybe_whole("max_packets", PACKETS, "Longest", |(_, q)| q.max_packets);
+    let about = "Mean length over time";
+    columns.maybe_number("mean_packets", PACKETS, about, |(_, q)| q.mean_packets);
+    let about = "Packets dropped because it was full";
+    columns.whole("drops", PACKETS, about, |(_, q)| q.drops);
+    let about = "Packets marked CE instead";
+    columns.whole("marks", PACKETS, about, |(_, q)| q.marks);
+    let about = "Of drops, those that RED chose before it was full";
+    columns.whole("early_drops", PACKETS, about, |(_, q)| q.early_drops);
+    let about = "ACKs that a filter removed for newer ones; not among drops";
+    columns.maybe_whole("filtered", PACKETS, about, |(_, q)| q.filtered);
+    let about = "Packets that a policer or shaper dropped before it; not among drops";
+    columns.maybe_whole("policed", PACKETS, about, |(_, q)| q.policed);
+    let about = "ACKs that were made at the far end";
+    columns.maybe_whole("reconstructed", PACKETS, about, |(_, q)| q.reconstructed);
+    let about = "Packets lost on the wire, as the scenario asked";
+    columns.maybe_whole("losses", PACKETS, about, |(_, q)| q.losses);
+    columns.batch()
+}
+
+fn queue_series(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let at_times = |(run, queue)| {
+        let queue: &QueueRecord = queue;
+        (0..queue.t_s.len()).map(move |at| (run, queue, at))
+    };
+    let rows: Vec<(&Run, _, usize)> = queues_of(report).flat_map(at_times).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |(run, _, _)| &run.id);
+    let about = "link.forward or link.reverse";
+    columns.text("queue", about, |(_, q, _)| &q.name);
+    let about = "Since the start of the run";
+    columns.number("t_s", SECOND, about, |(_, q, at)| q.t_s[*at]);
+    let about = "Length at that time";
+    columns.maybe_number("length_packets", PACKETS, about, |(_, q, at)| {
+        q.length_packets.get(*at).copied()
+    });
+    let about = "Packets that had come by then";
+    columns.maybe_whole("arrivals_so_far", PACKETS, about, |(_, q, at)| {
+        q.arrivals_so_far.get(*at).copied()
+    });
+    let about = "Of drops, those by then; empty if there were none";
+    columns.maybe_whole("drops_so_far", PACKETS, about, |(_, q, at)| {
+        q.drops_so_far.get(*at).copied()
+    });
+    let about = "Of marks, those by then; empty if there were none";
+    columns.maybe_whole("marks_so_far", PACKETS, about, |(_, q, at)| {
+        q.marks_so_far.get(*at).copied()
+    });
+    let about = "Of filtered, those by then; empty if there were none";
+    columns.maybe_whole("filtered_so_far", PACKETS, about, |(_, q, at)| {
+        q.filtered_so_far.get(*at).copied()
+    });
+    columns.batch()
+}
+
+fn stretch(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let flows = report.runs.iter().flat_map(flows_of);
+    let of = |flow: Flow<'_>| {
+        let bins = flow.traffic.stretch.clone().unwrap_or_default();
+        let (id, name) = (flow.run.id.clone(), flow.name.map(str::to_owned));
+        let row = move |bin| (id.clone(), name.clone(), bin);
+        bins.into_iter().map(row).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = flows.flat_map(of).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |(id, _, _)| id);
+    columns.maybe_text("flow", "The flow's name", |(_, flow, _)| flow.clone());
+    let about = "Segments that an ACK newly acknowledged, rounded up";
+    columns.whole("segments", SEGMENTS, about, |(_, _, bin)| {
+        u64::from(bin.segments)
+    });
+    let about = "ACKs that did";
+    columns.whole("acks", NONE, about, |(_, _, bin)| bin.acks);
+    columns.batch()
+}
+
+fn nodes(report: &Report) -> Result<RecordBatch, ArrowError> {
+    let of = |run: &'_ Run| -> Vec<(String, NodeRecord)> {
+        let nodes = run.nodes.iter();
+        nodes.map(|node| (run.id.clone(), node.clone())).collect()
+    };
+    let rows: Vec<_> = report.runs.iter().flat_map(of).collect();
+    let mut columns = Columns::new(&rows);
+    columns.text("id", "The run", |(id, _)| id);
+    columns.text("node", "The node's name", |(_, node)| &node.name);
+    let about = "CPU time of its processes, user and system";
+    columns.maybe_number("cpu_process_s", SECOND, about, |(_, node)| {
+        node.cpu_process_s
+    });
+    let about = "CPU time of its network stack outside processes";
+    columns.maybe_number("cpu_stack_s", SECOND, about, |(_, node)| node.cpu_stack_s);
+    let about = "Energy of its radio";
+    columns.maybe_number("energy_j", JOULE, about, |(_, node)| node.energy_j);
+    columns.batch()
+}

@@ -1,0 +1,40 @@
+//! What the Python package `ackwise` has from Rust: scenarios, the simulator, records as Arrow
+//! tables, policies and captures. `python/ackwise/` is what its users see.
+#![deny(unsafe_code)]
+
+mod builder;
+mod capture;
+mod columns;
+mod errors;
+mod policy;
+mod results;
+mod run;
+mod scenario;
+mod table;
+mod toml;
+
+use pyo3::prelude::*;
+
+/// The names of the congestion controls that the simulator has.
+#[pyfunction]
+fn congestion_controls() -> Vec<&'static str> {
+    ackwise_sim::tcp::congestion_controls().collect()
+}
+
+/// Defines the module.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("MAX_EVENTS", ackwise_sim::RunOptions::MAX_EVENTS)?;
+    module.add("MAX_MEMORY", ackwise_sim::RunOptions::MAX_MEMORY)?;
+    module.add_class::<scenario::Scenario>()?;
+    module.add_class::<results::Record>()?;
+    module.add_class::<table::Table>()?;
+    module.add_class::<policy::Policy>()?;
+    module.add_class::<policy::Flow>()?;
+    module.add_function(wrap_pyfunction!(congestion_controls, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::policies, module)?)?;
+    module.add_function(wrap_pyfunction!(policy::reasons, module)?)?;
+    module.add_function(wrap_pyfunction!(capture::analyze, module)?)?;
+    Ok(())
+}

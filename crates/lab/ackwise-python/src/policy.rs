@@ -1,0 +1,324 @@
+//! Policies, one event or one packet at a time: the C code of `policy/`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ackwise_policy::{
+    Config, ConfigError, Decision, Event, EventFlags, EventKind, FlowConfig, Handshake, LinkKind,
+    PolicyState, Reason, Segment, TcpFlags, Verdict, parse, sys,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::errors;
+
+fn refused(py: Python<'_>, error: &ConfigError) -> PyErr {
+    let text = format!("{error}\n  {}", error.advice());
+    errors::raise(py, "PolicyError", (text,))
+}
+
+/// A policy as it is written, e.g. `every-n:n=8`.
+pub fn config(py: Python<'_>, text: &str) -> PyResult<Config> {
+    text.parse().map_err(|e| refused(py, &e))
+}
+
+/// Name, unit, what it is, default, least and largest value of a parameter.
+type Param = (&'static str, &'static str, &'static str, u32, u32, u32);
+
+/// Of each policy: name, what it does, where it comes from, what it needs, its parameters.
+#[pyfunction]
+pub fn policies() -> Vec<(&'static str, &'static str, &'static str, String, Vec<Param>)> {
+    let about = |policy: ackwise_policy::Policy| {
+        let params = policy.params().iter();
+        let params = params.map(|p| (p.name, p.unit, p.doc, p.default, p.min, p.max));
+        let needs = policy.needs().to_string();
+        (
+            policy.name(),
+            policy.summary(),
+            policy.source(),
+            needs,
+            params.collect(),
+        )
+    };
+    ackwise_policy::Policy::all().map(about).collect()
+}
+
+/// The reasons of verdicts, and what they mean.
+#[pyfunction]
+pub fn reasons() -> Vec<(&'static str, &'static str)> {
+    let all = Reason::all();
+    all.map(|reason| (reason.name(), reason.what())).collect()
+}
+
+fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A verdict: its kind, and for how long an ACK may be held.
+type Said = (&'static str, Option<u32>);
+
+fn said(verdict: Verdict) -> Said {
+    match verdict {
+        Verdict::Send => ("send", None),
+        Verdict::Hold { us } => ("hold", Some(us)),
+        Verdict::Drop => ("drop", None),
+    }
+}
+
+fn flag(name: &str) -> PyResult<EventFlags> {
+    let upper = name.to_uppercase().replace('-', "_");
+    EventFlags::from_name(&upper).ok_or_else(|| {
+        let all = EventFlags::all();
+        let known: Vec<String> = all.iter_names().map(|(name, _)| shown(name)).collect();
+        let known = known.join(", ");
+        PyValueError::new_err(format!("there is no flag '{name}'; there are {known}"))
+    })
+}
+
+fn shown(name: &str) -> String {
+    name.to_lowercase().replace('_', "-")
+}
+
+/// A policy and the state of one flow.
+#[pyclass(frozen, module = "ackwise._native")]
+pub struct Policy {
+    config: Config,
+    state: Mutex<PolicyState>,
+}
+
+impl Policy {
+    /// With its parameters.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+#[pymethods]
+impl Policy {
+    #[new]
+    fn new(py: Python<'_>, name: &str, params: Vec<(String, i64)>) -> PyResult<Self> {
+        let mut config = config(py, name)?;
+        for (name, value) in params {
+            let set = match u64::try_from(value) {
+                Ok(value) => config.set_number(&name, value),
+                // Says that it is no whole number, or that there is no such parameter.
+                Err(_) => config.set(&name, &value.to_string()),
+            };
+            set.map_err(|e| refused(py, &e))?;
+        }
+        Ok(Self {
+            config,
+            state: Mutex::default(),
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.config.policy().name()
+    }
+
+    #[getter]
+    fn params(&self) -> Vec<(&'static str, u32)> {
+        let params = self.config.policy().params().iter();
+        let value = |name| self.config.get(name).unwrap_or_default();
+        params.map(|it| (it.name, value(it.name))).collect()
+    }
+
+    /// As configurations and the programs write it.
+    fn __str__(&self) -> String {
+        self.config.to_string()
+    }
+
+    /// The next event: `numbers` are bytes, segments, len, hops, peer_wnd, mss, rcv_wnd, srtt_us,
+    /// min_rtt_us and hold_us.
+    fn step(
+        &self,
+        kind: &str,
+        now_us: u64,
+        flags: Vec<String>,
+        numbers: [u32; 10],
+    ) -> PyResult<Said> {
+        let kind = match kind {
+            "data" => EventKind::Data,
+            "ack" => EventKind::Ack,
+            "deadline" => EventKind::Deadline,
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "there is no event '{kind}'; there are data, ack and deadline"
+                )));
+            }
+        };
+        let mut all = EventFlags::empty();
+        for name in &flags {
+            all |= flag(name)?;
+        }
+        let [
+            bytes,
+            segments,
+            len,
+            hops,
+            peer_wnd,
+            mss,
+            rcv_wnd,
+            srtt_us,
+            min_rtt_us,
+            hold_us,
+        ] = numbers;
+        let event = Event {
+            now_us,
+            kind,
+            flags: all,
+            bytes,
+            segments,
+            len,
+            hops,
+            peer_wnd,
+            mss,
+            rcv_wnd,
+            srtt_us,
+            min_rtt_us,
+            hold_us,
+        };
+        Ok(said(lock(&self.state).step(&self.config, &event)))
+    }
+
+    /// Forgets the flow.
+    fn reset(&self) {
+        *lock(&self.state) = PolicyState::default();
+    }
+
+    /// The 64 bytes that it keeps of the flow.
+    #[getter]
+    fn state(&self) -> Vec<u8> {
+        lock(&self.state).bytes().to_vec()
+    }
+}
+
+/// What is kept of one direction of a connection.
+#[derive(Default)]
+struct Kept {
+    handshake: Option<Handshake>,
+    flow: Option<ackwise_policy::Flow>,
+}
+
+impl Kept {
+    fn handshake(&mut self, segment: &Segment, acks: bool, now_us: u64) {
+        let flags = segment.flags();
+        let syn = flags.contains(TcpFlags::SYN);
+        if syn && !flags.contains(TcpFlags::ACK) {
+            self.flow = None;
+        }
+        if syn {
+            self.handshake.get_or_insert_default();
+        }
+        if let Some(handshake) = &mut self.handshake {
+            handshake.on_segment(segment, acks, now_us);
+        }
+    }
+}
+
+/// A flow under the contract.
+#[pyclass(frozen, module = "ackwise._native")]
+pub struct Flow {
+    config: FlowConfig,
+    link: LinkKind,
+    kept: Mutex<Kept>,
+}
+
+/// What is to be done, and why: kind, hold_us, reason, supersedes, twice.
+type Decided = (&'static str, Option<u32>, &'static str, bool, bool);
+
+impl Flow {
+    fn segment(&self, packet: &[u8]) -> PyResult<Segment> {
+        parse(packet, self.link).map_err(|e| PyValueError::new_err(format!("the packet: {e}")))
+    }
+}
+
+#[pymethods]
+impl Flow {
+    #[new]
+    fn new(policy: &Policy, ethernet: bool, hold_us: Option<(u32, u32)>) -> Self {
+        let mut config = FlowConfig::new(policy.config());
+        if let Some((least, most)) = hold_us {
+            config = config.with_hold(least, most, sys::AW_HOLD_RTT_SHIFT);
+        }
+        Self {
+            config,
+            link: match ethernet {
+                true => LinkKind::Ethernet,
+                false => LinkKind::Ip,
+            },
+            kept: Mutex::default(),
+        }
+    }
+
+    /// A packet from the data sender.
+    fn data(&self, packet: &[u8], now_us: u64) -> PyResult<()> {
+        let segment = self.segment(packet)?;
+        let mut kept = lock(&self.kept);
+        match &mut kept.flow {
+            Some(flow) if !segment.flags().contains(TcpFlags::SYN) => {
+                flow.on_data(&self.config, &segment, 1, now_us);
+            }
+            _ => kept.handshake(&segment, false, now_us),
+        }
+        Ok(())
+    }
+
+    /// A packet to the data sender; whether a held ACK has to leave first, and what becomes of the
+    /// packet. `None` of what the contract does not judge.
+    fn ack(&self, packet: &[u8], now_us: u64) -> PyResult<Option<Decided>> {
+        let segment = self.segment(packet)?;
+        let mut kept = lock(&self.kept);
+        if segment.flags().contains(TcpFlags::SYN) {
+            kept.handshake(&segment, true, now_us);
+            return Ok(None);
+        }
+        if kept.flow.is_none() {
+            if segment.payload() > 0 || segment.flags() != TcpFlags::ACK {
+                kept.handshake(&segment, true, now_us);
+                return Ok(None);
+            }
+            kept.flow = Some(ackwise_policy::Flow::new(kept.handshake.as_ref(), now_us));
+        }
+        let Some(flow) = &mut kept.flow else {
+            return Ok(None);
+        };
+        let Decision {
+            verdict,
+            reason,
+            supersedes,
+            twice,
+        } = flow.on_ack(&self.config, &segment, now_us);
+        let (kind, hold_us) = said(verdict);
+        Ok(Some((kind, hold_us, reason.name(), supersedes, twice)))
+    }
+
+    /// Whether the held ACK has to leave, as it is, before this packet.
+    fn releases(&self, packet: &[u8]) -> PyResult<bool> {
+        let segment = self.segment(packet)?;
+        let kept = lock(&self.kept);
+        Ok(kept.flow.as_ref().is_some_and(|it| it.releases(&segment)))
+    }
+
+    /// The held ACK has left.
+    fn sent(&self, packet: &[u8], now_us: u64) -> PyResult<()> {
+        let segment = self.segment(packet)?;
+        if let Some(flow) = &mut lock(&self.kept).flow {
+            flow.on_sent(&self.config, &segment, now_us);
+        }
+        Ok(())
+    }
+
+    /// D: the longest hold that the contract grants now, if the flow is known.
+    #[getter]
+    fn hold_us(&self) -> Option<u32> {
+        let kept = lock(&self.kept);
+        Some(kept.flow.as_ref()?.hold_us(&self.config))
+    }
+
+    /// The smoothed round-trip time, if it is known.
+    #[getter]
+    fn srtt_us(&self) -> Option<u32> {
+        lock(&self.kept).flow.as_ref()?.srtt_us()
+    }
+}

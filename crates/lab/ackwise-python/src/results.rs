@@ -1,0 +1,94 @@
+//! What runs gave.
+
+use ackwise_report::TableOptions;
+use ackwise_scenario::record::Report;
+use pyo3::prelude::*;
+
+use crate::columns;
+use crate::errors;
+use crate::table::Table;
+
+/// The record of runs.
+#[pyclass(frozen, module = "ackwise._native")]
+pub struct Record {
+    report: Report,
+}
+
+impl Record {
+    /// Of this report.
+    pub fn new(report: Report) -> Self {
+        Self { report }
+    }
+}
+
+#[pymethods]
+impl Record {
+    /// From the JSON that the program writes.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let report = Report::from_json(text);
+        report
+            .map(Self::new)
+            .map_err(|e| errors::raise(py, "Error", (e.to_string(),)))
+    }
+
+    /// The JSON that the program writes.
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        let text = self.report.to_json();
+        text.map_err(|e| errors::raise(py, "Error", (e.to_string(),)))
+    }
+
+    /// The page with plots that the program writes.
+    fn to_html(&self) -> String {
+        ackwise_report::html(&self.report)
+    }
+
+    /// The comparison that the program prints.
+    fn comparison(&self) -> String {
+        ackwise_report::table(&self.report, &TableOptions::default())
+    }
+
+    #[getter]
+    fn engine(&self) -> &str {
+        &self.report.engine
+    }
+
+    #[getter]
+    fn version(&self) -> &str {
+        &self.report.version
+    }
+
+    #[getter]
+    fn scenario(&self) -> &str {
+        &self.report.scenario.name
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.report.notes.clone()
+    }
+
+    /// The ids of the runs, each with its errors.
+    fn errors(&self) -> Vec<(&str, Vec<String>)> {
+        let runs = self.report.runs.iter();
+        runs.map(|run| (run.id.as_str(), run.errors.clone()))
+            .collect()
+    }
+
+    fn __len__(&self) -> usize {
+        self.report.runs.len()
+    }
+
+    /// One of its tables.
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        columns::table(&self.report, name)
+            .map(Table::new)
+            .map_err(|e| errors::raise(py, "Error", (e.to_string(),)))
+    }
+
+    /// The names of its tables.
+    #[staticmethod]
+    fn tables() -> Vec<&'static str> {
+        columns::TABLES.to_vec()
+    }
+}

@@ -1,0 +1,148 @@
+//! Runs on the simulator, beside an interpreter that goes on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{Progress, Scenario};
+use ackwise_sim::{RunOptions, SimError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// So often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the simulator may take.
+pub struct Limits {
+    /// Runs at a time; one for each core if 0.
+    pub jobs: usize,
+    /// Events of a run.
+    pub max_events: u64,
+    /// Bytes of all runs together.
+    pub max_memory: u64,
+}
+
+/// What a run tells, for the thread that has the interpreter.
+enum News {
+    Started(String, usize, usize),
+    Running(usize, f64),
+    Finished(String, usize, usize),
+}
+
+impl News {
+    fn of(progress: &Progress<'_>) -> Option<News> {
+        Some(match progress {
+            Progress::Started { run, index, total } => {
+                News::Started(run.id.clone(), *index, *total)
+            }
+            Progress::Running { index, elapsed, .. } => {
+                News::Running(*index, elapsed.as_secs_f64())
+            }
+            Progress::Finished { run, index, total } => {
+                News::Finished(run.id.clone(), *index, *total)
+            }
+            _ => return None,
+        })
+    }
+
+    fn tell(&self, py: Python<'_>, observer: &Py<PyAny>) -> PyResult<()> {
+        match self {
+            News::Started(id, index, total) => {
+                observer.call1(py, ("started", Some(id), *index, Some(*total), None::<f64>))
+            }
+            News::Running(index, elapsed) => observer.call1(
+                py,
+                (
+                    "running",
+                    None::<&str>,
+                    *index,
+                    None::<usize>,
+                    Some(*elapsed),
+                ),
+            ),
+            News::Finished(id, index, total) => observer.call1(
+                py,
+                ("finished", Some(id), *index, Some(*total), None::<f64>),
+            ),
+        }?;
+        Ok(())
+    }
+}
+
+/// Simulates; the interpreter is free meanwhile. A signal or an exception of `observer` ends it.
+pub fn simulate(
+    py: Python<'_>,
+    scenario: &Arc<Scenario>,
+    only: Vec<String>,
+    limits: &Limits,
+    observer: Option<&Py<PyAny>>,
+) -> PyResult<Report> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let options = RunOptions {
+        cancel: Arc::clone(&cancel),
+        only,
+        jobs: limits.jobs,
+        max_events: limits.max_events,
+        max_memory: limits.max_memory,
+    };
+    let (sender, receiver) = channel();
+    let scenario = Arc::clone(scenario);
+    let told = observer.is_some();
+    let runs = thread::Builder::new()
+        .name("ackwise-sim".to_owned())
+        .spawn(move || work(&scenario, &options, told, &sender))?;
+    let stopped = watch(py, Mutex::new(receiver), observer, &cancel);
+    let outcome = py.detach(|| runs.join());
+    stopped?;
+    match outcome {
+        Ok(report) => report.map_err(|e| errors::sim(py, &e)),
+        Err(_) => Err(PyRuntimeError::new_err(
+            "the simulator has panicked, which is a bug in ackwise; standard error says where",
+        )),
+    }
+}
+
+/// What the thread of the runs does.
+fn work(
+    scenario: &Scenario,
+    options: &RunOptions,
+    told: bool,
+    sender: &Sender<News>,
+) -> Result<Report, SimError> {
+    ackwise_sim::run(scenario, options, &mut |progress| {
+        if let Some(news) = News::of(&progress).filter(|_| told) {
+            // Nobody listens any more once it is cancelled.
+            let _ = sender.send(news);
+        }
+    })
+}
+
+/// Hands news on and looks for signals until the runs have ended.
+fn watch(
+    py: Python<'_>,
+    news: Mutex<Receiver<News>>,
+    observer: Option<&Py<PyAny>>,
+    cancel: &AtomicBool,
+) -> PyResult<()> {
+    let mut stopped = Ok(());
+    loop {
+        let next = py.detach(|| {
+            let news = news.lock().unwrap_or_else(PoisonError::into_inner);
+            news.recv_timeout(LOOK)
+        });
+        let told = match (&next, observer) {
+            (Err(RecvTimeoutError::Disconnected), _) => return stopped,
+            (Ok(news), Some(observer)) if stopped.is_ok() => news.tell(py, observer),
+            _ => Ok(()),
+        };
+        if let Err(error) = told.and_then(|()| py.check_signals()) {
+            cancel.store(true, Ordering::Relaxed);
+            stopped = stopped.and(Err(error));
+        }
+    }
+}

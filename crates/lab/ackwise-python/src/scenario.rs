@@ -1,0 +1,203 @@
+//! A scenario.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackwise_config::units;
+use ackwise_radio::scenario::RadioScenario;
+use ackwise_scenario::{Engine, Filter, ScenarioError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::results::Record;
+use crate::run::{self, Limits};
+use crate::{errors, toml};
+
+/// What runs for longer than a day is a service: the bound of the program's `--duration`.
+const MAX_DURATION: Duration = Duration::from_secs(86_400);
+
+/// A scenario, checked.
+#[pyclass(frozen, module = "ackwise._native")]
+pub struct Scenario {
+    checked: Arc<ackwise_scenario::Scenario>,
+    /// The file has this text.
+    #[pyo3(get)]
+    as_in_file: bool,
+}
+
+impl Scenario {
+    /// Looks at the policies, too, as the program does before it runs a scenario.
+    fn new(
+        py: Python<'_>,
+        checked: Result<ackwise_scenario::Scenario, ScenarioError>,
+        as_in_file: bool,
+    ) -> PyResult<Self> {
+        let checked = checked.and_then(|it| match it.policy_mistakes().into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(it),
+        });
+        Ok(Self {
+            checked: Arc::new(checked.map_err(|e| errors::scenario(py, &e))?),
+            as_in_file,
+        })
+    }
+}
+
+fn engine(name: &str) -> PyResult<Engine> {
+    name.parse()
+        .map_err(|e: ackwise_scenario::UnknownEngine| PyValueError::new_err(e.to_string()))
+}
+
+#[pymethods]
+impl Scenario {
+    /// Reads and checks a file.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let read = ackwise_scenario::Scenario::load(&path);
+        let radio = || std::fs::read_to_string(&path).is_ok_and(|it| RadioScenario::is_meant(&it));
+        if read.is_err() && radio() {
+            let text = format!(
+                "{}: this is a scenario of low-power radio, which is not run from Python\n  \
+                 `ackwise-lab run` does",
+                path.display()
+            );
+            let none: Vec<(usize, usize, String)> = Vec::new();
+            return Err(errors::raise(py, "ScenarioError", (text, none)));
+        }
+        Self::new(py, read, true)
+    }
+
+    /// Checks a text; `name` stands for the file.
+    #[staticmethod]
+    fn from_toml(py: Python<'_>, text: &str, name: PathBuf) -> PyResult<Self> {
+        Self::new(py, ackwise_scenario::Scenario::parse(name, text), false)
+    }
+
+    /// Checks a dict of the same layout.
+    #[staticmethod]
+    fn from_dict(py: Python<'_>, dict: &Bound<'_, PyDict>, name: PathBuf) -> PyResult<Self> {
+        Self::from_toml(py, &toml::document(dict)?.to_string(), name)
+    }
+
+    /// A copy with other values, by their paths.
+    fn with_values(&self, py: Python<'_>, changes: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut items = Vec::new();
+        for (path, value) in changes {
+            let path: String = path.extract()?;
+            let item = match value.is_none() {
+                true => None,
+                false => Some(toml::item(&value, &path)?),
+            };
+            items.push((path, item));
+        }
+        let items = items.iter().map(|(path, it)| (path.as_str(), it.clone()));
+        Self::new(py, self.checked.with_values(items), false)
+    }
+
+    /// A copy with another duration, as `--duration` of the program takes it.
+    fn with_duration(&self, py: Python<'_>, text: &str) -> PyResult<Self> {
+        let duration = units::time(text).map_err(PyValueError::new_err)?;
+        if duration.is_zero() || duration > MAX_DURATION {
+            let why = "a duration must be more than 0 and at most 24 h";
+            return Err(PyValueError::new_err(why));
+        }
+        let changed = self.checked.with_duration(duration);
+        Ok(Self {
+            checked: Arc::new(changed.map_err(|e| errors::scenario(py, &e))?),
+            as_in_file: false,
+        })
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.checked.name
+    }
+
+    #[getter]
+    fn about(&self) -> &str {
+        &self.checked.about
+    }
+
+    #[getter]
+    fn duration_s(&self) -> f64 {
+        self.checked.duration.as_secs_f64()
+    }
+
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.checked.source.path.clone()
+    }
+
+    #[getter]
+    fn text(&self) -> &str {
+        &self.checked.source.text
+    }
+
+    #[getter]
+    fn arms(&self) -> Vec<&str> {
+        self.checked
+            .arms
+            .iter()
+            .map(|it| it.name.as_str())
+            .collect()
+    }
+
+    #[getter]
+    fn cc(&self) -> Vec<String> {
+        self.checked.sweep.cc.clone()
+    }
+
+    #[getter]
+    fn seeds(&self) -> Vec<u64> {
+        self.checked.sweep.seeds.clone()
+    }
+
+    /// The names and texts of the traces that it reads.
+    fn traces(&self) -> BTreeMap<String, String> {
+        self.checked.files.texts()
+    }
+
+    /// The ids of the runs that are asked for.
+    fn select(
+        &self,
+        py: Python<'_>,
+        on: &str,
+        cc: Vec<String>,
+        arms: Vec<String>,
+        seeds: Vec<String>,
+        points: Vec<u32>,
+    ) -> PyResult<Vec<String>> {
+        let filter = Filter {
+            arms,
+            cc,
+            seeds,
+            points,
+            engine: None,
+        };
+        let runs = self.checked.select_on(engine(on)?, filter);
+        runs.map_err(|e| errors::scenario(py, &e))
+    }
+
+    /// Runs `only` on the simulator. `progress` is called with what happened, the id and the number
+    /// of the run, how many there are, and the seconds that are simulated.
+    #[pyo3(signature = (only, *, jobs, max_events, max_memory, progress=None))]
+    fn simulate(
+        &self,
+        py: Python<'_>,
+        only: Vec<String>,
+        jobs: usize,
+        max_events: u64,
+        max_memory: u64,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Record> {
+        let limits = Limits {
+            jobs,
+            max_events,
+            max_memory,
+        };
+        run::simulate(py, &self.checked, only, &limits, progress.as_ref()).map(Record::new)
+    }
+}

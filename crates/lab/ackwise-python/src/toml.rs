@@ -1,0 +1,98 @@
+//! Python's values as TOML.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+
+/// A whole file.
+pub fn document(dict: &Bound<'_, PyDict>) -> PyResult<DocumentMut> {
+    Ok(DocumentMut::from(table(dict, "")?))
+}
+
+/// A value at `path`, which errors name: a list of dicts is a list of tables.
+pub fn item(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Item> {
+    if let Ok(dict) = value.cast::<PyDict>() {
+        return Ok(Item::Table(table(dict, path)?));
+    }
+    let entries = list(value)?;
+    if let Some(entries) = &entries
+        && !entries.is_empty()
+        && entries.iter().all(|entry| entry.is_instance_of::<PyDict>())
+    {
+        let mut tables = ArrayOfTables::new();
+        for (at, entry) in entries.iter().enumerate() {
+            let dict = entry.cast::<PyDict>()?;
+            tables.push(table(dict, &format!("{path}[{at}]"))?);
+        }
+        return Ok(Item::ArrayOfTables(tables));
+    }
+    Ok(Item::Value(plain(value, path)?))
+}
+
+fn table(dict: &Bound<'_, PyDict>, path: &str) -> PyResult<Table> {
+    let mut table = Table::new();
+    for (key, value) in dict {
+        let (key, path) = name(&key, path)?;
+        table.insert(&key, item(&value, &path)?);
+    }
+    Ok(table)
+}
+
+fn name(key: &Bound<'_, PyAny>, path: &str) -> PyResult<(String, String)> {
+    let Ok(key) = key.cast::<PyString>() else {
+        let within = if path.is_empty() { "a scenario" } else { path };
+        let kind = key.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{within}: a key must be a str, not {kind}"
+        )));
+    };
+    let key: String = key.extract()?;
+    let path = match path {
+        "" => key.clone(),
+        _ => format!("{path}.{key}"),
+    };
+    Ok((key, path))
+}
+
+/// The entries of a list or a tuple.
+fn list<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return value.try_iter()?.collect::<PyResult<_>>().map(Some);
+    }
+    Ok(None)
+}
+
+fn plain(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
+    if value.is_instance_of::<PyBool>() {
+        return Ok(value.extract::<bool>()?.into());
+    }
+    if value.is_instance_of::<PyInt>() {
+        return Ok(value.extract::<i64>()?.into());
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(value.extract::<f64>()?.into());
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(value.extract::<String>()?.into());
+    }
+    if let Ok(dict) = value.cast::<PyDict>() {
+        let mut table = InlineTable::new();
+        for (key, value) in dict {
+            let (key, path) = name(&key, path)?;
+            table.insert(&key, plain(&value, &path)?);
+        }
+        return Ok(table.into());
+    }
+    if let Some(entries) = list(value)? {
+        let mut array = Array::new();
+        for (at, entry) in entries.iter().enumerate() {
+            array.push(plain(entry, &format!("{path}[{at}]"))?);
+        }
+        return Ok(array.into());
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!(
+        "{path}: a scenario has str, int, float, bool, list and dict, not {kind}"
+    )))
+}

@@ -1,0 +1,57 @@
+"""Runs of the program ackwise-lab from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import RELEASE, Program
+
+from ackwise import Progress, ProgramError, Scenario
+
+
+def test_a_virtual_run_is_the_programs(lab: Program, tmp_path: Path) -> None:
+    file = "scenarios/quick.toml"
+    news: list[Progress] = []
+    results = Scenario.load(file).run(
+        on="virtual", arms="adaptive", duration="2 s", progress=news.append
+    )
+    record = tmp_path / "record.json"
+    arguments = ["--arm", "adaptive", "--duration", "2s", "--output", str(record)]
+    lab.run("run", file, "--on", "virtual", *arguments)
+    assert results.to_json() == record.read_text()
+    assert results.engine == "virtual"
+    assert [(it.state, it.run) for it in news] == [("finished", "adaptive/cubic/1")]
+
+
+def test_a_changed_scenario_goes_to_the_program_with_its_traces() -> None:
+    scenario = Scenario.load("scenarios/cross-check-changing.toml")
+    traced = scenario._scenario.traces()
+    assert traced, "this scenario has to read a trace"
+    run = scenario.runs(on="virtual")[0]
+    arm, cc, seed = run.split("/")[:3]
+    changed = scenario.with_(**{"scenario.name": "changed"})
+    results = changed.run(on="virtual", arms=arm, cc=cc, seed=seed, duration="1 s")
+    assert results.scenario == "changed" and run in [it["id"] for it in results]
+
+
+def test_what_the_program_refuses_is_an_exception(lab: Program) -> None:
+    scenario = Scenario.load("scenarios/quick.toml")
+    with pytest.raises(ProgramError) as caught:
+        scenario.run(on="virtual", kernel="/nowhere/linux")
+    said = lab.refuses("run", "scenarios/quick.toml", "--on", "virtual", "--kernel", "/nowhere/linux")
+    assert str(caught.value) == said
+
+
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scenario = Scenario.load("scenarios/quick.toml")
+    monkeypatch.setenv("ACKWISE_LAB", str(tmp_path / "lab"))
+    with pytest.raises(ProgramError, match="ACKWISE_LAB names .*/lab, which is no program"):
+        scenario.run(on="live")
+    monkeypatch.delenv("ACKWISE_LAB")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramError, match="need the program ackwise-lab, which is not in PATH"):
+        scenario.run(on="virtual")
+    monkeypatch.setenv("PATH", str(RELEASE))
+    with pytest.raises(ProgramError, match="/nowhere"):
+        scenario.run(on="virtual", kernel="/nowhere/linux")

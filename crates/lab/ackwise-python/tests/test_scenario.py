@@ -1,0 +1,224 @@
+"""Scenarios: reading, changing, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import datetime
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Program
+
+import ackwise
+from ackwise import Scenario, ScenarioError
+
+QUICK = "scenarios/quick.toml"
+
+
+def test_a_file_is_read() -> None:
+    scenario = Scenario.load("scenarios/asymmetric.toml")
+    assert scenario.name == "asymmetric"
+    assert scenario.duration_s == 30.0
+    assert scenario.cc == ["cubic", "bbr", "reno"]
+    assert scenario.arms[:3] == ["baseline", "adaptive", "every-n-2"]
+    assert scenario.seeds == [1]
+    assert scenario.text == Path("scenarios/asymmetric.toml").read_text()
+    assert scenario.runs(cc="cubic", arms="every-n-?")[0] == "every-n-2/cubic/1"
+
+
+def test_every_scenario_is_read_as_the_program_does(lab: Program) -> None:
+    files = sorted((ROOT / "scenarios").rglob("*.toml"))
+    assert len(files) > 30
+    for file in files:
+        path = file.relative_to(ROOT)
+        said = lab.run("scenario", "check", path)[0]
+        try:
+            scenario = Scenario.load(path)
+        except ScenarioError as error:
+            # Low-power radio is another kind of scenario.
+            assert "low-power radio" in str(error), str(error)
+            assert "ayadi-2013" in str(path), path
+            continue
+        runs = sum(len(scenario.runs(on=on)) for on in ("sim",)) if "sim" in said else None
+        assert f"{scenario.name}: {len(scenario.arms)} arms" in said
+        assert runs is None or f"{runs} runs" in said
+
+
+def test_a_dict_is_the_same_as_its_text() -> None:
+    text = Path(QUICK).read_text()
+    by_dict, by_text = Scenario.from_dict(tomllib.loads(text)), Scenario.from_toml(text)
+    assert by_dict.runs() == by_text.runs()
+    runs = [it.run(duration="1 s").to_dicts() for it in (by_dict, by_text)]
+    assert runs[0] == runs[1]
+
+
+def test_values_are_changed_by_path() -> None:
+    scenario = Scenario.load("scenarios/asymmetric.toml")
+    changed = scenario.with_(
+        **{
+            "link.*.forward.rate": "7 Mbit/s",
+            "link.wan.reverse.loss": "1 %",
+            "sweep.cc": ["reno"],
+            "sweep.seed": [3, 4],
+            "arm.tack.hold": "20 ms",
+            "node.sender.sysctl": {"net.ipv4.tcp_no_metrics_save": "1"},
+            "scenario.duration": "4 s",
+            "scenario.about": None,
+            "expect": None,
+        }
+    )
+    tables = tomllib.loads(changed.text)
+    assert tables["link"][0]["forward"]["rate"] == "7 Mbit/s"
+    assert tables["link"][0]["reverse"]["loss"] == "1 %"
+    assert tables["node"][0]["sysctl"] == {"net.ipv4.tcp_no_metrics_save": "1"}
+    assert "about" not in tables["scenario"] and "expect" not in tables
+    assert (changed.cc, changed.seeds, changed.duration_s) == (["reno"], [3, 4], 4.0)
+    assert scenario.cc == ["cubic", "bbr", "reno"], "a scenario does not change"
+    # A key with dots of its own, which is there already.
+    again = changed.with_(**{"node.sender.sysctl.net.ipv4.tcp_no_metrics_save": "0"})
+    assert tomllib.loads(again.text)["node"][0]["sysctl"] == {
+        "net.ipv4.tcp_no_metrics_save": "0"
+    }
+    # Comments of the file stay.
+    assert "# A deep uplink queue" in again.text
+    goodput = changed.run(arms="adaptive", seed=3).to_dicts()[0]["goodput_bps"]
+    assert 5e6 < goodput < 7e6
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        ("link.wam.forward.rate", "1 Mbit/s", "there is no link 'wam'; did you mean 'wan'?"),
+        ("link.wan", "x", "say which key of link 'wan'"),
+        ("sweep.seed", None, "there is no 'seed' to remove"),
+        ("link..rate", "1 Mbit/s", "between two dots stands a name"),
+        ("arm.adaptive.policy", "adaptiv", "did you mean adaptive?"),
+        ("link.wan.forward.rat", "1 Mbit/s", "did you mean 'rate'?"),
+        ("lnk.wan", 1, "unknown key 'lnk'"),
+    ],
+)
+def test_a_wrong_change_is_refused(path: str, value: object, says: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(QUICK).with_(**{path: value})
+    assert says in str(caught.value)
+
+
+def test_values_of_other_types_are_refused() -> None:
+    scenario = Scenario.load(QUICK)
+    with pytest.raises(TypeError, match=r"sweep\.seed\[1\]: a scenario has .* not set"):
+        scenario.with_(**{"sweep.seed": [1, {2}]})
+    with pytest.raises(TypeError, match="node.*: a key must be a str, not int"):
+        Scenario.from_dict({"node": [{1: "a"}]})
+
+
+MISTAKES = """
+[scenario]
+name = "x"
+duration = "5 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "wan"
+between = ["a", "c"]
+both = { rat = "20 Mbit/s", delay = "10 ms" }
+[[flow]]
+name = "f"
+from = "a"
+to = "b"
+app = "bulk"
+"""
+
+
+def test_mistakes_have_the_text_and_places_of_the_program(lab: Program, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.toml"
+    file.write_text(MISTAKES)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(file)
+    assert str(caught.value) == lab.refuses("run", file)
+    places = [(it.line, it.column) for it in caught.value.diagnostics]
+    assert places == [(11, 17), (12, 10), (16, 6)]
+    assert "rate" in caught.value.diagnostics[1].message
+    assert isinstance(caught.value, ackwise.Error) and isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    "arm",
+    ['policy = "adaptiv"', 'policy = "every-n"\nset = { m = 8 }', 'policy = "every-n"\nset = { n = 0 }'],
+)
+def test_policies_are_looked_at_as_the_program_does(
+    lab: Program, tmp_path: Path, arm: str
+) -> None:
+    file = tmp_path / "policy.toml"
+    text = Path(QUICK).read_text().replace('policy = "adaptive"', arm)
+    file.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(file)
+    assert str(caught.value) == lab.refuses("run", file)
+    assert len(caught.value.diagnostics) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ({"cc": "bbrr"}, ["--cc", "bbrr"]),
+        ({"arms": ["adaptive", "x"]}, ["--arm", "adaptive", "--arm", "x"]),
+        ({"seed": 7}, ["--seed", "7"]),
+        ({"point": 1}, ["--point", "1"]),
+    ],
+)
+def test_what_selects_nothing_is_refused(
+    lab: Program, given: dict[str, object], arguments: list[str]
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(QUICK).run(**given)  # type: ignore[arg-type]
+    assert str(caught.value) == lab.refuses("run", QUICK, *arguments)
+
+
+def test_what_the_simulator_has_no_model_of_has_the_programs_text(
+    lab: Program, tmp_path: Path
+) -> None:
+    file = tmp_path / "mptcp.toml"
+    text = Path(QUICK).read_text() + "\n[sweep]\ncc = ['vegas']\n"
+    file.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(file).run()
+    assert str(caught.value) == lab.refuses("run", file)
+
+
+def test_an_arm_of_another_engine_has_the_programs_text(lab: Program, tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    text = Path(QUICK).read_text().replace('name = "adaptive"\n', 'name = "adaptive"\non = "live"\n')
+    file.write_text(text)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(file).run(arms="adaptive")
+    assert str(caught.value) == lab.refuses("run", file, "--arm", "adaptive")
+
+
+def test_files_that_cannot_be_read_have_the_programs_text(lab: Program) -> None:
+    for path in ("scenarios/none.toml", "scenarios"):
+        with pytest.raises(ScenarioError) as caught:
+            Scenario.load(path)
+        assert str(caught.value) == lab.refuses("run", path)
+    with pytest.raises(ScenarioError, match="`ackwise-lab run` does"):
+        Scenario.load("scenarios/papers/ayadi-2013/grid.toml")
+
+
+@pytest.mark.parametrize("duration", ["2 s", 2, 2.0, datetime.timedelta(seconds=2)])
+def test_a_duration_is_text_seconds_or_a_timedelta(
+    duration: str | float | datetime.timedelta,
+) -> None:
+    results = Scenario.load(QUICK).run(arms="baseline", duration=duration)
+    assert results.record["scenario"]["duration_s"] == 2.0
+
+
+@pytest.mark.parametrize("duration", ["2", "0 s", "25 h", "x", -1, float("nan")])
+def test_a_wrong_duration_is_refused(duration: str | float) -> None:
+    with pytest.raises(ValueError):
+        Scenario.load(QUICK).run(duration=duration)
+
+
+def test_an_engine_is_known_by_its_name() -> None:
+    with pytest.raises(ValueError, match="there is no engine 'ns3'; there are sim, virtual and live"):
+        Scenario.load(QUICK).run(on="ns3")

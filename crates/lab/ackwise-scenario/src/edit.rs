@@ -1,0 +1,184 @@
+//! A scenario with other values: in its text, since every run reads that again.
+
+use std::time::Duration;
+
+use ackwise_config::diagnostic::suggest;
+use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+use crate::error::ScenarioError;
+use crate::glob;
+use crate::model::Scenario;
+
+impl Scenario {
+    /// The scenario with another duration, which is not drawn any more.
+    ///
+    /// # Errors
+    /// With that duration the scenario has mistakes.
+    pub fn with_duration(&self, duration: Duration) -> Result<Scenario, ScenarioError> {
+        let mut document = self.document()?;
+        document["scenario"]["duration"] = toml_edit::value(format!("{} ms", duration.as_millis()));
+        let sweep = document
+            .get_mut("sweep")
+            .and_then(|it| it.as_table_like_mut());
+        if let Some(draw) = sweep.and_then(|it| it.get_mut("draw")?.as_table_like_mut()) {
+            undraw_duration(draw);
+        }
+        self.again(&document)
+    }
+
+    /// The scenario with other values, by their paths: `link.wan.forward.loss`, `sweep.cc`. Where
+    /// a path meets a list of tables, its next component is the name of an entry, or a pattern
+    /// with `*` and `?` for several. Tables that are missing are made; `None` removes a key.
+    ///
+    /// # Errors
+    /// A path names nothing, or the changed scenario has mistakes; their places are those in the
+    /// changed text.
+    pub fn with_values<'a>(
+        &self,
+        changes: impl IntoIterator<Item = (&'a str, Option<Item>)>,
+    ) -> Result<Scenario, ScenarioError> {
+        let mut document = self.document()?;
+        for (path, value) in changes {
+            let parts: Vec<&str> = path.split('.').collect();
+            change(document.as_table_mut(), &parts, value.as_ref()).map_err(|why| {
+                ScenarioError::NoSuchPath {
+                    path: path.to_owned(),
+                    why,
+                }
+            })?;
+        }
+        self.again(&document)
+    }
+
+    fn document(&self) -> Result<DocumentMut, ScenarioError> {
+        let text = &self.source.text;
+        text.parse::<DocumentMut>()
+            .map_err(|e| self.error_at(&e.span().unwrap_or(0..0), e.message()))
+    }
+
+    fn again(&self, document: &DocumentMut) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_with(&self.source.path, &document.to_string(), &self.files)
+    }
+}
+
+/// Removes the draw of the duration, in all populations.
+fn undraw_duration(draw: &mut dyn TableLike) {
+    draw.remove("scenario.duration");
+    let scenario = draw
+        .get_mut("scenario")
+        .and_then(|it| it.as_table_like_mut());
+    let empty = scenario.is_some_and(|scenario| {
+        scenario.remove("duration");
+        scenario.is_empty()
+    });
+    if empty {
+        draw.remove("scenario");
+    }
+    let populations = draw.get_mut("population");
+    let tables = populations.and_then(|it| it.as_array_of_tables_mut());
+    for population in tables.into_iter().flat_map(|it| it.iter_mut()) {
+        undraw_duration(population);
+    }
+}
+
+/// Changes the value at a path of the whole file.
+fn change(top: &mut Table, path: &[&str], value: Option<&Item>) -> Result<(), String> {
+    if path.iter().any(|part| part.is_empty()) {
+        return Err("between two dots stands a name".to_owned());
+    }
+    let [key, rest @ ..] = path else {
+        return Err("it is empty".to_owned());
+    };
+    if rest.is_empty() {
+        return put(top, path, value);
+    }
+    match top.get_mut(key) {
+        Some(Item::ArrayOfTables(list)) => {
+            let entries = list.iter_mut().map(|entry| entry as &mut dyn TableLike);
+            in_list(entries, key, rest, value)
+        }
+        Some(Item::Value(Value::Array(list))) => {
+            let entries = list.iter_mut().filter_map(|entry| {
+                let table = entry.as_inline_table_mut()?;
+                Some(table as &mut dyn TableLike)
+            });
+            in_list(entries, key, rest, value)
+        }
+        None if matches!(*key, "node" | "link" | "flow" | "arm") => {
+            in_list(std::iter::empty(), key, rest, value)
+        }
+        None => {
+            top.insert(key, Item::Table(Table::new()));
+            put(top, path, value)
+        }
+        Some(_) => put(top, path, value),
+    }
+}
+
+/// Changes a value of those entries of a list that the path names.
+fn in_list<'a>(
+    entries: impl Iterator<Item = &'a mut dyn TableLike>,
+    list: &str,
+    path: &[&str],
+    value: Option<&Item>,
+) -> Result<(), String> {
+    let [name, rest @ ..] = path else {
+        return Err(format!("say which {list}"));
+    };
+    if rest.is_empty() {
+        return Err(format!("say which key of {list} '{name}'"));
+    }
+    let mut names = Vec::new();
+    let mut found = false;
+    for entry in entries {
+        let own = entry.get("name").and_then(Item::as_str).map(str::to_owned);
+        match own {
+            Some(own) if glob::matches(name, &own) => {
+                put(entry, rest, value)?;
+                found = true;
+            }
+            Some(own) => names.push(own),
+            None => {}
+        }
+    }
+    if found {
+        return Ok(());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(format!(
+        "there is no {list} '{name}'{}",
+        suggest(name, &names)
+    ))
+}
+
+/// Changes the value at a path below a table, and makes tables as needed.
+fn put(table: &mut dyn TableLike, path: &[&str], value: Option<&Item>) -> Result<(), String> {
+    // A key that is written with its dots, as those of `sysctl` are.
+    let dotted = path.join(".");
+    let key = match path {
+        [key] => *key,
+        _ if table.contains_key(&dotted) => dotted.as_str(),
+        [key, rest @ ..] => {
+            if table.get(key).is_none_or(|item| !item.is_table_like()) {
+                if value.is_none() {
+                    return Err(format!("there is no '{dotted}' to remove"));
+                }
+                table.insert(key, Item::Value(InlineTable::new().into()));
+            }
+            let inner = table.get_mut(key).and_then(Item::as_table_like_mut);
+            return match inner {
+                Some(inner) => put(inner, rest, value),
+                None => Err(format!("'{key}' is no table")),
+            };
+        }
+        [] => return Err("it is empty".to_owned()),
+    };
+    match value {
+        Some(value) => {
+            table.insert(key, value.clone());
+            Ok(())
+        }
+        None if table.remove(key).is_some() => Ok(()),
+        None => Err(format!("there is no '{key}' to remove")),
+    }
+}
