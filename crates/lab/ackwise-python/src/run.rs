@@ -43,7 +43,7 @@ impl News {
             Progress::Running { index, elapsed, .. } => {
                 News::Running(*index, elapsed.as_secs_f64())
             }
-            Progress::Finished { run, index, total } => {
+            Progress::Finished { run, index, total, .. } => {
                 News::Finished(run.id.clone(), *index, *total)
             }
             _ => return None,
