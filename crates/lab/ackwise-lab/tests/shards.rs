@@ -65,11 +65,12 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(directory)
         .unwrap()
         .map(|file| file.unwrap().path())
+        // What is being written gets another name at any moment.
+        .filter(|path| path.extension().is_some_and(|it| it == "parquet"))
         .map(|path| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             (name, fs::read(path).unwrap())
         })
-        .filter(|(name, _)| name.ends_with(".parquet"))
         .collect()
 }
 

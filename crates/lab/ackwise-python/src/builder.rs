@@ -1,125 +1,56 @@
-//! Arrow columns from rows.
+//! Tables of a record as Arrow tables.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ackwise_scenario::record::Report;
+use ackwise_scenario::tables::{Column, TABLES, Values};
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::{ArrowError, Field, Schema};
 
-/// Columns of as many cells as there are rows. The methods without `maybe` are for columns of
-/// which every cell has a value.
-pub struct Columns<'a, R> {
-    rows: &'a [R],
-    fields: Vec<Field>,
-    arrays: Vec<ArrayRef>,
+/// A table of a record; the metadata of its fields say units and meanings.
+pub fn table(report: &Report, name: &str) -> Result<RecordBatch, ArrowError> {
+    let Some(columns) = report.table(name) else {
+        return Err(ArrowError::InvalidArgumentError(format!(
+            "there is no table '{name}'; there are {}",
+            TABLES.join(", ")
+        )));
+    };
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    for column in columns {
+        let array = array(&column.values);
+        fields.push(field(&column, &array));
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
-impl<'a, R> Columns<'a, R> {
-    /// None yet.
-    pub fn new(rows: &'a [R]) -> Self {
-        Self {
-            rows,
-            fields: Vec::new(),
-            arrays: Vec::new(),
+fn field(column: &Column, array: &ArrayRef) -> Field {
+    let mut said = HashMap::from([("description".to_owned(), column.about.clone())]);
+    if !column.unit.is_empty() {
+        said.insert("unit".to_owned(), column.unit.to_owned());
+    }
+    let kind = array.data_type().clone();
+    Field::new(&column.name, kind, column.optional).with_metadata(said)
+}
+
+fn array(values: &Values) -> ArrayRef {
+    match values {
+        Values::Text(cells) => Arc::new(cells.iter().map(Option::as_ref).collect::<StringArray>()),
+        Values::Texts(cells) => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for texts in cells {
+                lists.append_value(texts.iter().map(Some));
+            }
+            Arc::new(lists.finish())
         }
-    }
-
-    /// A text.
-    pub fn text<'r>(&mut self, name: &str, about: &str, read: impl Fn(&'a R) -> &'r str)
-    where
-        'a: 'r,
-    {
-        let cells = self.rows.iter().map(|row| Some(read(row)));
-        let array = Arc::new(cells.collect::<StringArray>());
-        self.push(name, "", about, false, array);
-    }
-
-    /// A text that may be missing.
-    pub fn maybe_text(&mut self, name: &str, about: &str, read: impl Fn(&R) -> Option<String>) {
-        let array = Arc::new(self.rows.iter().map(read).collect::<StringArray>());
-        self.push(name, "", about, true, array);
-    }
-
-    /// A list of texts.
-    pub fn texts(&mut self, name: &str, about: &str, read: impl Fn(&R) -> &Vec<String>) {
-        let mut lists = ListBuilder::new(StringBuilder::new());
-        for row in self.rows {
-            lists.append_value(read(row).iter().map(Some));
+        Values::Count(cells) => {
+            let cells = cells.iter().map(|cell| cell.map(signed));
+            Arc::new(cells.collect::<Int64Array>())
         }
-        self.push(name, "", about, false, Arc::new(lists.finish()));
-    }
-
-    /// A whole number.
-    pub fn whole(&mut self, name: &str, unit: &'static str, about: &str, read: impl Fn(&R) -> u64) {
-        let cells = self.rows.iter().map(|row| signed(read(row)));
-        let array = Arc::new(cells.map(Some).collect::<Int64Array>());
-        self.push(name, unit, about, false, array);
-    }
-
-    /// A whole number that may be missing.
-    pub fn maybe_whole(
-        &mut self,
-        name: &str,
-        unit: &'static str,
-        about: &str,
-        read: impl Fn(&R) -> Option<u64>,
-    ) {
-        let cells = self.rows.iter().map(|row| read(row).map(signed));
-        self.push(
-            name,
-            unit,
-            about,
-            true,
-            Arc::new(cells.collect::<Int64Array>()),
-        );
-    }
-
-    /// A number.
-    pub fn number(
-        &mut self,
-        name: &str,
-        unit: &'static str,
-        about: &str,
-        read: impl Fn(&R) -> f64,
-    ) {
-        let cells = self.rows.iter().map(|row| Some(read(row)));
-        let array = Arc::new(cells.collect::<Float64Array>());
-        self.push(name, unit, about, false, array);
-    }
-
-    /// A number that may be missing.
-    pub fn maybe_number(
-        &mut self,
-        name: &str,
-        unit: &'static str,
-        about: &str,
-        read: impl Fn(&R) -> Option<f64>,
-    ) {
-        let array = Arc::new(self.rows.iter().map(read).collect::<Float64Array>());
-        self.push(name, unit, about, true, array);
-    }
-
-    /// Yes or no, or neither.
-    pub fn maybe_truth(&mut self, name: &str, about: &str, read: impl Fn(&R) -> Option<bool>) {
-        let array = Arc::new(self.rows.iter().map(read).collect::<BooleanArray>());
-        self.push(name, "", about, true, array);
-    }
-
-    fn push(&mut self, name: &str, unit: &str, about: &str, nullable: bool, array: ArrayRef) {
-        let mut said = HashMap::from([("description".to_owned(), about.to_owned())]);
-        if !unit.is_empty() {
-            said.insert("unit".to_owned(), unit.to_owned());
-        }
-        let kind: DataType = array.data_type().clone();
-        let field = Field::new(name, kind, nullable);
-        self.fields.push(field.with_metadata(said));
-        self.arrays.push(array);
-    }
-
-    /// The table of these columns.
-    pub fn batch(self) -> Result<RecordBatch, ArrowError> {
-        RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.arrays)
+        Values::Number(cells) => Arc::new(cells.iter().copied().collect::<Float64Array>()),
+        Values::Flag(cells) => Arc::new(cells.iter().copied().collect::<BooleanArray>()),
     }
 }
 

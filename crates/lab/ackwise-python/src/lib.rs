@@ -4,7 +4,6 @@
 
 mod builder;
 mod capture;
-mod columns;
 mod errors;
 mod policy;
 mod results;

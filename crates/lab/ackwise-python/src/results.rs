@@ -4,7 +4,7 @@ use ackwise_report::TableOptions;
 use ackwise_scenario::record::Report;
 use pyo3::prelude::*;
 
-use crate::columns;
+use crate::builder;
 use crate::errors;
 use crate::table::Table;
 
@@ -81,7 +81,7 @@ impl Record {
 
     /// One of its tables.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        columns::table(&self.report, name)
+        builder::table(&self.report, name)
             .map(Table::new)
             .map_err(|e| errors::raise(py, "Error", (e.to_string(),)))
     }
@@ -89,6 +89,6 @@ impl Record {
     /// The names of its tables.
     #[staticmethod]
     fn tables() -> Vec<&'static str> {
-        columns::TABLES.to_vec()
+        ackwise_scenario::tables::TABLES.to_vec()
     }
 }

@@ -6,6 +6,7 @@ use ackwise_scenario::record::{
     AckKinds, Completion, CompletionOfSize, Content, FlowRecord, NodeRecord, Quantiles,
     RecordError, Report, Run, Series, Traffic,
 };
+use ackwise_scenario::tables::TABLES;
 use ackwise_scenario::{Metric, Scenario};
 use proptest::prelude::*;
 
@@ -123,6 +124,37 @@ fn what_is_not_a_report_is_refused() {
         Report::from_json(r#"{"runs": []}"#),
         Err(RecordError::Schema { found: 0 })
     ));
+}
+
+#[test]
+fn csv_has_these_columns() {
+    let columns = "engine,scenario,arm,cc,seed,point,flow,duration_s,bytes,goodput_bps,data_segments,\
+                   acks_on_wire,segments_per_ack,ack_bytes_on_wire,uplink_share,retransmits,timeouts,\
+                   rtt_p50_us,rtt_p99_us,acks_pure,acks_sack,acks_dup,acks_window_update,acks_old,\
+                   acks_other,completed,completion_p50_us,completion_p99_us,content_ok,cpu_process_s,\
+                   cpu_stack_s,sha256,errors";
+    assert_eq!(report().runs_csv().unwrap().lines().next(), Some(columns));
+    let none = Report::default().runs_csv().unwrap();
+    assert_eq!(none, format!("{columns}\n"), "without runs, too");
+}
+
+#[test]
+fn tables_have_cells_of_one_number_and_names_of_one_kind() {
+    for name in TABLES {
+        let columns = report().table(name).unwrap();
+        let rows = columns[0].values.len();
+        let empty = Report::default().table(name).unwrap();
+        assert_eq!(
+            empty.len(),
+            columns.len(),
+            "{name}: no column hangs on the runs"
+        );
+        for column in columns {
+            assert_eq!(column.values.len(), rows, "{name}.{}", column.name);
+            assert!(!column.about.is_empty(), "{name}.{}", column.name);
+        }
+    }
+    assert!(report().table("run").is_none());
 }
 
 #[test]

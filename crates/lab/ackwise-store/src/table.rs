@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use ackwise_scenario::record::Report;
-use ackwise_scenario::tables::{Cell, CellKind, RUN_COLUMNS};
+use ackwise_scenario::tables::{Column, Values};
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
@@ -40,13 +40,14 @@ pub(crate) fn write(
         .set_created_by(concat!("ackwise ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(metadata))
         .build();
-    let rows: Vec<[Cell; RUN_COLUMNS.len()]> = report.run_rows().collect();
-    let mut file = SerializedFileWriter::new(to, Arc::new(schema()?), Arc::new(properties))?;
+    let columns = report.runs_and_flows();
+    let schema = Arc::new(schema(&columns)?);
+    let mut file = SerializedFileWriter::new(to, schema, Arc::new(properties))?;
     let mut group = file.next_row_group()?;
-    for index in 0..RUN_COLUMNS.len() {
+    for Column { values, .. } in &columns {
         let column = group.next_column()?;
         let mut column = column.ok_or_else(|| ParquetError::General("no column".to_owned()))?;
-        write_column(&mut column, rows.iter().map(|row| &row[index]))?;
+        write_column(&mut column, values)?;
         column.close()?;
     }
     group.close()?;
@@ -54,71 +55,53 @@ pub(crate) fn write(
     Ok(())
 }
 
-fn schema() -> Result<Type> {
-    let fields = RUN_COLUMNS.map(|(name, kind)| {
-        let (physical, converted) = match kind {
-            CellKind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
-            CellKind::Count => (Physical::INT64, ConvertedType::UINT_64),
-            CellKind::Number => (Physical::DOUBLE, ConvertedType::NONE),
-            CellKind::Flag => (Physical::BOOLEAN, ConvertedType::NONE),
+fn schema(columns: &[Column]) -> Result<Type> {
+    let field = |column: &Column| {
+        let (physical, converted, repetition) = match column.values {
+            Values::Text(_) | Values::Texts(_) => (
+                Physical::BYTE_ARRAY,
+                ConvertedType::UTF8,
+                Repetition::REQUIRED,
+            ),
+            Values::Count(_) => (
+                Physical::INT64,
+                ConvertedType::UINT_64,
+                Repetition::OPTIONAL,
+            ),
+            Values::Number(_) => (Physical::DOUBLE, ConvertedType::NONE, Repetition::OPTIONAL),
+            Values::Flag(_) => (Physical::BOOLEAN, ConvertedType::NONE, Repetition::OPTIONAL),
         };
-        let repetition = match kind {
-            CellKind::Text => Repetition::REQUIRED,
-            CellKind::Count | CellKind::Number | CellKind::Flag => Repetition::OPTIONAL,
-        };
-        let field = Type::primitive_type_builder(name, physical)
+        let field = Type::primitive_type_builder(&column.name, physical)
             .with_converted_type(converted)
             .with_repetition(repetition);
         field.build().map(Arc::new)
-    });
-    let fields = fields.into_iter().collect::<Result<_>>()?;
+    };
+    let fields = columns.iter().map(field).collect::<Result<_>>()?;
     Type::group_type_builder("runs").with_fields(fields).build()
 }
 
-fn write_column<'a>(
-    column: &mut SerializedColumnWriter<'_>,
-    cells: impl Iterator<Item = &'a Cell> + Clone,
-) -> Result<()> {
-    // 1 where there is a value, 0 where it is not known.
-    let levels: Vec<i16> = cells
-        .clone()
-        .map(|cell| {
-            let missing = matches!(
-                cell,
-                Cell::Count(None) | Cell::Number(None) | Cell::Flag(None)
-            );
-            i16::from(!missing)
-        })
-        .collect();
-    match column.untyped() {
-        ColumnWriter::ByteArrayColumnWriter(writer) => {
-            let texts = cells.map(|cell| match cell {
-                Cell::Text(text) => ByteArray::from(text.as_str()),
-                _ => ByteArray::from(""),
-            });
+fn write_column(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Result<()> {
+    /// 1 where there is a value, 0 where it is not known.
+    fn levels<T>(cells: &[Option<T>]) -> Vec<i16> {
+        cells.iter().map(|it| i16::from(it.is_some())).collect()
+    }
+    match (column.untyped(), values) {
+        (ColumnWriter::ByteArrayColumnWriter(writer), Values::Text(_) | Values::Texts(_)) => {
+            let texts = (0..values.len()).map(|row| ByteArray::from(values.text(row).as_str()));
             writer.write_batch(&texts.collect::<Vec<_>>(), None, None)?;
         }
-        ColumnWriter::Int64ColumnWriter(writer) => {
-            let counts = cells.filter_map(|cell| match cell {
-                // The bits of an unsigned number, as the format has it.
-                Cell::Count(count) => count.map(u64::cast_signed),
-                _ => None,
-            });
-            writer.write_batch(&counts.collect::<Vec<_>>(), Some(&levels), None)?;
+        (ColumnWriter::Int64ColumnWriter(writer), Values::Count(cells)) => {
+            // The bits of an unsigned number, as the format has it.
+            let known = cells.iter().flatten().map(|it| it.cast_signed());
+            writer.write_batch(&known.collect::<Vec<_>>(), Some(&levels(cells)), None)?;
         }
-        ColumnWriter::DoubleColumnWriter(writer) => {
-            let numbers = cells.filter_map(|cell| match cell {
-                Cell::Number(number) => *number,
-                _ => None,
-            });
-            writer.write_batch(&numbers.collect::<Vec<_>>(), Some(&levels), None)?;
+        (ColumnWriter::DoubleColumnWriter(writer), Values::Number(cells)) => {
+            let known = cells.iter().flatten().copied();
+            writer.write_batch(&known.collect::<Vec<_>>(), Some(&levels(cells)), None)?;
         }
-        ColumnWriter::BoolColumnWriter(writer) => {
-            let flags = cells.filter_map(|cell| match cell {
-                Cell::Flag(flag) => *flag,
-                _ => None,
-            });
-            writer.write_batch(&flags.collect::<Vec<_>>(), Some(&levels), None)?;
+        (ColumnWriter::BoolColumnWriter(writer), Values::Flag(cells)) => {
+            let known = cells.iter().flatten().copied();
+            writer.write_batch(&known.collect::<Vec<_>>(), Some(&levels(cells)), None)?;
         }
         _ => return Err(ParquetError::General("a column of another type".to_owned())),
     }

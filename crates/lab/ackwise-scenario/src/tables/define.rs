@@ -1,42 +1,9 @@
-//! The tables of a record: their columns, with units and what they are.
+//! What the tables of a record have: each column with its name, unit and meaning, here alone.
 
 use std::collections::BTreeSet;
 
-use ackwise_scenario::record::{
-    AckKinds, NodeRecord, Quantiles, QueueRecord, Report, Run, Series, Traffic,
-};
-use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
-
-use crate::builder::Columns;
-
-/// The tables.
-pub const TABLES: [&str; 7] = [
-    "runs",
-    "flows",
-    "series",
-    "queues",
-    "queue_series",
-    "stretch",
-    "nodes",
-];
-
-/// One of them.
-pub fn table(report: &Report, name: &str) -> Result<RecordBatch, ArrowError> {
-    match name {
-        "runs" => runs(report),
-        "flows" => flows(report),
-        "series" => series(report),
-        "queues" => queues(report),
-        "queue_series" => queue_series(report),
-        "stretch" => stretch(report),
-        "nodes" => nodes(report),
-        _ => Err(ArrowError::InvalidArgumentError(format!(
-            "there is no table '{name}'; there are {}",
-            TABLES.join(", ")
-        ))),
-    }
-}
+use super::columns::{Column, Columns};
+use crate::record::{AckKinds, NodeRecord, Quantiles, QueueRecord, Report, Run, Series, Traffic};
 
 const MICRO: &str = "µs";
 const SECOND: &str = "s";
@@ -48,30 +15,91 @@ const HERTZ: &str = "1/s";
 const JOULE: &str = "J";
 const NONE: &str = "";
 
-fn runs(report: &Report) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<&Run> = report.runs.iter().collect();
+/// A run as a whole, or one flow of it.
+struct Row<'a> {
+    report: &'a Report,
+    run: &'a Run,
+    flow: Option<&'a str>,
+    cc: &'a str,
+    traffic: &'a Traffic,
+    whole: bool,
+}
+
+impl<'a> Row<'a> {
+    fn whole(report: &'a Report, run: &'a Run) -> Self {
+        Self {
+            report,
+            run,
+            flow: run.flow.as_deref(),
+            cc: &run.cc,
+            traffic: &run.totals,
+            whole: true,
+        }
+    }
+
+    fn flows(report: &'a Report, run: &'a Run) -> impl Iterator<Item = Self> {
+        run.flows.iter().map(move |flow| Self {
+            report,
+            run,
+            flow: Some(&flow.flow),
+            cc: flow.cc.as_deref().unwrap_or(&run.cc),
+            traffic: &flow.traffic,
+            whole: false,
+        })
+    }
+}
+
+/// A row for each run.
+pub(super) fn runs(report: &Report) -> Vec<Column> {
+    let rows: Vec<Row<'_>> = (report.runs.iter())
+        .map(|run| Row::whole(report, run))
+        .collect();
     let mut columns = Columns::new(&rows);
     let id = "The run: arm, congestion control, seed, varied values";
-    columns.text("id", id, |r| &r.id);
-    columns.text("engine", "sim, virtual or live", |_| &report.engine);
-    columns.text("scenario", "The scenario's name", |_| &report.scenario.name);
-    columns.text("arm", "The arm's name", |r| &r.arm);
-    columns.text("cc", "Congestion control", |r| &r.cc);
-    columns.whole("seed", NONE, "Seed", |r| r.seed);
+    columns.text("id", id, |r| &r.run.id);
+    which(&mut columns);
     let draw = "Number of the drawn point, from 1";
-    columns.maybe_whole("draw", NONE, draw, |r| r.draw.map(u64::from));
-    let paths: BTreeSet<&String> = rows.iter().flat_map(|run| run.point.keys()).collect();
+    columns.maybe_count("draw", NONE, draw, |r| r.run.draw.map(u64::from));
+    let paths: BTreeSet<&String> = rows.iter().flat_map(|r| r.run.point.keys()).collect();
     for path in paths {
         let name = format!("point.{path}");
         let about = format!("{path} at this point, as written");
-        columns.maybe_text(&name, &about, |r| r.point.get(path).cloned());
+        columns.maybe_text(&name, &about, |r| r.run.point.get(path).cloned());
     }
+    result(&mut columns);
+    columns.made()
+}
+
+/// A row for each run and, where it has several flows, one for each of them.
+pub(super) fn runs_and_flows(report: &Report) -> Vec<Column> {
+    let of = |run| std::iter::once(Row::whole(report, run)).chain(Row::flows(report, run));
+    let rows: Vec<Row<'_>> = report.runs.iter().flat_map(of).collect();
+    let mut columns = Columns::new(&rows);
+    which(&mut columns);
+    let about = "Varied values, PATH=VALUE; empty without any";
+    columns.maybe_text("point", about, |r| Some(super::point(r.run)));
+    result(&mut columns);
+    columns.made()
+}
+
+/// Which run it is.
+fn which<'a>(columns: &mut Columns<'a, Row<'a>>) {
+    columns.text("engine", "sim, virtual or live", |r| &r.report.engine);
+    let scenario = "The scenario's name";
+    columns.text("scenario", scenario, |r| &r.report.scenario.name);
+    columns.text("arm", "The arm's name", |r| &r.run.arm);
+    columns.text("cc", "Congestion control", |r| r.cc);
+    columns.count("seed", NONE, "Seed", |r| r.run.seed);
+}
+
+/// What it gave. What only runs as a whole have is unknown of their flows.
+fn result<'a>(columns: &mut Columns<'a, Row<'a>>) {
     let flow = "The flow that the totals are of; empty if they are of several";
-    columns.maybe_text("flow", flow, |r| r.flow.clone());
-    traffic(&mut columns, |r| &r.totals);
-    let sum = |run: &Run, pick: fn(&NodeRecord) -> Option<f64>| {
-        let known: Vec<f64> = run.nodes.iter().filter_map(pick).collect();
-        (!known.is_empty()).then(|| known.iter().sum())
+    columns.maybe_text("flow", flow, |r| r.flow.map(str::to_owned));
+    traffic(columns, |r| r.traffic);
+    let sum = |row: &Row<'_>, pick: fn(&NodeRecord) -> Option<f64>| {
+        let known: Vec<f64> = row.run.nodes.iter().filter_map(pick).collect();
+        (row.whole && !known.is_empty()).then(|| known.iter().sum())
     };
     let process = "CPU time of the nodes' processes";
     columns.maybe_number("cpu_process_s", SECOND, process, |r| {
@@ -83,15 +111,18 @@ fn runs(report: &Report) -> Result<RecordBatch, ArrowError> {
     });
     let late = "99th percentile of how late the link emulator delivered";
     columns.maybe_number("link_lateness_p99_us", MICRO, late, |r| {
-        r.link_lateness_us.map(|q| q.p99)
+        r.run.link_lateness_us.filter(|_| r.whole).map(|q| q.p99)
     });
     let counters = "Counters of the datapath or of the simulated interfaces, as JSON";
     columns.maybe_text("datapath_json", counters, |r| {
-        r.datapath.as_ref().map(ToString::to_string)
+        let counters = r.run.datapath.as_ref().filter(|_| r.whole);
+        counters.map(ToString::to_string)
     });
     let wrong = "What went wrong; if anything did, the numbers are not to be trusted";
-    columns.texts("errors", wrong, |r| &r.errors);
-    columns.batch()
+    columns.texts("errors", wrong, |r| match r.whole {
+        true => r.run.errors.clone(),
+        false => Vec::new(),
+    });
 }
 
 /// The columns that runs and flows share.
@@ -99,25 +130,27 @@ fn traffic<R>(columns: &mut Columns<'_, R>, of: impl Fn(&R) -> &Traffic) {
     let about = "From the first data sent to the last received";
     columns.number("duration_s", SECOND, about, |r| of(r).duration_s);
     let about = "Bytes that the receiving application read";
-    columns.whole("bytes", BYTES, about, |r| of(r).bytes);
+    columns.count("bytes", BYTES, about, |r| of(r).bytes);
     let about = "bytes · 8 / duration_s";
     columns.number("goodput_bps", RATE, about, |r| of(r).goodput_bps);
     let about = "Segments with payload that arrived, retransmitted ones too";
-    columns.whole("data_segments", SEGMENTS, about, |r| of(r).data_segments);
+    columns.count("data_segments", SEGMENTS, about, |r| of(r).data_segments);
     let about = "Segments without payload, SYN, FIN or RST, from receiver to sender";
-    columns.whole("acks_on_wire", SEGMENTS, about, |r| of(r).acks_on_wire);
+    columns.count("acks_on_wire", SEGMENTS, about, |r| of(r).acks_on_wire);
     let about = "data_segments / acks_on_wire";
-    columns.maybe_number("segments_per_ack", NONE, about, |r| of(r).segments_per_ack);
+    columns.maybe_number("segments_per_ack", NONE, about, |r| {
+        of(r).segments_per_ack()
+    });
     let about = "Bytes of the ACKs on the wire, from the IP header on";
-    columns.maybe_whole("ack_bytes_on_wire", BYTES, about, |r| {
+    columns.maybe_count("ack_bytes_on_wire", BYTES, about, |r| {
         of(r).ack_bytes_on_wire
     });
     let about = "Share of the rate of the ACKs' narrowest link that ACKs used, 0 to 1";
     columns.maybe_number("uplink_share", NONE, about, |r| of(r).uplink_share);
     let about = "Segments that the sender sent again";
-    columns.whole("retransmits", SEGMENTS, about, |r| of(r).retransmits);
+    columns.count("retransmits", SEGMENTS, about, |r| of(r).retransmits);
     let about = "Retransmission timeouts at the sender";
-    columns.maybe_whole("timeouts", NONE, about, |r| of(r).timeouts);
+    columns.maybe_count("timeouts", NONE, about, |r| of(r).timeouts);
     let about = "Jain's index of the flows' goodputs; 1 if all get the same";
     columns.maybe_number("jain", NONE, about, |r| of(r).jain);
     let about = "the round-trip times that the sender measured";
@@ -148,23 +181,23 @@ fn traffic<R>(columns: &mut Columns<'_, R>, of: impl Fn(&R) -> &Traffic) {
         }),
     ];
     for (name, about, kind) in kinds {
-        columns.maybe_whole(name, SEGMENTS, about, |r| of(r).acks.as_ref().map(kind));
+        columns.maybe_count(name, SEGMENTS, about, |r| of(r).acks.as_ref().map(kind));
     }
     let done = |traffic: &Traffic| traffic.completion.clone();
     let about = "Transfers or exchanges that were completed";
-    columns.maybe_whole("completed", NONE, about, |r| done(of(r)).map(|it| it.count));
+    columns.maybe_count("completed", NONE, about, |r| done(of(r)).map(|it| it.count));
     let about = "Transfers or exchanges that were begun and not completed";
-    columns.maybe_whole("unfinished", NONE, about, |r| {
+    columns.maybe_count("unfinished", NONE, about, |r| {
         done(of(r)).map(|it| it.unfinished)
     });
     let about = "Chunks that arrived after they were due, or not at all";
-    columns.maybe_whole("late", NONE, about, |r| done(of(r))?.late);
+    columns.maybe_count("late", NONE, about, |r| done(of(r))?.late);
     let about = "the times that completed transfers or exchanges took";
     quantiles(columns, "completion", about, |r| {
         done(of(r)).map(|it| it.time_us)
     });
     let about = "Whether the receiver got what the sender sent";
-    columns.maybe_truth("content_ok", about, |r| {
+    columns.maybe_flag("content_ok", about, |r| {
         of(r).content.as_ref().map(|it| it.ok)
     });
     let about = "SHA-256 of what was received";
@@ -194,44 +227,27 @@ fn quantiles<R>(
         columns.maybe_number(&name, MICRO, &about, |r| of(r).and_then(pick));
     }
     let (name, about) = (format!("{name}_count"), format!("Number of {of_what}"));
-    columns.maybe_whole(&name, NONE, &about, |r| of(r)?.count);
+    columns.maybe_count(&name, NONE, &about, |r| of(r)?.count);
 }
 
-/// A flow of a run; of a run with one flow its totals are that flow's.
-struct Flow<'a> {
-    run: &'a Run,
-    name: Option<&'a str>,
-    cc: &'a str,
-    traffic: &'a Traffic,
-}
-
-fn flows_of(run: &Run) -> Vec<Flow<'_>> {
-    let whole = || Flow {
-        run,
-        name: run.flow.as_deref(),
-        cc: &run.cc,
-        traffic: &run.totals,
-    };
-    let flows = run.flows.iter().map(|flow| Flow {
-        run,
-        name: Some(&flow.flow),
-        cc: flow.cc.as_deref().unwrap_or(&run.cc),
-        traffic: &flow.traffic,
-    });
+/// The flows of a run; of a run with one flow its totals are that flow's.
+fn flows_of<'a>(report: &'a Report, run: &'a Run) -> Vec<Row<'a>> {
     match run.flows.is_empty() {
-        true => vec![whole()],
-        false => flows.collect(),
+        true => vec![Row::whole(report, run)],
+        false => Row::flows(report, run).collect(),
     }
 }
 
-fn flows(report: &Report) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<Flow<'_>> = report.runs.iter().flat_map(flows_of).collect();
+/// A row for each flow.
+pub(super) fn flows(report: &Report) -> Vec<Column> {
+    let of = |run| flows_of(report, run);
+    let rows: Vec<Row<'_>> = report.runs.iter().flat_map(of).collect();
     let mut columns = Columns::new(&rows);
     columns.text("id", "The run", |r| &r.run.id);
-    columns.maybe_text("flow", "The flow's name", |r| r.name.map(str::to_owned));
+    columns.maybe_text("flow", "The flow's name", |r| r.flow.map(str::to_owned));
     columns.text("cc", "Congestion control of its sender", |r| r.cc);
     traffic(&mut columns, |r| r.traffic);
-    columns.batch()
+    columns.made()
 }
 
 /// Values of a flow, or of all flows of a run, at a time.
@@ -258,7 +274,8 @@ fn moments(run: &Run) -> Vec<Moment<'_>> {
     moments.collect()
 }
 
-fn series(report: &Report) -> Result<RecordBatch, ArrowError> {
+/// A row for each flow and time.
+pub(super) fn series(report: &Report) -> Vec<Column> {
     let rows: Vec<Moment<'_>> = report.runs.iter().flat_map(moments).collect();
     let mut columns = Columns::new(&rows);
     columns.text("id", "The run", |r| &r.run.id);
@@ -286,7 +303,7 @@ fn series(report: &Report) -> Result<RecordBatch, ArrowError> {
             values.get(r.at).copied().flatten()
         });
     }
-    columns.batch()
+    columns.made()
 }
 
 fn queues_of(report: &Report) -> impl Iterator<Item = (&Run, &QueueRecord)> {
@@ -294,35 +311,37 @@ fn queues_of(report: &Report) -> impl Iterator<Item = (&Run, &QueueRecord)> {
     runs.flat_map(|run| run.queues.iter().map(move |queue| (run, queue)))
 }
 
-fn queues(report: &Report) -> Result<RecordBatch, ArrowError> {
+/// A row for each direction of a link.
+pub(super) fn queues(report: &Report) -> Vec<Column> {
     let rows: Vec<_> = queues_of(report).collect();
     let mut columns = Columns::new(&rows);
     columns.text("id", "The run", |(run, _)| &run.id);
     let about = "link.forward or link.reverse";
     columns.text("queue", about, |(_, q)| &q.name);
     let about = "Packets that came";
-    columns.maybe_whole("arrivals", PACKETS, about, |(_, q)| q.arrivals);
-    columns.maybe_whole("max_packets", PACKETS, "Longest", |(_, q)| q.max_packets);
+    columns.maybe_count("arrivals", PACKETS, about, |(_, q)| q.arrivals);
+    columns.maybe_count("max_packets", PACKETS, "Longest", |(_, q)| q.max_packets);
     let about = "Mean length over time";
     columns.maybe_number("mean_packets", PACKETS, about, |(_, q)| q.mean_packets);
     let about = "Packets dropped because it was full";
-    columns.whole("drops", PACKETS, about, |(_, q)| q.drops);
+    columns.count("drops", PACKETS, about, |(_, q)| q.drops);
     let about = "Packets marked CE instead";
-    columns.whole("marks", PACKETS, about, |(_, q)| q.marks);
+    columns.count("marks", PACKETS, about, |(_, q)| q.marks);
     let about = "Of drops, those that RED chose before it was full";
-    columns.whole("early_drops", PACKETS, about, |(_, q)| q.early_drops);
+    columns.count("early_drops", PACKETS, about, |(_, q)| q.early_drops);
     let about = "ACKs that a filter removed for newer ones; not among drops";
-    columns.maybe_whole("filtered", PACKETS, about, |(_, q)| q.filtered);
+    columns.maybe_count("filtered", PACKETS, about, |(_, q)| q.filtered);
     let about = "Packets that a policer or shaper dropped before it; not among drops";
-    columns.maybe_whole("policed", PACKETS, about, |(_, q)| q.policed);
+    columns.maybe_count("policed", PACKETS, about, |(_, q)| q.policed);
     let about = "ACKs that were made at the far end";
-    columns.maybe_whole("reconstructed", PACKETS, about, |(_, q)| q.reconstructed);
+    columns.maybe_count("reconstructed", PACKETS, about, |(_, q)| q.reconstructed);
     let about = "Packets lost on the wire, as the scenario asked";
-    columns.maybe_whole("losses", PACKETS, about, |(_, q)| q.losses);
-    columns.batch()
+    columns.maybe_count("losses", PACKETS, about, |(_, q)| q.losses);
+    columns.made()
 }
 
-fn queue_series(report: &Report) -> Result<RecordBatch, ArrowError> {
+/// A row for each direction of a link and time.
+pub(super) fn queue_series(report: &Report) -> Vec<Column> {
     let at_times = |(run, queue)| {
         let queue: &QueueRecord = queue;
         (0..queue.t_s.len()).map(move |at| (run, queue, at))
@@ -339,29 +358,30 @@ fn queue_series(report: &Report) -> Result<RecordBatch, ArrowError> {
         q.length_packets.get(*at).copied()
     });
     let about = "Packets that had come by then";
-    columns.maybe_whole("arrivals_so_far", PACKETS, about, |(_, q, at)| {
+    columns.maybe_count("arrivals_so_far", PACKETS, about, |(_, q, at)| {
         q.arrivals_so_far.get(*at).copied()
     });
     let about = "Of drops, those by then; empty if there were none";
-    columns.maybe_whole("drops_so_far", PACKETS, about, |(_, q, at)| {
+    columns.maybe_count("drops_so_far", PACKETS, about, |(_, q, at)| {
         q.drops_so_far.get(*at).copied()
     });
     let about = "Of marks, those by then; empty if there were none";
-    columns.maybe_whole("marks_so_far", PACKETS, about, |(_, q, at)| {
+    columns.maybe_count("marks_so_far", PACKETS, about, |(_, q, at)| {
         q.marks_so_far.get(*at).copied()
     });
     let about = "Of filtered, those by then; empty if there were none";
-    columns.maybe_whole("filtered_so_far", PACKETS, about, |(_, q, at)| {
+    columns.maybe_count("filtered_so_far", PACKETS, about, |(_, q, at)| {
         q.filtered_so_far.get(*at).copied()
     });
-    columns.batch()
+    columns.made()
 }
 
-fn stretch(report: &Report) -> Result<RecordBatch, ArrowError> {
-    let flows = report.runs.iter().flat_map(flows_of);
-    let of = |flow: Flow<'_>| {
+/// A row for each number of segments that ACKs acknowledged.
+pub(super) fn stretch(report: &Report) -> Vec<Column> {
+    let flows = report.runs.iter().flat_map(|run| flows_of(report, run));
+    let of = |flow: Row<'_>| {
         let bins = flow.traffic.stretch.clone().unwrap_or_default();
-        let (id, name) = (flow.run.id.clone(), flow.name.map(str::to_owned));
+        let (id, name) = (flow.run.id.clone(), flow.flow.map(str::to_owned));
         let row = move |bin| (id.clone(), name.clone(), bin);
         bins.into_iter().map(row).collect::<Vec<_>>()
     };
@@ -370,15 +390,16 @@ fn stretch(report: &Report) -> Result<RecordBatch, ArrowError> {
     columns.text("id", "The run", |(id, _, _)| id);
     columns.maybe_text("flow", "The flow's name", |(_, flow, _)| flow.clone());
     let about = "Segments that an ACK newly acknowledged, rounded up";
-    columns.whole("segments", SEGMENTS, about, |(_, _, bin)| {
+    columns.count("segments", SEGMENTS, about, |(_, _, bin)| {
         u64::from(bin.segments)
     });
     let about = "ACKs that did";
-    columns.whole("acks", NONE, about, |(_, _, bin)| bin.acks);
-    columns.batch()
+    columns.count("acks", NONE, about, |(_, _, bin)| bin.acks);
+    columns.made()
 }
 
-fn nodes(report: &Report) -> Result<RecordBatch, ArrowError> {
+/// A row for each node.
+pub(super) fn nodes(report: &Report) -> Vec<Column> {
     let of = |run: &'_ Run| -> Vec<(String, NodeRecord)> {
         let nodes = run.nodes.iter();
         nodes.map(|node| (run.id.clone(), node.clone())).collect()
@@ -395,5 +416,5 @@ fn nodes(report: &Report) -> Result<RecordBatch, ArrowError> {
     columns.maybe_number("cpu_stack_s", SECOND, about, |(_, node)| node.cpu_stack_s);
     let about = "Energy of its radio";
     columns.maybe_number("energy_j", JOULE, about, |(_, node)| node.energy_j);
-    columns.batch()
+    columns.made()
 }
