@@ -49,4 +49,18 @@ aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others);
 
+/*
+ * The flow with a policy of the caller's: step is called with host instead of the policy of c,
+ * whose bounds of a hold count. With reads_time it is as one with AW_READS_TIME, and it sees data.
+ */
+typedef void (*aw_host_step)(void *host, const struct aw_event *e, struct aw_verdict *v);
+void aw_shim_hosted_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, aw_host_step step,
+			    void *host, int reads_time, const struct aw_seg *s, aw_u32 segments,
+			    aw_u64 now_us);
+void aw_shim_hosted_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, aw_host_step step,
+			   void *host, int reads_time, const struct aw_seg *s, aw_u64 now_us,
+			   struct aw_decision *d);
+void aw_shim_hosted_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, aw_host_step step,
+			    void *host, int reads_time, const struct aw_seg *s, aw_u64 now_us);
+
 #endif

@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     compiler(&include, &src)
         .file(src.join("shim.c"))
+        .file(src.join("hosted.c"))
         .warnings(true)
         .extra_warnings(true)
         // Even an unoptimised simulator steps policies by the million.

@@ -109,6 +109,28 @@ impl Event {
         Event::new(now_us, EventKind::Deadline)
     }
 
+    pub(crate) fn from_raw(raw: &sys::aw_event) -> Event {
+        Event {
+            now_us: raw.now_us,
+            kind: match raw.kind {
+                sys::AW_EV_DATA => EventKind::Data,
+                sys::AW_EV_ACK => EventKind::Ack,
+                _ => EventKind::Deadline,
+            },
+            flags: EventFlags::from_bits_retain(raw.flags),
+            bytes: raw.bytes,
+            segments: raw.segments,
+            len: raw.len,
+            hops: raw.hops,
+            peer_wnd: raw.peer_wnd,
+            mss: raw.mss,
+            rcv_wnd: raw.rcv_wnd,
+            srtt_us: raw.srtt_us,
+            min_rtt_us: raw.min_rtt_us,
+            hold_us: raw.hold_us,
+        }
+    }
+
     /// As C has it.
     pub fn raw(&self) -> sys::aw_event {
         sys::aw_event {
@@ -155,6 +177,15 @@ impl Verdict {
             sys::AW_DROP => Verdict::Drop,
             _ => Verdict::Send,
         }
+    }
+
+    pub(crate) fn raw(self) -> sys::aw_verdict {
+        let (kind, hold_us) = match self {
+            Verdict::Send => (sys::AW_SEND, 0),
+            Verdict::Hold { us } => (sys::AW_HOLD, us),
+            Verdict::Drop => (sys::AW_DROP, 0),
+        };
+        sys::aw_verdict { kind, hold_us }
     }
 }
 

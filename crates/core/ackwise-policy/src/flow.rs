@@ -59,7 +59,7 @@ impl fmt::Display for Reason {
 /// A policy, and how long the contract lets it hold an ACK:
 /// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)`.
 #[derive(Debug, Clone, Copy)]
-pub struct FlowConfig(sys::aw_flow_cfg);
+pub struct FlowConfig(pub(crate) sys::aw_flow_cfg);
 
 impl FlowConfig {
     /// The policy under the default bounds.
@@ -119,9 +119,20 @@ pub struct Decision {
     pub twice: bool,
 }
 
+impl Decision {
+    pub(crate) fn from_raw(raw: &sys::aw_decision) -> Decision {
+        Decision {
+            verdict: Verdict::from_raw(raw.kind, raw.hold_us),
+            reason: Reason(raw.reason),
+            supersedes: raw.flags & sys::AW_DEC_SUPERSEDES != 0,
+            twice: raw.flags & sys::AW_DEC_TWICE != 0,
+        }
+    }
+}
+
 /// One direction of a connection, with its policy, under the contract.
 #[derive(Clone, Copy)]
-pub struct Flow(sys::aw_flow);
+pub struct Flow(pub(crate) sys::aw_flow);
 
 impl Flow {
     /// A flow whose handshake was seen, or not.
@@ -152,12 +163,7 @@ impl Flow {
         let mut d = sys::aw_decision::default();
         // SAFETY: every pointer is to a live value of the type C expects.
         unsafe { sys::aw_shim_flow_on_ack(&mut self.0, &config.0, &s.0, now_us, &mut d) };
-        Decision {
-            verdict: Verdict::from_raw(d.kind, d.hold_us),
-            reason: Reason(d.reason),
-            supersedes: d.flags & sys::AW_DEC_SUPERSEDES != 0,
-            twice: d.flags & sys::AW_DEC_TWICE != 0,
-        }
+        Decision::from_raw(&d)
     }
 
     /// A held ACK left after all.

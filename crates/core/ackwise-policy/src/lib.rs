@@ -21,6 +21,7 @@ mod config;
 mod error;
 mod event;
 mod flow;
+mod hosted;
 mod meta;
 mod segment;
 pub mod vectors;
@@ -31,6 +32,7 @@ pub use config::Config;
 pub use error::ConfigError;
 pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};
 pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason, UPLINK_LOOK_US, Uplink};
+pub use hosted::{HostedFlow, HostedPolicy};
 pub use meta::{Capabilities, Param, Policy, Unsupported};
 pub use segment::{Options, Segment, TcpFlags, parse, parse_part};
 

@@ -1103,6 +1103,9 @@ impl Default for aw_flow {
         }
     }
 }
+pub type aw_host_step = ::core::option::Option<
+    unsafe extern "C" fn(host: *mut ::core::ffi::c_void, e: *const aw_event, v: *mut aw_verdict),
+>;
 #[repr(C)]
 pub struct aw_param_meta {
     pub name: *const ::core::ffi::c_char,
@@ -1202,4 +1205,39 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn aw_shim_uplink_look(u: *mut aw_uplink, acks: aw_u64, others: aw_u64) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_hosted_on_data(
+        f: *mut aw_flow,
+        c: *const aw_flow_cfg,
+        step: aw_host_step,
+        host: *mut ::core::ffi::c_void,
+        reads_time: ::core::ffi::c_int,
+        s: *const aw_seg,
+        segments: aw_u32,
+        now_us: aw_u64,
+    );
+}
+unsafe extern "C" {
+    pub fn aw_shim_hosted_on_ack(
+        f: *mut aw_flow,
+        c: *const aw_flow_cfg,
+        step: aw_host_step,
+        host: *mut ::core::ffi::c_void,
+        reads_time: ::core::ffi::c_int,
+        s: *const aw_seg,
+        now_us: aw_u64,
+        d: *mut aw_decision,
+    );
+}
+unsafe extern "C" {
+    pub fn aw_shim_hosted_on_sent(
+        f: *mut aw_flow,
+        c: *const aw_flow_cfg,
+        step: aw_host_step,
+        host: *mut ::core::ffi::c_void,
+        reads_time: ::core::ffi::c_int,
+        s: *const aw_seg,
+        now_us: aw_u64,
+    );
 }

@@ -62,6 +62,7 @@ pub fn run(
                 jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
                 max_events: args.max_events,
                 max_memory: args.max_memory,
+                ..ackwise_sim::RunOptions::default()
             };
             ackwise_sim::run(scenario, &options, &mut tell)?
         }

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ackwise_policy::{
-    Config, ConfigError, Decision, Event, EventFlags, EventKind, FlowConfig, Handshake, LinkKind,
-    PolicyState, Reason, Segment, TcpFlags, Verdict, parse, sys,
+    Capabilities, Config, ConfigError, Decision, Event, EventFlags, EventKind, FlowConfig,
+    Handshake, LinkKind, PolicyState, Reason, Segment, TcpFlags, Verdict, parse, sys,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -74,7 +74,8 @@ fn flag(name: &str) -> PyResult<EventFlags> {
     })
 }
 
-fn shown(name: &str) -> String {
+/// A flag as Python names it.
+pub fn shown(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
@@ -114,6 +115,16 @@ impl Policy {
     #[getter]
     fn name(&self) -> &'static str {
         self.config.policy().name()
+    }
+
+    #[getter]
+    fn reads_time(&self) -> bool {
+        self.config.policy().reads_time()
+    }
+
+    #[getter]
+    fn sees_data(&self) -> bool {
+        (self.config.policy().needs()).contains(Capabilities::SEE_DATA)
     }
 
     #[getter]

@@ -8,14 +8,19 @@ use std::time::Duration;
 
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Progress, Scenario};
-use ackwise_sim::{RunOptions, SimError};
+use ackwise_sim::{OwnPolicy, RunOptions, SimError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::own_policy::{Factory, Failure};
 
 /// So often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// What makes a policy for each flow, by the names of arms: what the record calls it, and the
+/// callable.
+pub type Policies = Vec<(String, String, Py<PyAny>)>;
 
 /// What the simulator may take.
 pub struct Limits {
@@ -43,9 +48,9 @@ impl News {
             Progress::Running { index, elapsed, .. } => {
                 News::Running(*index, elapsed.as_secs_f64())
             }
-            Progress::Finished { run, index, total, .. } => {
-                News::Finished(run.id.clone(), *index, *total)
-            }
+            Progress::Finished {
+                run, index, total, ..
+            } => News::Finished(run.id.clone(), *index, *total),
             _ => return None,
         })
     }
@@ -74,21 +79,30 @@ impl News {
     }
 }
 
-/// Simulates; the interpreter is free meanwhile. A signal or an exception of `observer` ends it.
+/// Simulates; the interpreter is free meanwhile, but for the policies that are asked. A signal or
+/// an exception, of `observer` or of a policy, ends it.
 pub fn simulate(
     py: Python<'_>,
     scenario: &Arc<Scenario>,
     only: Vec<String>,
     limits: &Limits,
+    policies: Policies,
     observer: Option<&Py<PyAny>>,
 ) -> PyResult<Report> {
     let cancel = Arc::new(AtomicBool::new(false));
+    let failure = Failure::new(&cancel);
+    let factories = policies.into_iter().map(|(arm, name, make)| {
+        let factory: Arc<dyn OwnPolicy> = Arc::new(Factory::new(py, &name, make, &failure)?);
+        Ok((arm, factory))
+    });
+    let policies = factories.collect::<PyResult<_>>()?;
     let options = RunOptions {
         cancel: Arc::clone(&cancel),
         only,
         jobs: limits.jobs,
         max_events: limits.max_events,
         max_memory: limits.max_memory,
+        policies,
     };
     let (sender, receiver) = channel();
     let scenario = Arc::clone(scenario);
@@ -98,6 +112,9 @@ pub fn simulate(
         .spawn(move || work(&scenario, &options, told, &sender))?;
     let stopped = watch(py, Mutex::new(receiver), observer, &cancel);
     let outcome = py.detach(|| runs.join());
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
     stopped?;
     match outcome {
         Ok(report) => report.map_err(|e| errors::sim(py, &e)),

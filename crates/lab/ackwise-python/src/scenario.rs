@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::results::Record;
-use crate::run::{self, Limits};
+use crate::run::{self, Limits, Policies};
 use crate::{errors, toml};
 
 /// What runs for longer than a day is a service: the bound of the program's `--duration`.
@@ -182,8 +182,13 @@ impl Scenario {
     }
 
     /// Runs `only` on the simulator. `progress` is called with what happened, the id and the number
-    /// of the run, how many there are, and the seconds that are simulated.
-    #[pyo3(signature = (only, *, jobs, max_events, max_memory, progress=None))]
+    /// of the run, how many there are, and the seconds that are simulated. Of `policies` each has
+    /// an arm, a name for the record, and what makes an object for each flow.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "as Python calls it, by their names"
+    )]
+    #[pyo3(signature = (only, *, jobs, max_events, max_memory, policies, progress=None))]
     fn simulate(
         &self,
         py: Python<'_>,
@@ -191,6 +196,7 @@ impl Scenario {
         jobs: usize,
         max_events: u64,
         max_memory: u64,
+        policies: Policies,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Record> {
         let limits = Limits {
@@ -198,6 +204,7 @@ impl Scenario {
             max_events,
             max_memory,
         };
-        run::simulate(py, &self.checked, only, &limits, progress.as_ref()).map(Record::new)
+        let told = progress.as_ref();
+        run::simulate(py, &self.checked, only, &limits, policies, told).map(Record::new)
     }
 }

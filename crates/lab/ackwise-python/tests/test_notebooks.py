@@ -28,4 +28,4 @@ def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NOTEBOOKS) >= 2
+    assert len(NOTEBOOKS) >= 3

@@ -17,6 +17,7 @@ use crate::connection::{Counted, Template};
 use crate::engine::Network;
 use crate::error::SimError;
 use crate::line::Line;
+use crate::own_policy::OwnPolicy;
 use crate::packet::FlowId;
 use crate::segment;
 use crate::tcp::{self, ReceiverConfig, SenderConfig};
@@ -56,6 +57,15 @@ pub(crate) fn paths(scenario: &Scenario) -> Result<Vec<[Vec<usize>; 2]>, SimErro
 /// # Errors
 /// Something in it has no model here.
 pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
+    build_with(scenario, spec, None)
+}
+
+/// The same, with a policy of the caller's wherever the arm has one at an interface.
+pub(crate) fn build_with(
+    scenario: &Scenario,
+    spec: &RunSpec,
+    own: Option<&Arc<dyn OwnPolicy>>,
+) -> Result<Built, SimError> {
     let plan = Plan::new(scenario);
     let arm = scenario.arms.iter().find(|arm| arm.name == spec.arm);
     let stock = Arm {
@@ -67,7 +77,7 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     let arm = arm.unwrap_or(&stock);
     check::boxes(scenario)?;
     let mut lines = lines(scenario, spec.seed);
-    let interface_policies = place::interface_policies(&plan, arm, &mut lines)?;
+    let interface_policies = place::interface_policies(&plan, arm, own, &mut lines)?;
     let mut routes = Routes::default();
     let paths = plan.all_paths()?;
     let starts: Vec<[u32; 2]> = paths

@@ -25,6 +25,14 @@ pub enum SimError {
         /// What to do about it.
         mend: String,
     },
+    /// The caller has a policy for an arm that there is not.
+    #[error("there is no arm '{arm}' for a policy of your own; there are {arms}")]
+    NoSuchArm {
+        /// What was asked for.
+        arm: String,
+        /// What there is.
+        arms: String,
+    },
     /// The threads could not be started.
     #[error("the threads for the runs could not be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),

@@ -6,12 +6,15 @@
 //! What cannot go wrong here (no slot, no timer, a silent daemon) has no
 //! counter, and a deadline is met to the nanosecond.
 
-use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, UPLINK_LOOK_US, Uplink, Verdict};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ackwise_policy::{FlowConfig, Handshake, HostedFlow, Segment, UPLINK_LOOK_US, Uplink, Verdict};
 use ackwise_queue::Nanos;
 use ackwise_switchback::{Counters, FlowRtt};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
+use crate::own_policy::OwnPolicy;
 use crate::packet::{Flags, Packet};
 use crate::packet_handle::PacketHandle;
 use crate::segment::segment;
@@ -103,7 +106,7 @@ pub struct HookStats {
 
 #[derive(Debug, Default)]
 struct Entry {
-    flow: Option<Flow>,
+    flow: Option<HostedFlow>,
     handshake: Option<Handshake>,
     held: Option<PacketHandle>,
     deadline: Nanos,
@@ -143,6 +146,8 @@ impl Egress {
 #[derive(Debug)]
 pub struct InterfacePolicy {
     config: FlowConfig,
+    /// Asked instead of the policy of `config`.
+    own: Option<Arc<dyn OwnPolicy>>,
     /// Unless the ACKs come in here: then their uplink is elsewhere.
     egress: Option<Egress>,
     /// Numbers of the flows that it is for; all if empty.
@@ -160,6 +165,7 @@ impl InterfacePolicy {
     pub fn new(place: String, policy: &str, config: FlowConfig) -> InterfacePolicy {
         InterfacePolicy {
             config,
+            own: None,
             egress: None,
             flows: Vec::new(),
             place,
@@ -209,6 +215,13 @@ impl InterfacePolicy {
     /// Something passes in the direction of the ACKs that is none.
     pub fn on_other(&mut self, packet: &Packet) {
         self.stats.other_bytes += u64::from(packet.wire_len);
+    }
+
+    /// With a policy of the caller's, instead of that of the configuration.
+    pub fn deciding(mut self, own: Arc<dyn OwnPolicy>) -> InterfacePolicy {
+        self.stats.policy = own.name();
+        self.own = Some(own);
+        self
     }
 
     /// For these flows alone, if there are any.
@@ -342,7 +355,8 @@ impl InterfacePolicy {
                 self.stats.no_flow += 1;
                 return Outcome::pass(handle);
             }
-            entry.flow = Some(Flow::new(entry.handshake.as_ref(), us));
+            let own = self.own.as_ref().map(|own| own.for_flow());
+            entry.flow = Some(HostedFlow::new(entry.handshake.as_ref(), us, own));
         }
         let Some(flow) = &mut entry.flow else {
             return Outcome::pass(handle);

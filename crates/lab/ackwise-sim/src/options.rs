@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::own_policy::OwnPolicies;
+
 /// How to run a scenario.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
@@ -17,6 +19,8 @@ pub struct RunOptions {
     pub max_events: u64,
     /// Runs that would take more memory than this together are refused, bytes.
     pub max_memory: u64,
+    /// Policies of the caller's.
+    pub policies: OwnPolicies,
 }
 
 impl RunOptions {
@@ -34,6 +38,7 @@ impl Default for RunOptions {
             jobs: 0,
             max_events: Self::MAX_EVENTS,
             max_memory: Self::MAX_MEMORY,
+            policies: OwnPolicies::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::build;
 use crate::error::SimError;
 use crate::estimate;
 use crate::options::RunOptions;
+use crate::own_policy;
 use crate::record;
 use crate::recorder::{MAX_QUEUES, Recorder};
 use crate::schedule::MAX_EVENTS;
@@ -39,6 +40,7 @@ pub fn run(
         .filter(|run| options.only.is_empty() || options.only.contains(&run.id))
         .collect();
     build::check(scenario, &runs)?;
+    own_policy::check(scenario, &options.policies)?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.jobs)
         .build()?;
@@ -49,7 +51,8 @@ pub fn run(
         (**observe)(progress);
     };
     let total = runs.len();
-    let context = context(scenario);
+    let mut context = context(scenario);
+    context.notes.extend(own_policy::notes(&options.policies));
     let outcome: Vec<Option<Run>> = pool.install(|| {
         runs.par_iter()
             .enumerate()
@@ -106,7 +109,8 @@ fn run_one(
     tell: &dyn Fn(Duration),
 ) -> Result<Option<Run>, SimError> {
     let scenario = scenario.at(spec)?;
-    let mut built = build::build(&scenario, spec)?;
+    let own = options.policies.get(&spec.arm);
+    let mut built = build::build_with(&scenario, spec, own)?;
     // The estimate is a bound; what exceeds it by far goes round in circles.
     let most = options.max_events.saturating_mul(2).min(MAX_EVENTS);
     built.network.max_events = most;

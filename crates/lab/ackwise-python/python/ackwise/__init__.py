@@ -23,7 +23,16 @@ from ackwise._errors import (
 )
 from ackwise._native import VERSION as __version__
 from ackwise._native import congestion_controls
-from ackwise._policy import Event, Flow, Param, Policy, PolicyInfo, Verdict, policies
+from ackwise._policy import (
+    Event,
+    Flow,
+    FlowPolicy,
+    Param,
+    Policy,
+    PolicyInfo,
+    Verdict,
+    policies,
+)
 from ackwise._progress import Progress
 from ackwise._results import Column, Results, Table
 from ackwise._scenario import Scenario
@@ -35,6 +44,7 @@ __all__ = [
     "Error",
     "Event",
     "Flow",
+    "FlowPolicy",
     "Param",
     "Policy",
     "PolicyError",

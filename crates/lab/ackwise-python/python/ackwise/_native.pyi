@@ -1,6 +1,6 @@
 """What is compiled; the modules beside it are its documentation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -78,6 +78,7 @@ class Scenario:
         jobs: int,
         max_events: int,
         max_memory: int,
+        policies: Sequence[tuple[str, str, Callable[[], object]]],
         progress: Callable[[str, str | None, int, int | None, float | None], None] | None = None,
     ) -> Record: ...
 
@@ -116,6 +117,10 @@ class Policy:
     def __new__(cls, name: str, params: list[tuple[str, int]]) -> Policy: ...
     @property
     def name(self) -> str: ...
+    @property
+    def reads_time(self) -> bool: ...
+    @property
+    def sees_data(self) -> bool: ...
     @property
     def params(self) -> list[tuple[str, int]]: ...
     @property

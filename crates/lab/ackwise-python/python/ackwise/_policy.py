@@ -160,6 +160,52 @@ class Verdict:
         return _REASONS[self.reason]
 
 
+class FlowPolicy(typing.Protocol):
+    """A policy of your own, for one flow: any object with this method.
+
+    :meth:`Scenario.run` takes what makes one (``policies={"arm": MyPolicy}``), and asks it in the
+    simulator where a datapath would ask a policy. The contract stays in force around it: an ACK
+    that carries news leaves, whatever it says, and D bounds every hold.
+
+    Two attributes may be there, too. ``sees_data = False``: it is told of ACKs and deadlines alone.
+    ``reads_time = False``: :attr:`Event.now_us` is 0, and nobody asks a clock for its sake; so are
+    some of the policies of :func:`policies`, and the contract, too, knows less then.
+
+    Examples
+    --------
+    >>> import ackwise
+    >>> class Half:
+    ...     def __init__(self):
+    ...         self.held = False
+    ...     def step(self, event):
+    ...         if event.kind == "ack":
+    ...             self.held = not self.held and "must-send" not in event.flags
+    ...         return ackwise.Verdict("hold" if self.held else "send")
+    >>> scenario = ackwise.Scenario.example().with_(**{
+    ...     "arm": [{"name": "half", "policy": "none", "at": "client", "link": "wan"}],
+    ... })
+    >>> results = scenario.run(policies={"half": Half}, duration="2 s")
+    >>> round(results.to_dicts()[0]["segments_per_ack"])
+    3
+    """
+
+    def step(self, event: Event, /) -> Verdict | None:
+        """Take the next event of the flow.
+
+        Parameters
+        ----------
+        event : Event
+            What happened, and what is known of the flow.
+
+        Returns
+        -------
+        Verdict
+            Of an ACK: ``Verdict("send")``; or ``Verdict("hold", us)``, for so many µs at most
+            (whole, 1 or more; D if left out), unless a newer ACK leaves before. What it returns
+            is not looked at for data, deadlines, and ACKs with the flag ``'must-send'``.
+        """
+
+
 class Param(typing.NamedTuple):
     """A parameter of a policy.
 
@@ -272,6 +318,16 @@ class Policy:
     def name(self) -> str:
         """Its name."""
         return self._policy.name
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether its verdicts depend on the time of an event."""
+        return self._policy.reads_time
+
+    @property
+    def sees_data(self) -> bool:
+        """Whether it has to be told of data."""
+        return self._policy.sees_data
 
     @property
     def params(self) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import typing
 from importlib import resources
@@ -13,12 +14,14 @@ from ackwise._errors import RunError
 from ackwise._results import Results
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from typing_extensions import TypeAlias
 
+    from ackwise._policy import FlowPolicy
     from ackwise._progress import Observer
 
+    Policies: TypeAlias = "Mapping[str, Callable[[], FlowPolicy]]"
     Names: TypeAlias = "str | Sequence[str]"
     Seeds: TypeAlias = "int | str | Sequence[int | str]"
     Points: TypeAlias = "int | Sequence[int]"
@@ -274,6 +277,7 @@ link 'wam'; did you mean 'wan'?
         max_events: int = _native.MAX_EVENTS,
         max_memory: int = _native.MAX_MEMORY,
         kernel: str | os.PathLike[str] | None = None,
+        policies: Policies | None = None,
         progress: bool | Observer | None = None,
     ) -> Results:
         """Run the scenario.
@@ -303,6 +307,12 @@ link 'wam'; did you mean 'wan'?
             Refuse runs that would take more memory than this together, bytes, on the simulator.
         kernel : path-like, optional
             The kernel that runs in virtual time: ``'6.12'``, ``'7'``, or an image.
+        policies : mapping of str to callable, optional
+            Policies of your own, by the names of arms. In such an arm what the callable returns
+            for each flow, a :class:`FlowPolicy`, is asked instead of the policy that the scenario
+            names there (write ``policy = "none"``); ``at``, ``link``, ``flows`` and the bounds of
+            a hold count as ever. On the simulator alone, one run at a time. An exception ends the
+            runs, and comes out of this method.
         progress : bool or callable, optional
             A function that is called with each :class:`Progress`; an exception of it ends the
             runs. ``True`` or left out: a bar of tqdm, if that is installed and standard error is
@@ -323,6 +333,8 @@ link 'wam'; did you mean 'wan'?
             Runs had errors; the exception has the results.
         ProgramError
             ``ackwise-lab`` is missing or has failed.
+        TypeError, ValueError
+            A policy of your own returned what is no verdict.
 
         Examples
         --------
@@ -332,6 +344,7 @@ link 'wam'; did you mean 'wan'?
         adaptive/cubic/1 8176856
         """
         scenario = self._scenario
+        own = _own(policies or {}, on, jobs)
         if duration is not None:
             scenario = scenario.with_duration(_duration(duration))
         chosen = _list(cc), _list(arms), _list(seed), _numbers(point)
@@ -348,9 +361,10 @@ link 'wam'; did you mean 'wan'?
                 tell = _progress.native_observer(observer, runs, scenario.duration_s)
             record = scenario.simulate(
                 runs,
-                jobs=jobs or 0,
+                jobs=1 if own else jobs or 0,
                 max_events=max_events,
                 max_memory=max_memory,
+                policies=own,
                 progress=tell,
             )
         finally:
@@ -364,6 +378,29 @@ link 'wam'; did you mean 'wan'?
                 results,
             )
         return results
+
+
+def _own(
+    policies: Policies, on: str, jobs: int | None
+) -> list[tuple[str, str, Callable[[], FlowPolicy]]]:
+    """Return policies with their arms, and what records call them."""
+    if policies and on in ("virtual", "live"):
+        raise ValueError(
+            f"policies of Python run on the simulator, and not on '{on}'\n"
+            "  for Linux write it in C: CONTRIBUTING.md, \"Add a policy\""
+        )
+    if policies and jobs not in (None, 1):
+        raise ValueError(
+            f"jobs={jobs}: with policies of Python there is one run at a time, since the "
+            "interpreter has one lock\n  leave jobs out, or start several interpreters"
+        )
+    return [(arm, _called(make), make) for arm, make in policies.items()]
+
+
+def _called(make: object) -> str:
+    if isinstance(make, functools.partial):
+        make = make.func
+    return str(getattr(make, "__qualname__", type(make).__qualname__))
 
 
 def _list(chosen: Seeds) -> list[str]:

@@ -1,5 +1,6 @@
 //! Policies, where an arm has them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_policy::{Capabilities, Config, ConfigError, FlowConfig, sys};
@@ -9,6 +10,7 @@ use super::plan::Plan;
 use crate::error::SimError;
 use crate::interface_policy::{InterfacePolicy, Side};
 use crate::line::Line;
+use crate::own_policy::OwnPolicy;
 use crate::segment;
 use crate::tcp;
 
@@ -85,6 +87,7 @@ pub(super) fn stack_policy(
 pub(super) fn interface_policies(
     plan: &Plan<'_>,
     arm: &Arm,
+    own: Option<&Arc<dyn OwnPolicy>>,
     lines: &mut [Line],
 ) -> Result<Vec<InterfacePolicy>, SimError> {
     let mut interface_policies = Vec::new();
@@ -119,6 +122,10 @@ pub(super) fn interface_policies(
         let flows = (0..).zip(&scenario.flows).filter(|(_, flow)| named(flow));
         let only = flows.map(|(number, _)| number).collect();
         let policy = InterfacePolicy::new(place, &placement.policy, flow_config).only(only);
+        let policy = match own {
+            Some(own) => policy.deciding(Arc::clone(own)),
+            None => policy,
+        };
         let fair = scenario.links[link].separates_flows_of(&placement.node);
         interface_policies.push(match placement.position {
             Position::Receiver | Position::Router if !fair => policy.at_egress(),

@@ -1,0 +1,125 @@
+//! A policy that is not in `policies.def`, under the same contract: to try one before it is
+//! written in C.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use crate::flow::{Decision, Flow, FlowConfig, Handshake};
+use crate::{Event, Segment, Verdict, sys};
+
+/// A policy of the caller's, with its state of one flow.
+pub trait HostedPolicy: Send {
+    /// Whether it looks at the time of an event, which is 0 otherwise. Some of what the contract
+    /// lets out hangs on that, too: without the time there is no round-trip time of the moment.
+    fn reads_time(&self) -> bool;
+
+    /// The next event, and what it says to it. The answer counts for an ACK that the contract lets
+    /// it withhold; others have [`MUST_SEND`](crate::EventFlags::MUST_SEND). It is to say no
+    /// [`Verdict::Drop`], which only the owner of a queue may.
+    ///
+    /// A panic ends the process, since C code is between it and whoever could catch it.
+    fn step(&mut self, event: &Event) -> Verdict;
+}
+
+/// A [`Flow`] whose policy is one of the list or, instead, one of the caller's.
+pub struct HostedFlow {
+    flow: Flow,
+    policy: Option<Box<dyn HostedPolicy>>,
+}
+
+/// What C calls.
+extern "C" fn step(host: *mut c_void, event: *const sys::aw_event, to: *mut sys::aw_verdict) {
+    // SAFETY: `HostedFlow::host` made `host` from a live box that nobody else uses during the
+    // call; C passes pointers to an event and a verdict on its stack.
+    let (policy, event, to) = unsafe {
+        let policy = &mut *host.cast::<Box<dyn HostedPolicy>>();
+        (policy, &*event, &mut *to)
+    };
+    *to = policy.step(&Event::from_raw(event)).raw();
+}
+
+/// What C is told of a policy of the caller's.
+type Host = (sys::aw_host_step, *mut c_void, i32);
+
+impl HostedFlow {
+    /// A flow whose handshake was seen, or not; without `policy` that of the configuration decides.
+    pub fn new(
+        handshake: Option<&Handshake>,
+        now_us: u64,
+        policy: Option<Box<dyn HostedPolicy>>,
+    ) -> HostedFlow {
+        HostedFlow {
+            flow: Flow::new(handshake, now_us),
+            policy,
+        }
+    }
+
+    fn host(policy: &mut Box<dyn HostedPolicy>) -> Host {
+        let reads_time = i32::from(policy.reads_time());
+        (Some(step), std::ptr::from_mut(policy).cast(), reads_time)
+    }
+
+    /// As [`Flow::on_data`].
+    pub fn on_data(&mut self, config: &FlowConfig, s: &Segment, segments: u32, now_us: u64) {
+        let Some(policy) = &mut self.policy else {
+            return self.flow.on_data(config, s, segments, now_us);
+        };
+        let (step, host, time) = HostedFlow::host(policy);
+        let (flow, config) = (&mut self.flow.0, &config.0);
+        // SAFETY: every pointer is to a live value of the type C expects, and `host` is what
+        // `step` expects.
+        unsafe {
+            sys::aw_shim_hosted_on_data(flow, config, step, host, time, &s.0, segments, now_us);
+        }
+    }
+
+    /// As [`Flow::on_ack`].
+    pub fn on_ack(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) -> Decision {
+        let Some(policy) = &mut self.policy else {
+            return self.flow.on_ack(config, s, now_us);
+        };
+        let mut d = sys::aw_decision::default();
+        let (step, host, time) = HostedFlow::host(policy);
+        let (flow, config) = (&mut self.flow.0, &config.0);
+        // SAFETY: as in `on_data`.
+        unsafe {
+            sys::aw_shim_hosted_on_ack(flow, config, step, host, time, &s.0, now_us, &mut d);
+        }
+        Decision::from_raw(&d)
+    }
+
+    /// As [`Flow::on_sent`].
+    pub fn on_sent(&mut self, config: &FlowConfig, s: &Segment, now_us: u64) {
+        let Some(policy) = &mut self.policy else {
+            return self.flow.on_sent(config, s, now_us);
+        };
+        let (step, host, time) = HostedFlow::host(policy);
+        let (flow, config) = (&mut self.flow.0, &config.0);
+        // SAFETY: as in `on_data`.
+        unsafe { sys::aw_shim_hosted_on_sent(flow, config, step, host, time, &s.0, now_us) };
+    }
+
+    /// As [`Flow::releases`].
+    pub fn releases(&self, s: &Segment) -> bool {
+        self.flow.releases(s)
+    }
+
+    /// As [`Flow::srtt_us`].
+    pub fn srtt_us(&self) -> Option<u32> {
+        self.flow.srtt_us()
+    }
+
+    /// As [`Flow::set_shared`].
+    pub fn set_shared(&mut self, shared: u32) {
+        self.flow.set_shared(shared);
+    }
+}
+
+impl fmt::Debug for HostedFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostedFlow")
+            .field("flow", &self.flow)
+            .field("own_policy", &self.policy.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,54 @@
+//! Policies that the caller has: to try one before it is written in C.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use ackwise_policy::HostedPolicy;
+use ackwise_scenario::{Environment, Scenario};
+
+use crate::error::SimError;
+
+/// A policy that the caller has. It stands at the interfaces where an arm has one, and decides
+/// instead of that; the contract around it is the same.
+pub trait OwnPolicy: fmt::Debug + Send + Sync {
+    /// What the record calls it.
+    fn name(&self) -> String;
+
+    /// One for a new flow, which has seen nothing.
+    fn for_flow(&self) -> Box<dyn HostedPolicy>;
+}
+
+/// Policies by the names of the arms in which they decide.
+pub type OwnPolicies = BTreeMap<String, Arc<dyn OwnPolicy>>;
+
+/// Checks that the arms for which the caller has policies have a place for them.
+pub(crate) fn check(scenario: &Scenario, policies: &OwnPolicies) -> Result<(), SimError> {
+    for name in policies.keys() {
+        let Some(arm) = scenario.arms.iter().find(|arm| arm.name == *name) else {
+            let arms: Vec<&str> = scenario.arms.iter().map(|arm| arm.name.as_str()).collect();
+            return Err(SimError::NoSuchArm {
+                arm: name.clone(),
+                arms: arms.join(", "),
+            });
+        };
+        let stack = |at: &&ackwise_scenario::Placement| at.environment == Environment::Stack;
+        if arm.placements.is_empty() || arm.placements.iter().any(|at| stack(&at)) {
+            let what = "has no interface where a policy of your own could stand in; give it \
+                        `policy = \"none\"`, `at` and `link`, without environment = \"stack\"";
+            return Err(SimError::about(scenario, name, what));
+        }
+    }
+    Ok(())
+}
+
+/// What the record says about them.
+pub(crate) fn notes(policies: &OwnPolicies) -> impl Iterator<Item = String> + '_ {
+    policies.iter().map(|(arm, own)| {
+        format!(
+            "In the arm '{arm}' the caller's policy '{}' decides, and not the one that the \
+             scenario names.",
+            own.name()
+        )
+    })
+}
