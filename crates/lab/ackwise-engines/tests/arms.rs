@@ -6,7 +6,6 @@ use std::fs;
 
 use ackwise_engines::live::{self, RunOptions};
 use ackwise_scenario::Scenario;
-use ackwise_scenario::record::Run;
 use common::{BULK, run_with, turn, two_hosts};
 
 fn with_arms(duration: &str, link: &str, arms: &str) -> Scenario {
@@ -44,16 +43,18 @@ fn a_policy_thins_what_crosses_the_wire_and_no_byte_is_lost() {
         assert_eq!(run.errors, Vec::<String>::new());
         assert!(run.totals.content.as_ref().unwrap().ok);
     }
-    let share = |run: &Run| run.totals.acks_on_wire as f64 / run.totals.data_segments as f64;
-    assert!(
-        share(thinned) < share(baseline) / 2.0,
-        "{} ACKs per segment instead of {}",
-        share(thinned),
-        share(baseline)
-    );
     assert!(baseline.datapath.is_none());
+    // How much is thinned is judged in virtual time (`virtual_datapath`): on a machine with much to
+    // do ACKs pass while user space gives no sign of life. Here what was saved must be missing on
+    // the wire, where a run ends a moment before the counters are read.
     let counters = &thinned.datapath.as_ref().unwrap()["receiver/wan"];
-    assert!(counters["withheld"].as_u64().unwrap() > 0, "{counters}");
+    let counter = |name: &str| counters[name].as_u64().unwrap();
+    assert!(counter("packets_saved") > 0, "{counters}");
+    assert!(
+        thinned.totals.acks_on_wire <= counter("acks") - counter("packets_saved"),
+        "{} ACKs on the wire: {counters}",
+        thinned.totals.acks_on_wire
+    );
     assert!(report.environment.datapath.is_some());
 }
 

@@ -94,7 +94,7 @@ fn a_process_that_hangs_for_more_acks_than_have_room() {
     let [far, near] = sites.tunnel("period = \"1 s\"");
     let arrived = Capture::start(&sites.server, "net1");
     near.freeze(true);
-    send_strange_acks(&sites, 9000);
+    send_strange_acks(&sites, 0..9000);
     near.freeze(false);
     let stats = until("the counters", || {
         let stats = near.stats();
@@ -155,7 +155,7 @@ fn what_comes_from_elsewhere_is_dropped() {
     let near = sites.start(&sites.near, sites.near_config(""));
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
     let arrived = Capture::start(&sites.server, "net1");
-    send_strange_acks(&sites, 200);
+    send_strange_acks(&sites, 0..200);
     // Until both have told what came after their last counters.
     std::thread::sleep(Duration::from_millis(500));
     let stats = once(&far, "all of them", |stats| {
@@ -204,7 +204,7 @@ fn wide(sites: &Sites) -> [Daemon; 2] {
 fn comes(sites: &Sites, far: &Daemon) {
     let before = peer(far).packets_out.packets;
     until("packets", || {
-        send_strange_acks(sites, 100);
+        send_strange_acks(sites, 0..100);
         (peer(far).packets_out.packets >= before + 300).then_some(())
     });
 }
@@ -218,7 +218,7 @@ fn an_interface_whose_mtu_shrinks() {
     let [far, near] = wide(&sites);
     sites.near.run(|| ip("link set wan0 mtu 1500"));
     until("a shorter size", || {
-        send_strange_acks(&sites, 200);
+        send_strange_acks(&sites, 0..200);
         (peer(&near).datagram_size <= 1472).then_some(())
     });
     let stats = peer(&near);
@@ -243,7 +243,7 @@ fn a_path_whose_mtu_shrinks() {
     let [far, near] = wide(&sites);
     sites.far.run(|| ip("link set wan1 mtu 1500"));
     until("a shorter size", || {
-        send_strange_acks(&sites, 200);
+        send_strange_acks(&sites, 0..200);
         (peer(&near).datagram_size <= 1476).then_some(())
     });
     comes(&sites, &far);

@@ -4,11 +4,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -170,6 +171,7 @@ pub fn transfer(from: &Netns, to: &Netns, address: &str, len: usize) {
 /// Frames that pass an interface, from now until [`Capture::end`].
 pub struct Capture {
     stop: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
     thread: thread::JoinHandle<Vec<Vec<u8>>>,
 }
 
@@ -180,17 +182,31 @@ impl Capture {
         let socket = File::from(socket);
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
         let thread = thread::spawn(move || {
             let (mut frames, mut room) = (Vec::new(), vec![0; 1 << 16]);
             loop {
                 match (&socket).read(&mut room) {
-                    Ok(len) => frames.push(room[..len].to_vec()),
+                    Ok(len) => {
+                        frames.push(room[..len].to_vec());
+                        counted.store(frames.len(), Ordering::Release);
+                    }
                     Err(_) if seen.load(Ordering::Acquire) => return frames,
                     Err(_) => {}
                 }
             }
         });
-        Self { stop, thread }
+        Self {
+            stop,
+            count,
+            thread,
+        }
+    }
+
+    /// Frames so far.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
     }
 
     pub fn end(self) -> Vec<Vec<u8>> {
@@ -227,7 +243,7 @@ pub fn ack_from(port: u16, frame: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Pure ACKs of one flow each, from the host to the server, that no connection has.
-pub fn send_strange_acks(sites: &Sites, count: u16) {
+pub fn send_strange_acks(sites: &Sites, flows: Range<u16>) {
     sites.host.run(|| {
         // SAFETY: no pointers; a fresh descriptor.
         let socket = unsafe {
@@ -239,7 +255,7 @@ pub fn send_strange_acks(sites: &Sites, count: u16) {
         let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
         to.sin_family = libc::AF_INET as u16;
         to.sin_addr.s_addr = u32::from_ne_bytes([10, 9, 3, 2]);
-        for flow in 0..count {
+        for flow in flows.clone() {
             let packet = strange_ack(flow);
             // SAFETY: buffers that live as long as the call, with their sizes.
             let sent = unsafe {
