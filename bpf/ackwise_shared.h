@@ -53,6 +53,7 @@ struct aw_options {
 	aw_u32 position; /* enum aw_position */
 	aw_u32 link;	 /* enum aw_link */
 	aw_u32 ifindex;
+	aw_u32 ack_priority; /* what pure ACKs that leave get for the queue; 0: what they had */
 	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
 	aw_u8 cwnd_hint; /* see cwnd_hint.h */

@@ -3,16 +3,19 @@
  * Who fills the link behind the interface (policy's uplink.h)? The programs count on each CPU
  * the bytes of pure ACKs that left, here, and of everything else, aw_counters.other_bytes.
  * User space adds them up, judges them every 100 ms, and writes the answer beside its
- * heartbeat. An answer that is too old is none.
+ * heartbeat. An answer that is too old is none. What leaves may be told the class of the queue
+ * behind the interface that it goes to: aw_options.ack_priority.
  */
 #ifndef ACKWISE_EGRESS_H
 #define ACKWISE_EGRESS_H
 
 #include "maps.h"
 
-static __always_inline void ack_leaves(struct aw_percpu *here, const struct __sk_buff *skb)
+static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff *skb)
 {
 	here->left_ack_bytes += skb->len;
+	if (options.ack_priority)
+		skb->priority = options.ack_priority;
 }
 
 /* Under the flow's lock: tells it what is known now. */

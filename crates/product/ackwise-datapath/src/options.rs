@@ -75,6 +75,9 @@ pub struct Options {
     /// The queue behind the interface separates flows, and is where packets wait: what others
     /// send does not lengthen the way of an ACK, so nobody asks for it.
     pub fair_queue: bool,
+    /// The priority (`skb->priority`) of the pure ACKs that leave, for a queue that reads the class
+    /// of a packet from it; 0: the one that they have. Not at [`Position::Sender`].
+    pub ack_priority: u32,
     /// Flows that are kept; the least recently used one goes first.
     pub max_flows: u32,
     /// ACKs that can be withheld at the same time.
@@ -111,6 +114,7 @@ impl Options {
             hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
             cwnd_hint: false,
             fair_queue: false,
+            ack_priority: 0,
             max_flows: 65_536,
             slots: 4096,
             dry_run: false,
@@ -222,6 +226,9 @@ impl Options {
         o.clsact = u8::from(clsact);
         o.dry_run = u8::from(self.dry_run);
         o.uplink = u8::from(self.asks_uplink());
+        if self.position != Position::Sender {
+            o.ack_priority = self.ack_priority;
+        }
         // The near side sends the ACKs at a receiver, and the data at a sender.
         let (near, far) = match self.position {
             Position::Sender => (sys::AW_SIDE_DATA, sys::AW_SIDE_ACKS),

@@ -14,6 +14,13 @@ use crate::netlink::{
 /// gives handles from `8001:` on by itself, so a root with this one is ours.
 pub const HANDLE: u32 = 0xac40_0000;
 
+/// The priority (`skb->priority`) that takes a packet to the video tin of a cake of ackwise: its
+/// handle, and the number of the tin in the order bulk, best effort, video, voice.
+pub const VIDEO_TIN: u32 = HANDLE | 3;
+
+// include/uapi/linux/pkt_sched.h
+const CAKE_DIFFSERV_DIFFSERV4: u32 = 1;
+
 /// Queue disciplines without classes and without a rate, of which the kernel lists every option in
 /// the form in which it takes it. Such a root can be put back as it was.
 const RESTORABLE: [&str; 7] = [
@@ -33,6 +40,7 @@ const CODEL_TIMES: [(&str, [u16; 3]); 2] = [("codel", [1, 3, 5]), ("fq_codel", [
 
 // include/uapi/linux/pkt_sched.h
 const TCA_CAKE_BASE_RATE64: u16 = 2;
+const TCA_CAKE_DIFFSERV_MODE: u16 = 3;
 const TCA_CAKE_OVERHEAD: u16 = 6;
 const TCA_CAKE_ACK_FILTER: u16 = 16;
 
@@ -153,6 +161,9 @@ impl Cake {
         if let Some(overhead) = self.overhead {
             push_attribute(&mut options, TCA_CAKE_OVERHEAD, &overhead.to_ne_bytes());
         }
+        // With the tin that ACKs can be given to (`VIDEO_TIN`).
+        let tins = CAKE_DIFFSERV_DIFFSERV4.to_ne_bytes();
+        push_attribute(&mut options, TCA_CAKE_DIFFSERV_MODE, &tins);
         let filter: u32 = match self.filter {
             CakeFilter::None => 0,
             CakeFilter::Filter => 1,

@@ -57,6 +57,7 @@ fn what_is_put_back_is_what_was_there_however_often() {
                         "bandwidth 5Mbit",
                         "ack-filter-aggressive",
                         "overhead 22",
+                        "diffserv4",
                     ] {
                         assert!(cake.contains(option), "no {option} in {cake}");
                     }

@@ -295,8 +295,25 @@ fn router_with(root: Option<&str>) -> (Net, String) {
 }
 
 fn is_cake(shown: &str) -> bool {
-    let options = ["cake ac40:", "bandwidth 5Mbit", "ack-filter-aggressive"];
+    let options = [
+        "cake ac40:",
+        "bandwidth 5Mbit",
+        "diffserv4",
+        "ack-filter-aggressive",
+    ];
     options.iter().all(|it| shown.contains(it)) && shown.lines().count() == 1
+}
+
+/// The packets that the tins of the cake have sent, in the order bulk, best effort, video, voice.
+fn tins(net: &Net) -> [u64; 4] {
+    let command = format!(
+        "tc -n {} -s -j qdisc show dev {} root",
+        net.receiver, net.iface
+    );
+    let shown: serde_json::Value = serde_json::from_str(&must(&command)).unwrap();
+    let tins = shown[0]["tins"].as_array().expect("tins");
+    let sent = tins.iter().map(|tin| tin["sent_packets"].as_u64().unwrap());
+    sent.collect::<Vec<_>>().try_into().expect("four tins")
 }
 
 /// Ends an `ackwise up` by a signal, or by `ackwise down`, and waits until nothing is left.
@@ -343,6 +360,11 @@ fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
             transfer(&net, bytes.clone()) == bytes,
             "other bytes arrived"
         );
+        // The ACKs of a megabyte, thinned, and nothing else.
+        let [bulk, rest, video, _arp] = tins(&net);
+        assert!(video > 50, "{video} packets in the tin of ACKs");
+        assert!(rest > 0, "the SYN-ACK and the FIN are no pure ACKs");
+        assert_eq!(bulk, 0);
         let Ended { code, err, .. } = net.run(&["up", &net.iface]);
         assert_eq!(code, 1, "{err}");
         assert!(err.contains(&attached.pid().to_string()), "{err}");

@@ -70,6 +70,8 @@ pub struct aw_options {
     #[doc = " enum aw_link"]
     pub link: aw_u32,
     pub ifindex: aw_u32,
+    #[doc = " what pure ACKs that leave get for the queue; 0: what they had"]
+    pub ack_priority: aw_u32,
     #[doc = " STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT"]
     pub clsact: aw_u8,
     pub dry_run: aw_u8,
@@ -80,7 +82,7 @@ pub struct aw_options {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 216usize];
+    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 220usize];
     ["Alignment of aw_options"][::core::mem::align_of::<aw_options>() - 4usize];
     ["Offset of field: aw_options::flow"][::core::mem::offset_of!(aw_options, flow) - 0usize];
     ["Offset of field: aw_options::match_"][::core::mem::offset_of!(aw_options, match_) - 72usize];
@@ -92,12 +94,14 @@ const _: () = {
     ["Offset of field: aw_options::link"][::core::mem::offset_of!(aw_options, link) - 204usize];
     ["Offset of field: aw_options::ifindex"]
         [::core::mem::offset_of!(aw_options, ifindex) - 208usize];
-    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 212usize];
+    ["Offset of field: aw_options::ack_priority"]
+        [::core::mem::offset_of!(aw_options, ack_priority) - 212usize];
+    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 216usize];
     ["Offset of field: aw_options::dry_run"]
-        [::core::mem::offset_of!(aw_options, dry_run) - 213usize];
+        [::core::mem::offset_of!(aw_options, dry_run) - 217usize];
     ["Offset of field: aw_options::cwnd_hint"]
-        [::core::mem::offset_of!(aw_options, cwnd_hint) - 214usize];
-    ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 215usize];
+        [::core::mem::offset_of!(aw_options, cwnd_hint) - 218usize];
+    ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 219usize];
 };
 #[doc = " One map entry that user space rewrites every 100 ms."]
 #[repr(C)]

@@ -26,7 +26,7 @@ use ackwise_netdev::control::{Listener, Server};
 use ackwise_netdev::daemon::{Ended, Outcome, Supervisor, Worker};
 use ackwise_netdev::janitor::RateSetter;
 use ackwise_netdev::netlink::Netlink;
-use ackwise_netdev::qdisc::{Cake, Replaced};
+use ackwise_netdev::qdisc::{self, Cake, Replaced};
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
 use ackwise_netdev::{Error as Netdev, Interface, ifreq};
 use anyhow::{Context, anyhow};
@@ -213,6 +213,11 @@ impl Run<'_> {
         let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
         options.fair_queue =
             shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
+        // In a cake of our own ACKs have half of the rate while others want it, and go first
+        // with that. Else each flow of theirs has as much as an upload.
+        if matches!(self.plan.queue, Queue::Cake(_)) {
+            options.ack_priority = qdisc::VIDEO_TIN;
+        }
         options
     }
 

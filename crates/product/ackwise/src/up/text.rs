@@ -24,7 +24,8 @@ fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
     match plan.queue {
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, and {policy} thins the ACKs before it",
+            "{} instead of {queue}, with up to half of it first for ACKs, and {policy} thins them \
+             before it",
             describe(&cake, plan.min_bps)
         ),
         Queue::Gateway { rate_bps, .. } => format!(
