@@ -94,7 +94,8 @@ Examples:
   ackwise-lab reproduce --list                      which papers there are, and what they run on
   ackwise-lab reproduce saldana                     a table of published and measured numbers
   ackwise-lab reproduce marhoon --format json
-  ackwise-lab reproduce --html papers/              all that this machine can run, as pages";
+  ackwise-lab reproduce --html papers/              all that this machine can run, as pages
+  ackwise-lab reproduce --all --archive papers/     the same with records, environment and hashes";
 
 /// Reads the name of an engine; the help text says what each is.
 fn engine() -> impl TypedValueParser<Value = Engine> {
@@ -228,8 +229,12 @@ pub struct ReproduceArgs {
     #[arg(value_name = "PAPER")]
     pub papers: Vec<String>,
 
+    /// All papers that this machine can run, as without a name
+    #[arg(long, conflicts_with_all = ["papers", "list"])]
+    pub all: bool,
+
     /// List the papers instead
-    #[arg(long, conflicts_with_all = ["papers", "html", "engine", "quick", "jobs"])]
+    #[arg(long, conflicts_with_all = ["papers", "html", "archive", "engine", "quick", "jobs"])]
     pub list: bool,
 
     /// What runs their scenarios [default: the paper's own]
@@ -247,6 +252,10 @@ pub struct ReproduceArgs {
     /// Write pages with tables and figures into this directory; they open without a network
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub html: Option<PathBuf>,
+
+    /// Write everything that checks the numbers into this new directory: records, pages, hashes
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub archive: Option<PathBuf>,
 }
 
 /// `ackwise-lab scenario`.

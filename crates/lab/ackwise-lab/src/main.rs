@@ -1,5 +1,6 @@
 //! The researcher's command.
 
+mod archive;
 mod cli;
 mod conform;
 mod engines;

@@ -20,6 +20,7 @@ use ackwise_scenario::record::Report;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::archive::{Archive, Recorder};
 use crate::cli::ReproduceArgs;
 
 /// Reproduces papers and shows what came out.
@@ -37,13 +38,23 @@ pub fn reproduce(args: &ReproduceArgs, format: Format) -> anyhow::Result<()> {
         // An hour of simulation is not to be lost to a mistyped path.
         directory(dir)?;
     }
+    let archive = args.archive.as_deref().map(Archive::begin).transpose()?;
     let engines = Engines {
         cancel: live::cancel_on_signals()?,
         jobs: args.jobs.map(|jobs| usize::from(jobs.get())),
     };
-    let (reports, failures) = run_all(&chosen, args, &engines);
+    let (reports, failures) = run_all(&chosen, args, &engines, archive.as_ref());
     if let Some(dir) = &args.html {
         write_pages(dir, &reports)?;
+    }
+    if let Some(archive) = &archive {
+        let pages = archive.pages();
+        fs::create_dir_all(&pages).with_context(|| pages.display().to_string())?;
+        write_pages(&pages, &reports)?;
+        // What failed or was stopped has no sums: it is not whole.
+        if failures.is_empty() && !engines.cancel.load(Ordering::Relaxed) {
+            archive.finish(&reports)?;
+        }
     }
     match format {
         Format::Json => text::print(&format!("{}\n", experiments_json(&reports)?))?,
@@ -63,13 +74,20 @@ fn run_all(
     chosen: &[&'static dyn Paper],
     args: &ReproduceArgs,
     engines: &Engines,
+    archive: Option<&Archive>,
 ) -> (Vec<PaperReport>, Vec<Error>) {
     let mut reports = Vec::new();
     let mut failures = Vec::new();
     for paper in chosen {
         let bar = Bar::new(paper.name());
+        let recorder = archive.map(|archive| Recorder {
+            runs: engines,
+            archive,
+            paper: paper.name(),
+        });
+        let runs: &dyn RunScenario = recorder.as_ref().map_or(engines, |recorder| recorder);
         let result =
-            ackwise_reproduce::reproduce(*paper, args.engine, args.quick, engines, |p| bar.tell(p));
+            ackwise_reproduce::reproduce(*paper, args.engine, args.quick, runs, |p| bar.tell(p));
         bar.clear();
         match result {
             Ok(report) => reports.push(report),

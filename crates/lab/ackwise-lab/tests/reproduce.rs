@@ -1,5 +1,10 @@
 //! `reproduce`: its arguments. What it measures is tested in its own crate.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
 
@@ -42,9 +47,119 @@ fn what_cannot_be_is_bad_input() {
             &["reproduce", "saldana", "--html", "/proc/nowhere"],
             "/proc/nowhere",
         ),
+        (
+            &["reproduce", "saldana", "--archive", "/proc/nowhere"],
+            "/proc/nowhere",
+        ),
+        (&["reproduce", "--all", "saldana"], "--all"),
     ] {
         let Ended { code, err, .. } = LAB.run(arguments);
         assert_eq!(code, 2, "{arguments:?}: {err}");
         assert!(err.contains(said), "{arguments:?}: {err}");
     }
+}
+
+/// The lines of `SHA256SUMS`: path and hash.
+fn sums(archive: &Path) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(archive.join("SHA256SUMS")).unwrap();
+    let pairs = text.lines().map(|line| line.split_once("  ").unwrap());
+    pairs
+        .map(|(sum, path)| (path.to_owned(), sum.to_owned()))
+        .collect()
+}
+
+/// All files below a directory, as paths in it.
+fn files(root: &Path, directory: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(root, &path, found);
+        } else {
+            found.push(
+                path.strip_prefix(root)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+#[test]
+fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let archives = ["first", "second"].map(|name| directory.path().join(name));
+    for archive in &archives {
+        let path = archive.to_str().unwrap();
+        let arguments = [
+            "reproduce",
+            "marhoon",
+            "--on",
+            "sim",
+            "--quick",
+            "--archive",
+        ];
+        let Ended { code, err, .. } = LAB.run(&[&arguments[..], &[path]].concat());
+        assert_eq!(code, 0, "{err}");
+    }
+    let [first, second] = archives.each_ref().map(|archive| sums(archive));
+
+    // Every file has its sum, and the sums are those of a program that is not ours.
+    let mut there = Vec::new();
+    files(&archives[0], &archives[0], &mut there);
+    there.retain(|path| path != "SHA256SUMS");
+    there.sort();
+    assert!(there.iter().eq(first.keys()), "{there:?}");
+    let check = Command::new("sha256sum")
+        .args(["--check", "--quiet", "SHA256SUMS"])
+        .current_dir(&archives[0])
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{check:?}");
+
+    // What was simulated is the same bytes, under the same name.
+    let exact = |path: &str| path.starts_with("records/") || path == "pages/experiments.json";
+    let records = first.keys().filter(|path| exact(path)).count();
+    assert!(records > 4, "{there:?}");
+    for (path, sum) in first.iter().filter(|(path, _)| exact(path)) {
+        assert_eq!(second.get(path), Some(sum), "{path}");
+    }
+
+    // A scenario is a file that the program takes.
+    let scenario = there.iter().find(|path| path.ends_with(".toml")).unwrap();
+    let checked = LAB.run(&[
+        "scenario",
+        "check",
+        archives[0].join(scenario).to_str().unwrap(),
+    ]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    let environment = fs::read_to_string(archives[0].join("environment.json")).unwrap();
+    let environment: Value = serde_json::from_str(&environment).unwrap();
+    assert!(
+        environment["machine"]["kernel"].is_string(),
+        "{environment}"
+    );
+    assert_eq!(environment["command"][1], "reproduce");
+
+    // Nothing is written over.
+    let Ended { code, err, .. } = LAB.run(&[
+        "reproduce",
+        "marhoon",
+        "--archive",
+        archives[0].to_str().unwrap(),
+    ]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("there is something already"), "{err}");
+    assert_eq!(sums(&archives[0]), first);
+}
+
+/// What the file of citations says must be what is released.
+#[test]
+fn the_citation_names_this_version() {
+    let text = include_str!("../../../../CITATION.cff");
+    let version = format!("\nversion: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version), "{text}");
+    let repository = format!("\nrepository-code: {}\n", env!("CARGO_PKG_REPOSITORY"));
+    assert!(text.contains(&repository), "{text}");
 }

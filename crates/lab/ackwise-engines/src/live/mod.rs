@@ -42,7 +42,7 @@ use crate::traffic::Behaviour;
 
 pub use ackwise_scenario::Progress;
 pub(crate) use assemble::{Done, failed};
-pub use preflight::check;
+pub use preflight::{check, environment};
 pub(crate) use preflight::{check_means, check_placements};
 pub use signals::cancel_on_signals;
 

@@ -263,8 +263,8 @@ pub(super) fn choose_backend(
     }
 }
 
-/// Where the runs take place.
-pub(super) fn environment() -> Testbed {
+/// This machine, and the time now.
+pub fn environment() -> Testbed {
     let names = uname().ok();
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
     Testbed {
