@@ -9,6 +9,7 @@
 //! Without `queue` it is [`Queue::for_uplink`].
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::diagnostic::Span;
@@ -41,6 +42,8 @@ pub struct Gateway {
     pub queue: Queue,
     /// Marks on ACKs are told to the data receivers (ACC, RFC 3449 §4.3).
     pub acc: bool,
+    /// The address that metrics are served on.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Gateway {
@@ -67,7 +70,15 @@ impl Gateway {
 }
 
 fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
-    let known = ["interface", "rate", "min_rate", "overhead", "queue", "acc"];
+    let known = [
+        "interface",
+        "rate",
+        "min_rate",
+        "overhead",
+        "queue",
+        "acc",
+        "metrics",
+    ];
     let top = Section::open(tree, &(0..0), "a gateway", &known, errors);
     let interface = top.required_word("interface", "\"wan0\"");
     if let Some(word) = &interface {
@@ -117,6 +128,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
              discipline = \"red\", ecn = true",
         );
     }
+    let metrics = top.socket_address("metrics");
     Some(Gateway {
         interface: interface?.text,
         rate_bps: rate_bps?,
@@ -124,6 +136,7 @@ fn gateway(tree: &Table, errors: &RefCell<Collector>) -> Option<Gateway> {
         overhead: top.whole("overhead", 0, 256).unwrap_or(0),
         queue: queue?,
         acc,
+        metrics,
     })
 }
 

@@ -187,18 +187,14 @@ fn interface(section: &Section<'_>) -> Option<Interface> {
     if let Some(name) = &name {
         check_name(section, name);
     }
-    let up = parsed(section, "up", UplinkRate::parse);
+    let up = uplink_rate(section);
     for key in ["overhead", "queue"] {
         if section.has(key) && !section.has("up") {
             let message = format!("'{key}' needs a rate; add up = \"4.75 Mbit/s\"");
             section.error(&section.span_of(key), message);
         }
     }
-    let metrics = parsed(section, "metrics", |text| {
-        let wanted = "an address and a port such as \"127.0.0.1:9478\"";
-        text.parse()
-            .map_err(|_| format!("'{text}' is not {wanted}"))
-    });
+    let metrics = section.socket_address("metrics");
     let overhead = section.whole("overhead", 0, 256);
     let router = section.flag("router").unwrap_or(false);
     let queue = section.choice("queue", &UplinkQueue::NAMES);
@@ -243,20 +239,13 @@ fn check_name(section: &Section<'_>, name: &Word) {
     }
 }
 
-/// Reads a text that another function understands.
-fn parsed<T>(
-    section: &Section<'_>,
-    key: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Option<T> {
-    let word = section.word(key)?;
-    match parse(&word.text) {
-        Ok(value) => Some(value),
-        Err(message) => {
-            section.error(&word.span, format!("'{key}': {message}"));
-            None
-        }
+fn uplink_rate(section: &Section<'_>) -> Option<UplinkRate> {
+    let word = section.word("up")?;
+    let rate = UplinkRate::parse(&word.text);
+    if let Err(message) = &rate {
+        section.error(&word.span, format!("'up': {message}"));
     }
+    rate.ok()
 }
 
 fn guard(section: &Section<'_>) -> Option<Guard> {

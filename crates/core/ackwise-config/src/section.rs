@@ -4,6 +4,7 @@
 //! report that, and return `None`, too.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::diagnostic::Span;
@@ -167,6 +168,20 @@ impl<'a> Section<'a> {
             );
         }
         fine
+    }
+
+    /// Reads an IP address and a port.
+    pub fn socket_address(&self, key: &str) -> Option<SocketAddr> {
+        let word = self.word(key)?;
+        let address = word.text.parse();
+        if address.is_err() {
+            let message = format!(
+                "'{key}': '{}' is not an address and a port such as \"127.0.0.1:9478\"",
+                word.text
+            );
+            self.error(&word.span, message);
+        }
+        address.ok()
     }
 
     /// Reads `true` or `false`.

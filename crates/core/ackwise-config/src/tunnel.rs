@@ -95,6 +95,8 @@ pub struct Tunnel {
     pub memory: u64,
     /// The user that the process runs as after it has set up the tunnel.
     pub user: Option<String>,
+    /// The address that metrics are served on.
+    pub metrics: Option<SocketAddr>,
     /// The firewall mark of packets that were routed to the device and bypass the tunnel.
     pub fwmark: u32,
     /// The peers, in the order of the file.

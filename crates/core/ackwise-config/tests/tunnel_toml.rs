@@ -97,6 +97,7 @@ prop_compose! {
         (follow_rtt, respace) in any::<(bool, bool)>(),
         (max_datagram, flows, fwmark) in (800..=8952_u32, 1..=u16::MAX, 1..=u32::MAX),
         user in proptest::option::of(text()),
+        metrics in proptest::option::of(any::<([u8; 16], u16)>().prop_map(SocketAddr::from)),
         more_memory in 0..1_u64 << 38,
         keys in btree_set(any::<[u8; 32]>(), 5..6),
         mut peers in peers(),
@@ -111,7 +112,7 @@ prop_compose! {
         Tunnel {
             device, listen, interface, follow_rtt, encoding, other_packets, respace,
             memory: Tunnel::least_memory(flows, peers.len()) + more_memory,
-            max_datagram, flows, user, fwmark, peers,
+            max_datagram, flows, user, metrics, fwmark, peers,
             private_key: key.map(Into::into),
             period: Duration::from_nanos(nanos),
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cli::gateway::{GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs};
 use crate::rates::rate;
-use crate::shared_daemon::{SharedDaemon, listen};
+use crate::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::watch::{reason, watch};
 
 /// What was asked for.
@@ -119,7 +119,7 @@ fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
     let config = config(args)?;
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
-    let listener = args.metrics.map(listen).transpose()?;
+    let listener = listen_if_asked(args.metrics, args.config.as_deref(), config.metrics)?;
     let started = Instant::now();
     let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.

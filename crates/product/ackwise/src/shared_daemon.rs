@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ackwise_cli::error::BadInput;
@@ -82,8 +83,27 @@ impl<D: Daemon<Stats: Default>> Daemon for SharedDaemon<D> {
 /// Listens where metrics are to be served. Do it before attaching: a port that is taken must not
 /// cost a single ACK.
 pub fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
+    listen_for("--metrics", address)
+}
+
+/// The same for what an argument asks for, or else the key `metrics` of a file.
+pub fn listen_if_asked(
+    argument: Option<SocketAddr>,
+    file: Option<&Path>,
+    key: Option<SocketAddr>,
+) -> Result<Option<TcpListener>, BadInput> {
+    match (argument, file, key) {
+        (Some(address), ..) => listen(address).map(Some),
+        (None, Some(file), Some(address)) => {
+            listen_for(&format!("{}: 'metrics'", file.display()), address).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn listen_for(what: &str, address: SocketAddr) -> Result<TcpListener, BadInput> {
     TcpListener::bind(address).map_err(|e| {
-        BadInput::new(format!("--metrics {address}: cannot listen there: {e}"))
+        BadInput::new(format!("{what} {address}: cannot listen there: {e}"))
             .mend("choose another address or port; port 0 takes any free one")
     })
 }

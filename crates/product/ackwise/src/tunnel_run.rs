@@ -10,7 +10,7 @@ use ackwise_tunneld::{Amount, Config, Error, PeerStats, Prepared, Restored, Stat
 use serde_json::json;
 
 use crate::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
-use crate::shared_daemon::{SharedDaemon, listen};
+use crate::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::watch::{reason, watch};
 
 /// Be one end, until something ends it.
@@ -22,7 +22,7 @@ pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let started = Instant::now();
     let what = describe(&config);
     let device = config.device.clone();
-    let listener = args.metrics.map(listen).transpose()?;
+    let listener = listen_if_asked(args.metrics, Some(&args.config), config.metrics)?;
     let mut prepared = Prepared::new(config, args.attach_mode.into())?;
     // Before any thread, too: they inherit what this one may do.
     prepared.drop_privileges()?;

@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -201,12 +202,51 @@ fn killed_it_leaves_nothing_and_packets_pass() {
     );
 }
 
+/// A file is enough for a service: the address of the metrics stands there.
+#[test]
+fn a_file_says_where_metrics_are_served() {
+    root();
+    let net = Net::new();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gateway.toml");
+    let write = |address: &str| {
+        let text = format!(
+            "interface = \"{}\"\nrate = \"50 Mbit/s\"\nmetrics = \"{address}\"\n",
+            net.iface
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let path = file.to_str().unwrap();
+    write("127.0.0.1:0");
+    let mut child = up(&net, &["--config", path]);
+    let mut first = String::new();
+    let out = child.stdout.take().unwrap();
+    BufReader::new(out).read_line(&mut first).unwrap();
+    let first: Value = serde_json::from_str(&first).unwrap();
+    let address: SocketAddr = first["metrics"].as_str().unwrap().parse().unwrap();
+    assert_ne!(address.port(), 0);
+
+    // An address that is taken is said with the file that has it, and nothing is attached.
+    write(&address.to_string());
+    let Ended { code, err, .. } = net.run(&["gateway", "up", "--config", path]);
+    assert_eq!(code, 2, "{err}");
+    assert!(
+        err.contains(&format!("{path}: 'metrics' {address}")),
+        "{err}"
+    );
+    let pid = Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!gateway_device(&net), "its device is still there");
+}
+
 #[test]
 fn mistakes_are_told_with_line_and_column() {
     let directory = tempfile::tempdir().unwrap();
     let bad = directory.path().join("bad.toml");
     let text = "interface = \"wan0\"\nrate = 5\nqueue = { limit = \"50 packets\", \
-                discipline = \"cake\", ack_fliter = \"rfc3449\" }\nburst = 1\n";
+                discipline = \"cake\", ack_fliter = \"rfc3449\" }\nburst = 1\n\
+                metrics = \"9478\"\n";
     std::fs::write(&bad, text).unwrap();
     let Ended { code, out, err } = ACKWISE.run(&["gateway", "check", bad.to_str().unwrap()]);
     assert_eq!((code, out.as_str()), (2, ""), "{err}");
@@ -215,6 +255,7 @@ fn mistakes_are_told_with_line_and_column() {
         "bad.toml:3:46: this discipline is the kernel's own",
         "bad.toml:3:54: unknown key 'ack_fliter'",
         "bad.toml:4:1: unknown key 'burst' in a gateway",
+        "bad.toml:5:11: 'metrics': '9478' is not an address and a port",
     ] {
         assert!(err.contains(mistake), "no {mistake} in\n{err}");
     }

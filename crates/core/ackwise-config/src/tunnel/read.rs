@@ -26,7 +26,7 @@ const MEMORY: u64 = 64 << 20;
 /// The default of `fwmark`.
 const FWMARK: u32 = 0x6177;
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "device",
     "listen_port",
     "listen",
@@ -42,6 +42,7 @@ const KEYS: [&str; 17] = [
     "flows",
     "memory",
     "user",
+    "metrics",
     "fwmark",
     "peer",
 ];
@@ -95,6 +96,7 @@ pub(super) fn tunnel(tree: &Table, errors: &RefCell<Collector>) -> Option<Tunnel
         memory: memory(&top, flows, peers.len()),
         flows,
         user: top.word("user").map(|word| word.text),
+        metrics: top.socket_address("metrics"),
         fwmark: top.whole("fwmark", 1, u32::MAX).unwrap_or(FWMARK),
         peers,
         max_datagram: max_datagram?,

@@ -26,6 +26,7 @@ struct File<'a> {
     flows: u16,
     memory: String,
     user: Option<&'a str>,
+    metrics: Option<SocketAddr>,
     fwmark: u32,
     peer: Vec<PeerTable<'a>>,
 }
@@ -68,6 +69,7 @@ pub(super) fn to_toml(tunnel: &Tunnel) -> Result<String, ConfigError> {
         flows: tunnel.flows,
         memory: format!("{} B", tunnel.memory),
         user: tunnel.user.as_deref(),
+        metrics: tunnel.metrics,
         fwmark: tunnel.fwmark,
         peer: tunnel.peers.iter().map(peer).collect(),
     };

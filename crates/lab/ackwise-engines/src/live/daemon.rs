@@ -120,6 +120,7 @@ fn config(interface: &str, link: &Link, direction: &Direction, arm: &Arm) -> Opt
         overhead: link.overhead,
         queue,
         acc: marks && answers,
+        metrics: None,
     })
 }
 

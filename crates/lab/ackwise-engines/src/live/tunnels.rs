@@ -158,6 +158,7 @@ fn tunnel(name: &str, interfaces: [&Interface; 2], mux: &Mux) -> Result<[End; 2]
             flows: 1024,
             memory: Config::least_memory(1024, 1),
             user: None,
+            metrics: None,
             fwmark: MARK,
             peers: vec![Peer {
                 name: "other".to_owned(),
