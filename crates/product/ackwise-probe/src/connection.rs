@@ -137,6 +137,11 @@ const MAX_BEYOND: usize = 256;
 const RTT_UNKNOWN_NS: u64 = 100_000_000;
 
 impl Connection {
+    /// The sequence number that the other end began with, 0 as long as it is not known.
+    pub fn isn_of_peer(&self) -> u32 {
+        self.irs.unwrap_or(0)
+    }
+
     /// A connection of which nothing has been sent.
     #[must_use]
     pub fn new(index: usize, ports: Ports, isn: u32, queue_us: u64) -> Self {

@@ -3,8 +3,13 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
+use super::connections::SYNS;
 use super::*;
+
+use crate::protocol::{MAX_SEEN, MAX_SENT};
 use crate::script::Stage;
+use crate::segment::{Segment, flag};
+use crate::socket::{Arrived, Next};
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
