@@ -165,6 +165,8 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-gateway $(LAB)
 	scripts/bench-sim $(LAB)
 	scripts/bench-analyze $(ACKWISE)
+	$(MAKE) python
+	scripts/bench-sweep
 	REPORT=$(REPORT) scripts/bench $(LAB)
 
 test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash

@@ -58,6 +58,7 @@ pub fn run(
     let runs = wanted.len();
     let missing: Vec<String> = store
         .missing(&set, wanted)
+        .map_err(refused)?
         .into_iter()
         .map(|run| run.id)
         .collect();

@@ -1,7 +1,8 @@
 //! Runs shared by many: whoever runs them, and whoever is killed, the report is that of one machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -91,6 +92,14 @@ fn three_shards_in_any_order_are_the_record_of_one_machine() {
     assert_eq!(files(one.path()), files(many.path()));
     assert_eq!(merged(one.path()), alone("1s"));
     assert_eq!(merged(many.path()), alone("1s"));
+
+    // Whoever may read other files may read them.
+    let plain = one.path().join("plain");
+    fs::write(&plain, "").unwrap();
+    let modes = fs::read_dir(one.path()).unwrap();
+    let modes = modes.map(|file| file.unwrap().metadata().unwrap().permissions().mode());
+    let modes: BTreeSet<u32> = modes.collect();
+    assert_eq!(modes.len(), 1, "{modes:?}");
 
     // What is there is not run again; what is lost is.
     assert_eq!(into(many.path(), "1s", &[])["added"], 0);

@@ -2,6 +2,7 @@
 
 use ackwise_scenario::ScenarioError;
 use ackwise_sim::SimError;
+use ackwise_store::StoreError;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 
@@ -37,4 +38,9 @@ pub fn sim(py: Python<'_>, error: &SimError) -> PyErr {
         SimError::TooLarge { .. } => raise(py, "TooLargeError", (error.to_string(),)),
         _ => raise(py, "Error", (error.to_string(),)),
     }
+}
+
+/// What a directory of results refuses.
+pub fn store(py: Python<'_>, error: &StoreError) -> PyErr {
+    raise(py, "StoreError", (error.to_string(),))
 }

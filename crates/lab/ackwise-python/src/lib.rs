@@ -10,6 +10,7 @@ mod policy;
 mod results;
 mod run;
 mod scenario;
+mod sweep;
 mod table;
 mod toml;
 
@@ -29,6 +30,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MAX_MEMORY", ackwise_sim::RunOptions::MAX_MEMORY)?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<results::Record>()?;
+    module.add_class::<sweep::Sweep>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<policy::Policy>()?;
     module.add_class::<policy::Flow>()?;

@@ -29,6 +29,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// As the libraries have it.
+    pub fn checked(&self) -> &Arc<ackwise_scenario::Scenario> {
+        &self.checked
+    }
+
     /// Looks at the policies, too, as the program does before it runs a scenario.
     fn new(
         py: Python<'_>,

@@ -35,4 +35,4 @@ pub use ackwise_scenario::Progress;
 pub use error::SimError;
 pub use options::RunOptions;
 pub use own_policy::{OwnPolicies, OwnPolicy};
-pub use run::{Observer, run};
+pub use run::{Observer, run, run_these};

@@ -1,5 +1,6 @@
 //! Runs of a scenario, in parallel.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -34,17 +35,31 @@ pub fn run(
     options: &RunOptions,
     observe: Observer<'_>,
 ) -> Result<Report, SimError> {
-    let runs: Vec<RunSpec> = scenario
-        .runs()
-        .into_iter()
-        .filter(|run| options.only.is_empty() || options.only.contains(&run.id))
-        .collect();
-    build::check(scenario, &runs)?;
+    let mut runs = scenario.runs();
+    if !options.only.is_empty() {
+        let only: HashSet<&String> = options.only.iter().collect();
+        runs.retain(|run| only.contains(&run.id));
+    }
+    run_these(scenario, &runs, options, observe)
+}
+
+/// Runs some of [`Scenario::runs`]: who runs a few of very many at a time lists them once.
+/// `RunOptions::only` does not count here.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_these(
+    scenario: &Scenario,
+    runs: &[RunSpec],
+    options: &RunOptions,
+    observe: Observer<'_>,
+) -> Result<Report, SimError> {
+    build::check(scenario, runs)?;
     own_policy::check(scenario, &options.policies)?;
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(options.jobs)
         .build()?;
-    estimate::check(scenario, &runs, options, pool.current_num_threads())?;
+    estimate::check(scenario, runs, options, pool.current_num_threads())?;
     let observe = Mutex::new(observe);
     let tell = |progress: Progress<'_>| {
         let mut observe = observe.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! The name of a result: a hash of all that determines it.
 
 use std::fmt;
+use std::path::Path;
 
 use ackwise_scenario::{Engine, RunSpec, Scenario};
 use sha2::{Digest, Sha256};
@@ -16,6 +17,12 @@ impl Key {
     /// The name of the file.
     pub fn file_name(&self) -> String {
         format!("{}.parquet", self.0)
+    }
+
+    /// The result that a file is, by its name.
+    pub(crate) fn of_file(path: &Path) -> Option<Key> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".parquet")?;
+        Some(Key(name.to_owned()))
     }
 }
 

@@ -12,7 +12,7 @@
 //! let scenario = Scenario::load("scenarios/first-look.toml")?;
 //! let set = RunSet::new(&scenario, Engine::Sim, None);
 //! let store = Store::open("results")?;
-//! let missing = store.missing(&set, scenario.runs());
+//! let missing = store.missing(&set, scenario.runs())?;
 //! // … run those, and give each to `store.put`; then:
 //! println!("{}", store.merge(None)?.report.to_json()?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

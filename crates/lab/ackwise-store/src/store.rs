@@ -1,6 +1,6 @@
 //! A directory of results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -75,11 +75,54 @@ impl Store {
         self.directory.join(key.file_name()).exists()
     }
 
-    /// Those of `runs` whose results are not there.
-    pub fn missing(&self, set: &RunSet, runs: Vec<RunSpec>) -> Vec<RunSpec> {
+    /// Those of `runs` whose results are not there. The directory is read once, however many
+    /// there are.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn missing(&self, set: &RunSet, runs: Vec<RunSpec>) -> Result<Vec<RunSpec>, StoreError> {
+        let present = self.present(set)?;
         let mut runs = runs;
-        runs.retain(|run| !self.contains(&set.key(run)));
-        runs
+        runs.retain(|run| !present.contains(&set.key(run)));
+        Ok(runs)
+    }
+
+    /// The results of a set that are there.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn present(&self, set: &RunSet) -> Result<HashSet<Key>, StoreError> {
+        let paths = self.paths(|name| name.starts_with(set.id()))?;
+        let keys = paths.iter().filter_map(|path| Key::of_file(path));
+        Ok(keys.collect())
+    }
+
+    /// The report of these runs, as one machine would have made it: each is `given`, e.g. since it
+    /// had errors, or else its result is there.
+    ///
+    /// # Errors
+    /// A result is missing or broken.
+    pub fn report_of(
+        &self,
+        set: &RunSet,
+        runs: &[&RunSpec],
+        given: &mut BTreeMap<String, Report>,
+    ) -> Result<Option<Report>, StoreError> {
+        let mut all: Option<Report> = None;
+        for run in runs {
+            let one = match given.remove(&run.id) {
+                Some(report) => report,
+                None => {
+                    let path = self.directory.join(set.key(run).file_name());
+                    Entry::read(&path)?.report
+                }
+            };
+            match &mut all {
+                Some(all) => join(all, one),
+                None => all = Some(one),
+            }
+        }
+        Ok(all)
     }
 
     /// Adds a run's result. Whoever reads the directory sees the whole file or none.
@@ -102,8 +145,12 @@ impl Store {
             (SET, set.id().to_owned()),
         ];
         let to = self.directory.join(set.key_of(&run.id).file_name());
-        let partial = tempfile::Builder::new()
-            .prefix(PARTIAL)
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PARTIAL);
+        // As any file: others than who made it read the directory, too.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let partial = builder
             .tempfile_in(&self.directory)
             .map_err(io(&self.directory))?;
         table::write(&report, metadata, partial.as_file())?;
@@ -132,19 +179,7 @@ impl Store {
         let scenario_runs = first.place.1;
         let mut report = first.report;
         for entry in entries {
-            let Report {
-                environment,
-                runs,
-                notes,
-                ..
-            } = entry.report;
-            for run in runs {
-                let context = RunContext {
-                    environment: environment.clone(),
-                    notes: notes.clone(),
-                };
-                report.add(run, context);
-            }
+            join(&mut report, entry.report);
         }
         Ok(Merged {
             report,
@@ -242,6 +277,23 @@ impl Entry {
             place,
             report,
         })
+    }
+}
+
+/// Adds the runs of another report, and how they were made.
+fn join(report: &mut Report, other: Report) {
+    let Report {
+        environment,
+        runs,
+        notes,
+        ..
+    } = other;
+    for run in runs {
+        let context = RunContext {
+            environment: environment.clone(),
+            notes: notes.clone(),
+        };
+        report.add(run, context);
     }
 }
 

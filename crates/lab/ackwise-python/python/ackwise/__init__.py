@@ -19,6 +19,7 @@ from ackwise._errors import (
     ProgramError,
     RunError,
     ScenarioError,
+    StoreError,
     TooLargeError,
 )
 from ackwise._native import VERSION as __version__
@@ -36,6 +37,7 @@ from ackwise._policy import (
 from ackwise._progress import Progress
 from ackwise._results import Column, Results, Table
 from ackwise._scenario import Scenario
+from ackwise._sweep import sweep
 
 __all__ = [
     "CaptureError",
@@ -55,6 +57,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "ScenarioError",
+    "StoreError",
     "Table",
     "TooLargeError",
     "Verdict",
@@ -62,4 +65,5 @@ __all__ = [
     "analyze",
     "congestion_controls",
     "policies",
+    "sweep",
 ]

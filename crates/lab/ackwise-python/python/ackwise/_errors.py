@@ -71,6 +71,10 @@ class ProgramError(Error, RuntimeError):
     """``ackwise-lab``, which runs virtual and live scenarios, is missing or has failed."""
 
 
+class StoreError(Error, RuntimeError):
+    """A directory of results that cannot be read or written, or that a worker does not see."""
+
+
 class RunError(Error, RuntimeError):
     """Runs that had errors, so that their numbers are not to be trusted.
 

@@ -10,6 +10,7 @@ __all__ = [
     "MAX_MEMORY",
     "Scenario",
     "Record",
+    "Sweep",
     "Table",
     "Policy",
     "Flow",
@@ -102,6 +103,18 @@ class Record:
     def table(self, name: str) -> Table: ...
     @staticmethod
     def tables() -> list[str]: ...
+
+@final
+class Sweep:
+    def __new__(cls, scenario: Scenario, into: Path) -> Sweep: ...
+    @property
+    def set(self) -> str: ...
+    def places(self, only: list[str]) -> tuple[list[int], list[int]]: ...
+    def id(self, place: int) -> str: ...
+    def run(
+        self, places: list[int], max_events: int, max_memory: int
+    ) -> tuple[int, list[tuple[int, str]]]: ...
+    def record(self, places: list[int], failed: list[tuple[int, str]]) -> Record: ...
 
 @final
 class Table:

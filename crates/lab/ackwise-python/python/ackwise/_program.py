@@ -93,18 +93,23 @@ def _file(scenario: _native.Scenario, directory: Path) -> Path:
     """Return the scenario's file; one with the traces beside it, if it is changed."""
     if scenario.as_in_file:
         return Path(scenario.path)
+    return lay(scenario, directory, Path(scenario.path).name or "scenario.toml")
+
+
+def lay(scenario: _native.Scenario, directory: Path, name: str) -> Path:
+    """Write the scenario and its traces below a directory; return the scenario's file."""
     traces = scenario.traces()
     # A trace may be named ../traces/lte.trace: so deep lies the scenario.
     deepest = max((PurePosixPath(name).parts.count("..") for name in traces), default=0)
     place = directory.joinpath("scenario", *["below"] * deepest)
     place.mkdir(parents=True)
-    for name, text in traces.items():
-        file = place / name
-        if Path(name).is_absolute():
+    for trace, text in traces.items():
+        file = place / trace
+        if Path(trace).is_absolute():
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    file = place / (Path(scenario.path).name or "scenario.toml")
+    file = place / name
     file.write_text(scenario.text, encoding="utf-8")
     return file
 

@@ -262,7 +262,7 @@ link 'wam'; did you mean 'wan'?
         list of str
             In the order of the results, e.g. ``['baseline/cubic/1', 'adaptive/cubic/1']``.
         """
-        return self._scenario.select(on, _list(cc), _list(arms), _list(seed), _numbers(point))
+        return self._scenario.select(on, *chosen(cc, arms, seed, point))
 
     def run(
         self,
@@ -343,17 +343,15 @@ link 'wam'; did you mean 'wan'?
         >>> print(results.to_dicts()[0]["id"], results.to_dicts()[0]["bytes"])
         adaptive/cubic/1 8176856
         """
-        scenario = self._scenario
         own = _own(policies or {}, on, jobs)
-        if duration is not None:
-            scenario = scenario.with_duration(_duration(duration))
-        chosen = _list(cc), _list(arms), _list(seed), _numbers(point)
-        runs = scenario.select(on, *chosen)
+        scenario = with_duration(self, duration)
+        these = chosen(cc, arms, seed, point)
+        runs = scenario.select(on, *these)
         bar = None if progress is False or callable(progress) else _progress.bar(len(runs))
         observer = progress if callable(progress) else bar
         try:
             if on != "sim":
-                arguments = _arguments(*chosen, jobs, kernel)
+                arguments = _arguments(*these, jobs, kernel)
                 return _program.run(scenario, on, arguments, runs, scenario.duration_s, observer)
             if observer is None:
                 tell = None
@@ -403,15 +401,25 @@ def _called(make: object) -> str:
     return str(getattr(make, "__qualname__", type(make).__qualname__))
 
 
-def _list(chosen: Seeds) -> list[str]:
-    """Return what is chosen as texts."""
-    if isinstance(chosen, (str, int)):
-        chosen = [chosen]
-    return [str(it) for it in chosen]
+def chosen(
+    cc: Names, arms: Names, seed: Seeds, point: Points
+) -> tuple[list[str], list[str], list[str], list[int]]:
+    """Return what is chosen, as lists."""
+    points = [point] if isinstance(point, int) else list(point)
+    return _list(cc), _list(arms), _list(seed), points
 
 
-def _numbers(chosen: Points) -> list[int]:
-    return [chosen] if isinstance(chosen, int) else list(chosen)
+def with_duration(scenario: Scenario, duration: Duration | None) -> _native.Scenario:
+    """Return the scenario, with another duration if there is one."""
+    if duration is None:
+        return scenario._scenario
+    return scenario._scenario.with_duration(_duration(duration))
+
+
+def _list(names: Seeds) -> list[str]:
+    if isinstance(names, (str, int)):
+        names = [names]
+    return [str(it) for it in names]
 
 
 def _duration(duration: Duration) -> str:
