@@ -38,6 +38,11 @@ impl Failure {
         self.cancel.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the runs are to end: nothing that is asked now counts any more.
+    fn ends(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
     /// What was raised, if anything was.
     pub fn take(&self) -> Option<PyErr> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,10 +112,9 @@ impl OwnPolicy for Factory {
     }
 
     fn for_flow(&self) -> Box<dyn HostedPolicy> {
-        let asked = Python::attach(|py| {
-            let made = self.made(py);
-            made.map_err(|error| self.failure.raise(error)).ok()
-        });
+        let made = || Python::attach(|py| self.made(py));
+        let asked = (!self.failure.ends()).then(made);
+        let asked = asked.and_then(|made| made.map_err(|error| self.failure.raise(error)).ok());
         Box::new(OfFlow {
             asked,
             classes: Arc::clone(&self.classes),
@@ -126,7 +130,8 @@ struct Asked {
     sees_data: bool,
 }
 
-/// The policy of one flow; after an exception it lets everything pass, until the runs have ended.
+/// The policy of one flow. After an exception or a signal, anywhere, it lets everything pass until
+/// the runs have ended.
 struct OfFlow {
     asked: Option<Asked>,
     classes: Arc<Classes>,
@@ -154,13 +159,13 @@ impl HostedPolicy for OfFlow {
         let Some(asked) = &self.asked else {
             return Verdict::Send;
         };
-        if event.kind == EventKind::Data && !asked.sees_data {
+        let told = event.kind != EventKind::Data || asked.sees_data;
+        if !told || self.failure.ends() {
             return Verdict::Send;
         }
         let answer = Python::attach(|py| self.ask(py, asked, event));
         answer.unwrap_or_else(|error| {
             self.failure.raise(error);
-            self.asked = None;
             Verdict::Send
         })
     }
