@@ -29,7 +29,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: python test-python test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
-	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages
+	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	$(MAKE) test-python
 	scripts/tables
 	$(NICE) kernel/tests/run kunit wire storm series selftests
+	$(NICE) scripts/test-kernels --ends
 	policy/check.sh
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)
 	scripts/peers/test-simplemux
@@ -168,6 +169,10 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	$(MAKE) python
 	scripts/bench-sweep
 	REPORT=$(REPORT) scripts/bench $(LAB)
+
+test-kernels: setup ## boot every minor version of Linux that Debian has, and run ackwise there: docs/kernels.md (QEMU without KVM; ten minutes on two quiet cores)
+	$(NICE) scripts/test-kernels --self-test
+	$(NICE) scripts/test-kernels
 
 test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 	@scripts/setup --dist
