@@ -170,7 +170,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-sweep
 	REPORT=$(REPORT) scripts/bench $(LAB)
 
-test-kernels: setup ## boot every minor version of Linux that Debian has, and run ackwise there: docs/kernels.md (QEMU without KVM; ten minutes on two quiet cores)
+test-kernels: setup ## boot every minor version of Linux that Debian has, and run ackwise there: docs/kernels.md (QEMU without KVM; a quarter of an hour on two cores)
 	$(NICE) scripts/test-kernels --self-test
 	$(NICE) scripts/test-kernels
 
