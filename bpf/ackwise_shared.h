@@ -54,7 +54,7 @@ struct aw_options {
 	aw_u32 link;	 /* enum aw_link */
 	aw_u32 ifindex;
 	aw_u32 ack_priority; /* what pure ACKs that leave get for the queue; 0: what they had */
-	aw_u8 clsact; /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
+	aw_u8 clsact;	     /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
 	aw_u8 cwnd_hint; /* see cwnd_hint.h */
 	aw_u8 uplink;	 /* flows are told who fills the link: egress.h */
