@@ -68,19 +68,19 @@ impl Archive {
             BadInput::new(format!("{}: {what}", root.display()))
                 .mend("--archive takes a directory that is empty or not there yet")
         };
+        let first = match fs::read_dir(root) {
+            Ok(entries) => entries.flatten().next(),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(bad(format!("cannot be read: {e}"))),
+        };
+        if let Some(entry) = first {
+            let name = entry.file_name();
+            let what = format!("there is something already, {}", name.display());
+            return Err(bad(what));
+        }
+        // Hours of work are not to be lost to a path that cannot be written.
         fs::create_dir_all(root.join("records"))
             .map_err(|e| bad(format!("cannot be written: {e}")))?;
-        let others: Vec<String> = fs::read_dir(root)
-            .map_err(|e| bad(format!("cannot be read: {e}")))?
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .filter(|name| name != "records")
-            .collect();
-        let empty = fs::read_dir(root.join("records")).is_ok_and(|mut dir| dir.next().is_none());
-        if !others.is_empty() || !empty {
-            let what = others.first().map_or("records", String::as_str);
-            return Err(bad(format!("there is something already, {what}")));
-        }
         Ok(Self {
             root: root.to_owned(),
             began: live::environment(),

@@ -162,7 +162,9 @@ fn tell(into: &Path, outcome: &Outcome, format: Format, stopped: bool) -> anyhow
 pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
     // To read a directory does not make it.
     if !directory.is_dir() {
-        return Err(BadInput::new(format!("{}: not a directory", directory.display())).into());
+        let what = format!("{}: not a directory", directory.display());
+        let mend = "--merge takes what `ackwise-lab run FILE --into DIR` has written";
+        return Err(BadInput::new(what).mend(mend).into());
     }
     let store = Store::open(directory).map_err(refused)?;
     let merged = store.merge(set).map_err(refused)?;

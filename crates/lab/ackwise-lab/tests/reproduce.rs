@@ -152,6 +152,15 @@ fn an_archive_has_what_checks_it_and_comes_out_the_same_again() {
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("there is something already"), "{err}");
     assert_eq!(sums(&archives[0]), first);
+    // What is refused is left as it was.
+    let taken = directory.path().join("taken");
+    fs::create_dir(&taken).unwrap();
+    fs::write(taken.join("mine"), "mine").unwrap();
+    let path = taken.to_str().unwrap();
+    let Ended { code, err, .. } = LAB.run(&["reproduce", "marhoon", "--archive", path]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("mine"), "{err}");
+    assert_eq!(fs::read_dir(&taken).unwrap().count(), 1);
 }
 
 /// What the file of citations says must be what is released.
