@@ -11,7 +11,11 @@ pub mod time;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// The options that every subcommand takes.
 #[derive(Debug, Clone, Copy, Args)]
@@ -36,29 +40,41 @@ pub enum Format {
 }
 
 /// Sends the log to standard error: warnings, with one `--verbose` also information, with two
-/// everything. The environment variable `RUST_LOG` takes precedence.
+/// everything. The environment variable `RUST_LOG` takes precedence: a level, or levels of crates and
+/// modules, `info,ackwise_tunneld=debug`; one that is not understood is not heeded.
 pub fn start_log(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        _ => "debug",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let wanted = std::env::var("RUST_LOG").ok();
+    let filter = wanted.and_then(|wanted| targets(&wanted));
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(level));
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time();
-    if journal::is_stderr() {
+    let log = if journal::is_stderr() {
         let plain = tracing_subscriber::fmt::format()
             .with_target(false)
             .with_level(false)
             .without_time();
-        log.with_ansi(false)
-            .event_format(journal::Prefixed(plain))
-            .init();
+        let log = log.with_ansi(false);
+        log.event_format(journal::Prefixed(plain)).boxed()
     } else {
-        log.init();
+        log.boxed()
+    };
+    tracing_subscriber::registry().with(log).with(filter).init();
+}
+
+/// What `RUST_LOG` asks for; `None` if that is nothing, or is not understood.
+fn targets(wanted: &str) -> Option<Targets> {
+    let directives = wanted.split(',').map(str::trim);
+    let directives: Vec<_> = directives.filter(|one| !one.is_empty()).collect();
+    match directives.is_empty() {
+        true => None,
+        false => directives.join(",").parse().ok(),
     }
 }
 
@@ -74,6 +90,28 @@ pub fn finish(
         Err(e) => {
             error::print(program, &e);
             ExitCode::from(error::exit_code(&e, is_bad_input))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn rust_log_has_levels_and_targets() {
+        let one = targets("info").unwrap();
+        assert!(one.would_enable("ackwise", &Level::INFO));
+        assert!(!one.would_enable("ackwise", &Level::DEBUG));
+        let two = targets(" warn, ackwise_tunneld=debug,").unwrap();
+        assert!(two.would_enable("ackwise_tunneld::worker", &Level::DEBUG));
+        assert!(two.would_enable("ackwise", &Level::WARN));
+        assert!(!two.would_enable("ackwise", &Level::INFO));
+        assert!(targets("off").is_some_and(|off| !off.would_enable("ackwise", &Level::ERROR)));
+        for nothing in ["", ",", "ackwise=loud"] {
+            assert!(targets(nothing).is_none(), "{nothing}");
         }
     }
 }
