@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign fuzz check tables stress lint \
+.PHONY: python test-python test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -110,6 +110,12 @@ tables: build-lab ## run what the tables of README and docs/ name, and compare (
 
 test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (by qemu-user)
 	$(NICE) scripts/test-foreign
+
+desktop: ## ackwise and ackwise-lab for Windows and macOS, cross-built into target/desktop (fetches zig once; three release builds)
+	@$(NICE) scripts/desktop
+
+test-desktop: build ## their tests and programs by Wine, compared with Linux; for macOS they are built, and not run
+	@$(NICE) scripts/desktop --test
 
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress

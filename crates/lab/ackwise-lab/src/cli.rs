@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use ackwise_cli::GlobalArgs;
 use ackwise_cli::time::duration;
-use ackwise_engines::virt::Choice;
 use ackwise_scenario::Engine;
 use ackwise_store::Shard;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+
+use crate::engine_name::engine;
+use crate::system;
 
 /// Runs scenarios on a simulator, on real Linux in virtual time or on this kernel, and compares
 /// ways to thin ACKs.
@@ -37,9 +38,8 @@ pub enum Command {
     Run(RunArgs),
     /// Show the result of an earlier run again
     Report(ReportArgs),
-    /// Run the experiments of papers again: published beside measured
-    #[command(after_help = REPRODUCE_HELP)]
-    Reproduce(ReproduceArgs),
+    #[command(flatten)]
+    System(system::Command),
     /// Look at scenario files without running them
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -49,11 +49,6 @@ pub enum Command {
     /// Measure what bundles of ACKs cost: recorded ACKs pass both ends, every packet is compared
     #[command(after_help = BENCH_HELP)]
     TunnelBench(BenchArgs),
-    /// Run eight downloads over a thin uplink between namespaces, with and without a tunnel (root)
-    TunnelDemo(DemoArgs),
-    /// Judge whatever touches ACKs: what it loses, delays or changes of what RFCs call news
-    #[command(after_help = CONFORM_HELP)]
-    Conform(ConformArgs),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -79,29 +74,6 @@ Examples:
 
 A scenario has them as rate = { trace = \"lte.trace\" }, or without a file as
 rate = { lte = { mean = \"20 Mbit/s\", seed = 1 } }. docs/links.md has the sources.";
-
-const CONFORM_HELP: &str = "\
-Examples:
-  ackwise-lab conform --all                                  known filters, and ackwise's own
-  ackwise-lab conform --qdisc 'cake ack-filter' --kernel 7   a queue discipline of Linux 7
-  ackwise-lab conform --setup rules.sh --pcap captures/      a tc or nft rule set
-  ackwise-lab conform --between eth1 eth2                    a box between two interfaces (root)
-A must that fails stalls a connection or misleads a sender; a should costs it a sample or speed.
-What is asked for by other than --all and fails a must ends with exit code 1; so does what could not be judged.";
-
-const REPRODUCE_HELP: &str = "\
-Examples:
-  ackwise-lab reproduce --list                      which papers there are, and what they run on
-  ackwise-lab reproduce saldana                     a table of published and measured numbers
-  ackwise-lab reproduce marhoon --format json
-  ackwise-lab reproduce --html papers/              all that this machine can run, as pages
-  ackwise-lab reproduce --all --archive papers/     the same with records, environment and hashes";
-
-/// Reads the name of an engine; the help text says what each is.
-fn engine() -> impl TypedValueParser<Value = Engine> {
-    let named = |engine: Engine| PossibleValue::new(engine.name()).help(engine.about());
-    PossibleValuesParser::new(Engine::ALL.map(named)).try_map(|name| name.parse::<Engine>())
-}
 
 /// `ackwise-lab run`.
 #[derive(Debug, Args)]
@@ -155,7 +127,7 @@ pub struct RunArgs {
     /// The kernel that runs in virtual time: `6.12` or `7`, as kernel/build made it last, or the
     /// path of an image [default: 6.12]
     #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
-    pub kernel: Option<Choice>,
+    pub kernel: Option<system::Kernel>,
 
     /// Refuse runs that would take more events than this, on the simulator
     #[arg(long, value_name = "N", default_value_t = ackwise_sim::RunOptions::MAX_EVENTS)]
@@ -222,42 +194,6 @@ pub struct ReportArgs {
     pub render: RenderArgs,
 }
 
-/// `ackwise-lab reproduce`.
-#[derive(Debug, Args)]
-pub struct ReproduceArgs {
-    /// Which papers [default: all that this machine can run]
-    #[arg(value_name = "PAPER")]
-    pub papers: Vec<String>,
-
-    /// All papers that this machine can run, as without a name
-    #[arg(long, conflicts_with_all = ["papers", "list"])]
-    pub all: bool,
-
-    /// List the papers instead
-    #[arg(long, conflicts_with_all = ["papers", "html", "archive", "engine", "quick", "jobs"])]
-    pub list: bool,
-
-    /// What runs their scenarios [default: the paper's own]
-    #[arg(long = "on", value_name = "ENGINE", value_parser = engine())]
-    pub engine: Option<Engine>,
-
-    /// Vary less: what has a published number is run in full, spreads are over fewer runs
-    #[arg(long)]
-    pub quick: bool,
-
-    /// How many runs at the same time [default: one for each core]
-    #[arg(long, short, value_name = "N")]
-    pub jobs: Option<NonZeroU16>,
-
-    /// Write pages with tables and figures into this directory; they open without a network
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub html: Option<PathBuf>,
-
-    /// Write everything that checks the numbers into this new directory: records, pages, hashes
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub archive: Option<PathBuf>,
-}
-
 /// `ackwise-lab scenario`.
 #[derive(Debug, Subcommand)]
 pub enum ScenarioCommand {
@@ -313,58 +249,6 @@ pub struct TraceArgs {
     pub shape: TraceFormat,
 }
 
-/// `ackwise-lab conform`.
-#[derive(Debug, Args)]
-pub struct ConformArgs {
-    /// Every built-in device; one that cannot be judged does not end it, but its exit code is 1
-    #[arg(long, conflicts_with_all = ["device", "qdisc", "setup", "between", "kernel", "live"])]
-    pub all: bool,
-
-    /// A built-in device, by name; may be repeated
-    #[arg(long, value_name = "NAME")]
-    pub device: Vec<String>,
-
-    /// A queue discipline as `tc qdisc add` takes it, behind a shaper
-    #[arg(long, value_name = "TEXT")]
-    pub qdisc: Option<String>,
-
-    /// A shell script that sets up a router: $IN is the interface at the receiver, $OUT that at
-    /// the sender
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub setup: Option<PathBuf>,
-
-    /// A box that joins two interfaces of this host as a bridge does: that at the receiver, that
-    /// at the sender
-    #[arg(long, num_args = 2, value_names = ["RECEIVER", "SENDER"])]
-    pub between: Option<Vec<String>>,
-
-    /// Run --qdisc and --setup in namespaces of this kernel and in real time, as root, not in
-    /// virtual time
-    #[arg(long, conflicts_with = "kernel")]
-    pub live: bool,
-
-    /// The kernel for --qdisc and --setup: `6.12`, `7`, `6.12-netfilter`, or an image's path
-    /// [default: 6.12]
-    #[arg(long, value_name = "RELEASE|FILE", value_hint = ValueHint::FilePath)]
-    pub kernel: Option<Choice>,
-
-    /// Only this case, by name; may be repeated
-    #[arg(long = "case", value_name = "NAME")]
-    pub cases: Vec<String>,
-
-    /// List devices and cases instead
-    #[arg(long)]
-    pub list: bool,
-
-    /// Write what left and what arrived of each failed case into this directory, as captures
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub pcap: Option<PathBuf>,
-
-    /// Write a page to this file; it opens without a network
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub html: Option<PathBuf>,
-}
-
 /// `ackwise-lab tunnel-bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
@@ -379,14 +263,6 @@ pub struct BenchArgs {
     /// The tunnel's round trip, in milliseconds: what is referred to is that old
     #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
     pub rtt_ms: u64,
-}
-
-/// `ackwise-lab tunnel-demo`.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// How long each run takes, instead of 15s
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub duration: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -1,17 +1,23 @@
 //! The researcher's command.
 
-mod archive;
+mod bar;
 mod cli;
-mod conform;
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(
+    target_os = "linux",
+    expect(dead_code, reason = "there only its names are tested")
+)]
+mod elsewhere;
+mod engine_name;
 mod engines;
 mod error;
+#[cfg(target_os = "linux")]
+mod linux;
 mod radio;
-mod reproduce;
 mod run;
 mod shards;
 mod trace;
 mod tunnel_bench;
-mod tunnel_demo;
 
 use std::process::ExitCode;
 
@@ -19,14 +25,13 @@ use ackwise_cli::{man, text};
 use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, ScenarioCommand};
+#[cfg(not(target_os = "linux"))]
+use elsewhere as system;
+#[cfg(target_os = "linux")]
+use linux as system;
 
 fn main() -> ExitCode {
-    // In a virtual machine this program is the first process: see `run --on virtual`.
-    ackwise_engines::virt::run_if_guest();
-    // The same holds in an emulated machine: see `reproduce statkus`.
-    ackwise_engines::emulated::run_if_guest();
-    // And one that tries a device: see `conform`.
-    ackwise_conform::run_if_guest();
+    system::begin();
     // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
     let cli = Cli::parse();
     ackwise_cli::start_log(cli.global.verbose);
@@ -38,12 +43,10 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Run(args) => run::run(args, format),
         Command::Report(args) => run::report(args, format),
-        Command::Reproduce(args) => reproduce::reproduce(args, format),
+        Command::System(command) => system::run(command, format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, format),
         Command::Trace(args) => trace::trace(args),
-        Command::Conform(args) => conform::conform(args, format),
         Command::TunnelBench(args) => tunnel_bench::bench(args, format),
-        Command::TunnelDemo(args) => tunnel_demo::demo(args, format),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "ackwise-lab", &mut script);

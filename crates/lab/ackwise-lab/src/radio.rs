@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_engines::live;
 use ackwise_radio::RadioOptions;
 use ackwise_radio::scenario::{RadioReport, RadioScenario};
 use ackwise_report::TableOptions;
@@ -15,6 +14,7 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{RenderArgs, RunArgs};
+use crate::system;
 
 /// Whether a file is meant to be a scenario of radio. What cannot be read is not: whoever
 /// reads it next says why.
@@ -43,7 +43,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
         ..Filter::default()
     })?;
     let options = RadioOptions {
-        cancel: live::cancel_on_signals()?,
+        cancel: system::cancel_on_signals()?,
         jobs: args.jobs.map_or(0, |jobs| jobs.get().into()),
     };
     let style = ProgressStyle::with_template("{bar:24} {pos:>4}/{len} {wide_msg} {eta} left")

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_engines::live;
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
@@ -20,6 +19,7 @@ use crate::cli::{RenderArgs, ReportArgs, RunArgs};
 use crate::engines;
 use crate::radio;
 use crate::shards;
+use crate::system;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
@@ -40,7 +40,7 @@ pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
     }
     let scenario = wanted(args)?;
     let only = selected(&scenario, args, args.engine)?;
-    let cancel = live::cancel_on_signals()?;
+    let cancel = system::cancel_on_signals()?;
     if let Some(into) = &args.into {
         return shards::run(args, into, format, &scenario, only, &cancel);
     }

@@ -10,12 +10,12 @@ use ackwise_cli::{Format, text};
 use ackwise_scenario::record::Report;
 use ackwise_scenario::{Engine, Progress, Scenario};
 use ackwise_store::{RunSet, Store, StoreError};
-use ackwise_uml::Kernel;
 use anyhow::bail;
 use serde::Serialize;
 
 use crate::cli::RunArgs;
 use crate::engines;
+use crate::system;
 
 /// What became of the runs that were asked for.
 #[derive(Serialize)]
@@ -183,19 +183,7 @@ pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
 fn kernel(args: &RunArgs) -> anyhow::Result<Option<String>> {
     match args.engine {
         Engine::Sim => Ok(None),
-        Engine::Virtual => {
-            let kernel = Kernel::find(args.kernel.as_ref())?;
-            let known = kernel.sources.or(kernel.version);
-            let Some(sources) = known else {
-                return Err(BadInput::new(format!(
-                    "{}: nothing says what this kernel was built from",
-                    kernel.image.display()
-                ))
-                .mend("--into takes kernels that kernel/build made")
-                .into());
-            };
-            Ok(Some(sources))
-        }
+        Engine::Virtual => system::kernel_sources(args.kernel.as_ref()).map(Some),
         Engine::Live => Err(BadInput::new(
             "--into keeps what is the same each time, and runs on '--on live' differ",
         )

@@ -56,46 +56,13 @@ pub fn exit_code(error: &anyhow::Error, is_bad_input: fn(&(dyn Error + 'static))
     }
 }
 
-/// Whether an error of the datapath, the gateway or the tunnel means bad input.
+/// Whether an error of the product's libraries means bad input.
 fn is_product_bad_input(error: &(dyn Error + 'static)) -> bool {
-    if error.is::<ackwise_config::ConfigError>() {
+    #[cfg(target_os = "linux")]
+    if crate::live_error::is_bad_input(error) {
         return true;
     }
-    use ackwise_datapath::Error as Datapath;
-
-    if let Some(e) = error.downcast_ref::<ackwise_netdev::Error>() {
-        return is_bad_name(e);
-    }
-    if let Some(e) = error.downcast_ref::<Datapath>() {
-        return matches!(e, Datapath::Capability { .. } | Datapath::Option { .. })
-            || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
-    }
-    if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
-        use ackwise_gateway::Error as Gateway;
-        return matches!(e, Gateway::NotThere(_))
-            || matches!(e, Gateway::Netdev(error) if is_bad_name(error));
-    }
-    if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
-        use ackwise_tunneld::Error as Tunnel;
-        return matches!(
-            e,
-            Tunnel::NotThere(_)
-                | Tunnel::Key { .. }
-                | Tunnel::KeyPermissions(_)
-                | Tunnel::OwnKey(_)
-        ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error));
-    }
-    error.is::<BadInput>()
-}
-
-/// Whether somebody has named an interface or a user that cannot be used.
-fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
-    use ackwise_netdev::Error;
-
-    matches!(
-        error,
-        Error::NoInterface(_) | Error::LinkType { .. } | Error::NoUser(_) | Error::NotRoot { .. }
-    )
+    error.is::<ackwise_config::ConfigError>() || error.is::<BadInput>()
 }
 
 /// Prints an error of a program on standard error: the error, then its causes.
@@ -128,12 +95,5 @@ mod tests {
             exit_code(&anyhow::anyhow!("the kernel said no"), |_| false),
             EXIT_FAILED
         );
-    }
-
-    #[test]
-    fn l11_a_key_file_that_others_may_read_is_bad_input() {
-        let error = ackwise_tunneld::Error::KeyPermissions("tunnel.key".into());
-        assert!(error.to_string().contains("`chmod 600 tunnel.key`"));
-        assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
     }
 }

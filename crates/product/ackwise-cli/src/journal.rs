@@ -2,9 +2,6 @@
 //! chooses.
 
 use std::fmt;
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::FmtContext;
@@ -16,11 +13,21 @@ const ERR: u8 = 3;
 
 /// Whether standard error is a stream of the journal: the service manager names it by device and
 /// inode (systemd.exec(5), `$JOURNAL_STREAM`).
+#[cfg(unix)]
 pub fn is_stderr() -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+
     let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
     let stderr = std::io::stderr().as_fd().try_clone_to_owned();
-    let about = stderr.and_then(|stderr| File::from(stderr).metadata());
+    let about = stderr.and_then(|stderr| std::fs::File::from(stderr).metadata());
     about.is_ok_and(|about| named == format!("{}:{}", about.dev(), about.ino()))
+}
+
+/// Where there is no journal.
+#[cfg(not(unix))]
+pub fn is_stderr() -> bool {
+    false
 }
 
 /// A text whose lines are all of this priority.

@@ -3,10 +3,13 @@
 
 pub mod error;
 mod journal;
+#[cfg(target_os = "linux")]
+mod live_error;
 pub mod man;
 pub mod policy;
 pub mod text;
 pub mod time;
+pub mod unread;
 
 use std::process::ExitCode;
 

@@ -1,16 +1,17 @@
 //! The subcommands of the laboratory, which `ackwise` hands over to the program `ackwise-lab`.
 
-use std::ffi::OsString;
-use std::io::ErrorKind;
-use std::os::unix::process::CommandExt;
+use std::env;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process;
 
 use ackwise_cli::error::BadInput;
+use ackwise_cli::unread;
 use anyhow::Context;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Command, CommandFactory};
 
 use crate::cli::Cli;
+use crate::live::NOTE;
 
 /// The laboratory's program.
 const PROGRAM: &str = "ackwise-lab";
@@ -27,22 +28,12 @@ const SUBCOMMANDS: [(&str, &str); 6] = [
 
 /// The command `ackwise` with the laboratory's subcommands, whose arguments are not looked at.
 pub fn command() -> Command {
-    let mut help = String::from("With the laboratory installed (ackwise-lab):\n");
+    let mut help = String::from(NOTE);
+    help.push_str("With the laboratory installed (ackwise-lab):\n");
     let mut command = Cli::command();
     for (name, about) in SUBCOMMANDS {
         help.push_str(&format!("  {name:<12}  {about}\n"));
-        let rest = Arg::new("arguments")
-            .num_args(0..)
-            .trailing_var_arg(true)
-            .allow_hyphen_values(true)
-            .value_parser(clap::value_parser!(OsString));
-        let handed_over = Command::new(name)
-            .about(about)
-            .hide(true)
-            .disable_help_flag(true)
-            .disable_version_flag(true)
-            .arg(rest);
-        command = command.subcommand(handed_over);
+        command = command.subcommand(unread::subcommand(name).about(about));
     }
     command.after_help(help)
 }
@@ -56,9 +47,7 @@ pub fn has(name: &str) -> bool {
 /// looked for beside this one, then in `PATH`. Returns only if that fails.
 pub fn exec(name: &str) -> anyhow::Result<()> {
     let program = beside().unwrap_or_else(|| PROGRAM.into());
-    let error = process::Command::new(&program)
-        .args(std::env::args_os().skip(1))
-        .exec();
+    let error = replace(process::Command::new(&program).args(env::args_os().skip(1)));
     if error.kind() != ErrorKind::NotFound {
         return Err(error).with_context(|| format!("cannot start {}", program.display()));
     }
@@ -71,9 +60,24 @@ pub fn exec(name: &str) -> anyhow::Result<()> {
         .into())
 }
 
+/// Goes on as another program. Returns only if that fails.
+#[cfg(unix)]
+fn replace(program: &mut process::Command) -> io::Error {
+    std::os::unix::process::CommandExt::exec(program)
+}
+
+/// Runs another program, and ends as it ends. Returns only if it cannot be started.
+#[cfg(not(unix))]
+fn replace(program: &mut process::Command) -> io::Error {
+    match program.status() {
+        Ok(status) => process::exit(status.code().unwrap_or(1)),
+        Err(error) => error,
+    }
+}
+
 /// The laboratory's program in the directory of this one, if it is there.
 fn beside() -> Option<PathBuf> {
-    let own = std::env::current_exe().ok()?;
-    let program = own.with_file_name(PROGRAM);
+    let own = env::current_exe().ok()?;
+    let program = own.with_file_name(format!("{PROGRAM}{}", env::consts::EXE_SUFFIX));
     program.is_file().then_some(program)
 }

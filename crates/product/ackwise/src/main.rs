@@ -1,29 +1,18 @@
 //! The operator's command.
 
-mod ab;
 mod analyze;
-mod attach;
-mod check;
 mod cli;
-mod gateway;
-mod http;
+#[cfg(any(test, not(target_os = "linux")))]
+#[cfg_attr(
+    target_os = "linux",
+    expect(dead_code, reason = "there only its names are tested")
+)]
+mod elsewhere;
 mod lab;
-mod looks;
-mod metrics;
-mod options;
+#[cfg(target_os = "linux")]
+mod linux;
 mod page;
 mod policies;
-mod probe;
-mod rates;
-mod shared_daemon;
-mod shared_datapath;
-mod status;
-mod summary;
-mod top;
-mod tunnel;
-mod tunnel_run;
-mod up;
-mod watch;
 
 use std::process::ExitCode;
 
@@ -31,6 +20,10 @@ use ackwise_cli::{man, text};
 use clap::FromArgMatches;
 
 use cli::{Cli, Command};
+#[cfg(not(target_os = "linux"))]
+use elsewhere as live;
+#[cfg(target_os = "linux")]
+use linux as live;
 
 fn main() -> ExitCode {
     // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
@@ -48,20 +41,9 @@ fn main() -> ExitCode {
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let format = cli.global.format;
     match &cli.command {
-        Command::Up(args) => up::up(args, &cli.global),
-        Command::Check(args) => up::check::check(args, format),
-        Command::Reload(args) => up::reload::reload(args, format),
-        Command::Down(args) => up::down::down(args, format),
-        Command::Attach(args) => attach::attach(args, format),
-        Command::Status(args) => status::status(args, format),
-        Command::Top(args) => top::top(args, format),
-        Command::Ab(args) => ab::ab(args, format),
-        Command::Detach(args) => status::detach(args, format),
-        Command::Gateway(command) => gateway::gateway(command, format),
+        Command::Live(command) => live::run(command, &cli.global),
         Command::Analyze(args) => analyze::analyze(args, format),
-        Command::Probe(args) => probe::probe(args, format),
         Command::Policies(args) => policies::show(args, format),
-        Command::Tunnel(command) => tunnel::tunnel(command, format),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut lab::command(), "ackwise", &mut script);

@@ -1,0 +1,89 @@
+//! How far the runs are, for whoever watches.
+
+use std::time::Duration;
+
+use ackwise_cli::{Format, text};
+use ackwise_scenario::Progress;
+use ackwise_scenario::record::Run;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Steps of the bar for each run.
+const STEPS: u64 = 100;
+
+/// The progress of all runs together on standard error. A terminal shows a bar; elsewhere a line
+/// says each finished run, unless the results are for a program.
+pub struct Bar {
+    bar: ProgressBar,
+    /// How many of its [`STEPS`] each run has done.
+    done: Vec<u64>,
+    /// The number of finished runs, if each is to be a line.
+    finished: Option<usize>,
+}
+
+impl Bar {
+    /// For so many runs.
+    pub fn new(runs: usize, format: Format) -> Bar {
+        let style = ProgressStyle::with_template("{bar:24} {percent:>3} % {wide_msg} {eta} left")
+            .expect("a constant template");
+        let lines = format == Format::Text && !text::watched();
+        Bar {
+            bar: ProgressBar::new(runs as u64 * STEPS).with_style(style),
+            done: vec![0; runs],
+            finished: lines.then_some(0),
+        }
+    }
+
+    /// Shows what an engine says.
+    pub fn tell(&mut self, progress: &Progress<'_>) {
+        match *progress {
+            Progress::Started { run, index, .. } => self.started(&run.id, index),
+            Progress::Running {
+                index,
+                elapsed,
+                duration,
+            } => self.running(index, elapsed, duration),
+            Progress::Finished { run, index, .. } => self.finished(run, index),
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, id: &str, index: usize) {
+        self.bar.set_message(id.to_owned());
+        self.bar.tick();
+        self.at(index, 0);
+    }
+
+    fn running(&mut self, index: usize, elapsed: Duration, duration: Duration) {
+        let share = elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-3);
+        self.at(index, (share.min(1.0) * STEPS as f64) as u64);
+    }
+
+    fn finished(&mut self, run: &Run, index: usize) {
+        for e in &run.errors {
+            self.bar.suspend(|| tracing::warn!("{}: {e}", run.id));
+        }
+        if let Some(finished) = &mut self.finished {
+            *finished += 1;
+            let mbps = run.totals.goodput_bps / 1e6;
+            eprintln!(
+                "{finished} of {}: {}, {mbps:.1} Mbit/s",
+                self.done.len(),
+                run.id
+            );
+        }
+        self.at(index, STEPS);
+    }
+
+    fn at(&mut self, index: usize, steps: u64) {
+        if let Some(slot) = self.done.get_mut(index) {
+            self.bar
+                .inc(steps.saturating_sub(std::mem::replace(slot, steps)));
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

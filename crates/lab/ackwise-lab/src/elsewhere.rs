@@ -1,0 +1,105 @@
+//! In place of what needs Linux, where there is none.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use ackwise_cli::Format;
+use ackwise_cli::error::BadInput;
+use ackwise_cli::unread::{Names, NeedsLinux};
+use ackwise_scenario::record::Report;
+use ackwise_scenario::{Engine, Progress, Scenario};
+
+/// The subcommands that need Linux.
+#[derive(Debug)]
+pub struct System;
+
+impl Names for System {
+    const NAMES: &'static [&'static str] = &["reproduce", "conform", "tunnel-demo"];
+}
+
+/// One of them.
+pub type Command = NeedsLinux<System>;
+
+/// A kernel, which nothing runs.
+pub type Kernel = PathBuf;
+
+/// Told what becomes of the runs.
+type Tell<'a> = &'a mut (dyn FnMut(Progress<'_>) + Send);
+
+/// Before arguments are read.
+pub fn begin() {}
+
+/// Says that a subcommand needs Linux.
+pub fn run(command: &Command, _: Format) -> anyhow::Result<()> {
+    Err(command.refuse().into())
+}
+
+/// Never set: a signal ends the program.
+pub fn cancel_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    Ok(Arc::default())
+}
+
+/// Says that this engine needs Linux.
+pub fn run_live(
+    _: &Scenario,
+    _: Arc<AtomicBool>,
+    _: Vec<String>,
+    _: Tell<'_>,
+) -> anyhow::Result<Report> {
+    Err(refused(Engine::Live))
+}
+
+/// Says that this engine needs Linux.
+pub fn run_virtual(
+    _: &Scenario,
+    _: Arc<AtomicBool>,
+    _: Vec<String>,
+    _: Option<usize>,
+    _: Option<&Kernel>,
+    _: Tell<'_>,
+) -> anyhow::Result<Report> {
+    Err(refused(Engine::Virtual))
+}
+
+/// Says that what runs kernels needs Linux.
+pub fn kernel_sources(_: Option<&Kernel>) -> anyhow::Result<String> {
+    Err(refused(Engine::Virtual))
+}
+
+fn refused(engine: Engine) -> anyhow::Error {
+    BadInput::new(format!("--on {} needs Linux", engine.name()))
+        .mend("use --on sim, which runs on every system")
+        .into()
+}
+
+/// Whether an error of what is missing here means that the input is bad.
+pub fn is_bad_input(_: &(dyn Error + 'static)) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Subcommand;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_linux_has_is_known_elsewhere() {
+        let command = clap::Command::new("ackwise-lab");
+        let command = crate::linux::Command::augment_subcommands(command);
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        assert_eq!(names.collect::<Vec<_>>(), System::NAMES);
+    }
+
+    #[test]
+    fn an_engine_that_is_missing_says_what_to_use() {
+        assert!(Command::has_subcommand("conform") && !Command::has_subcommand("run"));
+        let error = kernel_sources(None).unwrap_err().to_string();
+        assert!(
+            error.contains("--on virtual") && error.contains("--on sim"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,54 @@
+//! Which errors of what works on live packets are bad input.
+
+use std::error::Error;
+
+/// Whether an error of the datapath, the gateway or the tunnel means bad input.
+pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
+    use ackwise_datapath::Error as Datapath;
+
+    if let Some(e) = error.downcast_ref::<ackwise_netdev::Error>() {
+        return is_bad_name(e);
+    }
+    if let Some(e) = error.downcast_ref::<Datapath>() {
+        return matches!(e, Datapath::Capability { .. } | Datapath::Option { .. })
+            || matches!(e, Datapath::Netdev(error) if is_bad_name(error));
+    }
+    if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
+        use ackwise_gateway::Error as Gateway;
+        return matches!(e, Gateway::NotThere(_))
+            || matches!(e, Gateway::Netdev(error) if is_bad_name(error));
+    }
+    if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
+        use ackwise_tunneld::Error as Tunnel;
+        return matches!(
+            e,
+            Tunnel::NotThere(_)
+                | Tunnel::Key { .. }
+                | Tunnel::KeyPermissions(_)
+                | Tunnel::OwnKey(_)
+        ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error));
+    }
+    false
+}
+
+/// Whether somebody has named an interface or a user that cannot be used.
+fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
+    use ackwise_netdev::Error;
+
+    matches!(
+        error,
+        Error::NoInterface(_) | Error::LinkType { .. } | Error::NoUser(_) | Error::NotRoot { .. }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{EXIT_BAD_INPUT, exit_code};
+
+    #[test]
+    fn l11_a_key_file_that_others_may_read_is_bad_input() {
+        let error = ackwise_tunneld::Error::KeyPermissions("tunnel.key".into());
+        assert!(error.to_string().contains("`chmod 600 tunnel.key`"));
+        assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
+    }
+}

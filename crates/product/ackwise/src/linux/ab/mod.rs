@@ -1,0 +1,171 @@
+//! `ackwise ab`: an experiment on live traffic. The policy is on and off in blocks, in an order that a
+//! coin decides, until it is known what difference that makes.
+
+mod blocks;
+pub mod guard;
+mod outcome;
+mod page;
+mod report;
+pub mod subject;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
+use ackwise_datapath::{Datapath, Prepared, check_silent_drop};
+use ackwise_netdev::daemon::Supervisor;
+use ackwise_switchback::{Design, Found, Verdict};
+use anyhow::Context;
+use indicatif::ProgressBar;
+
+use crate::linux::cli::ab::AbArgs;
+use crate::linux::options::thin_options;
+use crate::linux::status::name;
+use crate::linux::summary;
+use crate::linux::watch::reason;
+use blocks::{Blocks, Lengths};
+use outcome::Meter;
+use report::{Report, Setup, in_text, judged, report};
+
+/// Shorter blocks measure the coin, not the policy.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// Runs an experiment and says what it has found.
+pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
+    let wash_out = args.wash_out.unwrap_or(args.block / 5);
+    if args.block < SHORTEST || wash_out >= args.block {
+        return Err(BadInput::new(format!(
+            "--block {:?} with --wash-out {wash_out:?}: no time is left to measure",
+            args.block
+        ))
+        .mend("take blocks of a second or more, and a wash-out that is shorter")
+        .into());
+    }
+    let options = thin_options(&args.thin)?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let supervisor = Supervisor::new()?;
+    // Before rights are given up.
+    let page = args.html.as_ref().map(|path| {
+        // Not emptied yet: it may be the report of another experiment.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        file.with_context(|| format!("cannot write {}", path.display()))
+    });
+    let mut page = page.transpose()?;
+    check_silent_drop(options.attach)?;
+    let setup = Setup {
+        interface: options.ifname.clone(),
+        policy: options.policy.to_string(),
+        position: name(&options.position),
+        block_s: args.block.as_secs_f64(),
+        wash_out_s: wash_out.as_secs_f64(),
+        most_pairs: args.pairs,
+        difference: args.difference,
+        error: args.error,
+        seed: args.seed.unwrap_or_else(seed_of_the_time),
+        kernel: kernel(),
+        version: env!("CARGO_PKG_VERSION"),
+    };
+    let meter = Meter::new(options.position);
+    let prepared = Prepared::new(options)?;
+    let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
+    let datapath = prepared.start()?;
+    supervisor.ready(&format!(
+        "experiment with {} on {}",
+        setup.policy, setup.interface
+    ));
+    let lengths = Lengths {
+        block: args.block,
+        wash_out,
+    };
+    let experiment = Experiment {
+        setup,
+        blocks: Blocks::new(&supervisor, &datapath, meter, lengths),
+        line: summary::live_line(),
+        shows_line: format == Format::Text && text::watched(),
+    };
+    let report = experiment.run();
+    supervisor.stopping();
+    let detached = datapath.detach();
+    let report = report?;
+    if let Some(file) = &mut page {
+        file.set_len(0)
+            .and_then(|()| file.write_all(page::page(&report).as_bytes()))
+            .context("cannot write the page")?;
+    }
+    match format {
+        Format::Json => text::print(&format!("{}\n", serde_json::to_string(&report)?))?,
+        Format::Text => text::print(&in_text(&report))?,
+    }
+    detached.map(|_| ()).map_err(Into::into)
+}
+
+fn seed_of_the_time() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+fn kernel() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    release.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+struct Experiment<'a> {
+    setup: Setup,
+    blocks: Blocks<'a, Datapath>,
+    line: ProgressBar,
+    shows_line: bool,
+}
+
+impl Experiment<'_> {
+    /// Runs blocks until the answer is known, all pairs are done, or somebody ends it.
+    fn run(mut self) -> anyhow::Result<Report> {
+        let ended = self.pairs()?;
+        self.line.finish_and_clear();
+        Ok(report(&self.setup, &self.blocks.outcomes, ended))
+    }
+
+    fn pairs(&mut self) -> anyhow::Result<String> {
+        let mut design = Design::new(self.setup.seed);
+        for _ in 0..self.setup.most_pairs {
+            if let Some(ended) = self.blocks.pair(&mut design)? {
+                return Ok(format!("ended by {}", reason(ended, "ackwise detach")));
+            }
+            let (effects, verdict) = judged(&self.setup, &self.blocks.outcomes);
+            self.tell(&effects[0], verdict);
+            match verdict {
+                Verdict::Undecided => {}
+                Verdict::Harms => return Ok("ended at once, since it harms".to_owned()),
+                Verdict::Helps | Verdict::NoDifference => {
+                    return Ok("ended early, since the answer is known".to_owned());
+                }
+            }
+        }
+        Ok("all pairs are done".to_owned())
+    }
+
+    /// Says what is known after a pair: on a terminal in one line that changes, else in a line
+    /// each.
+    fn tell(&self, data: &Found, verdict: Verdict) {
+        let said = format!(
+            "{} of {} pairs: data {} ({} to {}); {}",
+            self.blocks.outcomes.len() / 2,
+            self.setup.most_pairs,
+            report::change(data.ratio),
+            report::change(data.low),
+            report::change(data.high),
+            name(&verdict),
+        );
+        if self.shows_line {
+            self.line.set_message(said);
+        } else {
+            // Nobody has to listen.
+            let _ = writeln!(std::io::stderr(), "{said}");
+        }
+    }
+}

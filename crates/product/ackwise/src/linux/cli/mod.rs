@@ -1,0 +1,214 @@
+//! The arguments of what works on live packets, as clap reads them.
+
+pub mod ab;
+pub mod gateway;
+pub mod probe;
+pub mod top;
+pub mod tunnel;
+pub mod up;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use ackwise_cli::time::duration;
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Find out where an interface stands, do what helps there, and put everything back at the end
+    #[command(after_help = up::HELP)]
+    Up(up::UpArgs),
+    /// End what `ackwise up` has begun, and put back what a killed one has left
+    Down(up::DownArgs),
+    /// Have what is up read its configuration file again, without dropping what it holds
+    #[command(after_help = up::RELOAD_HELP)]
+    Reload(up::ReloadArgs),
+    /// Say what configuration files of `ackwise up` ask for, or all that is wrong with them
+    Check(up::CheckArgs),
+    /// Thin the ACKs that leave through an interface, until Ctrl-C
+    // There the guard is off unless it is asked for.
+    #[command(after_help = ATTACH_HELP, mut_arg("guard_block", |block| block.requires("guard")))]
+    Attach(AttachArgs),
+    /// Show what is attached, and what it did so far
+    Status(StatusArgs),
+    /// Watch what runs: rates, what is saved and why, flows, queues and round-trip times
+    #[command(after_help = top::HELP)]
+    Top(top::TopArgs),
+    /// Find out by an experiment on live traffic whether thinning helps here
+    #[command(after_help = ab::HELP)]
+    Ab(ab::AbArgs),
+    /// End the attachment of an interface
+    Detach(DetachArgs),
+    /// Own the slow direction of a link: shape, queue, mark, filter ACKs
+    #[command(subcommand, after_help = gateway::HELP)]
+    Gateway(gateway::GatewayCommand),
+    /// Find out with a partner what the path to it and back does to ACKs
+    #[command(after_help = probe::HELP)]
+    Probe(probe::ProbeArgs),
+    /// Carry the ACKs of many flows in few, small, authenticated packets
+    #[command(subcommand)]
+    Tunnel(tunnel::TunnelCommand),
+}
+
+const ATTACH_HELP: &str = "\
+Examples:
+  ackwise attach eth0 --dry-run                 what would go, without touching anything
+  ackwise attach eth0                           the default policy, on the host that receives
+  ackwise attach wan0 --position router --metrics 127.0.0.1:9478
+  ackwise attach wwan0 --policy every-n --set n=4 --match remote-port=443
+
+When the command ends, however it ends, every ACK passes again.";
+
+/// What is thinned, where and by which policy: `ackwise attach` and `ackwise ab`.
+#[derive(Debug, Args)]
+pub struct ThinArgs {
+    /// The interface through which the ACKs leave
+    pub interface: String,
+
+    /// Which policy; `ackwise policies` lists them; also as one is shown: every-n:n=4,warm=0
+    #[arg(long, default_value = "adaptive", value_name = "NAME")]
+    pub policy: String,
+
+    /// A parameter of the policy; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+
+    /// Longest time that an ACK may be withheld, in milliseconds [default: 25, and a quarter of
+    /// each flow's round trip if that is less]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub hold_ms: Option<Duration>,
+
+    /// Where this interface stands, seen from the flows to thin
+    #[arg(long, value_enum, default_value_t)]
+    pub position: Position,
+
+    /// Thin only flows that match: `remote=ADDRESS[/LEN]`, `local=ADDRESS[/LEN]`,
+    /// `remote-port=PORT[-PORT]`, `local-port=PORT[-PORT]`; repeated: all must hold. Local is this
+    /// host, or what lies behind this router
+    #[arg(long = "match", value_name = "KEY=VALUE")]
+    pub matches: Vec<String>,
+
+    /// Most flows to follow at a time; a new one takes the place of the least recently seen
+    #[arg(long, default_value_t = 65_536, value_name = "N", value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
+    pub max_flows: u32,
+
+    /// How the program is attached: by a tcx link, or by a filter of the clsact queue
+    #[arg(long, value_enum, default_value_t)]
+    pub attach_mode: AttachMode,
+
+    /// Become this user once everything is set up [default: the user ackwise, if there is one and
+    /// root starts it]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+}
+
+/// `ackwise attach`.
+#[derive(Debug, Args)]
+pub struct AttachArgs {
+    #[command(flatten)]
+    pub thin: ThinArgs,
+
+    /// With --position sender: write the congestion window of this host's connections into the
+    /// window field of their data, for a receiver with `dca` or `tda`. It limits what comes
+    /// back, so it is for one-way transfers; off while the other side sends
+    #[arg(long)]
+    pub cwnd_hint: bool,
+
+    /// Withhold nothing; count what would have been withheld
+    #[arg(long, conflicts_with = "guard")]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    pub guard: ab::GuardArgs,
+
+    /// Serve Prometheus metrics on this address; port 0 takes any free port
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Detach after this time, e.g. `30s`, `5m` [default: run until told to stop]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+}
+
+/// Where an interface stands, seen from the flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Position {
+    /// On the host that receives data and sends the ACKs
+    #[default]
+    Receiver,
+    /// Between the two: the ACKs leave here, forwarded
+    Router,
+    /// On the host that sends data: the ACKs arrive here
+    Sender,
+}
+
+/// How a program gets to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum AttachMode {
+    /// tcx where the kernel has it, clsact otherwise
+    #[default]
+    Auto,
+    /// tcx links (Linux 6.6)
+    Tcx,
+    /// A cls_bpf filter on a clsact queue
+    Clsact,
+}
+
+impl From<AttachMode> for ackwise_netdev::AttachMode {
+    fn from(mode: AttachMode) -> Self {
+        match mode {
+            AttachMode::Auto => ackwise_netdev::AttachMode::Auto,
+            AttachMode::Tcx => ackwise_netdev::AttachMode::Tcx,
+            AttachMode::Clsact => ackwise_netdev::AttachMode::Clsact,
+        }
+    }
+}
+
+/// `ackwise status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Only this interface
+    pub interface: Option<String>,
+
+    /// Show this many flows as well, those with most ACKs first
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "interface")]
+    pub flows: usize,
+}
+
+/// `ackwise detach`.
+#[derive(Debug, Args)]
+pub struct DetachArgs {
+    /// The interface
+    pub interface: String,
+}
+
+/// A sender's retransmission timer is 200 ms at least on Linux; no hold may reach it.
+const MAX_HOLD_MS: f64 = 200.0;
+/// Below this a timer is no use: docs/decisions/0010-hold-bound.md.
+const MIN_HOLD_MS: f64 = 1.0;
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let ms: f64 = text
+        .parse()
+        .map_err(|_| "not a number of milliseconds".to_owned())?;
+    if !(MIN_HOLD_MS..=MAX_HOLD_MS).contains(&ms) {
+        return Err(format!(
+            "must lie between {MIN_HOLD_MS} and {MAX_HOLD_MS} milliseconds"
+        ));
+    }
+    Ok(Duration::from_micros((ms * 1000.0).round() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_bounded() {
+        assert_eq!(milliseconds("2.5"), Ok(Duration::from_micros(2500)));
+        for bad in ["0", "0.9", "-1", "201", "NaN", "inf", "soon", ""] {
+            assert!(milliseconds(bad).is_err(), "{bad}");
+        }
+    }
+}

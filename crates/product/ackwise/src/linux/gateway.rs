@@ -1,0 +1,449 @@
+//! `ackwise gateway`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text};
+use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
+use ackwise_netdev::daemon::{Daemon, Supervisor};
+use serde_json::json;
+
+use crate::linux::cli::gateway::{
+    GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
+};
+use crate::linux::rates::rate;
+use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
+use crate::linux::watch::{reason, watch};
+
+/// What was asked for.
+pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
+    match command {
+        GatewayCommand::Up(args) => up(args, format),
+        GatewayCommand::Status(args) => status(args, format),
+        GatewayCommand::Down(args) => down(args, format),
+        GatewayCommand::Check { files } => check(files, format),
+    }
+}
+
+/// The file, or what the arguments say.
+fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
+    match &args.config {
+        Some(file) => Ok(Config::load(file)?),
+        None => Ok(of_arguments(args)?),
+    }
+}
+
+/// As a file that has a line for each argument, so that a mistake's line tells which
+/// argument it is in.
+fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
+    let (Some(interface), Some(rate)) = (&args.interface, &args.rate) else {
+        return Err(BadInput::new("which interface, and at which rate?")
+            .mend("ackwise gateway up wan0 --rate '1 Mbit/s', or --config FILE"));
+    };
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let first = args.acks_first.as_ref().map(|most| match most {
+        None => "true".to_owned(),
+        Some(most) => most.to_string(),
+    });
+    let red = args.red || args.ecn || args.acc;
+    let ecn = args.ecn || args.acc;
+    // What was asked for says which queue it is.
+    let implied = match (red, &first) {
+        (true, _) => "red",
+        (false, Some(_)) => "drop-tail",
+        (false, None) => "fq_codel",
+    };
+    let discipline = args.discipline.as_deref().unwrap_or(implied);
+    let is_fq_codel = discipline == "fq_codel";
+    let limit = args
+        .limit
+        .as_deref()
+        .or((!is_fq_codel).then_some("100 packets"));
+    let share = args.ack_share.as_deref().or(is_fq_codel.then_some("25 %"));
+    let filter = args
+        .ack_filter
+        .as_deref()
+        .or(is_fq_codel.then_some("rfc3449-sack"));
+    let lines = [
+        ("INTERFACE", "interface", Some(quoted(interface))),
+        ("--rate", "rate", Some(quoted(rate))),
+        (
+            "--min-rate",
+            "min_rate",
+            args.min_rate.as_deref().map(quoted),
+        ),
+        ("--overhead", "overhead", Some(args.overhead.to_string())),
+        ("--acc", "acc", args.acc.then(|| "true".to_owned())),
+        ("", "[queue]", None),
+        ("--limit", "limit", limit.map(quoted)),
+        ("--discipline", "discipline", Some(quoted(discipline))),
+        ("--ack-share", "ack_share", share.map(quoted)),
+        ("--ecn", "ecn", ecn.then(|| "true".to_owned())),
+        (
+            "--ack-filter",
+            "ack_filter",
+            filter.filter(|rule| *rule != "none").map(quoted),
+        ),
+        ("--acks-first", "acks_first", first),
+    ];
+    let (mut text, mut flags) = (String::new(), Vec::new());
+    for (flag, key, value) in lines {
+        match value {
+            Some(value) => text.push_str(&format!("{key} = {value}\n")),
+            None if flag.is_empty() => text.push_str(&format!("{key}\n")),
+            None => continue,
+        }
+        flags.push((flag, key));
+    }
+    Config::parse(Path::new("(arguments)"), &text).map_err(|error| {
+        let said = error.diagnostics().iter().map(|mistake| {
+            let (flag, key) = flags.get(mistake.line - 1).unwrap_or(&("", ""));
+            let message = mistake.message.replace(&format!("'{key}'"), flag);
+            let value = mistake
+                .source_line
+                .split_once(" = ")
+                .map(|(_, value)| value);
+            match value {
+                Some(value) if !flag.is_empty() => {
+                    let own = format!("{flag}: ");
+                    let message = message.strip_prefix(&own).unwrap_or(&message);
+                    format!("{flag} {value}: {message}")
+                }
+                _ => message,
+            }
+        });
+        BadInput::new(said.collect::<Vec<_>>().join("\n"))
+    })
+}
+
+fn up(args: &GatewayUpArgs, format: Format) -> anyhow::Result<()> {
+    let config = config(args)?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let supervisor = Supervisor::new()?;
+    let listener = listen_if_asked(args.metrics, args.config.as_deref(), config.metrics)?;
+    let started = Instant::now();
+    let mut prepared = Prepared::new(config.clone(), args.attach_mode.into())?;
+    // Before any thread, too: they inherit what this one may do.
+    prepared.drop_privileges(args.user.as_deref())?;
+    let shared = SharedDaemon::default();
+    let server = listener
+        .map(|listener| shared.serve(listener))
+        .transpose()?;
+    shared.set(prepared.start()?);
+    let stats = shared.stats()?;
+    let metrics = server.as_ref().map(|it| it.address().to_string());
+    let what = format!(
+        "{}: {} at {}",
+        config.interface,
+        describe(&config.queue),
+        rate(config.rate_bps)
+    );
+    supervisor.ready(&what);
+    if format == Format::Json {
+        text::print(&format!(
+            "{}\n",
+            json!({ "event": "up", "stats": stats, "metrics": metrics })
+        ))?;
+    } else {
+        let hint = if text::watched() {
+            "; Ctrl-C ends it"
+        } else {
+            ""
+        };
+        text::print(&format!(
+            "gateway of {what}{}{hint}\n{}",
+            metrics
+                .map(|at| format!("; metrics on http://{at}/metrics"))
+                .unwrap_or_default(),
+            thin(config.rate_bps, &config.interface)
+        ))?;
+    }
+    let until = args.duration.map(|duration| started + duration);
+    let outcome = watch(&supervisor, &shared, until, format, live)?;
+    let why = reason(outcome, "ackwise gateway down");
+    supervisor.stopping();
+    let gateway = shared.take()?;
+    let last = gateway.stats().unwrap_or_default();
+    let ended = gateway.stop();
+    // No client of the metrics may delay what is above.
+    drop(server);
+    let stats = ended.as_ref().unwrap_or(&last);
+    if format == Format::Json {
+        let answer = json!({ "event": "down", "why": why, "stats": stats });
+        text::print(&format!("{answer}\n"))?;
+    } else {
+        let line = format!("gateway of {} ended ({why})\n", config.interface);
+        text::print(&format!("{line}{}", in_full(stats)))?;
+    }
+    ended.map(|_| ()).map_err(Into::into)
+}
+
+/// The time of a full packet from which it is worth a word, in milliseconds.
+const LONG_PACKET_MS: u64 = 100;
+
+/// What a rate at which ACKs have to wait for a long packet asks for; nothing at others.
+fn thin(rate_bps: u64, interface: &str) -> String {
+    let ms = |bytes: u64| bytes * 8_000 / rate_bps.max(1);
+    let full = ms(1500);
+    if full < LONG_PACKET_MS {
+        return String::new();
+    }
+    format!(
+        "at this rate a packet of 1500 bytes takes {full} ms, and ACKs wait for it; \
+         `ip link set dev {interface} mtu 576` makes that {} ms, for IPv4 (IPv6 needs 1280)\n",
+        ms(576)
+    )
+}
+
+/// What happened between two looks, `took` apart, in a line.
+pub fn live(before: &Stats, now: &Stats, took: Duration) -> String {
+    let span = took.as_secs_f64().max(1e-3);
+    let per_s = |count: fn(&Stats) -> u64| count(now).saturating_sub(count(before)) as f64 / span;
+    let dropped = |stats: &Stats| {
+        let all = &stats.dropped;
+        all.full + all.early + all.forced + all.overrun + all.no_room + all.down + all.refused
+    };
+    format!(
+        "{} packets/s in, {} out ({}); {} ACKs/s redundant, {} marked/s, {} dropped/s; {} wait, {} \
+         at most",
+        text::count(per_s(|s| s.read).round()),
+        text::count(per_s(|s| s.sent.packets).round()),
+        rate((per_s(|s| s.sent.bytes) * 8.0) as u64),
+        text::count(per_s(|s| s.filtered.packets).round()),
+        text::count(per_s(|s| s.marked).round()),
+        text::count(per_s(dropped).round()),
+        now.waiting.packets,
+        text::micros(now.waiting.max_wait_us as f64),
+    )
+}
+
+fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
+    let gateways = match &args.interface {
+        Some(interface) => vec![control::status(interface)?],
+        None => control::list()?
+            .iter()
+            .map(|interface| control::status(interface))
+            // One may have ended since it was listed.
+            .filter(|stats| !matches!(stats, Err(Error::NotThere(_))))
+            .collect::<Result<_, _>>()?,
+    };
+    if format == Format::Json {
+        return text::print_json(&json!({ "gateways": gateways }));
+    }
+    if gateways.is_empty() {
+        return text::print("No interface of this network namespace has a gateway.\n");
+    }
+    text::print(&gateways.iter().map(in_full).collect::<String>())
+}
+
+fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
+    let stats = control::down(&args.interface)?;
+    if format == Format::Json {
+        return text::print_json(&stats);
+    }
+    text::print(&in_full(&stats))
+}
+
+fn check(files: &[std::path::PathBuf], format: Format) -> anyhow::Result<()> {
+    let load = |file: &Path| Config::load(file);
+    crate::linux::check::files(files, format, load, |config| {
+        format!(
+            "{}, {} at {}",
+            config.interface,
+            describe(&config.queue),
+            rate(config.rate_bps)
+        )
+    })
+}
+
+pub fn in_full(stats: &Stats) -> String {
+    let n = |count: u64| count.to_string();
+    let shaped = match stats.measured {
+        None => rate(stats.rate_bps),
+        Some(measured) if measured.known => format!("{}, measured", rate(measured.rate_bps)),
+        Some(measured) => format!("{}, measuring", rate(measured.rate_bps)),
+    };
+    let (dropped, passed, waiting) = (&stats.dropped, &stats.passed, &stats.waiting);
+    let mut rows = vec![
+        vec!["read".to_owned(), n(stats.read)],
+        vec!["sent".to_owned(), n(stats.sent.packets)],
+        vec!["redundant ACKs".to_owned(), n(stats.filtered.packets)],
+        vec!["marked".to_owned(), n(stats.marked)],
+    ];
+    let details = [
+        ("dropped: queue full", dropped.full),
+        ("dropped: early", dropped.early),
+        ("dropped: RED, forced", dropped.forced),
+        ("dropped: not read in time", dropped.overrun),
+        ("dropped: interface had no room", dropped.no_room),
+        ("dropped: interface down", dropped.down),
+        ("dropped: interface refused", dropped.refused),
+        ("passed: not IP", passed.other),
+        ("passed: neighbour discovery", passed.neighbour),
+        ("passed: no sign of life", passed.unattended),
+    ];
+    for (what, count) in details.into_iter().filter(|(_, count)| *count > 0) {
+        rows.push(vec![what.to_owned(), n(count)]);
+    }
+    if let Some(acc) = &stats.acc {
+        rows.push(vec!["marks told to receivers".to_owned(), n(acc.marks)]);
+        rows.push(vec!["by segments of data".to_owned(), n(acc.echoes)]);
+    }
+    for (reason, count) in &stats.reasons {
+        rows.push(vec![format!("ACKs: {reason}"), n(*count)]);
+    }
+    rows.push(vec!["waiting".to_owned(), n(waiting.packets)]);
+    rows.push(vec!["at most".to_owned(), n(waiting.max_packets)]);
+    format!(
+        "{} ({} at {}; process {}, {}, {})\n{}longest wait {}; {:.1} s up, {:.3} CPU s\n",
+        stats.interface,
+        stats.discipline,
+        shaped,
+        stats.pid,
+        stats.device,
+        crate::linux::status::name(&stats.attach),
+        text::columns(&rows, &[false, true]),
+        text::micros(waiting.max_wait_us as f64),
+        stats.uptime_s,
+        stats.cpu_s,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::linux::cli;
+    use ackwise_config::queues::Queue;
+    use clap::Parser;
+
+    fn parsed(arguments: &[&str]) -> anyhow::Result<Config> {
+        let line = ["ackwise", "gateway", "up"].iter().chain(arguments);
+        let cli = Cli::try_parse_from(line)?;
+        match cli.command {
+            Command::Live(cli::Command::Gateway(GatewayCommand::Up(args))) => config(&args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arguments_are_a_configuration() {
+        let config = parsed(&[
+            "wan0",
+            "--rate",
+            "1 Mbit/s",
+            "--overhead",
+            "18",
+            "--ecn",
+            "--ack-filter",
+            "cake",
+            "--acks-first=4",
+        ])
+        .unwrap();
+        assert_eq!((config.rate_bps, config.overhead), (1_000_000, 18));
+        let text = "drop";
+        assert!(!describe(&config.queue).contains(text));
+        assert_eq!(
+            describe(&config.queue),
+            "RED with ECN, 100 packets, ACK filter cake, up to 4 ACKs first"
+        );
+        let bare = parsed(&["wan0", "--rate", "1 Mbit/s"]).unwrap();
+        assert_eq!(bare.queue, Queue::for_uplink());
+        let plain = parsed(&[
+            "wan0",
+            "--rate",
+            "1 Mbit/s",
+            "--ack-filter",
+            "none",
+            "--ack-share",
+            "10 %",
+            "--limit",
+            "500 packets",
+        ]);
+        assert_eq!(
+            describe(&plain.unwrap().queue),
+            "fq_codel with ECN, 500 packets, 10 % for ACKs"
+        );
+        let text = parsed(&["wan0", "--rate", "1 Mbit/s", "--red", "--ack-share", "10 %"]);
+        let text = text.unwrap_err().to_string();
+        assert!(
+            text.starts_with("--ack-share \"10 %\": --ack-share belongs to fq_codel"),
+            "{text}"
+        );
+        let plain = parsed(&[
+            "ppp0",
+            "--rate",
+            "8 kbit/s",
+            "--limit",
+            "9 kB",
+            "--acks-first",
+        ]);
+        assert_eq!(
+            describe(&plain.unwrap().queue),
+            "drop-tail, 9000 B, ACKs first"
+        );
+    }
+
+    #[test]
+    fn mistakes_in_arguments_name_the_argument() {
+        let error = parsed(&["wan0", "--rate", "1 MBit/s"]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("--rate \"1 MBit/s\": "), "{text}");
+        assert_eq!(text.matches("--rate").count(), 1, "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--ack-filter", "rfc3448"]);
+        let text = error.unwrap_err().to_string();
+        assert!(text.starts_with("--ack-filter \"rfc3448\": "), "{text}");
+        assert!(text.contains("did you mean 'rfc3449'"), "{text}");
+        let error = parsed(&["wan0", "--rate", "1 Mbit/s", "--min-rate", "2 Mbit/s"]);
+        let text = error.unwrap_err().to_string();
+        assert!(
+            text.starts_with("--min-rate \"2 Mbit/s\": --min-rate lies between"),
+            "{text}"
+        );
+        let two = ["wan/0", "--rate", "1 bit/s", "--overhead", "300"];
+        let text = parsed(&two).unwrap_err().to_string();
+        let starts = [
+            "INTERFACE \"wan/0\": ",
+            "--rate \"1 bit/s\": ",
+            "--overhead 300: ",
+        ];
+        assert_eq!(text.lines().count(), starts.len(), "{text}");
+        for (line, start) in text.lines().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
+        assert!(!text.contains("(arguments)"), "{text}");
+        assert!(parsed(&["wan0"]).unwrap_err().is::<BadInput>());
+    }
+
+    #[test]
+    fn a_thin_link_is_told_of_long_packets() {
+        assert_eq!(thin(1_000_000, "wan0"), "");
+        let said = thin(31_000, "wan0");
+        assert!(
+            said.contains("takes 387 ms") && said.contains("makes that 148 ms"),
+            "{said}"
+        );
+        assert!(said.contains("dev wan0 mtu 576"), "{said}");
+    }
+
+    #[test]
+    fn a_line_a_second() {
+        let before = Stats::default();
+        let mut now = Stats {
+            read: 3000,
+            ..Stats::default()
+        };
+        now.sent.packets = 1000;
+        now.sent.bytes = 125_000;
+        now.filtered.packets = 2000;
+        now.dropped.full = 4;
+        now.waiting.packets = 7;
+        now.waiting.max_wait_us = 12_000;
+        assert_eq!(
+            live(&before, &now, Duration::from_secs(2)),
+            "1.50k packets/s in, 500 out (500.0 kbit/s); 1.00k ACKs/s redundant, 0 marked/s, 2 \
+             dropped/s; 7 wait, 12.0 ms at most"
+        );
+    }
+}

@@ -1,0 +1,339 @@
+//! `ackwise status` and `ackwise detach`.
+
+use std::os::unix::fs::MetadataExt;
+
+use ackwise_cli::{Format, text};
+use ackwise_datapath::control::{self, Holder, Status};
+use ackwise_datapath::{FlowStats, Stats};
+use serde::Serialize;
+
+use crate::linux::cli::{DetachArgs, StatusArgs};
+use crate::linux::rates::measured_rate;
+
+#[derive(Serialize)]
+struct Attachment {
+    interface: String,
+    netns: u64,
+    pid: u32,
+    policy: String,
+    dry_run: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<Stats>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    flows: Vec<FlowStats>,
+    /// Why there are no counters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Attachment {
+    fn new(holder: Holder, status: Result<Status, ackwise_datapath::Error>) -> Self {
+        let (status, error) = match status {
+            Ok(status) => (Some(status), None),
+            Err(e) => (None, Some(e.to_string())),
+        };
+        let (stats, flows) = status.map_or((None, Vec::new()), |s| (Some(s.stats), s.flows));
+        Self {
+            interface: holder.ifname,
+            netns: holder.netns,
+            pid: holder.pid,
+            policy: holder.policy,
+            dry_run: holder.dry_run,
+            stats,
+            flows,
+            error,
+        }
+    }
+}
+
+/// Shows what is attached: everything, or one interface in full.
+pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
+    let attachments: Vec<_> = match &args.interface {
+        Some(interface) => {
+            let holder = control::holder(interface)?;
+            let status = control::status_of(&holder, args.flows)?;
+            vec![Attachment::new(holder, Ok(status))]
+        }
+        None => control::list()?
+            .into_iter()
+            .map(|holder| {
+                let status = control::status_of(&holder, 0);
+                Attachment::new(holder, status)
+            })
+            .collect(),
+    };
+    if format == Format::Json {
+        return text::print_json(&serde_json::json!({ "attachments": attachments }));
+    }
+    if args.interface.is_some() {
+        return text::print(&attachments.iter().map(in_full).collect::<String>());
+    }
+    if attachments.is_empty() {
+        return text::print("Nothing is attached.\n");
+    }
+    text::print(&listing(&attachments))
+}
+
+fn listing(attachments: &[Attachment]) -> String {
+    let here = std::fs::metadata("/proc/self/ns/net")
+        .map(|m| m.ino())
+        .unwrap_or(0);
+    let head = [
+        "INTERFACE",
+        "POLICY",
+        "PID",
+        "UP",
+        "ACKS",
+        "WITHHELD",
+        "SAVED",
+        "BYTES SAVED",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for a in attachments {
+        let policy = a.policy.split(':').next().unwrap_or_default();
+        let mut row = vec![
+            if a.netns == here {
+                a.interface.clone()
+            } else {
+                format!("{} (netns {})", a.interface, a.netns)
+            },
+            format!("{policy}{}", how(a)),
+            a.pid.to_string(),
+        ];
+        match (&a.stats, &a.error) {
+            (Some(s), _) => row.extend([
+                uptime(s.uptime_s),
+                text::count(s.acks as f64),
+                text::count(s.withheld as f64),
+                share(s.packets_saved, s.acks),
+                text::bytes(s.bytes_saved),
+            ]),
+            (None, why) => row.push(why.clone().unwrap_or_default()),
+        }
+        rows.push(row);
+    }
+    text::columns(&rows, &[false, false, true, true, true, true, true, true])
+}
+
+/// What keeps a policy from withholding.
+fn how(a: &Attachment) -> &'static str {
+    match &a.stats {
+        _ if a.dry_run => " (dry run)",
+        Some(stats) if stats.paused => " (paused)",
+        _ => "",
+    }
+}
+
+fn in_full(a: &Attachment) -> String {
+    let Some(s) = &a.stats else {
+        return String::new();
+    };
+    let mut out = format!(
+        "{}: {}{}\n{}, {}, process {}, up {}\n\n",
+        a.interface,
+        a.policy,
+        if a.dry_run {
+            " (dry run: nothing is withheld)"
+        } else if s.paused {
+            " (paused: every ACK passes)"
+        } else {
+            ""
+        },
+        name(&s.position),
+        name(&s.attach),
+        a.pid,
+        uptime(s.uptime_s),
+    );
+    if let Some(why) = &s.attach_fallback {
+        out.push_str(&format!("attached by clsact: {why}\n\n"));
+    }
+    if let Some(measured) = &s.measured_rate {
+        out.push_str(&format!("queue: {}\n\n", measured_rate(measured)));
+    }
+    out.push_str(&totals(s));
+    let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();
+    reasons.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), (*name).clone()));
+    if !reasons.is_empty() {
+        out.push_str("\nWhat became of segments of the ACK direction:\n");
+    }
+    let rows: Vec<_> = reasons
+        .iter()
+        .map(|(name, n)| vec![format!("  {name}"), n.to_string(), share(**n, s.acks)])
+        .collect();
+    out.push_str(&text::columns(&rows, &[false, true, true]));
+    let failed: Vec<_> = s.fail_open.iter().filter(|(_, n)| **n > 0).collect();
+    if !failed.is_empty() {
+        out.push_str("\nPassed because they could not be held:\n");
+        let rows: Vec<_> = failed
+            .iter()
+            .map(|(name, n)| vec![format!("  {name}"), n.to_string()])
+            .collect();
+        out.push_str(&text::columns(&rows, &[false, true]));
+    }
+    if !a.flows.is_empty() {
+        out.push('\n');
+        out.push_str(&flows(&a.flows));
+    }
+    out
+}
+
+/// The counters that matter, as `status` and the end of `attach` show them.
+pub fn totals(s: &Stats) -> String {
+    let withheld = if s.dry_run {
+        "would be withheld"
+    } else {
+        "withheld"
+    };
+    let l = &s.lateness;
+    let mut rows = vec![
+        vec![
+            "ACKs seen".to_owned(),
+            s.acks.to_string(),
+            text::bytes(s.ack_bytes),
+        ],
+        vec![
+            withheld.to_owned(),
+            s.withheld.to_string(),
+            text::bytes(s.withheld_bytes),
+        ],
+        vec![
+            "re-emitted".to_owned(),
+            s.reemitted.to_string(),
+            text::bytes(s.reemitted_bytes),
+        ],
+        vec![
+            "saved".to_owned(),
+            s.packets_saved.to_string(),
+            text::bytes(s.bytes_saved),
+            share(s.packets_saved, s.acks),
+        ],
+        vec![
+            "data segments".to_owned(),
+            s.data_segments.to_string(),
+            text::bytes(s.data_bytes),
+        ],
+        vec!["flows".to_owned(), s.flows_created.to_string()],
+    ];
+    let h = &s.hold_times;
+    if h.count > 0 {
+        rows.push(vec![
+            "held for".to_owned(),
+            format!("p50 {}", text::micros(h.p50_us as f64)),
+            format!("p99 {}", text::micros(h.p99_us as f64)),
+            format!("{} holds", text::count(h.count as f64)),
+        ]);
+    }
+    if l.count > 0 {
+        rows.push(vec![
+            "past the bound".to_owned(),
+            format!("p50 {}", text::micros(l.p50_us as f64)),
+            format!("p99 {}", text::micros(l.p99_us as f64)),
+            format!("max {}", text::micros(l.max_us as f64)),
+        ]);
+    }
+    text::columns(&rows, &[false, true, true, true])
+}
+
+fn flows(flows: &[FlowStats]) -> String {
+    let head = [
+        "ACK SENDER",
+        "DATA SENDER",
+        "ACKS",
+        "WITHHELD",
+        "SAVED",
+        "DATA",
+        "RTT",
+        "IDLE",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(flows.iter().map(|f| {
+        vec![
+            f.ack_sender.clone(),
+            f.data_sender.clone(),
+            f.acks.to_string(),
+            f.withheld.to_string(),
+            share(f.packets_saved, f.acks),
+            text::bytes(f.data_bytes),
+            if f.srtt_us == 0 {
+                "-".to_owned()
+            } else {
+                text::micros(f64::from(f.srtt_us))
+            },
+            uptime(f.idle_ms as f64 / 1e3),
+        ]
+    }));
+    text::columns(&rows, &[false, false, true, true, true, true, true, true])
+}
+
+/// Ends an attachment, wherever it runs.
+pub fn detach(args: &DetachArgs, format: Format) -> anyhow::Result<()> {
+    let interface = &args.interface;
+    let stats = control::detach(interface)?;
+    if format == Format::Json {
+        return text::print_json(
+            &serde_json::json!({ "event": "detached", "interface": interface, "stats": stats }),
+        );
+    }
+    match stats {
+        Some(s) => text::print(&format!("detached from {interface}\n{}", totals(&s))),
+        None => text::print(&format!(
+            "removed what a killed process left on {interface}\n"
+        )),
+    }
+}
+
+/// The name that a value has in JSON.
+pub fn name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(s)) => s,
+        other => other.map(|v| v.to_string()).unwrap_or_default(),
+    }
+}
+
+/// A part of a whole in per cent.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// A time in seconds as a person says it.
+pub fn uptime(seconds: f64) -> String {
+    let s = seconds as u64;
+    match s {
+        0..60 => format!("{seconds:.1}s"),
+        60..3600 => format!("{}m{:02}s", s / 60, s % 60),
+        3600..86_400 => format!("{}h{:02}m", s / 3600, s / 60 % 60),
+        _ => format!("{}d{:02}h", s / 86_400, s / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_short() {
+        for (s, text) in [
+            (3.21, "3.2s"),
+            (75.0, "1m15s"),
+            (3_700.0, "1h01m"),
+            (200_000.0, "2d07h"),
+        ] {
+            assert_eq!(uptime(s), text);
+        }
+    }
+
+    #[test]
+    fn a_dry_run_says_so() {
+        let s = Stats {
+            dry_run: true,
+            acks: 10,
+            withheld: 5,
+            ..Stats::default()
+        };
+        assert!(totals(&s).contains("would be withheld"), "{}", totals(&s));
+        assert!(!totals(&Stats::default()).contains("would be"));
+    }
+}

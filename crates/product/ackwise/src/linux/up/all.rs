@@ -1,0 +1,443 @@
+//! `ackwise up --all`: every interface of the configuration file, each in a process of its own.
+//!
+//! A process gives its rights up after it has set up one interface, so that each interface needs
+//! its own. This one starts them, passes on that it is to end, and waits for them. It keeps its
+//! rights, so that it starts and ends processes when the file is read again.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
+use ackwise_cli::{Format, GlobalArgs};
+use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Readiness, Supervisor};
+use ackwise_netdev::registry::{Entry, TakeError, netns_inode};
+use anyhow::{Context, anyhow, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::reloaded::{self, Answer, FIRST, First, Reloaded, firsts};
+use super::settings::is_missing;
+use super::{check, is_hangup_a_request};
+use crate::linux::cli::up::{CONFIG, UpArgs};
+
+/// How long those that were told to end may take: what they hold leaves first.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How long one that is started may take to be up, if somebody waits for it.
+const START: Duration = Duration::from_secs(60);
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+fn claim() -> anyhow::Result<Entry<First>> {
+    let netns = netns_inode().context("reading the network namespace's inode")?;
+    let pid = std::process::id();
+    let first = First { pid, netns };
+    let taken = firsts().take(&first.key()).map_err(|error| match error {
+        TakeError::Held(first) => {
+            let process = first.map(|first| format!(", process {}", first.pid));
+            anyhow!(
+                "`ackwise up --all` is at work already{}\n  `ackwise reload` has it read the file again",
+                process.unwrap_or_default()
+            )
+        }
+        TakeError::Registry(error) => error.into(),
+    });
+    let mut claim = taken?;
+    claim.publish(&first)?;
+    Ok(claim)
+}
+
+/// Starts all, and waits until they have ended.
+pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
+    let path = args.config.clone().unwrap_or_else(|| CONFIG.into());
+    let names = names(&path)?;
+    if args.explain {
+        return explain(args, &path, &names, global.format);
+    }
+    // Before a child is started, so that no signal is missed.
+    let supervisor = Supervisor::new()?;
+    let claim = claim()?;
+    let children = Arc::new(Children {
+        args: args.clone(),
+        global: *global,
+        path,
+        all: Mutex::default(),
+        reloads: Mutex::default(),
+        is_ending: AtomicBool::new(false),
+    });
+    for name in &names {
+        if let Err(error) = children.start(name) {
+            children.signal(Signal::SIGTERM);
+            return children.finish().and(Err(error));
+        }
+    }
+    let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", children.count());
+    let mut outcome = supervisor.run(&Starting(&children), None, describe, None)?;
+    if let (Outcome::Ended(_), running @ 1..) = (outcome, children.running()) {
+        let shared = Arc::clone(&children);
+        let server = reloaded::serve(&FIRST, claim.listen()?, move || shared.reload())?;
+        if is_hangup_a_request() {
+            let shared = Arc::clone(&children);
+            supervisor.on_hangup(move || {
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.reload());
+            });
+        }
+        supervisor.ready(&describe(&0, &running, Duration::ZERO));
+        outcome = supervisor.run(&*children, None, describe, None)?;
+        drop(server);
+    }
+    supervisor.stopping();
+    // Nobody starts another one from here on.
+    children.is_ending.store(true, Ordering::SeqCst);
+    drop(children.reloads());
+    if let Outcome::Signal(_) = outcome {
+        children.signal(Signal::SIGTERM);
+    }
+    children.finish()
+}
+
+fn names(path: &Path) -> anyhow::Result<Vec<String>> {
+    if is_missing(path) {
+        let what = format!("there is no {}", path.display());
+        let mend = "write one, with an [[interface]] for each (docs/guide.md), or name another \
+                    with --config";
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    let file = check::load(path)?;
+    let names: Vec<_> = file.all.into_iter().map(|it| it.name.text).collect();
+    if names.is_empty() {
+        let what = format!("{} describes no interface", path.display());
+        let mend = "add\n    [[interface]]\n    name = \"wan0\"";
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    Ok(names)
+}
+
+/// One after the other. What is wrong with one does not hide the others.
+fn explain(args: &UpArgs, path: &Path, names: &[String], format: Format) -> anyhow::Result<()> {
+    let mut last = Ok(());
+    for (number, name) in names.iter().enumerate() {
+        if number > 0 && format == Format::Text {
+            ackwise_cli::text::print("\n")?;
+        }
+        let args = UpArgs {
+            config: Some(path.to_owned()),
+            ..args.clone()
+        };
+        if let Err(error) = super::up_one(&args, name, format) {
+            if last.is_err() {
+                tracing::error!("{name}: {error}");
+            }
+            last = last.and(Err(error));
+        }
+    }
+    last
+}
+
+fn command(args: &UpArgs, path: &Path, name: &str, global: &GlobalArgs) -> anyhow::Result<Command> {
+    let program: PathBuf = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    let mut config = OsString::from("--config=");
+    config.push(path);
+    command.arg("up").arg(config);
+    if global.format == Format::Json {
+        command.args(["--format", "json"]);
+    }
+    command.args(std::iter::repeat_n("-v", usize::from(global.verbose)));
+    if let Some(duration) = args.duration {
+        command.args(["--duration", &format!("{} ms", duration.as_millis())]);
+    }
+    command.args(["--", name]);
+    // The service manager hears of this process alone.
+    for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(variable);
+    }
+    Ok(command)
+}
+
+/// The processes, with the names of their interfaces.
+struct Children {
+    args: UpArgs,
+    global: GlobalArgs,
+    path: PathBuf,
+    all: Mutex<Vec<Started>>,
+    /// Held while the file is read again.
+    reloads: Mutex<()>,
+    is_ending: AtomicBool,
+}
+
+struct Started {
+    name: String,
+    child: Child,
+    readiness: Readiness,
+    is_settled: bool,
+    /// How it has ended; without a status if the kernel does not say.
+    ended: Option<Option<ExitStatus>>,
+}
+
+impl Started {
+    fn look(&mut self) {
+        if self.ended.is_none() {
+            self.ended = match self.child.try_wait() {
+                Ok(status) => status.map(Some),
+                Err(_) => Some(None),
+            };
+        }
+    }
+
+    fn is_settled(&mut self) -> bool {
+        self.is_settled = self.is_settled || self.readiness.is_settled();
+        self.is_settled
+    }
+
+    fn signal(&self, signal: Signal) {
+        if self.ended.is_none() {
+            // It is waited for only here, so that the number is still its own.
+            let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+        }
+    }
+
+    fn code(&self) -> Option<i32> {
+        self.ended.flatten().and_then(|status| status.code())
+    }
+}
+
+impl Children {
+    fn start(&self, name: &str) -> anyhow::Result<()> {
+        let mut command = command(&self.args, &self.path, name, &self.global)?;
+        let started = Readiness::of(&mut command)
+            .and_then(|readiness| Ok((command.spawn()?, readiness)))
+            .with_context(|| format!("starting `ackwise up {name}`"));
+        let (child, readiness) = started?;
+        self.with(|all| {
+            all.push(Started {
+                name: name.to_owned(),
+                child,
+                readiness,
+                is_settled: false,
+                ended: None,
+            });
+        });
+        Ok(())
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<Started>) -> T) -> T {
+        work(&mut self.all.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reloads(&self) -> MutexGuard<'_, ()> {
+        self.reloads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> usize {
+        self.with(|all| all.len())
+    }
+
+    /// How many run.
+    fn running(&self) -> usize {
+        self.with(|all| {
+            all.iter_mut().for_each(Started::look);
+            all.iter().filter(|it| it.ended.is_none()).count()
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.with(|all| all.iter().for_each(|started| started.signal(signal)));
+    }
+
+    /// Waits for those that run, and kills what does not end in time: what they replaced comes back
+    /// all the same. Each has said itself what went wrong.
+    fn finish(&self) -> anyhow::Result<()> {
+        let began = Instant::now();
+        while self.running() > 0 {
+            if began.elapsed() > PATIENCE {
+                self.signal(Signal::SIGKILL);
+            }
+            std::thread::sleep(LOOK);
+        }
+        let mut failed = Vec::new();
+        let mut bad_input = false;
+        for started in self.with(std::mem::take) {
+            let code = started.code();
+            if code != Some(0) {
+                bad_input |= code == Some(i32::from(EXIT_BAD_INPUT));
+                failed.push(started.name);
+            }
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let what = format!("failed: {}", failed.join(", "));
+        if bad_input {
+            return Err(BadInput::new(what).into());
+        }
+        bail!(what)
+    }
+
+    /// Reads the file again: starts what is new, ends what is gone, and has the others read it.
+    fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
+        let _one_after_the_other = self.reloads();
+        if self.is_ending.load(Ordering::SeqCst) {
+            bail!("it is ending");
+        }
+        let done = names(&self.path).map(|names| self.become_those(&names));
+        // Each process says what it did itself.
+        match &done {
+            Ok(done) => {
+                let own = |it: &&Reloaded| STARTED_OR_ENDED.iter().any(|say| it.starts(say));
+                let own = done.iter().filter(own).map(Reloaded::clone).collect();
+                reloaded::say(&Ok(own), self.global.format);
+            }
+            Err(_) => reloaded::say(&done, self.global.format),
+        }
+        done
+    }
+
+    fn become_those(&self, names: &[String]) -> Vec<Reloaded> {
+        let gone = self.with(|all| {
+            let gone = all.iter().filter(|it| !names.contains(&it.name));
+            gone.map(|it| it.name.clone()).collect::<Vec<_>>()
+        });
+        let mut done: Vec<_> = gone.iter().map(|name| self.stop(name)).collect();
+        done.extend(names.iter().map(|name| self.have_read(name)));
+        done
+    }
+
+    /// Ends the process of an interface, and forgets it.
+    fn stop(&self, name: &str) -> Reloaded {
+        let began = Instant::now();
+        let mut told = None;
+        loop {
+            let is_running = self.with(|all| {
+                let started = all.iter_mut().find(|it| it.name == name)?;
+                started.look();
+                let signal = match began.elapsed() {
+                    late if late > PATIENCE => Signal::SIGKILL,
+                    _ => Signal::SIGTERM,
+                };
+                if told != Some(signal) {
+                    started.signal(signal);
+                    told = Some(signal);
+                }
+                Some(started.ended.is_none())
+            });
+            if is_running != Some(true) {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        self.with(|all| all.retain(|it| it.name != name));
+        let mut done = Reloaded::of(name);
+        done.changed.push(ENDED.to_owned());
+        done
+    }
+
+    /// Has the process of an interface read the file, or starts one.
+    fn have_read(&self, name: &str) -> Reloaded {
+        let pid = self.with(|all| {
+            let started = all.iter_mut().find(|it| it.name == name)?;
+            started.look();
+            started.ended.is_none().then(|| started.child.id())
+        });
+        let Some(pid) = pid else {
+            return self.start_and_wait(name, STARTED);
+        };
+        let asked = super::registry().list().map_err(anyhow::Error::from);
+        let asked = asked.and_then(|all| {
+            let record = all.into_iter().find(|it| it.pid == pid);
+            let record = record.context("it is starting")?;
+            reloaded::ask(&reloaded::UPS, &reloaded::socket_path(&record), pid)
+        });
+        let failed = |why: String| Reloaded {
+            failed: Some(why),
+            ..Reloaded::of(name)
+        };
+        match asked {
+            Ok(Answer::Done(mut done)) => match done.pop() {
+                Some(done) if !done.left.is_empty() => {
+                    let why = format!("{STARTED} anew: {}", done.left.join(", "));
+                    self.stop(name);
+                    self.start_and_wait(name, &why)
+                }
+                Some(done) => done,
+                None => Reloaded::of(name),
+            },
+            // It was changed after this process had read it.
+            Ok(Answer::Mistake(lines)) => failed(lines.join("\n")),
+            Err(error) => failed(format!("{error:#}")),
+        }
+    }
+
+    /// Starts a process, and waits until it is up or has ended.
+    fn start_and_wait(&self, name: &str, why: &str) -> Reloaded {
+        self.with(|all| all.retain(|it| it.name != name));
+        let mut done = Reloaded::of(name);
+        if let Err(error) = self.start(name) {
+            done.failed = Some(format!("{error:#}"));
+            return done;
+        }
+        let began = Instant::now();
+        while began.elapsed() < START {
+            let settled = self.with(|all| {
+                let started = all.iter_mut().find(|it| it.name == name)?;
+                started.is_settled().then(|| started.readiness.is_ready())
+            });
+            match settled {
+                Some(true) => {
+                    done.changed.push(why.to_owned());
+                    return done;
+                }
+                Some(false) => break,
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        done.failed = Some("it does not come up, and has said why".to_owned());
+        done
+    }
+}
+
+const STARTED: &str = "started";
+const ENDED: &str = "ended";
+const STARTED_OR_ENDED: [&str; 2] = [STARTED, ENDED];
+
+impl Reloaded {
+    fn starts(&self, say: &str) -> bool {
+        self.changed.iter().any(|it| it.starts_with(say))
+    }
+}
+
+impl Daemon for Children {
+    type Stats = usize;
+    type Error = std::convert::Infallible;
+
+    fn stats(&self) -> Result<usize, Self::Error> {
+        Ok(self.running())
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        // One that is started anew has ended before.
+        let _no_reload = self.reloads.try_lock().ok()?;
+        (self.running() == 0).then_some(Ended::Asked)
+    }
+}
+
+/// The processes until each is up, or has said why not and ended.
+struct Starting<'a>(&'a Children);
+
+impl Daemon for Starting<'_> {
+    type Stats = usize;
+    type Error = std::convert::Infallible;
+
+    fn stats(&self) -> Result<usize, Self::Error> {
+        self.0.stats()
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        let settled = self.0.with(|all| all.iter_mut().all(Started::is_settled));
+        settled.then_some(Ended::Asked)
+    }
+}

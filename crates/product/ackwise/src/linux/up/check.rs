@@ -1,0 +1,40 @@
+//! `ackwise check`: what configuration files ask for.
+
+use std::path::Path;
+
+use ackwise_cli::Format;
+use ackwise_config::ConfigError;
+use ackwise_config::interfaces::{Interface, Interfaces};
+
+use super::settings::check_policies;
+use super::text::shaped;
+use crate::linux::cli::up::CheckArgs;
+
+/// Says of each file what it asks for, or all that is wrong with it.
+pub fn check(args: &CheckArgs, format: Format) -> anyhow::Result<()> {
+    crate::linux::check::files(&args.files, format, load, describe)
+}
+
+/// Reads a file with its policies.
+pub fn load(path: &Path) -> Result<Interfaces, ConfigError> {
+    let file = Interfaces::load(path)?;
+    check_policies(&file)?;
+    Ok(file)
+}
+
+fn describe(file: &Interfaces) -> String {
+    match &file.all[..] {
+        [] => "no interface".to_owned(),
+        all => all.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn one(interface: &Interface) -> String {
+    let name = &interface.name.text;
+    let policy = interface.policy.as_ref();
+    let policy = policy.map_or("adaptive", |word| word.text.as_str());
+    match interface.up {
+        Some(up) => format!("{name} at {} ({policy})", shaped(up.bps, up.min_bps)),
+        None => format!("{name} ({policy})"),
+    }
+}

@@ -1,0 +1,158 @@
+//! `ackwise down`, and putting back what a killed `ackwise up` has left.
+
+use std::time::{Duration, Instant};
+
+use ackwise_cli::{Format, text as out};
+use ackwise_datapath::control as datapath;
+use ackwise_gateway::control as gateway;
+use ackwise_netdev::ifreq;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::Undone;
+use ackwise_netdev::registry::{Entry, Key, TakeError, netns_inode};
+use anyhow::{Context, anyhow, bail};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Record, registry};
+use crate::linux::cli::up::DownArgs;
+
+/// How long an `ackwise up` that was told to stop may take: what it holds leaves first.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What `ackwise down` did for one interface.
+#[derive(Serialize)]
+struct Done {
+    interface: String,
+    /// Whether its process ran, and was told to end.
+    ran: bool,
+    /// The kind of the root queue that was put back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restored: Option<String>,
+}
+
+/// Ends one, or all of this network namespace.
+pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
+    let netns = netns_inode().context("reading the network namespace's inode")?;
+    let running = registry().list()?.into_iter().map(|record| (record, true));
+    let left = registry().leftovers()?.into_iter().map(|it| (it, false));
+    let index = args.interface.as_deref().and_then(ifreq::index_of);
+    let is_meant = |record: &Record| match (&args.interface, index) {
+        (None, _) => true,
+        (Some(_), Some(index)) => record.index == index,
+        (Some(name), None) => record.interface == *name,
+    };
+    let all: Vec<_> = running
+        .chain(left)
+        .filter(|(record, _)| record.netns == netns && is_meant(record))
+        .collect();
+    if let (Some(name), []) = (&args.interface, &all[..]) {
+        if index.is_none() {
+            return Err(ackwise_netdev::Error::NoInterface(name.clone()).into());
+        }
+        bail!(
+            "no `ackwise up` is at work on {name}, and none has left anything there\n  `ackwise \
+             status` lists what else is attached"
+        );
+    }
+    let mut done = Vec::new();
+    for (record, runs) in &all {
+        done.push(end(record, *runs)?);
+    }
+    if format == Format::Json {
+        return out::print_json(&json!({ "down": done }));
+    }
+    if done.is_empty() {
+        return out::print("No `ackwise up` is at work in this network namespace.\n");
+    }
+    out::print(&done.iter().map(line).collect::<String>())
+}
+
+fn line(done: &Done) -> String {
+    let ended = if done.ran {
+        "ended"
+    } else {
+        "cleared up after a killed process"
+    };
+    let queue = match &done.restored {
+        Some(kind) => format!("; its queue is {kind} again"),
+        None => String::new(),
+    };
+    format!("{}: {ended}{queue}\n", done.interface)
+}
+
+/// Ends a process, or clears up after a killed one.
+fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
+    if runs {
+        stop(record)?;
+    }
+    let key = Key {
+        netns: record.netns,
+        name: record.index.to_string(),
+    };
+    let began = Instant::now();
+    loop {
+        match registry().take(&key) {
+            Ok(entry) => {
+                drop(put_back(entry)?);
+                break;
+            }
+            // The next one has it already: the last one has ended.
+            Err(TakeError::Held(Some(other))) if other.pid != record.pid => break,
+            Err(TakeError::Held(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            Err(TakeError::Held(_)) => bail!(
+                "process {pid} of {name} has not ended within {PATIENCE:?}\n  `kill -9 {pid}` ends \
+                 it, and the queue is put back all the same",
+                pid = record.pid,
+                name = record.interface
+            ),
+            Err(TakeError::Registry(error)) => return Err(error.into()),
+        }
+    }
+    let found = record.replaced.as_ref().map(|replaced| &replaced.found);
+    Ok(Done {
+        interface: record.interface.clone(),
+        ran: runs,
+        restored: found.map(|found| match found {
+            Some(root) => root.kind.clone(),
+            None => "the kernel's default".to_owned(),
+        }),
+    })
+}
+
+fn stop(record: &Record) -> anyhow::Result<()> {
+    let name = ifreq::name_at(record.index).unwrap_or_else(|| record.interface.clone());
+    if record.gateway {
+        return match gateway::down(&name) {
+            Ok(_) | Err(ackwise_gateway::Error::NotThere(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+    }
+    match datapath::detach(&name) {
+        Ok(_) | Err(ackwise_datapath::Error::NotAttached(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts back what a killed process has left, by its record.
+///
+/// # Errors
+/// The kernel refuses; the record stays.
+pub(super) fn put_back(entry: Entry<Record>) -> anyhow::Result<Entry<Record>> {
+    let replaced = entry.leftover.as_ref().and_then(|it| it.replaced.clone());
+    let Some(replaced) = replaced else {
+        return Ok(entry);
+    };
+    match Netlink::open().and_then(|mut netlink| replaced.undo(&mut netlink)) {
+        Ok(Undone::Restored) => tracing::info!("the queue of a killed `ackwise up` is put back"),
+        Ok(Undone::NotOurs) => tracing::info!("the queue was changed by somebody else, and stays"),
+        Err(error) => {
+            entry.leave();
+            return Err(anyhow!(
+                "the queue cannot be put back: {error}\n  run as root"
+            ));
+        }
+    }
+    Ok(entry)
+}

@@ -1,0 +1,455 @@
+//! `ackwise up`: finds out where an interface stands, decides, and does it until it is told to end.
+//!
+//! A root queue that is replaced is put back by a process of its own (`ackwise-guard`), which
+//! outlives this one. If both are killed, the record in the registry says what was there: `ackwise
+//! down` and the next `ackwise up` put it back.
+
+mod all;
+pub mod check;
+mod decision;
+pub mod down;
+mod facts;
+pub mod reload;
+mod reloaded;
+mod settings;
+mod text;
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ackwise_autorate::{Autorate, Bounds, Delay};
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, GlobalArgs, text as out};
+use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
+use ackwise_netdev::control::{Listener, Server};
+use ackwise_netdev::daemon::{Ended, Outcome, Supervisor, Worker};
+use ackwise_netdev::janitor::RateSetter;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::{self, Cake, Replaced};
+use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
+use ackwise_netdev::{Error as Netdev, Interface, ifreq};
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::linux::ab::guard::Guarded;
+use crate::linux::ab::subject::Subject;
+use crate::linux::cli::up::UpArgs;
+use crate::linux::http;
+use crate::linux::shared_daemon::SharedDaemon;
+use crate::linux::shared_datapath::SharedDatapath;
+use crate::linux::summary;
+use crate::linux::watch::{reason, watch};
+use decision::{Plan, Queue, Refusal, Role, decide};
+use facts::Facts;
+use reload::Reloader;
+use settings::Settings;
+
+/// An `ackwise up`, as the registry has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    pid: u32,
+    interface: String,
+    index: u32,
+    /// The inode of the network namespace.
+    netns: u64,
+    /// Whether the queue is a gateway's.
+    gateway: bool,
+    /// What is to be put back.
+    replaced: Option<Replaced>,
+}
+
+fn registry() -> Registry<Record> {
+    // What a killed one has replaced is wanted by whoever puts it back.
+    Registry::new("up", |record| record.replaced.is_some())
+}
+
+/// Decides and does it, or explains what it would do, on one interface or on all.
+pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
+    match &args.interface {
+        Some(name) => up_one(args, name, global.format),
+        None => all::up(args, global),
+    }
+}
+
+/// Whether SIGHUP asks for the file to be read again. At a terminal it says that the terminal is gone,
+/// and ends what runs there.
+fn is_hangup_a_request() -> bool {
+    !std::io::stdin().is_terminal() && !std::io::stdout().is_terminal() && !out::watched()
+}
+
+fn up_one(args: &UpArgs, name: &str, format: Format) -> anyhow::Result<()> {
+    let settings = Settings::of(args, name)?;
+    if args.explain {
+        return explain(name, &settings, format);
+    }
+    let index = ifreq::index_of(name).ok_or_else(|| Netdev::NoInterface(name.to_owned()))?;
+    // Before any thread is started, so that all of them leave signals to this one.
+    let supervisor = Supervisor::new()?;
+    let claim = claim(name, index)?;
+    let facts = Facts::gather(name)?;
+    let plan = plan(&facts, &settings)?;
+    let run = Run {
+        args,
+        settings,
+        format,
+        facts,
+        plan,
+        supervisor,
+        started: Instant::now(),
+    };
+    match run.plan.queue {
+        Queue::Gateway { rate_bps, overhead } => run.gateway(claim, rate_bps, overhead),
+        Queue::Cake(cake) => run.datapath(claim, Some(&cake)),
+        Queue::Keep => run.datapath(claim, None),
+    }
+}
+
+/// What is done, or why that cannot be done.
+fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
+    let mut plan = decide(facts, &settings.asked).map_err(refused)?;
+    if let Some(file) = &settings.file {
+        let file = file.display();
+        plan.notes.push(format!("what is asked for is in {file}"));
+    }
+    if !matches!(plan.queue, Queue::Gateway { .. }) {
+        return Ok(plan);
+    }
+    if let Some(option) = settings.wants {
+        let what = format!("{option} is for a policy, and the gateway's queue has none");
+        let mend =
+            format!("leave {option} out; `ackwise gateway status --format json` has its counters");
+        return Err(BadInput::new(what).mend(mend).into());
+    }
+    let described = settings.file.is_some()
+        && settings.policy.to_string() != settings::default_policy().to_string();
+    if described {
+        let note =
+            "policy and guard of the file are for a policy, and the gateway's queue has none";
+        plan.notes.push(note.to_owned());
+    }
+    Ok(plan)
+}
+
+fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
+    let facts = Facts::gather(interface)?;
+    let plan = plan(&facts, settings);
+    let policy = settings.policy.to_string();
+    if format == Format::Json {
+        let decision = match &plan {
+            Ok(plan) => json!({ "plan": plan, "policy": policy }),
+            Err(error) => json!({ "refused": error.to_string() }),
+        };
+        // A line, so that those of `--all` are JSON Lines.
+        let explained = json!({ "facts": facts, "decision": decision });
+        out::print(&format!("{explained}\n"))?;
+        return plan.map(|_| ());
+    }
+    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy))?;
+    plan.map(|_| ())
+}
+
+fn refused(refusal: Refusal) -> anyhow::Error {
+    let what = BadInput::new(&refusal.what).mend(&refusal.mend);
+    if refusal.bad_input {
+        return what.into();
+    }
+    anyhow!("{what}")
+}
+
+/// Takes the right to be up on an interface, and puts back what a killed one has left there.
+fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
+    let key = Key::here(&index.to_string())?;
+    let entry = registry().take(&key).map_err(|error| match error {
+        TakeError::Held(record) => {
+            let process = match record {
+                Some(record) => format!("process {}", record.pid),
+                None => "a process that is starting".to_owned(),
+            };
+            anyhow!(
+                "`ackwise up {name}` is at work already, {process}\n  `ackwise down {name}` ends it"
+            )
+        }
+        TakeError::Registry(error) => error.into(),
+    })?;
+    down::put_back(entry)
+}
+
+/// Everything that is known before anything is touched.
+struct Run<'a> {
+    args: &'a UpArgs,
+    settings: Settings,
+    format: Format,
+    facts: Facts,
+    plan: Plan,
+    supervisor: Supervisor,
+    started: Instant,
+}
+
+impl Run<'_> {
+    fn record(&self, replaced: Option<Replaced>) -> anyhow::Result<Record> {
+        let key = Key::here(&self.facts.index.to_string())?;
+        Ok(Record {
+            pid: std::process::id(),
+            interface: self.facts.interface.clone(),
+            index: self.facts.index,
+            netns: key.netns,
+            gateway: matches!(self.plan.queue, Queue::Gateway { .. }),
+            replaced,
+        })
+    }
+
+    fn options(&self) -> Options {
+        let mut options = Options::new(&self.facts.interface, self.settings.policy);
+        options.position = match self.plan.role {
+            Role::Receiver => Position::Receiver,
+            Role::Router | Role::Inside => Position::Router,
+        };
+        options.attach = self.args.attach_mode.into();
+        // A cake that shapes is where packets wait, and it separates flows. One whose rate is measured
+        // does not until that is known.
+        let root = self.facts.queue.root.as_ref();
+        let shapes = matches!(self.plan.queue, Queue::Cake(_)) && self.plan.min_bps.is_none();
+        options.fair_queue =
+            shapes || root.is_some_and(|root| root.kind == "cake" && root.rate_bps.is_some());
+        // In a cake of our own ACKs have half of the rate while others want it, and go first
+        // with that. Else each flow of theirs has as much as an upload.
+        if matches!(self.plan.queue, Queue::Cake(_)) {
+            options.ack_priority = qdisc::VIDEO_TIN;
+        }
+        options
+    }
+
+    /// Thins, and puts a cake behind that.
+    fn datapath(&self, mut claim: Entry<Record>, cake: Option<&Cake>) -> anyhow::Result<()> {
+        let options = self.options();
+        let listener = self.settings.metrics.as_ref();
+        let listener = listener.map(settings::Metrics::listen).transpose()?;
+        check_silent_drop(options.attach)?;
+        let position = options.position;
+        let mut prepared = Prepared::new(options)?;
+        prepared.make_renewable(self.settings.user.as_deref())?;
+        let index = self.facts.index;
+        let replaced = cake.map(|_| Replaced {
+            index,
+            found: self.facts.queue.found.clone(),
+        });
+        // First the record, then who puts it back, then the change: whatever ends this process in
+        // between, nothing stays changed.
+        claim.publish(&self.record(replaced.clone())?)?;
+        claim.guard(replaced.as_ref())?;
+        if let Some(cake) = cake {
+            let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
+            done.context("the kernel does not take cake as the root queue")?;
+        }
+        let autorate = match cake {
+            Some(cake) => self.autorate(&claim, cake)?,
+            None => None,
+        };
+        let control = claim.listen()?;
+        let setter = claim.rate_setter().context("setting the rate")?;
+        let setter = setter.filter(|_| cake.is_some() && autorate.is_none());
+        let mut prepared = prepared.drop_privileges(self.settings.user.as_deref())?;
+        if let Some(autorate) = &autorate {
+            prepared.show_rate(autorate.handle());
+        }
+        let shared = SharedDatapath::default();
+        let server = listener.map(|listener| shared.serve(listener));
+        let server = server.transpose()?;
+        shared.set(prepared.start()?);
+        let reloader = self.reloader(Some(shared.clone()), setter);
+        let control = self.obey(&reloader, control)?;
+        self.begun(server.as_ref())?;
+        // Until this is dropped, which is before the guard puts the queue back.
+        let autorate = autorate.map(|it| self.measure(it)).transpose()?;
+        let outcome = loop {
+            let (policy, guard) = reloader.guarded();
+            let guarded = Guarded {
+                supervisor: &self.supervisor,
+                subject: &shared,
+                interface: &self.facts.interface,
+                policy,
+                position,
+            };
+            match guarded.watch(&guard, self.until(), self.format, summary::line)? {
+                // Another policy, or another guard: what was found out before does not count.
+                Outcome::Ended(Ended::Renewed) => shared.pause(false)?,
+                outcome => break outcome,
+            }
+        };
+        let why = reason(outcome, "ackwise down");
+        self.supervisor.stopping();
+        drop(control);
+        reloader.end();
+        drop(autorate);
+        self.end_datapath(shared.take()?, claim, why)?;
+        // No client of the metrics may delay what is above.
+        drop(server);
+        Ok(())
+    }
+
+    /// Everything that a measured rate takes, if it is to be measured.
+    fn autorate(&self, claim: &Entry<Record>, cake: &Cake) -> anyhow::Result<Option<Autorate>> {
+        let Some(min_bps) = self.plan.min_bps else {
+            return Ok(None);
+        };
+        let interface = Interface::find(&self.facts.interface)?;
+        let delay = Delay::attach(&interface, cake.overhead)?;
+        let setter = claim.rate_setter().context("setting the rate")?;
+        let setter = setter.context("the process that sets the rate is not there")?;
+        let bounds = Bounds {
+            min_bps,
+            max_bps: cake.rate_bps,
+        };
+        Ok(Some(Autorate::new(delay, setter, self.facts.index, bounds)))
+    }
+
+    /// Starts to measure the rate.
+    fn measure(&self, autorate: Autorate) -> anyhow::Result<Worker> {
+        let (interface, format) = (self.facts.interface.clone(), self.format);
+        let worker = autorate.start(move |why| {
+            tracing::warn!("{interface}: the rate is not measured any more: {why}");
+            if format == Format::Json {
+                let event = json!({ "event": "rate-halted", "interface": interface, "why": why });
+                // Nobody listens any more; the warning is said.
+                let _ = out::print(&format!("{event}\n"));
+            }
+        });
+        worker.context("starting the thread that measures the rate")
+    }
+
+    fn reloader(
+        &self,
+        datapath: Option<SharedDatapath>,
+        rate: Option<RateSetter>,
+    ) -> Arc<Reloader> {
+        let interface = (self.facts.interface.as_str(), self.facts.index);
+        let (args, settings) = (self.args, &self.settings);
+        Reloader::new(args, interface, self.format, settings, datapath, rate)
+    }
+
+    /// Has the file read again when somebody asks for it.
+    fn obey(&self, reloader: &Arc<Reloader>, listener: Listener) -> anyhow::Result<Server> {
+        if is_hangup_a_request() {
+            let reloader = Arc::clone(reloader);
+            self.supervisor.on_hangup(move || {
+                let reloader = Arc::clone(&reloader);
+                // The service manager hears of this process meanwhile.
+                std::thread::spawn(move || reloader.reload());
+            });
+        }
+        let reloader = Arc::clone(reloader);
+        reloaded::serve(&reloaded::UPS, listener, move || reloader.reload())
+    }
+
+    fn end_datapath(
+        &self,
+        attachment: Datapath,
+        claim: Entry<Record>,
+        why: &'static str,
+    ) -> anyhow::Result<()> {
+        let last = attachment.stats().unwrap_or_default();
+        let ended = attachment.detach();
+        let restored = claim.end();
+        let stats = ended.as_ref().unwrap_or(&last);
+        self.ended(why, &crate::linux::status::totals(stats), stats)?;
+        ended?;
+        self.check_restored(restored)
+    }
+
+    /// The queue of a gateway, the one that it has by default.
+    fn gateway(
+        &self,
+        mut claim: Entry<Record>,
+        rate_bps: u64,
+        overhead: u32,
+    ) -> anyhow::Result<()> {
+        let interface = serde_json::Value::from(self.facts.interface.as_str());
+        let mut config = format!(
+            "interface = {interface}\nrate = \"{rate_bps} bit/s\"\noverhead = {overhead}\n"
+        );
+        if let Some(min_bps) = self.plan.min_bps {
+            config.push_str(&format!("min_rate = \"{min_bps} bit/s\"\n"));
+        }
+        let config = ackwise_gateway::Config::parse("(ackwise up)", &config)?;
+        let listener = self.settings.metrics.as_ref();
+        let listener = listener.map(settings::Metrics::listen).transpose()?;
+        let mut prepared = ackwise_gateway::Prepared::new(config, self.args.attach_mode.into())?;
+        claim.publish(&self.record(None)?)?;
+        claim.guard(None)?;
+        let control = claim.listen()?;
+        prepared.drop_privileges(self.settings.user.as_deref())?;
+        let shared = SharedDaemon::default();
+        let server = listener.map(|listener| shared.serve(listener));
+        let server = server.transpose()?;
+        shared.set(prepared.start()?);
+        let control = self.obey(&self.reloader(None, None), control)?;
+        self.begun(server.as_ref())?;
+        let outcome = watch(
+            &self.supervisor,
+            &shared,
+            self.until(),
+            self.format,
+            crate::linux::gateway::live,
+        )?;
+        let why = reason(outcome, "ackwise down");
+        self.supervisor.stopping();
+        drop(control);
+        let gateway = shared.take()?;
+        let last = gateway.stats().unwrap_or_default();
+        let ended = gateway.stop();
+        let restored = claim.end();
+        drop(server);
+        let stats = ended.as_ref().unwrap_or(&last);
+        self.ended(why, &crate::linux::gateway::in_full(stats), stats)?;
+        ended?;
+        self.check_restored(restored)
+    }
+
+    fn until(&self) -> Option<Instant> {
+        self.args.duration.map(|duration| self.started + duration)
+    }
+
+    fn begun(&self, server: Option<&http::Server>) -> anyhow::Result<()> {
+        let policy = self.settings.policy.to_string();
+        let mut lines = text::three_lines(&self.facts, &self.plan, &policy);
+        self.supervisor.ready(lines.lines().next().unwrap_or(""));
+        let metrics = server.map(|it| it.address().to_string());
+        if self.format == Format::Json {
+            let event = json!({
+                "event": "up",
+                "facts": self.facts,
+                "plan": self.plan,
+                "policy": policy,
+                "metrics": metrics,
+            });
+            return out::print(&format!("{event}\n"));
+        }
+        if let Some(address) = metrics {
+            lines.push_str(&format!("metrics: http://{address}/metrics\n"));
+        }
+        out::print(&lines)
+    }
+
+    fn ended(&self, why: &'static str, totals: &str, stats: &impl Serialize) -> anyhow::Result<()> {
+        let interface = &self.facts.interface;
+        if self.format == Format::Json {
+            let event =
+                json!({ "event": "down", "interface": interface, "why": why, "stats": stats });
+            return out::print(&format!("{event}\n"));
+        }
+        out::print(&format!("{interface} is down ({why})\n{totals}"))
+    }
+
+    fn check_restored(&self, restored: bool) -> anyhow::Result<()> {
+        if restored {
+            return Ok(());
+        }
+        let interface = &self.facts.interface;
+        Err(anyhow!(
+            "the process that puts the queue of {interface} back (ackwise-guard) was killed or \
+             failed\n  `ackwise down {interface}` puts it back"
+        ))
+    }
+}

@@ -1,0 +1,297 @@
+//! `ackwise reload`, and SIGHUP: the configuration file is read again, while everything runs.
+//!
+//! A process does on its interface what can be done in place: other parameters of the policy, another
+//! guard, another fixed rate of cake. Its attachments, the state of its flows and what is held stay.
+//! It says what else the file asks for. `ackwise up --all` has kept its rights, and starts the
+//! process of such an interface anew.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::{Format, text as out};
+use ackwise_netdev::ifreq;
+use ackwise_netdev::janitor::RateSetter;
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::registry::netns_inode;
+use anyhow::{Context, bail};
+use serde_json::json;
+
+use super::reloaded::{Answer, FIRST, Reloaded, UPS, ask, firsts, say, socket_path};
+use super::settings::Settings;
+use super::{Record, registry};
+use crate::linux::cli::ab::GuardArgs;
+use crate::linux::cli::up::{ReloadArgs, UpArgs};
+use crate::linux::shared_datapath::SharedDatapath;
+
+/// How long the kernel may take to set a rate.
+const RATE_PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Reads the file again for one interface.
+pub struct Reloader {
+    args: UpArgs,
+    interface: String,
+    index: u32,
+    format: Format,
+    now: Mutex<Settings>,
+    /// Unless the queue is a gateway's.
+    datapath: Option<SharedDatapath>,
+    /// Where cake has a rate that is not measured. Whoever puts the queue back waits until it is gone.
+    rate: Mutex<Option<RateSetter>>,
+}
+
+impl Reloader {
+    pub fn new(
+        args: &UpArgs,
+        (interface, index): (&str, u32),
+        format: Format,
+        settings: &Settings,
+        datapath: Option<SharedDatapath>,
+        rate: Option<RateSetter>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            args: args.clone(),
+            interface: interface.to_owned(),
+            index,
+            format,
+            now: Mutex::new(settings.clone()),
+            datapath,
+            rate: Mutex::new(rate),
+        })
+    }
+
+    /// Changes nothing from now on, when what it does is done.
+    pub fn end(&self) {
+        let _now = self.lock();
+        drop(self.setter().take());
+    }
+
+    fn setter(&self) -> MutexGuard<'_, Option<RateSetter>> {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Settings> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The policy and its guard, as they are now.
+    pub fn guarded(&self) -> (String, GuardArgs) {
+        let now = self.lock();
+        (now.policy.to_string(), now.guard.clone())
+    }
+
+    /// Reads the file, changes what can be changed, and says so.
+    pub fn reload(&self) -> anyhow::Result<Vec<Reloaded>> {
+        let done = self.try_reload().map(|done| vec![done]);
+        say(&done, self.format);
+        done
+    }
+
+    fn try_reload(&self) -> anyhow::Result<Reloaded> {
+        // One after the other.
+        let mut now = self.lock();
+        let wanted = Settings::again(&self.args, &self.interface)?;
+        let mut done = Reloaded::of(&self.interface);
+        self.renew(&mut now, &wanted, &mut done)?;
+        self.set_rate(&mut now, &wanted, &mut done)?;
+        let keys = [
+            ("up", now.asked.rate != wanted.asked.rate),
+            ("overhead", now.asked.overhead != wanted.asked.overhead),
+            ("router", now.asked.router != wanted.asked.router),
+            ("queue", now.asked.queue != wanted.asked.queue),
+            ("metrics", now.metrics_address() != wanted.metrics_address()),
+            ("user", now.user != wanted.user),
+        ];
+        let left = keys.into_iter().filter(|(_, is_another)| *is_another);
+        done.left.extend(left.map(|(key, _)| key.to_owned()));
+        Ok(done)
+    }
+
+    /// The policy and its guard. The gateway's queue has neither.
+    fn renew(
+        &self,
+        now: &mut Settings,
+        wanted: &Settings,
+        done: &mut Reloaded,
+    ) -> anyhow::Result<()> {
+        let Some(datapath) = &self.datapath else {
+            return Ok(());
+        };
+        let mut is_another = false;
+        if now.policy.policy() != wanted.policy.policy() {
+            done.left.push("policy".to_owned());
+        } else if now.policy != wanted.policy {
+            datapath.renew(wanted.policy)?;
+            now.policy = wanted.policy;
+            done.changed.push(format!("policy {}", wanted.policy));
+            is_another = true;
+        }
+        if now.guard != wanted.guard {
+            now.guard.clone_from(&wanted.guard);
+            done.changed.push(match wanted.guard.guard {
+                Some(every) => format!("guard every {every:?}"),
+                None => "no guard".to_owned(),
+            });
+            is_another = true;
+        }
+        if is_another {
+            datapath.note_renewal();
+        }
+        Ok(())
+    }
+
+    /// The rate of cake, if both are fixed.
+    fn set_rate(
+        &self,
+        now: &mut Settings,
+        wanted: &Settings,
+        done: &mut Reloaded,
+    ) -> anyhow::Result<()> {
+        let setter = self.setter();
+        let (Some(old), Some(new), Some(setter)) = (now.asked.rate, wanted.asked.rate, &*setter)
+        else {
+            return Ok(());
+        };
+        if old == new || old.min_bps.is_some() || new.min_bps.is_some() {
+            return Ok(());
+        }
+        setter.set(new.bps).context("setting the rate of cake")?;
+        let began = Instant::now();
+        while self.cake_rate_bps()? != Some(new.bps) {
+            if began.elapsed() > RATE_PATIENCE {
+                bail!("the rate of cake is not set: its root queue was replaced by somebody else");
+            }
+            std::thread::sleep(PAUSE);
+        }
+        now.asked.rate = wanted.asked.rate;
+        let shown = super::text::shaped(new.bps, None);
+        done.changed.push(format!("up {shown}"));
+        Ok(())
+    }
+
+    fn cake_rate_bps(&self) -> anyhow::Result<Option<u64>> {
+        let found = Netlink::open().and_then(|mut it| it.qdiscs(self.index));
+        let found = found.context("reading the queue disciplines")?;
+        let root = found.iter().find(|qdisc| qdisc.is_root());
+        Ok(root.and_then(ackwise_netdev::qdisc::Qdisc::cake_rate_bps))
+    }
+}
+
+/// Asks those that are up to read their file again.
+pub fn reload(args: &ReloadArgs, format: Format) -> anyhow::Result<()> {
+    let netns = netns_inode().context("reading the network namespace's inode")?;
+    let mut asked = Asked::default();
+    if args.interface.is_none() {
+        asked.everyone_of_all(netns)?;
+    }
+    let index = args.interface.as_deref().and_then(ifreq::index_of);
+    // Those would read the same file.
+    let running = match asked.mistakes[..] {
+        [] => registry().list()?,
+        _ => Vec::new(),
+    };
+    for record in running {
+        let is_meant = match (&args.interface, index) {
+            (None, _) => !asked.has(&record.interface),
+            (Some(_), Some(index)) => record.index == index,
+            (Some(name), None) => record.interface == *name,
+        };
+        if record.netns == netns && is_meant {
+            asked.one(&record);
+        }
+    }
+    if let Some(name) = &args.interface
+        && index.is_none()
+        && asked.is_empty()
+    {
+        return Err(ackwise_netdev::Error::NoInterface(name.clone()).into());
+    }
+    asked.conclude(args.interface.as_deref(), format)
+}
+
+/// What those that were asked have said.
+#[derive(Default)]
+struct Asked {
+    done: Vec<Reloaded>,
+    mistakes: Vec<String>,
+}
+
+impl Asked {
+    fn is_empty(&self) -> bool {
+        self.done.is_empty() && self.mistakes.is_empty()
+    }
+
+    fn has(&self, interface: &str) -> bool {
+        self.done.iter().any(|it| it.interface == interface)
+    }
+
+    fn everyone_of_all(&mut self, netns: u64) -> anyhow::Result<()> {
+        for first in firsts().list()? {
+            if first.netns == netns {
+                let path = firsts().socket_path(&first.key());
+                self.take(ask(&FIRST, &path, first.pid)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// One that fails does not keep the others from it.
+    fn one(&mut self, record: &Record) {
+        match ask(&UPS, &socket_path(record), record.pid) {
+            Ok(answer) => self.take(answer),
+            Err(error) => self.done.push(Reloaded {
+                failed: Some(format!("{error:#}")),
+                ..Reloaded::of(&record.interface)
+            }),
+        }
+    }
+
+    fn take(&mut self, answer: Answer) {
+        match answer {
+            Answer::Done(done) => self.done.extend(done),
+            Answer::Mistake(lines) => {
+                let said = lines.join("\n");
+                if !self.mistakes.contains(&said) {
+                    self.mistakes.push(said);
+                }
+            }
+        }
+    }
+
+    fn conclude(self, named: Option<&str>, format: Format) -> anyhow::Result<()> {
+        if self.is_empty() {
+            bail!(
+                "no `ackwise up` is at work{}\n  `ackwise status` lists what else is attached",
+                named.map(|name| format!(" on {name}")).unwrap_or_default()
+            );
+        }
+        match format {
+            Format::Json => {
+                out::print_json(&json!({ "reloaded": self.done, "mistakes": self.mistakes }))?
+            }
+            Format::Text => {
+                out::print(&self.done.iter().map(Reloaded::line).collect::<String>())?;
+            }
+        }
+        if !self.mistakes.is_empty() {
+            let mend = "everything that reads it stays as it was";
+            return Err(BadInput::new(self.mistakes.join("\n\n")).mend(mend).into());
+        }
+        let left = self.done.iter().filter(|it| !it.left.is_empty());
+        let left: Vec<_> = left.map(|it| it.interface.as_str()).collect();
+        if let Some(first) = left.first() {
+            bail!(
+                "not all could be changed in place: {}\n  `ackwise down {first}`, then `ackwise up \
+                 {first}` (or its service again) does the rest",
+                left.join(", ")
+            );
+        }
+        let failed = self.done.iter().filter(|it| it.failed.is_some());
+        let failed: Vec<_> = failed.map(|it| it.interface.as_str()).collect();
+        if !failed.is_empty() {
+            bail!("failed: {}", failed.join(", "));
+        }
+        Ok(())
+    }
+}

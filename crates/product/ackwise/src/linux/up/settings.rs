@@ -1,0 +1,196 @@
+//! What is asked for on one interface: by arguments, or else by the configuration file.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use ackwise_cli::error::BadInput;
+use ackwise_cli::policy;
+use ackwise_config::interfaces::{Guard, Interface, Interfaces};
+use ackwise_config::{ConfigError, Source, Span};
+use ackwise_policy::Config;
+
+use super::decision::Asked;
+use crate::linux::cli::ab::{GUARD_EVERY, GuardArgs};
+use crate::linux::cli::up::{CONFIG, UpArgs};
+use crate::linux::shared_daemon::listen;
+
+/// What is asked for on one interface.
+#[derive(Clone)]
+pub struct Settings {
+    pub asked: Asked,
+    pub policy: Config,
+    pub guard: GuardArgs,
+    /// The option of a policy that somebody wants here, if any: the gateway's queue has no policy.
+    pub wants: Option<&'static str>,
+    pub metrics: Option<Metrics>,
+    pub user: Option<String>,
+    /// The file that has something to say of the interface.
+    pub file: Option<PathBuf>,
+}
+
+/// Where metrics are served, and who says so.
+#[derive(Clone)]
+pub struct Metrics {
+    pub address: SocketAddr,
+    /// The place in the file; `None` if an argument says so.
+    place: Option<(Source, Span)>,
+}
+
+impl Metrics {
+    /// Listens there. What is wrong is said of the option or of the place in the file.
+    pub fn listen(&self) -> anyhow::Result<TcpListener> {
+        let Some((source, span)) = &self.place else {
+            return Ok(listen(self.address)?);
+        };
+        Ok(TcpListener::bind(self.address).map_err(|error| {
+            let said = format!(
+                "'metrics': cannot listen on {}: {error}; choose another address or port, or port 0 \
+                 for any free one",
+                self.address
+            );
+            source.error_at(span, said)
+        })?)
+    }
+}
+
+/// The configuration file: the one that is named, or else the usual one if it is there. One that
+/// cannot be read is an error.
+fn file(named: Option<&Path>) -> Result<Option<Interfaces>, ConfigError> {
+    match named {
+        Some(path) => Interfaces::load(path).map(Some),
+        None if is_missing(Path::new(CONFIG)) => Ok(None),
+        None => Interfaces::load(CONFIG).map(Some),
+    }
+}
+
+/// Whether nothing has this name; a link that leads nowhere has.
+pub fn is_missing(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// What thins, unless something else is asked for.
+pub fn default_policy() -> Config {
+    policy::configure("adaptive", &[]).expect("it is a policy")
+}
+
+impl Settings {
+    /// Where metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|it| it.address)
+    }
+
+    /// The same once more, while it runs: no mistake anywhere in the file is passed over.
+    pub fn again(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
+        if let Some(file) = file(args.config.as_deref())? {
+            check_policies(&file)?;
+        }
+        Self::of(args, name)
+    }
+
+    /// Arguments, and what they leave open from the file.
+    pub fn of(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
+        let file = file(args.config.as_deref())?;
+        let described = file.as_ref().and_then(|file| file.by_name(name));
+        if let (Some(file), None, Some(path)) = (&file, described, &args.config) {
+            let names: Vec<_> = file.all.iter().map(|it| it.name.text.as_str()).collect();
+            let what = format!("{} does not describe {name}", path.display());
+            let has = match &names[..] {
+                [] => "it describes no interface".to_owned(),
+                names => format!("it describes {}", names.join(", ")),
+            };
+            return Err(BadInput::new(what).mend(has).into());
+        }
+        let policy = match (&args.policy, &file, described) {
+            (Some(asked), ..) => policy::configure(asked, &[])?,
+            (None, Some(file), Some(interface)) => policy_of(file, interface)?,
+            (None, ..) => default_policy(),
+        };
+        let guard = guard(args, described.and_then(|it| it.guard));
+        let wants = [
+            ("--policy", args.policy.is_some()),
+            ("--guard", args.guard.guard.is_some()),
+        ];
+        let asked = Asked {
+            rate: args.rate.or(described.and_then(|it| it.up)),
+            overhead: args.overhead.or(described.and_then(|it| it.overhead)),
+            router: args.router || described.is_some_and(|it| it.router),
+            queue: args
+                .queue
+                .map(Into::into)
+                .or(described.and_then(|it| it.queue)),
+        };
+        if asked.rate.is_none() && (asked.overhead.is_some() || asked.queue.is_some()) {
+            let what = "--overhead and --queue are for a queue with a rate, and there is none";
+            return Err(BadInput::new(what).mend("add --up RATE").into());
+        }
+        Ok(Self {
+            asked,
+            policy,
+            guard,
+            wants: wants.iter().find(|(_, is)| *is).map(|(name, _)| *name),
+            metrics: metrics(args, file.as_ref(), described),
+            user: args
+                .user
+                .clone()
+                .or_else(|| described.and_then(|it| it.user.clone())),
+            file: described
+                .and(file.as_ref())
+                .map(|it| it.source.path.clone()),
+        })
+    }
+}
+
+fn metrics(
+    args: &UpArgs,
+    file: Option<&Interfaces>,
+    described: Option<&Interface>,
+) -> Option<Metrics> {
+    if let Some(address) = args.metrics {
+        return Some(Metrics {
+            address,
+            place: None,
+        });
+    }
+    let (file, described) = file.zip(described)?;
+    Some(Metrics {
+        address: described.metrics?,
+        place: Some((file.source.clone(), described.metrics_span.clone())),
+    })
+}
+
+fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
+    let every = match (args.guard.guard, described) {
+        _ if args.no_guard => None,
+        (Some(every), _) | (None, Some(Guard::Every(every))) => Some(every),
+        (None, Some(Guard::Off)) => None,
+        (None, Some(Guard::On) | None) => Some(GUARD_EVERY),
+    };
+    GuardArgs {
+        guard: every,
+        guard_block: args.guard.guard_block,
+    }
+}
+
+/// A policy of the file, or what is wrong with it.
+fn policy_named(text: &str) -> Result<Config, String> {
+    policy::configure(text, &[]).map_err(|error| {
+        let said = error.to_string();
+        let option = format!("--policy {text}: ");
+        said.strip_prefix(&option).unwrap_or(&said).to_owned()
+    })
+}
+
+/// The policy of an interface in the file. A mistake has its place there.
+fn policy_of(file: &Interfaces, interface: &Interface) -> Result<Config, ConfigError> {
+    let Some(word) = &interface.policy else {
+        return Ok(default_policy());
+    };
+    policy_named(&word.text).map_err(|said| file.source.error_at(&word.span, said))
+}
+
+/// Looks at the policies of a file.
+pub fn check_policies(file: &Interfaces) -> Result<(), ConfigError> {
+    file.check_policies(|text| policy_named(text).map(drop))
+}

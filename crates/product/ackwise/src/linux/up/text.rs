@@ -1,0 +1,176 @@
+//! What `ackwise up` says to a person.
+
+use ackwise_cli::text::columns;
+use ackwise_netdev::qdisc::{Cake, CakeFilter};
+
+use super::decision::{Plan, Queue};
+use super::facts::{Facts, Forwards, Owner};
+use crate::linux::rates::rate;
+
+/// What is done, why, and how it is undone: a line each.
+pub fn three_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
+    let interface = &facts.interface;
+    let said = [&plan.why[..], &plan.notes[..]].concat();
+    format!(
+        "{interface}: {}\nwhy: {}\nundo: Ctrl-C, or `ackwise down {interface}`{}\n",
+        what(facts, plan, policy),
+        said.join("; "),
+        undo(facts, plan),
+    )
+}
+
+fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
+    let queue = &facts.queue;
+    match plan.queue {
+        Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
+        Queue::Cake(cake) => format!(
+            "{} instead of {queue}, with up to half of it first for ACKs, and {policy} thins them \
+             before it",
+            describe(&cake, plan.min_bps)
+        ),
+        Queue::Gateway { rate_bps, .. } => format!(
+            "the gateway's queue with its ACK filter at {} before {queue}",
+            shaped(rate_bps, plan.min_bps)
+        ),
+    }
+}
+
+/// A rate, or those between which it is measured.
+pub fn shaped(rate_bps: u64, min_bps: Option<u64>) -> String {
+    match min_bps {
+        None => rate(rate_bps),
+        Some(min_bps) => format!(
+            "a measured rate from {} to {}",
+            rate(min_bps),
+            rate(rate_bps)
+        ),
+    }
+}
+
+fn describe(cake: &Cake, min_bps: Option<u64>) -> String {
+    let filter = match cake.filter {
+        CakeFilter::None => "",
+        CakeFilter::Filter => " with ack-filter",
+        CakeFilter::Aggressive => " with ack-filter-aggressive",
+    };
+    format!("cake at {}{filter}", shaped(cake.rate_bps, min_bps))
+}
+
+fn undo(facts: &Facts, plan: &Plan) -> String {
+    match plan.queue {
+        Queue::Cake(_) => format!("; {} comes back then, also after kill -9", facts.queue),
+        Queue::Gateway { .. } | Queue::Keep => String::new(),
+    }
+}
+
+/// The facts, and what follows from them if anything does.
+pub fn explain(facts: &Facts, plan: Option<&Plan>, policy: &str) -> String {
+    let mut rows = vec![
+        ("interface", interface(facts)),
+        ("default route", default_route(facts)),
+        ("forwards", forwards(facts.forwards)),
+        ("queue", queue(facts)),
+        ("ackwise", at_work(facts)),
+        ("kernel", kernel(facts)),
+    ];
+    if let Some(plan) = plan {
+        rows.push(("decision", what(facts, plan, policy)));
+        let reasons = plan.why.iter().map(|why| ("why", why.clone()));
+        rows.extend(reasons);
+        let notes = plan.notes.iter().map(|note| ("note", note.clone()));
+        rows.extend(notes);
+    }
+    let rows: Vec<_> = rows
+        .into_iter()
+        .map(|(what, value)| vec![what.to_owned(), value])
+        .collect();
+    columns(&rows, &[false, false])
+}
+
+fn interface(facts: &Facts) -> String {
+    let mut parts = vec![facts.interface.clone()];
+    parts.push(if facts.link.up { "up" } else { "down" }.to_owned());
+    parts.extend(facts.link.kind.clone());
+    let port_of = facts.link.port_of.as_ref();
+    parts.extend(port_of.map(|of| format!("port of {of}")));
+    match facts.device {
+        None => parts.push("speed and Wi-Fi: not known".to_owned()),
+        Some(device) => {
+            parts.extend(device.wifi.then(|| "Wi-Fi".to_owned()));
+            parts.push(match device.speed_mbps {
+                Some(speed) => format!("{speed} Mbit/s"),
+                None => "speed not known".to_owned(),
+            });
+        }
+    }
+    parts.join(", ")
+}
+
+fn default_route(facts: &Facts) -> String {
+    let route = &facts.default_route;
+    let here = match (route.v4, route.v6) {
+        (true, true) => "here (IPv4, IPv6)",
+        (true, false) => "here (IPv4)",
+        (false, true) => "here (IPv6)",
+        (false, false) if route.elsewhere.is_empty() => "none",
+        (false, false) => "not here",
+    };
+    match &route.elsewhere[..] {
+        [] => here.to_owned(),
+        others => format!("{here}; on {}", others.join(", ")),
+    }
+}
+
+fn forwards(forwards: Forwards) -> String {
+    let said = |answer| match answer {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "not known",
+    };
+    format!("IPv4 {}, IPv6 {}", said(forwards.v4), said(forwards.v6))
+}
+
+fn queue(facts: &Facts) -> String {
+    let queue = &facts.queue;
+    let whose = match queue.owner {
+        Owner::Kernel => "the kernel's own",
+        Owner::Ackwise => "put there by `ackwise up`",
+        Owner::SomebodyPlain => "set by somebody, does not shape",
+        Owner::Somebody if queue.sqm => "set by sqm-scripts",
+        Owner::Somebody => "set by somebody, may shape",
+    };
+    let Some(root) = &queue.root else {
+        return queue.to_string();
+    };
+    let shaped = root.rate_bps.map(|bps| format!(" at {}", rate(bps)));
+    format!(
+        "{} {}{}, {whose}",
+        root.kind,
+        root.handle,
+        shaped.unwrap_or_default()
+    )
+}
+
+fn at_work(facts: &Facts) -> String {
+    match facts.at_work.as_deref() {
+        None => "not known without root".to_owned(),
+        Some([]) => "not at work here".to_owned(),
+        Some(all) => {
+            let all = all
+                .iter()
+                .map(|it| format!("{}, process {}", it.what, it.pid));
+            all.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn kernel(facts: &Facts) -> String {
+    let kernel = &facts.kernel;
+    let tcx = if kernel.tcx { "tcx" } else { "no tcx (clsact)" };
+    let cake = match kernel.cake {
+        Some(true) => "cake",
+        Some(false) => "no cake",
+        None => "cake not known without root",
+    };
+    format!("Linux {}: {tcx}, {cake}", kernel.release)
+}
