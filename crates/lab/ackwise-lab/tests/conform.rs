@@ -78,6 +78,43 @@ fn a_device_that_cannot_be_built_does_not_end_the_others() {
     }
 }
 
+/// Of several devices that are named, one that cannot be built does not take the others' results.
+#[test]
+fn of_several_devices_each_is_judged_once_whatever_becomes_of_the_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let run = |devices: &[&str]| {
+        let mut command = LAB.command();
+        command
+            .env("XDG_CACHE_HOME", directory.path())
+            .env_remove("ACKWISE_KERNEL")
+            .args(["conform", "--format", "json", "--case", "plain"]);
+        for device in devices {
+            command.args(["--device", device]);
+        }
+        Ended::of(&command.output().expect("runs"))
+    };
+    let several = run(&["pfifo", "contract-queue", "ns2-filter", "contract-queue"]);
+    assert_eq!(several.code, 1, "{}", several.err);
+    assert!(
+        several.err.contains("pfifo could not be judged"),
+        "{}",
+        several.err
+    );
+    let document: Value = serde_json::from_str(&several.out).expect("JSON");
+    let names = |part: &str| {
+        let all = document[part].as_array().expect("devices").iter();
+        all.map(|it| it["name"].as_str().expect("a name").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names("devices"), ["contract-queue", "ns2-filter"]);
+    assert_eq!(names("broken"), ["pfifo"]);
+
+    // Where there is but one, its error is the command's.
+    let alone = run(&["pfifo"]);
+    assert!(alone.code != 0 && alone.out.is_empty(), "{}", alone.out);
+    assert!(alone.err.contains("kernel/build"), "{}", alone.err);
+}
+
 #[test]
 fn what_a_device_of_this_process_failed_is_captured() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -137,6 +174,14 @@ fn what_is_not_there_is_refused() {
     LAB.refuses(
         &["conform", "--device", "ns2-filter", "--case", "no-case"],
         &["there is no case `no-case`", "--list"],
+    );
+    LAB.refuses(
+        &["conform", "--device", "gateway", "--kernel", "7"],
+        &["--kernel is for --qdisc and --setup", "--list"],
+    );
+    LAB.refuses(
+        &["conform", "--device", "gateway", "--live"],
+        &["--live is for --qdisc and --setup"],
     );
     LAB.refuses(
         &["conform", "--setup", "/no/such/rules.sh"],

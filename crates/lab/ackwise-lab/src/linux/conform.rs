@@ -9,6 +9,7 @@ use ackwise_conform::{
     Place, Router, Schedule, Setup, Spec, by_name, captures_of, cases, chosen, in_virtual_time,
     run,
 };
+use ackwise_engines::virt::Choice;
 use ackwise_report::parts::{Page, escape};
 use anyhow::{Context, bail};
 
@@ -20,45 +21,35 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         return list(format);
     }
     let schedule = Schedule::new(&chosen(&args.cases)?);
-    let asked: Vec<BuiltIn> = if args.all {
-        BUILT_IN.to_vec()
-    } else {
-        args.device
-            .iter()
-            .map(|name| by_name(name))
-            .collect::<Result<_, _>>()?
-    };
+    let asked = asked(args)?;
+    if asked.is_empty() {
+        let error = BadInput::new("there is no device to judge")
+            .mend("name one: --all, --device, --qdisc, --setup or --between");
+        return Err(error.into());
+    }
+    let alone = asked.len() == 1 && !args.all;
     let mut document = Document::default();
     let mut unsafe_devices = Vec::new();
-    let mut note = |document: &mut Document, report: &DeviceReport| {
-        eprintln!("{}: {}", report.name, report.outcome().name());
-        if report.outcome() == Outcome::Unsafe {
-            unsafe_devices.push(report.name.clone());
-        }
-        document.add(report);
-    };
     for device in &asked {
-        match built_in(device, args, &schedule) {
-            Ok(report) => note(&mut document, &report),
-            Err(error) if args.all => {
-                eprintln!("{}: error", device.name);
-                document.broken(device.name, error);
+        match device.judge(args, &schedule) {
+            Ok(report) => {
+                eprintln!("{}: {}", report.name, report.outcome().name());
+                if report.outcome() == Outcome::Unsafe {
+                    unsafe_devices.push(report.name.clone());
+                }
+                document.add(&report);
             }
-            Err(error) => return Err(error.into()),
+            Err(error) if alone => return Err(error.into()),
+            Err(error) => {
+                eprintln!("{}: error", device.name());
+                document.broken(device.name(), error);
+            }
         }
-    }
-    for report in given(args, &schedule)? {
-        note(&mut document, &report);
     }
     if args.all {
         for (name, why) in NOT_RUN {
             document.not_run(*name, why);
         }
-    }
-    if document.devices.is_empty() && document.not_run.is_empty() {
-        let error = BadInput::new("there is no device to judge")
-            .mend("name one: --all, --device, --qdisc, --setup or --between");
-        return Err(error.into());
     }
     show(&document, args, format)?;
     if !document.broken.is_empty() {
@@ -74,54 +65,91 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn built_in(
-    device: &BuiltIn,
-    args: &ConformArgs,
-    schedule: &Schedule,
-) -> Result<DeviceReport, Error> {
-    match device.place(schedule, args.pcap.as_deref())? {
-        Place::Process(report) => Ok(*report),
-        Place::Kernel(spec, kernel) => in_virtual_time(
-            &spec,
-            &args.cases,
-            Some(&kernel),
-            None,
-            args.pcap.as_deref(),
-        ),
-    }
+/// A device that was asked for.
+enum Asked {
+    BuiltIn(BuiltIn),
+    Given(Spec),
+    Between([String; 2]),
 }
 
-/// The devices that the arguments describe.
-fn given(args: &ConformArgs, schedule: &Schedule) -> anyhow::Result<Vec<DeviceReport>> {
-    let mut specs = Vec::new();
+/// The devices that the arguments ask for, each once.
+fn asked(args: &ConformArgs) -> anyhow::Result<Vec<Asked>> {
+    let given = args.qdisc.is_some() || args.setup.is_some();
+    if !given && args.kernel.is_some() {
+        let error = BadInput::new("--kernel is for --qdisc and --setup, and neither is there")
+            .mend("leave it out: a built-in device has a kernel of its own, see --list");
+        return Err(error.into());
+    }
+    if !given && args.live && args.between.is_none() {
+        let error = BadInput::new("--live is for --qdisc and --setup, and neither is there")
+            .mend("leave it out: a built-in device runs in virtual time");
+        return Err(error.into());
+    }
+    let mut asked = Vec::new();
+    if args.all {
+        asked.extend(BUILT_IN.iter().copied().map(Asked::BuiltIn));
+    }
+    for (index, name) in args.device.iter().enumerate() {
+        let device = by_name(name)?;
+        if !args.device[..index].contains(name) {
+            asked.push(Asked::BuiltIn(device));
+        }
+    }
     if let Some(qdisc) = &args.qdisc {
-        specs.push(Spec {
+        asked.push(Asked::Given(Spec {
             name: qdisc.clone(),
             setup: Setup::Qdisc(qdisc.clone()),
-        });
+        }));
     }
     if let Some(path) = &args.setup {
         let script = fs::read_to_string(path)
             .map_err(|error| BadInput::new(format!("{}: {error}", path.display())))?;
-        specs.push(Spec {
+        asked.push(Asked::Given(Spec {
             name: path.display().to_string(),
             setup: Setup::Script(script),
-        });
-    }
-    let mut reports = Vec::new();
-    for spec in &specs {
-        reports.push(if args.live {
-            here(&mut Router::new(spec, false), args, schedule)?
-        } else {
-            let kernel = args.kernel.as_ref();
-            in_virtual_time(spec, &args.cases, kernel, None, args.pcap.as_deref())?
-        });
+        }));
     }
     if let Some([receiver, sender]) = args.between.as_deref() {
-        let interfaces = [receiver.clone(), sender.clone()];
-        reports.push(here(&mut Between { interfaces }, args, schedule)?);
+        asked.push(Asked::Between([receiver.clone(), sender.clone()]));
     }
-    Ok(reports)
+    Ok(asked)
+}
+
+impl Asked {
+    fn name(&self) -> String {
+        match self {
+            Asked::BuiltIn(device) => device.name.to_owned(),
+            Asked::Given(spec) => spec.name.clone(),
+            Asked::Between(interfaces) => Between {
+                interfaces: interfaces.clone(),
+            }
+            .name(),
+        }
+    }
+
+    fn judge(&self, args: &ConformArgs, schedule: &Schedule) -> Result<DeviceReport, Error> {
+        match self {
+            Asked::BuiltIn(device) => match device.place(schedule, args.pcap.as_deref())? {
+                Place::Process(report) => Ok(*report),
+                Place::Kernel(spec, kernel) => virtually(&spec, Some(&kernel), args),
+            },
+            Asked::Given(spec) if args.live => here(&mut Router::new(spec, false), args, schedule),
+            Asked::Given(spec) => virtually(spec, args.kernel.as_ref(), args),
+            Asked::Between(interfaces) => {
+                let interfaces = interfaces.clone();
+                here(&mut Between { interfaces }, args, schedule)
+            }
+        }
+    }
+}
+
+/// On a kernel in virtual time.
+fn virtually(
+    spec: &Spec,
+    kernel: Option<&Choice>,
+    args: &ConformArgs,
+) -> Result<DeviceReport, Error> {
+    in_virtual_time(spec, &args.cases, kernel, None, args.pcap.as_deref())
 }
 
 /// On this host's clock.
