@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ackwise_probe::protocol::{Answer, Frame, Request, VERSION, read, records_len, write_message};
 use ackwise_probe::{Client, End, Server, Stage};
@@ -23,18 +23,31 @@ fn partner() -> SocketAddr {
     PARTNER.parse().expect("an address")
 }
 
-/// What the client says about a partner that does this on the control connection.
-fn said_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
+/// What a client says that probes the partner, who makes it fail, and after how long.
+fn probed(client: &Netns) -> (String, Duration) {
+    let began = Instant::now();
+    let result = client.run(|| {
+        let client = Client::connect("10.9.1.2", 9479)?;
+        client.probe(1000, |_| ())
+    });
+    let said = result.expect_err("an error").to_string();
+    (said, began.elapsed())
+}
+
+/// What the client says about a partner that does this on the control connection, and after how
+/// long.
+fn said_in_time(partner_does: impl FnOnce(TcpStream) + Send) -> (String, Duration) {
     let [client, server] = &pair();
     let listener = server.run(|| TcpListener::bind(partner())).expect("a port");
     thread::scope(|scope| {
         scope.spawn(|| partner_does(listener.accept().expect("a client").0));
-        let result = client.run(|| {
-            let client = Client::connect("10.9.1.2", 9479)?;
-            client.probe(1000, |_| ())
-        });
-        result.expect_err("an error").to_string()
+        probed(client)
     })
+}
+
+/// What the client says about a partner that does this on the control connection.
+fn said_of(partner_does: impl FnOnce(TcpStream) + Send) -> String {
+    said_in_time(partner_does).0
 }
 
 fn frame(text: &str) -> Vec<u8> {
@@ -82,6 +95,91 @@ fn a_partner_that_says_a_byte_now_and_then_is_left() {
             }
         });
         assert!(said.contains("takes too long"), "{said}");
+    });
+}
+
+fn seconds(from: u64, to: u64) -> std::ops::Range<Duration> {
+    Duration::from_secs(from)..Duration::from_secs(to)
+}
+
+/// It answers so often, and then no more; the connection stays, since its kernel acknowledges what
+/// comes. That is what a program does that hangs.
+#[test]
+fn a_partner_that_stops_answering_is_left_in_time() {
+    in_virtual_time(|| {
+        let welcome = format!(r#"{{"welcome":{{"version":{VERSION},"port":9480}}}}"#);
+        let answers = [welcome.as_str(), r#""ready""#];
+        for (answered, words, time) in [
+            // The patience that each message is waited for.
+            (0, "takes too long", seconds(30, 31)),
+            (1, "takes too long", seconds(30, 31)),
+            // It should play now, and its kernel refuses the flows: there is nothing to wait for.
+            (2, "no connection", seconds(0, 5)),
+        ] {
+            let (said, after) = said_in_time(|mut control| {
+                for answer in &answers[..answered] {
+                    let request = read::<Request>(&mut control, 1000);
+                    request.expect("a request");
+                    control.write_all(&frame(answer)).expect("to write");
+                }
+                // Until the client closes.
+                let _ = control.read_to_end(&mut Vec::new());
+            });
+            assert!(said.contains(words), "after {answered} answers: {said}");
+            assert!(time.contains(&after), "after {answered} answers: {after:?}");
+        }
+    });
+}
+
+/// Nothing comes back, not even that nobody is there.
+#[test]
+fn a_host_that_is_silent_is_left_in_time() {
+    in_virtual_time(|| {
+        let [client, server] = &pair();
+        // The client's kernel learns where the host is: else it knows after 3 s that it is not there.
+        let refused = client.run(|| TcpStream::connect(partner()));
+        assert!(refused.is_err(), "nobody listens");
+        cut(server);
+        let (said, after) = probed(client);
+        assert!(said.contains("ackwise probe --serve"), "{said}");
+        assert!(seconds(10, 11).contains(&after), "{after:?}");
+    });
+}
+
+/// From now on nothing arrives from the server's host.
+fn cut(server: &Netns) {
+    server.run(|| run_command("tc", "qdisc replace dev s0 root netem loss 100%"));
+}
+
+/// The path breaks in the middle of a session, for good: both programs end with it, and the server
+/// takes the next client.
+#[test]
+fn a_path_that_breaks_ends_the_session_at_both_ends() {
+    in_virtual_time(|| {
+        let [client, server] = &pair();
+        let mut bound = server.run(|| Server::bind(partner())).expect("a server");
+        let began = Instant::now();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_secs(12));
+                cut(server);
+            });
+            let served = scope.spawn(|| server.run(|| bound.serve()));
+            let (said, after) = probed(client);
+            assert!(said.contains("takes too long"), "{said}");
+            assert!(seconds(12, 181).contains(&after), "{after:?}");
+            let served = served.join().expect("the server's thread");
+            let said = served.expect_err("an error").to_string();
+            assert!(said.contains("takes too long"), "{said}");
+            let session = began.elapsed();
+            assert!(seconds(12, 181).contains(&session), "{session:?}");
+        });
+        server.run(|| run_command("tc", "qdisc del dev s0 root"));
+        thread::scope(|scope| {
+            scope.spawn(|| server.run(|| bound.serve()));
+            let client = client.run(|| Client::connect("10.9.1.2", 9479));
+            drop(client.expect("the server takes another client"));
+        });
     });
 }
 
