@@ -15,11 +15,13 @@ mod devices;
 mod in_process;
 mod joining;
 mod judge;
+mod links;
 mod netns;
 mod packet;
 mod report;
 mod schedule;
 mod script;
+mod tunnel;
 mod virt;
 mod wire;
 

@@ -15,8 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{Arrival, Device, Error};
 use crate::joining::Apart;
+use crate::links::{ip, shape};
 use crate::packet::HOSTS_V4;
 use crate::schedule::{Schedule, Shaper};
+use crate::tunnel::{self, Tunnel};
 use crate::wire::{self, Wire};
 
 /// What is put into the router.
@@ -31,6 +33,8 @@ pub enum Setup {
     Datapath(String),
     /// The gateway with an ACK filter, in the place of the shaper.
     Gateway(String),
+    /// The tunnel between two routers, over the suite's shaper.
+    Tunnel,
 }
 
 /// A device on this machine's kernel or in a virtual machine.
@@ -105,21 +109,34 @@ impl Device for Router<'_> {
             Namespace::create(&names.of("router"))?,
             Namespace::create(&names.of("sender"))?,
         ];
+        let second = match self.spec.setup {
+            Setup::Tunnel => Some(Namespace::create(&names.of("far"))?),
+            _ => None,
+        };
+        let far = second.as_ref().unwrap_or(&middle);
         join(&middle, IN, &receiver, RECEIVER)?;
-        join(&middle, OUT, &sender, SENDER)?;
+        join(far, OUT, &sender, SENDER)?;
         configure(&middle, IN, 0)?;
-        configure(&middle, OUT, 1)?;
-        middle.inside(|| {
-            set_sysctls([
-                ("net.ipv4.ip_forward", "1"),
-                ("net.ipv6.conf.all.forwarding", "1"),
-            ])
-        })?;
+        configure(far, OUT, 1)?;
+        for router in [Some(&middle), second.as_ref()].into_iter().flatten() {
+            router.inside(|| {
+                set_sysctls([
+                    ("net.ipv4.ip_forward", "1"),
+                    ("net.ipv6.conf.all.forwarding", "1"),
+                ])
+            })?;
+        }
         let at_receiver = open(&receiver, RECEIVER, MACS[0], MACS[1])?;
         let at_sender = open(&sender, SENDER, MACS[3], MACS[2])?;
-        let _inserted = self.insert(&middle)?;
-        let told = self.told;
-        wire::run(&at_receiver, &at_sender, schedule, told)
+        let inserted = self.insert(&middle, far)?;
+        let arrivals = wire::run(&at_receiver, &at_sender, schedule, self.told)?;
+        if let Inserted::Tunnel(tunnel) = &inserted
+            && tunnel.carried() == 0
+        {
+            let why = "the tunnel has carried nothing: what arrived went past it";
+            return Err(LabError::Run(why.to_owned()).into());
+        }
+        Ok(arrivals)
     }
 }
 
@@ -129,18 +146,20 @@ enum Inserted {
     Kernel,
     Datapath { _thread: Attached },
     Gateway { _gateway: Gateway },
+    Tunnel(Tunnel),
 }
 
 impl Router<'_> {
-    fn insert(&self, middle: &Namespace) -> Result<Inserted, Error> {
+    /// Puts the device into the router; a tunnel is between it and the far one.
+    fn insert(&self, middle: &Namespace, far: &Namespace) -> Result<Inserted, Error> {
         match &self.spec.setup {
             Setup::Qdisc(qdisc) => {
-                middle.inside(|| shape(qdisc))?;
+                middle.inside(|| shape(OUT, qdisc))?;
                 Ok(Inserted::Kernel)
             }
             Setup::Script(script) => {
                 middle.inside(|| {
-                    shape("pfifo limit 1000")?;
+                    shape(OUT, "pfifo limit 1000")?;
                     let script = format!("IN={IN} OUT={OUT}\nset -eu\n{script}");
                     command::run("sh", &["-c", &script]).map(drop)
                 })?;
@@ -148,7 +167,7 @@ impl Router<'_> {
             }
             Setup::Datapath(policy) => {
                 let options = datapath(policy)?;
-                middle.inside(|| shape("pfifo limit 1000"))?;
+                middle.inside(|| shape(OUT, "pfifo limit 1000"))?;
                 let thread = Attached::start(middle.entrance()?, options)?;
                 Ok(Inserted::Datapath { _thread: thread })
             }
@@ -167,6 +186,7 @@ impl Router<'_> {
                 thread::sleep(Duration::from_millis(100));
                 Ok(Inserted::Gateway { _gateway: gateway })
             }
+            Setup::Tunnel => Ok(Inserted::Tunnel(tunnel::start(middle, far)?)),
         }
     }
 }
@@ -224,29 +244,6 @@ fn configure(middle: &Namespace, interface: &str, side: usize) -> Result<(), Err
 fn mac(bytes: [u8; 6]) -> String {
     let [a, b, c, d, e, f] = bytes;
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-}
-
-fn ip(words: &str) -> Result<(), LabError> {
-    let words: Vec<&str> = words.split_whitespace().collect();
-    command::run("ip", &words).map(drop)
-}
-
-/// The suite's shaper, and a queue discipline behind it. The bursts are one ACK: more would
-/// let the first ACKs of a flow pass without a queue.
-fn shape(qdisc: &str) -> Result<(), LabError> {
-    let rate = Shaper::SUITE.rate_bps.unwrap_or(0);
-    for line in [
-        format!("qdisc replace dev {OUT} root handle 1: htb default 1"),
-        format!(
-            "class add dev {OUT} parent 1: classid 1:1 htb rate {rate}bit burst 100 cburst 100 \
-             quantum 1514"
-        ),
-        format!("qdisc add dev {OUT} parent 1:1 handle 2: {qdisc}"),
-    ] {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        command::run("tc", &words)?;
-    }
-    Ok(())
 }
 
 fn open(at: &Namespace, interface: &str, from: [u8; 6], to: [u8; 6]) -> Result<Wire, Error> {

@@ -59,3 +59,22 @@ fn the_filter_of_cake_loses_wraps_of_ace() {
     assert!(thinned("plain") > 30.0, "{}", thinned("plain"));
     assert!(thinned("accecn") < 5.0, "{}", thinned("accecn"));
 }
+
+/// The tunnel restores every ACK as it was. A RST that follows one does not wait for its bundle.
+#[test]
+fn the_tunnel_loses_nothing() {
+    let report = report("tunnel");
+    assert_eq!(
+        failed(&report, Level::Must),
+        [""; 0],
+        "{:?}",
+        failures(&report)
+    );
+    assert_eq!(
+        failed(&report, Level::Should),
+        ["order"],
+        "{:?}",
+        failures(&report)
+    );
+    assert_eq!(report.thinned(Some("plain")), Some(0.0));
+}
