@@ -16,6 +16,9 @@ const IDLE_NS: u64 = 120_000_000_000;
 /// How often that is looked for.
 const SWEEP_NS: u64 = 30_000_000_000;
 
+/// A power of two.
+const RECENT: usize = 256;
+
 /// One end of a connection.
 pub type End = (std::net::IpAddr, u16);
 
@@ -30,8 +33,19 @@ struct Key {
     l3_offset: u16,
 }
 
+impl Key {
+    /// Where [`Analyzer::recent`] has it.
+    fn slot(&self) -> usize {
+        let words = self.low.0.iter().chain(&self.high.0);
+        let ports = u32::from(self.low.1) << 16 | u32::from(self.high.1);
+        let mixed = words.fold(ports, |mixed, word| mixed ^ word);
+        mixed.wrapping_mul(0x9e37_79b1) as usize >> (32 - RECENT.ilog2())
+    }
+}
+
 /// A connection. `halves[0]` has the data of the first end, `halves[1]` those of the second.
 pub(crate) struct Connection {
+    key: Key,
     pub ends: [End; 2],
     pub halves: [Half; 2],
     pub first_ns: u64,
@@ -67,6 +81,9 @@ pub struct Analyzer {
     pub(crate) connections: Vec<Connection>,
     pub(crate) peak: Peak,
     index: HashMap<Key, usize>,
+    /// Connections of late, so that most packets find theirs without the index, whose hash takes
+    /// longer: nobody can make a capture that it is slow on.
+    recent: [usize; RECENT],
     swept_ns: u64,
 }
 
@@ -88,6 +105,7 @@ impl Analyzer {
             connections: Vec::new(),
             peak: Peak::default(),
             index: HashMap::new(),
+            recent: [0; RECENT],
             swept_ns: 0,
         }
     }
@@ -188,6 +206,10 @@ impl Analyzer {
             l3_offset: raw.l3_off,
         };
         let connections = &mut self.connections;
+        let recent = &mut self.recent[key.slot()];
+        if connections.get(*recent).is_some_and(|it| it.key == key) {
+            return (*recent, usize::from(swapped));
+        }
         let at = *self.index.entry(key).or_insert_with(|| {
             let (a, b) = (s.src(), s.dst());
             let mut ends = [(a.ip(), a.port()), (b.ip(), b.port())];
@@ -195,6 +217,7 @@ impl Analyzer {
                 ends.swap(0, 1);
             }
             connections.push(Connection {
+                key,
                 ends,
                 halves: Default::default(),
                 first_ns: now_ns,
@@ -203,6 +226,7 @@ impl Analyzer {
             });
             connections.len() - 1
         });
+        *recent = at;
         (at, usize::from(swapped))
     }
 

@@ -1,0 +1,70 @@
+//! Many connections at a time, more than the analyzer remembers of late.
+
+mod common;
+
+use ackwise_analyze::{Analysis, Analyzer, LinkType, Options, Packet};
+use common::{Kept, capture, packets};
+
+const ETHERNET: LinkType = LinkType(1);
+/// The middle of both addresses: Ethernet, then IPv4.
+const ADDRESSES: [usize; 2] = [27, 31];
+const COPIES: u16 = 700;
+
+/// The packet as one of other hosts.
+fn of_hosts(packet: &Kept, number: u16) -> Kept {
+    let mut copy = packet.clone();
+    for at in ADDRESSES {
+        for (byte, other) in copy.bytes[at..at + 2].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= other;
+        }
+    }
+    copy
+}
+
+fn analyzed(all: impl Iterator<Item = Kept>) -> Analysis {
+    let mut analyzer = Analyzer::new(Options::default());
+    for Kept {
+        at_ns,
+        wire_len,
+        bytes,
+    } in all
+    {
+        analyzer.packet(&Packet {
+            at_ns,
+            wire_len,
+            bytes: &bytes,
+            link: ETHERNET,
+            interface: 0,
+        });
+    }
+    analyzer.finish()
+}
+
+/// What is found of a connection does not depend on those beside it: 700 copies of one, packet by
+/// packet in turns, have 700 times its counts.
+#[test]
+fn connections_beside_each_other_are_as_one_alone() {
+    let mut first = packets(&capture("loss.pcap")[..]).unwrap().0;
+    first.truncate(400);
+    let alone = analyzed(first.iter().cloned());
+    let turns = first
+        .iter()
+        .flat_map(|packet| (0..COPIES).map(|number| of_hosts(packet, number)));
+    let together = analyzed(turns);
+    let times = u64::from(COPIES);
+    assert!(alone.connections > 0 && alone.tcp.acks > 50, "{alone:?}");
+    assert_eq!(together.connections, times * alone.connections);
+    assert_eq!(together.tcp.acks, times * alone.tcp.acks);
+    for (one, all) in alone.policies.iter().zip(&together.policies) {
+        let counts =
+            |it: &ackwise_analyze::PolicyFinding| [it.acks, it.withheld, it.reemitted, it.saved];
+        assert_eq!(
+            counts(all),
+            counts(one).map(|it| times * it),
+            "{}",
+            one.policy
+        );
+    }
+    let withheld: u64 = together.policies.iter().map(|it| it.withheld).sum();
+    assert!(withheld > 0, "no policy would have withheld any");
+}
