@@ -9,12 +9,15 @@
 #include "../policy/include/ackwise/flow.h"
 
 /*
- * Hold times are rounded down to one of these classes: inside a class the order
- * of arrival is the order of the deadlines, so a FIFO does where a heap would be
- * needed. One more FIFO has what waits to be seen at the hook again.
+ * A hold has one of these lengths; any other is rounded down. Inside a class the order of
+ * arrival is the order of the deadlines, so a FIFO does where a heap would be needed. The
+ * classes hold every D that the contract grants (aw_flow_hold_us()) between 1 and 300 ms.
+ * FIFO 0 has what waits to be seen at the hook again.
  */
-#define AW_CLASSES 12
-#define AW_RETRY_CLASS AW_CLASSES
+#define AW_CLASSES 36
+#define AW_CLASS_TABLE 64 /* a power of two above it, for a search by halves */
+#define AW_CLASS_UNUSED 0x7fffffffU
+#define AW_RETRY_CLASS 0
 #define AW_RETRY_NS 20000000ULL
 #define AW_RETRIES 6 /* times that user space is handed an ACK before it is given up */
 
@@ -48,7 +51,8 @@ struct aw_match {
 struct aw_options {
 	struct aw_flow_cfg flow;
 	struct aw_match match;
-	aw_u32 class_us[AW_CLASSES]; /* ascending */
+	aw_u32 class_us[AW_CLASS_TABLE]; /* ascending from 0; AW_CLASS_UNUSED from `classes` on */
+	aw_u32 classes;			 /* that are in use, with FIFO 0 */
 	aw_u32 slots;
 	aw_u32 position; /* enum aw_position */
 	aw_u32 link;	 /* enum aw_link */

@@ -153,20 +153,18 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	struct aw_deadline d;
 	struct aw_ticker *t;
 	struct aw_slot *s;
-	__u32 k = 0, slot, class = 0, i;
+	__u32 k = 0, slot, class = 0, step;
 	int r;
 
 	if (!f || !seg || !here)
 		return HOLD_NO_SLOT;
 	now = clock(now);
-	/* How many are not longer; by sign bits, or the verifier takes each path. */
-	for (i = 0; i < AW_CLASSES; i++)
-		class += 1 - ((hold_us - options.class_us[i]) >> 31);
-	class -= 1;
-	/* None of them is a number beyond them now. What the compiler knows of it, the verifier
-	 * of 6.1 does not: it must see the bound. */
+	/* The last that is not longer; by sign bits, or the verifier takes each path. */
+	for (step = AW_CLASS_TABLE / 2; step; step /= 2)
+		class += step * (1 - ((hold_us - options.class_us[class + step]) >> 31));
+	/* What the compiler knows of it, the verifier of 6.1 does not: it must see the bound. */
 	barrier_var(class);
-	if (class >= AW_CLASSES)
+	if (!class || class > AW_CLASSES)
 		return HOLD_SHORT;
 	t = bpf_map_lookup_elem(&ticker, &k);
 	if (!t)

@@ -37,8 +37,13 @@ static __always_inline long queue_do(enum queue_op op, __u32 class, struct aw_de
 {
 	switch (class) {
 		/* clang-format off */
-	Q_CASE(0) Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5) Q_CASE(6)
-	Q_CASE(7) Q_CASE(8) Q_CASE(9) Q_CASE(10) Q_CASE(11) Q_CASE(12)
+	Q_CASE(0) Q_CASE(1) Q_CASE(2) Q_CASE(3) Q_CASE(4) Q_CASE(5)
+	Q_CASE(6) Q_CASE(7) Q_CASE(8) Q_CASE(9) Q_CASE(10) Q_CASE(11)
+	Q_CASE(12) Q_CASE(13) Q_CASE(14) Q_CASE(15) Q_CASE(16) Q_CASE(17)
+	Q_CASE(18) Q_CASE(19) Q_CASE(20) Q_CASE(21) Q_CASE(22) Q_CASE(23)
+	Q_CASE(24) Q_CASE(25) Q_CASE(26) Q_CASE(27) Q_CASE(28) Q_CASE(29)
+	Q_CASE(30) Q_CASE(31) Q_CASE(32) Q_CASE(33) Q_CASE(34) Q_CASE(35)
+	Q_CASE(36)
 		/* clang-format on */
 	}
 	return -1;
@@ -235,7 +240,7 @@ static __always_inline int tick_all(struct aw_ticker *t)
 		c->ticks++;
 	__sync_lock_test_and_set(&t->next_ns, AW_IDLE);
 	k.now = clock_ns();
-	bpf_loop(AW_RETRY_CLASS + 1, tick_class, &k, 0);
+	bpf_loop(options.classes, tick_class, &k, 0);
 	if (k.again && k.now + TICK_AGAIN_NS < k.next)
 		k.next = k.now + TICK_AGAIN_NS;
 	if (k.next != AW_IDLE)

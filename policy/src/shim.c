@@ -89,6 +89,11 @@ aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c
 	return aw_flow_hold_us(f, c);
 }
 
+aw_u32 aw_shim_hold_length(aw_u32 us)
+{
+	return aw_hold_length(us);
+}
+
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f)
 {
 	return aw_flow_srtt(f);

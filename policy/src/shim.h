@@ -45,6 +45,7 @@ int aw_shim_flow_releases(const struct aw_flow *f, const struct aw_seg *s);
 void aw_shim_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us);
 aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c);
+aw_u32 aw_shim_hold_length(aw_u32 us);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others);

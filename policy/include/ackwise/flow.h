@@ -34,7 +34,7 @@
  * @policy: the policy and its parameters
  * @hold_max_us: upper bound of D
  * @hold_min_us: lower bound of D; a shorter timer is of no use
- * @hold_rtt_shift: D = clamp(RTT >> shift, min, max)
+ * @hold_rtt_shift: D = clamp(RTT >> shift, min, max), as aw_flow_hold_us() rounds it
  * @reserved: 0
  */
 struct aw_flow_cfg {
@@ -151,13 +151,31 @@ AW_FN int aw_flow_queue(const struct aw_flow *f, aw_u64 now_us)
 	return min && rtt >= min + (min >> 2);
 }
 
-/* D, the longest hold that the contract grants this flow now, us. */
+/* Rounds a time down to one of four lengths an octave: its first three bits. */
+AW_FN aw_u32 aw_hold_length(aw_u32 us)
+{
+	aw_u32 bits = us | us >> 1;
+
+	bits |= bits >> 2;
+	bits |= bits >> 4;
+	bits |= bits >> 8;
+	bits |= bits >> 16;
+	return us & ~(bits >> 3);
+}
+
+/*
+ * D, the longest hold that the contract grants this flow now, us. It is the least or the
+ * largest bound, or one of a few lengths between them, so that an environment can keep a FIFO
+ * for each: a policy that counts on D then counts on what the timer does.
+ */
 AW_FN aw_u32 aw_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c)
 {
 	aw_u32 rtt = aw_flow_min_rtt(f);
 	aw_u32 hold = (rtt ? rtt : AW_RTT_UNKNOWN_US) >> (c->hold_rtt_shift & 31);
 
-	return aw_min(aw_max(hold, c->hold_min_us), c->hold_max_us);
+	if (hold >= c->hold_max_us)
+		return c->hold_max_us;
+	return aw_min(aw_max(aw_hold_length(hold), c->hold_min_us), c->hold_max_us);
 }
 
 /* What a policy needs of its environment: enum aw_capability, AW_READS_TIME. */

@@ -471,10 +471,10 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 
 	/* Word by word, each within bounds of its own: the verifier wants constants. */
 	n = l4_len - 20;
-	for (i = 0; i < sizeof(o.b); i += 4) {
+	for (i = 0; i < AW_OPT_BYTES; i += 4) {
 		aw_u32 w = 0;
 
-		if (i < AW_OPT_BYTES && i < n) {
+		if (i < n) {
 #if defined(__BPF__)
 			if (t + 24 + i > end)
 				return AW_PARSE_TRUNCATED;
@@ -483,6 +483,7 @@ AW_FN enum aw_parse_status aw_general_tcp(const aw_u8 *data, const aw_u8 *end, s
 		}
 		__builtin_memcpy(o.b + i, &w, 4);
 	}
+	__builtin_memset(o.b + AW_OPT_BYTES, 0, sizeof(o.b) - AW_OPT_BYTES);
 	aw_parse_options(&o, n, s);
 	return AW_PARSE_OK;
 }

@@ -56,8 +56,9 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A policy, and how long the contract lets it hold an ACK:
-/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)`.
+/// A policy, and how long the contract lets it hold an ACK: D,
+/// `clamp(RTT >> hold_rtt_shift, hold_min_us, hold_max_us)`, rounded down to one of
+/// [`FlowConfig::holds`].
 #[derive(Debug, Clone, Copy)]
 pub struct FlowConfig(pub(crate) sys::aw_flow_cfg);
 
@@ -80,6 +81,18 @@ impl FlowConfig {
         self.0.hold_max_us = max_us;
         self.0.hold_rtt_shift = rtt_shift.min(31);
         self
+    }
+
+    /// Every D that the contract may grant, us, ascending: the two bounds, and four lengths an
+    /// octave between them.
+    pub fn holds(&self) -> Vec<u32> {
+        let (min, max) = (self.0.hold_min_us, self.0.hold_max_us);
+        // SAFETY: it computes with a number.
+        let is_length = |us: &u32| unsafe { sys::aw_shim_hold_length(*us) } == *us;
+        let between = (min.saturating_add(1)..max).filter(is_length);
+        let mut holds: Vec<u32> = [min].into_iter().chain(between).chain([max]).collect();
+        holds.dedup();
+        holds
     }
 
     /// As C has it.

@@ -1198,6 +1198,9 @@ unsafe extern "C" {
     pub fn aw_shim_flow_hold_us(f: *const aw_flow, c: *const aw_flow_cfg) -> aw_u32;
 }
 unsafe extern "C" {
+    pub fn aw_shim_hold_length(us: aw_u32) -> aw_u32;
+}
+unsafe extern "C" {
     pub fn aw_shim_flow_srtt(f: *const aw_flow) -> aw_u32;
 }
 unsafe extern "C" {

@@ -194,7 +194,11 @@ fn a_flow_holds_supersedes_and_lets_go() {
         Some(40_000),
         "both legs of the handshake"
     );
-    assert_eq!(flow.hold_us(&config), 10_000, "a quarter of it");
+    assert_eq!(
+        flow.hold_us(&config),
+        8_192,
+        "a quarter of it, rounded down to a length"
+    );
     let ack = |n: u32| segment(TcpFlags::ACK, 1, n * MSS, 0);
 
     // Bring the count to a departure, so that what follows starts afresh.
@@ -206,7 +210,7 @@ fn a_flow_holds_supersedes_and_lets_go() {
         }
     }
     let held = flow.on_ack(&config, &ack(n + 1), 44_100);
-    assert_eq!(held.verdict, Verdict::Hold { us: 10_000 });
+    assert_eq!(held.verdict, Verdict::Hold { us: 8_192 });
     assert_eq!(held.reason.name(), "held");
     flow.on_ack(&config, &ack(n + 2), 44_200);
     flow.on_ack(&config, &ack(n + 3), 44_300);
@@ -228,6 +232,43 @@ fn a_flow_holds_supersedes_and_lets_go() {
     );
     assert_eq!((fin.verdict, fin.reason.name()), (Verdict::Send, "flags"));
     assert!(!fin.supersedes);
+}
+
+/// A flow whose round trip is known from its handshake.
+fn with_rtt(us: u64) -> Flow {
+    let mut handshake = Handshake::default();
+    handshake.on_segment(&segment(TcpFlags::SYN, u32::MAX, 0, 0), false, 1_000);
+    let answer = segment(TcpFlags::SYN | TcpFlags::ACK, 0, 0, 0);
+    handshake.on_segment(&answer, true, 1_000 + us);
+    handshake.on_segment(&segment(TcpFlags::ACK, 0, 1, 0), false, 1_000 + us);
+    Flow::new(Some(&handshake), 1_000 + us)
+}
+
+#[test]
+fn a_hold_is_a_bound_or_one_of_four_lengths_an_octave() {
+    let config = every_n(4);
+    let holds = config.holds();
+    assert_eq!(
+        holds,
+        [
+            1_000, 1_024, 1_280, 1_536, 1_792, 2_048, 2_560, 3_072, 3_584, 4_096, 5_120, 6_144,
+            7_168, 8_192, 10_240, 12_288, 14_336, 16_384, 20_480, 24_576, 25_000
+        ]
+    );
+    for (min, max, shift) in [(1_000, 25_000, 2), (1_700, 300_000, 1), (5_000, 5_000, 3)] {
+        let config = config.with_hold(min, max, shift);
+        let holds = config.holds();
+        for rtt in (100..2_000_000).step_by(617) {
+            let flow = with_rtt(rtt);
+            let exact = (flow.min_rtt_us().expect("a handshake") >> shift).clamp(min, max);
+            let hold = flow.hold_us(&config);
+            assert!(holds.contains(&hold), "{rtt} us: {hold}");
+            assert!(hold <= exact, "{rtt} us: {hold} is above {exact}");
+            assert!(hold * 5 >= exact * 4, "{rtt} us: {hold} of {exact}");
+            assert!(exact != min || hold == min, "{rtt} us: {hold}");
+            assert!(exact != max || hold == max, "{rtt} us: {hold}");
+        }
+    }
 }
 
 #[test]

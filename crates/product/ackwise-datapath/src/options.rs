@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use ackwise_policy::{Capabilities, Config};
+use ackwise_policy::{Capabilities, Config, FlowConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::sys;
@@ -184,20 +184,26 @@ impl Options {
         Ok(())
     }
 
-    /// The least and the largest hold, in geometric steps: `ackwise_shared.h`.
-    pub(crate) fn classes(&self) -> [u32; sys::AW_CLASSES as usize] {
-        let max = u32::try_from(self.hold_max.as_micros()).unwrap_or(sys::AW_HOLD_MAX_US);
-        let min = sys::AW_HOLD_MIN_US.min(max);
-        let steps = f64::from(sys::AW_CLASSES - 1);
-        let ratio = f64::from(max) / f64::from(min);
-        let mut classes = [max; sys::AW_CLASSES as usize];
-        for (i, class) in classes.iter_mut().enumerate() {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let us = (f64::from(min) * ratio.powf(i as f64 / steps)) as u32;
-            *class = us.clamp(min, max);
-        }
-        classes[0] = min;
-        classes[sys::AW_CLASSES as usize - 1] = max;
+    /// The policy, and the bounds of a hold.
+    pub(crate) fn flow(&self) -> FlowConfig {
+        let us = |time| u32::try_from(micros(time)).unwrap_or(sys::AW_HOLD_MAX_US);
+        FlowConfig::new(&self.policy).with_hold(
+            us(self.hold_min),
+            us(self.hold_max),
+            self.hold_rtt_shift,
+        )
+    }
+
+    /// The lengths that a hold may have, us, ascending: each D that the contract may grant, and
+    /// below the least of them what a policy may ask for.
+    pub(crate) fn classes(&self) -> Vec<u32> {
+        let flow = self.flow();
+        let bounds = flow.raw();
+        let shorter = flow.with_hold(sys::AW_HOLD_MIN_US, bounds.hold_max_us, 0);
+        let mut classes = shorter.holds();
+        classes.push(bounds.hold_min_us);
+        classes.sort_unstable();
+        classes.dedup();
         classes
     }
 
@@ -209,13 +215,19 @@ impl Options {
 
     pub(crate) fn to_bpf(&self, ifindex: u32, link: u32, clsact: bool) -> sys::aw_options {
         let mut o = sys::aw_options::default();
-        o.flow.policy.policy = self.policy.raw().policy;
-        o.flow.policy.param = self.policy.raw().param;
-        o.flow.hold_max_us = self.classes()[sys::AW_CLASSES as usize - 1];
-        o.flow.hold_min_us = u32::try_from(micros(self.hold_min)).unwrap_or(u32::MAX);
+        let classes = self.classes();
+        let flow = self.flow();
+        let flow = flow.raw();
+        o.flow.policy.policy = flow.policy.policy;
+        o.flow.policy.param = flow.policy.param;
+        o.flow.hold_max_us = flow.hold_max_us;
+        o.flow.hold_min_us = flow.hold_min_us;
+        o.flow.hold_rtt_shift = flow.hold_rtt_shift;
         o.cwnd_hint = u8::from(self.cwnd_hint);
-        o.flow.hold_rtt_shift = self.hold_rtt_shift;
-        o.class_us = self.classes();
+        o.class_us = [sys::AW_CLASS_UNUSED; sys::AW_CLASS_TABLE as usize];
+        o.class_us[0] = 0;
+        o.class_us[1..=classes.len()].copy_from_slice(&classes);
+        o.classes = classes.len() as u32 + 1;
         o.slots = self.slots;
         o.position = match self.position {
             Position::Receiver | Position::Router => sys::AW_AT_RECEIVER,
@@ -284,4 +296,36 @@ fn words(bytes: &[u8; 16]) -> [u32; 4] {
         *w = u32::from_ne_bytes([b[0], b[1], b[2], b[3]]);
     }
     w
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_holds_each_length_that_the_contract_grants() {
+        let policy: Config = "every-n".parse().expect("a policy");
+        for (least, largest) in [(1000, 25_000), (1700, 300_000), (1000, 1000), (7777, 7777)] {
+            let options = Options {
+                hold_min: Duration::from_micros(least),
+                hold_max: Duration::from_micros(largest),
+                ..Options::new("eth0", policy)
+            };
+            options.check().expect("within their ranges");
+            let classes = options.classes();
+            assert!(classes.is_sorted_by(|a, b| a < b), "{classes:?}");
+            assert!(classes.len() <= sys::AW_CLASSES as usize, "{classes:?}");
+            assert!(classes.contains(&sys::AW_HOLD_MIN_US));
+            assert!(options.flow().holds().iter().all(|it| classes.contains(it)));
+            let raw = options.to_bpf(1, sys::AW_LINK_ETHERNET, false);
+            let used = raw.classes as usize;
+            assert_eq!(raw.class_us[0], 0);
+            assert_eq!(raw.class_us[1..used], classes);
+            assert!(
+                raw.class_us[used..]
+                    .iter()
+                    .all(|it| *it == sys::AW_CLASS_UNUSED)
+            );
+        }
+    }
 }

@@ -78,8 +78,14 @@ impl Programs {
         let deadlines = (2 * options.slots).max(1024);
         // Four tries to read each before it is overwritten: 1 MB or more.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
-        let queues: Vec<String> = (0..=sys::AW_CLASSES)
-            .map(|n| format!("queue_{n}"))
+        // A FIFO that no hold needs has room for one, the least that the kernel makes.
+        let queues: Vec<(String, u32)> = (0..=sys::AW_CLASSES)
+            .map(|n| {
+                (
+                    format!("queue_{n}"),
+                    if n < raw.classes { deadlines } else { 1 },
+                )
+            })
             .collect();
         let mut loader = EbpfLoader::new();
         loader
@@ -89,8 +95,8 @@ impl Programs {
             .map_max_entries("slots", options.slots)
             .map_max_entries("free_slots", options.slots)
             .map_max_entries("emissions", ring);
-        for name in &queues {
-            loader.map_max_entries(name, deadlines);
+        for (name, entries) in &queues {
+            loader.map_max_entries(name, *entries);
         }
         if let Some((name, bytes)) = object.global {
             loader.override_global(name, bytes, true);

@@ -181,6 +181,12 @@ AW_FN enum aw_adaptive_phase aw_adaptive_phase_now(const struct aw_adaptive_stat
 	return AW_ADAPTIVE_STEADY;
 }
 
+/* After a loss T is shorter, by so many powers of two. */
+AW_FN aw_u32 aw_adaptive_sooner(enum aw_adaptive_phase phase)
+{
+	return phase == AW_ADAPTIVE_RANDOM_LOSS ? 2 : phase == AW_ADAPTIVE_LOSS_RECOVERY;
+}
+
 /*
  * T. It is at most half the hold bound, so that an ACK is sent with the segment that
  * it answers and not with a timer: one that is late makes the next look early, and a
@@ -193,11 +199,17 @@ AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_
 	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
 				 e->hold_us >> !aw_adaptive_queue(e));
 
-	if (phase == AW_ADAPTIVE_RANDOM_LOSS)
-		return interval >> 2;
-	if (phase == AW_ADAPTIVE_LOSS_RECOVERY)
-		return interval >> 1;
-	return interval;
+	return interval >> aw_adaptive_sooner(phase);
+}
+
+/* Is `waited` T or more? The same without a division, which costs as much as all the rest. */
+AW_FN int aw_adaptive_due(enum aw_adaptive_phase phase, const struct aw_cfg *c,
+			  const struct aw_event *e, aw_u32 rtt, aw_u32 waited)
+{
+	aw_u64 past = ((aw_u64)waited + 1) << aw_adaptive_sooner(phase);
+
+	return e->hold_us >> !aw_adaptive_queue(e) < past ||
+	       rtt < c->param[AW_ADAPTIVE_acks_per_rtt] * past;
 }
 
 /*
@@ -293,7 +305,7 @@ AW_FN void aw_adaptive_restart(struct aw_adaptive_state *s, aw_u32 now)
 AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struct aw_cfg *c,
 					const struct aw_event *e, aw_u32 now)
 {
-	aw_u32 rtt = aw_adaptive_rtt(e), interval;
+	aw_u32 rtt = aw_adaptive_rtt(e);
 	/* During a pause the event's RTT grows to four times what it was before. */
 	aw_u32 idle = aw_max(c->param[AW_ADAPTIVE_idle_us],
 			     aw_max(rtt, AW_ADAPTIVE_PAUSE_RTTS * e->min_rtt_us));
@@ -312,12 +324,14 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_STARTUP ||
 	    phase == AW_ADAPTIVE_SHARED)
 		return aw_send();
-	interval = aw_adaptive_interval(phase, c, e, rtt);
-	if (now - s->sent_us >= interval || e->segments >= c->param[AW_ADAPTIVE_max_segments])
+	if (aw_adaptive_due(phase, c, e, rtt, now - s->sent_us) ||
+	    e->segments >= c->param[AW_ADAPTIVE_max_segments])
 		return aw_send();
-	if (e->rcv_wnd && e->bytes >= aw_div32(e->rcv_wnd, c->param[AW_ADAPTIVE_window_share]))
+	if (e->rcv_wnd && e->rcv_wnd < c->param[AW_ADAPTIVE_window_share] * (e->bytes + 1ULL))
 		return aw_send();
-	return aw_hold(phase == AW_ADAPTIVE_RANDOM_LOSS ? 2 * interval : e->hold_us);
+	if (AW_UNLIKELY(phase == AW_ADAPTIVE_RANDOM_LOSS))
+		return aw_hold(2 * aw_adaptive_interval(phase, c, e, rtt));
+	return aw_hold(e->hold_us);
 }
 
 AW_FN struct aw_verdict aw_adaptive_step(struct aw_adaptive_state *s, const struct aw_cfg *c,

@@ -2,8 +2,10 @@
 
 use ackwise_policy::sys::*;
 
-pub const AW_CLASSES: u32 = 12;
-pub const AW_RETRY_CLASS: u32 = 12;
+pub const AW_CLASSES: u32 = 36;
+pub const AW_CLASS_TABLE: u32 = 64;
+pub const AW_CLASS_UNUSED: u32 = 2147483647;
+pub const AW_RETRY_CLASS: u32 = 0;
 pub const AW_RETRY_NS: u32 = 20000000;
 pub const AW_RETRIES: u32 = 6;
 pub const AW_LOCKS: u32 = 1024;
@@ -58,12 +60,14 @@ const _: () = {
 };
 #[doc = " Constant once loaded: the verifier cuts away what is not asked for."]
 #[repr(C)]
-#[derive(Default, Copy, Clone)]
+#[derive(Copy, Clone)]
 pub struct aw_options {
     pub flow: aw_flow_cfg,
     pub match_: aw_match,
-    #[doc = " ascending"]
-    pub class_us: [aw_u32; 12usize],
+    #[doc = " ascending from 0; AW_CLASS_UNUSED from `classes` on"]
+    pub class_us: [aw_u32; 64usize],
+    #[doc = " that are in use, with FIFO 0"]
+    pub classes: aw_u32,
     pub slots: aw_u32,
     #[doc = " enum aw_position"]
     pub position: aw_u32,
@@ -82,27 +86,38 @@ pub struct aw_options {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 220usize];
+    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 432usize];
     ["Alignment of aw_options"][::core::mem::align_of::<aw_options>() - 4usize];
     ["Offset of field: aw_options::flow"][::core::mem::offset_of!(aw_options, flow) - 0usize];
     ["Offset of field: aw_options::match_"][::core::mem::offset_of!(aw_options, match_) - 72usize];
     ["Offset of field: aw_options::class_us"]
         [::core::mem::offset_of!(aw_options, class_us) - 148usize];
-    ["Offset of field: aw_options::slots"][::core::mem::offset_of!(aw_options, slots) - 196usize];
+    ["Offset of field: aw_options::classes"]
+        [::core::mem::offset_of!(aw_options, classes) - 404usize];
+    ["Offset of field: aw_options::slots"][::core::mem::offset_of!(aw_options, slots) - 408usize];
     ["Offset of field: aw_options::position"]
-        [::core::mem::offset_of!(aw_options, position) - 200usize];
-    ["Offset of field: aw_options::link"][::core::mem::offset_of!(aw_options, link) - 204usize];
+        [::core::mem::offset_of!(aw_options, position) - 412usize];
+    ["Offset of field: aw_options::link"][::core::mem::offset_of!(aw_options, link) - 416usize];
     ["Offset of field: aw_options::ifindex"]
-        [::core::mem::offset_of!(aw_options, ifindex) - 208usize];
+        [::core::mem::offset_of!(aw_options, ifindex) - 420usize];
     ["Offset of field: aw_options::ack_priority"]
-        [::core::mem::offset_of!(aw_options, ack_priority) - 212usize];
-    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 216usize];
+        [::core::mem::offset_of!(aw_options, ack_priority) - 424usize];
+    ["Offset of field: aw_options::clsact"][::core::mem::offset_of!(aw_options, clsact) - 428usize];
     ["Offset of field: aw_options::dry_run"]
-        [::core::mem::offset_of!(aw_options, dry_run) - 217usize];
+        [::core::mem::offset_of!(aw_options, dry_run) - 429usize];
     ["Offset of field: aw_options::cwnd_hint"]
-        [::core::mem::offset_of!(aw_options, cwnd_hint) - 218usize];
-    ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 219usize];
+        [::core::mem::offset_of!(aw_options, cwnd_hint) - 430usize];
+    ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 431usize];
 };
+impl Default for aw_options {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 #[doc = " One map entry that user space rewrites every 100 ms."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]

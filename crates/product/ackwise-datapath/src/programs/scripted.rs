@@ -100,13 +100,9 @@ impl Scripted {
             ..OBJECT
         };
         let bpf = options.to_bpf(1, link, false);
-        let flow = FlowConfig::new(&options.policy).with_hold(
-            bpf.flow.hold_min_us,
-            bpf.flow.hold_max_us,
-            bpf.flow.hold_rtt_shift,
-        );
+        let flow = options.flow();
         let programs = Programs::load_object(options, &bpf, &object)?;
-        let classes = options.classes().to_vec();
+        let classes = options.classes();
         let mut scripted = Self {
             programs,
             flow,

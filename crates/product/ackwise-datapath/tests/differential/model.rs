@@ -23,6 +23,8 @@ const ECN: u16 = ECE | sys::AW_TCP_CWR as u16 | sys::AW_TCP_AE as u16;
 
 const RETRY_NS: u64 = 20_000_000;
 const RETRIES: u32 = 6;
+/// The FIFO of what must come back; those of the classes follow.
+const RETRY: usize = sys::AW_RETRY_CLASS as usize;
 const BATCH: usize = 256;
 
 /// The two ends of a connection and the VLANs of its frames.
@@ -169,7 +171,7 @@ pub struct Model {
     pub flows: HashMap<Key, Kept>,
     handshakes: HashMap<Key, (Handshake, u16)>,
     slots: BTreeMap<u64, Slot>,
-    /// Deadline, slot and hold, in FIFOs by class; the last is for what must come back.
+    /// Deadline, slot and hold, in FIFOs: that of what must come back, then by class.
     queues: Vec<VecDeque<(u64, u64, u64)>>,
     next: u64,
     /// Slots here by their number in the kernel, once user space was handed them.
@@ -562,7 +564,7 @@ impl Model {
         };
         copied(&mut slot);
         self.slots.insert(number, slot);
-        self.queues[class].push_back((deadline, number, number));
+        self.queues[1 + class].push_back((deadline, number, number));
         self.flows.get_mut(&key).expect("it is kept").handle = Some((number, number));
         Ok(false)
     }
@@ -585,9 +587,8 @@ impl Model {
     /// The timer fires: what is due is handed to user space.
     pub fn tick(&mut self) -> Vec<Emission> {
         self.counters.ticks += 1;
-        let last = self.queues.len() - 1;
         let mut emissions = Vec::new();
-        for class in 0..=last {
+        for class in 0..self.queues.len() {
             for _ in 0..BATCH {
                 let Some(&(due, number, hold)) = self.queues[class].front() else {
                     break;
@@ -619,7 +620,7 @@ impl Model {
                     slot: number,
                 });
                 self.counters.retried += u64::from(again);
-                self.queues[last].push_back((self.now + RETRY_NS, number, hold));
+                self.queues[RETRY].push_back((self.now + RETRY_NS, number, hold));
             }
         }
         emissions
