@@ -190,7 +190,9 @@ static void leaves(struct flow *f, uint64_t at, uint32_t ack, uint8_t flags)
 	if (flags & (SYN | RST) || !f->open)
 		return;
 	acks++;
-	if (f->turned && ack == f->up_to && !!(flags & ECE) == f->ece_before) {
+	/* Of what arrived before; but CWR and CE on a segment out of order change nothing. */
+	if (f->turned && ack == f->up_to && !!(flags & ECE) == f->ece_before &&
+	    (ack != f->next || f->ece != f->ece_before)) {
 		f->turned = false;
 		turns++;
 		return;
