@@ -159,10 +159,17 @@ static __noinline int hold_new(struct __sk_buff *skb, const struct aw_seg *seg, 
 	if (!f || !seg || !here)
 		return HOLD_NO_SLOT;
 	now = clock(now);
-	/* The last that is not longer; by sign bits, or the verifier takes each path. */
-	for (step = AW_CLASS_TABLE / 2; step; step /= 2)
-		class += step * (1 - ((hold_us - options.class_us[class + step]) >> 31));
-	/* What the compiler knows of it, the verifier of 6.1 does not: it must see the bound. */
+	/*
+	 * The last that is not longer; by sign bits, or the verifier takes each path. What the
+	 * compiler knows of an index, the verifier of 6.1 does not: it must see the bounds.
+	 */
+	for (step = AW_CLASS_TABLE / 2; step; step /= 2) {
+		__u32 i = class + step;
+
+		barrier_var(i);
+		i &= AW_CLASS_TABLE - 1;
+		class += step * (1 - ((hold_us - options.class_us[i]) >> 31));
+	}
 	barrier_var(class);
 	if (!class || class > AW_CLASSES)
 		return HOLD_SHORT;
