@@ -187,7 +187,10 @@ test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
 
-dist: ## static programs for x86_64 and aarch64, packages and checksums in target/dist (fetches zig and nfpm once; two builds with link-time optimisation)
+dist: ## the same with all that `make dist` writes: two times, in two directories
+	$(NICE) scripts/reproducible --dist
+
+dist: ## static programs for x86_64 and aarch64, packages and checksums in target/dist (fetches zig and nfpm once; four builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
 test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)

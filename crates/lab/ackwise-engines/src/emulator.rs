@@ -8,7 +8,7 @@
 //! reported.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -29,6 +29,7 @@ use crate::error::LabError;
 use crate::frame;
 use crate::pcap::Pcap;
 use crate::police::Policer;
+use crate::priority::schedule;
 
 /// Frames taken from one device before deliveries get their turn.
 const BATCH: usize = 32;
@@ -474,21 +475,10 @@ impl Pace {
 
 /// Gives the calling thread real-time priority, or says why it has none.
 fn become_realtime() -> Result<(), String> {
-    let parameters = libc::sched_param {
-        sched_priority: PRIORITY,
-    };
-    // SAFETY: 0 is the calling thread, and the parameters outlive the call.
-    let answer = unsafe {
-        libc::sched_setscheduler(
-            0,
-            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
-            &raw const parameters,
-        )
-    };
-    if answer == 0 {
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    let Err(reason) = schedule(0, policy, PRIORITY) else {
         return Ok(());
-    }
-    let reason = io::Error::last_os_error();
+    };
     // SAFETY: these take no pointers and concern only the calling thread.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);

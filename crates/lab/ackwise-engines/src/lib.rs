@@ -26,6 +26,7 @@ pub mod netns;
 pub mod pcap;
 pub mod plan;
 pub mod police;
+mod priority;
 pub mod sniffer;
 pub mod tap;
 pub mod tcpinfo;

@@ -226,7 +226,7 @@ fn count(
         let last = stop.load(Ordering::Relaxed);
         for message in &mut messages {
             message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
-            message.msg_hdr.msg_controllen = size_of::<[u64; 8]>();
+            message.msg_hdr.msg_controllen = size_of::<[u64; 8]>() as _;
         }
         // SAFETY: every pointer in `messages` is to a live cell that nothing
         // else reads during the call.
@@ -235,7 +235,7 @@ fn count(
                 socket.as_raw_fd(),
                 messages.as_mut_ptr(),
                 BATCH as u32,
-                libc::MSG_WAITFORONE,
+                libc::MSG_WAITFORONE as _,
                 std::ptr::null_mut(),
             )
         };

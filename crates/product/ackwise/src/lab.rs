@@ -56,7 +56,9 @@ pub fn exec(name: &str) -> anyhow::Result<()> {
          nor in PATH"
     );
     Err(BadInput::new(what)
-        .mend("install it from ackwise's sources with `make install-lab`")
+        .mend(
+            "install the package ackwise-lab, or `make install-lab` in ackwise's sources installs it",
+        )
         .into())
 }
 

@@ -298,7 +298,7 @@ fn ethtool(name: &str, command: u32) -> io::Result<()> {
     let answer = unsafe {
         libc::ioctl(
             std::os::fd::AsRawFd::as_raw_fd(&socket),
-            libc::SIOCETHTOOL,
+            libc::SIOCETHTOOL as libc::Ioctl,
             &raw mut request,
         )
     };

@@ -334,7 +334,7 @@ fn draw_a_line(start_ns: u64) {
     sleep_until(start_ns - LEAD_NS / 2);
     // `RNDCLEARPOOL` of linux/random.h; see kernel/uml. A kernel without the
     // patch repeats itself on the same host all the same.
-    const RNDCLEARPOOL: libc::c_ulong = 0x5206;
+    const RNDCLEARPOOL: libc::Ioctl = 0x5206;
     if let Ok(random) = fs::File::open("/dev/urandom") {
         // SAFETY: the request takes no argument.
         unsafe { libc::ioctl(random.as_raw_fd(), RNDCLEARPOOL) };

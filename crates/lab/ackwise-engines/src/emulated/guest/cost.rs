@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::LabError;
+use crate::priority::schedule;
 
 /// A file of `/proc` that is read again and again.
 pub struct Watched {
@@ -195,17 +196,8 @@ fn thread_named(prefix: &str) -> io::Result<Option<u32>> {
 /// # Errors
 /// There is no such thread.
 pub fn serve_first(tid: u32, priority: i32) -> Result<(), LabError> {
-    let parameters = libc::sched_param {
-        sched_priority: priority,
-    };
     let tid = libc::pid_t::try_from(tid).unwrap_or(-1);
-    // SAFETY: the parameters live across the call.
-    match unsafe { libc::sched_setscheduler(tid, libc::SCHED_FIFO, &raw const parameters) } {
-        0 => Ok(()),
-        _ => Err(LabError::os("cannot give a thread priority")(
-            io::Error::last_os_error(),
-        )),
-    }
+    schedule(tid, libc::SCHED_FIFO, priority).map_err(LabError::os("cannot give a thread priority"))
 }
 
 /// TCP's counters in a namespace.
