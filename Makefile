@@ -190,14 +190,14 @@ reproducible: setup ## build ackwise twice, in two directories, and compare the 
 dist: ## the same with all that `make dist` writes: two times, in two directories
 	$(NICE) scripts/reproducible --dist
 
-dist: ## static programs for x86_64 and aarch64, packages and checksums in target/dist (fetches zig and nfpm once; four builds with link-time optimisation)
+dist: ## static programs for x86_64 and aarch64, packages, images and checksums in target/dist (fetches zig and nfpm once; four builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
 test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)
 	@scripts/setup --metrics
 	@scripts/test-metrics $(ACKWISE)
 
-test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; look at the rest (root, two minutes)
+test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; run the image for containers; look at the rest (root, two minutes)
 	@$(NICE) scripts/test-packages
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
