@@ -190,7 +190,7 @@ reproducible: setup ## build ackwise twice, in two directories, and compare the 
 dist: ## the same with all that `make dist` writes: two times, in two directories
 	$(NICE) scripts/reproducible --dist
 
-dist: ## static programs for x86_64 and aarch64, packages, images and checksums in target/dist (fetches zig and nfpm once; four builds with link-time optimisation)
+dist: ## static programs for x86_64, aarch64 and armv7, packages, images and checksums in target/dist (fetches zig and nfpm once; five builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
 test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)

@@ -51,6 +51,20 @@ pub enum Rule {
 /// The calls that are permitted, and how.
 pub type Rules = BTreeMap<c_long, Vec<Rule>>;
 
+/// Calls that have another name, or none in libc, on 32-bit Arm, where no filter is made of them.
+#[cfg(not(target_arch = "arm"))]
+const FSTATAT: c_long = libc::SYS_newfstatat;
+#[cfg(target_arch = "arm")]
+const FSTATAT: c_long = libc::SYS_fstatat64;
+#[cfg(not(target_arch = "arm"))]
+const MMAP: c_long = libc::SYS_mmap;
+#[cfg(target_arch = "arm")]
+const MMAP: c_long = libc::SYS_mmap2;
+#[cfg(not(target_arch = "arm"))]
+const RSEQ: c_long = libc::SYS_rseq;
+#[cfg(target_arch = "arm")]
+const RSEQ: c_long = 398;
+
 /// Calls without a rule on their arguments: memory, time, signals, threads, and what is done with
 /// descriptors that are open.
 const ANY: &[c_long] = &[
@@ -100,7 +114,7 @@ const ANY: &[c_long] = &[
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
-    libc::SYS_newfstatat,
+    FSTATAT,
     libc::SYS_pipe2,
     libc::SYS_ppoll,
     libc::SYS_pread64,
@@ -113,7 +127,7 @@ const ANY: &[c_long] = &[
     libc::SYS_recvmmsg,
     libc::SYS_recvmsg,
     libc::SYS_restart_syscall,
-    libc::SYS_rseq,
+    RSEQ,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -228,7 +242,7 @@ pub fn of_daemon(uses: &Uses) -> Rules {
     permit(libc::SYS_open, vec![none_of(1, writing)]);
     // No memory is both written and executed, and none becomes executable.
     let (write, execute) = (libc::PROT_WRITE, libc::PROT_EXEC);
-    permit(libc::SYS_mmap, vec![none_of(2, write), none_of(2, execute)]);
+    permit(MMAP, vec![none_of(2, write), none_of(2, execute)]);
     permit(libc::SYS_mprotect, vec![none_of(2, execute)]);
     // Threads, but no processes. The flags of clone3 are out of a filter's sight.
     let thread = libc::CLONE_THREAD as u32;
@@ -287,7 +301,7 @@ pub(crate) fn of_guard() -> Rules {
         libc::SYS_sendto,
     ];
     rules.extend(calls.map(|call| (call, vec![Rule::Any])));
-    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+    for call in [MMAP, libc::SYS_mprotect] {
         let execute = Rule::Bits {
             argument: 2,
             mask: libc::PROT_EXEC as u32,
@@ -315,7 +329,7 @@ pub(crate) fn of_loader() -> Rules {
         libc::SYS_madvise,
         libc::SYS_mremap,
         libc::SYS_munmap,
-        libc::SYS_newfstatat,
+        FSTATAT,
         libc::SYS_read,
         libc::SYS_recvmsg,
         libc::SYS_restart_syscall,
@@ -327,7 +341,7 @@ pub(crate) fn of_loader() -> Rules {
         libc::SYS_write,
     ];
     let mut rules: Rules = calls.map(|call| (call, vec![Rule::Any])).into();
-    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+    for call in [MMAP, libc::SYS_mprotect] {
         let execute = Rule::Bits {
             argument: 2,
             mask: libc::PROT_EXEC as u32,
@@ -361,6 +375,7 @@ pub(crate) fn of_loader() -> Rules {
 pub fn restrict(rules: &Rules) -> Result<(), Error> {
     use seccompiler::{SeccompAction, apply_filter};
 
+    const WHAT: &str = "restrict its system calls (seccomp)";
     let refused = match std::env::var_os("ACKWISE_SECCOMP") {
         Some(value) if value == "log" => SeccompAction::Log,
         _ => SeccompAction::KillProcess,
@@ -395,8 +410,6 @@ pub fn restrict(rules: &Rules) -> Result<(), Error> {
     }
     Ok(())
 }
-
-const WHAT: &str = "restrict its system calls (seccomp)";
 
 /// Compiles a filter; there is none without rules.
 #[cfg(any(
