@@ -22,6 +22,13 @@ pub enum Error {
         /// The capabilities that this process lacks.
         missing: String,
     },
+    /// Something other than the capabilities keeps the process from bpf(2).
+    #[error(
+        "not permitted to load BPF programs, though with the capabilities for it: a filter refuses \
+         the system call bpf(2), as that of some containers does; start the container with \
+         --security-opt seccomp=unconfined, or with a profile that lets CAP_BPF call it"
+    )]
+    Refused,
     /// An interface, a device or the attachment of a program.
     #[error(transparent)]
     Netdev(#[from] ackwise_netdev::Error),
@@ -264,6 +271,18 @@ pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
             }
             _ => {}
         }
+    }
+    // Linux has had global data for longer than it has had what ackwise needs: where they do not work,
+    // not even a map can be made.
+    if matches!(e, EbpfError::RelocationError(_)) && !aya::features().bpf_global_data() {
+        let missing = missing_capabilities();
+        if missing.is_empty() {
+            return Error::Refused;
+        }
+        return Error::Permission {
+            what: "load BPF programs",
+            missing,
+        };
     }
     Error::Load(Box::new(e))
 }

@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -241,4 +242,52 @@ fn m6_a_user_that_is_not_there_is_bad_input_and_nothing_stays_attached() {
         assert!(registered(&net).is_empty());
         no_clsact(&net);
     }
+}
+
+/// Has the kernel refuse bpf(2) to a command with EPERM, as the filters of some containers do.
+fn refuse_bpf(command: &mut Command) {
+    use nix::libc;
+
+    let refuse = || {
+        let step = |code: u32, jt, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        };
+        // The number of the call is the first word of what the filter sees.
+        let mut steps = [
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ, 0, 1, libc::SYS_bpf as u32),
+            step(
+                libc::BPF_RET,
+                0,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+            ),
+            step(libc::BPF_RET, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: steps.len() as u16,
+            filter: steps.as_mut_ptr(),
+        };
+        let filter = libc::SECCOMP_MODE_FILTER;
+        // SAFETY: the program lives across the call.
+        match unsafe { libc::prctl(libc::PR_SET_SECCOMP, filter, &raw const program) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec it makes one system call and allocates nothing.
+    unsafe { command.pre_exec(refuse) };
+}
+
+#[test]
+fn a_filter_that_refuses_bpf_is_named() {
+    let net = Net::new();
+    let mut command = net.in_receiver(ACKWISE.path());
+    refuse_bpf(command.args(["attach", &net.iface]));
+    let Ended { code, err, .. } = Ended::of(&command.output().unwrap());
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("bpf(2)") && err.contains("seccomp"), "{err}");
 }
