@@ -111,7 +111,7 @@ tables: build-lab ## run what the tables of README and docs/ name, and compare (
 test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (by qemu-user)
 	$(NICE) scripts/test-foreign
 
-desktop: ## ackwise and ackwise-lab for Windows and macOS, cross-built into target/desktop (fetches zig once; three release builds)
+desktop: ## ackwise and ackwise-lab for Windows and macOS, cross-built and packed in target/desktop (fetches zig once; three release builds)
 	@$(NICE) scripts/desktop
 
 test-desktop: build ## their tests and programs by Wine, compared with Linux; for macOS they are built, and not run

@@ -291,7 +291,7 @@ pub fn page_written(render: &RenderArgs) -> anyhow::Result<()> {
     let Some(path) = &render.html else {
         return Ok(());
     };
-    let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
     text::print(&format!("\nThe page with plots: {}\n", path.display()))
 }
 
