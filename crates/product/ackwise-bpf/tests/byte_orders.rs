@@ -1,5 +1,6 @@
 //! The BPF objects of both byte orders compile without a warning. The build has those of its
-//! target's order, and the loader's library reads them.
+//! target's order, and the loader's library reads them. `scripts/test-foreign` runs this as a
+//! program of a big-endian machine, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
