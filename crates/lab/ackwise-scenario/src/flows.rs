@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::WEEK;
-use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, SocketOptions};
+use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, Quic, SocketOptions};
 use crate::names::{check_cc, check_node, unique};
 use crate::route::path;
 use crate::tcp_model::tcp_model;
@@ -29,9 +29,11 @@ const APPS: [(&str, AppKind); 5] = [
 ];
 
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// The most that QUIC can say (RFC 9000 §18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
 
 /// Keys that every flow has.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 12] = [
     "name",
     "from",
     "to",
@@ -40,6 +42,8 @@ const KEYS: [&str; 10] = [
     "start",
     "start_within",
     "connections",
+    "transport",
+    "quic",
     "socket",
     "model",
 ];
@@ -88,6 +92,7 @@ pub(crate) fn flows(
         let fixed_cc = section.word("cc").filter(|cc| check_cc(&section, cc));
         let (start, start_within) = starts(&section, duration);
         let connections = section.whole("connections", 0, 100_000).unwrap_or(1);
+        let quic = quic(&section, app.as_ref());
         let socket = socket(&section);
         let model = tcp_model(&section);
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
@@ -108,6 +113,7 @@ pub(crate) fn flows(
             start,
             start_within,
             connections,
+            quic,
             socket,
             model,
         });
@@ -281,6 +287,53 @@ fn app(section: &Section<'_>) -> Option<App> {
             }
         }
     })
+}
+
+/// Reads what carries the flow, and refuses what QUIC does not have.
+fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
+    let is_quic = flow.choice("transport", &[("tcp", false), ("quic", true)]) == Some(true);
+    if !is_quic {
+        if let Some(entry) = flow.entry("quic") {
+            flow.error(&entry.key_span, "'quic' belongs to transport = \"quic\"");
+        }
+        return None;
+    }
+    if matches!(app, Some(App::RequestResponse { .. } | App::Iperf3 { .. })) {
+        flow.error(
+            &flow.span_of("app"),
+            "a flow over QUIC has app = \"bulk\", \"short-flows\" or \"chunks\"",
+        );
+    }
+    if let Some(entry) = flow.entry("model") {
+        flow.error(&entry.key_span, "'model' is of TCP; remove it");
+    }
+    if let Some((table, _)) = flow.table("socket")
+        && let Some(entry) = table
+            .entries
+            .iter()
+            .find(|entry| entry.key != "receive_buffer")
+    {
+        flow.error(
+            &entry.key_span,
+            format!("'{}' is of TCP; QUIC has 'receive_buffer' alone", entry.key),
+        );
+    }
+    let mut quic = Quic::default();
+    let Some((table, span)) = flow.table("quic") else {
+        return Some(quic);
+    };
+    let known = ["ack_eliciting_threshold", "max_ack_delay"];
+    let what = format!("'quic' of {}", flow.what);
+    let section = Section::open(table, span, what, &known, flow.errors);
+    quic.ack_eliciting_threshold = section.whole("ack_eliciting_threshold", 0, 1 << 20);
+    quic.max_ack_delay = section.time("max_ack_delay", MILLISECOND, MAX_ACK_DELAY);
+    if quic.max_ack_delay.is_some() && !section.has("ack_eliciting_threshold") {
+        section.error(
+            &section.span_of("max_ack_delay"),
+            "'max_ack_delay' is asked for together with 'ack_eliciting_threshold'; add it",
+        );
+    }
+    Some(quic)
 }
 
 fn socket(flow: &Section<'_>) -> SocketOptions {

@@ -234,6 +234,8 @@ pub struct Flow {
     /// How many TCP connections are open at the same time, each doing the same. A flow with
     /// none is there in the file alone: [`Scenario::at`] leaves it out.
     pub connections: u32,
+    /// It runs over QUIC, on the simulator; over TCP if `None`.
+    pub quic: Option<Quic>,
     /// TCP options of the connection.
     pub socket: SocketOptions,
     /// How the simulator models its TCP; other engines have the kernel's.
@@ -245,6 +247,16 @@ impl Flow {
     pub fn cc<'a>(&'a self, run: &'a RunSpec) -> &'a str {
         self.fixed_cc.as_deref().unwrap_or(&run.cc)
     }
+}
+
+/// What a flow over QUIC asks of its receiver's ACKs (draft-ietf-quic-ack-frequency).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Quic {
+    /// Packets that may arrive without an ACK; without it the sender does not use the extension, and
+    /// every second packet is acknowledged.
+    pub ack_eliciting_threshold: Option<u32>,
+    /// How long an ACK may wait at most, if the extension is used.
+    pub max_ack_delay: Option<Duration>,
 }
 
 /// What the two applications of a flow do.

@@ -14,20 +14,22 @@ use ackwise_scenario::{App, Arm, Duplex, Flow, RunSpec, Scenario};
 use crate::app::{self, Chunks, Exchanges, Kind, Transfers};
 use crate::channel;
 use crate::connection::{Counted, Template};
+use crate::ends::{self, ReceiverConfig, SenderConfig, Transport};
 use crate::engine::Network;
 use crate::error::SimError;
 use crate::line::Line;
 use crate::own_policy::OwnPolicy;
 use crate::packet::FlowId;
+use crate::quic_endpoint::QuicConfig;
 use crate::segment;
-use crate::tcp::{self, ReceiverConfig, SenderConfig};
+use crate::tcp;
 use crate::time::nanos;
 
 pub use check::check;
 use plan::{Plan, Routes};
 
 /// What the network of a scenario is made of.
-pub type Simulation = Network<tcp::Sender, tcp::Receiver>;
+pub type Simulation = Network<ends::Sender, ends::Receiver>;
 
 /// What waits before a line that says nothing of its queue; as on the live engine.
 const DEFAULT_QUEUE_PACKETS: usize = 1000;
@@ -125,7 +127,7 @@ fn add_flow(
     flow: &Flow,
     index: usize,
     spec: &RunSpec,
-    made: Template<Arc<SenderConfig>, Arc<ReceiverConfig>>,
+    made: Template<SenderConfig, ReceiverConfig>,
     asking: [u32; 2],
 ) {
     let kind = match &flow.app {
@@ -151,11 +153,15 @@ fn add_flow(
             count,
         } => {
             // The other direction of a connection that is already open.
-            let second = Template {
-                source: Arc::new(SenderConfig {
+            let source = match &made.source {
+                Transport::Tcp(tcp) => Transport::Tcp(Arc::new(tcp::SenderConfig {
                     handshake: false,
-                    ..(*made.source).clone()
-                }),
+                    ..(**tcp).clone()
+                })),
+                Transport::Quic(quic) => Transport::Quic(Arc::clone(quic)),
+            };
+            let second = Template {
+                source,
                 ..made.clone()
             };
             let first = Template {
@@ -226,8 +232,8 @@ pub(crate) fn mtu(scenario: &Scenario, paths: &[Vec<usize>; 2]) -> u32 {
 
 /// The configurations of the two ends of a connection.
 struct EndConfigs {
-    sender: Arc<SenderConfig>,
-    receiver: Arc<ReceiverConfig>,
+    sender: Arc<tcp::SenderConfig>,
+    receiver: Arc<tcp::ReceiverConfig>,
 }
 
 /// Configurations that flows share.
@@ -245,7 +251,19 @@ impl Ends {
         mtu: u32,
         routes: [u32; 2],
         arm: &Arm,
-    ) -> Result<Template<Arc<SenderConfig>, Arc<ReceiverConfig>>, SimError> {
+    ) -> Result<Template<SenderConfig, ReceiverConfig>, SimError> {
+        if let Some(quic) = &flow.quic {
+            let config = QuicConfig::of(flow, quic, flow.cc(spec), mtu, spec.seed)
+                .map_err(|why| SimError::about(scenario, &flow.name, &why))?;
+            let (mss, config) = (config.mss(), Arc::new(config));
+            return Ok(Template {
+                source: Transport::Quic(Arc::clone(&config)),
+                sink: Transport::Quic(config),
+                routes,
+                shift: 0,
+                mss,
+            });
+        }
         let (mut sender, mut receiver) =
             tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
                 .map_err(|error| SimError::no_model(scenario, flow, &error))?;
@@ -266,8 +284,8 @@ impl Ends {
             self.known.len() - 1
         });
         Ok(Template {
-            source: Arc::clone(&self.known[at].sender),
-            sink: Arc::clone(&self.known[at].receiver),
+            source: Transport::Tcp(Arc::clone(&self.known[at].sender)),
+            sink: Transport::Tcp(Arc::clone(&self.known[at].receiver)),
             routes,
             shift,
             mss,

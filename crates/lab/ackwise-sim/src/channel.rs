@@ -53,7 +53,7 @@ impl ackwise_queue::Packet for Packet {
     }
 
     fn segment(&self) -> Option<Segment> {
-        Some(segment::segment(self, SHIFT))
+        (!self.flags.contains(Flags::UDP)).then(|| segment::segment(self, SHIFT))
     }
 
     fn forge(&self, back: u32) -> Option<Packet> {

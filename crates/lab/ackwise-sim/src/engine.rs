@@ -352,7 +352,9 @@ impl<S: Source, R: Sink> Network<S, R> {
         let counted = hop.counted();
         if packet.direction == Direction::Data {
             tally.data_segments += u64::from(counted && arrived && packet.payload > 0);
-        } else if packet.is_pure_ack() && !packet.flags.contains(Flags::SYNTHETIC) {
+        } else if (packet.is_pure_ack() && !packet.flags.contains(Flags::SYNTHETIC))
+            || packet.flags.contains(Flags::UDP)
+        {
             if counted {
                 tally.ack(watched, packet);
             }

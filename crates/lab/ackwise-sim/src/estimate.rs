@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::error::SimError;
 use crate::line::Line;
 use crate::options::RunOptions;
+use crate::quic_endpoint;
 use crate::tcp::{self, Receiver, Sender};
 use crate::time::nanos;
 
@@ -135,6 +136,9 @@ pub(crate) fn estimate(scenario: &Scenario, spec: &RunSpec) -> Result<Estimate, 
         let hops = paths.iter().flatten().count() as f64;
         total.events += segments * (hops + 0.1);
         total.memory += (u64::from(flow.connections) * CONNECTION_BYTES) as f64;
+        if flow.quic.is_some() {
+            total.memory += f64::from(flow.connections) * quic_endpoint::memory(flow) as f64;
+        }
         // In flight: what the way holds, beside its queues.
         total.memory += (rate * rtt).min(bits) / 8.0 / f64::from(sender.mss) * PACKET_BYTES as f64;
     }

@@ -47,6 +47,8 @@ bitflags! {
         const TIMESTAMPS = 1 << 12;
         /// On data: they acknowledge those of the other direction.
         const CARRIES_ACK = 1 << 13;
+        /// UDP, of which nobody on the way knows more than its length: no TCP, and so no ACK.
+        const UDP = 1 << 14;
     }
 }
 

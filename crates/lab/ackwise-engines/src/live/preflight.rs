@@ -108,6 +108,12 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
     let scenario = &daemon::without_daemons(scenario);
     // The emulator drops like a policer, and queues like a wire.
     let emulated = emulated(scenario);
+    if let Some(flow) = scenario.flows.iter().find(|flow| flow.quic.is_some()) {
+        return Err(LabError::Scenario(format!(
+            "flow `{}` has transport = \"quic\", which the simulator alone runs; use `--on sim`",
+            flow.name
+        )));
+    }
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let at = format!("{way} of link `{}`", link.name);
@@ -294,7 +300,7 @@ mod tests {
     use super::*;
     use crate::live::testing::{link, node, scenario};
     use ackwise_config::queues::{Queue, QueueLimit};
-    use ackwise_scenario::NodeKind;
+    use ackwise_scenario::{NodeKind, Quic};
     use std::time::Duration;
 
     #[test]
@@ -312,6 +318,26 @@ mod tests {
             let refused = check_means(&scenario, clock).unwrap_err().to_string();
             assert!(refused.contains("`queue.acks_first`"), "{refused}");
             assert!(refused.contains("reverse of link `ab`"), "{refused}");
+            assert!(refused.contains("use `--on sim`"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn quic_is_the_simulator_s() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        for clock in [Clock::Real, Clock::Virtual] {
+            assert!(check_means(&scenario, clock).is_ok());
+        }
+        scenario.flows[0].quic = Some(Quic::default());
+        for clock in [Clock::Real, Clock::Virtual] {
+            let refused = check_means(&scenario, clock).unwrap_err().to_string();
+            assert!(
+                refused.contains("flow `f` has transport = \"quic\""),
+                "{refused}"
+            );
             assert!(refused.contains("use `--on sim`"), "{refused}");
         }
     }

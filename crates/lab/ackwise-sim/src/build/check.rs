@@ -4,6 +4,7 @@ use ackwise_scenario::{App, RunSpec, Scenario};
 
 use super::place;
 use crate::error::SimError;
+use crate::quic_endpoint;
 use crate::tcp::congestion_controls;
 
 /// Parameters of a kernel that ask for what the simulator does anyway: each of its
@@ -28,14 +29,22 @@ pub fn check(scenario: &Scenario, runs: &[RunSpec]) -> Result<(), SimError> {
         }
         let mut named: Vec<&str> = runs.iter().map(|run| flow.cc(run)).collect();
         named.dedup();
-        let have: Vec<&str> = congestion_controls().collect();
+        let have: Vec<&str> = match &flow.quic {
+            Some(_) => quic_endpoint::CONGESTION_CONTROLS.to_vec(),
+            None => congestion_controls().collect(),
+        };
         if let Some(cc) = named.iter().find(|cc| !have.contains(cc)) {
             let have = have.join(", ");
+            let runs = if flow.quic.is_some() {
+                "runs QUIC"
+            } else {
+                "runs"
+            };
             return Err(SimError::about(
                 scenario,
                 &flow.name,
                 &format!(
-                    "runs with '{cc}', which the simulator has no model of (it has {have}); \
+                    "{runs} with '{cc}', which the simulator has no model of (it has {have}); \
                      choose among these, e.g. with --cc"
                 ),
             ));

@@ -32,7 +32,8 @@ impl<S: Source, R: Sink> Network<S, R> {
         if (side, handle.direction) == (Side::Acks, Direction::Data) {
             policy.on_other(&handle);
         }
-        let is_for = policy.is_for(self.connections[whose].flow);
+        let is_tcp = !handle.flags.contains(Flags::UDP);
+        let is_for = is_tcp && policy.is_for(self.connections[whose].flow);
         if side == Side::Acks && !(is_for && handle.direction == Direction::Ack) {
             policy.other_leaves(handle.wire_len, self.now);
         }
