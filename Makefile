@@ -114,7 +114,7 @@ test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (
 desktop: ## ackwise and ackwise-lab for Windows and macOS, cross-built and packed in target/desktop (fetches zig once; three release builds)
 	@$(NICE) scripts/desktop
 
-test-desktop: build ## their tests and programs by Wine, compared with Linux; for macOS they are built, and not run
+test-desktop: setup ## their tests and programs by Wine, compared with Linux; for macOS they are built, and not run
 	@$(NICE) scripts/desktop --test
 
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)

@@ -17,11 +17,13 @@ use crate::live::NOTE;
 const PROGRAM: &str = "ackwise-lab";
 
 /// The subcommands that it has, and what each does.
-const SUBCOMMANDS: [(&str, &str); 6] = [
+const SUBCOMMANDS: [(&str, &str); 8] = [
     ("run", "Run a scenario and compare its arms"),
     ("report", "Show the result of an earlier run again"),
     ("reproduce", "Repeat the experiments of papers"),
     ("scenario", "Check scenario files without running them"),
+    ("trace", "Print the trace of a rate that changes"),
+    ("conform", "Judge what loses, delays or changes ACKs"),
     ("tunnel-bench", "Measure what bundles of ACKs cost"),
     ("tunnel-demo", "Compare downloads with and without a tunnel"),
 ];

@@ -34,6 +34,8 @@ fn without_the_laboratory_its_subcommands_say_how_to_get_it() {
         "report",
         "reproduce",
         "scenario",
+        "trace",
+        "conform",
         "tunnel-bench",
         "tunnel-demo",
     ] {
