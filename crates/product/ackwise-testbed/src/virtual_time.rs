@@ -1,9 +1,10 @@
 //! Runs a test on a kernel of its own, in virtual time.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use ackwise_uml::{Choice, Ended, INIT, Kernel, Machine, Release};
@@ -151,6 +152,14 @@ fn command(test: &str) -> std::io::Result<String> {
     }
     let here = std::env::current_dir()?;
     let program = std::env::current_exe()?;
+    for hidden in hidden(&[&here, &program]) {
+        let hidden = quoted(&hidden.display().to_string());
+        let _ = writeln!(text, "mkdir -p {hidden}");
+        let _ = writeln!(
+            text,
+            "mount -n -t hostfs -o {hidden} hostfs {hidden} || exit"
+        );
+    }
     let _ = writeln!(text, "cd {}", quoted(&here.display().to_string()));
     let _ = writeln!(
         text,
@@ -159,6 +168,17 @@ fn command(test: &str) -> std::io::Result<String> {
         quoted(test)
     );
     Ok(text)
+}
+
+/// The directories that `guest.sh` has hidden by a file system of its own, and that these lie in.
+fn hidden(paths: &[&Path]) -> BTreeSet<PathBuf> {
+    let tops = paths.iter().filter_map(|path| {
+        let mut parts = path.components();
+        let top: PathBuf = parts.by_ref().take(3).collect();
+        let covered = top.starts_with("/tmp") || top.starts_with("/run");
+        (covered && parts.next().is_some()).then_some(top)
+    });
+    tops.collect()
 }
 
 /// Quotes a word for the shell.
@@ -170,6 +190,22 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_workspace_in_tmp_is_seen_in_the_guest() {
+        let paths = |paths: &[&str]| {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            hidden(&paths)
+        };
+        assert_eq!(
+            paths(&["/root/a/crates/x", "/root/a/target/x"]),
+            BTreeSet::new()
+        );
+        assert_eq!(
+            paths(&["/tmp/a/crates/x", "/tmp/a/target/x", "/run/b/target/x"]),
+            BTreeSet::from(["/run/b".into(), "/tmp/a".into()])
+        );
+    }
 
     #[test]
     fn a_closure_tells_the_name_of_its_test() {
