@@ -141,8 +141,9 @@ fn clang_version(clang: &str) -> Option<u32> {
 }
 
 /// Debian keeps `asm/` below a directory named after the architecture, where a
-/// clang that targets BPF does not look. The headers of the machine that compiles do as
-/// well where the byte order is the same, which is all that BPF programs take from them.
+/// clang that targets BPF does not look. Where the byte order is the same, which is all that BPF
+/// programs take from them, the headers are those of the machine that compiles: the object must not
+/// depend on whether another machine's are installed, too.
 fn asm_include() -> Option<PathBuf> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").ok()?;
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").ok()?;
@@ -152,7 +153,7 @@ fn asm_include() -> Option<PathBuf> {
         "little"
     };
     let own = multiarch_include(env::consts::ARCH).filter(|_| endian == own_endian);
-    multiarch_include(&arch).or(own)
+    own.or_else(|| multiarch_include(&arch))
 }
 
 /// The directory with the `asm/` of an architecture, if it is installed.
