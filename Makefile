@@ -187,9 +187,6 @@ test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
 
-dist: ## the same with all that `make dist` writes: two times, in two directories
-	$(NICE) scripts/reproducible --dist
-
 dist: ## static programs for x86_64, aarch64 and armv7, packages, images and checksums in target/dist (fetches zig and nfpm once; five builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
