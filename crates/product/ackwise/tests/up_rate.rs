@@ -113,14 +113,19 @@ fn it_follows_a_link_that_changes() {
         let each: Vec<u64> = rates.iter().flat_map(|rate| [*rate; 80]).collect();
         let mut seen = Vec::new();
         let measured = uplink.measure(&each, 20, 2, |index, rate| {
-            if index % 80 == 79 {
+            if index % 80 >= 60 {
                 seen.push((rate, rate_now()));
             }
         });
         println!("{}", row("measured", &measured));
-        for (link, rate) in seen {
-            let part = rate as f64 / link as f64;
-            assert!((0.7..1.15).contains(&part), "{rate} on a link of {link}");
+        // The last two seconds of each rate: at single moments it may be far above, and takes that back.
+        for phase in seen.chunks(20) {
+            let parts: Vec<f64> = phase
+                .iter()
+                .map(|(link, rate)| *rate as f64 / *link as f64)
+                .collect();
+            let half = quantile(&parts, 0.5);
+            assert!((0.9..1.1).contains(&half), "{parts:?}");
         }
         assert!(measured.utilisation > 0.85, "{measured:?}");
         assert!(quantile(&measured.modem_ms, 0.5) < 60.0);
