@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-openwrt test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
+.PHONY: python test-python test-openwrt test-luci test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -183,6 +183,10 @@ test-kernels: setup ## boot every minor version of Linux that Debian has, and ru
 test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 	@scripts/setup --dist
 	@scripts/test-openwrt $(ACKWISE)
+
+test-luci: build-ackwise ## the pages of packaging/openwrt for LuCI in headless Chromium, with stand-ins for LuCI (root)
+	@scripts/setup --browser
+	@$(NICE) scripts/test-luci $(ACKWISE)
 
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
