@@ -388,7 +388,7 @@ class Results:
         >>> frame[["arm", "acks_on_wire", "rtt_p50_us"]].round(1)
                 arm  acks_on_wire  rtt_p50_us
         0  baseline          1855    230162.4
-        1  adaptive           806     86769.7
+        1  adaptive           805     86769.7
         >>> frame.attrs["units"]["rtt_p50_us"]
         'µs'
         """

@@ -341,7 +341,7 @@ link 'wam'; did you mean 'wan'?
         >>> import ackwise
         >>> results = ackwise.Scenario.example().run(arms="adaptive", duration="2 s")
         >>> print(results.to_dicts()[0]["id"], results.to_dicts()[0]["bytes"])
-        adaptive/cubic/1 8176856
+        adaptive/cubic/1 8163824
         """
         own = _own(policies or {}, on, jobs)
         scenario = with_duration(self, duration)
