@@ -430,7 +430,8 @@ AW_FN void aw_flow_note_rcvd(struct aw_flow *f, const struct aw_seg *s)
 		a->flags &= ~AW_ACK_TS;
 	}
 	a->flags |= AW_ACK_VALID;
-	if (AW_UNLIKELY(s->n_sack || a->n_sack)) {
+	/* Duplicates are counted of an older ACK as well, whose blocks are not kept. */
+	if (AW_UNLIKELY(s->n_sack || a->n_sack || a->sack_flags >= AW_SACK_DUPLICATE)) {
 		if (!s->n_sack)
 			a->sack_flags &= AW_SACK_DUPLICATE - 1;
 		a->n_sack = s->n_sack > AW_SACK_BLOCKS ? AW_SACK_BLOCKS : s->n_sack;
