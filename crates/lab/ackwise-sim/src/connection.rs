@@ -81,8 +81,8 @@ pub struct Sums {
     pub bytes: u64,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
+    /// Retransmission timeouts; `None` if a sender does not tell.
+    pub timeouts: Option<u64>,
     /// When the first data were sent; `Nanos::MAX` if none were.
     pub first: Nanos,
     /// When the last data were received.
@@ -94,7 +94,7 @@ impl Default for Sums {
         Sums {
             bytes: 0,
             retransmits: 0,
-            timeouts: 0,
+            timeouts: Some(0),
             first: NEVER,
             last: 0,
         }
@@ -107,7 +107,7 @@ impl Sums {
         let view = connection.source.view();
         self.bytes += connection.delivered;
         self.retransmits += view.retransmits;
-        self.timeouts += view.timeouts;
+        self.timeouts = self.timeouts.zip(view.timeouts).map(|(a, b)| a + b);
         self.first = self.first.min(connection.first);
         self.last = self.last.max(connection.last);
     }

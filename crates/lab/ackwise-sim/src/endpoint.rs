@@ -80,14 +80,14 @@ pub struct SourceView {
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is infinite.
     pub ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub in_flight: u64,
+    /// Bytes in flight, if it tells.
+    pub in_flight: Option<u64>,
     /// Payload of a full segment.
     pub mss: u32,
     /// Segments sent again.
     pub retransmits: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
+    /// Retransmission timeouts, if it tells.
+    pub timeouts: Option<u64>,
     /// Bytes sent at least once.
     pub sent: u64,
     /// Everything supplied is acknowledged, and no more will come.

@@ -223,10 +223,10 @@ impl Source for QuicSender {
             srtt: stats.srtt_ns,
             cwnd: stats.cwnd,
             ssthresh: None,
-            in_flight: 0,
+            in_flight: None,
             mss: self.mss,
             retransmits: stats.lost_packets,
-            timeouts: 0,
+            timeouts: None,
             sent: stats.written,
             finished: stats.finished,
         }

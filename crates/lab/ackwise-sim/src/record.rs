@@ -202,7 +202,7 @@ impl Part {
             let (mine, theirs) = (&mut all.sums, &part.sums);
             mine.bytes += theirs.bytes;
             mine.retransmits += theirs.retransmits;
-            mine.timeouts += theirs.timeouts;
+            mine.timeouts = mine.timeouts.zip(theirs.timeouts).map(|(a, b)| a + b);
             mine.first = mine.first.min(theirs.first);
             mine.last = mine.last.max(theirs.last);
             let (mine, theirs) = (&mut all.tally, &part.tally);
@@ -253,7 +253,7 @@ impl Part {
             segments_per_ack: (acks > 0).then(|| data as f64 / acks as f64),
             stretch: Some(count::bins(&self.stretch)),
             jain: None,
-            timeouts: Some(self.sums.timeouts),
+            timeouts: self.sums.timeouts,
             completion: self.completion(),
             content: Some(Content {
                 ok: self.content_ok,

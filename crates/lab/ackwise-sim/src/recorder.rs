@@ -25,6 +25,8 @@ struct Row {
     cwnd: f64,
     ssthresh: f64,
     in_flight: f64,
+    /// Connections that tell what they have in flight.
+    told: u32,
     retransmits: u64,
 }
 
@@ -40,6 +42,7 @@ impl Row {
         self.cwnd += other.cwnd;
         self.ssthresh += other.ssthresh;
         self.in_flight += other.in_flight;
+        self.told += other.told;
         self.retransmits += other.retransmits;
     }
 }
@@ -125,7 +128,10 @@ impl Recorder {
             let mss = f64::from(view.mss.max(1));
             row.connections += 1;
             row.cwnd += view.cwnd as f64 / mss;
-            row.in_flight += view.in_flight as f64 / mss;
+            if let Some(bytes) = view.in_flight {
+                row.told += 1;
+                row.in_flight += bytes as f64 / mss;
+            }
             if let Some(srtt) = view.srtt {
                 row.rtts += 1;
                 row.rtt_sum += srtt;
@@ -194,7 +200,8 @@ impl Recorder {
             series
                 .ssthresh_segments
                 .push(finite.then_some(row.ssthresh));
-            series.inflight_segments.push(known(row.in_flight));
+            let told = there && row.told == row.connections;
+            series.inflight_segments.push(told.then_some(row.in_flight));
             series.retransmits.push(Some(row.retransmits as f64));
             before = (at, *row);
         }

@@ -63,10 +63,10 @@ impl Source for Sender {
             srtt: self.srtt(),
             cwnd: self.cwnd(),
             ssthresh: Some(self.ssthresh()).filter(|&bytes| bytes < INFINITE),
-            in_flight: self.outstanding(),
+            in_flight: Some(self.outstanding()),
             mss: self.config().mss,
             retransmits: stats.retransmits,
-            timeouts: stats.timeouts,
+            timeouts: Some(stats.timeouts),
             sent: self.acknowledged() + self.outstanding(),
             finished: self.is_done(),
         }

@@ -111,6 +111,15 @@ fn chunks_arrive_over_quic() {
 }
 
 #[test]
+fn what_quic_does_not_tell_is_not_in_the_record() {
+    let run = &runs(&scenario(1500, BULK, ""))[0];
+    assert_eq!(run.totals.timeouts, None);
+    let series = run.totals.series.as_ref().expect("a series");
+    assert!(series.cwnd_segments.iter().any(Option::is_some));
+    assert!(series.inflight_segments.iter().all(Option::is_none));
+}
+
+#[test]
 fn what_quic_does_not_have_is_refused() {
     let refused = |scenario: &Scenario| report(scenario).unwrap_err().to_string();
     let small = refused(&scenario(1000, BULK, ""));

@@ -202,7 +202,7 @@ AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_
 	return interval >> aw_adaptive_sooner(phase);
 }
 
-/* Is `waited` T or more? The same without a division, which costs as much as all the rest. */
+/* Is `waited` T or more? The same without a division. */
 AW_FN int aw_adaptive_due(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 			  const struct aw_event *e, aw_u32 rtt, aw_u32 waited)
 {
