@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Compiles everything in include/ for every kind of environment, and fails when one of
+# Compiles everything in include/ and options/ for every kind of environment, and fails when one of
 # them would need something from a library: a kernel has no memset to give to a
 # BPF program, and a 32-bit one no 64-bit division.
 #

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Instantiates everything in include/, once, with external linkage: what
+ * Instantiates everything in include/ and options/, once, with external linkage: what
  * check.sh compiles for every kind of environment, and looks for undefined symbols in.
  */
 #include "ackwise/flow.h"
+#include "../options/ack_rate_request.h"
 
 int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 		 struct aw_seg *s);
@@ -20,6 +21,11 @@ int aw_all_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_s
 int aw_all_releases(const struct aw_flow *f, const struct aw_seg *s);
 int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 		   aw_u64 now_us);
+int aw_all_ack_rate(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
+		    struct aw_ack_rate_search *search);
+aw_u32 aw_all_ack_rate_write(aw_u8 *to, aw_u32 said);
+aw_u32 aw_all_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
+			 const struct aw_seg *s, aw_u32 n);
 
 int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 		 struct aw_seg *s)
@@ -76,4 +82,21 @@ int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct 
 {
 	aw_flow_on_sent(f, c, s, now_us);
 	return 0;
+}
+
+int aw_all_ack_rate(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
+		    struct aw_ack_rate_search *search)
+{
+	return aw_ack_rate_on_data(a, f, s, (aw_u32)aw_ack_rate_find(search));
+}
+
+aw_u32 aw_all_ack_rate_write(aw_u8 *to, aw_u32 said)
+{
+	return aw_ack_rate_write(to, said);
+}
+
+aw_u32 aw_all_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
+			 const struct aw_seg *s, aw_u32 n)
+{
+	return aw_ack_rate_n(a, f, s, n);
 }

@@ -108,3 +108,33 @@ aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others)
 {
 	return aw_uplink_look(u, acks, others);
 }
+
+aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said)
+{
+	return aw_ack_rate_write(to, said);
+}
+
+aw_u32 aw_shim_ack_rate_find(const aw_u8 *options, aw_u32 n)
+{
+	struct aw_ack_rate_search search = { .n = n };
+
+	if (n > AW_OPT_BYTES)
+		return AW_ACK_RATE_SILENT;
+	__builtin_memcpy(search.b, options, n);
+	return (aw_u32)aw_ack_rate_find(&search);
+}
+
+int aw_shim_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
+			     aw_u32 said)
+{
+	return aw_ack_rate_on_data(a, f, s, said);
+}
+
+void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
+			  const struct aw_seg *s, struct aw_flow_cfg *c)
+{
+	aw_u32 *n = &c->policy.param[AW_EVERY_N_n];
+
+	if (c->policy.policy == AW_POLICY_EVERY_N)
+		*n = aw_ack_rate_n(a, f, s, *n);
+}

@@ -8,6 +8,7 @@
 #define ACKWISE_SHIM_H
 
 #include "ackwise/flow.h"
+#include "../options/ack_rate_request.h"
 
 struct aw_param_meta {
 	const char *name, *unit, *what;
@@ -49,6 +50,15 @@ aw_u32 aw_shim_hold_length(aw_u32 us);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
 aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others);
+
+/* ../options/ack_rate_request.h; options of n bytes, of which AW_OPT_BYTES at most count. */
+aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said);
+aw_u32 aw_shim_ack_rate_find(const aw_u8 *options, aw_u32 n);
+int aw_shim_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
+			     aw_u32 said);
+/* c with the n that is asked for, if its policy is every-n. */
+void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
+			  const struct aw_seg *s, struct aw_flow_cfg *c);
 
 /*
  * The flow with a policy of the caller's: step is called with host instead of the policy of c,

@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (include, src) = (policy.join("include"), policy.join("src"));
     let bindings = crate_dir.join("src/sys.rs");
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    for path in [&include, &src, &bindings] {
+    let options = policy.join("options");
+    for path in [&include, &options, &src, &bindings] {
         println!("cargo::rerun-if-changed={}", path.display());
     }
 

@@ -17,6 +17,7 @@
 //! # Ok::<(), ackwise_policy::ConfigError>(())
 //! ```
 
+mod ack_rate;
 mod config;
 mod error;
 mod event;
@@ -27,6 +28,7 @@ mod segment;
 pub mod vectors;
 mod write;
 
+pub use ack_rate::{AckRate, AckRateBytes, AskedAckRate};
 pub use ackwise_headers::{LinkKind, ParseError};
 pub use config::Config;
 pub use error::ConfigError;

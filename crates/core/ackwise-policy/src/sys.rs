@@ -44,6 +44,12 @@ pub const AW_UPLINK_PACKETS_BYTES: u32 = 3028;
 pub const AW_HOLD_MAX_US: u32 = 25000;
 pub const AW_HOLD_MIN_US: u32 = 1000;
 pub const AW_HOLD_RTT_SHIFT: u32 = 2;
+pub const AW_ACK_RATE_KIND: u32 = 254;
+pub const AW_ACK_RATE_EXID: u32 = 172;
+pub const AW_ACK_RATE_CAPABLE_LEN: u32 = 4;
+pub const AW_ACK_RATE_REQUEST_LEN: u32 = 5;
+pub const AW_ACK_RATE_MAX: u32 = 127;
+pub const AW_ACK_RATE_NOW: u32 = 0;
 pub type aw_u8 = ::core::ffi::c_uchar;
 pub type aw_u16 = ::core::ffi::c_ushort;
 pub type aw_u32 = ::core::ffi::c_uint;
@@ -1103,6 +1109,61 @@ impl Default for aw_flow {
         }
     }
 }
+pub const AW_ACK_RATE_SILENT: aw_ack_rate_said = 0;
+pub const AW_ACK_RATE_CAPABLE: aw_ack_rate_said = 1;
+pub const AW_ACK_RATE_ASKS: aw_ack_rate_said = 2;
+pub type aw_ack_rate_said = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aw_ack_rate_search {
+    pub b: [aw_u8; 48usize],
+    pub n: aw_u32,
+    pub at: aw_u32,
+    pub said: aw_u32,
+    pub end: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_rate_search"][::core::mem::size_of::<aw_ack_rate_search>() - 64usize];
+    ["Alignment of aw_ack_rate_search"][::core::mem::align_of::<aw_ack_rate_search>() - 4usize];
+    ["Offset of field: aw_ack_rate_search::b"]
+        [::core::mem::offset_of!(aw_ack_rate_search, b) - 0usize];
+    ["Offset of field: aw_ack_rate_search::n"]
+        [::core::mem::offset_of!(aw_ack_rate_search, n) - 48usize];
+    ["Offset of field: aw_ack_rate_search::at"]
+        [::core::mem::offset_of!(aw_ack_rate_search, at) - 52usize];
+    ["Offset of field: aw_ack_rate_search::said"]
+        [::core::mem::offset_of!(aw_ack_rate_search, said) - 56usize];
+    ["Offset of field: aw_ack_rate_search::end"]
+        [::core::mem::offset_of!(aw_ack_rate_search, end) - 60usize];
+};
+impl Default for aw_ack_rate_search {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aw_ack_rate {
+    pub end: aw_u32,
+    pub r: aw_u8,
+    pub now: aw_u8,
+    pub reserved: aw_u16,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_rate"][::core::mem::size_of::<aw_ack_rate>() - 8usize];
+    ["Alignment of aw_ack_rate"][::core::mem::align_of::<aw_ack_rate>() - 4usize];
+    ["Offset of field: aw_ack_rate::end"][::core::mem::offset_of!(aw_ack_rate, end) - 0usize];
+    ["Offset of field: aw_ack_rate::r"][::core::mem::offset_of!(aw_ack_rate, r) - 4usize];
+    ["Offset of field: aw_ack_rate::now"][::core::mem::offset_of!(aw_ack_rate, now) - 5usize];
+    ["Offset of field: aw_ack_rate::reserved"]
+        [::core::mem::offset_of!(aw_ack_rate, reserved) - 6usize];
+};
 pub type aw_host_step = ::core::option::Option<
     unsafe extern "C" fn(host: *mut ::core::ffi::c_void, e: *const aw_event, v: *mut aw_verdict),
 >;
@@ -1208,6 +1269,28 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn aw_shim_uplink_look(u: *mut aw_uplink, acks: aw_u64, others: aw_u64) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_rate_write(to: *mut aw_u8, said: aw_u32) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_rate_find(options: *const aw_u8, n: aw_u32) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_rate_on_data(
+        a: *mut aw_ack_rate,
+        f: *const aw_flow,
+        s: *const aw_seg,
+        said: aw_u32,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_rate_cfg(
+        a: *const aw_ack_rate,
+        f: *const aw_flow,
+        s: *const aw_seg,
+        c: *mut aw_flow_cfg,
+    );
 }
 unsafe extern "C" {
     pub fn aw_shim_hosted_on_data(

@@ -1,0 +1,121 @@
+//! TCP ACK Rate Request: the option, and what a flow's sender has asked for.
+//!
+//! The encoding is that of `policy/options/ack_rate_request.h`, which the BPF programs
+//! compile as well.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::{Flow, FlowConfig, Segment, sys};
+
+/// What the option of a segment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckRate {
+    /// On a SYN: its sender knows the option.
+    Capable,
+    /// On data: one ACK for so many full-sized segments, from here on.
+    Every(u8),
+    /// On data: an ACK of this segment at once. The rate stays.
+    Now,
+}
+
+/// The option as it is on the wire.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AckRateBytes {
+    bytes: [u8; sys::AW_ACK_RATE_REQUEST_LEN as usize],
+    len: usize,
+}
+
+impl Deref for AckRateBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl fmt::Debug for AckRateBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl AckRate {
+    /// The largest number of segments that can be asked for.
+    pub const MOST: u8 = sys::AW_ACK_RATE_MAX as u8;
+
+    fn said(self) -> u32 {
+        match self {
+            AckRate::Capable => sys::AW_ACK_RATE_CAPABLE,
+            AckRate::Every(segments) => {
+                sys::AW_ACK_RATE_ASKS + u32::from(segments.clamp(1, AckRate::MOST))
+            }
+            AckRate::Now => sys::AW_ACK_RATE_ASKS + sys::AW_ACK_RATE_NOW,
+        }
+    }
+
+    fn from_said(said: u32) -> Option<AckRate> {
+        match said {
+            sys::AW_ACK_RATE_CAPABLE => Some(AckRate::Capable),
+            _ => match said.checked_sub(sys::AW_ACK_RATE_ASKS)? {
+                sys::AW_ACK_RATE_NOW => Some(AckRate::Now),
+                segments => u8::try_from(segments).ok().map(AckRate::Every),
+            },
+        }
+    }
+
+    /// The option. A number of segments outside 1 to [`AckRate::MOST`] becomes the nearest.
+    pub fn bytes(self) -> AckRateBytes {
+        let mut bytes = [0; sys::AW_ACK_RATE_REQUEST_LEN as usize];
+        // SAFETY: it writes AW_ACK_RATE_REQUEST_LEN bytes at most.
+        let len = unsafe { sys::aw_shim_ack_rate_write(bytes.as_mut_ptr(), self.said()) };
+        AckRateBytes {
+            bytes,
+            len: len as usize,
+        }
+    }
+
+    /// What the TCP options of a segment say; `None` if they have no such option, two of them,
+    /// or lengths that cannot be.
+    pub fn find(options: &[u8]) -> Option<AckRate> {
+        let n = u32::try_from(options.len()).ok()?;
+        // SAFETY: n bytes are readable at the pointer; longer options are not looked at.
+        AckRate::from_said(unsafe { sys::aw_shim_ack_rate_find(options.as_ptr(), n) })
+    }
+}
+
+/// What the data sender of a flow has asked for: kept by the environment, beside the flow.
+#[derive(Clone, Copy, Default)]
+pub struct AskedAckRate(sys::aw_ack_rate);
+
+impl AskedAckRate {
+    /// Data of the flow say so. Returns whether that counts: a rate of less than an ACK for
+    /// each window of the receiver does not.
+    pub fn on_data(&mut self, flow: &Flow, s: &Segment, said: AckRate) -> bool {
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_ack_rate_on_data(&mut self.0, &flow.0, &s.0, said.said()) != 0 }
+    }
+
+    /// The segments for each ACK that were asked for last.
+    pub fn segments(&self) -> Option<u8> {
+        Some(self.0.r).filter(|segments| *segments > 0)
+    }
+
+    /// The configuration for this ACK: with `every-n` its n is what was asked for, if anything
+    /// was. Other policies stay as they are.
+    #[must_use]
+    pub fn config(&self, config: &FlowConfig, flow: &Flow, ack: &Segment) -> FlowConfig {
+        let mut config = *config;
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_ack_rate_cfg(&self.0, &flow.0, &ack.0, &mut config.0) };
+        config
+    }
+}
+
+impl fmt::Debug for AskedAckRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AskedAckRate")
+            .field("segments", &self.segments())
+            .finish_non_exhaustive()
+    }
+}

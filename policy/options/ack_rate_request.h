@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * TCP ACK Rate Request (TARR), draft-ietf-tcpm-ack-rate-request: a data sender asks its peer
+ * for one ACK per R full-sized segments. An experimental option (RFC 6994), everywhere in
+ * this one file:
+ *
+ *   capable, on SYN and SYN-ACK    254  4  0x00 0xac
+ *   request, on data               254  5  0x00 0xac  R R R R R R R V
+ *
+ * R has seven bits, the high ones. R = 0 asks for an ACK of this segment at once, and leaves
+ * the rate as it is. V is reserved here: sent as 0, and not looked at.
+ *
+ * The environment finds the options of a segment. This file is not in include/ackwise: the
+ * kernel has no use for it.
+ */
+#ifndef ACKWISE_ACK_RATE_REQUEST_H
+#define ACKWISE_ACK_RATE_REQUEST_H
+
+#include "../include/ackwise/flow.h"
+
+#define AW_ACK_RATE_KIND 254
+#define AW_ACK_RATE_EXID 0x00ac
+#define AW_ACK_RATE_CAPABLE_LEN 4
+#define AW_ACK_RATE_REQUEST_LEN 5
+#define AW_ACK_RATE_MAX 127 /* the largest R */
+#define AW_ACK_RATE_NOW 0   /* R: an ACK at once */
+
+/* What a segment says: one of these, or AW_ACK_RATE_ASKS + R. */
+enum aw_ack_rate_said {
+	AW_ACK_RATE_SILENT = 0, /* no such option, one that is malformed, or two of them */
+	AW_ACK_RATE_CAPABLE = 1,
+	AW_ACK_RATE_ASKS = 2,
+};
+
+#define AW_ACK_RATE_SAID_MAX (AW_ACK_RATE_ASKS + AW_ACK_RATE_MAX)
+
+/* Writes what is said, AW_ACK_RATE_REQUEST_LEN bytes at most; returns how many. */
+AW_FN aw_u32 aw_ack_rate_write(aw_u8 *to, aw_u32 said)
+{
+	if (said == AW_ACK_RATE_SILENT || said > AW_ACK_RATE_SAID_MAX)
+		return 0;
+	to[0] = AW_ACK_RATE_KIND;
+	to[1] = AW_ACK_RATE_CAPABLE_LEN;
+	to[2] = AW_ACK_RATE_EXID >> 8;
+	to[3] = AW_ACK_RATE_EXID & 0xff;
+	if (said == AW_ACK_RATE_CAPABLE)
+		return AW_ACK_RATE_CAPABLE_LEN;
+	to[1] = AW_ACK_RATE_REQUEST_LEN;
+	to[4] = (aw_u8)((said - AW_ACK_RATE_ASKS) << 1);
+	return AW_ACK_RATE_REQUEST_LEN;
+}
+
+/* Reads one option of len bytes at b, where AW_ACK_RATE_REQUEST_LEN bytes can be read. */
+AW_FN aw_u32 aw_ack_rate_read(const aw_u8 *b, aw_u32 len)
+{
+	if (b[0] != AW_ACK_RATE_KIND || len < AW_ACK_RATE_CAPABLE_LEN ||
+	    b[2] != AW_ACK_RATE_EXID >> 8 || b[3] != (AW_ACK_RATE_EXID & 0xff))
+		return AW_ACK_RATE_SILENT;
+	if (len == AW_ACK_RATE_CAPABLE_LEN)
+		return AW_ACK_RATE_CAPABLE;
+	if (len == AW_ACK_RATE_REQUEST_LEN)
+		return AW_ACK_RATE_ASKS + (b[4] >> 1);
+	return AW_ACK_RATE_SILENT;
+}
+
+/*
+ * The options of a segment, and room behind them for an option that starts at the last
+ * byte. at and said are in memory so that a verifier takes a turn of the loop once.
+ */
+struct aw_ack_rate_search {
+	aw_u8 b[AW_OPT_BYTES + 8];
+	aw_u32 n;    /* bytes of options */
+	aw_u32 at;   /* where the next one begins */
+	aw_u32 said; /* enum aw_ack_rate_said, of what was read */
+	aw_u32 end;  /* the list ended as it should */
+};
+
+/* The option at r->at. Not 0 when it was the last. */
+static inline __attribute__((unused)) long aw_ack_rate_step(aw_u32 turn,
+							    struct aw_ack_rate_search *r)
+{
+	aw_u32 i = r->at, len, said;
+	const aw_u8 *b;
+
+	(void)turn;
+	if (i >= r->n || i >= AW_OPT_BYTES) {
+		r->end = 1;
+		return 1;
+	}
+	b = r->b + i;
+	if (b[0] == 0) {
+		r->end = 1;
+		return 1;
+	}
+	if (b[0] == 1) {
+		r->at = i + 1;
+		return 0;
+	}
+	len = b[1];
+	if (i + 2 > r->n || len < 2 || len > r->n - i)
+		return 1; /* malformed: end stays 0 */
+	said = aw_ack_rate_read(b, len);
+	if (said != AW_ACK_RATE_SILENT) {
+		if (r->said != AW_ACK_RATE_SILENT)
+			return 1; /* which of two counts? */
+		r->said = said;
+	}
+	r->at = i + len;
+	return 0;
+}
+
+/* What the n bytes of options in r->b say: enum aw_ack_rate_said. */
+AW_SUBPROG int aw_ack_rate_find(struct aw_ack_rate_search *r)
+{
+	if (!r || r->n > AW_OPT_BYTES)
+		return AW_ACK_RATE_SILENT;
+	r->at = 0;
+	r->said = AW_ACK_RATE_SILENT;
+	r->end = 0;
+	AW_REPEAT(AW_OPT_BYTES + 1, aw_ack_rate_step, r);
+	return r->end ? (int)r->said : AW_ACK_RATE_SILENT;
+}
+
+/**
+ * struct aw_ack_rate - what the data sender of a flow has asked for; zeroes: nothing
+ * @end: the sequence number behind the last segment that asked for an ACK at once
+ * @r: the R of the newest request; 0: none came
+ * @now: end is known
+ *
+ * Only the data side writes it.
+ */
+struct aw_ack_rate {
+	aw_u32 end;
+	aw_u8 r;
+	aw_u8 now;
+	aw_u16 reserved;
+};
+
+/*
+ * Data that say so arrived. More than the receiver offers as window would stop the sender:
+ * such a request is passed over. Returns whether a request was taken.
+ */
+AW_FN int aw_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f,
+			      const struct aw_seg *s, aw_u32 said)
+{
+	aw_u32 window = aw_scale_known(&f->hs) ? f->acks.rcvd_wnd : 0;
+	aw_u32 r;
+
+	if (said < AW_ACK_RATE_ASKS || said > AW_ACK_RATE_SAID_MAX || !s->payload)
+		return 0;
+	r = said - AW_ACK_RATE_ASKS;
+	if (r == AW_ACK_RATE_NOW) {
+		a->end = s->seq + s->payload;
+		a->now = 1;
+		return 1;
+	}
+	if (window && (aw_u64)r * f->data.mss > window)
+		return 0;
+	a->r = (aw_u8)r;
+	return 1;
+}
+
+/*
+ * The n of every-n for this ACK: what was asked for, or n if nothing was. The first ACK that
+ * covers a segment with R = 0 is not withheld; that request is over when an ACK at its end
+ * has left.
+ */
+AW_FN aw_u32 aw_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
+			   const struct aw_seg *s, aw_u32 n)
+{
+	if (a->now && aw_after_eq(s->ack, a->end) && aw_after(a->end, f->acks.sent_ack))
+		return 1;
+	return a->r ? a->r : n;
+}
+
+#endif
