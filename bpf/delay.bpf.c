@@ -10,17 +10,19 @@
  *
  * - What answers data is the ACK that ends where they end. One that ends later waited for a second
  *   segment (RFC 1122 §4.2.3.2), which on a slow line comes much later, and is no answer.
+ * - An ACK for two segments goes when the second of them arrives. One for a single segment may have
+ *   waited for a timer, unless ACKs come faster than that. What it took is no queue then; only what
+ *   it took beyond the longest timer is.
  * - A segment without data is not timed: it is answered whenever the far end has something to say.
  *
  * The other side's own timestamp says when its segment left: what that took beyond its
  * minimum was spent on the way back, and is taken off. This needs a clock of a millisecond there,
  * which is found out over the first second; with any other the way back counts as well.
  *
- * - It keeps one entry for each connection, with one probe in flight. The probe is forgotten after
- *   some seconds: it, or its echo, was lost.
- * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data.
- * - An answer may be late, because it was delayed, or because data were sent again. The least of
- *   many samples is not.
+ * - It keeps one entry for each connection, with a few probes in flight, spread over the round trip.
+ *   A probe is forgotten after some seconds: it, or its answer, was lost.
+ * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data,
+ *   and none goes on when data are sent again.
  *
  * Only the usual shape of a segment is read: no IP options or extension headers, and
  * NOP, NOP, timestamps as the first options (RFC 7323 appendix A). Others are counted, not timed.
@@ -35,8 +37,13 @@
 
 #define LOST_NS 10000000000ULL
 #define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of the way back counts */
-#define TICKS_NS 1000000000ULL	/* the time over which a clock is measured */
-#define TAKE_NONE 0		/* the socket gets nothing of the packet */
+/* ACKs that wait for a timer are as far apart as the shortest timer, 40 ms in Linux, and less in
+ * others. */
+#define TIMER_MIN_NS 25000000ULL
+#define TIMER_MAX_US 200000U   /* the longest timer of Linux, and the usual one of others */
+#define TICKS_NS 1000000000ULL /* the time over which a clock is measured */
+#define PROBES 8	       /* in flight of a connection */
+#define TAKE_NONE 0	       /* the socket gets nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
 
 const volatile struct aw_delay_options delay_options = {};
@@ -53,24 +60,36 @@ enum far_clock {
 	CLOCK_OTHER
 };
 
+/* A segment that is timed. */
 struct probe {
-	__u64 since_ns;	   /* when it left; 0: none is in flight */
-	__u64 bytes;	   /* what had left by then */
+	__u64 since_ns;	  /* when it left; 0: none is in flight */
+	__u64 bytes;	  /* what had left by then */
+	__u32 start, end; /* the sequence numbers of its data: the first, and the one after */
+	__u32 segments;	  /* that it is on the wire */
+	__u32 pad;
+};
+
+struct times {
+	struct probe probes[PROBES];
+	__u64 probed_ns;   /* when the last probe left */
+	__u64 acked_ns;	   /* when the last ACK came; 0: none has */
 	__u64 window_ns;   /* when the running window of down_min began */
 	__u64 first_ns;	   /* when the first echo came */
 	__u32 first_stamp; /* its own timestamp */
-	__u32 min_us;	   /* of the round trip; ~0: not known */
+	__u32 rtt_us;	   /* the last round trip */
+	__u32 min_us;	   /* the least; ~0: not known */
 	__u32 clock;	   /* enum far_clock */
-	__u32 end;	   /* the sequence number that the data of the probe end with */
+	__u32 end;	   /* the sequence number after all data that have left */
+	__u32 acked;	   /* by the last ACK */
 	/* Arrival less departure by the other side's clock, ms: of this window and the last. */
 	__s32 down_min[2];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096);
 	__type(key, struct connection);
-	__type(value, struct probe);
+	__type(value, struct times);
 } connections SEC(".maps");
 
 struct {
@@ -96,7 +115,7 @@ struct tcp_start {
 struct segment {
 	struct connection of;
 	__u32 tsval;
-	__u32 end, ack;
+	__u32 start, end, ack;
 	__u32 has_data;
 };
 
@@ -138,7 +157,8 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	seg->tsval = bpf_ntohl(tcp.tsval);
 	payload -= tcp.header.doff * 4;
 	seg->has_data = payload != 0;
-	seg->end = bpf_ntohl(tcp.header.seq) + payload + tcp.header.fin;
+	seg->start = bpf_ntohl(tcp.header.seq);
+	seg->end = seg->start + payload + tcp.header.fin;
 	seg->ack = bpf_ntohl(tcp.header.ack_seq);
 	return 1;
 }
@@ -150,9 +170,9 @@ static __always_inline int after(__u32 a, __u32 b)
 
 static __always_inline void leaves(const struct __sk_buff *skb)
 {
-	struct probe *p, fresh = { .min_us = ~0U };
-	struct segment seg;
 	struct aw_delay_sent *all;
+	struct segment seg;
+	struct times *t;
 	__u32 zero = 0;
 	__u64 now;
 
@@ -164,93 +184,143 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	/* What has no data is answered whenever the far end has something to say. */
 	if (!read(skb, 1, &seg) || !seg.has_data)
 		return;
-	now = bpf_ktime_get_ns();
-	p = bpf_map_lookup_elem(&connections, &seg.of);
-	if (!p) {
-		fresh.since_ns = now;
-		fresh.bytes = all->bytes;
-		fresh.end = seg.end;
+	t = bpf_map_lookup_elem(&connections, &seg.of);
+	if (!t) {
+		struct times fresh = { .min_us = ~0U, .end = seg.start };
+
 		bpf_map_update_elem(&connections, &seg.of, &fresh, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&connections, &seg.of);
+		if (!t)
+			return;
+	}
+	/* Data are sent again. What has left since waits for them at the far end, and an answer
+	 * may be to either time (Karn and Partridge, 1987). */
+	if (!after(seg.end, t->end)) {
+		for (int i = 0; i < PROBES; i++)
+			t->probes[i].since_ns = 0;
 		return;
 	}
-	if (p->since_ns && now - p->since_ns < LOST_NS)
+	t->end = seg.end;
+	now = bpf_ktime_get_ns();
+	/* The probes are spread over a round trip. */
+	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
 		return;
-	/* Old data: something has answered it already. */
-	if (!after(seg.end, p->end))
+	for (int i = 0; i < PROBES; i++) {
+		struct probe *p = &t->probes[i];
+
+		if (p->since_ns && now - p->since_ns < LOST_NS)
+			continue;
+		p->since_ns = now;
+		p->bytes = all->bytes;
+		p->start = seg.start;
+		p->end = seg.end;
+		p->segments = skb->gso_segs;
+		t->probed_ns = now;
 		return;
-	p->end = seg.end;
-	p->bytes = all->bytes;
-	p->since_ns = now;
+	}
 }
 
 /* What the way back took beyond its minimum, us; 0 if that is not known. */
-static __always_inline __u32 way_back_us(struct probe *p, __u32 tsval, __u64 now)
+static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now)
 {
 	__s32 down = (__s32)((__u32)(now / 1000000) - tsval), min;
 	__u32 ms, ticks;
 
-	if (!p->first_ns) {
-		p->first_ns = now;
-		p->first_stamp = tsval;
-		p->window_ns = now;
-		p->down_min[0] = down;
-		p->down_min[1] = down;
+	if (!t->first_ns) {
+		t->first_ns = now;
+		t->first_stamp = tsval;
+		t->window_ns = now;
+		t->down_min[0] = down;
+		t->down_min[1] = down;
 		return 0;
 	}
-	if (p->clock == CLOCK_UNKNOWN && now - p->first_ns > TICKS_NS) {
-		ms = (now - p->first_ns) / 1000000;
-		ticks = tsval - p->first_stamp;
+	if (t->clock == CLOCK_UNKNOWN && now - t->first_ns > TICKS_NS) {
+		ms = (now - t->first_ns) / 1000000;
+		ticks = tsval - t->first_stamp;
 		/* A queue on the way back may make some of the difference. */
-		p->clock = ticks > ms - ms / 4 && ticks < ms + ms / 4 ? CLOCK_MS : CLOCK_OTHER;
+		t->clock = ticks > ms - ms / 4 && ticks < ms + ms / 4 ? CLOCK_MS : CLOCK_OTHER;
 	}
 	/* The difference of two numbers that wrap has a sign. */
-	if (down - p->down_min[0] < 0)
-		p->down_min[0] = down;
-	if (now - p->window_ns > WINDOW_NS) {
-		p->window_ns = now;
-		p->down_min[1] = p->down_min[0];
-		p->down_min[0] = down;
+	if (down - t->down_min[0] < 0)
+		t->down_min[0] = down;
+	if (now - t->window_ns > WINDOW_NS) {
+		t->window_ns = now;
+		t->down_min[1] = t->down_min[0];
+		t->down_min[0] = down;
 	}
-	if (p->clock != CLOCK_MS)
+	if (t->clock != CLOCK_MS)
 		return 0;
-	min = p->down_min[0];
-	if (p->down_min[1] - min < 0)
-		min = p->down_min[1];
+	min = t->down_min[0];
+	if (t->down_min[1] - min < 0)
+		min = t->down_min[1];
 	return (__u32)(down - min) * 1000;
 }
 
-static __always_inline void comes(const struct __sk_buff *skb)
+/* What an answer took beyond the minimum, us, less what a timer of the far end may have been.
+ * ~0: that may be all of it. */
+static __always_inline __u32 without_timer(__u32 us, int at_once)
 {
-	__u32 us, back, zero = 0;
-	struct aw_delay_sample *s;
-	struct segment seg;
-	struct probe *p;
-	__u64 now;
+	if (at_once || us < TIMER_MIN_NS / 1000)
+		return us;
+	return us > TIMER_MAX_US ? us - TIMER_MAX_US : ~0U;
+}
 
-	if (!read(skb, 0, &seg))
-		return;
-	p = bpf_map_lookup_elem(&connections, &seg.of);
+/* A probe was answered after `us`, by an ACK that came `now`. */
+static __always_inline void answered(const struct probe *p, struct times *t, __u32 us, __u32 back,
+				     int at_once)
+{
+	struct aw_delay_sample *s;
+	__u32 zero = 0;
+
 	s = bpf_map_lookup_elem(&samples, &zero);
-	if (!p || !s || !p->since_ns || after(p->end, seg.ack))
+	if (!s)
 		return;
-	if (seg.ack != p->end) {
-		p->since_ns = 0;
+	if (us < t->min_us)
+		t->min_us = us;
+	us -= t->min_us;
+	us = without_timer(us > back ? us - back : 0, at_once);
+	if (us == ~0U)
 		return;
-	}
-	now = bpf_ktime_get_ns();
-	us = (now - p->since_ns) / 1000;
-	back = way_back_us(p, seg.tsval, now);
-	if (us < p->min_us)
-		p->min_us = us;
-	us -= p->min_us;
-	us = us > back ? us - back : 0;
 	if (!s->count || us < s->waited_us) {
 		s->left_ns = p->since_ns;
 		s->bytes = p->bytes;
 		s->waited_us = us;
 	}
 	s->count++;
-	p->since_ns = 0;
+}
+
+static __always_inline void comes(const struct __sk_buff *skb)
+{
+	struct segment seg;
+	struct times *t;
+	int sooner;
+	__u64 now;
+
+	if (!read(skb, 0, &seg))
+		return;
+	t = bpf_map_lookup_elem(&connections, &seg.of);
+	if (!t)
+		return;
+	/* What acknowledges nothing new answers nothing. */
+	if (t->acked_ns && !after(seg.ack, t->acked))
+		return;
+	now = bpf_ktime_get_ns();
+	sooner = t->acked_ns && now - t->acked_ns < TIMER_MIN_NS;
+	for (int i = 0; i < PROBES; i++) {
+		struct probe *p = &t->probes[i];
+
+		if (!p->since_ns || after(p->end, seg.ack))
+			continue;
+		if (p->end == seg.ack) {
+			t->rtt_us = (now - p->since_ns) / 1000;
+			answered(p, t, t->rtt_us, way_back_us(t, seg.tsval, now),
+				 sooner || p->segments > 1 ||
+					 (t->acked_ns && after(p->start, t->acked)));
+		}
+		p->since_ns = 0;
+	}
+	t->acked = seg.ack;
+	t->acked_ns = now;
 }
 
 SEC("socket")

@@ -36,6 +36,10 @@ const GROWTH: u64 = 80;
 const GROWTH_OF_GROWTH: u64 = 400;
 /// … up to this, in thousandths.
 const MAX_GROWTH: u64 = 350;
+/// The growth below half of what the link had of late, in thousandths: an outage is over.
+const RETURN: u64 = 500;
+/// The time for which it is remembered, at least; at most it is twice that.
+const OF_LATE: Nanos = 10 * SECOND;
 /// Less than this part of the rate is little to send, in hundredths.
 const LOADED: u64 = 75;
 /// A sample older than this says nothing about now.
@@ -137,6 +141,12 @@ pub struct Estimator {
     /// The rate when something began to wait.
     free_bps: u64,
     state: State,
+    /// The greatest capacity of the running span, and of the one before it, bit/s.
+    greatest: [u64; 2],
+    /// When the running span began.
+    greatest_since: Nanos,
+    /// The rates of late, and since when, bit/s.
+    rates: VecDeque<(Nanos, u64)>,
 }
 
 impl Estimator {
@@ -169,6 +179,9 @@ impl Estimator {
             not_held_back: 0,
             free_bps: start_bps,
             state: State::Blind,
+            greatest: [0; 2],
+            greatest_since: 0,
+            rates: VecDeque::new(),
         }
     }
 
@@ -224,14 +237,50 @@ impl Estimator {
             if look.sample.is_some() {
                 self.grow(look, step);
             }
-            if self.state == State::Idle {
+            // A sample is overdue: at a low rate ACKs wait for timers, and tell nothing.
+            let is_overdue = step > 2 * self.rtt_ns + SPAN;
+            if self.state == State::Idle || is_overdue {
                 self.loosen(passed);
             }
             self.free_bps = self.rate_bps;
         } else if look.sample.is_some() {
             self.follow(look, last, waits_us);
+        } else if let (State::Following, Some(capacity)) = (self.state, self.capacity_bps) {
+            // Until the next sample the wait is what is computed. The rate of the last one would
+            // go on to drain a queue that is gone.
+            self.approach(look, capacity, waits_us);
         }
+        self.remember_rate(look);
         self.rate_bps
+    }
+
+    fn remember_rate(&mut self, look: &Look) {
+        if self
+            .rates
+            .back()
+            .is_none_or(|(_, bps)| *bps != self.rate_bps)
+        {
+            self.rates.push_back((look.at_ns, self.rate_bps));
+        }
+        while self.rates.len() > 1 && look.at_ns - self.rates[1].0 > STALE {
+            self.rates.pop_front();
+        }
+    }
+
+    /// The rate at a time, as far back as it is remembered.
+    fn rate_at(&self, at: Nanos) -> u64 {
+        let then = self.rates.iter().rev().find(|(since, _)| *since <= at);
+        then.or(self.rates.front())
+            .map_or(self.rate_bps, |(_, bps)| *bps)
+    }
+
+    /// What the link had of late, bit/s; 0 if that is not known.
+    fn recent_bps(&mut self, now: Nanos) -> u64 {
+        if now - self.greatest_since > OF_LATE {
+            self.greatest = [0, self.greatest[0]];
+            self.greatest_since = now;
+        }
+        self.greatest[0].max(self.greatest[1])
     }
 
     /// Begins anew to look whether nobody is held back.
@@ -325,8 +374,13 @@ impl Estimator {
         // What has left shows that the link has as much.
         let round = self.rtt_ns + step.max(1);
         let span = u128::from(step.min(round));
-        let more = u128::from(self.rate_bps) * u128::from(self.growth) * span
-            / (1_000 * u128::from(round));
+        let growth = if self.rate_bps < self.recent_bps(look.at_ns) / 2 {
+            RETURN.max(self.growth)
+        } else {
+            self.growth
+        };
+        let more =
+            u128::from(self.rate_bps) * u128::from(growth) * span / (1_000 * u128::from(round));
         let growth = self.growth * GROWTH_OF_GROWTH * step.min(round) / (1_000 * round);
         self.growth = (self.growth + growth).min(MAX_GROWTH);
         let more = u64::try_from(more).unwrap_or(u64::MAX).max(1);
@@ -340,6 +394,9 @@ impl Estimator {
         self.state = State::Following;
         self.growth = GROWTH;
         let Some(capacity) = self.curve.capacity(self.low_us(), self.span()) else {
+            // What has grown since the first packet that waits left was too much already.
+            let then = self.rate_at(look.at_ns - self.rtt_ns);
+            self.set_rate(self.rate_bps.min(then));
             return;
         };
         self.not_held_back += 1;
@@ -353,6 +410,13 @@ impl Estimator {
             return;
         }
         self.capacity_bps = Some(capacity);
+        self.recent_bps(look.at_ns);
+        self.greatest[0] = self.greatest[0].max(capacity);
+        self.approach(look, capacity, waits_us);
+    }
+
+    /// Sets the rate at which the wait becomes what is aimed at.
+    fn approach(&mut self, look: &Look, capacity: u64, waits_us: u64) {
         let target = self.wanted_us(look);
         let (drain, waits) = (i128::from(DRAIN_US), i128::from(waits_us));
         let parts = drain + i128::from(target) - waits;

@@ -28,8 +28,11 @@
 //!   the wait that is computed for now, e* a small [target](TARGET_US), and T the
 //!   [time](DRAIN_US) in which a difference is to be gone. So the rate falls to what the link has
 //!   in one step, however far it fell.
+//! - **Between two samples** the wait is what is computed, and the rate follows that: while losses are
+//!   repaired nothing is timed.
 //! - **Nothing waits, and the interface has enough to send**: the link has more than it is given. The rate
-//!   grows by a tenth in a round trip and a look, and by more when that goes on.
+//!   grows by a tenth in a round trip and a look, by more when that goes on, and by half below half of
+//!   what the link had of late.
 //! - **Nothing is timed, or there is little to send**: nothing is learnt, and the rate rises slowly, since
 //!   what was true once would hold back whatever cannot be timed.
 //! - **Nothing waits in the queue that is shaped while something seems to wait behind it**, for two

@@ -200,6 +200,28 @@ fn a_few_bytes_a_second_say_nothing_of_the_link() {
     }
 }
 
+/// While losses are repaired nothing is timed for hundreds of milliseconds. What was computed to drain a
+/// queue does not go on until the next sample.
+#[test]
+fn where_samples_are_rare_the_rate_does_not_stay_low() {
+    for rate in [1.5e6, 6e6] {
+        for seed in 1..5 {
+            let path = Path {
+                gaps_ms: 900,
+                seed,
+                ..Path::default()
+            };
+            let seen = run(&mut ours(), &constant(rate), &path, 60, 20);
+            assert!(
+                seen.utilisation > 0.99,
+                "{rate} {seed}: {}",
+                seen.utilisation
+            );
+            assert!(seen.wait(0.95) < 60.0, "{rate} {seed}: {}", seen.wait(0.95));
+        }
+    }
+}
+
 /// What cannot be timed is not held back by what was learnt before.
 #[test]
 fn without_round_trips_the_rate_rises() {

@@ -168,6 +168,8 @@ pub struct Path {
     pub elsewhere: (u64, u64),
     /// Nothing is timed from this millisecond on.
     pub blind_from: u64,
+    /// Nothing is timed for up to this in each second, as while a loss is repaired, ms.
+    pub gaps_ms: u64,
     /// What there is to send, bit/s.
     pub offers: f64,
     /// There is nothing to send in these milliseconds.
@@ -183,6 +185,7 @@ impl Default for Path {
             noise_ms: 3,
             elsewhere: (u64::MAX, 0),
             blind_from: u64::MAX,
+            gaps_ms: 0,
             offers: f64::INFINITY,
             idle: 0..0,
             seed: 1,
@@ -202,6 +205,7 @@ struct Fluid {
     probes: VecDeque<Probe>,
     back: VecDeque<(u64, Sample)>,
     pings: VecDeque<(u64, f64)>,
+    silent_until: u64,
 }
 
 impl Fluid {
@@ -228,6 +232,9 @@ impl Fluid {
     fn time(&mut self, ms: u64, link: f64, path: &Path, idle: bool, draws: &mut Rng) {
         let began = ms >= path.elsewhere.0;
         let elsewhere = if began { path.elsewhere.1 } else { 0 };
+        if path.gaps_ms > 0 && ms.is_multiple_of(1000) {
+            self.silent_until = ms + draws.below(path.gaps_ms);
+        }
         if ms.is_multiple_of(4) && !idle {
             self.probes.push_back(Probe {
                 left: ms,
@@ -245,7 +252,7 @@ impl Fluid {
                 bytes: probe.bytes as u64,
                 waited_us: waited as u32,
             };
-            if ms < path.blind_from {
+            if ms < path.blind_from && ms >= self.silent_until {
                 self.back.push_back((ms + path.rtt_ms + elsewhere, sample));
             }
             self.probes.pop_front();
