@@ -99,6 +99,11 @@ impl HostedFlow {
         unsafe { sys::aw_shim_hosted_on_sent(flow, config, step, host, time, &s.0, now_us) };
     }
 
+    /// The flow itself.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
     /// As [`Flow::releases`].
     pub fn releases(&self, s: &Segment) -> bool {
         self.flow.releases(s)

@@ -53,6 +53,7 @@ fn ends(
             flow: FlowConfig::new(&policy).with_hold(HOLD_US, HOLD_US, 0),
             // Windows of a few segments of 48 bytes: not to be rounded.
             shift: 0,
+            obey_ack_rate: false,
         });
     }
     Ok((Arc::new(sender), Arc::new(receiver)))

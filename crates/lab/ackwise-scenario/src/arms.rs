@@ -15,7 +15,7 @@ use ackwise_config::queue_keys::{self, NANOSECOND};
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
 
-const PLACE_KEYS: [&str; 10] = [
+const PLACE_KEYS: [&str; 11] = [
     "policy",
     "at",
     "link",
@@ -25,8 +25,12 @@ const PLACE_KEYS: [&str; 10] = [
     "hold",
     "hold_min",
     "cwnd_hint",
+    "obey_ack_rate",
     "flows",
 ];
+
+/// The policy whose n a sender may ask for.
+const OBEYING: &str = "every-n";
 
 const ENVIRONMENTS: [(&str, Environment); 2] = [
     ("datapath", Environment::Datapath),
@@ -282,6 +286,20 @@ fn placement(
              from, with position = \"sender\"",
         );
     }
+    let obey_ack_rate = section.flag("obey_ack_rate").unwrap_or(false);
+    if obey_ack_rate && position != Position::Receiver && node.is_some() {
+        section.error(
+            &section.span_of("obey_ack_rate"),
+            "'obey_ack_rate' is for the host that is asked: 'at' is a node that a flow leads to",
+        );
+    }
+    if obey_ack_rate && policy.as_ref().is_some_and(|policy| policy.text != OBEYING) {
+        section.error(
+            &section.span_of("obey_ack_rate"),
+            "'obey_ack_rate' gives the policy \"every-n\" its n; set that policy, with n = 1 for \
+             flows that do not ask",
+        );
+    }
     let flows = flows(section, environment, link.as_ref(), network);
     let set = match section.table("set") {
         Some((table, _)) => settings(section, table, listed),
@@ -302,6 +320,7 @@ fn placement(
         hold,
         hold_min,
         cwnd_hint,
+        obey_ack_rate,
         flows,
     })
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::WEEK;
-use crate::model::{App, Flow, IpVersion, Link, Node, NodeKind, Quic, SocketOptions};
+use crate::model::{
+    AckRate, AckRateRequest, App, Flow, IpVersion, Link, Node, NodeKind, Quic, SocketOptions,
+};
 use crate::names::{check_cc, check_node, unique};
 use crate::route::path;
 use crate::tcp_model::tcp_model;
@@ -32,8 +34,11 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// The most that QUIC can say (RFC 9000 §18.2).
 const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
 
+/// Seven bits say how many segments an ACK covers.
+const MAX_ACK_RATE: u32 = 127;
+
 /// Keys that every flow has.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "name",
     "from",
     "to",
@@ -44,6 +49,7 @@ const KEYS: [&str; 12] = [
     "connections",
     "transport",
     "quic",
+    "ack_rate_request",
     "socket",
     "model",
 ];
@@ -95,6 +101,10 @@ pub(crate) fn flows(
         let quic = quic(&section, app.as_ref());
         let socket = socket(&section);
         let model = tcp_model(&section);
+        let ack_rate_request = ack_rate_request(&section);
+        if ack_rate_request.is_some() {
+            check_ack_rate(&section, app.as_ref(), quic.is_some(), model.handshake);
+        }
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
             continue;
         };
@@ -114,6 +124,7 @@ pub(crate) fn flows(
             start_within,
             connections,
             quic,
+            ack_rate_request,
             socket,
             model,
         });
@@ -334,6 +345,61 @@ fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
         );
     }
     Some(quic)
+}
+
+/// Refuses flows that cannot ask for an ACK rate.
+fn check_ack_rate(flow: &Section<'_>, app: Option<&App>, is_quic: bool, handshake: Option<bool>) {
+    let span = flow.span_of("ack_rate_request");
+    if is_quic {
+        flow.error(
+            &span,
+            "'ack_rate_request' is an option of TCP; QUIC has 'ack_eliciting_threshold' in 'quic'",
+        );
+    }
+    if matches!(app, Some(App::RequestResponse { .. })) {
+        flow.error(
+            &span,
+            "'ack_rate_request' is for data one way: app = \"bulk\", \"short-flows\", \"chunks\" \
+             or \"iperf3\"",
+        );
+    }
+    if handshake == Some(false) {
+        flow.error(
+            &span,
+            "'ack_rate_request' is agreed on by the handshake, which 'model' turns off",
+        );
+    }
+}
+
+/// Reads how often the sender asks to be acknowledged.
+fn ack_rate_request(flow: &Section<'_>) -> Option<AckRateRequest> {
+    let (table, span) = flow.table("ack_rate_request")?;
+    let known = ["segments", "per_window", "immediate"];
+    let what = format!("'ack_rate_request' of {}", flow.what);
+    let section = Section::open(table, span, what, &known, flow.errors);
+    let segments = section.whole("segments", 1, MAX_ACK_RATE);
+    let per_window = section.whole("per_window", 1, 64);
+    if segments.is_some() && per_window.is_some() {
+        section.error(
+            &section.span_of("per_window"),
+            "'segments' says how many segments an ACK covers, 'per_window' how many ACKs a \
+             window has; keep one",
+        );
+    }
+    let request = AckRateRequest {
+        rate: segments
+            .map(AckRate::Segments)
+            .or(per_window.map(AckRate::PerWindow)),
+        immediate: section.flag("immediate").unwrap_or(false),
+    };
+    let named = section.has("segments") || section.has("per_window");
+    if !named && !request.immediate {
+        section.error(
+            span,
+            "this asks for nothing; add segments = 8, per_window = 4 or immediate = true",
+        );
+    }
+    Some(request)
 }
 
 fn socket(flow: &Section<'_>) -> SocketOptions {

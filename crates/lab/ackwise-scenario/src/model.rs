@@ -236,6 +236,8 @@ pub struct Flow {
     pub connections: u32,
     /// It runs over QUIC, on the simulator; over TCP if `None`.
     pub quic: Option<Quic>,
+    /// What its sender asks of the receiver's ACKs over TCP, on the simulator.
+    pub ack_rate_request: Option<AckRateRequest>,
     /// TCP options of the connection.
     pub socket: SocketOptions,
     /// How the simulator models its TCP; other engines have the kernel's.
@@ -257,6 +259,25 @@ pub struct Quic {
     pub ack_eliciting_threshold: Option<u32>,
     /// How long an ACK may wait at most, if the extension is used.
     pub max_ack_delay: Option<Duration>,
+}
+
+/// What the sender of a flow asks of its receiver's ACKs
+/// (draft-ietf-tcpm-ack-rate-request).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckRateRequest {
+    /// How many segments an ACK shall cover.
+    pub rate: Option<AckRate>,
+    /// The last segment that may leave for now asks for an ACK at once.
+    pub immediate: bool,
+}
+
+/// How many segments an ACK shall cover, at most 127 and never more than a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckRate {
+    /// So many.
+    Segments(u32),
+    /// The congestion window's, divided by so many ACKs.
+    PerWindow(u32),
 }
 
 /// What the two applications of a flow do.
@@ -456,6 +477,8 @@ pub struct Placement {
     /// Whether data that leave there tell their sender's congestion window in
     /// their window field.
     pub cwnd_hint: bool,
+    /// Whether the sender's requests for an ACK rate are obeyed there.
+    pub obey_ack_rate: bool,
     /// Names of the flows that it is for; all if empty.
     pub flows: Vec<String>,
 }

@@ -111,7 +111,7 @@ pub fn bins(stretch: &BTreeMap<u32, u64>) -> Vec<StretchBin> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Block, Direction, Flags, FlowId, Sack};
+    use crate::packet::{AckRateOption, Block, Direction, Flags, FlowId, Sack};
 
     fn ack(number: u64, window: u64, sack: bool) -> Packet {
         let mut blocks = Sack::default();
@@ -124,6 +124,7 @@ mod tests {
         Packet {
             flow: FlowId(0),
             direction: Direction::Ack,
+            ack_rate: AckRateOption::NONE,
             flags: Flags::ACK,
             wire_len: 40,
             payload: 0,

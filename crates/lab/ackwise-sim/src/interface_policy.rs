@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ackwise_policy::{FlowConfig, Handshake, HostedFlow, Segment, UPLINK_LOOK_US, Uplink, Verdict};
+use ackwise_policy::{
+    AskedAckRate, FlowConfig, Handshake, HostedFlow, Segment, UPLINK_LOOK_US, Uplink, Verdict,
+};
 use ackwise_queue::Nanos;
 use ackwise_switchback::{Counters, FlowRtt};
 use serde::Serialize;
@@ -100,13 +102,23 @@ pub struct HookStats {
     pub cloned: u64,
     /// ACKs and data of flows that are not kept (yet).
     pub no_flow: u64,
+    /// Requests for an ACK rate that were obeyed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ack_rate_requests: u64,
     /// By reason.
     pub reasons: BTreeMap<&'static str, u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for it
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     flow: Option<HostedFlow>,
+    /// What the sender of the data has asked for.
+    asked: AskedAckRate,
     handshake: Option<Handshake>,
     held: Option<PacketHandle>,
     deadline: Nanos,
@@ -158,6 +170,7 @@ pub struct InterfacePolicy {
     reasons: Vec<u64>,
     stats: HookStats,
     paused: bool,
+    obeys_ack_rate: bool,
 }
 
 impl InterfacePolicy {
@@ -176,6 +189,7 @@ impl InterfacePolicy {
                 ..HookStats::default()
             },
             paused: false,
+            obeys_ack_rate: false,
         }
     }
 
@@ -221,6 +235,12 @@ impl InterfacePolicy {
     pub fn deciding(mut self, own: Arc<dyn OwnPolicy>) -> InterfacePolicy {
         self.stats.policy = own.name();
         self.own = Some(own);
+        self
+    }
+
+    /// The sender's requests for an ACK rate are obeyed, or they are not.
+    pub fn obeying_ack_rate(mut self, obeys: bool) -> InterfacePolicy {
+        self.obeys_ack_rate = obeys;
         self
     }
 
@@ -302,6 +322,12 @@ impl InterfacePolicy {
         match &mut entry.flow {
             Some(flow) => {
                 flow.on_data(&config, &segment, 1, us);
+                if self.obeys_ack_rate
+                    && let Some(said) = packet.ack_rate.read()
+                {
+                    let taken = entry.asked.on_data(flow.flow(), &segment, said);
+                    self.stats.ack_rate_requests += u64::from(taken);
+                }
                 self.stats.data_segments += u64::from(packet.payload > 0);
                 self.stats.data_bytes += u64::from(packet.payload);
             }
@@ -368,6 +394,10 @@ impl InterfacePolicy {
             self.stats.reemitted_bytes += u64::from(first.wire_len);
         }
         flow.set_shared(shared);
+        let config = match self.obeys_ack_rate {
+            true => entry.asked.config(&config, flow.flow(), &segment),
+            false => config,
+        };
         let decision = flow.on_ack(&config, &segment, us);
         entry.last = now;
         self.stats.acks += 1;
@@ -511,6 +541,7 @@ impl Entry {
         let syn = packet.flags.contains(Flags::SYN);
         if syn && !packet.flags.contains(Flags::ACK) {
             self.flow = None;
+            self.asked = AskedAckRate::default();
         }
         if syn {
             self.handshake.get_or_insert_default();

@@ -1,5 +1,6 @@
 //! What travels.
 
+use ackwise_policy::AckRate;
 use bitflags::bitflags;
 
 /// Number of a connection, from 0.
@@ -49,6 +50,55 @@ bitflags! {
         const CARRIES_ACK = 1 << 13;
         /// UDP, of which nobody on the way knows more than its length: no TCP, and so no ACK.
         const UDP = 1 << 14;
+    }
+}
+
+/// What a segment's option for the ACK rate says, in a byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AckRateOption(u8);
+
+impl AckRateOption {
+    const CAPABLE: u8 = 1;
+    const NOW: u8 = 2;
+
+    /// A segment without the option.
+    pub const NONE: AckRateOption = AckRateOption(0);
+
+    /// The option.
+    pub fn new(said: AckRate) -> AckRateOption {
+        AckRateOption(match said {
+            AckRate::Capable => AckRateOption::CAPABLE,
+            AckRate::Now => AckRateOption::NOW,
+            AckRate::Every(segments) => AckRateOption::NOW + segments.clamp(1, AckRate::MOST),
+        })
+    }
+
+    /// As a receiver reads it from the bytes on the wire.
+    pub fn read(self) -> Option<AckRate> {
+        let said = match self.0 {
+            0 => return None,
+            AckRateOption::CAPABLE => AckRate::Capable,
+            AckRateOption::NOW => AckRate::Now,
+            more => AckRate::Every(more - AckRateOption::NOW),
+        };
+        AckRate::find(&said.bytes())
+    }
+
+    /// Bytes that it takes in the header, padding included.
+    pub fn wire_len(self) -> u32 {
+        match self.0 {
+            0 => 0,
+            AckRateOption::CAPABLE => 4,
+            _ => AckRateOption::REQUEST_LEN,
+        }
+    }
+
+    /// Bytes of a request, padding included.
+    pub const REQUEST_LEN: u32 = 8;
+
+    /// Whether there is none.
+    pub fn is_none(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -107,6 +157,8 @@ pub struct Packet {
     pub flow: FlowId,
     /// Which way it travels.
     pub direction: Direction,
+    /// What it says of the ACK rate; its bytes are in `wire_len`.
+    pub ack_rate: AckRateOption,
     /// Its flags.
     pub flags: Flags,
     /// Bytes on the wire, from the IP header on.
@@ -128,6 +180,12 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Adds the option for the ACK rate.
+    pub fn say(&mut self, said: AckRate) {
+        self.ack_rate = AckRateOption::new(said);
+        self.wire_len += self.ack_rate.wire_len();
+    }
+
     /// Whether it does nothing but acknowledge.
     pub fn is_pure_ack(&self) -> bool {
         self.payload == 0

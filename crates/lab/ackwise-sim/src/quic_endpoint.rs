@@ -11,7 +11,7 @@ use ackwise_quic::{AckFrequency, Client, Config, Congestion, Datagram, Server};
 use ackwise_scenario::{Flow, Quic};
 
 use crate::endpoint::{End, RttSamples, Sink, Source, SourceView, Supply};
-use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
+use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 
 /// Bytes of an IPv4 and a UDP header.
 const HEADERS: u32 = 28;
@@ -139,6 +139,7 @@ fn packet(
     Packet {
         flow,
         direction,
+        ack_rate: AckRateOption::NONE,
         flags,
         wire_len: HEADERS + payload,
         payload,

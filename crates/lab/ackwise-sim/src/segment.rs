@@ -65,6 +65,9 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
     if raw.n_sack > 0 {
         options |= Options::SACK;
     }
+    if !packet.ack_rate.is_none() {
+        options |= Options::UNKNOWN;
+    }
     if syn {
         options |= Options::WSCALE | Options::SACK_OK;
         raw.wscale = shift;

@@ -5,7 +5,7 @@ mod tcp_support;
 use ackwise_config::queues::QueueLimit;
 use ackwise_scenario::{SocketOptions, TcpModel};
 use ackwise_sim::Nanos;
-use ackwise_sim::packet::{Direction, Flags, FlowId, Packet, Sack};
+use ackwise_sim::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 use ackwise_sim::tcp::Sender;
 use tcp_support::{MS, ends};
 
@@ -33,6 +33,7 @@ fn ack(flags: Flags, segments: u64, tsecr: Nanos) -> Packet {
     Packet {
         flow: FlowId(0),
         direction: Direction::Ack,
+        ack_rate: AckRateOption::NONE,
         flags: flags | Flags::ACK | Flags::TIMESTAMPS,
         wire_len: 52,
         payload: 0,

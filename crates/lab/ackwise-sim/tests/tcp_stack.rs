@@ -25,6 +25,7 @@ fn net_with(policy: &str, socket: &SocketOptions, lost: &[u64]) -> Net {
     r.policy = Some(StackPolicy {
         flow: FlowConfig::new(&policy.parse::<Config>().unwrap()),
         shift: 7,
+        obey_ack_rate: false,
     });
     let ends = (
         Sender::new(FlowId(0), Arc::new(s)),

@@ -21,6 +21,12 @@ use crate::topology::Topology;
 /// It does not.
 pub(super) fn check(scenario: &Scenario, placement: &Placement) -> Result<(), LabError> {
     config(scenario, placement)?;
+    if placement.obey_ack_rate {
+        let why = "'obey_ack_rate' is the simulator's; use --on sim".to_owned();
+        return Err(LabError::Invalid(
+            scenario.error_at(&placement.policy_span, why),
+        ));
+    }
     matches(scenario, placement).map(drop)
 }
 

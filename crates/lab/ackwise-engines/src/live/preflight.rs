@@ -114,6 +114,16 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
             flow.name
         )));
     }
+    if let Some(flow) = scenario
+        .flows
+        .iter()
+        .find(|flow| flow.ack_rate_request.is_some())
+    {
+        return Err(LabError::Scenario(format!(
+            "flow `{}` has 'ack_rate_request', which the simulator alone runs; use `--on sim`",
+            flow.name
+        )));
+    }
     for link in &scenario.links {
         for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
             let at = format!("{way} of link `{}`", link.name);
@@ -300,7 +310,7 @@ mod tests {
     use super::*;
     use crate::live::testing::{link, node, scenario};
     use ackwise_config::queues::{Queue, QueueLimit};
-    use ackwise_scenario::{NodeKind, Quic};
+    use ackwise_scenario::{AckRateRequest, NodeKind, Quic};
     use std::time::Duration;
 
     #[test]
@@ -318,6 +328,26 @@ mod tests {
             let refused = check_means(&scenario, clock).unwrap_err().to_string();
             assert!(refused.contains("`queue.acks_first`"), "{refused}");
             assert!(refused.contains("reverse of link `ab`"), "{refused}");
+            assert!(refused.contains("use `--on sim`"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn requests_for_an_ack_rate_are_the_simulator_s() {
+        let mut scenario = scenario(
+            vec![node("a", NodeKind::Host), node("b", NodeKind::Host)],
+            vec![link("ab", "a", "b")],
+        );
+        scenario.flows[0].ack_rate_request = Some(AckRateRequest {
+            rate: None,
+            immediate: true,
+        });
+        for clock in [Clock::Real, Clock::Virtual] {
+            let refused = check_means(&scenario, clock).unwrap_err().to_string();
+            assert!(
+                refused.contains("flow `f` has 'ack_rate_request'"),
+                "{refused}"
+            );
             assert!(refused.contains("use `--on sim`"), "{refused}");
         }
     }

@@ -58,6 +58,15 @@ pub(super) fn tells(arm: &Arm, flow: &Flow) -> bool {
         .any(|place| place.cwnd_hint && place.node == flow.from)
 }
 
+/// Whether a flow's receiver says that it obeys requests for an ACK rate.
+pub(super) fn obeys_ack_rate(arm: &Arm, flow: &Flow) -> bool {
+    arm.placements.iter().any(|place| {
+        place.obey_ack_rate
+            && place.node == flow.to
+            && (place.flows.is_empty() || place.flows.contains(&flow.name))
+    })
+}
+
 /// The rule of a flow's receiver, if the arm has a policy in its stack.
 pub(super) fn stack_policy(
     scenario: &Scenario,
@@ -80,6 +89,7 @@ pub(super) fn stack_policy(
     Ok(Some(tcp::StackPolicy {
         flow: bounded(&policy(scenario, placement)?, placement),
         shift: segment::window_shift(window, scaling),
+        obey_ack_rate: placement.obey_ack_rate,
     }))
 }
 
@@ -121,7 +131,9 @@ pub(super) fn interface_policies(
         let named = |flow: &Flow| placement.flows.contains(&flow.name);
         let flows = (0..).zip(&scenario.flows).filter(|(_, flow)| named(flow));
         let only = flows.map(|(number, _)| number).collect();
-        let policy = InterfacePolicy::new(place, &placement.policy, flow_config).only(only);
+        let policy = InterfacePolicy::new(place, &placement.policy, flow_config)
+            .only(only)
+            .obeying_ack_rate(placement.obey_ack_rate);
         let policy = match own {
             Some(own) => policy.deciding(Arc::clone(own)),
             None => policy,

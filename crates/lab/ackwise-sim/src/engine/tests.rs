@@ -9,7 +9,7 @@ use crate::app::{App, Kind};
 use crate::connection::{Counted, Template};
 use crate::endpoint::{End, RttSamples, Sink, Source, SourceView, Supply};
 use crate::line::{Hop, Line};
-use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
+use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 
 const US: Nanos = 1_000;
 const MS: Nanos = 1_000_000;
@@ -22,6 +22,7 @@ fn packet(flow: FlowId, direction: Direction, number: u64) -> Packet {
     Packet {
         flow,
         direction,
+        ack_rate: AckRateOption::NONE,
         flags: if direction == Direction::Ack {
             Flags::ACK
         } else {

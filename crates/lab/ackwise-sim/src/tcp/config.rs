@@ -1,6 +1,7 @@
 //! What a sender and a receiver are told, every default resolved.
 
 use ackwise_queue::Nanos;
+use ackwise_scenario::AckRateRequest;
 use ackwise_scenario::tcp_model::{
     AckTimer, Exit, Growth, Halve, HyStart, IdleRestart, Pacing, PartialAck, Recovery,
 };
@@ -64,6 +65,8 @@ pub struct SenderConfig {
     pub cwnd_hint: bool,
     /// The last segment that the window allows asks for an ACK at once.
     pub ask_ack: bool,
+    /// What is asked of the receiver by TCP ACK Rate Request.
+    pub ack_rate: Option<AckRateRequest>,
 }
 
 /// What a receiver does. Windows are bytes, times nanoseconds.
@@ -93,6 +96,8 @@ pub struct ReceiverConfig {
     pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
+    /// It says that it knows TCP ACK Rate Request.
+    pub knows_ack_rate: bool,
     /// A policy in the place of the delayed ACK: `environment = "stack"`.
     pub policy: Option<StackPolicy>,
 }

@@ -204,6 +204,7 @@ impl Defaults<'_> {
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
             cwnd_hint: m.cwnd_hint.unwrap_or(false),
             ask_ack: m.ask_ack.unwrap_or(false),
+            ack_rate: None,
         }
     }
 
@@ -270,6 +271,7 @@ impl Defaults<'_> {
             ack_pushes: m.ack_pushes.unwrap_or(self.of(true, false, false)),
             compress_sack: m.compress_sack.unwrap_or(self.of(true, false, false)),
             dsack: m.dsack.unwrap_or(self.of(true, false, false)),
+            knows_ack_rate: false,
             policy: None,
         }
     }

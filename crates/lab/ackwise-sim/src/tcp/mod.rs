@@ -6,6 +6,7 @@
 //! [`SenderConfig`] and a [`ReceiverConfig`], which [`configure`] makes from the
 //! options of a flow; flows that share their options share these.
 
+mod ack_rate;
 mod config;
 mod configure;
 mod congestion;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ackwise_policy::AckRate;
 use ackwise_queue::Nanos;
 
 use super::config::ReceiverConfig;
@@ -10,7 +11,7 @@ use super::reassembly::{Arrival, Reassembly};
 use super::receive_window::ReceiveWindow;
 use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
-use crate::packet::{Block, Direction, Flags, FlowId, Packet, Sack};
+use crate::packet::{AckRateOption, Block, Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
 /// What the receiver owes the sender now.
@@ -53,6 +54,8 @@ pub struct Receiver {
     fin: Option<u64>,
     /// TS.Recent (RFC 7323 §4.3).
     ts_recent: u64,
+    /// The sender's SYN said that it may ask for an ACK rate.
+    may_be_asked: bool,
     /// Echo congestion until the sender answers (RFC 3168 §6.1.3).
     ece: bool,
     stats: ReceiverStats,
@@ -74,6 +77,7 @@ impl Receiver {
             last_ack: None,
             fin: None,
             ts_recent: 0,
+            may_be_asked: false,
             ece: false,
             stats: ReceiverStats::default(),
             config,
@@ -111,6 +115,7 @@ impl Receiver {
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         if p.flags.contains(Flags::SYN) {
             self.ts_recent = p.tsval;
+            self.may_be_asked = p.ack_rate.read() == Some(AckRate::Capable);
             self.owed = Owed::SynAck;
             self.with_stack(|_, stack, policy| stack.shake(policy, p, false, now));
             return;
@@ -296,7 +301,10 @@ impl Receiver {
             Owed::Nothing => None,
             Owed::SynAck => {
                 self.syn_ack_at = Some(now);
-                let p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
+                let mut p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
+                if self.may_be_asked && self.config.knows_ack_rate {
+                    p.say(AckRate::Capable);
+                }
                 self.with_stack(|_, stack, policy| stack.shake(policy, &p, true, now));
                 Some(p)
             }
@@ -371,6 +379,7 @@ impl Receiver {
         Packet {
             flow: self.flow,
             direction: Direction::Ack,
+            ack_rate: AckRateOption::NONE,
             flags,
             wire_len,
             payload: 0,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use ackwise_policy::AckRate;
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{Pacing, Recovery};
 
+use super::ack_rate::Windows;
 use super::config::SenderConfig;
 use super::loss_recovery::{Ack, AnyRecovery, LossRecovery, NextSegment};
 use super::stats::SenderStats;
@@ -177,6 +179,8 @@ impl Sender {
         tcb.edge = p.window;
         tcb.offered = p.window;
         tcb.tsrecent = p.tsval;
+        tcb.ack_rate
+            .on_syn_ack(p.ack_rate.read() == Some(AckRate::Capable));
         tcb.renew_burst();
         self.recovery.on_established(tcb, now);
     }
@@ -198,6 +202,7 @@ impl Sender {
             ece,
         };
         self.recovery.on_ack(tcb, ack);
+        tcb.ack_rate.on_ack(tcb.una);
         tcb.offered = p.window;
         tcb.edge = p.ack.saturating_add(p.window);
     }
@@ -304,7 +309,11 @@ impl Sender {
         };
         self.tcb.last_sent = now;
         self.tcb.arm(now);
-        Some(self.tcb.packet(flag, self.tcb.max, 0, now))
+        let mut packet = self.tcb.packet(flag, self.tcb.max, 0, now);
+        if flag == Flags::SYN && self.tcb.config.ack_rate.is_some() {
+            packet.say(AckRate::Capable);
+        }
+        Some(packet)
     }
 
     fn data(&mut self, now: Nanos) -> Option<Packet> {
@@ -397,6 +406,28 @@ impl Sender {
             tcb.arm(now);
         }
         tcb.pace(next.len, last, now);
-        tcb.packet(flags, next.seq, next.len as u32, now)
+        let mut packet = tcb.packet(flags, next.seq, next.len as u32, now);
+        if tcb.config.ack_rate.is_some() {
+            self.ask_ack_rate(&mut packet, last);
+        }
+        packet
+    }
+
+    /// What a data segment asks of the receiver's ACKs.
+    #[cold]
+    fn ask_ack_rate(&mut self, packet: &mut Packet, last: bool) {
+        let tcb = &mut self.tcb;
+        let Some(request) = &tcb.config.ack_rate else {
+            return;
+        };
+        let mss = tcb.mss();
+        let windows = Windows {
+            congestion: tcb.limited_cwnd() / mss,
+            offered: tcb.offered / mss,
+        };
+        let end = packet.seq + u64::from(packet.payload);
+        if let Some(said) = tcb.ack_rate.on_segment(request, windows, end, last) {
+            packet.say(said);
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! is held is not kept as a packet, since the ACK that leaves later is made anew
 //! and says more; only its deadline is.
 
-use ackwise_policy::{Flow, FlowConfig, Handshake, Segment, Verdict, sys};
+use ackwise_policy::{AskedAckRate, Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 use ackwise_queue::Nanos;
 
 use crate::packet::Packet;
@@ -20,6 +20,8 @@ pub struct StackPolicy {
     pub flow: FlowConfig,
     /// The scale, as [`segment::window_shift`] gives it.
     pub shift: u8,
+    /// The sender's requests for an ACK rate are obeyed.
+    pub obey_ack_rate: bool,
 }
 
 impl PartialEq for StackPolicy {
@@ -27,7 +29,13 @@ impl PartialEq for StackPolicy {
         let key = |p: &StackPolicy| {
             let raw = p.flow.raw();
             let holds = [raw.hold_max_us, raw.hold_min_us, raw.hold_rtt_shift];
-            (raw.policy.policy, raw.policy.param, holds, p.shift)
+            (
+                raw.policy.policy,
+                raw.policy.param,
+                holds,
+                p.shift,
+                p.obey_ack_rate,
+            )
         };
         key(self) == key(other)
     }
@@ -49,6 +57,8 @@ pub(crate) enum Candidate {
 pub(crate) struct Stack {
     handshake: Handshake,
     flow: Option<Flow>,
+    /// What the sender has asked for.
+    asked: AskedAckRate,
     /// When what is held leaves by itself.
     deadline: Option<Nanos>,
     /// Routers that data pass.
@@ -80,7 +90,13 @@ impl Stack {
         };
         let mut raw = *segment::segment(p, policy.shift).raw();
         raw.ttl -= self.routers;
-        flow.on_data(&policy.flow, &Segment::from_raw(raw), 1, now / US);
+        let seen = Segment::from_raw(raw);
+        flow.on_data(&policy.flow, &seen, 1, now / US);
+        if policy.obey_ack_rate
+            && let Some(said) = p.ack_rate.read()
+        {
+            self.asked.on_data(flow, &seen, said);
+        }
     }
 
     /// May this ACK wait?
@@ -90,7 +106,11 @@ impl Stack {
             return send;
         };
         let seen = segment::segment(ack, policy.shift);
-        let decision = flow.on_ack(&policy.flow, &seen, now / US);
+        let config = match policy.obey_ack_rate {
+            true => self.asked.config(&policy.flow, flow, &seen),
+            false => policy.flow,
+        };
+        let decision = flow.on_ack(&config, &seen, now / US);
         if decision.supersedes || decision.verdict == Verdict::Send {
             self.deadline = None;
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Pacing;
 
+use super::ack_rate::AckRateState;
 use super::config::{SenderConfig, UNLIMITED};
 use super::congestion::Control;
 use super::congestion_window::CongestionWindow;
@@ -17,7 +18,7 @@ use super::hystart::Round;
 use super::pacing::Pacer;
 use super::rtt::Rtt;
 use super::stats::SenderStats;
-use crate::packet::{Direction, Flags, FlowId, Packet, Sack};
+use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
 /// What the timer is for. There is one, as in Linux.
@@ -77,6 +78,8 @@ pub(crate) struct Tcb {
     pub owe_cwr: bool,
     /// The next data say that an ACK came marked.
     pub owe_ack_ce: bool,
+    /// What was asked of the receiver.
+    pub ack_rate: AckRateState,
     /// In the slow start after a timeout.
     pub slow_restart: bool,
     pub stats: SenderStats,
@@ -123,6 +126,7 @@ impl Tcb {
             tsrecent: 0,
             owe_cwr: false,
             owe_ack_ce: false,
+            ack_rate: AckRateState::default(),
             slow_restart: false,
             stats: SenderStats {
                 rtt_min_ns: Nanos::MAX,
@@ -301,6 +305,7 @@ impl Tcb {
         Packet {
             flow: self.flow,
             direction: Direction::Data,
+            ack_rate: AckRateOption::NONE,
             flags,
             wire_len: self.config.header + payload,
             payload,

@@ -1,7 +1,7 @@
 //! Loss recovery without a sender: what it is told, and what it does.
 
 use super::*;
-use crate::packet::{Block, Direction, Flags, FlowId, Sack};
+use crate::packet::{AckRateOption, Block, Direction, Flags, FlowId, Sack};
 use crate::tcp::configure;
 use crate::tcp::tcb::Timer;
 use ackwise_scenario::tcp_model::Halve;
@@ -63,6 +63,7 @@ impl Flight {
         let packet = Packet {
             flow: FlowId(0),
             direction: Direction::Ack,
+            ack_rate: AckRateOption::NONE,
             flags: Flags::ACK | Flags::TIMESTAMPS,
             wire_len: 52,
             payload: 0,
