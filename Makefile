@@ -66,7 +66,7 @@ test: setup ## set up, build, run every test and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
 	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
-	$(NICE) $(CARGO) build --release --locked -p ackwise -p ackwise-lab
+	$(MAKE) build
 	env -u FUZZ_SECONDS CARGO=$(CARGO) $(NICE) scripts/test-workspace
 	$(MAKE) test-python
 	scripts/tables
