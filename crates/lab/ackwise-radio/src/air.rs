@@ -113,6 +113,11 @@ impl Air {
         radio.busy_until = now;
     }
 
+    /// A radio is on again: it hears what begins from now on, and senses what there is.
+    pub fn wake(&mut self, node: NodeId) {
+        self.radios[node].deaf = false;
+    }
+
     /// Whether a node is receiving a frame.
     pub fn receives(&self, node: NodeId) -> bool {
         self.radios[node].lock.is_some()

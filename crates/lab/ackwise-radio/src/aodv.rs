@@ -1,9 +1,9 @@
 //! The routing table of AODV (RFC 3561) for a field that does not move: discovery by an expanding ring,
 //! replies by the target or by who knows a way that is as new, and then one to the
 //! target as well since TCP goes both ways (the G flag, §5.1), breaks from frames that
-//! nobody acknowledged, errors to whoever uses a way, and timers. Hellos and local
-//! repair (§6.9, §6.12) are optional there and left out: link-layer feedback takes their
-//! place (§6.10). Links work both ways, so nobody is blacklisted (§6.8).
+//! nobody acknowledged (§6.10), errors to whoever uses a way, and timers. Hellos (§6.9) and
+//! local repair (§6.12) are optional there, and here. Links work both ways, so nobody is
+//! blacklisted (§6.8).
 
 use std::collections::VecDeque;
 
@@ -21,6 +21,16 @@ pub(crate) const NODE_TRAVERSAL: Nanos = 40 * MS;
 pub(crate) const NET_DIAMETER: u32 = 35;
 pub(crate) const NET_TRAVERSAL: Nanos = 2 * NODE_TRAVERSAL * NET_DIAMETER as Nanos;
 const PATH_DISCOVERY: Nanos = 2 * NET_TRAVERSAL;
+/// HELLO_INTERVAL.
+pub(crate) const HELLO: Nanos = SECOND;
+/// ALLOWED_HELLO_LOSS: so many intervals without a packet, and the neighbour is gone.
+pub(crate) const HELLO_LOSS: Nanos = 2;
+/// DELETE_PERIOD: whose last hello is older is not waited for.
+const DELETE_PERIOD: Nanos = 5 * ACTIVE_ROUTE;
+/// MAX_REPAIR_TTL, 0.3 of the diameter.
+const MAX_REPAIR: u8 = 10;
+/// LOCAL_ADD_TTL.
+const REPAIR_MARGIN: u32 = 2;
 const TTL_START: u32 = 1;
 const TTL_INCREMENT: u32 = 2;
 const TTL_THRESHOLD: u32 = 7;
@@ -83,7 +93,17 @@ struct Lookup {
     ttl: u32,
     /// Searches of the whole network among them.
     wide: u32,
+    /// The one search of a local repair goes so far.
+    repair: Option<u32>,
     waiting: Vec<Datagram>,
+}
+
+/// When a neighbour was heard.
+#[derive(Debug, Clone, Copy)]
+struct Neighbour {
+    node: NodeId,
+    hello: Nanos,
+    packet: Nanos,
 }
 
 /// A search to be sent (§6.3, §6.4).
@@ -151,6 +171,8 @@ pub(crate) struct Router {
     seen: Vec<Flood>,
     /// When its last errors left.
     errors: VecDeque<Nanos>,
+    /// Who has sent a hello.
+    neighbours: Vec<Neighbour>,
 }
 
 impl Router {
@@ -162,6 +184,7 @@ impl Router {
             lookups: (0..nodes).map(|_| None).collect(),
             seen: Vec::new(),
             errors: VecDeque::new(),
+            neighbours: Vec::new(),
         }
     }
 
@@ -244,6 +267,7 @@ impl Router {
     pub fn search(&mut self, node: NodeId, target: NodeId, now: Nanos) -> Option<Search> {
         let lookup = self.lookups[target].as_mut()?;
         lookup.ttl = match lookup.attempt {
+            0 if lookup.repair.is_some() => lookup.repair.unwrap_or(TTL_START),
             0 => self.routes[target].first_ring(),
             _ => ring(lookup.ttl + TTL_INCREMENT),
         };
@@ -273,17 +297,79 @@ impl Router {
     /// search again.
     pub fn unanswered(&self, target: NodeId, attempt: u32) -> Option<Unanswered> {
         let lookup = self.lookups[target].as_ref()?;
-        (lookup.attempt == attempt).then_some(if lookup.wide <= RREQ_RETRIES {
-            Unanswered::SearchAgain
-        } else {
-            Unanswered::GiveUp
-        })
+        (lookup.attempt == attempt).then_some(
+            if lookup.repair.is_none() && lookup.wide <= RREQ_RETRIES {
+                Unanswered::SearchAgain
+            } else {
+                Unanswered::GiveUp
+            },
+        )
     }
 
     /// Ends a discovery. Returns the packets that waited for it.
     pub fn end_lookup(&mut self, target: NodeId) -> Vec<Datagram> {
         let lookup = self.lookups[target].take();
         lookup.map_or_else(Vec::new, |lookup| lookup.waiting)
+    }
+
+    /// Begins to repair a lost route that others use, if its target was near enough (§6.12);
+    /// who sends is so many hops away.
+    pub fn repair(&mut self, to: NodeId, sender_hops: u8) -> bool {
+        let route = &self.routes[to];
+        let may = !route.users.is_empty() && route.hops <= MAX_REPAIR;
+        if !may || self.lookups[to].is_some() {
+            return false;
+        }
+        let ttl = u32::from(route.hops.max(sender_hops / 2)) + REPAIR_MARGIN;
+        self.lookups[to] = Some(Lookup {
+            repair: Some(ttl.min(NET_DIAMETER)),
+            ..Lookup::default()
+        });
+        true
+    }
+
+    /// Whether it repairs a route.
+    pub fn repairs(&self, to: NodeId) -> bool {
+        self.lookups[to]
+            .as_ref()
+            .is_some_and(|lookup| lookup.repair.is_some())
+    }
+
+    /// Whether it is part of a route that is in use (§6.9).
+    pub fn is_on_a_way(&self, now: Nanos) -> bool {
+        let used = |route: &Route| route.hops > 1 || !route.users.is_empty();
+        self.routes
+            .iter()
+            .any(|route| route.is_valid(now) && used(route))
+    }
+
+    /// A neighbour sent a packet, or a hello.
+    pub fn hear(&mut self, node: NodeId, hello: bool, now: Nanos) {
+        match self.neighbours.iter_mut().find(|known| known.node == node) {
+            Some(known) => {
+                known.packet = now;
+                if hello {
+                    known.hello = now;
+                }
+            }
+            None if hello => self.neighbours.push(Neighbour {
+                node,
+                hello: now,
+                packet: now,
+            }),
+            None => {}
+        }
+    }
+
+    /// Neighbours that sent hellos, and nothing any more for so long that they are gone (§6.9).
+    pub fn silent(&mut self, now: Nanos) -> Vec<NodeId> {
+        self.neighbours
+            .retain(|known| known.hello + DELETE_PERIOD > now);
+        let is_gone = |known: &Neighbour| known.packet + HELLO_LOSS * HELLO < now;
+        let gone = self.neighbours.iter().filter(|known| is_gone(known));
+        let gone: Vec<NodeId> = gone.map(|known| known.node).collect();
+        self.neighbours.retain(|known| !is_gone(known));
+        gone
     }
 
     /// A neighbour is gone: routes over it are no longer valid. Returns where they led.

@@ -42,6 +42,11 @@ impl Meter {
         self.state = state;
     }
 
+    /// Counts what it does up to now.
+    pub fn count(&mut self, now: Nanos) {
+        self.enter(self.state, now);
+    }
+
     /// Nanoseconds in a state, up to the last change.
     pub fn spent(&self, state: Power) -> Nanos {
         self.spent[state as usize]

@@ -57,6 +57,11 @@ pub enum Body {
         /// Who looked.
         origin: NodeId,
     },
+    /// Hello: an RREP of its sender for itself (RFC 3561 §6.9).
+    Hello {
+        /// Its number.
+        seq: u32,
+    },
     /// RERR (RFC 3561 §5.3): who can no longer be reached.
     Broken(Vec<Unreachable>),
 }

@@ -2,7 +2,7 @@
 //! TCP over it.
 //!
 //! Nodes stand still. Each has a MAC (unslotted CSMA/CA), a queue, a router and an
-//! energy meter; one medium says who hears whom. Time is integer nanoseconds. A run is
+//! energy meter, and may sleep; one medium says who hears whom. Time is integer nanoseconds. A run is
 //! a function of its scenario and seed, bit for bit. TCP is that of `ackwise-sim`.
 //! `docs/radio.md` says what is modelled and what is not.
 //!

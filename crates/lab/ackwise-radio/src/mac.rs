@@ -74,6 +74,8 @@ pub(crate) struct Mac {
     pub tries: u32,
     /// Timers that carry another token are void.
     pub token: u32,
+    /// The copies of the first frame end then, where a sleeping neighbour is to hear one.
+    pub train: Option<Nanos>,
     /// The last exchange that came from each neighbour.
     seen: Vec<Exchange>,
 }

@@ -92,6 +92,7 @@ fn record(scenario: &RadioScenario, run: &RadioSpec, result: &RadioResult) -> Ra
         overflows: of_nodes(|node| node.overflows),
         unrouted: of_nodes(|node| node.unrouted),
         routing_packets: of_nodes(|node| node.routing),
+        asleep: result.asleep,
         node_energy_j: result.joules.clone(),
         flows: ways
             .map(|(way, flow)| RadioFlowRecord {

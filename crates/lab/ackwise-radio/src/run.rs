@@ -42,8 +42,11 @@ fn ends(
         ..SocketOptions::default()
     };
     let mtu = FRAME - arm.radio.mac.header;
-    let (sender, mut receiver) = tcp::configure("newreno", &arm.model, &socket, mtu)
-        .map_err(|e| wrong(format!("'{}' cannot be modelled: {e}", arm.name)))?;
+    let (sender, mut receiver) =
+        tcp::configure(&arm.cc, &arm.model, &socket, mtu).map_err(|error| {
+            let message = format!("'{}' cannot be modelled: {error}", arm.name);
+            scenario.error_at(&arm.cc_span, message)
+        })?;
     if let Some(text) = &arm.policy {
         let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
         let environment = Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS;

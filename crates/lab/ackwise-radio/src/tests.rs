@@ -1,6 +1,6 @@
 //! The MAC against sums by hand and published formulas; the network end to end.
 
-use crate::scenario::{RadioModel, RadioScenario, Routing};
+use crate::scenario::{MacModel, RadioModel, RadioScenario, Routing};
 use ackwise_config::queues::QueueLimit;
 use ackwise_queue::Nanos;
 
@@ -42,6 +42,34 @@ fn one_exchange_to_the_microsecond() {
     let heard = 10.0 * 0.352e-3 * 58.8e-3;
     let idle = (10.0 * 4.864e-3 - 0.640e-3 - 10.0 * 3.712e-3) * 4.14e-3;
     assert!((result.joules[0] - sent - heard - idle).abs() < 1e-9);
+}
+
+/// INETMANET's MAC with a window of one slot: 320 us of back-off, 128, 192, 95 bytes of 32 us, 192
+/// and 11 bytes, and no pause; a lost frame costs a wait of 560 us after its end.
+#[test]
+fn inetmanet_to_the_microsecond() {
+    let mut radio = model(Routing::Static);
+    radio.mac = MacModel::inetmanet_2011();
+    (radio.mac.min_be, radio.mac.max_be) = (0, 0);
+    let mut world = World::new(&line(2), &radio, &[], 1);
+    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    let exchange = (320 + 128 + 192 + 3_040 + 192 + 352) * US;
+    let result = world.run(10 * exchange);
+    assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
+    let mut world = World::new(&line(2), &radio, &[], 1);
+    world.air.deafen(1);
+    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    let lost = (320 + 128 + 192 + 3_040 + 560) * US;
+    let four = world.run(5 * lost - US).nodes[0];
+    assert_eq!((four.retries, four.no_ack), (4, 0));
+    let five = world.run(5 * lost).nodes[0];
+    assert_eq!((five.frames, five.no_ack), (5, 1));
+    // A radio that is set up for 1.08 ms looks for as much longer.
+    radio.mac.look_setup = 1_080 * US;
+    let mut world = World::new(&line(2), &radio, &[], 1);
+    world.saturate(&[Filler::new(0, Some(1), 88)]);
+    let result = world.run(10 * (exchange + 1_080 * US));
+    assert_eq!((result.nodes[0].frames, result.nodes[1].acks), (10, 10));
 }
 
 /// Contenders that begin together collide exactly if several draw the least of their

@@ -14,6 +14,14 @@ pub const CCA: Nanos = 8 * SYMBOL;
 pub const TURNAROUND: Nanos = 12 * SYMBOL;
 /// macAckWaitDuration.
 pub const ACK_WAIT: Nanos = 54 * SYMBOL;
+/// How long a sleeping radio is on for a check of the channel: what a CC2420 takes for a
+/// stable reading (t_r of Dunkels 2011).
+pub const CHECK: Nanos = 192_000;
+/// Off between the two checks of a wake-up (t_c): longer than the gap between two copies of a
+/// frame, so that one of the two falls into a copy.
+pub const BETWEEN: Nanos = 500_000;
+/// From the end of a copy to the beginning of the next (t_i): the acknowledgment begins within.
+pub const GAP: Nanos = 400_000;
 /// Preamble, delimiter and length before each frame.
 pub const PHY_BYTES: u32 = 6;
 /// An acknowledgment frame.

@@ -10,7 +10,7 @@ use ackwise_rng::{Probability, Rng};
 
 use crate::air::Air;
 use crate::aodv::Router;
-use crate::energy::{Meter, Power};
+use crate::energy::Meter;
 use crate::frame::{Body, Datagram, Frame, NodeId};
 use crate::mac::{Exchange, Filler, Mac};
 use crate::{routes, timing};
@@ -19,6 +19,9 @@ use ackwise_sim::tcp::{Receiver, ReceiverConfig, Sender, SenderConfig};
 
 mod csma;
 mod discovery;
+mod sleep;
+
+use sleep::Sleeper;
 
 const NEVER: Nanos = Nanos::MAX;
 /// What TCP's packets start with.
@@ -33,10 +36,16 @@ enum Event {
     Mac(NodeId, u32),
     /// A frame ends.
     End(NodeId),
+    /// A sleeping node's time to check the channel.
+    Check(NodeId),
+    /// Its receiver goes on, if the token is still this one.
+    Ear(NodeId, u32),
     /// A node has turned round to acknowledge.
     Answer(NodeId),
     /// A packet leaves after a pause.
     Emit(NodeId, Box<Datagram>),
+    /// A node says that it is there, and looks who of its neighbours was.
+    Hello(NodeId),
     /// A node looked for another long enough, the so-many-th time.
     Lookup(NodeId, NodeId, u32),
     /// A flow begins.
@@ -106,6 +115,7 @@ pub(crate) struct Node {
     /// What it took from a neighbour, passed on once that is acknowledged.
     pub taken: Option<Taken>,
     pub counts: NodeCounts,
+    pub sleeper: Sleeper,
 }
 
 /// A frame that is in the air.
@@ -177,6 +187,8 @@ pub struct RadioResult {
     pub joules: Vec<f64>,
     /// Counters of each node.
     pub nodes: Vec<NodeCounts>,
+    /// Share of its time that a node's radio was off, the mean over nodes; `None` where none sleeps.
+    pub asleep: Option<f64>,
     /// When the last flow ended, or the run.
     pub end: Nanos,
     /// Receptions spoiled by another frame.
@@ -225,6 +237,8 @@ pub struct World {
     pub(crate) fillers: Vec<Filler>,
     /// How long a look at the channel takes.
     pub(crate) look: Nanos,
+    /// How long it waits for an acknowledgment.
+    pub(crate) ack_wait: Nanos,
     /// How long the turn to sending takes after it.
     pub(crate) turn: Nanos,
     left: usize,
@@ -244,6 +258,7 @@ impl World {
             answer: None,
             taken: None,
             counts: NodeCounts::default(),
+            sleeper: Sleeper::default(),
         };
         let mut world = World {
             now: 0,
@@ -260,11 +275,14 @@ impl World {
             errors: Rng::stream(seed, 3),
             numbers: 0,
             fillers: Vec::new(),
-            look: timing::CCA,
+            look: timing::CCA + model.mac.look_setup,
+            ack_wait: model.mac.ack_wait,
             turn: timing::TURNAROUND,
             left: flows.len(),
             delivered: 0,
         };
+        world.fall_asleep(seed);
+        world.begin_hellos();
         for (index, setup) in flows.iter().enumerate() {
             let id = FlowId(index as u32);
             world.flows.push(Flow {
@@ -325,9 +343,12 @@ impl World {
         match event {
             Event::Mac(node, token) => self.mac_timer(node, token),
             Event::End(node) => self.frame_ends(node),
+            Event::Check(node) => self.check(node),
+            Event::Ear(node, token) => self.ear_timer(node, token),
             Event::Answer(node) => self.answer(node),
             Event::Emit(node, datagram) => self.route(node, *datagram),
             Event::Lookup(node, target, attempt) => self.lookup_timer(node, target, attempt),
+            Event::Hello(node) => self.hello(node),
             Event::Start(flow) => {
                 let f = &mut self.flows[flow];
                 f.sender.open(self.now);
@@ -342,12 +363,7 @@ impl World {
     fn result(&mut self, events: u64) -> RadioResult {
         let now = self.now;
         for node in &mut self.nodes {
-            let state = if node.sending.is_some() {
-                Power::Transmit
-            } else {
-                Power::Idle
-            };
-            node.meter.enter(state, now);
+            node.meter.count(now);
         }
         let flow = |f: &Flow| FlowResult {
             delivered: f.receiver.delivered(),
@@ -365,6 +381,7 @@ impl World {
                 .map(|node| node.meter.joules(&self.model.energy))
                 .collect(),
             nodes: self.nodes.iter().map(|node| node.counts).collect(),
+            asleep: self.asleep(),
             end: now,
             collisions: self.air.collisions,
             events,
@@ -453,6 +470,7 @@ impl World {
 
     /// A packet came from a neighbour.
     fn forward(&mut self, node: NodeId, from: NodeId, mut datagram: Datagram) {
+        self.heard_any(node, from);
         if !matches!(datagram.body, Body::Tcp(_) | Body::Filler) {
             return self.routing(node, from, datagram);
         }

@@ -1,6 +1,8 @@
 //! Mistakes in scenarios of radio: each is found, where it stands.
 
-use ackwise_radio::scenario::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing};
+use ackwise_radio::scenario::{
+    MacModel, RadioFlowRecord, RadioReport, RadioRun, RadioScenario, Routing,
+};
 use ackwise_scenario::Filter;
 
 const ARM: &str = "[[arm]]\nname = \"tcp\"\n";
@@ -56,11 +58,31 @@ fn mistakes_are_found_where_they_stand() {
         ),
         (
             format!("{chain}{ARM}radio = {{ range = 90 }}\n"),
-            "t.toml:7:11: unknown key 'range' in 'radio' of arm 'tcp'; known: carrier_sense, interference, capture, bit_errors, routing, link_feedback, min_be, max_be, max_backoffs, max_retries, mac_header, queue",
+            "t.toml:7:11: unknown key 'range' in 'radio' of arm 'tcp'; known: carrier_sense, interference, capture, bit_errors, routing, link_feedback, hellos, local_repair, mac_preset, min_be, max_be, max_backoffs, max_retries, mac_header, queue, first_slot, ack_wait, pauses, look_setup, wake_up, phase_lock",
         ),
         (
             format!("{chain}{ARM}radio = {{ mac_header = \"40 B\" }}\n"),
             "t.toml:5:1: a segment of 48 B makes a frame of 128 B, and a frame has 127 B at most; lower 'segment' by 1 B",
+        ),
+        (
+            format!("{chain}{ARM}radio = {{ mac_preset = \"inetmanet\" }}\n"),
+            "t.toml:7:24: unknown mac_preset 'inetmanet'; known: 802.15.4, inetmanet-2011",
+        ),
+        (
+            format!("{chain}ack_wait = \"500 us\"\n{ARM}"),
+            "t.toml:5:12: 'ack_wait' lies between 545µs and 100ms, not 500µs",
+        ),
+        (
+            format!("{chain}routing = \"static\"\n{ARM}radio = {{ hellos = true }}\n"),
+            "t.toml:8:20: 'hellos' is AODV's; drop it, or write routing = \"aodv\"",
+        ),
+        (
+            format!("{chain}phase_lock = false\n{ARM}"),
+            "t.toml:5:14: 'phase_lock' is about radios that sleep; add e.g. wake_up = \"125 ms\"",
+        ),
+        (
+            format!("{chain}wake_up = \"3 ms\"\n{ARM}"),
+            "t.toml:5:11: 'wake_up' lies between 20ms and 2s, not 3ms",
         ),
         (
             chain.to_owned(),
@@ -125,6 +147,31 @@ fn an_arm_changes_the_radios_that_it_has() {
     same.mac.max_be = 8;
     same.routing = Routing::Aodv;
     assert_eq!(same, s.radio);
+}
+
+/// A preset is the MAC that the other keys change; an arm with another preset has nothing of the
+/// table's.
+#[test]
+fn a_preset_of_the_mac() {
+    let text = format!(
+        "[scenario]\n[radio]\ntopology = \"chain\"\nqueue = 7\n{ARM}\
+         [[arm]]\nname = \"b\"\nradio = {{ mac_preset = \"inetmanet-2011\", max_be = 6 }}\n\
+         [[arm]]\nname = \"c\"\nradio = {{ mac_preset = \"802.15.4\", ack_wait = \"1 ms\" }}\n"
+    );
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let macs: Vec<&MacModel> = s.arms.iter().map(|arm| &arm.radio.mac).collect();
+    assert_eq!((macs[0].queue, macs[0].first_slot), (7, 0));
+    let inetmanet = MacModel {
+        max_be: 6,
+        ..MacModel::inetmanet_2011()
+    };
+    assert_eq!(*macs[1], inetmanet);
+    assert_eq!((inetmanet.header, inetmanet.ack_wait), (1, 560_000));
+    let standard = MacModel {
+        ack_wait: 1_000_000,
+        ..MacModel::default()
+    };
+    assert_eq!(*macs[2], standard);
 }
 
 #[test]

@@ -48,3 +48,42 @@ fn ten_errors_a_second() {
     // 1.9 s: ten from 0 on, ten from 1.007 s on.
     assert_eq!(sent, 20);
 }
+
+/// Two seconds after its last packet, if hellos came; who never sent one is not waited for, nor
+/// who sent the last one 15 s ago.
+#[test]
+fn who_has_sent_hellos_is_waited_for() {
+    let mut router = Router::new(4);
+    router.hear(1, true, 0);
+    router.hear(2, false, 0);
+    router.hear(3, true, 0);
+    router.hear(1, false, 1_500 * MS);
+    assert_eq!(router.silent(2 * SECOND), [0; 0]);
+    assert_eq!(router.silent(2 * SECOND + 1), [3]);
+    assert_eq!(router.silent(3 * SECOND), [0; 0], "once");
+    assert_eq!(router.silent(3_500 * MS + 1), [1]);
+    router.hear(1, true, 4 * SECOND);
+    router.hear(1, false, 18 * SECOND);
+    assert_eq!(router.silent(21 * SECOND), [0; 0]);
+}
+
+/// §6.12: only where others use the way and its target was at most ten hops off; as far as the
+/// target was, or half way to the sender, and two hops more.
+#[test]
+fn a_repair_searches_as_far_as_the_route_was_long() {
+    let mut router = Router::new(4);
+    for hops in [3, 11] {
+        router.learn(3, way(1, hops, hops.into(), SECOND), 0);
+        router.lose(1);
+        assert!(!router.repair(3, 0), "nobody uses it");
+        router.adopt(3, 2);
+        assert_eq!(router.repair(3, 0), hops == 3);
+    }
+    let search = router.search(0, 3, 0).unwrap();
+    assert_eq!((search.ttl, search.target_seq), (5, Some(12)));
+    assert_eq!(router.unanswered(3, 1), Some(Unanswered::GiveUp));
+    router.end_lookup(3);
+    router.routes[3].hops = 3;
+    assert!(router.repair(3, 9));
+    assert_eq!(router.search(0, 3, 0).unwrap().ttl, 6);
+}

@@ -7,7 +7,9 @@ mod runs;
 
 use std::time::Duration;
 
+use crate::timing;
 use ackwise_config::{Source, Span};
+use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::TcpModel;
 
 pub use record::{RadioFlowRecord, RadioReport, RadioRun};
@@ -37,6 +39,33 @@ pub struct MacModel {
     pub header: u32,
     /// Packets that wait at a node.
     pub queue: u32,
+    /// The least slot that a back-off draws, 0 or 1.
+    pub first_slot: u32,
+    /// How long the sender of a frame waits for its acknowledgment (macAckWaitDuration).
+    pub ack_wait: Nanos,
+    /// Whether a pause follows a frame (SIFS, LIFS).
+    pub pauses: bool,
+    /// How long the radio is set up before a look at the channel.
+    pub look_setup: Nanos,
+}
+
+impl MacModel {
+    /// INETMANET's of 2011, as its code has it: a header of 6 bits, back-offs of a slot at least,
+    /// up to 2^8 of them, six looks, five transmissions, 560 µs until an acknowledgment has come,
+    /// and no pauses.
+    pub fn inetmanet_2011() -> MacModel {
+        MacModel {
+            max_be: 8,
+            max_backoffs: 5,
+            max_retries: 4,
+            header: 1,
+            queue: 100,
+            first_slot: 1,
+            ack_wait: 560_000,
+            pauses: false,
+            ..MacModel::default()
+        }
+    }
 }
 
 impl Default for MacModel {
@@ -48,8 +77,21 @@ impl Default for MacModel {
             max_retries: 3,
             header: 11,
             queue: 50,
+            first_slot: 0,
+            ack_wait: timing::ACK_WAIT,
+            pauses: true,
+            look_setup: 0,
         }
     }
+}
+
+/// Radios that are off but for checks of the channel (after Dunkels 2011).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SleepModel {
+    /// From one check of a node to its next.
+    pub wake_up: Duration,
+    /// Who was acknowledged by a neighbour knows when that one checks.
+    pub phase_lock: bool,
 }
 
 /// Currents of a node, milliamperes.
@@ -92,8 +134,14 @@ pub struct RadioModel {
     pub routing: Routing,
     /// AODV takes a frame that nobody acknowledged for a broken link.
     pub link_feedback: bool,
+    /// Nodes of a route say every second that they are there (RFC 3561 §6.9).
+    pub hellos: bool,
+    /// Who finds a broken link looks for the target itself (RFC 3561 §6.12).
+    pub local_repair: bool,
     /// The MAC.
     pub mac: MacModel,
+    /// Radios sleep; `None`: they are always on.
+    pub sleep: Option<SleepModel>,
     /// What the radios take.
     pub energy: EnergyModel,
 }
@@ -108,7 +156,10 @@ impl Default for RadioModel {
             bit_errors: 0.0,
             routing: Routing::Aodv,
             link_feedback: true,
+            hellos: false,
+            local_repair: false,
             mac: MacModel::default(),
+            sleep: None,
             energy: EnergyModel::default(),
         }
     }
@@ -145,6 +196,10 @@ pub struct RadioArm {
     pub policy: Option<String>,
     /// Where that stands.
     pub policy_span: Span,
+    /// Congestion control of its senders.
+    pub cc: String,
+    /// Where that stands.
+    pub cc_span: Span,
     /// What its TCP does.
     pub model: TcpModel,
     /// The radios that it has: those of `[radio]`, but for what it changes.

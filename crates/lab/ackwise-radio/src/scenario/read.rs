@@ -5,34 +5,62 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::field::{FIELD_KEYS, fields};
-use super::{EnergyModel, MacModel, RadioArm, RadioModel, RadioScenario, Routing};
+use super::{EnergyModel, MacModel, RadioArm, RadioModel, RadioScenario, Routing, SleepModel};
 use ackwise_config::diagnostic::Collector;
 use ackwise_config::section::Section;
 use ackwise_config::tree::Table;
 use ackwise_config::{Source, Span};
+use ackwise_queue::Nanos;
 use ackwise_scenario::ScenarioError;
 use ackwise_scenario::tcp_model::tcp_model;
 
 const ROUTINGS: [(&str, Routing); 2] = [("aodv", Routing::Aodv), ("static", Routing::Static)];
 /// Most bytes of a frame (aMaxPHYPacketSize).
 const MAX_BYTES: u32 = 127;
+/// What senders have unless they say otherwise.
+const NEWRENO: &str = "newreno";
 /// IP and TCP.
 const TCP_HEADER: u32 = 40;
 /// Keys of `[radio]` that an arm may change, too.
-const RADIO_KEYS: [&str; 12] = [
+const RADIO_KEYS: [&str; 21] = [
     "carrier_sense",
     "interference",
     "capture",
     "bit_errors",
     "routing",
     "link_feedback",
+    "hellos",
+    "local_repair",
+    "mac_preset",
     "min_be",
     "max_be",
     "max_backoffs",
     "max_retries",
     "mac_header",
     "queue",
+    "first_slot",
+    "ack_wait",
+    "pauses",
+    "look_setup",
+    "wake_up",
+    "phase_lock",
 ];
+/// MACs that were in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Preset {
+    Standard,
+    Inetmanet2011,
+}
+
+const PRESETS: [(&str, Preset); 2] = [
+    ("802.15.4", Preset::Standard),
+    ("inetmanet-2011", Preset::Inetmanet2011),
+];
+/// A turnaround and an acknowledgment take 544 µs.
+const ACK_WAITS_US: [u64; 2] = [545, 100_000];
+/// Between these a channel is checked: a train of a sixtieth of a second fits, and TCP does not
+/// give up before a neighbour wakes.
+const WAKE_UPS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
 
 impl RadioScenario {
     /// Checks the text of a scenario; `name` stands for the file in messages.
@@ -150,14 +178,7 @@ fn metres(s: &Section<'_>, key: &str, otherwise: f64) -> f64 {
 
 /// Medium and MAC: what a table says, and for the rest what there is already.
 fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
-    let mac = MacModel {
-        min_be: s.whole("min_be", 0, 8).unwrap_or(d.mac.min_be),
-        max_be: s.whole("max_be", 0, 8).unwrap_or(d.mac.max_be),
-        max_backoffs: s.whole("max_backoffs", 0, 5).unwrap_or(d.mac.max_backoffs),
-        max_retries: s.whole("max_retries", 0, 7).unwrap_or(d.mac.max_retries),
-        header: s.size_within("mac_header", 1, 40).unwrap_or(d.mac.header),
-        queue: s.whole("queue", 1, 10_000).unwrap_or(d.mac.queue),
-    };
+    let mac = mac(s, &d.mac);
     if mac.min_be > mac.max_be {
         s.error(
             &s.span_of(if s.has("min_be") { "min_be" } else { "max_be" }),
@@ -167,6 +188,17 @@ fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
             ),
         );
     }
+    let routing = s.choice("routing", &ROUTINGS).unwrap_or(d.routing);
+    let of_aodv = |key: &str, otherwise| {
+        let asked = s.flag(key);
+        if asked == Some(true) && routing == Routing::Static {
+            s.error(
+                &s.span_of(key),
+                format!("'{key}' is AODV's; drop it, or write routing = \"aodv\""),
+            );
+        }
+        asked.unwrap_or(otherwise)
+    };
     RadioModel {
         range_m: d.range_m,
         carrier_sense_m: metres(s, "carrier_sense", d.carrier_sense_m),
@@ -175,11 +207,64 @@ fn radios(s: &Section<'_>, d: &RadioModel) -> RadioModel {
         bit_errors: s
             .number_within("bit_errors", 0.0, 0.5, "of a bit")
             .unwrap_or(d.bit_errors),
-        routing: s.choice("routing", &ROUTINGS).unwrap_or(d.routing),
+        routing,
         link_feedback: s.flag("link_feedback").unwrap_or(d.link_feedback),
+        hellos: of_aodv("hellos", d.hellos),
+        local_repair: of_aodv("local_repair", d.local_repair),
         mac,
+        sleep: sleep(s, d.sleep.as_ref()),
         energy: d.energy.clone(),
     }
+}
+
+/// The MAC: what a table says, and for the rest a preset, or what there is already.
+fn mac(s: &Section<'_>, d: &MacModel) -> MacModel {
+    let d = match s.choice("mac_preset", &PRESETS) {
+        Some(Preset::Standard) => &MacModel::default(),
+        Some(Preset::Inetmanet2011) => &MacModel::inetmanet_2011(),
+        None => d,
+    };
+    let time = |key, [least, most]: [u64; 2], otherwise| {
+        s.time(
+            key,
+            Duration::from_micros(least),
+            Duration::from_micros(most),
+        )
+        .map_or(otherwise, |time| {
+            Nanos::try_from(time.as_nanos()).unwrap_or(otherwise)
+        })
+    };
+    MacModel {
+        min_be: s.whole("min_be", 0, 8).unwrap_or(d.min_be),
+        max_be: s.whole("max_be", 0, 8).unwrap_or(d.max_be),
+        max_backoffs: s.whole("max_backoffs", 0, 5).unwrap_or(d.max_backoffs),
+        max_retries: s.whole("max_retries", 0, 7).unwrap_or(d.max_retries),
+        header: s.size_within("mac_header", 1, 40).unwrap_or(d.header),
+        queue: s.whole("queue", 1, 10_000).unwrap_or(d.queue),
+        first_slot: s.whole("first_slot", 0, 1).unwrap_or(d.first_slot),
+        ack_wait: time("ack_wait", ACK_WAITS_US, d.ack_wait),
+        pauses: s.flag("pauses").unwrap_or(d.pauses),
+        look_setup: time("look_setup", [1, 10_000], d.look_setup),
+    }
+}
+
+/// Whether radios sleep: what a table says, and for the rest what there is already.
+fn sleep(s: &Section<'_>, d: Option<&SleepModel>) -> Option<SleepModel> {
+    let wake_up = s.time("wake_up", WAKE_UPS[0], WAKE_UPS[1]);
+    let phase_lock = s.flag("phase_lock");
+    let Some(wake_up) = wake_up.or(d.map(|d| d.wake_up)) else {
+        if phase_lock.is_some() && !s.has("wake_up") {
+            s.error(
+                &s.span_of("phase_lock"),
+                "'phase_lock' is about radios that sleep; add e.g. wake_up = \"125 ms\"",
+            );
+        }
+        return None;
+    };
+    Some(SleepModel {
+        wake_up,
+        phase_lock: phase_lock.unwrap_or(d.is_none_or(|d| d.phase_lock)),
+    })
 }
 
 fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<Collector>) {
@@ -204,7 +289,7 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
             table,
             span,
             "[[arm]]",
-            &["name", "policy", "model", "radio"],
+            &["name", "policy", "cc", "model", "radio"],
             root.errors,
         );
         let Some(name) = s.word("name") else {
@@ -237,13 +322,15 @@ fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {
                 ),
             );
         }
-        let policy = s.word("policy");
+        let (policy, cc) = (s.word("policy"), s.word("cc"));
         arms.push(RadioArm {
             name: name.text,
             policy_span: policy
                 .as_ref()
                 .map_or(span.clone(), |word| word.span.clone()),
             policy: policy.map(|word| word.text),
+            cc_span: cc.as_ref().map_or(span.clone(), |word| word.span.clone()),
+            cc: cc.map_or(NEWRENO.to_owned(), |word| word.text),
             model,
             radio,
         });

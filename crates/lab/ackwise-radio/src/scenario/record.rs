@@ -73,6 +73,9 @@ pub struct RadioRun {
     pub unrouted: u64,
     /// Packets of the routing protocol.
     pub routing_packets: u64,
+    /// Share of time that a node's radio was off, the mean over nodes; absent where none sleeps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asleep: Option<f64>,
     /// Joules of each node.
     pub node_energy_j: Vec<f64>,
     /// In the order of the scenario.

@@ -4,9 +4,6 @@ use super::RadioScenario;
 use ackwise_scenario::Filter;
 use ackwise_scenario::ScenarioError;
 
-/// What every sender on a radio has.
-const NEWRENO: &str = "newreno";
-
 /// One run: an arm on a field, with a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RadioSpec {
@@ -51,9 +48,15 @@ impl RadioScenario {
     pub fn select(&self, filter: &Filter) -> Result<Vec<RadioSpec>, ScenarioError> {
         let seeds: Vec<String> = (1..=self.seeds).map(|seed| seed.to_string()).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
-        filter.check(&arms, &[NEWRENO.to_owned()], &seeds)?;
+        let mut cc: Vec<String> = self.arms.iter().map(|arm| arm.cc.clone()).collect();
+        cc.sort_unstable();
+        cc.dedup();
+        filter.check(&arms, &cc, &seeds)?;
         let mut runs = self.runs();
-        runs.retain(|run| filter.wants(&self.arms[run.arm].name, NEWRENO, run.seed));
+        runs.retain(|run| {
+            let arm = &self.arms[run.arm];
+            filter.wants(&arm.name, &arm.cc, run.seed)
+        });
         Ok(runs)
     }
 }

@@ -9,7 +9,7 @@ use crate::frame::{Body, Datagram, Frame, NodeId};
 #[cfg(test)]
 use crate::mac::Filler;
 use crate::mac::{Exchange, Phase, Queued};
-use crate::timing::{ACK_WAIT, BACKOFF, TURNAROUND, air, pause};
+use crate::timing::{BACKOFF, TURNAROUND, air, pause};
 
 impl World {
     /// A packet is to be sent to a neighbour, or to all.
@@ -26,7 +26,7 @@ impl World {
         }
     }
 
-    fn enter(&mut self, node: NodeId, phase: Phase, for_: Nanos) {
+    pub(super) fn enter(&mut self, node: NodeId, phase: Phase, for_: Nanos) {
         let mac = &mut self.nodes[node].mac;
         mac.phase = phase;
         mac.token = mac.token.wrapping_add(1);
@@ -83,8 +83,11 @@ impl World {
     }
 
     fn back_off(&mut self, node: NodeId) {
-        let slots = self.backoffs.below(1 << self.nodes[node].mac.exponent);
-        self.enter(node, Phase::Backoff, slots * BACKOFF);
+        let first = u64::from(self.model.mac.first_slot);
+        let most = 1 << self.nodes[node].mac.exponent;
+        let slots = first + self.backoffs.below(most - first);
+        let wait = self.until_look(node, slots * BACKOFF);
+        self.enter(node, Phase::Backoff, wait);
     }
 
     pub(super) fn mac_timer(&mut self, node: NodeId, token: u32) {
@@ -95,17 +98,20 @@ impl World {
             Phase::Idle | Phase::Sending => {}
             Phase::Backoff => {
                 self.nodes[node].counts.looks += 1;
+                self.wake(node);
                 self.enter(node, Phase::Look(self.now), self.look);
             }
-            Phase::Look(since) if self.air.is_clear(node, since) => {
+            // The channel is assessed once the radio is set up.
+            Phase::Look(since) if self.air.is_clear(node, since + self.model.mac.look_setup) => {
                 self.deafen(node);
                 self.enter(node, Phase::Turn, self.turn);
             }
             Phase::Look(_) => self.channel_busy(node),
             Phase::Turn => self.send_first(node),
-            Phase::Wait => self.try_again(node),
+            Phase::Wait => self.not_acknowledged(node),
             Phase::Pause => self.next_frame(node),
         }
+        self.settle(node);
     }
 
     fn channel_busy(&mut self, node: NodeId) {
@@ -119,6 +125,28 @@ impl World {
         }
         self.nodes[node].counts.no_channel += 1;
         self.first_done(node, false);
+    }
+
+    /// Nobody has acknowledged in time; a node that sends copies may have another one to send.
+    fn not_acknowledged(&mut self, node: NodeId) {
+        if self.air.receives(node) && self.model.sleep.is_some() {
+            // What it hears may be the acknowledgment.
+            return self.enter(node, Phase::Wait, TURNAROUND);
+        }
+        if self.train_goes_on(node) {
+            self.deafen(node);
+            return self.send_first(node);
+        }
+        let n = &mut self.nodes[node];
+        if n.mac
+            .waiting
+            .front()
+            .is_some_and(|first| first.to.is_none())
+        {
+            n.mac.waiting.pop_front();
+            return self.enter(node, Phase::Pause, 0);
+        }
+        self.try_again(node);
     }
 
     fn try_again(&mut self, node: NodeId) {
@@ -153,7 +181,8 @@ impl World {
     }
 
     fn send_first(&mut self, node: NodeId) {
-        let header = self.model.mac.header;
+        self.begin_train(node);
+        let bytes = self.frame_bytes(node);
         let mac = &mut self.nodes[node].mac;
         let Some(Queued { to, datagram }) = mac.waiting.front() else {
             return;
@@ -161,7 +190,7 @@ impl World {
         let frame = Frame::Data {
             number: mac.number,
             to: *to,
-            bytes: datagram.bytes + header,
+            bytes,
             load: datagram.clone(),
         };
         mac.phase = Phase::Sending;
@@ -190,10 +219,13 @@ impl World {
         self.air.end(node, number, now, |ear| heard.push(ear));
         self.air.listen(node, now);
         match &frame {
-            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, ACK_WAIT),
+            Frame::Data { to: Some(_), .. } => self.enter(node, Phase::Wait, self.ack_wait),
+            Frame::Data { .. } if self.train_goes_on(node) => {
+                self.enter(node, Phase::Wait, self.ack_wait);
+            }
             Frame::Data { bytes, .. } => {
                 self.nodes[node].mac.waiting.pop_front();
-                self.enter(node, Phase::Pause, pause(*bytes));
+                self.rest(node, *bytes);
             }
             Frame::Ack { .. } => {
                 if let Some(Taken { from, load }) = self.nodes[node].taken.take() {
@@ -204,9 +236,12 @@ impl World {
         for ear in heard {
             self.nodes[ear.node].meter.enter(Power::Idle, now);
             if ear.whole && !self.garbled(frame.bytes()) {
+                self.heard_enough(ear.node);
                 self.receive(ear.node, node, &frame);
             }
+            self.settle(ear.node);
         }
+        self.settle(node);
     }
 
     fn receive(&mut self, node: NodeId, from: NodeId, frame: &Frame) {
@@ -217,7 +252,21 @@ impl World {
                     self.acknowledged(node);
                 }
             }
-            Frame::Data { to: None, load, .. } => self.forward(node, from, load.clone()),
+            // Who sends copies listens for acknowledgments only.
+            Frame::Data { .. } if self.is_in_train(node) => {}
+            Frame::Data {
+                number,
+                to: None,
+                load,
+                ..
+            } => {
+                let number = *number;
+                let exchange = Exchange { from, number };
+                let copies = self.model.sleep.is_some();
+                if !copies || !self.nodes[node].mac.repeats(exchange) {
+                    self.forward(node, from, load.clone());
+                }
+            }
             Frame::Data {
                 number,
                 to: Some(to),
@@ -239,12 +288,23 @@ impl World {
         }
     }
 
+    /// The pause after a frame of so many bytes.
+    fn rest(&mut self, node: NodeId, bytes: u32) {
+        let pause = if self.model.mac.pauses {
+            pause(bytes)
+        } else {
+            0
+        };
+        self.enter(node, Phase::Pause, pause);
+    }
+
     fn acknowledged(&mut self, node: NodeId) {
-        let header = self.model.mac.header;
-        let Some(Queued { datagram, .. }) = self.nodes[node].mac.waiting.pop_front() else {
+        let bytes = self.frame_bytes(node);
+        let Some(Queued { to, .. }) = self.nodes[node].mac.waiting.pop_front() else {
             return;
         };
-        self.enter(node, Phase::Pause, pause(datagram.bytes + header));
+        self.lock_on(node, to);
+        self.rest(node, bytes);
     }
 
     pub(super) fn answer(&mut self, node: NodeId) {

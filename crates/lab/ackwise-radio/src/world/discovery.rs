@@ -4,8 +4,8 @@ use ackwise_queue::Nanos;
 
 use super::{Event, World};
 use crate::aodv::{
-    ACTIVE_ROUTE, Held, MY_ROUTE, NET_DIAMETER, NET_TRAVERSAL, NODE_TRAVERSAL, RouteEntry,
-    Unanswered, newest,
+    ACTIVE_ROUTE, HELLO, HELLO_LOSS, Held, MY_ROUTE, NET_DIAMETER, NET_TRAVERSAL, NODE_TRAVERSAL,
+    RouteEntry, Unanswered, newest,
 };
 use crate::frame::{Body, Datagram, NodeId, Unreachable};
 use crate::scenario::Routing;
@@ -31,7 +31,7 @@ impl World {
             }
             return self.enqueue(node, Some(next), datagram);
         }
-        if datagram.from != node {
+        if datagram.from != node && !router.repairs(to) {
             self.nodes[node].counts.unrouted += 1;
             return self.tell_broken(node, &[to]);
         }
@@ -63,8 +63,12 @@ impl World {
             None => {}
             Some(Unanswered::SearchAgain) => self.search(node, target),
             Some(Unanswered::GiveUp) => {
+                let repaired = self.nodes[node].router.repairs(target);
                 let lost = self.nodes[node].router.end_lookup(target).len();
                 self.nodes[node].counts.unrouted += lost as u64;
+                if repaired {
+                    self.tell_broken(node, &[target]);
+                }
             }
         }
     }
@@ -94,6 +98,7 @@ impl World {
             Body::Request { .. } => self.on_request(node, from, datagram),
             Body::Reply { .. } => self.on_reply(node, from, datagram),
             Body::Broken(list) => self.on_broken(node, from, &list),
+            Body::Hello { seq } => self.on_hello(node, from, seq),
             Body::Tcp(_) | Body::Filler => {}
         }
     }
@@ -248,12 +253,77 @@ impl World {
         if !gone || !self.model.link_feedback || self.model.routing == Routing::Static {
             return;
         }
-        let lost = self.nodes[node].router.lose(neighbour);
-        self.tell_broken(node, &lost);
-        // What it made itself is sent once there is another way.
-        let own = datagram.from == node && matches!(datagram.body, Body::Tcp(_));
-        if let Some(to) = datagram.to.filter(|_| own) {
+        self.link_lost(node, neighbour, Some(&datagram));
+        // What it made itself, or repairs the way of, is sent once there is another way.
+        let router = &self.nodes[node].router;
+        let waits = |to: &NodeId| datagram.from == node || router.repairs(*to);
+        let data = matches!(datagram.body, Body::Tcp(_) | Body::Filler);
+        if let Some(to) = datagram.to.filter(|to| data && waits(to)) {
             self.route_found(node, to, datagram);
+        }
+    }
+
+    /// Ways over a neighbour are lost, and repaired or told; a packet was on one of them.
+    fn link_lost(&mut self, node: NodeId, neighbour: NodeId, packet: Option<&Datagram>) {
+        let mut lost = self.nodes[node].router.lose(neighbour);
+        if self.model.local_repair {
+            lost.retain(|to| {
+                let router = &mut self.nodes[node].router;
+                let from = packet.filter(|packet| packet.to == Some(*to));
+                let hops = from.map_or(0, |packet| router.routes[packet.from].hops);
+                let repairs = router.repair(*to, hops);
+                if repairs {
+                    self.search(node, *to);
+                }
+                !repairs
+            });
+        }
+        self.tell_broken(node, &lost);
+    }
+
+    /// The first hello of each node is within an interval.
+    pub(super) fn begin_hellos(&mut self) {
+        if !self.model.hellos || self.model.routing == Routing::Static {
+            return;
+        }
+        for node in 0..self.nodes.len() {
+            let first = self.jitter.below(HELLO);
+            self.at(first, Event::Hello(node));
+        }
+    }
+
+    /// §6.9: who is on a way says so each interval. Floods, which would do as well, are rare.
+    pub(super) fn hello(&mut self, node: NodeId) {
+        let now = self.now;
+        self.after(HELLO, Event::Hello(node));
+        for gone in self.nodes[node].router.silent(now) {
+            self.link_lost(node, gone, None);
+        }
+        let router = &self.nodes[node].router;
+        if router.is_on_a_way(now) {
+            let body = Body::Hello { seq: router.seq };
+            self.route(node, broadcast(node, 1, REPLY_BYTES, body));
+        }
+    }
+
+    fn on_hello(&mut self, node: NodeId, from: NodeId, seq: u32) {
+        let now = self.now;
+        let way = RouteEntry {
+            next: from,
+            hops: 1,
+            seq: Some(seq),
+            expires: now + HELLO_LOSS * HELLO,
+        };
+        let router = &mut self.nodes[node].router;
+        router.learn(from, way, now);
+        router.hear(from, true, now);
+    }
+
+    /// A packet of any kind came from a neighbour.
+    pub(super) fn heard_any(&mut self, node: NodeId, from: NodeId) {
+        if self.model.hellos {
+            let now = self.now;
+            self.nodes[node].router.hear(from, false, now);
         }
     }
 

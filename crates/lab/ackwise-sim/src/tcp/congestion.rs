@@ -18,6 +18,7 @@ use crate::packet::FlowId;
 mod bbr;
 mod cubic;
 mod reno;
+mod vegas;
 
 /// A name under which a scenario asks for a congestion control, and what goes with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +194,7 @@ congestion_controls! { $
     reno::Reno,
     cubic::Cubic,
     bbr::Bbr,
+    vegas::Vegas,
 }
 
 /// The methods are those of [`CongestionControl`].

@@ -8,9 +8,13 @@ const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 
 fn world(places: &[(f64, f64)]) -> World {
+    world_of(places, RadioModel::default())
+}
+
+fn world_of(places: &[(f64, f64)], radio: RadioModel) -> World {
     let mut radio = RadioModel {
         capture_db: Some(4.0),
-        ..RadioModel::default()
+        ..radio
     };
     // No packet is to be lost to a busy channel.
     (radio.mac.max_be, radio.mac.max_backoffs) = (8, 10);
@@ -38,14 +42,16 @@ fn sent(world: &World) -> Vec<u64> {
 }
 
 /// 0 - 1 - 2 - 3, and 4 beside 0, which hears 0 and 1.
+const CHAIN: [(f64, f64); 5] = [
+    (0.0, 0.0),
+    (30.0, 0.0),
+    (60.0, 0.0),
+    (90.0, 0.0),
+    (0.0, 30.0),
+];
+
 fn chain() -> World {
-    world(&[
-        (0.0, 0.0),
-        (30.0, 0.0),
-        (60.0, 0.0),
-        (90.0, 0.0),
-        (0.0, 30.0),
-    ])
+    world(&CHAIN)
 }
 
 /// Rings of one and three hops: 0 asks twice, who hears the second passes it on, the
@@ -90,13 +96,18 @@ fn who_knows_the_way_answers_for_the_target() {
 
 /// 0, then 1 or 2, then 3; and 4 in front of 0.
 fn diamond() -> World {
-    let mut world = world(&[
+    diamond_of(RadioModel::default())
+}
+
+fn diamond_of(radio: RadioModel) -> World {
+    let places = [
         (0.0, 0.0),
         (30.0, 15.0),
         (30.0, -15.0),
         (60.0, 0.0),
         (-40.0, 0.0),
-    ]);
+    ];
+    let mut world = world_of(&places, radio);
     assert!(send(&mut world, 4, 3, SECOND));
     world
 }
@@ -159,4 +170,63 @@ fn a_node_that_is_not_there_is_given_up_after_seven_searches() {
     assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 0));
     while world.step(until) {}
     assert_eq!((sent(&world)[0], world.nodes[0].counts.unrouted), (7, 1));
+}
+
+/// Who is on a way says so each second; 4, beside it, does not. A relay that says nothing any more
+/// is gone after two seconds, although nobody sent it anything.
+#[test]
+fn hellos_find_a_silent_neighbour() {
+    let radio = RadioModel {
+        hellos: true,
+        link_feedback: false,
+        ..RadioModel::default()
+    };
+    let mut world = world_of(&CHAIN, radio);
+    assert!(send(&mut world, 0, 3, SECOND));
+    let before = sent(&world);
+    let until = world.now + 3 * SECOND;
+    while world.step(until) {}
+    let said: Vec<u64> = sent(&world)
+        .iter()
+        .zip(before)
+        .map(|(a, b)| a - b)
+        .collect();
+    assert_eq!(said, [3, 3, 3, 3, 0]);
+    assert!(world.nodes[0].router.is_valid(3, world.now));
+    world.nodes[1].router = crate::aodv::Router::new(CHAIN.len());
+    world.air.deafen(1);
+    let silent_from = world.now;
+    let over = |world: &World| world.nodes[0].router.routes[3].valid;
+    while over(&world) && world.step(silent_from + 10 * SECOND) {}
+    let took = world.now - silent_from;
+    // Its last hello was up to a second ago, and 0 looks once a second.
+    assert!((SECOND..=3 * SECOND).contains(&took), "{took}");
+}
+
+/// Who finds the break looks for the target itself, and the packet goes on by the other way: its
+/// sender searches for nothing, and is not told.
+#[test]
+fn a_local_repair_saves_the_packet() {
+    let radio = RadioModel {
+        local_repair: true,
+        ..RadioModel::default()
+    };
+    let mut world = diamond_of(radio.clone());
+    let first = world.nodes[0].router.routes[3].next;
+    let own = world.nodes[4].router.seq;
+    world.air.deafen(first);
+    assert!(send(&mut world, 4, 3, SECOND), "it arrives");
+    assert_eq!(world.nodes[0].router.routes[3].next, 3 - first);
+    assert!(world.nodes[4].router.is_valid(3, world.now));
+    assert_eq!(world.nodes[4].router.seq, own, "no search of 4's");
+    // No other way: one search, of 2 + 2 hops and 80 ms each and two more, then 4 is told.
+    let mut world = diamond_of(radio);
+    world.air.deafen(1);
+    world.air.deafen(2);
+    let waits = 2 * 40 * MS * (4 + 2);
+    assert!(!send(&mut world, 4, 3, waits - 20 * MS));
+    assert!(world.nodes[4].router.is_valid(3, world.now), "not yet");
+    assert!(!send(&mut world, 0, 4, 200 * MS) || !world.nodes[4].router.is_valid(3, world.now));
+    assert!(!world.nodes[0].router.is_valid(3, world.now));
+    assert!(!world.nodes[4].router.is_valid(3, world.now), "4 was told");
 }

@@ -1,0 +1,261 @@
+//! Radios that sleep, after ContikiMAC (Dunkels 2011, SICS T2011:13).
+//!
+//! A node wakes at times of its own, `wake_up` apart, and checks the channel twice. Who senses
+//! something stays on until a frame has come, the channel is silent for longer than the gap
+//! between two copies, or as much time has passed as the longest frame and a gap take. Who has a
+//! frame sends copies of it until one is acknowledged: over a whole interval as long as it does
+//! not know when its neighbour wakes, and to all; afterwards from that time on. Clocks do not
+//! drift, and switching a radio on takes no time.
+
+use ackwise_queue::Nanos;
+use ackwise_rng::Rng;
+
+use super::{Event, World};
+use crate::energy::Power;
+use crate::frame::NodeId;
+use crate::mac::Phase;
+use crate::timing::{BETWEEN, CHECK, GAP, PHY_BYTES};
+
+/// Silence of this length is no gap between copies.
+const SILENCE: Nanos = GAP + CHECK;
+/// So many of these without the beginning of a frame, and the node sleeps: the rest of the
+/// longest frame, 127 bytes, and a gap take 4.656 ms.
+const PATIENCE: u32 = 8;
+/// To a neighbour whose time is known copies go out for a sixtieth of a second after it.
+const LOCKED_TRAIN: Nanos = 1_000_000_000 / 60;
+/// From the beginning of a wake-up to its end.
+const WAKE_UP: Nanos = CHECK + BETWEEN + CHECK;
+/// The air time of a frame exceeds a wake-up, or it would fit between its checks.
+const MIN_BYTES: u32 = 22;
+/// A random pause after a busy channel has one to so many intervals.
+const MAX_INTERVALS: u64 = 3;
+const STREAM_PHASES: u64 = 4;
+
+/// What a sleeping node's receiver does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Ear {
+    #[default]
+    Off,
+    /// It has checked since then, for the first time of this wake-up.
+    First(Nanos),
+    /// Off between the two checks.
+    Between,
+    /// It has checked since then, for the second time.
+    Second(Nanos),
+    /// It waits for a frame, for so many silences at most.
+    Listening(u32),
+}
+
+/// Sleep of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeper {
+    /// The radio is off.
+    asleep: bool,
+    /// When its first wake-up is.
+    phase: Nanos,
+    ear: Ear,
+    /// Timers of the ear that carry another token are void.
+    token: u32,
+    /// Neighbours whose wake-ups it knows.
+    locked: Vec<NodeId>,
+    /// The wake-up that the next train is for.
+    aim: Option<Nanos>,
+}
+
+impl World {
+    fn interval(&self) -> Option<Nanos> {
+        let sleep = self.model.sleep.as_ref()?;
+        Some(Nanos::try_from(sleep.wake_up.as_nanos()).unwrap_or(Nanos::MAX))
+    }
+
+    /// All radios are off at first. Where none sleeps, nothing is done.
+    pub(super) fn fall_asleep(&mut self, seed: u64) {
+        let Some(interval) = self.interval() else {
+            return;
+        };
+        self.look = self.model.mac.look_setup + GAP + CHECK;
+        self.ack_wait = GAP;
+        let mut phases = Rng::stream(seed, STREAM_PHASES);
+        for node in 0..self.nodes.len() {
+            let phase = phases.below(interval);
+            self.nodes[node].sleeper.phase = phase;
+            self.at(phase, Event::Check(node));
+            self.settle(node);
+        }
+    }
+
+    /// The mean share of time that radios were off.
+    pub(super) fn asleep(&self) -> Option<f64> {
+        self.model.sleep.as_ref()?;
+        let off = self.nodes.iter().map(|node| node.meter.spent(Power::Sleep));
+        let all = self.now.max(1) as f64 * self.nodes.len() as f64;
+        Some(off.sum::<Nanos>() as f64 / all)
+    }
+
+    /// Turns a radio on.
+    pub(super) fn wake(&mut self, node: NodeId) {
+        let n = &mut self.nodes[node];
+        if std::mem::take(&mut n.sleeper.asleep) {
+            n.meter.enter(Power::Idle, self.now);
+            self.air.wake(node);
+        }
+    }
+
+    /// Turns a radio off that has nothing to do.
+    pub(super) fn settle(&mut self, node: NodeId) {
+        let n = &self.nodes[node];
+        let hears = !matches!(n.sleeper.ear, Ear::Off | Ear::Between);
+        if self.model.sleep.is_none()
+            || n.sleeper.asleep
+            || hears
+            || matches!(n.mac.phase, Phase::Look(_))
+            || self.is_sending(node)
+            || self.air.receives(node)
+        {
+            return;
+        }
+        self.air.deafen(node);
+        self.nodes[node].meter.enter(Power::Sleep, self.now);
+        self.nodes[node].sleeper.asleep = true;
+    }
+
+    /// Whether a node sends a frame or an acknowledgment, or is about to.
+    fn is_sending(&self, node: NodeId) -> bool {
+        let n = &self.nodes[node];
+        let mac = matches!(n.mac.phase, Phase::Turn | Phase::Sending | Phase::Wait);
+        mac || n.sending.is_some() || n.answer.is_some()
+    }
+
+    pub(super) fn check(&mut self, node: NodeId) {
+        let Some(interval) = self.interval() else {
+            return;
+        };
+        self.after(interval, Event::Check(node));
+        if !self.is_sending(node) && self.nodes[node].sleeper.ear == Ear::Off {
+            self.wake(node);
+            self.hear(node, Ear::First(self.now), CHECK);
+        }
+    }
+
+    fn hear(&mut self, node: NodeId, ear: Ear, for_: Nanos) {
+        let sleeper = &mut self.nodes[node].sleeper;
+        sleeper.ear = ear;
+        sleeper.token = sleeper.token.wrapping_add(1);
+        let token = sleeper.token;
+        if ear != Ear::Off {
+            self.after(for_, Event::Ear(node, token));
+        }
+    }
+
+    pub(super) fn ear_timer(&mut self, node: NodeId, token: u32) {
+        if self.nodes[node].sleeper.token != token {
+            return;
+        }
+        let (now, silent) = (self.now, |since| self.air.is_clear(node, since));
+        let (next, for_) = match self.nodes[node].sleeper.ear {
+            _ if self.is_sending(node) => (Ear::Off, 0),
+            Ear::First(since) if silent(since) => (Ear::Between, BETWEEN),
+            Ear::Second(since) if silent(since) => (Ear::Off, 0),
+            Ear::First(_) | Ear::Second(_) => (Ear::Listening(PATIENCE), SILENCE),
+            Ear::Between => (Ear::Second(now), CHECK),
+            Ear::Listening(left) if self.air.receives(node) => (Ear::Listening(left), SILENCE),
+            Ear::Listening(1) => (Ear::Off, 0),
+            Ear::Listening(_) if silent(now - SILENCE) => (Ear::Off, 0),
+            Ear::Listening(left) => (Ear::Listening(left - 1), SILENCE),
+            Ear::Off => return,
+        };
+        if matches!(next, Ear::Second(_)) {
+            self.wake(node);
+        }
+        self.hear(node, next, for_);
+        self.settle(node);
+    }
+
+    /// A frame came whole: no reason to listen any longer.
+    pub(super) fn heard_enough(&mut self, node: NodeId) {
+        if self.model.sleep.is_some() {
+            self.hear(node, Ear::Off, 0);
+        }
+    }
+
+    /// How long from now to the look before the first frame, with a back-off of that length.
+    /// A train for a known wake-up begins ahead of it, by a check, so that the copy is there
+    /// when the neighbour wakes, and a back-off: who draws the longest is the first. Another one that found the channel busy waits for whole intervals, as trains
+    /// are that long.
+    pub(super) fn until_look(&mut self, node: NodeId, back_off: Nanos) -> Nanos {
+        let Some(interval) = self.interval() else {
+            return back_off;
+        };
+        let mac = &self.nodes[node].mac;
+        let looks = Nanos::from(mac.looks);
+        let to = mac.waiting.front().and_then(|first| first.to);
+        let known = to.filter(|to| self.nodes[node].sleeper.locked.contains(to));
+        self.nodes[node].sleeper.aim = None;
+        let Some(to) = known else {
+            let most = interval * looks.min(MAX_INTERVALS);
+            return back_off + self.backoffs.below(most);
+        };
+        let ahead = self.look + self.turn + back_off + CHECK;
+        let earliest = self.now + ahead;
+        let phase = self.nodes[to].sleeper.phase;
+        let aim = phase + earliest.saturating_sub(phase).div_ceil(interval) * interval;
+        self.nodes[node].sleeper.aim = Some(aim);
+        aim - earliest
+    }
+
+    /// The first copy of a train fixes when it ends.
+    pub(super) fn begin_train(&mut self, node: NodeId) {
+        let Some(interval) = self.interval() else {
+            return;
+        };
+        let n = &mut self.nodes[node];
+        let end = match n.sleeper.aim {
+            Some(aim) => aim + LOCKED_TRAIN,
+            None => self.now + interval + WAKE_UP,
+        };
+        n.mac.train.get_or_insert(end);
+    }
+
+    /// Whether another copy is to be sent; else the train has ended.
+    pub(super) fn train_goes_on(&mut self, node: NodeId) -> bool {
+        let train = &mut self.nodes[node].mac.train;
+        let goes_on = train.is_some_and(|end| self.now < end);
+        if !goes_on {
+            *train = None;
+        }
+        goes_on
+    }
+
+    /// Whether it sends copies, and listens for an acknowledgment between them.
+    pub(super) fn is_in_train(&self, node: NodeId) -> bool {
+        let mac = &self.nodes[node].mac;
+        mac.train.is_some() && mac.phase == Phase::Wait
+    }
+
+    /// A neighbour acknowledged: its wake-ups are known from now on.
+    pub(super) fn lock_on(&mut self, node: NodeId, to: Option<NodeId>) {
+        let Some(sleep) = &self.model.sleep else {
+            return;
+        };
+        let n = &mut self.nodes[node];
+        n.mac.train = None;
+        if let Some(to) = to.filter(|to| sleep.phase_lock && !n.sleeper.locked.contains(to)) {
+            n.sleeper.locked.push(to);
+        }
+    }
+
+    /// Bytes of the first frame, padded where a wake-up might miss it.
+    pub(super) fn frame_bytes(&self, node: NodeId) -> u32 {
+        let first = self.nodes[node].mac.waiting.front();
+        let bytes = first.map_or(0, |first| first.datagram.bytes) + self.model.mac.header;
+        match self.model.sleep {
+            Some(_) => bytes.max(MIN_BYTES),
+            None => bytes,
+        }
+    }
+}
+
+const _: () = assert!((MIN_BYTES + PHY_BYTES) as Nanos * crate::timing::BYTE > WAKE_UP);
+
+#[cfg(test)]
+mod tests;
