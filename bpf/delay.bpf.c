@@ -10,9 +10,9 @@
  *
  * - What answers data is the ACK that ends where they end. One that ends later waited for a second
  *   segment (RFC 1122 §4.2.3.2), which on a slow line comes much later, and is no answer.
- * - An ACK for two segments goes when the second of them arrives. One for a single segment may have
- *   waited for a timer, unless ACKs come faster than that. What it took is no queue then; only what
- *   it took beyond the longest timer is.
+ * - An ACK for more than a full segment goes at once (RFC 1122 §4.2.3.2). One for less may have waited
+ *   for a timer, unless ACKs come faster than that. What it took counts if it is shorter than any timer;
+ *   of a longer time only what exceeds the longest timer does.
  * - A segment without data is not timed: it is answered whenever the far end has something to say.
  *
  * The other side's own timestamp says when its segment left: what that took beyond its
@@ -42,6 +42,7 @@
 #define TIMER_MIN_NS 25000000ULL
 #define TIMER_MAX_US 200000U   /* the longest timer of Linux, and the usual one of others */
 #define TICKS_NS 1000000000ULL /* the time over which a clock is measured */
+#define SMALLEST_MSS 536       /* RFC 9293 §3.7.1 */
 #define PROBES 8	       /* in flight of a connection */
 #define TAKE_NONE 0	       /* the socket gets nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
@@ -62,10 +63,9 @@ enum far_clock {
 
 /* A segment that is timed. */
 struct probe {
-	__u64 since_ns;	  /* when it left; 0: none is in flight */
-	__u64 bytes;	  /* what had left by then */
-	__u32 start, end; /* the sequence numbers of its data: the first, and the one after */
-	__u32 segments;	  /* that it is on the wire */
+	__u64 since_ns; /* when it left; 0: none is in flight */
+	__u64 bytes;	/* what had left by then */
+	__u32 end;	/* the sequence number after its data */
 	__u32 pad;
 };
 
@@ -81,6 +81,8 @@ struct times {
 	__u32 clock;	   /* enum far_clock */
 	__u32 end;	   /* the sequence number after all data that have left */
 	__u32 acked;	   /* by the last ACK */
+	__u32 largest;	   /* segment that has left, bytes */
+	__u32 pad;
 	/* Arrival less departure by the other side's clock, ms: of this window and the last. */
 	__s32 down_min[2];
 };
@@ -117,9 +119,10 @@ struct segment {
 	__u32 tsval;
 	__u32 start, end, ack;
 	__u32 has_data;
+	__u32 is_syn;
 };
 
-/* Reads a segment with a timestamp. Returns 1, or 0. */
+/* Reads a SYN, or a segment with a timestamp. Returns 1, or 0. */
 static __always_inline int read(const struct __sk_buff *skb, int leaves, struct segment *seg)
 {
 	struct aw_addr src = {}, dst = {};
@@ -146,14 +149,16 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	} else {
 		return 0;
 	}
-	if (!load_l3(skb, l4, &tcp, sizeof(tcp)) || tcp.header.doff < 8 || tcp.header.syn ||
-	    tcp.header.rst || tcp.kinds != TS_OPTION)
+	if (!load_l3(skb, l4, &tcp, sizeof(tcp)) || tcp.header.rst)
+		return 0;
+	if (!tcp.header.syn && (tcp.header.doff < 8 || tcp.kinds != TS_OPTION))
 		return 0;
 	__builtin_memset(seg, 0, sizeof(*seg));
 	seg->of.near = leaves ? src : dst;
 	seg->of.far = leaves ? dst : src;
 	seg->of.near_port = leaves ? tcp.header.source : tcp.header.dest;
 	seg->of.far_port = leaves ? tcp.header.dest : tcp.header.source;
+	seg->is_syn = tcp.header.syn;
 	seg->tsval = bpf_ntohl(tcp.tsval);
 	payload -= tcp.header.doff * 4;
 	seg->has_data = payload != 0;
@@ -173,7 +178,7 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	struct aw_delay_sent *all;
 	struct segment seg;
 	struct times *t;
-	__u32 zero = 0;
+	__u32 length, zero = 0;
 	__u64 now;
 
 	all = bpf_map_lookup_elem(&sent, &zero);
@@ -182,7 +187,14 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	__sync_fetch_and_add(&all->bytes, skb->len + delay_options.overhead);
 	__sync_fetch_and_add(&all->packets, 1);
 	/* What has no data is answered whenever the far end has something to say. */
-	if (!read(skb, 1, &seg) || !seg.has_data)
+	if (!read(skb, 1, &seg))
+		return;
+	if (seg.is_syn) {
+		/* Another connection between the same ports. */
+		bpf_map_delete_elem(&connections, &seg.of);
+		return;
+	}
+	if (!seg.has_data)
 		return;
 	t = bpf_map_lookup_elem(&connections, &seg.of);
 	if (!t) {
@@ -201,6 +213,9 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 		return;
 	}
 	t->end = seg.end;
+	length = skb->gso_size ? skb->gso_size : seg.end - seg.start;
+	if (length > t->largest)
+		t->largest = length;
 	now = bpf_ktime_get_ns();
 	/* The probes are spread over a round trip. */
 	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
@@ -210,12 +225,11 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 
 		if (p->since_ns && now - p->since_ns < LOST_NS)
 			continue;
-		p->since_ns = now;
 		p->bytes = all->bytes;
-		p->start = seg.start;
 		p->end = seg.end;
-		p->segments = skb->gso_segs;
 		t->probed_ns = now;
+		/* Another CPU looks at this first. */
+		__sync_lock_test_and_set(&p->since_ns, now);
 		return;
 	}
 }
@@ -265,9 +279,9 @@ static __always_inline __u32 without_timer(__u32 us, int at_once)
 	return us > TIMER_MAX_US ? us - TIMER_MAX_US : ~0U;
 }
 
-/* A probe was answered after `us`, by an ACK that came `now`. */
-static __always_inline void answered(const struct probe *p, struct times *t, __u32 us, __u32 back,
-				     int at_once)
+/* A probe that left at `since` was answered after `us`. */
+static __always_inline void answered(const struct probe *p, struct times *t, __u64 since, __u32 us,
+				     __u32 back, int at_once)
 {
 	struct aw_delay_sample *s;
 	__u32 zero = 0;
@@ -275,6 +289,11 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 	s = bpf_map_lookup_elem(&samples, &zero);
 	if (!s)
 		return;
+	if (t->min_us == ~0U) {
+		/* The first says nothing: it may have waited as well. */
+		t->min_us = us;
+		return;
+	}
 	if (us < t->min_us)
 		t->min_us = us;
 	us -= t->min_us;
@@ -282,7 +301,7 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 	if (us == ~0U)
 		return;
 	if (!s->count || us < s->waited_us) {
-		s->left_ns = p->since_ns;
+		s->left_ns = since;
 		s->bytes = p->bytes;
 		s->waited_us = us;
 	}
@@ -291,31 +310,34 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 
 static __always_inline void comes(const struct __sk_buff *skb)
 {
+	__u32 acked, full;
 	struct segment seg;
 	struct times *t;
-	int sooner;
-	__u64 now;
+	__u64 now, since;
+	int at_once;
 
-	if (!read(skb, 0, &seg))
+	if (!read(skb, 0, &seg) || seg.is_syn)
 		return;
 	t = bpf_map_lookup_elem(&connections, &seg.of);
 	if (!t)
 		return;
-	/* What acknowledges nothing new answers nothing. */
-	if (t->acked_ns && !after(seg.ack, t->acked))
+	/* What acknowledges nothing new answers nothing, and what was never sent (but a FIN) is no
+	 * answer. */
+	if ((t->acked_ns && !after(seg.ack, t->acked)) || after(seg.ack, t->end + 1))
 		return;
 	now = bpf_ktime_get_ns();
-	sooner = t->acked_ns && now - t->acked_ns < TIMER_MIN_NS;
+	acked = seg.ack - t->acked;
+	full = t->largest > SMALLEST_MSS ? t->largest : SMALLEST_MSS;
+	at_once = t->acked_ns && (acked > full || now - t->acked_ns < TIMER_MIN_NS);
 	for (int i = 0; i < PROBES; i++) {
 		struct probe *p = &t->probes[i];
 
-		if (!p->since_ns || after(p->end, seg.ack))
+		since = p->since_ns;
+		if (!since || since >= now || after(p->end, seg.ack))
 			continue;
 		if (p->end == seg.ack) {
-			t->rtt_us = (now - p->since_ns) / 1000;
-			answered(p, t, t->rtt_us, way_back_us(t, seg.tsval, now),
-				 sooner || p->segments > 1 ||
-					 (t->acked_ns && after(p->start, t->acked)));
+			t->rtt_us = (now - since) / 1000;
+			answered(p, t, since, t->rtt_us, way_back_us(t, seg.tsval, now), at_once);
 		}
 		p->since_ns = 0;
 	}

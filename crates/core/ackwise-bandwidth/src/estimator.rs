@@ -40,6 +40,8 @@ const MAX_GROWTH: u64 = 350;
 const RETURN: u64 = 500;
 /// The time for which it is remembered, at least; at most it is twice that.
 const OF_LATE: Nanos = 10 * SECOND;
+/// Segments of a flow that come farther apart than this may be answered by the far end's timer, µs.
+const TIMER_US: u64 = 25_000;
 /// Less than this part of the rate is little to send, in hundredths.
 const LOADED: u64 = 75;
 /// A sample older than this says nothing about now.
@@ -225,6 +227,7 @@ impl Estimator {
             self.emptying_since = None;
             self.capacity_bps = None;
             self.loosen(passed);
+            self.remember_rate(look);
             return self.rate_bps;
         };
         let waits_us = self.waits_now_us(look, last);
@@ -237,15 +240,18 @@ impl Estimator {
             if look.sample.is_some() {
                 self.grow(look, step);
             }
-            // A sample is overdue: at a low rate ACKs wait for timers, and tell nothing.
-            let is_overdue = step > 2 * self.rtt_ns + SPAN;
+            // At a low rate the far end's timer answers, and tells nothing: a sample is overdue.
+            let by_timer = 2 * self.packet_us() > TIMER_US;
+            let is_overdue = by_timer && step > 2 * self.rtt_ns + SPAN;
             if self.state == State::Idle || is_overdue {
                 self.loosen(passed);
             }
             self.free_bps = self.rate_bps;
         } else if look.sample.is_some() {
             self.follow(look, last, waits_us);
-        } else if let (State::Following, Some(capacity)) = (self.state, self.capacity_bps) {
+        } else if self.state == State::Following
+            && let Some(capacity) = self.curve.capacity(self.low_us(), self.span())
+        {
             // Until the next sample the wait is what is computed. The rate of the last one would
             // go on to drain a queue that is gone.
             self.approach(look, capacity, waits_us);
@@ -276,8 +282,14 @@ impl Estimator {
 
     /// What the link had of late, bit/s; 0 if that is not known.
     fn recent_bps(&mut self, now: Nanos) -> u64 {
-        if now - self.greatest_since > OF_LATE {
-            self.greatest = [0, self.greatest[0]];
+        let age = now - self.greatest_since;
+        if age > OF_LATE {
+            let last = if age > 2 * OF_LATE {
+                0
+            } else {
+                self.greatest[0]
+            };
+            self.greatest = [0, last];
             self.greatest_since = now;
         }
         self.greatest[0].max(self.greatest[1])
@@ -381,8 +393,10 @@ impl Estimator {
         };
         let more =
             u128::from(self.rate_bps) * u128::from(growth) * span / (1_000 * u128::from(round));
-        let growth = self.growth * GROWTH_OF_GROWTH * step.min(round) / (1_000 * round);
-        self.growth = (self.growth + growth).min(MAX_GROWTH);
+        let faster =
+            u128::from(self.growth * GROWTH_OF_GROWTH) * span / (1_000 * u128::from(round));
+        let faster = u64::try_from(faster).unwrap_or(u64::MAX);
+        self.growth = self.growth.saturating_add(faster).min(MAX_GROWTH);
         let more = u64::try_from(more).unwrap_or(u64::MAX).max(1);
         self.set_rate(self.rate_bps.saturating_add(more));
         if self.capacity_bps.is_some_and(|known| known < sent) {

@@ -31,7 +31,7 @@
 //! - **Between two samples** the wait is what is computed, and the rate follows that: while losses are
 //!   repaired nothing is timed.
 //! - **Nothing waits, and the interface has enough to send**: the link has more than it is given. The rate
-//!   grows by a tenth in a round trip and a look, by more when that goes on, and by half below half of
+//!   grows by 8 % in a round trip and a look, by more when that goes on, and by half below half of
 //!   what the link had of late.
 //! - **Nothing is timed, or there is little to send**: nothing is learnt, and the rate rises slowly, since
 //!   what was true once would hold back whatever cannot be timed.

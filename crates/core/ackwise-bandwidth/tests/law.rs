@@ -222,6 +222,31 @@ fn where_samples_are_rare_the_rate_does_not_stay_low() {
     }
 }
 
+/// A rate of long ago is no reason to go back to it.
+#[test]
+fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
+    let mut estimator = Estimator::new(BOUNDS, 300_000);
+    let mut look = |ms: u64, sample| {
+        estimator.observe(&Look {
+            at_ns: ms * MS,
+            sent_bytes: 600 * ms,
+            backlog_bytes: 0,
+            sample,
+        })
+    };
+    let mut rate = 0;
+    for ms in (0..60_000).step_by(25) {
+        rate = look(ms, None);
+    }
+    assert_eq!(rate, BOUNDS.max_bps);
+    let waited = Sample {
+        left_ns: 59_900 * MS,
+        bytes: 600 * 59_900,
+        waited_us: 20_000,
+    };
+    assert_eq!(look(60_000, Some(waited)), BOUNDS.max_bps);
+}
+
 /// What cannot be timed is not held back by what was learnt before.
 #[test]
 fn without_round_trips_the_rate_rises() {

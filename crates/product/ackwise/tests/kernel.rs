@@ -294,4 +294,11 @@ fn up() {
     figure("up", queue);
     ends(up);
     nothing_is_left(&net, &before);
+    if cake {
+        // The program that times the way behind the queue.
+        let measured = net.start("up", "up", &["--up", "1mbit..20mbit"]);
+        assert!(measured.started["plan"]["queue"].get("cake").is_some());
+        ends(measured);
+        nothing_is_left(&net, &before);
+    }
 }
