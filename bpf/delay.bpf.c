@@ -42,7 +42,7 @@
 #define TIMER_MIN_NS 25000000ULL
 #define TIMER_MAX_US 200000U   /* the longest timer of Linux, and the usual one of others */
 #define TICKS_NS 1000000000ULL /* the time over which a clock is measured */
-#define SMALLEST_MSS 536       /* RFC 9293 §3.7.1 */
+#define DEFAULT_MSS 536	       /* RFC 9293 §3.7.1 */
 #define PROBES 8	       /* in flight of a connection */
 #define TAKE_NONE 0	       /* the socket gets nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
@@ -327,7 +327,7 @@ static __always_inline void comes(const struct __sk_buff *skb)
 		return;
 	now = bpf_ktime_get_ns();
 	acked = seg.ack - t->acked;
-	full = t->largest > SMALLEST_MSS ? t->largest : SMALLEST_MSS;
+	full = t->largest > DEFAULT_MSS ? t->largest : DEFAULT_MSS;
 	at_once = t->acked_ns && (acked > full || now - t->acked_ns < TIMER_MIN_NS);
 	for (int i = 0; i < PROBES; i++) {
 		struct probe *p = &t->probes[i];
