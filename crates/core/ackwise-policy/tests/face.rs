@@ -1,5 +1,6 @@
 //! The Rust face: names, parameters, environments, and a flow under the contract.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use ackwise_policy::{
@@ -7,27 +8,64 @@ use ackwise_policy::{
     Segment, TcpFlags, Verdict, parse, sys,
 };
 
+/// The text of a file of the repository.
+fn text_of(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let read = std::fs::read_to_string(root.join(path));
+    read.unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// The names of the files in a directory of the repository that end in `end`, without that.
+fn names_in(directory: &str, end: &str) -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let files = std::fs::read_dir(root.join(directory));
+    files
+        .unwrap_or_else(|e| panic!("{directory}: {e}"))
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter_map(|name| name.strip_suffix(end).map(str::to_owned))
+        .collect()
+}
+
+/// A policy that is renamed or lost, or whose header, vectors or page nobody names, is found
+/// here: all of them have the same names.
+#[test]
+fn headers_vectors_and_pages_have_the_names_of_the_policies() {
+    let names: Vec<&str> = Policy::all().map(Policy::name).collect();
+    assert_eq!(names.len(), sys::AW_POLICIES as usize);
+    let headers: Vec<String> = text_of("policy/include/ackwise/policies.def")
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("#include \"policies/")?
+                .strip_suffix(".h\"")
+        })
+        .map(|ident| ident.replace('_', "-"))
+        .collect();
+    assert_eq!(names, headers, "policies.def");
+
+    let names: BTreeSet<String> = names.into_iter().map(str::to_owned).collect();
+    let header_files = names_in("policy/include/ackwise/policies", ".h");
+    let idents = names.iter().map(|name| name.replace('-', "_")).collect();
+    assert_eq!(header_files, idents, "policy/include/ackwise/policies");
+    let mut vectors = names_in("policy/vectors", ".vec");
+    for general in ["contract", "parse"] {
+        assert!(vectors.remove(general), "{general}.vec");
+    }
+    assert_eq!(vectors, names, "policy/vectors");
+    let mut pages = names_in("docs/policies", ".md");
+    assert!(pages.remove("README"));
+    assert_eq!(pages, names, "docs/policies");
+    // Its table; docs/SUMMARY.md is checked by scripts/lint-links.
+    let readme = text_of("docs/policies/README.md");
+    for name in &names {
+        let rows = readme
+            .matches(&format!("\n| [{name}]({name}.md) |"))
+            .count();
+        assert_eq!(rows, 1, "rows for {name} in docs/policies/README.md");
+    }
+}
+
 #[test]
 fn metadata_is_complete() {
-    let names: Vec<&str> = Policy::all().map(Policy::name).collect();
-    assert_eq!(
-        names,
-        [
-            "none",
-            "every-n",
-            "adaptive",
-            "rate-limit",
-            "rate-limit-literal",
-            "police",
-            "tack",
-            "acc",
-            "dda",
-            "daa",
-            "dca",
-            "tda",
-            "hop"
-        ]
-    );
     for policy in Policy::all() {
         assert_eq!(Policy::by_name(policy.name()), Ok(policy));
         assert_eq!(Policy::from_id(policy.id()), Some(policy));
@@ -50,15 +88,13 @@ fn metadata_is_complete() {
             assert_eq!(unique, 1, "{policy}: {}", param.name);
         }
     }
-    assert_eq!(Policy::from_id(names.len() as u32), None);
+    assert_eq!(Policy::from_id(sys::AW_POLICIES), None);
 }
 
 #[test]
 fn every_policy_has_a_page_that_names_its_parameters() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/policies");
     for policy in Policy::all() {
-        let file = docs.join(format!("{policy}.md"));
-        let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{policy}.md: {e}"));
+        let text = text_of(&format!("docs/policies/{policy}.md"));
         for param in policy.params() {
             let cell = format!("`{}`", param.name);
             assert!(text.contains(&cell), "{policy}.md does not mention {cell}");
@@ -122,10 +158,12 @@ fn an_environment_that_cannot_run_a_policy_is_told_why() {
     let policy = |name| Policy::by_name(name).unwrap();
     let router = Capabilities::SEE_DATA | Capabilities::HOLD;
     for p in Policy::all() {
-        let makes_acks = p.name() == "rate-limit-literal";
+        let makes_acks = p.needs().contains(Capabilities::MAKE_ACKS);
         assert_eq!(p.check(router).is_err(), makes_acks, "{p}");
         assert_eq!(p.check(router | Capabilities::MAKE_ACKS), Ok(()));
     }
+    let literal = policy("rate-limit-literal").check(router).unwrap_err();
+    assert_eq!(literal.missing, Capabilities::MAKE_ACKS);
     assert_eq!(policy("none").check(Capabilities::empty()), Ok(()));
     let why = policy("rate-limit").check(Capabilities::HOLD).unwrap_err();
     assert_eq!(
