@@ -16,8 +16,8 @@ pub const TX_QUEUE_LEN: i32 = 8192;
 
 /// The IPv4 dummy address (RFC 7600 §4.8), for a device that nobody addresses.
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
-/// `linux/if_tun.h`.
-const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2 as libc::Ioctl;
+/// `linux/if_tun.h`. MIPS and PowerPC have another number.
+pub(crate) const TUNSETCARRIER: libc::Ioctl = libc::_IOW::<libc::c_int>(b'T' as u32, 226);
 
 /// What a TUN device is used for. This decides how it is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
