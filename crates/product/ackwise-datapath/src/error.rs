@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ackwise_netdev::{OLDEST_LINUX, missing_helper, with_causes};
+use ackwise_netdev::{OLDEST_LINUX, missing_helper, unfit, with_causes};
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
@@ -41,6 +41,14 @@ pub enum Error {
         release: String,
         /// What is missing.
         what: &'static str,
+    },
+    /// The running kernel was built or set in a way that its verifier refuses the programs.
+    #[error("this kernel ({release}) {why}")]
+    Unfit {
+        /// `uname -r`.
+        release: String,
+        /// In which way, and what to do.
+        why: &'static str,
     },
     /// The programs stay as they are.
     #[error("this takes another attachment: detach, and attach again")]
@@ -306,6 +314,12 @@ pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
                 return Error::Permission {
                     what: "load BPF programs",
                     missing,
+                };
+            }
+            if let Some(why) = unfit(&log) {
+                return Error::Unfit {
+                    release: release(),
+                    why,
                 };
             }
             Error::Verifier {

@@ -368,6 +368,42 @@ pub fn missing_helper() -> Option<&'static str> {
     matches!(helper, Ok(false)).then_some("the BPF helper bpf_loop()")
 }
 
+/// What the verifier says of callbacks where it is not a JIT that runs the programs.
+const NO_CALLBACKS: &str = "callbacks are not allowed in non-JITed programs";
+const JIT_SWITCH: &str = "/proc/sys/net/core/bpf_jit_enable";
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Returns how a kernel was built or set so that its verifier, whose log this is, refuses programs of
+/// ackwise, and what to do.
+#[must_use]
+pub fn unfit(log: &str) -> Option<&'static str> {
+    if log.contains(NO_CALLBACKS) {
+        let switch = std::fs::read_to_string(JIT_SWITCH);
+        return Some(without_jit(switch.as_deref().ok()));
+    }
+    (!std::path::Path::new(KERNEL_TYPES).exists()).then_some(
+        "has no types of its own (BTF), by which the programs are checked: boot one that was built with \
+         CONFIG_DEBUG_INFO_BTF",
+    )
+}
+
+/// `switch` is what the kernel's switch says, if it has one.
+fn without_jit(switch: Option<&str>) -> &'static str {
+    match switch.map(str::trim) {
+        Some("0") => {
+            "interprets BPF programs, and so refuses timers: turn its JIT on with `sysctl -w \
+             net.core.bpf_jit_enable=1`"
+        }
+        Some(_) => {
+            "interprets BPF programs, and so refuses timers: its JIT compiles no functions, as is so on \
+             32-bit ARM and on MIPS; take a machine of another kind"
+        }
+        None => {
+            "interprets BPF programs, and so refuses timers: boot one that was built with CONFIG_BPF_JIT"
+        }
+    }
+}
+
 /// Returns the reason at the end of a verifier's log. The kernel refuses a program with the same
 /// error number as a missing right, but then there is no log.
 fn verifier_reason(error: &str) -> Option<String> {
@@ -380,6 +416,9 @@ fn verifier_reason(error: &str) -> Option<String> {
         return Some(format!(
             "this kernel lacks {what}: ackwise works on Linux {OLDEST_LINUX} and newer"
         ));
+    }
+    if let Some(why) = unfit(error) {
+        return Some(format!("this kernel {why}"));
     }
     Some(format!(
         "the kernel's verifier refused it: {}",
@@ -424,6 +463,18 @@ mod tests {
             assert!(missing.contains("load a BPF program"), "{missing}");
         }
         assert!(shown(libc::EINVAL, "").contains("wan0"));
+    }
+
+    #[test]
+    fn a_kernel_without_a_jit_says_what_to_do() {
+        let log = "0: R1=ctx()\n{NO_CALLBACKS}\nverification time 9 usec\nstack depth 120\n\
+            processed 204 insns\n\n"
+            .replace("{NO_CALLBACKS}", NO_CALLBACKS);
+        let refused = verifier_reason(&log).expect("a reason");
+        assert!(refused.contains("this kernel interprets"), "{refused}");
+        assert!(without_jit(Some("0\n")).contains("sysctl"));
+        assert!(without_jit(Some("1\n")).contains("another kind"));
+        assert!(without_jit(None).contains("CONFIG_BPF_JIT"));
     }
 
     #[test]

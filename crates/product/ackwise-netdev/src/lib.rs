@@ -35,7 +35,7 @@ mod user;
 
 pub use attach::{
     AttachMode, AttachOptions, Attachment, OLDEST_LINUX, Order, missing_helper,
-    remove_stale_filters, with_causes,
+    remove_stale_filters, unfit, with_causes,
 };
 pub use error::Error;
 pub use interface::{Direction, Interface, exists};
