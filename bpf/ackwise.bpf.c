@@ -24,7 +24,8 @@
  * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
  * flow's lock; act. A held one may have to leave before it (release.h). Dry run
  * (dry_run.h), the bytes that leave (egress.h), ACC's echo (echo.h), the congestion-window
- * hint (cwnd_hint.h) and the benchmark (selftest.h) are functions of their own.
+ * hint (cwnd_hint.h), requests for an ACK rate (obey.h) and the benchmark (selftest.h) are
+ * functions of their own.
  *
  * Why it is built so:
  *
@@ -80,6 +81,7 @@
 #include "cwnd_hint.h"
 #include "dry_run.h"
 #include "egress.h"
+#include "obey.h"
 #include "release.h"
 #include "return.h"
 #include "selftest.h"
@@ -196,7 +198,10 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 	}
 	cwnd_hint_on_ack(f, seg, now);
 	tell_shared(f, *about);
-	aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &here->decision);
+	if (options.obey_ack_rate)
+		obey_on_ack(f, here, now_us);
+	else
+		aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &here->decision);
 	/* The verifier knows nothing of what is in a map: here all its paths meet. */
 	__asm__ volatile("" ::: "memory");
 	if (options.dry_run)
@@ -451,6 +456,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	echoed = echo_on_data(f, &seg);
 	if (!note_data(f, &key, &seg, segments, now_us))
 		return AW_PASS;
+	obey_on_data(skb, here, f, &seg);
 	/* Not atomic: two CPUs in one direction of one flow may lose a count. */
 	f->count.data_segments += segments;
 	f->count.data_bytes += seg.payload;

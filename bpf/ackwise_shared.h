@@ -7,6 +7,7 @@
 #define ACKWISE_SHARED_H
 
 #include "../policy/include/ackwise/flow.h"
+#include "../policy/options/ack_rate_request.h"
 
 /*
  * A hold has one of these lengths; any other is rounded down. Inside a class the order of
@@ -60,8 +61,10 @@ struct aw_options {
 	aw_u32 ack_priority; /* what pure ACKs that leave get for the queue; 0: what they had */
 	aw_u8 clsact;	     /* STOLEN is honoured; tcx knows only PASS, DROP, REDIRECT */
 	aw_u8 dry_run;
-	aw_u8 cwnd_hint; /* see cwnd_hint.h */
-	aw_u8 uplink;	 /* flows are told who fills the link: egress.h */
+	aw_u8 cwnd_hint;     /* see cwnd_hint.h */
+	aw_u8 uplink;	     /* flows are told who fills the link: egress.h */
+	aw_u8 obey_ack_rate; /* see obey.h */
+	aw_u8 reserved[3];
 };
 
 /* One map entry that user space rewrites every 100 ms. */
@@ -104,6 +107,7 @@ struct aw_entry {
 	aw_u64 dry_until_ns; /* 0: none */
 	/* cwnd_hint: when the ACK sender last sent data; 0: never */
 	aw_u64 reverse_data_ns;
+	struct aw_ack_rate asked; /* obey_ack_rate: written by the data side */
 };
 
 #define AW_FRAME_L2 24
@@ -148,9 +152,10 @@ struct aw_counters {
 	aw_u64 superseded; /* runs that a newer ACK ended */
 	aw_u64 replaced;   /* newer held ACKs that took a held one's place */
 	aw_u64 reemitted, reemitted_bytes;
-	aw_u64 reemit_stale; /* came back after a newer one had left */
-	aw_u64 cloned;	     /* duplicates that left twice */
-	aw_u64 cwnd_hints;   /* data whose window field has the congestion window */
+	aw_u64 reemit_stale;	  /* came back after a newer one had left */
+	aw_u64 cloned;		  /* duplicates that left twice */
+	aw_u64 cwnd_hints;	  /* data whose window field has the congestion window */
+	aw_u64 ack_rate_requests; /* that were obeyed */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;

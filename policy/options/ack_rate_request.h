@@ -75,10 +75,16 @@ struct aw_ack_rate_search {
 	aw_u32 end;  /* the list ended as it should */
 };
 
+/* A verifier wants what a loop is given to be on the stack. */
+struct aw_ack_rate_reader {
+	struct aw_ack_rate_search *search;
+};
+
 /* The option at r->at. Not 0 when it was the last. */
 static inline __attribute__((unused)) long aw_ack_rate_step(aw_u32 turn,
-							    struct aw_ack_rate_search *r)
+							    struct aw_ack_rate_reader *reader)
 {
+	struct aw_ack_rate_search *r = reader->search;
 	aw_u32 i = r->at, len, said;
 	const aw_u8 *b;
 
@@ -112,12 +118,14 @@ static inline __attribute__((unused)) long aw_ack_rate_step(aw_u32 turn,
 /* What the n bytes of options in r->b say: enum aw_ack_rate_said. */
 AW_SUBPROG int aw_ack_rate_find(struct aw_ack_rate_search *r)
 {
+	struct aw_ack_rate_reader reader = { r };
+
 	if (!r || r->n > AW_OPT_BYTES)
 		return AW_ACK_RATE_SILENT;
 	r->at = 0;
 	r->said = AW_ACK_RATE_SILENT;
 	r->end = 0;
-	AW_REPEAT(AW_OPT_BYTES + 1, aw_ack_rate_step, r);
+	AW_REPEAT(AW_OPT_BYTES + 1, aw_ack_rate_step, &reader);
 	return r->end ? (int)r->said : AW_ACK_RATE_SILENT;
 }
 

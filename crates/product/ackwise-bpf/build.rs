@@ -13,7 +13,7 @@ struct Object {
     bindings: &'static str,
 }
 
-const OBJECTS: [Object; 9] = [
+const OBJECTS: [Object; 10] = [
     Object {
         source: "ackwise",
         bindings: "datapath",
@@ -47,6 +47,10 @@ const OBJECTS: [Object; 9] = [
         bindings: "silence",
     },
     Object {
+        source: "ack_rate",
+        bindings: "ack_rate",
+    },
+    Object {
         source: SELFTEST,
         bindings: "selftest",
     },
@@ -69,6 +73,7 @@ fn main() {
     for dir in [
         root.join("bpf"),
         root.join("policy/include"),
+        root.join("policy/options"),
         crate_dir.join("src/bindings"),
     ] {
         println!("cargo::rerun-if-changed={}", dir.display());

@@ -20,7 +20,7 @@ struct Binding {
 }
 
 /// Headers of `bpf/`, whose types from `policy/` are those of the crate `ackwise-policy`.
-const BPF: [Binding; 9] = [
+const BPF: [Binding; 10] = [
     Binding {
         header: "bpf/ackwise_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/datapath.rs",
@@ -52,6 +52,10 @@ const BPF: [Binding; 9] = [
     Binding {
         header: "bpf/silence_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/silence.rs",
+    },
+    Binding {
+        header: "bpf/ack_rate_shared.h",
+        output: "crates/product/ackwise-bpf/src/bindings/ack_rate.rs",
     },
     Binding {
         header: "bpf/selftest_shared.h",
@@ -131,7 +135,7 @@ fn bpf_bindings(root: &Path, header: &str) -> Result<String> {
         .header(utf8(&path)?)
         .allowlist_type("aw_.*")
         .allowlist_var("AW_.*")
-        .blocklist_file(".*/policy/include/.*");
+        .blocklist_file(".*/policy/(include|options)/.*");
     if uses_policy {
         builder = builder
             .raw_line("")

@@ -12,6 +12,7 @@
     clippy::undocumented_unsafe_blocks
 )]
 
+pub mod ack_rate;
 pub mod datapath;
 pub mod delay;
 pub mod echo;

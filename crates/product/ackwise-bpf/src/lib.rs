@@ -114,6 +114,16 @@ pub mod tunnel {
     pod!(aw_tunnel_options);
 }
 
+/// Asks for ACK rates on the sockets of a cgroup (`bpf/ack_rate.bpf.c`).
+pub mod ack_rate {
+    pub use crate::bindings::ack_rate::*;
+
+    /// The program, compiled.
+    pub static OBJECT: &[u8] = object!("ack_rate");
+
+    pod!(aw_ack_rate_options, aw_ack_rate_counters);
+}
+
 /// Receives restored packets many at a time (`bpf/inject.bpf.c`).
 pub mod inject {
     pub use crate::bindings::inject::*;

@@ -128,6 +128,19 @@ pub enum Error {
          position sender, not {0}"
     )]
     NotTheSender(&'static str),
+    /// Requests for an ACK rate are for one place and one policy.
+    #[error(
+        "requests for an ACK rate are obeyed by the policy every-n, on the host that receives the \
+         data: choose policy every-n (with n=1 flows that do not ask are left alone) and position \
+         receiver"
+    )]
+    NotObeying,
+    /// There is nothing to attach a program for sockets to.
+    #[error(
+        "no cgroup of version 2 is mounted, which programs for sockets are attached to: mount -t \
+         cgroup2 none /sys/fs/cgroup, or name one"
+    )]
+    NoCgroup,
     /// The interface went away while attached.
     #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
     InterfaceGone(String),

@@ -15,6 +15,7 @@
 //! them their constants, attaches them, and re-emits what they have held long enough
 //! ([`Datapath`]). By [`control`] a process finds and asks another one that is attached.
 
+mod ack_rate;
 pub mod control;
 mod datapath;
 mod egress;
@@ -28,6 +29,7 @@ mod silence;
 mod stats;
 pub mod sys;
 
+pub use ack_rate::{AckRateAsker, AckRateCounters, AckRateWish};
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;
 pub use datapath::{Datapath, Prepared, Renewer};

@@ -72,6 +72,9 @@ pub struct Options {
     /// Write the congestion window of local sockets into the window field of their data:
     /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
     pub cwnd_hint: bool,
+    /// What the data sender asks for by TCP ACK Rate Request is the n of the policy: at
+    /// [`Position::Receiver`] with `every-n` only.
+    pub obey_ack_rate: bool,
     /// The queue behind the interface separates flows, and is where packets wait: what others
     /// send does not lengthen the way of an ACK, so nobody asks for it.
     pub fair_queue: bool,
@@ -113,6 +116,7 @@ impl Options {
             hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
             hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
             cwnd_hint: false,
+            obey_ack_rate: false,
             fair_queue: false,
             ack_priority: 0,
             max_flows: 65_536,
@@ -162,6 +166,11 @@ impl Options {
             Position::Sender => {}
             Position::Receiver => return Err(Error::NotTheSender("receiver")),
             Position::Router => return Err(Error::NotTheSender("router")),
+        }
+        if self.obey_ack_rate
+            && (self.position != Position::Receiver || self.policy.policy().name() != "every-n")
+        {
+            return Err(Error::NotObeying);
         }
         range("hold_rtt_shift", u64::from(self.hold_rtt_shift), 0, 16)?;
         range("max_flows", u64::from(self.max_flows), 64, 1 << 20)?;
@@ -224,6 +233,7 @@ impl Options {
         o.flow.hold_min_us = flow.hold_min_us;
         o.flow.hold_rtt_shift = flow.hold_rtt_shift;
         o.cwnd_hint = u8::from(self.cwnd_hint);
+        o.obey_ack_rate = u8::from(self.obey_ack_rate);
         o.class_us = [sys::AW_CLASS_UNUSED; sys::AW_CLASS_TABLE as usize];
         o.class_us[0] = 0;
         o.class_us[1..=classes.len()].copy_from_slice(&classes);

@@ -150,6 +150,6 @@ fn bytes_of(raw: &sys::aw_options) -> &[u8] {
 const _: () = {
     let flow = size_of::<sys::aw_cfg>() + 4 * size_of::<u32>();
     let matches = 2 * 2 * size_of::<sys::aw_addr>() + 4 * size_of::<u16>() + 4;
-    let rest = (sys::AW_CLASS_TABLE as usize + 6) * size_of::<u32>() + 4;
+    let rest = (sys::AW_CLASS_TABLE as usize + 6) * size_of::<u32>() + 8;
     assert!(size_of::<sys::aw_options>() == flow + matches + rest);
 };

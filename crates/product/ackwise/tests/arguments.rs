@@ -63,6 +63,15 @@ fn numbers_and_times() {
     );
     ACKWISE.refuses(&["attach", "lo", "--duration", "0s"], &["more than 0"]);
     ACKWISE.refuses(
+        &["attach", "lo", "--obey-ack-rate"],
+        &["--obey-ack-rate", "add --policy every-n --set n=1"],
+    );
+    ACKWISE.refuses(&["ask", "--segments", "128"], &["128", "1..=127"]);
+    ACKWISE.refuses(
+        &["ask", "--segments", "8", "--per-window", "4"],
+        &["cannot be used with"],
+    );
+    ACKWISE.refuses(
         &["attach", "lo", "--metrics", "9478"],
         &["--metrics", "socket address"],
     );

@@ -83,10 +83,13 @@ pub struct aw_options {
     pub cwnd_hint: aw_u8,
     #[doc = " flows are told who fills the link: egress.h"]
     pub uplink: aw_u8,
+    #[doc = " see obey.h"]
+    pub obey_ack_rate: aw_u8,
+    pub reserved: [aw_u8; 3usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 432usize];
+    ["Size of aw_options"][::core::mem::size_of::<aw_options>() - 436usize];
     ["Alignment of aw_options"][::core::mem::align_of::<aw_options>() - 4usize];
     ["Offset of field: aw_options::flow"][::core::mem::offset_of!(aw_options, flow) - 0usize];
     ["Offset of field: aw_options::match_"][::core::mem::offset_of!(aw_options, match_) - 72usize];
@@ -108,6 +111,10 @@ const _: () = {
     ["Offset of field: aw_options::cwnd_hint"]
         [::core::mem::offset_of!(aw_options, cwnd_hint) - 430usize];
     ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 431usize];
+    ["Offset of field: aw_options::obey_ack_rate"]
+        [::core::mem::offset_of!(aw_options, obey_ack_rate) - 432usize];
+    ["Offset of field: aw_options::reserved"]
+        [::core::mem::offset_of!(aw_options, reserved) - 433usize];
 };
 impl Default for aw_options {
     fn default() -> Self {
@@ -230,10 +237,12 @@ pub struct aw_entry {
     pub dry_until_ns: aw_u64,
     #[doc = " cwnd_hint: when the ACK sender last sent data; 0: never"]
     pub reverse_data_ns: aw_u64,
+    #[doc = " obey_ack_rate: written by the data side"]
+    pub asked: aw_ack_rate,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 408usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 416usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
     ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
     ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
@@ -252,6 +261,7 @@ const _: () = {
         [::core::mem::offset_of!(aw_entry, dry_until_ns) - 392usize];
     ["Offset of field: aw_entry::reverse_data_ns"]
         [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 400usize];
+    ["Offset of field: aw_entry::asked"][::core::mem::offset_of!(aw_entry, asked) - 408usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -346,6 +356,8 @@ pub struct aw_counters {
     pub cloned: aw_u64,
     #[doc = " data whose window field has the congestion window"]
     pub cwnd_hints: aw_u64,
+    #[doc = " that were obeyed"]
+    pub ack_rate_requests: aw_u64,
     pub flows_created: aw_u64,
     pub flows_failed: aw_u64,
     #[doc = " fail open"]
@@ -380,7 +392,7 @@ pub struct aw_counters {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2024usize];
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2032usize];
     ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
     ["Offset of field: aw_counters::packets"]
         [::core::mem::offset_of!(aw_counters, packets) - 0usize];
@@ -427,40 +439,42 @@ const _: () = {
         [::core::mem::offset_of!(aw_counters, cloned) - 176usize];
     ["Offset of field: aw_counters::cwnd_hints"]
         [::core::mem::offset_of!(aw_counters, cwnd_hints) - 184usize];
+    ["Offset of field: aw_counters::ack_rate_requests"]
+        [::core::mem::offset_of!(aw_counters, ack_rate_requests) - 192usize];
     ["Offset of field: aw_counters::flows_created"]
-        [::core::mem::offset_of!(aw_counters, flows_created) - 192usize];
+        [::core::mem::offset_of!(aw_counters, flows_created) - 200usize];
     ["Offset of field: aw_counters::flows_failed"]
-        [::core::mem::offset_of!(aw_counters, flows_failed) - 200usize];
+        [::core::mem::offset_of!(aw_counters, flows_failed) - 208usize];
     ["Offset of field: aw_counters::open_stale_heartbeat"]
-        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 208usize];
+        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 216usize];
     ["Offset of field: aw_counters::open_no_slot"]
-        [::core::mem::offset_of!(aw_counters, open_no_slot) - 216usize];
+        [::core::mem::offset_of!(aw_counters, open_no_slot) - 224usize];
     ["Offset of field: aw_counters::open_queue_full"]
-        [::core::mem::offset_of!(aw_counters, open_queue_full) - 224usize];
+        [::core::mem::offset_of!(aw_counters, open_queue_full) - 232usize];
     ["Offset of field: aw_counters::open_timer"]
-        [::core::mem::offset_of!(aw_counters, open_timer) - 232usize];
+        [::core::mem::offset_of!(aw_counters, open_timer) - 240usize];
     ["Offset of field: aw_counters::open_too_short"]
-        [::core::mem::offset_of!(aw_counters, open_too_short) - 240usize];
+        [::core::mem::offset_of!(aw_counters, open_too_short) - 248usize];
     ["Offset of field: aw_counters::open_frame"]
-        [::core::mem::offset_of!(aw_counters, open_frame) - 248usize];
+        [::core::mem::offset_of!(aw_counters, open_frame) - 256usize];
     ["Offset of field: aw_counters::open_busy"]
-        [::core::mem::offset_of!(aw_counters, open_busy) - 256usize];
-    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 264usize];
+        [::core::mem::offset_of!(aw_counters, open_busy) - 264usize];
+    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 272usize];
     ["Offset of field: aw_counters::ring_full"]
-        [::core::mem::offset_of!(aw_counters, ring_full) - 272usize];
+        [::core::mem::offset_of!(aw_counters, ring_full) - 280usize];
     ["Offset of field: aw_counters::retried"]
-        [::core::mem::offset_of!(aw_counters, retried) - 280usize];
-    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 288usize];
+        [::core::mem::offset_of!(aw_counters, retried) - 288usize];
+    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 296usize];
     ["Offset of field: aw_counters::unlocked"]
-        [::core::mem::offset_of!(aw_counters, unlocked) - 296usize];
+        [::core::mem::offset_of!(aw_counters, unlocked) - 304usize];
     ["Offset of field: aw_counters::reason"]
-        [::core::mem::offset_of!(aw_counters, reason) - 304usize];
+        [::core::mem::offset_of!(aw_counters, reason) - 312usize];
     ["Offset of field: aw_counters::late_max_us"]
-        [::core::mem::offset_of!(aw_counters, late_max_us) - 472usize];
-    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 480usize];
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 480usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 488usize];
     ["Offset of field: aw_counters::held_ns"]
-        [::core::mem::offset_of!(aw_counters, held_ns) - 1504usize];
-    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1512usize];
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1512usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1520usize];
 };
 impl Default for aw_counters {
     fn default() -> Self {
@@ -530,25 +544,25 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2848usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2864usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
-    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2024usize];
-    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2152usize];
-    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2192usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2032usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2160usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2200usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2200usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2272usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2208usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2280usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2680usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2696usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2816usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2832usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2824usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2840usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2832usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2848usize];
     ["Offset of field: aw_percpu::left_ack_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2840usize];
+        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2856usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

@@ -1,6 +1,7 @@
 //! What works on live packets, on Linux.
 
 mod ab;
+mod ask;
 mod attach;
 mod check;
 mod cli;
@@ -37,6 +38,7 @@ pub fn run(command: &Command, global: &GlobalArgs) -> anyhow::Result<()> {
         Command::Reload(args) => up::reload::reload(args, format),
         Command::Down(args) => up::down::down(args, format),
         Command::Attach(args) => attach::attach(args, format),
+        Command::Ask(args) => ask::ask(args, format),
         Command::Status(args) => status::status(args, format),
         Command::Top(args) => top::top(args, format),
         Command::Ab(args) => ab::ab(args, format),

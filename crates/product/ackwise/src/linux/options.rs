@@ -19,6 +19,14 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
         .mend("add --position sender, on the host that sends the data"));
     }
     options.cwnd_hint = args.cwnd_hint;
+    let every_n = options.policy.policy().name() == "every-n";
+    if args.obey_ack_rate && (options.position != Position::Receiver || !every_n) {
+        return Err(BadInput::new(
+            "--obey-ack-rate: the host that receives the data obeys, by the policy every-n",
+        )
+        .mend("add --policy every-n --set n=1, and leave --position out"));
+    }
+    options.obey_ack_rate = args.obey_ack_rate;
     options.dry_run = args.dry_run;
     Ok(options)
 }

@@ -1,6 +1,7 @@
 //! The arguments of what works on live packets, as clap reads them.
 
 pub mod ab;
+pub mod ask;
 pub mod gateway;
 pub mod probe;
 pub mod top;
@@ -30,6 +31,9 @@ pub enum Command {
     // There the guard is off unless it is asked for.
     #[command(after_help = ATTACH_HELP, mut_arg("guard_block", |block| block.requires("guard")))]
     Attach(AttachArgs),
+    /// Have this host's TCP say that it knows ACK rate requests, and ask its peers, until Ctrl-C
+    #[command(after_help = ask::HELP)]
+    Ask(ask::AskArgs),
     /// Show what is attached, and what it did so far
     Status(StatusArgs),
     /// Watch what runs: rates, what is saved and why, flows, queues and round-trip times
@@ -114,6 +118,12 @@ pub struct AttachArgs {
     /// back, so it is for one-way transfers; off while the other side sends
     #[arg(long)]
     pub cwnd_hint: bool,
+
+    /// With --policy every-n on the host that receives: its n is what the sender asks for (TCP ACK
+    /// Rate Request); for flows that do not ask it is as set. `ackwise ask` on this host says to
+    /// senders that they may ask
+    #[arg(long)]
+    pub obey_ack_rate: bool,
 
     /// Withhold nothing; count what would have been withheld
     #[arg(long, conflicts_with = "guard")]

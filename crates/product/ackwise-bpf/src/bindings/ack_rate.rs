@@ -1,0 +1,47 @@
+// @generated from bpf/ack_rate_shared.h by scripts/bindings; do not edit.
+
+use ackwise_policy::sys::*;
+
+#[doc = " With neither number a host says that it knows the option, and asks for nothing."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_ack_rate_options {
+    #[doc = " one ACK for so many; 0: as per_window says"]
+    pub segments: aw_u32,
+    #[doc = " so many ACKs in a congestion window; 0: as segments says"]
+    pub per_window: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_rate_options"][::core::mem::size_of::<aw_ack_rate_options>() - 8usize];
+    ["Alignment of aw_ack_rate_options"][::core::mem::align_of::<aw_ack_rate_options>() - 4usize];
+    ["Offset of field: aw_ack_rate_options::segments"]
+        [::core::mem::offset_of!(aw_ack_rate_options, segments) - 0usize];
+    ["Offset of field: aw_ack_rate_options::per_window"]
+        [::core::mem::offset_of!(aw_ack_rate_options, per_window) - 4usize];
+};
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_ack_rate_counters {
+    #[doc = " SYNs and SYN-ACKs with the option"]
+    pub offered: aw_u64,
+    #[doc = " connections whose other side has it, too"]
+    pub agreed: aw_u64,
+    #[doc = " rates that were asked for"]
+    pub asked: aw_u64,
+    #[doc = " data packets that carried a request, before they were cut"]
+    pub segments: aw_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_rate_counters"][::core::mem::size_of::<aw_ack_rate_counters>() - 32usize];
+    ["Alignment of aw_ack_rate_counters"][::core::mem::align_of::<aw_ack_rate_counters>() - 8usize];
+    ["Offset of field: aw_ack_rate_counters::offered"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, offered) - 0usize];
+    ["Offset of field: aw_ack_rate_counters::agreed"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, agreed) - 8usize];
+    ["Offset of field: aw_ack_rate_counters::asked"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, asked) - 16usize];
+    ["Offset of field: aw_ack_rate_counters::segments"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, segments) - 24usize];
+};

@@ -1,0 +1,136 @@
+//! Asks for ACK rates on the sockets of a cgroup: TCP ACK Rate Request
+//! (draft-ietf-tcpm-ack-rate-request), by the program in `bpf/ack_rate.bpf.c`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use ackwise_bpf::ack_rate as sys;
+use ackwise_policy::AckRate;
+use aya::maps::{MapData, PerCpuArray};
+use aya::programs::{CgroupAttachMode, SockOps};
+use aya::{Ebpf, EbpfLoader};
+use serde::Serialize;
+
+use crate::Error;
+use crate::error::{load_error, program_error};
+
+const PROGRAM: &str = "ackwise_ask";
+
+/// What the sockets ask their peers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckRateWish {
+    /// Nothing: they say that they know the option, so that a peer may ask them.
+    Nothing,
+    /// One ACK for so many segments, 1 to 127.
+    Segments(u32),
+    /// So many ACKs in a congestion window, 1 to 64.
+    PerWindow(u32),
+}
+
+/// What a program has counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct AckRateCounters {
+    /// SYNs and SYN-ACKs that left with the option.
+    pub offered: u64,
+    /// Connections whose other side has it, too.
+    pub agreed: u64,
+    /// Rates that were asked for.
+    pub asked: u64,
+    /// Data packets that carried a request, before they were cut into segments.
+    pub segments: u64,
+}
+
+/// The program on the sockets of a cgroup, until it is dropped.
+#[derive(Debug)]
+pub struct AckRateAsker {
+    bpf: Ebpf,
+}
+
+impl AckRateAsker {
+    /// The cgroup that all processes are in: where version 2 is mounted.
+    ///
+    /// # Errors
+    /// [`Error::NoCgroup`] if it is not.
+    pub fn root() -> Result<PathBuf, Error> {
+        let mounts =
+            std::fs::read_to_string("/proc/self/mounts").map_err(|source| Error::System {
+                what: "reading /proc/self/mounts",
+                source,
+            })?;
+        mounts
+            .lines()
+            .filter_map(|line| {
+                let mut fields = line.split(' ').skip(1);
+                Some((fields.next()?, fields.next()?))
+            })
+            .find(|(_, kind)| *kind == "cgroup2")
+            .map(|(path, _)| PathBuf::from(path))
+            .ok_or(Error::NoCgroup)
+    }
+
+    /// Attaches the program. Connections that are there already are left alone, and so are those
+    /// to sockets that listen already: these answer without the option.
+    ///
+    /// # Errors
+    /// A number is out of its range, the cgroup is not there, or the kernel refused.
+    pub fn attach(cgroup: &Path, wish: AckRateWish) -> Result<AckRateAsker, Error> {
+        let range = |what, value: u32, most: u32| match value {
+            _ if (1..=most).contains(&value) => Ok(()),
+            _ => Err(Error::Option {
+                what,
+                value: u64::from(value),
+                range: format!("from 1 to {most}"),
+            }),
+        };
+        let mut options = sys::aw_ack_rate_options::default();
+        match wish {
+            AckRateWish::Nothing => {}
+            AckRateWish::Segments(segments) => {
+                range("segments of an ACK", segments, u32::from(AckRate::MOST))?;
+                options.segments = segments;
+            }
+            AckRateWish::PerWindow(acks) => {
+                range("ACKs of a window", acks, 64)?;
+                options.per_window = acks;
+            }
+        }
+        let group = File::open(cgroup).map_err(|source| Error::System {
+            what: "opening the cgroup",
+            source,
+        })?;
+        let mut bpf = EbpfLoader::new()
+            .override_global("ack_rate_options", &options, true)
+            .load(sys::OBJECT)
+            .map_err(|error| load_error(error, 0))?;
+        let program: &mut SockOps = bpf
+            .program_mut(PROGRAM)
+            .and_then(|program| program.try_into().ok())
+            .ok_or_else(|| Error::Object(format!("program {PROGRAM}")))?;
+        program.load().map_err(|e| program_error(PROGRAM, e))?;
+        // A link takes no flags, and lets others attach beside it.
+        program
+            .attach(group, CgroupAttachMode::Single)
+            .map_err(|e| program_error(PROGRAM, e))?;
+        Ok(AckRateAsker { bpf })
+    }
+
+    /// What the program has counted.
+    ///
+    /// # Errors
+    /// The map could not be read.
+    pub fn counters(&self) -> Result<AckRateCounters, Error> {
+        let map = self
+            .bpf
+            .map("counters")
+            .ok_or_else(|| Error::Object("map counters".to_owned()))?;
+        let map: PerCpuArray<&MapData, sys::aw_ack_rate_counters> = map.try_into()?;
+        let mut sum = AckRateCounters::default();
+        for one in map.get(&0, 0)?.iter() {
+            sum.offered += one.offered;
+            sum.agreed += one.agreed;
+            sum.asked += one.asked;
+            sum.segments += one.segments;
+        }
+        Ok(sum)
+    }
+}

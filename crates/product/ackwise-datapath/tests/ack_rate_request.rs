@@ -1,0 +1,313 @@
+//! TCP ACK Rate Request: the running kernel's own TCP asks, byte for byte as the codec that
+//! the simulator has, and the receiver's datapath obeys.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+
+use ackwise_datapath::{AckRateAsker, AckRateWish, Datapath, Error, Options, Position};
+use ackwise_policy::AckRate;
+use common::{Flow, Pair, SYN, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
+
+fn options(obey: bool) -> Options {
+    let mut options = Options::new("aw0", "every-n:n=1,warm=0".parse().expect("a policy"));
+    options.obey_ack_rate = obey;
+    // Long enough that no hold ends before the ACK that ends it.
+    options.hold_max = ms(250);
+    options.hold_min = ms(250);
+    options
+}
+
+fn attach(obey: bool) -> Datapath {
+    Datapath::attach(options(obey)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn started(near: &Wire, far: &Wire) -> Flow {
+    let like = Seg {
+        window: 60_000,
+        ..Seg::ack(0)
+    };
+    let flow = Flow::start(near, far, like);
+    far.drain(ms(20));
+    flow
+}
+
+/// Data that say so.
+fn ask(flow: &mut Flow, far: &Wire, said: AckRate) {
+    flow.like.options = said.bytes().to_vec();
+    let padded = flow.like.options.len().next_multiple_of(4);
+    flow.like.options.resize(padded, 1);
+    flow.data(far);
+    flow.like.options.clear();
+}
+
+/// One ACK for each of so many segments is handed over; how many of them leave. The last one
+/// does, or this waits for ever.
+fn leave(flow: &mut Flow, near: &Wire, far: &Wire, segments: usize) -> usize {
+    let mut last = Vec::new();
+    for _ in 0..segments {
+        last = flow.step(near, far);
+    }
+    far.expect_up_to(&last).len()
+}
+
+/// As it is on a machine that does nothing else: a busy one lets a flow fall idle, or a hold
+/// end by itself, and then more ACKs leave than in a try that it does not disturb.
+fn least(what: &str, want: usize, mut one: impl FnMut() -> usize) {
+    let mut seen = Vec::new();
+    eventually(what, || {
+        seen.push(one());
+        assert!(seen.len() < 2000, "{what}: {seen:?}");
+        seen.last() == Some(&want)
+    });
+    assert!(seen.iter().all(|n| *n >= want), "{what}: {seen:?}");
+}
+
+#[test]
+fn the_datapath_sends_one_ack_for_as_many_segments_as_are_asked_for() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let datapath = attach(true);
+        let mut flow = started(near, far);
+        let requests = || datapath.stats().expect("stats").ack_rate_requests;
+        assert_eq!(requests(), 0);
+        assert_eq!(leave(&mut flow, near, far, 20), 20, "nobody has asked");
+        let heard = |flow: &mut Flow, said| {
+            let before = requests();
+            ask(flow, far, said);
+            eventually("the request arrives", || requests() == before + 1);
+            let frame = flow.ack().frame();
+            near.send(&frame);
+            frame
+        };
+        for segments in [4, 16, 2] {
+            heard(&mut flow, AckRate::Every(segments));
+            let segments = usize::from(segments);
+            let what = format!("one ACK for {segments}");
+            least(&what, 1, || {
+                // Whatever was begun is over when an ACK at once has left.
+                let at_once = heard(&mut flow, AckRate::Now);
+                far.expect_up_to(&at_once);
+                leave(&mut flow, near, far, segments)
+            });
+        }
+        datapath.detach().expect("detach");
+    });
+}
+
+#[test]
+fn a_datapath_that_was_not_told_to_obey_does_not() {
+    let _alone = alone();
+    Pair::new().run(|near, far| {
+        let datapath = attach(false);
+        let mut flow = started(near, far);
+        ask(&mut flow, far, AckRate::Every(16));
+        let frame = flow.ack().frame();
+        near.send(&frame);
+        far.expect_up_to(&frame);
+        assert_eq!(leave(&mut flow, near, far, 64), 64);
+        assert_eq!(datapath.detach().expect("detach").ack_rate_requests, 0);
+    });
+}
+
+#[test]
+fn only_a_receiver_with_every_n_obeys() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let mut other = options(true);
+        other.policy = "adaptive".parse().expect("a policy");
+        let mut place = options(true);
+        place.position = Position::Sender;
+        for wrong in [other, place] {
+            let refused = Datapath::attach(wrong).expect_err("it cannot");
+            assert!(matches!(refused, Error::NotObeying), "{refused}");
+        }
+    });
+}
+
+/// This process in a cgroup of its own.
+struct Cgroup {
+    path: PathBuf,
+    before: PathBuf,
+}
+
+impl Cgroup {
+    fn enter() -> Cgroup {
+        let root = AckRateAsker::root().unwrap_or_else(|e| panic!("{e}"));
+        let own = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
+        let before = root.join(own.expect("version 2"));
+        let path = root.join(format!("ackwise-test-{}", std::process::id()));
+        std::fs::create_dir(&path).expect("a cgroup");
+        let cgroup = Cgroup { path, before };
+        Cgroup::join(&cgroup.path);
+        cgroup
+    }
+
+    fn join(path: &std::path::Path) {
+        std::fs::write(path.join("cgroup.procs"), std::process::id().to_string())
+            .expect("to join a cgroup");
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        Cgroup::join(&self.before);
+        std::fs::remove_dir(&self.path).expect("an empty cgroup");
+    }
+}
+
+/// What the options of the TCP segments say that crossed, and how many there were of each.
+#[derive(Debug, Default)]
+struct Said {
+    syns: Vec<Option<AckRate>>,
+    requests: Vec<AckRate>,
+    data: usize,
+    largest: usize,
+}
+
+impl Said {
+    fn look(&mut self, frames: Vec<common::Frame>) {
+        for frame in frames {
+            let Some(seg) = Seg::read(&frame.bytes).filter(|s| s.sport == 80 || s.dport == 80)
+            else {
+                continue;
+            };
+            let said = AckRate::find(&seg.options);
+            if seg.flags & SYN != 0 {
+                let at = seg
+                    .options
+                    .windows(4)
+                    .filter(|four| *four == [254, 4, 0, 0xac]);
+                assert_eq!(at.count() == 1, said == Some(AckRate::Capable), "{seg:?}");
+                self.syns.push(said);
+                continue;
+            }
+            if let Some(said) = said {
+                assert!(seg.payload > 0, "a pure ACK asks for nothing: {seg:?}");
+                let AckRate::Every(segments) = said else {
+                    panic!("{said:?}");
+                };
+                let bytes = [254, 5, 0, 0xac, segments << 1];
+                assert_eq!(*said.bytes(), bytes, "as the draft has it");
+                assert!(seg.options.windows(5).any(|five| five == bytes), "{seg:?}");
+                self.requests.push(said);
+            }
+            self.data += usize::from(seg.payload > 0);
+            self.largest = self.largest.max(seg.payload);
+        }
+    }
+}
+
+/// The host sends so much to a far one; what is said on the way. The listener is in the
+/// namespace that receives, so that both ends make their sockets under the program, or one.
+fn transfer(
+    pair: &Pair,
+    far: &Wire,
+    listener_knows: bool,
+    wish: AckRateWish,
+) -> (Said, AckRateAsker) {
+    no_checksum_offload("aw0");
+    pair.far.run(|| {
+        ip("addr add 198.18.7.2/24 dev aw1");
+        ip("link set aw1 mtu 600");
+    });
+    ip("addr add 198.18.7.1/24 dev aw0");
+    ip("link set aw0 mtu 600");
+    let listen = || {
+        pair.far
+            .run(|| TcpListener::bind("198.18.7.2:80").expect("bind"))
+    };
+    let early = (!listener_knows).then(listen);
+    let cgroup = Cgroup::enter();
+    let asker = AckRateAsker::attach(&cgroup.path, wish).unwrap_or_else(|e| panic!("{e}"));
+    let server = early.unwrap_or_else(listen);
+    let mut from = TcpStream::connect("198.18.7.2:80").expect("connect");
+    let (mut to, _) = server.accept().expect("accept");
+    to.set_read_timeout(Some(ms(60_000))).expect("a timeout");
+    let mut said = Said::default();
+    for turn in 0..100_u8 {
+        let sent = vec![turn; 20_000];
+        from.write_all(&sent).expect("write");
+        let mut got = vec![0; sent.len()];
+        to.read_exact(&mut got).expect("read");
+        assert_eq!(got, sent);
+        said.look(far.drain(ms(0)));
+    }
+    said.look(far.drain(ms(50)));
+    drop(cgroup);
+    (said, asker)
+}
+
+#[test]
+fn the_kernel_asks_as_the_draft_says() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let (said, asker) = transfer(&pair, far, true, AckRateWish::Segments(8));
+        assert_eq!(said.syns, [Some(AckRate::Capable); 2], "SYN and SYN-ACK");
+        assert!(!said.requests.is_empty(), "{said:?}");
+        assert!(said.requests.iter().all(|said| *said == AckRate::Every(8)));
+        // A request is over when it is acknowledged, and segments are as large as before.
+        assert!(said.requests.len() < said.data / 4, "{said:?}");
+        assert_eq!(said.largest, 548, "600 less IP, TCP and timestamps");
+        let counters = asker.counters().expect("counters");
+        assert_eq!((counters.offered, counters.agreed), (2, 2));
+        assert!(
+            counters.asked >= 1 && counters.segments >= 1,
+            "{counters:?}"
+        );
+    });
+}
+
+/// As with a box on the way that takes the option out of the SYN-ACK.
+#[test]
+fn a_receiver_that_does_not_know_the_option_is_not_asked() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let (said, asker) = transfer(&pair, far, false, AckRateWish::Segments(8));
+        assert_eq!(said.syns, [Some(AckRate::Capable), None], "SYN and SYN-ACK");
+        assert_eq!(said.requests, []);
+        let counters = asker.counters().expect("counters");
+        assert_eq!((counters.agreed, counters.asked), (0, 0));
+    });
+}
+
+#[test]
+fn who_only_says_that_it_knows_asks_for_nothing() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let (said, asker) = transfer(&pair, far, true, AckRateWish::Nothing);
+        assert_eq!(said.syns, [Some(AckRate::Capable); 2]);
+        assert_eq!(said.requests, []);
+        assert_eq!(asker.counters().expect("counters").agreed, 2);
+    });
+}
+
+/// Both ends on the running kernel: the sender's sockets ask, the receiver's datapath hears it.
+#[test]
+fn what_the_kernel_asks_the_datapath_obeys() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, far| {
+        let datapath = pair.far.run(|| {
+            let mut options = options(true);
+            options.ifname = "aw1".to_owned();
+            options.hold_max = ms(25);
+            options.hold_min = ms(10);
+            Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
+        });
+        let (said, _asker) = transfer(&pair, far, true, AckRateWish::Segments(8));
+        let stats = datapath.detach().expect("detach");
+        assert!(!said.requests.is_empty());
+        assert!(stats.ack_rate_requests > 0, "{stats:#?}");
+        assert!(
+            stats.withheld > 50,
+            "n is 1: only requests withhold: {stats:#?}"
+        );
+    });
+}
