@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_gateway::{AttachMode, Config, Ended, Error, Gateway, Stats, control};
 use ackwise_netdev::{Interface, PacketSocket};
+use ackwise_testbed::in_virtual_time;
 use common::{AccessNetwork, Netns, alone, ip, until};
 
 const BYTES: usize = 2_000_000;
@@ -234,7 +235,12 @@ fn datagrams_of_every_length_pass_unchanged() {
 /// A modem with a rate of its own and much room stands behind the interface.
 #[test]
 fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
-    let _alone = alone();
+    in_virtual_time(|| {
+        finds_the_rate();
+    });
+}
+
+fn finds_the_rate() {
     let network = AccessNetwork::new();
     network.router.run(|| {
         let modem = "rate 3mbit burst 3000 limit 2000000";
@@ -286,7 +292,7 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     }
     found.sort_unstable();
     println!("{found:?}");
-    assert!((1_200_000..4_000_000).contains(&found[5]), "{found:?}");
+    assert!((2_500_000..3_500_000).contains(&found[5]), "{found:?}");
     drop(stream);
     account(&gateway.stop().unwrap());
     gone(&network);
