@@ -133,7 +133,7 @@ AW_SUBPROG int aw_ack_rate_find(struct aw_ack_rate_search *r)
  * struct aw_ack_rate - what the data sender of a flow has asked for; zeroes: nothing
  * @end: the sequence number behind the last segment that asked for an ACK at once
  * @r: the R of the newest request; 0: none came
- * @now: end is known
+ * @now: how many segments asked for one that has not left: 0, 1, or 2 for more
  *
  * Only the data side writes it.
  */
@@ -144,41 +144,44 @@ struct aw_ack_rate {
 	aw_u16 reserved;
 };
 
-/*
- * Data that say so arrived. More than the receiver offers as window would stop the sender:
- * such a request is passed over. Returns whether a request was taken.
- */
+/* Data that say so arrived. Returns whether it was a request. */
 AW_FN int aw_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f,
 			      const struct aw_seg *s, aw_u32 said)
 {
-	aw_u32 window = aw_scale_known(&f->hs) ? f->acks.rcvd_wnd : 0;
-	aw_u32 r;
+	aw_u32 end = s->seq + s->payload, r;
+	int open;
 
 	if (said < AW_ACK_RATE_ASKS || said > AW_ACK_RATE_SAID_MAX || !s->payload)
 		return 0;
 	r = said - AW_ACK_RATE_ASKS;
-	if (r == AW_ACK_RATE_NOW) {
-		a->end = s->seq + s->payload;
-		a->now = 1;
+	if (r != AW_ACK_RATE_NOW) {
+		a->r = (aw_u8)r;
 		return 1;
 	}
-	if (window && (aw_u64)r * f->data.mss > window)
-		return 0;
-	a->r = (aw_u8)r;
+	open = a->now && aw_after(a->end, f->acks.sent_ack);
+	a->now = open && (a->now > 1 || end != a->end) ? 2 : 1;
+	if (!open || aw_after(end, a->end))
+		a->end = end;
 	return 1;
 }
 
 /*
- * The n of every-n for this ACK: what was asked for, or n if nothing was. The first ACK that
+ * The n of every-n for this ACK: what was asked for, or n if nothing was. More than the
+ * receiver offers as window would stop the sender: such an R counts as none. The first ACK that
  * covers a segment with R = 0 is not withheld; that request is over when an ACK at its end
- * has left.
+ * has left. While there is more than one, no ACK is.
  */
 AW_FN aw_u32 aw_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
 			   const struct aw_seg *s, aw_u32 n)
 {
-	if (a->now && aw_after_eq(s->ack, a->end) && aw_after(a->end, f->acks.sent_ack))
+	aw_u32 window = aw_scale_known(&f->hs) ? f->acks.rcvd_wnd : 0;
+
+	if (a->now && aw_after(a->end, f->acks.sent_ack) &&
+	    (a->now > 1 || aw_after_eq(s->ack, a->end)))
 		return 1;
-	return a->r ? a->r : n;
+	if (!a->r || (window && (aw_u64)a->r * f->data.mss > window))
+		return n;
+	return a->r;
 }
 
 #endif

@@ -259,16 +259,38 @@ fn an_ack_at_once_is_one_ack() {
 }
 
 #[test]
-fn more_than_the_window_holds_is_not_believed() {
+fn two_segments_that_want_an_ack_at_once_get_one_each() {
+    let mut flow = Thinned::new("every-n:n=1,warm=0");
+    flow.covered(40);
+    flow.data(Some(AckRate::Every(16)));
+    flow.data(None);
+    flow.ack();
+    flow.covered(14);
+    assert!(flow.data(Some(AckRate::Now)));
+    let first = flow.seq;
+    assert!(flow.data(Some(AckRate::Now)));
+    // The ACK of the first comes after the second has arrived.
+    let ack = segment(TcpFlags::ACK, 1, first, 0);
+    let config = flow.asked.config(&flow.config, &flow.flow, &ack);
+    assert_eq!(flow.flow.on_ack(&config, &ack, 1).verdict, Verdict::Send);
+    assert!(flow.ack(), "and the second's");
+    assert_eq!(flow.covered(32), [16; 2], "then the rate is as it was");
+}
+
+#[test]
+fn more_than_the_window_holds_is_not_obeyed() {
     let mut flow = Thinned::new("every-n:n=4,warm=0");
     flow.covered(40);
-    assert!(
-        !flow.data(Some(AckRate::Every(61))),
-        "60 segments are the window"
-    );
-    assert_eq!(flow.asked.segments(), None);
+    assert!(flow.data(Some(AckRate::Every(61))));
+    flow.data(None);
+    flow.ack();
+    flow.covered(2); // whatever was begun
+    assert_eq!(flow.covered(64), [4; 16], "60 segments are the window");
     assert!(flow.data(Some(AckRate::Every(60))));
-    assert_eq!(flow.asked.segments(), Some(60));
+    flow.data(None);
+    flow.ack();
+    flow.covered(58);
+    assert_eq!(flow.covered(120), [60; 2]);
 }
 
 #[test]

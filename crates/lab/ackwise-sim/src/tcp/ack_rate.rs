@@ -74,7 +74,10 @@ impl AckRateState {
         let changed = match self.asked {
             // A receiver that was not asked acknowledges every second segment (RFC 5681 §4.2).
             0 => segments > 2 || fixed && segments == 1,
-            _ => segments != asked && (fixed || 4 * segments.abs_diff(asked) >= asked),
+            _ => {
+                let is_worth = fixed || asked > most || 4 * segments.abs_diff(asked) >= asked;
+                segments != asked && is_worth
+            }
         };
         changed.then_some(segments as u8)
     }
@@ -111,6 +114,16 @@ mod tests {
         let mut state = AckRateState::default();
         state.on_syn_ack(false);
         assert_eq!(state.on_segment(&FIXED, windows(100), 1000, true), None);
+    }
+
+    #[test]
+    fn no_rate_stays_above_the_window() {
+        let mut state = capable();
+        state.on_segment(&FIXED, windows(16), 1000, false);
+        assert_eq!(
+            state.on_segment(&FIXED, windows(13), 2000, false),
+            Some(AckRate::Every(13))
+        );
     }
 
     #[test]
