@@ -16,19 +16,29 @@ impl QueueConfig {
     /// depends on the rate and the delay of the link.
     #[must_use]
     pub fn from_keys(queue: &Queue, link: &LinkConfig) -> Self {
-        let limit = match queue.limit {
+        // Without `..`, so that no key is left behind. cake is the kernel's alone.
+        let Queue {
+            limit,
+            counts_sending,
+            red,
+            fq_codel,
+            cake: _,
+            ack_filter,
+            acks_first,
+        } = queue;
+        let limit = match *limit {
             Limit::Packets(packets) => QueueLimit::Packets(packets as usize),
             Limit::Bytes(bytes) => QueueLimit::Bytes(bytes),
         };
         Self {
-            limit: if queue.counts_sending {
+            limit: if *counts_sending {
                 limit.with_one_in_service()
             } else {
                 limit
             },
-            red: queue.red.as_ref().map(|config| red(config, link)),
-            fq_codel: queue.fq_codel.as_ref().map(|config| fq_codel(config, link)),
-            ack_filter: queue.ack_filter.map(|filter| FilterConfig {
+            red: red.as_ref().map(|keys| red_config(keys, link)),
+            fq_codel: fq_codel.as_ref().map(|keys| fq_codel_config(keys, link)),
+            ack_filter: ack_filter.map(|filter| FilterConfig {
                 newest_sack: matches!(
                     filter,
                     AckFilter::Rfc3449 {
@@ -38,7 +48,7 @@ impl QueueConfig {
                 ),
                 ..FilterConfig::new(rule(filter))
             }),
-            acks_first: queue.acks_first.and_then(NonZeroU32::new),
+            acks_first: acks_first.and_then(NonZeroU32::new),
             seed: link.seed,
         }
     }
@@ -65,7 +75,7 @@ fn rule(filter: AckFilter) -> FilterRule {
     }
 }
 
-fn fq_codel(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
+fn fq_codel_config(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
     let nanos = |time: Duration| Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
     let default = FqCodelConfig::new(link.rate_bps);
     FqCodelConfig {
@@ -82,7 +92,7 @@ fn fq_codel(keys: &FqCodel, link: &LinkConfig) -> FqCodelConfig {
 }
 
 /// RED by a preset, with the keys that differ from it.
-fn red(red: &Red, link: &LinkConfig) -> RedConfig {
+fn red_config(red: &Red, link: &LinkConfig) -> RedConfig {
     let rate = link.rate_bps.unwrap_or(u64::MAX);
     let mean_packet = red.mean_packet.unwrap_or(500);
     let mut config = match red.preset {

@@ -99,7 +99,6 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
         fq_codel,
     )
         .prop_map(|(limit, red, filter, first, seed, fq_codel)| QueueConfig {
-            limit: fq_codel.map_or(limit, |_| QueueLimit::Unlimited),
             red,
             fq_codel,
             ack_filter: filter.map(|(rule, max_flows)| FilterConfig {
@@ -108,6 +107,7 @@ fn configs(rules: impl Strategy<Value = FilterRule>) -> impl Strategy<Value = Qu
             }),
             acks_first: first.and_then(NonZeroU32::new),
             seed,
+            ..QueueConfig::drop_tail(fq_codel.map_or(limit, |_| QueueLimit::Unlimited))
         })
 }
 

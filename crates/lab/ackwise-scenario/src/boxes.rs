@@ -1,6 +1,7 @@
 //! The keys of a link's direction that describe its queue and the boxes on its way.
 
 use ackwise_config::queue_keys::{self, Context};
+use ackwise_config::queues::Queue;
 use ackwise_config::section::Section;
 use ackwise_config::tree::{Kind, Table};
 
@@ -50,28 +51,37 @@ impl Direction {
     /// The keys of what only engines can do that own the queue: everything but a
     /// drop-tail queue that counts what waits.
     pub fn own_queue_keys(&self) -> Vec<&'static str> {
-        let queue = self.queue.as_ref();
-        [
-            (queue.is_some_and(|q| q.counts_sending), "queue.counts"),
-            (
-                queue.is_some_and(|q| q.red.is_some() || q.fq_codel.is_some() || q.cake.is_some()),
-                "queue.discipline",
-            ),
-            (
-                queue.is_some_and(|q| q.ack_filter.is_some()),
-                "queue.ack_filter",
-            ),
-            (
-                queue.is_some_and(|q| q.acks_first.is_some()),
-                "queue.acks_first",
-            ),
+        let mut keys = self.queue.as_ref().map_or_else(Vec::new, of_queue);
+        keys.extend([
             (self.police.is_some(), "police"),
             (self.shape.is_some(), "shape"),
             (self.mux.is_some(), "mux"),
             (self.reconstruct.is_some(), "reconstruct"),
-        ]
-        .into_iter()
-        .filter_map(|(there, key)| there.then_some(key))
-        .collect()
+        ]);
+        keys.into_iter()
+            .filter_map(|(there, key)| there.then_some(key))
+            .collect()
     }
+}
+
+/// Those of the queue, and whether it has them.
+fn of_queue(queue: &Queue) -> Vec<(bool, &'static str)> {
+    // Without `..`, so that a field which is added does not compile before it is decided here
+    // whether an engine without such a queue has to refuse it.
+    let Queue {
+        limit: _,
+        counts_sending,
+        red,
+        fq_codel,
+        cake,
+        ack_filter,
+        acks_first,
+    } = queue;
+    let disciplined = red.is_some() || fq_codel.is_some() || cake.is_some();
+    vec![
+        (*counts_sending, "queue.counts"),
+        (disciplined, "queue.discipline"),
+        (ack_filter.is_some(), "queue.ack_filter"),
+        (acks_first.is_some(), "queue.acks_first"),
+    ]
 }

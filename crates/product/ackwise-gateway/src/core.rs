@@ -2,7 +2,8 @@
 
 use ackwise_policy::LinkKind;
 use ackwise_queue::{
-    Departure, Discipline, Link, LinkStats, Nanos, QueueDiscipline, QueueStats, Verdict,
+    Departure, Discipline, Link, LinkStats, Nanos, QueueConfig, QueueDiscipline, QueueStats,
+    Verdict,
 };
 
 use crate::config::{self, Config};
@@ -35,10 +36,17 @@ impl Core {
     #[must_use]
     pub fn new(config: &Config, kind: LinkKind, mtu: u32, seed: u64) -> Self {
         let queue = config::queue(config, seed);
+        // Without `..`, so that a discipline which is added says whether it needs the headers.
+        let QueueConfig {
+            limit: _,
+            red: _,
+            fq_codel,
+            ack_filter,
+            acks_first,
+            seed: _,
+        } = &queue;
         let mut core = Self {
-            looks: queue.ack_filter.is_some()
-                || queue.acks_first.is_some()
-                || queue.fq_codel.is_some(),
+            looks: ack_filter.is_some() || acks_first.is_some() || fq_codel.is_some(),
             link: Link::with_queue(config::link(config), Discipline::new(&queue)),
             kind,
             overhead: config.overhead,

@@ -25,27 +25,36 @@ pub(crate) fn refused(direction: &Direction) -> Option<String> {
     if let Some(key) = more {
         return Some(format!("`{key}` is nothing that the kernel has"));
     }
-    let queue = direction.queue.as_ref()?;
-    match (queue.ack_filter, queue.limit) {
-        (Some(AckFilter::Cake { .. }), _) if queue.cake.is_some() => {}
-        (Some(AckFilter::Cake { .. }), _) => {
+    // Without `..`: a discipline that `commands` does not know is refused here.
+    let Queue {
+        limit,
+        counts_sending: _,
+        red,
+        fq_codel,
+        cake,
+        ack_filter,
+        acks_first: _,
+    } = direction.queue.as_ref()?;
+    match ack_filter {
+        Some(AckFilter::Cake { .. }) if cake.is_some() => {}
+        Some(AckFilter::Cake { .. }) => {
             return Some(
                 "the kernel has this `queue.ack_filter` in cake alone; add discipline = \"cake\""
                     .to_owned(),
             );
         }
-        (Some(_), _) => {
+        Some(_) => {
             return Some("`queue.ack_filter` is nothing that the kernel has".to_owned());
         }
-        (None, _) => {}
+        None => {}
     }
-    if queue.cake.is_some() && matches!(queue.limit, QueueLimit::Packets(_)) {
+    if cake.is_some() && matches!(limit, QueueLimit::Packets(_)) {
         return Some("cake's `queue.limit` is in bytes (of memory)".to_owned());
     }
-    if queue.fq_codel.is_some_and(|it| it.ack_share.is_some()) {
+    if fq_codel.is_some_and(|it| it.ack_share.is_some()) {
         return Some("`queue.ack_share` is nothing that the kernel's fq_codel has".to_owned());
     }
-    queue.red.as_ref().and_then(red_refused)
+    red.as_ref().and_then(red_refused)
 }
 
 fn red_refused(red: &Red) -> Option<String> {
