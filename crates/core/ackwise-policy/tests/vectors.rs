@@ -326,3 +326,45 @@ fn errors_say_where_and_what() {
         "p.vec:1: a packet without status"
     );
 }
+
+/// DDA's growth lies within the start of a flow. Alone, it acknowledges after segments 1, 3, 6 and
+/// 10, and then every fourth. Under the contract the first ACK and those of the next ten segments
+/// leave whatever the policy says, and those of every fourth from then on: what runs is d = 4.
+#[test]
+fn the_growth_of_dda_lies_in_the_start_of_a_flow() {
+    let config: ackwise_policy::Config = "dda".parse().unwrap();
+    let (mut state, mut covered) = (PolicyState::default(), 0);
+    let mut alone = Vec::new();
+    for segment in 1..=22u32 {
+        let held = covered > 0;
+        covered += 1;
+        let mut event = Event {
+            segments: covered,
+            bytes: 1000 * covered,
+            mss: 1000,
+            hold_us: 500_000,
+            ..Event::ack(u64::from(segment) * 10_000)
+        };
+        event.flags.set(ackwise_policy::EventFlags::HOLDING, held);
+        if state.step(&config, &event) == ackwise_policy::Verdict::Send {
+            alone.push(segment);
+            covered = 0;
+        }
+    }
+    assert_eq!(alone, [1, 3, 6, 10, 14, 18, 22]);
+
+    let mut text = "trace dda\n policy dda\n handshake wscale=7 mss=1000\n\
+                    +100 data seq=0 payload=23000 segments=23\n"
+        .to_owned();
+    for segment in 1..=23 {
+        let answer = match segment {
+            1 => "first",
+            2..=11 => "start",
+            15 | 19 | 23 => "policy supersedes",
+            _ => "held",
+        };
+        text.push_str(&format!("+100 ack {}000 -> {answer}\n", segment));
+    }
+    let traces = parse_contract(Path::new("dda"), &text).unwrap_or_else(|e| panic!("{e}"));
+    traces[0].check().unwrap_or_else(|e| panic!("{e}\n{text}"));
+}

@@ -7,8 +7,11 @@
 mod claims;
 mod figures;
 mod open;
+mod order;
 mod ours;
 mod points;
+mod sleep;
+mod survey;
 
 use ackwise_radio::scenario::RadioSpec;
 use ackwise_report::Experiment;
@@ -76,6 +79,9 @@ const CROSS_FILE: (&str, &str) = scenario!("cross");
 const GRID_FILE: (&str, &str) = scenario!("grid");
 const SINGLE_FILE: (&str, &str) = scenario!("single-hop");
 const OPEN_FILE: (&str, &str) = scenario!("open");
+const ORDER_FILE: (&str, &str) = scenario!("order");
+const SURVEY_FILE: (&str, &str) = scenario!("survey");
+const SLEEP_FILES: [(&str, &str); 2] = [scenario!("sleep"), scenario!("sleep-listen")];
 /// Where `hop` is told from DCA and TDA, which takes more than ten seeds.
 const HOP_FILES: [(&str, &str); 4] = [
     scenario!("hop-chain"),
@@ -146,11 +152,22 @@ impl Paper for Ayadi {
             let some = |run: &RadioSpec| !quick || run.seed <= QUICK_HOP_SEEDS;
             hop.push(Points::new(lab.run_radio(path, text, some)?));
         }
+        let some = |run: &RadioSpec| !quick || run.seed <= open::QUICK_SEEDS;
+        let [order, survey] = [ORDER_FILE, SURVEY_FILE]
+            .map(|(path, text)| Ok::<Points, Error>(Points::new(lab.run_radio(path, text, some)?)));
+        let mut sleep = Vec::with_capacity(SLEEP_FILES.len());
+        for (path, text) in SLEEP_FILES {
+            let some = |run: &RadioSpec| !quick || run.seed <= sleep::QUICK_SEEDS;
+            sleep.push(Points::new(lab.run_radio(path, text, some)?));
+        }
         let mut all = Reproduced::default();
         claims::add(&fields, &mut all)?;
+        survey::add(&survey?, &mut all)?;
         ours::add(&hop, &mut all)?;
         claims::abc(&fields, &mut all)?;
         open::add(&Points::new(open), &mut all)?;
+        order::add(&order?, &mut all)?;
+        sleep::add(&sleep, &mut all)?;
         points(&fields, &mut all)?;
         figures::add(&fields, &mut all)?;
         all.notes.extend(NOTES.map(str::to_owned));
@@ -259,7 +276,7 @@ const NOTES: [&str; 6] = [
 
 const ABSENT: &str = "its runs are absent";
 const SURVEY: &str = "a result of another paper that this one quotes; it was not run";
-const CLAIMS: [Claim; 12] = [
+const CLAIMS: [Claim; 15] = [
     Claim::new(
         "fig1a",
         "Fig. 1a",
@@ -274,7 +291,10 @@ const CLAIMS: [Claim; 12] = [
         "fig1a-crossing",
         "Fig. 1a",
         "DCA is faster than TDA from 6 hops on",
-        &["ayadi/claim/chain/dca-above-tda-far"],
+        &[
+            "ayadi/claim/chain/dca-above-tda-far",
+            "ayadi/open/order/ahead-far/",
+        ],
         ABSENT,
     ),
     Claim::new(
@@ -339,6 +359,27 @@ const CLAIMS: [Claim; 12] = [
         "Fu: the best window is a quarter of the hops",
         &["ayadi/claim/survey/fu"],
         SURVEY,
+    ),
+    Claim::new(
+        "survey-vegas",
+        "Survey",
+        "Xu: Vegas is the fastest TCP over several hops in most cases",
+        &["ayadi/claim/survey/throughput/"],
+        SURVEY,
+    ),
+    Claim::new(
+        "survey-sack",
+        "Survey",
+        "Heng: SACK takes the least energy of Tahoe, Reno, NewReno and SACK",
+        &["ayadi/claim/survey/energy/"],
+        SURVEY,
+    ),
+    Claim::new(
+        "abc",
+        "§4",
+        "ABC makes delayed ACKs faster, also with more than two segments an ACK",
+        &["ayadi/claim/survey/abc/"],
+        ABSENT,
     ),
     Claim::new(
         "survey-ackcc",
