@@ -9,8 +9,8 @@ pub struct Live;
 
 impl Names for Live {
     const NAMES: &'static [&'static str] = &[
-        "up", "down", "reload", "check", "attach", "status", "top", "ab", "detach", "gateway",
-        "probe", "tunnel",
+        "up", "down", "reload", "check", "attach", "ask", "status", "top", "ab", "detach",
+        "gateway", "probe", "tunnel",
     ];
 }
 
