@@ -356,7 +356,7 @@ pub struct KernelReport {
     /// What crossed.
     pub counter: WireCounter,
     /// Of the two directions.
-    pub ways: [DirectionStats; 2],
+    pub directions: [DirectionStats; 2],
     /// What went wrong.
     pub errors: Vec<String>,
 }
@@ -407,7 +407,7 @@ impl KernelLink {
                                 counter,
                                 captures: watching.captures,
                                 offset_ns: realtime_offset_ns(),
-                                ways: Default::default(),
+                                directions: Default::default(),
                                 errors: Vec::new(),
                             },
                             next_look_ns: watching.start_ns,
@@ -420,7 +420,7 @@ impl KernelLink {
                         let _ = ready.send(Err(error));
                         KernelReport {
                             counter,
-                            ways: Default::default(),
+                            directions: Default::default(),
                             errors: Vec::new(),
                         }
                     }
@@ -462,8 +462,8 @@ impl Drop for KernelLink {
 /// What a frame does where it is seen; the number is the end that sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    Enters(usize),
-    LeavesQueue(usize),
+    Ingress(usize),
+    QueueEgress(usize),
     Arrives(usize),
 }
 
@@ -486,14 +486,14 @@ impl Taps {
         };
         let mut skip = Vec::new();
         for from in 0..2 {
-            let (enters, arrives) = (Stage::Enters(from), Stage::Arrives(from));
-            taps.stages.insert((ends[from], false), enters);
+            let (ingress, arrives) = (Stage::Ingress(from), Stage::Arrives(from));
+            taps.stages.insert((ends[from], false), ingress);
             taps.stages.insert((ends[1 - from], true), arrives);
             taps.interfaces[from].1 = ends[1 - from];
             if parts[from].queue {
                 let before = index(QUEUES[from][0])?;
-                let leaves = Stage::LeavesQueue(from);
-                taps.stages.insert((before, true), leaves);
+                let egress = Stage::QueueEgress(from);
+                taps.stages.insert((before, true), egress);
                 taps.interfaces[from].0 = Some(before);
                 skip.push(index(QUEUES[from][1])?);
             }
@@ -520,7 +520,7 @@ struct Seen {
     counter: WireCounter,
     captures: [Option<Pcap>; 2],
     offset_ns: u64,
-    ways: [DirectionStats; 2],
+    directions: [DirectionStats; 2],
     errors: Vec<String>,
 }
 
@@ -532,14 +532,14 @@ impl Seen {
         let at_ns = frame.realtime_ns.saturating_sub(self.offset_ns);
         let segment = frame::parse(frame.bytes, frame.length);
         match stage {
-            Stage::Enters(from) => {
-                self.ways[from].arrivals += 1;
+            Stage::Ingress(from) => {
+                self.directions[from].arrivals += 1;
                 self.capture(from, &frame, at_ns);
                 let queued = self.taps.queued[from];
                 self.count(segment, frame.length, at_ns, |is_data| is_data || !queued);
             }
             // What acknowledges counts when the queue has let it through.
-            Stage::LeavesQueue(_) => {
+            Stage::QueueEgress(_) => {
                 self.count(segment, frame.length, at_ns, |is_data| !is_data);
             }
             Stage::Arrives(from) => {
@@ -629,16 +629,21 @@ impl Watch {
                 return;
             }
         };
-        for (way, (interface, _)) in self.seen.ways.iter_mut().zip(self.seen.taps.interfaces) {
+        for (direction, (interface, _)) in self
+            .seen
+            .directions
+            .iter_mut()
+            .zip(self.seen.taps.interfaces)
+        {
             let packets = queues
                 .iter()
                 .find(|queue| Some(queue.interface as i32) == interface && queue.parent.is_none())
                 .map_or(0, |queue| queue.packets);
-            way.max_packets = way.max_packets.max(packets);
-            way.looked.0 += u64::from(packets);
-            way.looked.1 += 1;
+            direction.max_packets = direction.max_packets.max(packets);
+            direction.looked.0 += u64::from(packets);
+            direction.looked.1 += 1;
             if note {
-                way.lengths.push((now, packets));
+                direction.lengths.push((now, packets));
             }
         }
         if note {
@@ -668,7 +673,7 @@ impl Watch {
         }
         KernelReport {
             counter: self.seen.counter,
-            ways: self.seen.ways,
+            directions: self.seen.directions,
             errors: self.seen.errors,
         }
     }
@@ -681,18 +686,18 @@ impl Watch {
                 what: "cannot understand what tc says of queues".to_owned(),
                 source: error.into(),
             })?;
-        for (from, way) in self.seen.ways.iter_mut().enumerate() {
+        for (from, direction) in self.seen.directions.iter_mut().enumerate() {
             if self.policed[from] {
                 let dropped = police::dropped(POLICERS[from])?;
-                way.policed = Some(dropped);
-                way.arrivals = way.arrivals.saturating_sub(dropped);
+                direction.policed = Some(dropped);
+                direction.arrivals = direction.arrivals.saturating_sub(dropped);
             }
             for one in &all {
                 let number = |name: &str| one[name].as_u64().unwrap_or(0);
                 let device = one["dev"].as_str().unwrap_or_default();
                 let kind = one["kind"].as_str().unwrap_or_default();
                 if device == ENDS[1 - from] && kind == "netem" {
-                    way.lost += number("drops");
+                    direction.lost += number("drops");
                 }
                 // HTB counts its leaf's drops again; clsact has no queue.
                 if device == QUEUES[from][0] && !matches!(kind, "htb" | "clsact") {
@@ -703,10 +708,10 @@ impl Watch {
                             .sum::<u64>()
                     };
                     let filtered = sum("ack_drops");
-                    way.filtered = (kind == "cake").then_some(filtered);
-                    way.drops += number("drops").saturating_sub(filtered);
-                    way.early += number("early");
-                    way.marks += number("marked") + number("ecn_mark") + sum("ecn_mark");
+                    direction.filtered = (kind == "cake").then_some(filtered);
+                    direction.drops += number("drops").saturating_sub(filtered);
+                    direction.early += number("early");
+                    direction.marks += number("marked") + number("ecn_mark") + sum("ecn_mark");
                 }
             }
         }

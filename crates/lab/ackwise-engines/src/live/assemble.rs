@@ -46,7 +46,7 @@ pub(super) struct Wired {
     link: usize,
     counter: WireCounter,
     emulated: Option<Emulated>,
-    ways: Option<[DirectionStats; 2]>,
+    directions: Option<[DirectionStats; 2]>,
     errors: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Wired {
                 span_ns: report.span_ns,
                 queues: report.queues,
             }),
-            ways: None,
+            directions: None,
             errors: report.errors,
         }
     }
@@ -88,7 +88,7 @@ impl Wired {
             link,
             counter: report.counter,
             emulated: None,
-            ways: Some(report.ways),
+            directions: Some(report.directions),
             errors: report.errors,
         }
     }
@@ -105,7 +105,7 @@ impl Wired {
             link,
             counter: report.counter,
             emulated: None,
-            ways: None,
+            directions: None,
             errors,
         }
     }

@@ -15,9 +15,9 @@ use crate::topology::Topology;
 const STREAM: u64 = 3000;
 /// A gateway publishes its queue so often, and is at work after the first time.
 const BEAT: Duration = Duration::from_millis(60);
-const WAYS: [&str; 2] = ["forward", "reverse"];
+const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
-fn ways(link: &Link) -> [&Direction; 2] {
+fn directions(link: &Link) -> [&Direction; 2] {
     [&link.forward, &link.reverse]
 }
 
@@ -38,7 +38,7 @@ pub(super) fn without_daemons(scenario: &Scenario) -> Scenario {
 /// A gateway at work; ended on drop.
 #[derive(Debug)]
 pub(super) struct Daemon {
-    /// `link.way`, as the record has it.
+    /// `link.direction`, as the record has it.
     name: String,
     node: String,
     gateway: Gateway,
@@ -68,13 +68,13 @@ pub(super) fn start(
 ) -> Result<Vec<Daemon>, LabError> {
     let mut daemons = Vec::new();
     for (index, link) in scenario.links.iter().enumerate() {
-        for (way, direction) in ways(link).into_iter().enumerate() {
+        for (end, direction) in directions(link).into_iter().enumerate() {
             if direction.by != By::Gateway {
                 continue;
             }
-            let interface = topology.plan.interface(index, way);
+            let interface = topology.plan.interface(index, end);
             let Some(config) = config(&interface.name, link, direction, arm) else {
-                let place = format!("{} of link `{}`", WAYS[way], link.name);
+                let place = format!("{} of link `{}`", DIRECTIONS[end], link.name);
                 let what = "the gateway has no rate or no queue";
                 return Err(LabError::Scenario(format!("{place}: {what}")));
             };
@@ -85,12 +85,12 @@ pub(super) fn start(
                     interface.name
                 ))
             };
-            let draws = Rng::stream(seed, STREAM + 2 * index as u64 + way as u64).next_u64();
+            let draws = Rng::stream(seed, STREAM + 2 * index as u64 + end as u64).next_u64();
             let gateway = topology.namespaces[interface.node].inside(|| {
                 Gateway::start_seeded(config, AttachMode::Auto, draws).map_err(failed)
             })?;
             daemons.push(Daemon {
-                name: format!("{}.{}", link.name, WAYS[way]),
+                name: format!("{}.{}", link.name, DIRECTIONS[end]),
                 node,
                 gateway,
                 lengths: Vec::new(),

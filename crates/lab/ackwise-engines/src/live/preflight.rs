@@ -125,8 +125,8 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
         )));
     }
     for link in &scenario.links {
-        for (way, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
-            let at = format!("{way} of link `{}`", link.name);
+        for (name, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
+            let at = format!("{name} of link `{}`", link.name);
             let able = |key: &&str| *key == "police";
             let Some(key) = direction
                 .own_queue_keys()
@@ -171,11 +171,11 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
 /// What of a scenario only the emulator has: a key of a link.
 fn emulated(scenario: &Scenario) -> Option<&'static str> {
     scenario.links.iter().find_map(|link| {
-        let ways = [&link.forward, &link.reverse];
-        if !ways.into_iter().all(kernel_link::can_police) {
+        let directions = [&link.forward, &link.reverse];
+        if !directions.into_iter().all(kernel_link::can_police) {
             return Some("police");
         }
-        let changing = ways.into_iter().find_map(Direction::changing_key);
+        let changing = directions.into_iter().find_map(Direction::changing_key);
         if changing.is_some() {
             return changing;
         }

@@ -24,12 +24,12 @@ const LEAD_NS: u64 = 3_000_000_000;
 const LOOK: Duration = Duration::from_millis(5);
 const PORT: u16 = 51_830;
 const MARK: u32 = 0x6177;
-const WAYS: [&str; 2] = ["forward", "reverse"];
+const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 
 /// A tunnel at work; ended on drop.
 #[derive(Debug)]
 pub(super) struct Tunnel {
-    /// `link.way`, as the record has it.
+    /// `link.direction`, as the record has it.
     name: String,
     link: String,
     /// Where ACKs go in, and where they come out.
@@ -102,7 +102,7 @@ pub(super) fn start(
         let name = &scenario.links[place.link].name;
         let ends = [direction, 1 - direction].map(|end| topology.plan.interface(place.link, end));
         let mut tunnel = Tunnel {
-            name: format!("{name}.{}", WAYS[direction]),
+            name: format!("{name}.{}", DIRECTIONS[direction]),
             link: name.clone(),
             ends: tunnel(name, ends, place.mux)?,
             mux: MuxRecord::default(),

@@ -49,7 +49,10 @@ pub(super) fn notes(measured: &Measured<'_>) -> Vec<String> {
         .links
         .iter()
         .any(|link| needs_shaping(link) && link.offload);
-    let kernel = measured.wired.iter().any(|wired| wired.ways.is_some());
+    let kernel = measured
+        .wired
+        .iter()
+        .any(|wired| wired.directions.is_some());
     if offloads && (kernel || !emulated.is_empty()) {
         notes.push(
             "Emulated links have no offloads: every packet crosses by itself, as on a wire."

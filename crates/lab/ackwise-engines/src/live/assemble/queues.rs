@@ -20,9 +20,14 @@ pub(super) fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
 fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = Vec::new();
     for wired in &measured.wired {
-        for (way, name) in wired.ways.iter().flatten().zip(["forward", "reverse"]) {
+        for (direction, name) in wired
+            .directions
+            .iter()
+            .flatten()
+            .zip(["forward", "reverse"])
+        {
             let name = format!("{}.{name}", measured.scenario.links[wired.link].name);
-            queues.push(queue_of_kernel(measured, name, way));
+            queues.push(queue_of_kernel(measured, name, direction));
         }
         let Some(emulated) = &wired.emulated else {
             continue;
@@ -54,25 +59,29 @@ fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
     queues
 }
 
-fn queue_of_kernel(measured: &Measured<'_>, name: String, way: &DirectionStats) -> QueueRecord {
-    let (sum, looks) = way.looked;
+fn queue_of_kernel(
+    measured: &Measured<'_>,
+    name: String,
+    direction: &DirectionStats,
+) -> QueueRecord {
+    let (sum, looks) = direction.looked;
     QueueRecord {
         name,
-        arrivals: Some(way.arrivals),
-        max_packets: Some(u64::from(way.max_packets)),
+        arrivals: Some(direction.arrivals),
+        max_packets: Some(u64::from(direction.max_packets)),
         mean_packets: (looks > 0).then(|| sum as f64 / looks as f64),
-        drops: way.drops,
-        early_drops: way.early,
-        marks: way.marks,
-        policed: way.policed,
-        filtered: way.filtered,
-        losses: Some(way.lost),
-        t_s: way
+        drops: direction.drops,
+        early_drops: direction.early,
+        marks: direction.marks,
+        policed: direction.policed,
+        filtered: direction.filtered,
+        losses: Some(direction.lost),
+        t_s: direction
             .lengths
             .iter()
             .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
             .collect(),
-        length_packets: way
+        length_packets: direction
             .lengths
             .iter()
             .map(|&(_, length)| f64::from(length))
