@@ -23,8 +23,8 @@ struct Arrival {
     digest: super::content::Digested,
 }
 
-/// What the workers share.
-struct Board<'a> {
+/// What the workers of a flow share.
+struct Shared<'a> {
     job: &'a Job,
     listener: &'a Socket,
     live: &'a Live,
@@ -45,7 +45,7 @@ pub(super) fn run(
     live: &Live,
     limits: &Limits,
 ) -> Outcome {
-    let board = Board {
+    let shared = Shared {
         job,
         listener,
         live,
@@ -58,17 +58,17 @@ pub(super) fn run(
         senders_left: AtomicU64::new(job.connections.into()),
         arrivals: Mutex::default(),
     };
-    let board = &board;
+    let shared = &shared;
     let mut outcome = thread::scope(|scope| {
         let mut workers = Vec::new();
         for _ in 0..job.connections {
-            workers.push(scope.spawn(move || receive(board)));
-            workers.push(scope.spawn(move || send(board)));
+            workers.push(scope.spawn(move || receive(shared)));
+            workers.push(scope.spawn(move || send(shared)));
         }
         gather(workers)
     });
-    if let Order::All(order) = &board.order {
-        let begun = board.next.load(Ordering::Relaxed).min(order.len());
+    if let Order::All(order) = &shared.order {
+        let begun = shared.next.load(Ordering::Relaxed).min(order.len());
         if begun < order.len() && outcome.errors.is_empty() {
             outcome.errors.push(format!(
                 "{} transfers were left when the time was over; make `duration` longer",
@@ -113,20 +113,20 @@ fn shuffled(sizes: &[u64], count: u32, seed: u64) -> Vec<u64> {
     order
 }
 
-fn send(board: &Board<'_>) -> Outcome {
+fn send(shared: &Shared<'_>) -> Outcome {
     let before = thread_cpu_ns();
     let mut own = 0;
     let mut outcome = Outcome::default();
     let (mut right, mut bytes) = (true, 0);
-    if let Err(error) = board.limits.sleep_until(board.job.start_ns) {
+    if let Err(error) = shared.limits.sleep_until(shared.job.start_ns) {
         outcome.errors.push(error.to_string());
     }
-    while outcome.errors.is_empty() && now_ns() < board.job.stop_ns {
-        let index = board.next.fetch_add(1, Ordering::Relaxed);
-        let Some(size) = board.order.size(board.job, index) else {
+    while outcome.errors.is_empty() && now_ns() < shared.job.stop_ns {
+        let index = shared.next.fetch_add(1, Ordering::Relaxed);
+        let Some(size) = shared.order.size(shared.job, index) else {
             break;
         };
-        match transfer(board, index, size, &mut outcome, &mut own) {
+        match transfer(shared, index, size, &mut outcome, &mut own) {
             Ok(same) => {
                 right &= same;
                 bytes += size;
@@ -144,7 +144,7 @@ fn send(board: &Board<'_>) -> Outcome {
             }
         }
     }
-    board.senders_left.fetch_sub(1, Ordering::Relaxed);
+    shared.senders_left.fetch_sub(1, Ordering::Relaxed);
     outcome.content = Some(Content {
         ok: right && outcome.errors.is_empty(),
         sha256: None,
@@ -155,7 +155,7 @@ fn send(board: &Board<'_>) -> Outcome {
 }
 
 fn transfer(
-    board: &Board<'_>,
+    shared: &Shared<'_>,
     index: usize,
     size: u64,
     outcome: &mut Outcome,
@@ -163,10 +163,10 @@ fn transfer(
 ) -> Result<bool, String> {
     let said = |error: io::Error| error.to_string();
     let began = now_ns();
-    let mut connection = connect(board.job, &board.job.from, true, board.limits)?;
+    let mut connection = connect(shared.job, &shared.job.from, true, shared.limits)?;
     let port = connection.local_port().map_err(said)?;
     outcome.first_ns.get_or_insert(began);
-    let mut producer = Producer::new(seed_of(board.job, index as u64));
+    let mut producer = Producer::new(seed_of(shared.job, index as u64));
     let mut chunk = vec![0; CHUNK];
     let mut left = size;
     while left > 0 {
@@ -182,7 +182,7 @@ fn transfer(
     if let Ok(info) = tcpinfo::of_socket(connection.socket().as_fd()) {
         outcome.finals.push(info);
     }
-    let arrival = board
+    let arrival = shared
         .arrivals
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -198,20 +198,20 @@ fn transfer(
     Ok(sent.bytes == arrival.digest.bytes && sent.sha256 == arrival.digest.sha256)
 }
 
-fn receive(board: &Board<'_>) -> Outcome {
+fn receive(shared: &Shared<'_>) -> Outcome {
     let before = thread_cpu_ns();
     let mut own = 0;
     let mut outcome = Outcome::default();
     let mut buffer = vec![0; CHUNK];
-    while board.senders_left.load(Ordering::Relaxed) > 0 {
+    while shared.senders_left.load(Ordering::Relaxed) > 0 {
         // Short waits, to see when the senders are done.
         let brief = Limits {
-            deadline_ns: board.limits.deadline_ns.min(now_ns() + 100_000_000),
-            ..board.limits.clone()
+            deadline_ns: shared.limits.deadline_ns.min(now_ns() + 100_000_000),
+            ..shared.limits.clone()
         };
-        let mut connection = match accept(board.listener, &brief) {
+        let mut connection = match accept(shared.listener, &brief) {
             Ok(connection) => connection,
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && !board.limits.over() => {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && !shared.limits.over() => {
                 continue;
             }
             Err(error) => {
@@ -219,7 +219,7 @@ fn receive(board: &Board<'_>) -> Outcome {
                 break;
             }
         };
-        connection.set_limits(board.limits.clone());
+        connection.set_limits(shared.limits.clone());
         let taken = (|| -> io::Result<()> {
             let port = connection.peer_port()?;
             let mut tally = Tally::default();
@@ -230,14 +230,14 @@ fn receive(board: &Board<'_>) -> Outcome {
                     count => {
                         at_ns = now_ns();
                         tally.add(&buffer[..count]);
-                        board.live.received(count);
+                        shared.live.received(count);
                         outcome.bytes += count as u64;
                     }
                 }
             }
             let digest = tally.finish();
             own += digest.own_cpu_ns;
-            board
+            shared
                 .arrivals
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -284,7 +284,7 @@ impl Scoreboard {
 mod tests {
     use super::*;
 
-    fn board(segments: u64) -> Scoreboard {
+    fn scoreboard(segments: u64) -> Scoreboard {
         let mut b = Scoreboard::default();
         for n in 0..segments {
             b.push(n * 100, 100, 0);
@@ -314,7 +314,7 @@ mod tests {
     /// RFC 6675 §3, IsLost(): more than two segments of bytes above.
     #[test]
     fn bytes_above_tell_a_loss() {
-        let mut b = board(10);
+        let mut b = scoreboard(10);
         sack(&mut b, 1, 3);
         b.judge(3, 100);
         assert_eq!(lost(&b), [0u64; 0], "two segments are not more than two");
@@ -332,7 +332,7 @@ mod tests {
     /// The same: three separate runs above, however small.
     #[test]
     fn runs_above_tell_a_loss() {
-        let mut b = board(10);
+        let mut b = scoreboard(10);
         for n in [1, 3] {
             sack(&mut b, n, n + 1);
             // Segments of a tenth of the largest: bytes say nothing yet.
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_acknowledged_is_out_no_more() {
-        let mut b = board(10);
+        let mut b = scoreboard(10);
         assert_eq!(sack(&mut b, 2, 6), 4);
         assert_eq!(sack(&mut b, 2, 7), 1, "the rest was known");
         b.judge(3, 100);
@@ -385,7 +385,7 @@ mod tests {
     /// NextSeg() rule 3 looks below the highest SACKed only.
     #[test]
     fn what_may_be_lost_comes_last() {
-        let mut b = board(6);
+        let mut b = scoreboard(6);
         sack(&mut b, 1, 2);
         sack(&mut b, 3, 4);
         assert_eq!(b.next_unsacked(0), Some(0));

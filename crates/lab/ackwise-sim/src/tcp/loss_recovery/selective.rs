@@ -38,7 +38,7 @@ mod timers;
 /// What a sender with SACK remembers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selective {
-    board: Scoreboard,
+    scoreboard: Scoreboard,
     state: RecoveryState,
     /// The state ends when this is acknowledged.
     recover: u64,
@@ -88,9 +88,9 @@ impl LossRecovery for Selective {
 
     fn on_ack(&mut self, tcb: &mut Tcb, ack: Ack<'_>) {
         let Ack { packet, now, .. } = ack;
-        let out = self.board.len();
+        let out = self.scoreboard.len();
         let news = self.take_news(tcb, packet, now);
-        let lost = self.board.lost();
+        let lost = self.scoreboard.lost();
         if tcb.config.recovery == Recovery::Rack {
             self.rack.note_dsack(news.dsack, tcb.una, tcb.nxt);
         }
@@ -98,7 +98,7 @@ impl LossRecovery for Selective {
             self.probe_acked(tcb, packet.ack, news.dsack);
         }
         self.act(tcb, &ack, &news);
-        let new_loss = self.board.lost() > lost;
+        let new_loss = self.scoreboard.lost() > lost;
         if news.advanced || self.sack_renews(news.sacked_oldest, now) {
             self.renew_timer(tcb, now);
         }
@@ -116,15 +116,15 @@ impl LossRecovery for Selective {
         if !again && (fresh || tcb.una >= self.recover || lost_before) {
             self.undo = Some(Undo {
                 window: tcb.saved_window(),
-                resent: self.board.retrans(),
-                any: self.board.retrans() > 0,
+                resent: self.scoreboard.retrans(),
+                any: self.scoreboard.retrans() > 0,
                 at: now,
             });
             let out = self.in_flight(tcb);
             tcb.window.ssthresh = tcb.threshold(out);
         }
         self.mark_all_lost(tcb, now);
-        let flight = u64::from(self.board.in_flight());
+        let flight = u64::from(self.scoreboard.in_flight());
         tcb.window.set((flight + 1) * tcb.mss());
         tcb.forget_growth();
         self.frto = tcb.config.undo && (fresh || again);
@@ -160,14 +160,14 @@ impl LossRecovery for Selective {
     }
 
     fn on_sent(&mut self, tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
-        let flight = u64::from(self.board.len()) * tcb.mss();
+        let flight = u64::from(self.scoreboard.len()) * tcb.mss();
         let full = self.in_flight(tcb) + tcb.mss() > tcb.window.cwnd;
         tcb.validation.note(tcb.una, tcb.nxt, flight, full);
         self.timer_after_send(tcb, next, now);
     }
 
     fn in_flight(&self, tcb: &Tcb) -> u64 {
-        u64::from(self.board.in_flight()) * tcb.mss()
+        u64::from(self.scoreboard.in_flight()) * tcb.mss()
     }
 
     fn send_window(&self, tcb: &Tcb) -> u64 {
@@ -217,7 +217,7 @@ impl Selective {
         if !(self.state == RecoveryState::Loss && self.new_first) {
             self.find_losses(tcb, now);
         }
-        if self.state < RecoveryState::Recovery && self.board.lost() > 0 {
+        if self.state < RecoveryState::Recovery && self.scoreboard.lost() > 0 {
             self.enter_recovery(tcb, now);
         } else if self.state == RecoveryState::Open && ece {
             self.start_reduction(tcb, RecoveryState::Reduced);
@@ -239,7 +239,7 @@ impl Selective {
         self.high_resent = 0;
         self.undo = fresh.then_some(Undo {
             window,
-            resent: self.board.retrans(),
+            resent: self.scoreboard.retrans(),
             any: false,
             at: now,
         });
@@ -251,8 +251,8 @@ impl Selective {
 
     /// Has the first segment that is lost leave now, if there is one.
     fn force_lost(&mut self) {
-        if let Some(i) = self.board.next_lost() {
-            self.force = self.board.get(i).map(|seg| seg.seq);
+        if let Some(i) = self.scoreboard.next_lost() {
+            self.force = self.scoreboard.get(i).map(|seg| seg.seq);
         }
     }
 
@@ -301,11 +301,11 @@ impl Selective {
         let delayed = news.advanced
             && tcb.config.timestamps
             && p.tsecr < undo.at
-            && self.board.retrans() == 0;
+            && self.scoreboard.retrans() == 0;
         if !(delayed || news.dsack && undo.resent == 0) || !self.try_undo(tcb, p) {
             return false;
         }
-        self.board.forgive();
+        self.scoreboard.forgive();
         true
     }
 
@@ -321,7 +321,7 @@ impl Selective {
                 undo.any = false;
             }
             self.try_undo(tcb, p);
-            self.board.forgive();
+            self.scoreboard.forgive();
             self.frto = false;
             self.state = RecoveryState::Open;
             return true;
@@ -350,7 +350,7 @@ impl Selective {
                     return;
                 }
                 let mss = tcb.mss();
-                let in_flight = u64::from(self.board.in_flight());
+                let in_flight = u64::from(self.scoreboard.in_flight());
                 let advanced = news.advanced && !new_loss;
                 let target = tcb.window.ssthresh / mss;
                 let may = self.prr.send(target, in_flight, delivered, advanced);
@@ -366,15 +366,15 @@ impl Selective {
     }
 
     fn mark_all_lost(&mut self, tcb: &Tcb, now: Nanos) {
-        for i in 0..self.board.len() as usize {
-            let Some(seg) = self.board.get(i).copied() else {
+        for i in 0..self.scoreboard.len() as usize {
+            let Some(seg) = self.scoreboard.get(i).copied() else {
                 break;
             };
             let recent = tcb.config.recovery == Recovery::Rack
                 && i > 0
                 && self.rack.remaining(&seg, 0, now) > 0;
             if !recent {
-                self.board.mark_lost(i);
+                self.scoreboard.mark_lost(i);
             }
         }
     }

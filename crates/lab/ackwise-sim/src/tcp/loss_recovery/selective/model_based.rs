@@ -14,10 +14,10 @@ impl Selective {
             now,
             mss: tcb.mss(),
             cwnd: tcb.window.cwnd / tcb.mss(),
-            in_flight: u64::from(self.board.in_flight()),
+            in_flight: u64::from(self.scoreboard.in_flight()),
             delivered: rate.delivered(),
             delivered_at: rate.delivered_at(),
-            lost: self.board.losses(),
+            lost: self.scoreboard.losses(),
             srtt: tcb.srtt(),
             departure: tcb.pacer.departure(),
             state: self.state,
@@ -39,10 +39,10 @@ impl Selective {
     /// Data are supplied. If all that was supplied before has left, and the window would
     /// have let out more, then what is in flight does not show the path's rate.
     pub(super) fn note_app_limited(&mut self, tcb: &Tcb) {
-        let in_flight = u64::from(self.board.in_flight());
+        let in_flight = u64::from(self.scoreboard.in_flight());
         let idle = tcb.unsent() < tcb.mss()
             && in_flight * tcb.mss() < tcb.window.cwnd
-            && self.board.lost() <= self.board.retrans();
+            && self.scoreboard.lost() <= self.scoreboard.retrans();
         if let Some(rate) = self.rate.as_mut().filter(|_| idle) {
             rate.set_app_limited(in_flight);
         }
@@ -60,7 +60,7 @@ impl Selective {
 
     /// An ACK was dealt with; it delivered so many segments.
     pub(super) fn steer_model(&mut self, tcb: &mut Tcb, delivered: u64, now: Nanos) {
-        let lost = self.board.losses();
+        let lost = self.scoreboard.losses();
         let Some(rate) = &mut self.rate else {
             return;
         };

@@ -35,10 +35,10 @@ pub(super) struct News {
 impl Selective {
     /// Takes an ACK: what it acknowledges, its SACK blocks, its RTT sample.
     pub(super) fn take_news(&mut self, tcb: &mut Tcb, p: &Packet, now: Nanos) -> News {
-        let before = self.board.high_sacked();
+        let before = self.scoreboard.high_sacked();
         if let Some(rate) = &mut self.rate {
-            rate.prior_in_flight = u64::from(self.board.in_flight());
-            rate.prior_lost = self.board.losses();
+            rate.prior_in_flight = u64::from(self.scoreboard.in_flight());
+            rate.prior_lost = self.scoreboard.losses();
         }
         let duplicate = tcb.is_duplicate(p);
         let mut news = News {
@@ -63,7 +63,7 @@ impl Selective {
     /// What the cumulative number covers leaves the scoreboard. `before` is the highest
     /// number that was SACKed before this ACK.
     fn note_cumulative(&mut self, p: &Packet, now: Nanos, before: u64, news: &mut News) {
-        while let Some(seg) = self.board.pop_below(p.ack) {
+        while let Some(seg) = self.scoreboard.pop_below(p.ack) {
             let fresh = !seg.mark.contains(Mark::SACKED);
             if let Some(rate) = &mut self.rate {
                 if fresh {
@@ -86,7 +86,7 @@ impl Selective {
                 news.low.get_or_insert(seg.seq);
             }
         }
-        self.board.trim(p.ack);
+        self.scoreboard.trim(p.ack);
     }
 
     /// What the SACK blocks cover is marked.
@@ -100,9 +100,12 @@ impl Selective {
                 continue;
             }
             let Selective {
-                board, rack, rate, ..
+                scoreboard,
+                rack,
+                rate,
+                ..
             } = self;
-            board.sack(*block, |index, seg| {
+            scoreboard.sack(*block, |index, seg| {
                 if let Some(rate) = rate {
                     rate.on_delivered(index, seg.sent, seg.end());
                 }

@@ -25,20 +25,20 @@ impl Selective {
         }
         let repairing = self.state >= RecoveryState::Recovery;
         let counted = if repairing || tcb.config.limited_transmit {
-            self.board.in_flight()
+            self.scoreboard.in_flight()
         } else {
-            self.board.len()
+            self.scoreboard.len()
         };
         if (u64::from(counted) + 1) * tcb.mss() > tcb.limited_cwnd() {
-            let flight = u64::from(self.board.len()) * tcb.mss();
+            let flight = u64::from(self.scoreboard.len()) * tcb.mss();
             tcb.validation.note(tcb.una, tcb.nxt, flight, true);
             return None;
         }
         if repairing
             && !self.new_first
-            && let Some(i) = self.board.next_lost()
+            && let Some(i) = self.scoreboard.next_lost()
         {
-            let seq = self.board.get(i)?.seq;
+            let seq = self.scoreboard.get(i)?.seq;
             return self.resend(seq, now);
         }
         if let Some(len) = tcb.next_new() {
@@ -56,7 +56,7 @@ impl Selective {
     /// Linux, `tcp_tso_should_defer()`: what is left of the window is less than a
     /// chunk, and the next ACK, which will allow more, is expected soon.
     fn waits(&self, tcb: &Tcb, now: Nanos) -> bool {
-        let Some(first) = self.board.first() else {
+        let Some(first) = self.scoreboard.first() else {
             return false;
         };
         let last = tcb.last_sent.max(tcb.pacer.departure());
@@ -77,8 +77,8 @@ impl Selective {
 
     /// RFC 6675 §4, NextSeg() rules 3 and 4.
     fn last_resort(&mut self, tcb: &Tcb, now: Nanos) -> Option<NextSegment> {
-        if let Some(i) = self.board.next_unsacked(self.high_resent.max(tcb.una)) {
-            let seg = *self.board.get(i)?;
+        if let Some(i) = self.scoreboard.next_unsacked(self.high_resent.max(tcb.una)) {
+            let seg = *self.scoreboard.get(i)?;
             self.high_resent = seg.end();
             return self.resend(seg.seq, now);
         }
@@ -86,8 +86,8 @@ impl Selective {
             return None;
         }
         self.rescued = true;
-        let i = self.board.last_unsacked()?;
-        let seg = *self.board.get(i)?;
+        let i = self.scoreboard.last_unsacked()?;
+        let seg = *self.scoreboard.get(i)?;
         if seg.mark.contains(Mark::RETRANS) {
             return None;
         }
@@ -97,7 +97,7 @@ impl Selective {
     fn send_new(&mut self, tcb: &mut Tcb, len: u64, now: Nanos) -> NextSegment {
         let seq = tcb.nxt;
         tcb.nxt = seq + len;
-        self.board.push(seq, len as u32, now);
+        self.scoreboard.push(seq, len as u32, now);
         if let Some(rate) = &mut self.rate {
             rate.on_sent(now);
         }
@@ -111,8 +111,8 @@ impl Selective {
 
     /// Sends the segment again that begins at this number, if it is out.
     fn resend(&mut self, seq: u64, now: Nanos) -> Option<NextSegment> {
-        let i = self.board.find(seq)?;
-        let seg = self.board.resent(i, now)?;
+        let i = self.scoreboard.find(seq)?;
+        let seg = self.scoreboard.resent(i, now)?;
         if let Some(rate) = &mut self.rate {
             rate.on_resent(i);
         }

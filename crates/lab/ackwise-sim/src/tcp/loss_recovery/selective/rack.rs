@@ -111,9 +111,9 @@ impl Rack {
     }
 
     /// The time that reordering may take (RFC 8985 §6.2 step 4).
-    fn window(&self, board: &Scoreboard, limits: &Limits) -> Nanos {
+    fn window(&self, scoreboard: &Scoreboard, limits: &Limits) -> Nanos {
         if !self.reordering_seen {
-            let enough = board.sacked() >= self.reordering.max(limits.dupthresh);
+            let enough = scoreboard.sacked() >= self.reordering.max(limits.dupthresh);
             if enough || limits.state >= RecoveryState::Recovery {
                 return 0;
             }
@@ -130,11 +130,16 @@ impl Rack {
 
     /// Marks what is lost (RFC 8985 §6.2 step 5). Returns how long to wait for the rest of
     /// what may be lost, or `None` if nothing else may be.
-    pub fn detect(&self, board: &mut Scoreboard, limits: &Limits, now: Nanos) -> Option<Nanos> {
-        let window = self.window(board, limits);
+    pub fn detect(
+        &self,
+        scoreboard: &mut Scoreboard,
+        limits: &Limits,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        let window = self.window(scoreboard, limits);
         let mut longest = None;
-        for i in 0..board.len() as usize {
-            let Some(seg) = board.get(i).copied() else {
+        for i in 0..scoreboard.len() as usize {
+            let Some(seg) = scoreboard.get(i).copied() else {
                 break;
             };
             let waits = seg.mark.contains(Mark::LOST) && !seg.mark.contains(Mark::RETRANS);
@@ -150,7 +155,7 @@ impl Rack {
             }
             let remaining = self.remaining(&seg, window, now);
             if remaining <= 0 {
-                board.mark_lost(i);
+                scoreboard.mark_lost(i);
             } else {
                 longest = longest.max(Some(remaining as Nanos));
             }

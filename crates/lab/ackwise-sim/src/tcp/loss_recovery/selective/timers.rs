@@ -26,7 +26,7 @@ impl Selective {
     /// Marks what is lost after an ACK, and sets the timer for what may be.
     pub(super) fn find_losses(&mut self, tcb: &mut Tcb, now: Nanos) {
         if tcb.config.recovery != Recovery::Rack {
-            self.board.judge(tcb.config.dupthresh, tcb.config.mss);
+            self.scoreboard.judge(tcb.config.dupthresh, tcb.config.mss);
         } else if self.rack.take_advanced()
             && let Some(wait) = self.detect(tcb, now)
         {
@@ -40,14 +40,14 @@ impl Selective {
             dupthresh: tcb.config.dupthresh,
             srtt: tcb.srtt().unwrap_or(0),
         };
-        self.rack.detect(&mut self.board, &limits, now)
+        self.rack.detect(&mut self.scoreboard, &limits, now)
     }
 
     /// The time for reordering is over.
     pub(super) fn end_reordering(&mut self, tcb: &mut Tcb, now: Nanos) {
-        let before = self.board.in_flight();
+        let before = self.scoreboard.in_flight();
         let wait = self.detect(tcb, now);
-        if self.board.in_flight() != before && self.state != RecoveryState::Recovery {
+        if self.scoreboard.in_flight() != before && self.state != RecoveryState::Recovery {
             self.enter_recovery(tcb, now);
             if tcb.config.prr && !tcb.control.is_model_based() {
                 self.force_lost();
@@ -61,16 +61,16 @@ impl Selective {
 
     /// When to probe the tail, or `None` if the sender may not (RFC 8985 §7.2).
     fn probe_timeout(&self, tcb: &Tcb, now: Nanos) -> Option<Nanos> {
-        let open = self.state < RecoveryState::Recovery && self.board.sacked() == 0;
-        let open = open && self.board.lost() == 0 && self.board.retrans() == 0;
-        if !tcb.config.tlp || !open || self.board.len() == 0 {
+        let open = self.state < RecoveryState::Recovery && self.scoreboard.sacked() == 0;
+        let open = open && self.scoreboard.lost() == 0 && self.scoreboard.retrans() == 0;
+        if !tcb.config.tlp || !open || self.scoreboard.len() == 0 {
             return None;
         }
         let Some(srtt) = tcb.srtt() else {
             return Some(now + tcb.rto());
         };
         // One segment: its ACK may be delayed.
-        let slack = if self.board.len() == 1 {
+        let slack = if self.scoreboard.len() == 1 {
             tcb.config.rto.min
         } else {
             TIMER_SLACK
@@ -80,7 +80,7 @@ impl Selective {
 
     /// After an ACK that moved on: a probe first, else the timeout.
     pub(super) fn renew_timer(&self, tcb: &mut Tcb, now: Nanos) {
-        if self.board.len() == 0 {
+        if self.scoreboard.len() == 0 {
             tcb.set_timer(Timer::Retransmit, NEVER);
             return;
         }
@@ -95,7 +95,7 @@ impl Selective {
 
     /// The timeout, counted from when the first segment left.
     fn rearm_from_head(&self, tcb: &mut Tcb, now: Nanos) {
-        let at = match self.board.first() {
+        let at = match self.scoreboard.first() {
             Some(head) => (head.sent + tcb.rto()).max(now + 1),
             None => NEVER,
         };
@@ -104,7 +104,7 @@ impl Selective {
 
     /// After a segment left.
     pub(super) fn timer_after_send(&self, tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
-        let head = self.board.first();
+        let head = self.scoreboard.first();
         if next.again {
             // The first one: its timeout starts anew.
             let first = head.is_some_and(|head| head.seq == next.seq);
@@ -114,7 +114,7 @@ impl Selective {
             }
             return;
         }
-        if tcb.timer_at() == NEVER || self.board.len() == 1 {
+        if tcb.timer_at() == NEVER || self.scoreboard.len() == 1 {
             tcb.arm(now);
         }
         if tcb.timer() == Timer::Reorder {
@@ -129,14 +129,14 @@ impl Selective {
     /// Sends a probe: a new segment if there is one, else the last one again
     /// (RFC 8985 §7.3).
     pub(super) fn probe_tail(&mut self, tcb: &mut Tcb, now: Nanos) {
-        if self.probe.is_some() || self.board.len() == 0 {
+        if self.probe.is_some() || self.scoreboard.len() == 0 {
             self.rearm_from_head(tcb, now);
             return;
         }
         tcb.stats.tail_probes += 1;
         let repeats = tcb.next_new().is_none();
         if repeats {
-            self.force = self.board.last().map(|seg| seg.seq);
+            self.force = self.scoreboard.last().map(|seg| seg.seq);
         } else {
             self.force_new = true;
         }
@@ -163,7 +163,7 @@ impl Selective {
 
     /// Whether a SACK renews the timer: its RTT is longer than the first segment is out.
     pub(super) fn sack_renews(&self, sacked: Option<Nanos>, now: Nanos) -> bool {
-        match (sacked, self.board.first()) {
+        match (sacked, self.scoreboard.first()) {
             (Some(sent), Some(head)) => now - sent > now - head.sent,
             _ => false,
         }
