@@ -6,8 +6,8 @@ use ackwise_policy::{FlowConfig, ParseError, Segment, TcpFlags, parse_part};
 
 use crate::airtime::Channel;
 use crate::capture::Packet;
+use crate::data_direction::{DataDirection, Policies, is_pure_ack};
 use crate::dry_run::Counters;
-use crate::half::{Half, Policies, is_pure_ack};
 use crate::link::{Inner, LinkType, NoPacket};
 use crate::options::Options;
 
@@ -43,11 +43,12 @@ impl Key {
     }
 }
 
-/// A connection. `halves[0]` has the data of the first end, `halves[1]` those of the second.
+/// A connection. `directions[0]` has the data of the first end, `directions[1]` those of the
+/// second.
 pub(crate) struct Connection {
     key: Key,
     pub ends: [End; 2],
-    pub halves: [Half; 2],
+    pub directions: [DataDirection; 2],
     pub first_ns: u64,
     pub last_ns: u64,
     ended: bool,
@@ -176,7 +177,7 @@ impl Analyzer {
         if connection.ended && s.flags().contains(TcpFlags::SYN) {
             connection.ended = false;
         }
-        let [first, second] = &mut connection.halves;
+        let [first, second] = &mut connection.directions;
         let (mine, theirs) = if from == 0 {
             (first, second)
         } else {
@@ -219,7 +220,7 @@ impl Analyzer {
             connections.push(Connection {
                 key,
                 ends,
-                halves: Default::default(),
+                directions: Default::default(),
                 first_ns: now_ns,
                 last_ns: now_ns,
                 ended: false,
@@ -238,9 +239,9 @@ impl Analyzer {
             if !idle && !connection.ended {
                 continue;
             }
-            for half in &mut connection.halves {
-                half.expire(&mut self.policies, now_ns);
-                half.keep_sums();
+            for direction in &mut connection.directions {
+                direction.expire(&mut self.policies, now_ns);
+                direction.keep_sums();
             }
         }
     }
@@ -248,8 +249,8 @@ impl Analyzer {
     /// Lets what is withheld leave whose deadline the capture has reached.
     pub(crate) fn expire(&mut self) {
         for connection in &mut self.connections {
-            for half in &mut connection.halves {
-                half.expire(&mut self.policies, self.totals.last_ns);
+            for direction in &mut connection.directions {
+                direction.expire(&mut self.policies, self.totals.last_ns);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::analysis::{
     StretchClass, Tcp, ThinnedAlready, Unread, WITH_DATA,
 };
 use crate::analyzer::{Analyzer, Connection, End};
-use crate::half::{Half, STRETCH_CLASSES};
+use crate::data_direction::{DataDirection, STRETCH_CLASSES};
 
 impl Analyzer {
     /// What was found.
@@ -29,7 +29,7 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
 
 fn findings(a: &Analyzer) -> Analysis {
     let t = &a.totals;
-    let halves = || a.connections.iter().flat_map(|c| &c.halves);
+    let directions = || a.connections.iter().flat_map(|c| &c.directions);
     let mut flows = flows(&a.connections);
     let flows_left_out = flows.len().saturating_sub(FLOWS_LISTED) as u64;
     flows.truncate(FLOWS_LISTED);
@@ -66,7 +66,7 @@ fn findings(a: &Analyzer) -> Analysis {
             }
         }),
         thinned_already: thinned_already(&a.connections),
-        stretch: stretch(halves()),
+        stretch: stretch(directions()),
         policies: policies(a),
         flows,
         flows_left_out,
@@ -78,8 +78,8 @@ fn findings(a: &Analyzer) -> Analysis {
 
 fn line(a: &Analyzer) -> Line {
     let peak = a.peak.bps();
-    let halves = || a.connections.iter().flat_map(|c| &c.halves);
-    let sum = |count: fn(&Half) -> u64| halves().map(count).sum::<u64>();
+    let directions = || a.connections.iter().flat_map(|c| &c.directions);
+    let sum = |count: fn(&DataDirection) -> u64| directions().map(count).sum::<u64>();
     let data = share(
         sum(|h| h.counts.data_ip_bytes),
         sum(|h| h.counts.data_segments),
@@ -102,22 +102,22 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
     let (mut acked, mut acks, mut data, mut aggregated) = (0.0, 0, 0, 0);
     let (mut counting, mut missing, mut seen) = (false, 0, 0);
     for connection in connections {
-        for (at, half) in connection.halves.iter().enumerate() {
-            let c = &half.counts;
+        for (at, direction) in connection.directions.iter().enumerate() {
+            let c = &direction.counts;
             data += c.data_packets;
             aggregated += c.aggregated;
             // Only flows of some length say something of how ACKs are made.
             if c.acks < LONG {
                 continue;
             }
-            acked += c.acked_bytes as f64 / f64::from(half.segment_size().max(1));
+            acked += c.acked_bytes as f64 / f64::from(direction.segment_size().max(1));
             acks += c.stretch.iter().sum::<u64>();
             // And only who sends little else shows by its IDs where ACKs are missing.
-            let sends = connection.halves[1 - at].counts.data_packets;
-            if half.ip_ids.count() && sends * 10 <= c.acks {
+            let sends = connection.directions[1 - at].counts.data_packets;
+            if direction.ip_ids.count() && sends * 10 <= c.acks {
                 counting = true;
-                missing += half.ip_ids.missing;
-                seen += half.ip_ids.in_order + half.ip_ids.elsewhere;
+                missing += direction.ip_ids.missing;
+                seen += direction.ip_ids.in_order + direction.ip_ids.elsewhere;
             }
         }
     }
@@ -133,10 +133,10 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
 /// ACKs of a flow that is long enough to judge how its receiver acknowledges.
 const LONG: u64 = 20;
 
-fn stretch<'a>(halves: impl Iterator<Item = &'a Half>) -> Vec<StretchClass> {
+fn stretch<'a>(directions: impl Iterator<Item = &'a DataDirection>) -> Vec<StretchClass> {
     let mut sums = [0; STRETCH_CLASSES.len()];
-    for half in halves {
-        for (sum, n) in sums.iter_mut().zip(half.counts.stretch) {
+    for direction in directions {
+        for (sum, n) in sums.iter_mut().zip(direction.counts.stretch) {
             *sum += n;
         }
     }
@@ -195,8 +195,8 @@ fn policies(a: &Analyzer) -> Vec<PolicyFinding> {
 fn flows(connections: &[Connection]) -> Vec<FlowFinding> {
     let mut flows = Vec::new();
     for connection in connections {
-        for (at, half) in connection.halves.iter().enumerate() {
-            let c = &half.counts;
+        for (at, direction) in connection.directions.iter().enumerate() {
+            let c = &direction.counts;
             if c.acks == 0 && c.data_packets == 0 {
                 continue;
             }
@@ -210,11 +210,11 @@ fn flows(connections: &[Connection]) -> Vec<FlowFinding> {
                 ack_bytes: c.ack_bytes,
                 sack_acks: c.sack_acks,
                 still_acks: c.still_acks,
-                segment_size: half.segment_size(),
+                segment_size: direction.segment_size(),
                 stretch: c.stretch.to_vec(),
-                srtt_us: half.flow().and_then(ackwise_policy::Flow::srtt_us),
-                min_rtt_us: half.flow().and_then(ackwise_policy::Flow::min_rtt_us),
-                saved: half
+                srtt_us: direction.flow().and_then(ackwise_policy::Flow::srtt_us),
+                min_rtt_us: direction.flow().and_then(ackwise_policy::Flow::min_rtt_us),
+                saved: direction
                     .saved()
                     .iter()
                     .map(|s| s.withheld.saturating_sub(s.reemitted))

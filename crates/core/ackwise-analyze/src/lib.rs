@@ -21,9 +21,9 @@ mod airtime;
 mod analysis;
 mod analyzer;
 mod capture;
+mod data_direction;
 mod dry_run;
 mod finish;
-mod half;
 mod link;
 mod options;
 

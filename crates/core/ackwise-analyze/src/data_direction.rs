@@ -79,7 +79,7 @@ pub struct Counts {
 
 /// One direction of data.
 #[derive(Debug, Default)]
-pub struct Half {
+pub struct DataDirection {
     /// What passed.
     pub counts: Counts,
     /// IP IDs of the side that sends the ACKs.
@@ -106,7 +106,7 @@ pub struct Policies {
     pub flows: u64,
 }
 
-impl Half {
+impl DataDirection {
     /// Bytes of a full segment, as far as that is known.
     pub fn segment_size(&self) -> u32 {
         match (self.told_mss, self.largest) {
