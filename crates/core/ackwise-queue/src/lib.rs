@@ -55,7 +55,7 @@ pub use discipline::{
 pub use half_duplex::HalfDuplex;
 pub use link::{Departure, Link, LinkConfig, LinkStats, Reorder, Verdict};
 pub use middlebox::{
-    BundleSizes, LengthMode, MuxConfig, MuxStats, Police, PoliceConfig, PoliceStats,
+    BundleSizes, LengthMode, MuxConfig, MuxStats, PoliceConfig, PoliceMode, PoliceStats,
     ReconstructConfig, ReconstructStats, Release, ShapeConfig, ShapeStats, Spacing, TokenBucket,
 };
 pub use packet::{Ecn, Packet, Select};

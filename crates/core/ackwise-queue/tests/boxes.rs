@@ -6,7 +6,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use ackwise_queue::{
     BundleSizes, Channel, ChannelConfig, Departure, DropCause, LengthMode, LinkConfig, MuxConfig,
-    Nanos, Police, PoliceConfig, QueueConfig, QueueLimit, ReconstructConfig, Release, Select,
+    Nanos, PoliceConfig, PoliceMode, QueueConfig, QueueLimit, ReconstructConfig, Release, Select,
     ShapeConfig, Spacing, Verdict,
 };
 use ackwise_rng::Probability;
@@ -249,7 +249,7 @@ fn only_chosen_flows_wait() {
     assert_eq!(arrived, [(2, 2 * MS + 40_000), (1, 11 * MS + 40_000)]);
 }
 
-fn police(how: Police) -> ChannelConfig<u32> {
+fn police(how: PoliceMode) -> ChannelConfig<u32> {
     ChannelConfig {
         police: Some(PoliceConfig {
             how,
@@ -262,7 +262,7 @@ fn police(how: Police) -> ChannelConfig<u32> {
 /// 100 kbit/s and 5 kB of frames of 64 bytes: 78 at once, then one in 5.12 ms.
 #[test]
 fn a_policer_lets_a_burst_and_then_its_rate_through() {
-    let mut channel = Channel::new(police(Police::Bucket {
+    let mut channel = Channel::new(police(PoliceMode::Bucket {
         rate_bps: 100_000,
         burst_bytes: 5_000,
         length: LengthMode::EthernetFrame,
@@ -296,7 +296,7 @@ fn a_policer_charges_for_ip_packets() {
     // 14 bytes of each length are the link's: 40 remain, and three fit into 120.
     let mut channel = Channel::new(ChannelConfig {
         header: 14,
-        ..police(Police::Bucket {
+        ..police(PoliceMode::Bucket {
             rate_bps: 1,
             burst_bytes: 120,
             length: LengthMode::Ip,
@@ -314,11 +314,11 @@ fn a_share_can_be_dropped_evenly_or_by_chance() {
     let offers: Vec<(Nanos, Test)> = (1..=10_000)
         .map(|n| (u64::from(n) * MS, ack(n, n)))
         .collect();
-    let mut even = Channel::new(police(Police::Even { drop }));
+    let mut even = Channel::new(police(PoliceMode::Even { drop }));
     let (arrived, _) = run(&mut even, &offers);
     assert!(arrived.windows(2).all(|pair| pair[1].0 - pair[0].0 == 5));
     assert_eq!(arrived.len(), 2000);
-    let mut random = Channel::new(police(Police::Random { drop, seed: 3 }));
+    let mut random = Channel::new(police(PoliceMode::Random { drop, seed: 3 }));
     let (arrived, gone) = run(&mut random, &offers);
     // Six standard deviations of 40.
     assert!((1760..=2240).contains(&arrived.len()), "{}", arrived.len());

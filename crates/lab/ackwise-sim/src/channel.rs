@@ -6,7 +6,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use ackwise_config::queues::{Bucket, Length, Mux, PoliceHow, Reconstruct, Shape, What};
 use ackwise_policy::Segment;
 use ackwise_queue::{
-    BundleSizes, ChannelConfig, Ecn, LengthMode, LinkConfig, MuxConfig, Police, PoliceConfig,
+    BundleSizes, ChannelConfig, Ecn, LengthMode, LinkConfig, MuxConfig, PoliceConfig, PoliceMode,
     QueueConfig, ReconstructConfig, Release, Select, ShapeConfig, Spacing,
 };
 use ackwise_rng::Probability;
@@ -89,16 +89,16 @@ pub fn config(
         header,
         police: direction.police.as_ref().map(|police| PoliceConfig {
             how: match police.how {
-                PoliceHow::Bucket(bucket) => Police::Bucket {
+                PoliceHow::Bucket(bucket) => PoliceMode::Bucket {
                     rate_bps: bucket.rate_bps,
                     burst_bytes: bucket.burst,
                     length: length(bucket),
                 },
-                PoliceHow::Random(drop) => Police::Random {
+                PoliceHow::Random(drop) => PoliceMode::Random {
                     drop: Probability::from_fraction(drop),
                     seed: link.seed,
                 },
-                PoliceHow::Even(drop) => Police::Even {
+                PoliceHow::Even(drop) => PoliceMode::Even {
                     drop: Probability::from_fraction(drop),
                 },
             },

@@ -8,7 +8,7 @@ mod shape;
 
 pub use bucket::{LengthMode, TokenBucket};
 pub use mux::{BundleSizes, MuxConfig, MuxStats, Release};
-pub use police::{Police, PoliceConfig, PoliceStats};
+pub use police::{PoliceConfig, PoliceMode, PoliceStats};
 pub use reconstruct::{ReconstructConfig, ReconstructStats, Spacing};
 pub use shape::{ShapeConfig, ShapeStats};
 

@@ -9,7 +9,7 @@ use ackwise_rng::{Probability, Rng};
 
 /// How a policer chooses the packets that it drops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Police {
+pub enum PoliceMode {
     /// By a token bucket: the committed information rate and burst size.
     Bucket {
         /// CIR, bits per second.
@@ -38,7 +38,7 @@ pub enum Police {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoliceConfig<F> {
     /// How it chooses the packets that it drops.
-    pub how: Police,
+    pub how: PoliceMode,
     /// Which packets are policed; the others pass.
     pub what: Select<F>,
 }
@@ -75,13 +75,13 @@ pub(crate) struct Policer<F> {
 impl<F: Eq + Hash> Policer<F> {
     pub fn new(config: PoliceConfig<F>, header: u32) -> Self {
         let state = match config.how {
-            Police::Bucket {
+            PoliceMode::Bucket {
                 rate_bps,
                 burst_bytes,
                 length,
             } => State::Bucket(TokenBucket::new(rate_bps, burst_bytes), length),
-            Police::Random { drop, seed } => State::Random(drop, Rng::stream(seed, 17)),
-            Police::Even { drop } => State::Even((drop.as_fraction() * WHOLE as f64) as u64, 0),
+            PoliceMode::Random { drop, seed } => State::Random(drop, Rng::stream(seed, 17)),
+            PoliceMode::Even { drop } => State::Even((drop.as_fraction() * WHOLE as f64) as u64, 0),
         };
         Self {
             state,
