@@ -149,15 +149,15 @@ pub struct PolicyFinding {
     pub policy: String,
     /// Segments of the ACK direction that it judged, as the datapath counts them: with data, too.
     pub acks: u64,
-    /// Of them those without data.
+    /// Judged segments without data.
     pub pure_acks: u64,
-    /// Of them withheld.
+    /// Judged segments that would have been withheld.
     pub withheld: u64,
-    /// Of the withheld those whose place a newer withheld one took.
+    /// Withheld ACKs whose place a newer withheld one took.
     pub replaced: u64,
-    /// Of the withheld those that a newer one has made needless.
+    /// Withheld ACKs that a newer one has made needless.
     pub superseded: u64,
-    /// Of the withheld those that would have left at their deadline.
+    /// Withheld ACKs that would have left at their deadline.
     pub reemitted: u64,
     /// ACKs that would have left twice.
     pub cloned: u64,

@@ -25,7 +25,7 @@ pub struct Counters {
     pub reemitted_bytes: u64,
     /// ACKs that would have left twice, as duplicates of a withheld one.
     pub cloned: u64,
-    /// Of each reason, in the order of `Reason::all`, the segments that left or were held for it.
+    /// The segments that left or were held for each reason, in the order of `Reason::all`.
     pub reasons: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Counters {
 pub struct Saved {
     /// ACKs that would have been withheld.
     pub withheld: u64,
-    /// Of them those that would have left at their deadline.
+    /// Withheld ACKs that would have left at their deadline.
     pub reemitted: u64,
 }
 

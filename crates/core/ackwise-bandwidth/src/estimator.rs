@@ -34,7 +34,7 @@ const MAX_OF_CAPACITY: u64 = 120;
 const GROWTH: u64 = 80;
 /// The growth becomes greater by this part with each round trip that it goes on, in thousandths.
 const GROWTH_OF_GROWTH: u64 = 400;
-/// … up to this, in thousandths.
+/// The growth is never greater than this part in a round trip and a look, in thousandths.
 const MAX_GROWTH: u64 = 350;
 /// The growth below half of what the link had of late, in thousandths: an outage is over.
 const RETURN: u64 = 500;
@@ -56,10 +56,12 @@ const CALM: u64 = 70;
 /// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
 /// back.
 const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
-/// A wait is no queue of the link if for this time nobody was held back before it, …
+/// A wait is no queue of the link if for this time nobody was held back before it, and if meanwhile
+/// [`SLACK_SAMPLES`] samples told of the wait.
 const SLACK: Nanos = 2 * SECOND;
-/// … and so many samples told of the wait meanwhile. Where the link has become much slower, samples
-/// are rare, and all that the senders have in flight waits there before the first of them comes.
+/// Samples that must have told of a wait, while nobody was held back, before it counts as no queue of
+/// the link. Where the link has become much slower, samples are rare, and all that the senders have in
+/// flight waits there before the first of them comes.
 const SLACK_SAMPLES: u32 = 4;
 /// Where nothing is learnt, the rate doubles in some two thirds of this time.
 const LOOSEN: Nanos = 3 * SECOND;
@@ -84,7 +86,7 @@ pub struct Look {
     pub sent_bytes: u64,
     /// The bytes that wait in the queue that is shaped.
     pub backlog_bytes: u64,
-    /// Of the round trips that ended since the last look the one that waited least, if there was any.
+    /// The round trip that waited least of those that ended since the last look, if there was any.
     pub sample: Option<Sample>,
 }
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 /// Byte range in the text of a file.
 pub type Span = std::ops::Range<usize>;
 
-/// So many mistakes of a file are reported, the first ones.
+/// The first mistakes of a file are reported, at most this many.
 const MAX_MISTAKES: usize = 100;
 /// A message has at most so many characters: it may repeat what is written in the file.
 const MAX_MESSAGE: usize = 400;
-/// So much of a line is shown, in characters, and so much of that before the mistake.
+/// The most that is shown of a line, in characters, and the most of that before the mistake.
 const EXCERPT: usize = 160;
 const EXCERPT_BEFORE: usize = 100;
 

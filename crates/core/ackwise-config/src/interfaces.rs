@@ -53,7 +53,7 @@ pub enum Guard {
     Off,
     /// As often as `ackwise up` does it by itself.
     On,
-    /// So long after the last comparison.
+    /// Whenever this much time has passed since the last comparison.
     Every(Duration),
 }
 

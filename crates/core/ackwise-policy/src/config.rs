@@ -78,7 +78,7 @@ impl Config {
         self.policy
     }
 
-    /// As C has it.
+    /// The C structure of the policy and its parameters.
     pub fn raw(&self) -> &sys::aw_cfg {
         &self.raw
     }

@@ -55,7 +55,8 @@ pub struct Event {
     pub flags: EventFlags,
     /// Data: payload. ACK: bytes newly covered since the last one that left.
     pub bytes: u32,
-    /// The same in segments; data may be aggregated.
+    /// Data: segments, which may be aggregated. ACK: segments newly covered since the
+    /// last one that left.
     pub segments: u32,
     /// ACK: its size from the IP header on.
     pub len: u32,
@@ -131,7 +132,7 @@ impl Event {
         }
     }
 
-    /// As C has it.
+    /// The event as a C structure.
     pub fn raw(&self) -> sys::aw_event {
         sys::aw_event {
             now_us: self.now_us,

@@ -74,7 +74,8 @@ impl FlowConfig {
         })
     }
 
-    /// The same with other bounds; a least above the largest is lowered to it.
+    /// The configuration with other bounds of the hold, µs; a least above the largest is
+    /// lowered to it.
     #[must_use]
     pub fn with_hold(mut self, min_us: u32, max_us: u32, rtt_shift: u32) -> FlowConfig {
         self.0.hold_min_us = min_us.min(max_us);
@@ -95,7 +96,7 @@ impl FlowConfig {
         holds
     }
 
-    /// As C has it.
+    /// The C structure of the configuration.
     pub fn raw(&self) -> &sys::aw_flow_cfg {
         &self.0
     }
@@ -113,7 +114,7 @@ impl Handshake {
         unsafe { sys::aw_shim_handshake(&mut self.0, &segment.0, i32::from(acks), now_us) };
     }
 
-    /// As C has it.
+    /// The C structure of the handshake.
     pub fn raw(&self) -> &sys::aw_handshake {
         &self.0
     }
@@ -209,7 +210,7 @@ impl Flow {
         self.0.shared = shared;
     }
 
-    /// As C has it.
+    /// The C structure of the flow's state.
     pub fn raw(&self) -> &sys::aw_flow {
         &self.0
     }

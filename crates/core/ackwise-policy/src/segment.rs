@@ -149,7 +149,7 @@ impl Segment {
         (self.0.e1_bytes != u32::MAX).then_some(self.0.e1_bytes)
     }
 
-    /// As C has it.
+    /// The C structure of the segment.
     pub fn raw(&self) -> &sys::aw_seg {
         &self.0
     }

@@ -80,7 +80,7 @@ fn what_is_not_of_this_form_says_nothing() {
     assert_eq!(AckRate::find(&[NOP; 41]), None, "longer than options are");
 }
 
-/// The same reader written a second time, over a whole list.
+/// The reader of the option written a second time, over a whole list.
 fn expected(options: &[u8]) -> Option<AckRate> {
     let (mut rest, mut found) = (options, None);
     while let [kind, tail @ ..] = rest {

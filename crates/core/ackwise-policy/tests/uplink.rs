@@ -18,7 +18,8 @@ struct Interface {
 }
 
 impl Interface {
-    /// So many looks, with so many bytes before each. Returns what the last one said.
+    /// Looks `looks` times, with so many bytes before each. Returns what the last look
+    /// said.
     fn looks(&mut self, looks: u32, acks: u64, others: u64) -> u32 {
         let mut shared = 0;
         for _ in 0..looks {

@@ -91,7 +91,7 @@ impl<T: Copy> Steps<T> {
         self.steps[self.index_at(offset)].value
     }
 
-    /// The same function, whose time 0 is the caller's `origin`. What does not repeat has its
+    /// The function moved so that its time 0 is the caller's `origin`. What does not repeat has its
     /// first value before that.
     fn moved_to(&self, origin: Nanos) -> (Self, Nanos) {
         match self.period {
@@ -243,7 +243,7 @@ impl RateSchedule {
         u64::try_from(work / u128::from(span)).map_or(u64::MAX, |mean| mean.max(1))
     }
 
-    /// The same schedule for a clock on which it begins at `origin`.
+    /// The schedule for a clock on which it begins at `origin`.
     pub(crate) fn on_clock(&self, origin: Nanos) -> Clocked {
         match &self.process {
             Process::Fluid(fluid) => {
@@ -517,7 +517,7 @@ impl DelaySchedule {
         delays.min().unwrap_or(0)
     }
 
-    /// The same schedule for a clock on which it begins at `origin`.
+    /// The schedule for a clock on which it begins at `origin`.
     pub(crate) fn on_clock(&self, origin: Nanos) -> ClockedDelay {
         let (delays, shift) = self.delays.moved_to(origin);
         ClockedDelay { delays, shift }

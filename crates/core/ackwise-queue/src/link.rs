@@ -124,7 +124,8 @@ pub struct LinkStats {
     /// The integral of the queue's length in packets over time in nanoseconds. Divide it by a
     /// span for the mean.
     pub queue_packet_ns: u128,
-    /// The same integral in bytes.
+    /// The integral of the queue's length in bytes over time in nanoseconds. Divide it by a span for
+    /// the mean.
     pub queue_byte_ns: u128,
     /// The longest time that a packet waited for the wire.
     pub wait_max_ns: Nanos,

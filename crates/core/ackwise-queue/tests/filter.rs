@@ -145,7 +145,7 @@ fn m1_of_each_run_of_ece_the_last_stays() {
     assert_eq!(bench.drain(), [2, 3, 5, 6, 7]);
 }
 
-/// The same with one number, of which the first may not become redundant later.
+/// Two states of ECE may have one number; the first of them may not become redundant later.
 #[test]
 fn m1_two_states_of_one_number_both_stay() {
     let mut bench = grown(RFC);

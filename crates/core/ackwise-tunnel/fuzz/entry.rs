@@ -35,7 +35,7 @@ macro_rules! entry {
 #[cfg(fuzzing)]
 static DRAWN: AtomicU64 = AtomicU64::new(0);
 
-/// The same random numbers for each input.
+/// Makes the random numbers begin anew, so that they are the same for each input.
 #[cfg(fuzzing)]
 pub fn forget() {
     DRAWN.store(0, Ordering::Relaxed);

@@ -315,7 +315,7 @@ impl Harness {
     }
 }
 
-/// The same packets, each flow in its order.
+/// Asserts that these are the packets that went in, each flow in its order.
 fn same(inside: &[Sent], packets: &Packets) {
     assert_eq!(inside.len(), packets.len());
     type Sides<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);

@@ -12,7 +12,7 @@ use harness::{CLEAN, Harness, MS, pair};
 
 const VARIANTS: [Variant; 2] = [Variant::Aligned, Variant::Entropy];
 
-/// The same of other ports, which leaves the checksum as it is.
+/// The packet with other ports, which leave the checksum as it is.
 fn of_other_ports(packet: &[u8], up: u16) -> Box<[u8]> {
     let mut packet: Box<[u8]> = packet.into();
     let at = if packet[0] >> 4 == 4 { 20 } else { 40 };

@@ -14,12 +14,13 @@ const ACKS: usize = 400;
 /// Times are in thousandths of a period.
 #[derive(Debug, Clone, Copy)]
 enum Arrivals {
-    /// With this mean distance.
+    /// One by one at random times, with this mean distance.
     Poisson(u64),
     Periodic(u64),
-    /// So many at once, 20 µs apart, at this distance.
+    /// Bursts of this many packets, 20 µs apart, and from one burst to the next this
+    /// distance.
     Bursts(usize, u64),
-    /// The same at random times.
+    /// Bursts of this many packets, 20 µs apart, at random times with this mean distance.
     RandomBursts(usize, u64),
 }
 

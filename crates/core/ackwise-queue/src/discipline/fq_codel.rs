@@ -116,10 +116,11 @@ const ACK_QUANTUM: u32 = 128;
 /// for seldom.
 const DROP_BATCH: u32 = 64;
 
-/// So many ACKs of a flow are never dropped as stale. A sender without SACK retransmits at the
-/// third duplicate (RFC 5681 §3.2).
+/// The newest ACKs of a flow, this many of them, are never dropped as stale. A sender without SACK
+/// retransmits at the third duplicate (RFC 5681 §3.2).
 const FRESH_ACKS: usize = 4;
-/// So many packets behind an ACK are looked at for newer ones of its flow, where flows share a queue.
+/// Packets behind an ACK that are looked at, at most, for newer ones of its flow, where flows share a
+/// queue.
 const MAX_SEARCH: usize = 64;
 
 /// Where a flow is.

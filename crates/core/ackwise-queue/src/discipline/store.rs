@@ -174,7 +174,7 @@ impl<P> Store<P> {
         self.node(id).queued.as_ref()
     }
 
-    /// The same, to be changed.
+    /// The packet and when it arrived, to be changed.
     pub fn queued_mut(&mut self, id: u32) -> Option<&mut Queued<P>> {
         self.node_mut(id).queued.as_mut()
     }

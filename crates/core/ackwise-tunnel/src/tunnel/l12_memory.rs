@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 /// The longest bundle that a UDP datagram holds.
 const LONGEST: usize = 65_000;
 
-/// The same packet of another flow: both ports change so that the checksum stays right.
+/// The packet as one of another flow: both ports change so that the checksum stays right.
 fn of_flow(packet: &[u8], up: u16) -> Vec<u8> {
     let mut packet = packet.to_vec();
     for (at, up) in [(20, up), (22, up.wrapping_neg())] {
