@@ -43,7 +43,7 @@ struct Case {
     packet: Vec<u8>,
     target: Option<u128>,
     ns: u128,
-    /// Of its ACKs, and how many of them were withheld.
+    /// ACKs that the programs counted, and how many of them were withheld.
     acks: (u64, u64),
 }
 

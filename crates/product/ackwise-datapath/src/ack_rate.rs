@@ -23,7 +23,7 @@ pub enum AckRateWish {
     Nothing,
     /// One ACK for so many segments, 1 to 127.
     Segments(u32),
-    /// So many ACKs in a congestion window, 1 to 64.
+    /// This many ACKs in a congestion window, 1 to 64.
     PerWindow(u32),
 }
 

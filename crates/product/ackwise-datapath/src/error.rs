@@ -308,7 +308,7 @@ pub(crate) fn load_error(e: EbpfError, bytes: u64) -> Error {
     Error::Load(Box::new(e))
 }
 
-/// The same for one program.
+/// Gives a load error of one program the name that helps.
 pub(crate) fn program_error(program: &'static str, e: ProgramError) -> Error {
     match e {
         ProgramError::LoadError {

@@ -24,8 +24,8 @@ fn hinter(on: bool) -> Datapath {
     Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Of a socket: its congestion window in segments, what is outstanding, its segment,
-/// and the scale of its own window.
+/// What the kernel tells of a socket: its congestion window in segments, what is
+/// outstanding, its segment, and the scale of its own window.
 fn info(socket: &TcpStream) -> (u32, u32, u32, u32) {
     // SAFETY: all zeroes is a value; the kernel writes no more than it is hint.
     let i = unsafe {
@@ -88,7 +88,7 @@ impl Transfer {
         }
     }
 
-    /// So many full segments, all of them acknowledged.
+    /// Sends full segments, all of which are acknowledged when it returns.
     fn send(&mut self, segments: u32) {
         let (_, _, mss, _) = info(&self.from);
         let from = self.sent.len();

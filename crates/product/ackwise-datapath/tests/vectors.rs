@@ -26,7 +26,8 @@ fn the_kernel_says_what_the_vectors_say() {
     assert!(steps > 100, "only {steps} steps");
 }
 
-/// The same segment by the kernel's parser: what it takes for TCP, and what not.
+/// The segments of the vectors, read by the kernel's parser: what it takes for TCP, and
+/// what not.
 #[test]
 fn the_kernel_reads_what_the_vectors_read() {
     let _alone = common::alone();

@@ -89,7 +89,8 @@ mod tests {
         Echo(Observer::load(&SOURCE, &Interface::find("lo").unwrap()).unwrap())
     }
 
-    /// Of a connection, by ports, a segment that leaves or comes in.
+    /// A segment of the connection between the ports 1000 and 80, which leaves or comes
+    /// in.
     #[derive(Clone, Copy)]
     struct Seg {
         version: u8,

@@ -195,8 +195,8 @@ fn run(network: &AccessNetwork, policy: &str, rate: &str, more: &str, dry_run: b
     run_until(network, policy, rate, more, dry_run, 0)
 }
 
-/// The same, and until so many ACKs have been withheld: how many seconds that takes depends on
-/// how much of the processor the test gets.
+/// A download like that of [`run`], which goes on until so many ACKs have been withheld: how
+/// many seconds that takes depends on how much of the processor the test gets.
 fn run_until(
     network: &AccessNetwork,
     policy: &str,

@@ -181,7 +181,7 @@ where
         self.ask_within(TIMEOUT, path, request)
     }
 
-    /// The same of a daemon that may take longer for its answer.
+    /// Asks a daemon that may take longer for its answer than [`ask`](Self::ask) waits.
     ///
     /// # Errors
     /// See [`AskError`].

@@ -163,7 +163,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
         Self::in_dir(kind, keep, run_dir())
     }
 
-    /// The same in another directory, which need not exist yet.
+    /// The daemons of a kind, registered in another directory, which need not exist yet.
     #[must_use]
     pub fn in_dir(kind: &'static str, keep: fn(&R) -> bool, dir: PathBuf) -> Self {
         Self { kind, dir, keep }

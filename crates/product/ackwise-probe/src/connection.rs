@@ -21,7 +21,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Of a packet that is not the script's.
+    /// The label of a packet that is not the script's.
     #[must_use]
     pub const fn beside(role: Role) -> Self {
         Self {

@@ -63,7 +63,7 @@ pub enum Part {
 }
 
 impl Contrast {
-    /// Of packets in the order in which they left.
+    /// Compares packets in the order in which they left.
     pub fn of<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         part: impl Fn(&Sample) -> Part,
@@ -109,7 +109,8 @@ impl Contrast {
         self.data_before.chance() < LEVEL && self.data_behind.chance() < LEVEL
     }
 
-    /// The same where the order of the two was drawn for each pair.
+    /// Says whether these are lost more often, beyond chance, than data, where the order of the
+    /// two was drawn for each pair.
     #[must_use]
     pub fn holds_in_any_order(&self) -> bool {
         self.either.chance() < LEVEL

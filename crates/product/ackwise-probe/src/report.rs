@@ -46,7 +46,7 @@ pub struct Fact {
     pub kind: &'static str,
     /// How often it was seen.
     pub hit: usize,
-    /// Of so many.
+    /// How often it could have been seen.
     pub of: usize,
     /// It in words.
     pub text: String,
@@ -59,11 +59,11 @@ pub struct Counts {
     pub phase: Phase,
     /// ACKs that left.
     pub acks: usize,
-    /// Of them, those that did not arrive.
+    /// ACKs that left and did not arrive.
     pub acks_lost: usize,
     /// Segments of data that are compared with them.
     pub data: usize,
-    /// Of them, those that did not arrive.
+    /// Segments of data that are compared with the ACKs and did not arrive.
     pub data_lost: usize,
 }
 

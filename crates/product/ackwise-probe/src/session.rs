@@ -241,7 +241,7 @@ fn prepare(control: &TcpStream) -> io::Result<()> {
     set_int(control, libc::IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1)
 }
 
-/// Of linux/tcp.h.
+/// The number of the option in linux/tcp.h.
 const TCP_THIN_LINEAR_TIMEOUTS: libc::c_int = 16;
 
 fn unexpected(answer: &Answer) -> Error {

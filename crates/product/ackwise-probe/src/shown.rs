@@ -9,7 +9,7 @@ use crate::stats::percent;
 pub enum Sign {
     /// ACKs are removed in a phase.
     Thinned(Phase),
-    /// Of many flows, none of them fast, the last ACKs are removed.
+    /// The last ACKs of many flows, none of them fast, are removed.
     LastLost,
     /// ACKs with news are lost, whatever the news are.
     NewsLost,
@@ -39,7 +39,7 @@ pub struct Shown {
     pub sign: Sign,
     /// How often it was seen.
     pub hit: usize,
-    /// Of so many.
+    /// How often it could have been seen.
     pub of: usize,
     /// It in words.
     pub text: String,

@@ -22,12 +22,12 @@ impl LnFactorials {
     }
 }
 
-/// So many of so many.
+/// A number of things, and how many of them are hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share {
-    /// How many.
+    /// How many things there are.
     pub of: usize,
-    /// Of them.
+    /// How many of them are hits.
     pub hit: usize,
 }
 

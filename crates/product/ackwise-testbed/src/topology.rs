@@ -59,7 +59,7 @@ pub const fn link(first: &'static str, second: &'static str) -> Link {
 }
 
 impl Link {
-    /// The same link without addresses: nobody speaks on it but the test.
+    /// The link without addresses: nobody speaks on it but the test.
     #[must_use]
     pub const fn without_addresses(mut self) -> Self {
         self.addressed = false;

@@ -39,7 +39,8 @@ pub fn in_virtual_time<F: FnOnce()>(test: F) {
     run_in_guest(&name_of::<F>(), None);
 }
 
-/// The same on a kernel of this release, whatever is chosen for other tests.
+/// Runs a test as [`in_virtual_time`] does, on a kernel of this release, whatever is chosen for
+/// other tests.
 ///
 /// # Panics
 /// `kernel/build` has not made it, or the test fails.

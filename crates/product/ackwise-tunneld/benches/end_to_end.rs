@@ -55,7 +55,7 @@ struct Bed {
 #[derive(Debug, Clone, Copy, Default)]
 struct Round {
     cpu_us: f64,
-    /// Of it, where ACKs go in.
+    /// CPU time where ACKs go in, µs; it is a part of `cpu_us`.
     in_us: f64,
     /// Percent of the ACKs that did not come by the tunnel.
     bypassed: f64,

@@ -35,11 +35,11 @@ pub(crate) struct Outputs<'a> {
 /// The bytes of IP and UDP headers.
 #[derive(Debug, Clone, Copy, Default)]
 struct HeaderBytes {
-    /// Of all datagrams that were sent.
+    /// The header bytes of all datagrams that were sent.
     sent: u64,
-    /// Of the bundles among them.
+    /// The header bytes of the bundles that were sent.
     bundles: u64,
-    /// Of all datagrams that were received.
+    /// The header bytes of all datagrams that were received.
     received: u64,
 }
 

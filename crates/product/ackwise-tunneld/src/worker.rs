@@ -23,7 +23,8 @@ use crate::udp::{Endpoint, Sockets};
 
 /// The packets that are read from one source before others get their turn.
 const MAX_READS: usize = 256;
-/// The same for copies of ACKs, which take no system calls: more than arrive during a nap.
+/// The copies of ACKs that are read before others get their turn. They take no system calls,
+/// and are more than arrive during a nap.
 const MAX_COPIES: usize = 2048;
 /// How often the thread checks its devices and publishes its statistics, in nanoseconds.
 const PUBLISH_INTERVAL: u64 = 50_000_000;

@@ -15,7 +15,7 @@ use aya::maps::MapInfo;
 use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
 
-/// Of each family.
+/// How many flows there are of each family.
 const FLOWS: u16 = 4;
 const EACH: u32 = 60;
 const FIRST_PORT: u16 = 20_000;

@@ -105,7 +105,7 @@ pub struct Kernel {
     pub about: Option<String>,
     /// Version of the package that it was built from, e.g. `6.12.95-1`.
     pub version: Option<String>,
-    /// Of all that went into it but the compiler.
+    /// Digest of all that went into it but the compiler.
     pub sources: Option<String>,
 }
 

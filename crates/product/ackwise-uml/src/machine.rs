@@ -197,8 +197,8 @@ pub fn link_init(directory: &Path, program: &Path) -> io::Result<()> {
     symlink(program, directory.join(INIT))
 }
 
-/// The same for every machine and every host, but for the seed: the guest
-/// mixes its command line into its random numbers.
+/// The kernel's command line is the same for every machine and every host, but for the
+/// seed: the guest mixes it into its random numbers.
 fn arguments(seed: u64, argument: &str) -> Vec<String> {
     [
         // Zero would mean the host's random numbers.

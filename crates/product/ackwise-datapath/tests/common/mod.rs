@@ -397,7 +397,7 @@ const PAIR: Topology = Topology {
     links: &[link("near.aw0", "far.aw1").without_addresses()],
 };
 
-/// The same frame with an 802.1Q tag inside.
+/// The frame with an 802.1Q tag inside.
 pub fn tagged(frame: &[u8], vlan: u16) -> Vec<u8> {
     let mut f = frame[..12].to_vec();
     f.extend([0x81, 0]);
@@ -575,7 +575,7 @@ pub fn no_checksum_offload(name: &str) {
     }
 }
 
-/// Of an IPv4 frame's TCP.
+/// Says whether the TCP checksum of an IPv4 frame is right.
 pub fn checksum_is_right(f: &[u8]) -> bool {
     let l4 = 14 + usize::from(f[14] & 15) * 4;
     let end = 14 + usize::from(u16::from_be_bytes([f[16], f[17]]));

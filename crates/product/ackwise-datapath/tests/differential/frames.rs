@@ -24,7 +24,7 @@ pub struct Ip {
     /// IPv4: options, a multiple of four bytes. IPv6: kinds of extension headers.
     pub options: Vec<u8>,
     pub extensions: Vec<u8>,
-    /// Of IPv4, flags and offset as on the wire.
+    /// IPv4: flags and offset of the fragment, as on the wire.
     pub fragment: u16,
     /// What the length says beyond what is true, bytes.
     pub longer: i32,

@@ -33,8 +33,9 @@ struct Peer {
     /// than a slot has room for.
     long: bool,
     mss: u32,
-    /// Of the data: the first byte that was not sent yet, and the last acknowledgment.
+    /// The first byte of the data that was not sent yet.
     next: u32,
+    /// The last acknowledgment of the data.
     acked: u32,
     clock: u32,
     window: u16,

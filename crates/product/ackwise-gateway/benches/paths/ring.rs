@@ -105,7 +105,7 @@ pub struct TxRing {
 }
 
 const SLOTS: usize = 256;
-/// Of a version 2 header, aligned to 16.
+/// Length of a version 2 header in bytes, aligned to 16.
 const HEADER: usize = 32;
 
 impl TxRing {

@@ -144,13 +144,13 @@ pub struct Xsk {
     memory: *mut u8,
     fill: Queue,
     completion: Queue,
-    /// Of packets that come, or that go.
+    /// The queue of packets that come, or of those that go.
     packets: Queue,
     sum: u64,
 }
 
 impl Xsk {
-    /// That receives, or that sends.
+    /// Opens a socket that receives, or one that sends.
     pub fn open(interface: &str, receives: bool) -> Self {
         // SAFETY: no pointers; the result is checked by what follows.
         let fd = own(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW, 0) });

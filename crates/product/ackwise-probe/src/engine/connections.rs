@@ -18,7 +18,7 @@ const AGAIN_NS: u64 = 1000 * MS;
 pub(super) const SYNS: usize = 8;
 /// How often a FIN is sent.
 const FINS: usize = 5;
-/// So many are sent if the other end asks again.
+/// SYNs that are sent at most, if the other end asks again.
 const MAX_SYNS: usize = 2 * SYNS;
 
 /// How long the first connection waits for the others.

@@ -12,7 +12,7 @@ use crate::socket::{Arrived, Next};
 
 /// A delayed ACK of the data sender.
 const DELAYED_ACK_NS: u64 = 40 * MS;
-/// So many packets are read in a row, before the clock is looked at.
+/// Packets that are read in a row, before the clock is looked at.
 const ROW: usize = 256;
 
 impl Engine<'_> {

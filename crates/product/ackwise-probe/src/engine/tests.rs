@@ -19,7 +19,7 @@ const PORT: u16 = 9480;
 struct Told<F> {
     readable: File,
     arrives: F,
-    /// So many packets leave, and then there is no route.
+    /// Packets that leave before there is no route.
     leave: usize,
     sent: RefCell<Vec<Segment>>,
 }

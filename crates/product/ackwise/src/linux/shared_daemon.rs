@@ -86,7 +86,8 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener, BadInput> {
     listen_for("--metrics", address)
 }
 
-/// The same for what an argument asks for, or else the key `metrics` of a file.
+/// Listens where metrics are to be served if an argument asks for it, or else the key `metrics`
+/// of a file.
 pub fn listen_if_asked(
     argument: Option<SocketAddr>,
     file: Option<&Path>,

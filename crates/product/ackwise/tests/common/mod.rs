@@ -96,8 +96,8 @@ impl Net {
         self.iperf3(&["-t", &seconds.to_string()])
     }
 
-    /// So many bytes from sender to receiver, however long that takes within a minute: bytes that
-    /// arrived.
+    /// A transfer of so many bytes from sender to receiver, however long that takes within a
+    /// minute: bytes that arrived.
     pub fn download_bytes(&self, bytes: u64) -> u64 {
         self.iperf3(&["-n", &bytes.to_string()])
     }

@@ -192,7 +192,7 @@ pub fn open_metrics(families: Vec<Family>) -> Result<String, String> {
     Ok(out)
 }
 
-/// The same in Prometheus' text format: there the suffix of a counter is a part of its name, and units
+/// The page in Prometheus' text format: there the suffix of a counter is a part of its name, and units
 /// and the end are not said.
 pub fn text(open_metrics: &str) -> String {
     let mut counters = Vec::new();

@@ -36,7 +36,7 @@ fn host() -> Facts {
     }
 }
 
-/// The same as a router.
+/// The facts of [`host`], but of a router.
 fn router() -> Facts {
     Facts {
         forwards: Forwards {

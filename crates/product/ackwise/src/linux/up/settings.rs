@@ -81,7 +81,8 @@ impl Settings {
         self.metrics.as_ref().map(|it| it.address)
     }
 
-    /// The same once more, while it runs: no mistake anywhere in the file is passed over.
+    /// The settings, read once more while the program runs: no mistake anywhere in the file is
+    /// passed over.
     pub fn again(args: &UpArgs, name: &str) -> anyhow::Result<Self> {
         if let Some(file) = file(args.config.as_deref())? {
             check_policies(&file)?;
