@@ -96,7 +96,7 @@ impl Pair {
                 }
                 let mut answer = Actions::default();
                 let taken = self.ends[1 - end].datagram(&datagram, self.now, &mut answer);
-                // What was replayed may have changed the session under way meanwhile.
+                // What was replayed may have changed the current session meanwhile.
                 let _ = taken;
                 self.history.push((1 - end, datagram));
                 todo.push((1 - end, answer));

@@ -375,7 +375,7 @@ fn play(variant: Variant, max_flows: u16, steps: &[Step]) {
                 }
             }
             Step::Restart => {
-                // A new session has new keys: what is under way cannot be opened any more.
+                // A new session has new keys: what is in flight cannot be opened any more.
                 net.encoder = Encoder::new(net.variant, net.max_flows);
                 net.decoder = Decoder::new(net.max_flows);
                 net.waiting.clear();

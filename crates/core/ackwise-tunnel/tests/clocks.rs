@@ -146,7 +146,7 @@ fn an_end_that_stood_still() {
     net.is_well(acks);
     for still in [1, 20, 400].map(|seconds| seconds * SECOND) {
         for end in 0..2 {
-            // The other one goes on; what was under way waited in the socket.
+            // The other one goes on; what was in flight waited in the socket.
             net.ahead[1 - end] += still;
             net.copes(acks, still);
         }

@@ -1,5 +1,5 @@
 //! More ACKs than one datagram holds: bundles are filled, never too long, and flows are known
-//! even when very many bundles are under way.
+//! even when very many bundles are in flight.
 
 use ackwise_rng::Rng;
 use ackwise_tunnel::trace::{Recorded, TracedPacket};

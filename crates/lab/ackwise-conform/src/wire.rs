@@ -217,7 +217,7 @@ pub(crate) fn run(
 /// packets keep their distances.
 struct Clock {
     start_ns: u64,
-    /// The start by which each packet left. It arrives by the same: what was under way when the
+    /// The start by which each packet left. It arrives by the same: what was in flight when the
     /// start moved has not been faster.
     left_by: HashMap<Vec<u8>, u64>,
 }

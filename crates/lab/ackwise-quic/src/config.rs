@@ -39,11 +39,11 @@ pub struct AckFrequency {
 /// A connection's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Who says how much may be under way.
+    /// The congestion control, which limits the bytes in flight.
     pub congestion: Congestion,
     /// Payload of a full datagram, bytes.
     pub datagram: u16,
-    /// The most that the receiver lets the sender have under way, bytes.
+    /// The most that the receiver lets the sender have outstanding, bytes.
     pub window: u64,
     /// The extension, if the sender uses it.
     pub ack_frequency: Option<AckFrequency>,

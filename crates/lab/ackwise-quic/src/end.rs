@@ -28,7 +28,7 @@ fn nanoseconds(at: Instant) -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A UDP payload under way.
+/// A UDP payload in flight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datagram {
     /// Its bytes.

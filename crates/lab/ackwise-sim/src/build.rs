@@ -103,7 +103,7 @@ pub(crate) fn build_with(
         .collect();
     let end = nanos(scenario.duration);
     let mut network = Network::new(lines, routes.hops, interface_policies, end);
-    // What a reconstructor makes is not counted as under way.
+    // ACKs that a reconstructor makes are not counted as in flight.
     let directions = scenario.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
     network.reuse = directions.into_iter().all(|d| d.reconstruct.is_none());
     // One more, for connections that belong to no flow's record.

@@ -21,7 +21,7 @@ pub struct Connection<S, R> {
     pub(crate) source_due: Nanos,
     /// When the pending timer event of the receiver is due.
     pub(crate) sink_due: Nanos,
-    /// Packets that are under way.
+    /// Packets that are in flight.
     pub in_flight: u32,
     /// RTT samples that were noted.
     pub(crate) rtts: u64,

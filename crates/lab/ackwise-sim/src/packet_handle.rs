@@ -1,4 +1,4 @@
-//! A packet under way, and where it goes.
+//! A packet in flight, and where it goes.
 
 use std::ops::Deref;
 

@@ -17,8 +17,8 @@ use crate::packet::{AckRateOption, Direction, Flags, FlowId, Packet, Sack};
 const HEADERS: u32 = 28;
 /// Bytes of a full datagram that are not data: short header, identifier, packet number, frame, tag.
 const OVERHEAD: u32 = 36;
-/// What the receiver lets the sender have under way unless the flow says it, bytes: as much as Linux'
-/// TCP, so that both meet the same limit.
+/// What the receiver lets the sender have outstanding unless the flow says it, bytes: as much as
+/// Linux' TCP, so that both meet the same limit.
 const WINDOW: u64 = 4_000_000;
 /// What the two endpoints of a connection take beside its data, bytes, rounded up.
 const CONNECTION_BYTES: u64 = 200_000;

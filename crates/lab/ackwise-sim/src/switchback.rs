@@ -37,7 +37,7 @@ impl Experiment {
     }
 }
 
-/// One experiment under way.
+/// One experiment in progress.
 struct Course<'a, T, J> {
     experiment: Experiment,
     design: Design,

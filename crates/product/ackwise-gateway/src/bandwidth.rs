@@ -449,7 +449,7 @@ mod tests {
                 let noise = (self.now / LOOK * 7919) % (packet_us + 1500);
                 let packets = |bytes: f64| (bytes * 8.0) as u64 / PACKET_BITS;
                 let count = packets(self.sent) - packets(before);
-                // What they answer when they go on was long under way.
+                // What they acknowledge when they go on was sent long before.
                 let still = self.looks % 100;
                 let still_us = if still < self.still { 400_000 } else { 0 };
                 self.estimator.observe(Observation {

@@ -414,7 +414,7 @@ fn without_a_sign_of_life_packets_pass() {
     let network = AccessNetwork::new();
     let gateway = network.gateway("8 kbit/s", "\"5 packets\"");
     gateway.freeze(true);
-    // Half a second, and the look that was under way.
+    // Half a second, and the look that was in progress.
     thread::sleep(Duration::from_secs(2));
     // At 8 kbit/s this took half an hour.
     transfer(&network.host, &network.server, "10.9.2.2:5001");

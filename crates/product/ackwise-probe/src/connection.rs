@@ -200,7 +200,7 @@ impl Connection {
         self.timer_rtt_ns = self.rtt_ns.or(longest).unwrap_or(RTT_UNKNOWN_NS);
     }
 
-    /// How long the script waits for what is still under way at its end.
+    /// How long the script waits for what is still in flight at its end.
     #[must_use]
     pub fn linger_ns(&self) -> u64 {
         2 * self.timer_rtt_ns + self.queue_ns

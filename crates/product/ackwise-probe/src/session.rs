@@ -54,7 +54,7 @@ pub struct Client {
     there: IpAddr,
     scope_id: u32,
     port: u16,
-    /// A set of ports for each stage: what of an earlier one is under way would confuse the next.
+    /// A set of ports for each stage: what of an earlier one is in flight would confuse the next.
     ports: VecDeque<Vec<u16>>,
     /// Keeps the kernel quiet on all of them.
     quiet: Vec<Quiet>,
@@ -235,7 +235,7 @@ impl Client {
 }
 
 /// Messages leave at once. One that is lost several times in a row is not sent at ever longer
-/// intervals: few are under way, and each end waits for each of them.
+/// intervals: few are outstanding, and each end waits for each of them.
 fn prepare(control: &TcpStream) -> io::Result<()> {
     control.set_nodelay(true)?;
     set_int(control, libc::IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1)

@@ -61,7 +61,7 @@ fn all_came(from: &Daemon, to: &Daemon) {
         assert!(late_answers <= 5, "{stats:#?}");
         assert!(stats.unknown_sources <= late_answers, "{stats:#?}");
         // The kernel itself may say something by a device that has no carrier yet, and ACKs
-        // are under way to it when it loses it.
+        // are in flight to it when it loses it.
         let fell_silent = peer(end).failures.peer_timeouts > 0;
         assert!(stats.overrun <= 2 || fell_silent, "{stats:#?}");
         let failures = Failures {

@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
 
 
 class Progress(typing.NamedTuple):
-    """News of one run, of which several may be under way.
+    """News of one run, of which several may be in progress.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ fn gerla(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Resu
 
 const WINDOW: &str = "Theirs is CSMA without a word from the receiver, and 802.11. Here the sender of a \
                       frame hears of its loss and repeats it, and a window of 1 leaves the chain idle \
-                      while a segment is under way.";
+                      while a segment is in flight.";
 
 /// A window of a quarter of the hops against the best of the others.
 fn fu(points: &Points, mac: &str, called: &str, all: &mut Reproduced) -> Result<(), Error> {

@@ -227,7 +227,7 @@ impl<S: Source, R: Sink> Network<S, R> {
         number
     }
 
-    /// The place of a connection that is over, of which nothing is under way.
+    /// The place of a connection that is over, of which nothing is in flight.
     fn reusable(&mut self) -> Option<usize> {
         let at = self.free.iter().position(|&number| {
             let old = &self.connections[number as usize];

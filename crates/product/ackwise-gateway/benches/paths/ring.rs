@@ -126,7 +126,7 @@ impl TxRing {
 
     pub fn send(&mut self, frames: &[Vec<u8>]) {
         for frame in frames {
-            // SAFETY: a slot of the mapping that is free: fewer are under way than
+            // SAFETY: a slot of the mapping that is free: fewer are outstanding than
             // there are, and send() below waits for them.
             unsafe {
                 let slot = self.at.add(self.next * FRAME);

@@ -267,7 +267,7 @@ impl Xsk {
         for (n, frame) in frames.iter().enumerate() {
             let slot = end.wrapping_add(n as u32);
             let chunk = (slot % SLOTS) as usize * CHUNK;
-            // SAFETY: a chunk that completed long ago: at most 64 are under way.
+            // SAFETY: a chunk that completed long ago: at most 64 are outstanding.
             unsafe {
                 std::ptr::copy_nonoverlapping(frame.as_ptr(), self.memory.add(chunk), frame.len());
                 *self.packets.slot::<libc::xdp_desc>(slot) = libc::xdp_desc {

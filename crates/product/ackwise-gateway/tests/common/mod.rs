@@ -49,7 +49,7 @@ impl AccessNetwork {
 }
 
 /// Waits until a gateway has given a sign of life and looked at its devices. It says so
-/// by its thread's CPU time, twice: the first may be of a look that was under way.
+/// by its thread's CPU time, twice: the first may be of a look that was in progress.
 pub fn looked(gateway: &Gateway) {
     for _ in 0..2 {
         let before = gateway.stats().unwrap().cpu_s;

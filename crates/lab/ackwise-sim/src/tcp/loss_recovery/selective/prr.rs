@@ -1,6 +1,6 @@
 //! Proportional rate reduction (RFC 6937): how the window follows a threshold that came down.
 
-/// A reduction under way. Counts are segments.
+/// A reduction in progress. Counts are segments.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Prr {
     /// The window before it (RecoverFS).
