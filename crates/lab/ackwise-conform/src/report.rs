@@ -31,7 +31,7 @@ pub struct Judged {
     pub failed: Vec<Failed>,
     /// The share of ACKs that it removed of plain flows, per cent.
     pub thinned_percent: Option<f64>,
-    /// The same of flows with AccECN.
+    /// The share of ACKs that it removed of flows with AccECN, per cent.
     pub thinned_accecn_percent: Option<f64>,
 }
 

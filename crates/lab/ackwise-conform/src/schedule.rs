@@ -33,8 +33,8 @@ impl Shaper {
         slack_ns: 35_000_000,
     };
 
-    /// Of a device on this machine's clock: late is what a delayed ACK must not be, 500 ms
-    /// (RFC 9293 §3.8.6.3).
+    /// The shaper of a device on this machine's clock: late is what a delayed ACK must not be,
+    /// 500 ms (RFC 9293 §3.8.6.3).
     pub const REAL_TIME: Self = Self {
         rate_bps: None,
         overhead: 14,

@@ -280,7 +280,8 @@ impl Connection {
         self.snd_nxt = self.snd_nxt.wrapping_add(segments * MSS);
     }
 
-    /// So many data segments in order, and an ACK for each: a filter may thin them.
+    /// Data segments in order, as many as `segments`, and an ACK for each: a filter may thin
+    /// them.
     pub fn burst(&mut self, segments: u32) {
         for _ in 0..segments {
             self.segment();

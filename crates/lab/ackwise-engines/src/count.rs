@@ -27,7 +27,8 @@ pub struct FlowPort {
 pub struct FlowCount {
     /// Data segments that entered the wire's queue, dropped ones too.
     pub data_offered: u64,
-    /// Of those, segments that had been sent before.
+    /// Data segments that entered the wire's queue and had been sent before, dropped ones
+    /// too.
     pub retransmits: u64,
     /// Data segments that arrived.
     pub data_segments: u64,

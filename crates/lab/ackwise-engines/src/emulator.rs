@@ -84,7 +84,7 @@ pub struct EmulatorConfig {
 /// What a link did.
 #[derive(Debug)]
 pub struct EmulatorReport {
-    /// Of the two directions.
+    /// The statistics of the two directions.
     pub stats: [LinkStats; 2],
     /// Frames that policers dropped; nothing where there is none.
     pub policed: [Option<u64>; 2],

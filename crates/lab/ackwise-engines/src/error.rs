@@ -57,7 +57,7 @@ pub enum LabError {
     /// What stood in the way of a run in a virtual machine.
     #[error("{0}")]
     Run(String),
-    /// The same, where it stands in the way of every run of the scenario.
+    /// What stood in the way of every run of the scenario in a virtual machine.
     #[error("{0}")]
     InGuest(String),
     /// The run was cancelled.
@@ -101,7 +101,7 @@ impl LabError {
         move |source| Self::Os { what, source }
     }
 
-    /// The same for an `errno` of the `nix` crate.
+    /// Wraps an `errno` of the `nix` crate with what was tried.
     pub fn errno(what: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
         let what = what.into();
         move |errno| Self::Os {

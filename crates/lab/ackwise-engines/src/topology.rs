@@ -68,7 +68,8 @@ impl Topology {
         Self::with_seed(scenario, backend, 1)
     }
 
-    /// The same, and what the kernel's links draw comes from a seed.
+    /// Builds a scenario as [`build`](Self::build) does, with a seed for what the
+    /// kernel's links draw.
     ///
     /// # Errors
     /// As for [`build`](Self::build).

@@ -106,7 +106,7 @@ fn nothing_is_told_while_the_other_side_sends() {
     assert_eq!(cwnd_hints(of(&report, "told")), None);
 }
 
-/// The same link full duplex is faster by the time that ACKs take.
+/// A link is faster full duplex than half duplex, by the time that ACKs take.
 #[test]
 fn a_shared_medium_is_slower() {
     let _turn = turn();

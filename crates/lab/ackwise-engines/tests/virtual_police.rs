@@ -38,7 +38,7 @@ fn both(report: &Report) -> [&Run; 2] {
     [whole, policed]
 }
 
-/// The same again, to the packet.
+/// Asserts that a second run of the scenario gives the same report, to the packet.
 fn again(scenario: &Scenario, report: &Report) {
     assert_eq!(run(scenario).to_json().unwrap(), report.to_json().unwrap());
 }
@@ -67,7 +67,7 @@ fn four_of_five_acks_are_dropped_and_the_transfer_goes_on() {
 /// Some 410 ACKs a second; 100 of them are paid for, 70 bytes each, and ten besides.
 const BUCKET: &str = "rate = \"56 kbit/s\", burst = \"700 B\", length = \"ethernet-frame\"";
 
-/// Of what the bucket pays for, ACKs of `bytes` each, what a flow used of it.
+/// What a flow used of what the bucket pays for, ACKs of `bytes` each.
 fn used(traffic: &Traffic, bytes: f64) -> f64 {
     let paid = (700.0 + 7000.0 * traffic.duration_s) / bytes;
     traffic.acks_on_wire as f64 / paid

@@ -23,7 +23,7 @@ const PASSES: usize = 20;
 #[derive(Debug, Serialize)]
 struct Report {
     bytes_per_ack: Sizes,
-    /// The same from the first packet on.
+    /// Bytes per ACK from the first packet on.
     bytes_per_ack_from_start: Sizes,
     acks_per_bundle: f64,
     /// In the other direction, all headers, if nothing else goes there.

@@ -78,7 +78,7 @@ fn a_device_that_cannot_be_built_does_not_end_the_others() {
     }
 }
 
-/// Of several devices that are named, one that cannot be built does not take the others' results.
+/// A device that cannot be built does not take the results of the others that are named.
 #[test]
 fn of_several_devices_each_is_judged_once_whatever_becomes_of_the_others() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -47,7 +47,7 @@ fn merged(directory: &Path) -> (Vec<u8>, Vec<u8>) {
     (fs::read(record).unwrap(), fs::read(table).unwrap())
 }
 
-/// The same of a run on one machine.
+/// The bytes of the record and of the table of a run on one machine.
 fn alone(duration: &str) -> (Vec<u8>, Vec<u8>) {
     let out = tempfile::tempdir().unwrap();
     let (record, table) = (out.path().join("r.json"), out.path().join("r.parquet"));

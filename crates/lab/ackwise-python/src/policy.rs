@@ -24,7 +24,7 @@ pub fn config(py: Python<'_>, text: &str) -> PyResult<Config> {
 /// Name, unit, what it is, default, least and largest value of a parameter.
 type Param = (&'static str, &'static str, &'static str, u32, u32, u32);
 
-/// Of each policy: name, what it does, where it comes from, what it needs, its parameters.
+/// Tells of each policy: name, what it does, where it comes from, what it needs, its parameters.
 #[pyfunction]
 pub fn policies() -> Vec<(&'static str, &'static str, &'static str, String, Vec<Param>)> {
     let about = |policy: ackwise_policy::Policy| {

@@ -15,7 +15,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of this report.
+    /// The record of this report.
     pub fn new(report: Report) -> Self {
         Self { report }
     }

@@ -18,7 +18,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of these columns.
+    /// The table of these columns.
     pub fn new(batch: RecordBatch) -> Self {
         Self { batch }
     }
@@ -91,7 +91,8 @@ impl Table {
         self.batch.num_rows()
     }
 
-    /// Of each column: name, type, whether cells may be empty, unit, and what it is.
+    /// Tells of each column: name, type, whether cells may be empty, unit, and what it
+    /// is.
     fn columns(&self) -> Vec<(String, &'static str, bool, String, String)> {
         let schema = self.batch.schema();
         let fields = schema.fields().iter();

@@ -47,7 +47,7 @@ pub struct Config {
     pub window: u64,
     /// The extension, if the sender uses it.
     pub ack_frequency: Option<AckFrequency>,
-    /// Of what is drawn at random.
+    /// The seed of what is drawn at random.
     pub seed: u64,
 }
 
@@ -135,7 +135,7 @@ impl Config {
         server
     }
 
-    /// Of an endpoint; the two of a connection draw different numbers.
+    /// The configuration of an endpoint; the two of a connection draw different numbers.
     pub(crate) fn endpoint(&self, number: u8) -> EndpointConfig {
         let mut endpoint = EndpointConfig::new(Arc::new(Plain));
         let mut seed = [number; 32];

@@ -60,7 +60,7 @@ pub struct Stats {
 struct End {
     endpoint: Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
-    /// Of the other end.
+    /// The address of the other end.
     remote: SocketAddr,
     /// Datagrams that the endpoint itself answers with.
     answers: VecDeque<Datagram>,

@@ -176,7 +176,7 @@ struct Handshake {
     /// Own transport parameters, as they travel.
     own: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// Of the message that is awaited.
+    /// What has been read of the message that is awaited.
     read: Vec<u8>,
     told: bool,
 }

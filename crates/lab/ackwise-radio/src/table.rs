@@ -10,9 +10,9 @@ use ackwise_report::{Mean, TableOptions};
 pub(crate) struct Column {
     /// Heading.
     pub head: &'static str,
-    /// Under it.
+    /// Its unit, under the heading.
     pub unit: &'static str,
-    /// Of a run.
+    /// The value of a run.
     pub value: fn(&RadioRun) -> f64,
 }
 

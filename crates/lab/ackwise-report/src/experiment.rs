@@ -65,7 +65,7 @@ pub struct Experiment {
     pub basis: Basis,
     /// What came out here.
     pub measured: Value,
-    /// Of both; empty for words.
+    /// The unit of both `published` and `measured`; empty for words.
     pub unit: String,
     /// Over what the paper leaves open; `null` for a single exact run.
     pub spread: Option<Spread>,

@@ -6,7 +6,7 @@ const T975: [f64; 30] = [
     2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687,
     2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
 ];
-/// And of the normal distribution.
+/// The 97.5th percentile of the normal distribution.
 const Z975: f64 = 1.959_964;
 
 /// A mean with its 95 % confidence interval, by Student's t.
@@ -21,7 +21,8 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Of values in any order; what is not finite is left out, `None` if nothing is left.
+    /// The mean of values in any order; what is not finite is left out, `None` if nothing
+    /// is left.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Mean> {
         let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         let count = values.len();

@@ -58,7 +58,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of these rows.
+    /// The summary of these rows.
     pub fn of(rows: &[Experiment]) -> Summary {
         let mut summary = Summary::default();
         for row in rows {

@@ -169,7 +169,7 @@ const COLUMNS: [Column; 13] = [
     },
 ];
 
-/// So many drawn points are shown one by one; of more, the distributions say all.
+/// Drawn points that are shown one by one, at most; of more, the distributions say all.
 const FEW_POINTS: usize = 4;
 
 /// The comparison: arms × congestion control (× varied values), medians over

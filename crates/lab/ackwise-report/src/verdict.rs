@@ -40,12 +40,12 @@ pub enum Tolerance {
         /// The share.
         share: f64,
     },
-    /// So much more or less, in the unit of the row.
+    /// An amount by which it may be more or less, in the unit of the row.
     Absolute {
         /// The most.
         by: f64,
     },
-    /// So many times more, or a fraction of that: an order of magnitude.
+    /// A factor by which it may be greater or smaller: an order of magnitude.
     Factor {
         /// The greatest factor, above 1.
         factor: f64,

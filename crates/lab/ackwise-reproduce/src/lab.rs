@@ -46,7 +46,7 @@ pub trait RunScenario: Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// So many runs there will be in all.
+    /// How many runs there will be in all.
     Expected(usize),
     /// A scenario starts.
     Scenario {

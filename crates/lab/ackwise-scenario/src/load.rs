@@ -37,7 +37,8 @@ impl Scenario {
         Scenario::parse_with(&name, text, &TraceFiles::beside(name.as_ref()))
     }
 
-    /// The same, with traces from elsewhere than beside the file.
+    /// Checks the text of a scenario as [`parse`](Scenario::parse) does, with traces from
+    /// elsewhere than beside the file.
     ///
     /// # Errors
     /// All mistakes, with line and column.

@@ -274,7 +274,7 @@ pub struct AckRateRequest {
 /// How many segments an ACK shall cover, at most 127 and never more than a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AckRate {
-    /// So many.
+    /// This many segments.
     Segments(u32),
     /// The congestion window's, divided by so many ACKs.
     PerWindow(u32),
@@ -288,7 +288,7 @@ pub enum App {
         /// How much each connection sends; until the end of the run if `None`.
         bytes: Option<u64>,
     },
-    /// The same with `iperf3`; contents are not checked.
+    /// A transfer by `iperf3`; contents are not checked.
     Iperf3 {
         /// How much each connection sends; until the end of the run if `None`.
         bytes: Option<u64>,
@@ -460,9 +460,9 @@ pub struct Placement {
     pub policy: String,
     /// Where that name stands in the file.
     pub policy_span: Span,
-    /// The node …
+    /// The node that the policy is at.
     pub node: String,
-    /// … whose interface on this link gets the datapath.
+    /// The link of the node's interface that gets the datapath.
     pub link: String,
     /// Where that is, seen from the flows.
     pub position: Position,

@@ -332,7 +332,7 @@ pub struct Completion {
     /// How many were begun and not completed.
     #[serde(skip_serializing_if = "is_zero")]
     pub unfinished: u64,
-    /// Of chunks that are due at a time: how many arrived later or, by the end, not at all.
+    /// Chunks that are due at a time and arrived later or, by the end, not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
     /// For each size of transfer.
@@ -467,7 +467,7 @@ pub struct QueueRecord {
     pub drops: u64,
     /// Packets marked CE instead.
     pub marks: u64,
-    /// Of `drops`, those that RED chose before it was full.
+    /// Packets that RED chose to drop before the queue was full; among `drops`.
     #[serde(skip_serializing_if = "is_zero")]
     pub early_drops: u64,
     /// ACKs that a filter removed for newer ones; not among `drops`.
@@ -494,13 +494,13 @@ pub struct QueueRecord {
     /// Packets that had come by that time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arrivals_so_far: Vec<u64>,
-    /// Of `drops`, those by that time; empty if there were none.
+    /// Packets counted in `drops` by that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drops_so_far: Vec<u64>,
-    /// Of `marks`, those by that time; empty if there were none.
+    /// Packets counted in `marks` by that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks_so_far: Vec<u64>,
-    /// Of `filtered`, those by that time; empty if there were none.
+    /// ACKs counted in `filtered` by that time; empty if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filtered_so_far: Vec<u64>,
 }

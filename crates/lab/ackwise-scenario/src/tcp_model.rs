@@ -103,7 +103,7 @@ pub enum Pacing {
 /// When a withheld ACK leaves at the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AckTimer {
-    /// So long after the first segment that it covers.
+    /// A set time after the first segment that it covers.
     FirstSegment,
     /// As Linux guesses from the gaps between segments.
     Adaptive,

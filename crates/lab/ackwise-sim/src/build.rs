@@ -62,7 +62,8 @@ pub fn build(scenario: &Scenario, spec: &RunSpec) -> Result<Built, SimError> {
     build_with(scenario, spec, None)
 }
 
-/// The same, with a policy of the caller's wherever the arm has one at an interface.
+/// Builds the network of a run as [`build`] does, with a policy of the caller's wherever
+/// the arm has one at an interface.
 pub(crate) fn build_with(
     scenario: &Scenario,
     spec: &RunSpec,

@@ -63,9 +63,9 @@ pub struct RttSamples {
 /// Data of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Supply {
-    /// So many bytes more.
+    /// This many bytes more.
     Bytes(u64),
-    /// So many bytes more, and then the end.
+    /// This many bytes more, and then the end.
     Last(u64),
     /// Without end.
     Endless,

@@ -93,7 +93,7 @@ pub struct Network<S: Source, R: Sink> {
     pub interface_policies: Vec<InterfacePolicy>,
     /// Whose withheld ACK a deadline is for, by the number of its event.
     holds: Vec<Hold>,
-    /// The same by policy and connection, with when the event is due.
+    /// The event of each deadline, by policy and connection, with when it is due.
     hold_of: Vec<Vec<HoldEvent>>,
     /// Connections, old and new.
     pub connections: Vec<Connection<S, R>>,

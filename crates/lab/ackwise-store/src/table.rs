@@ -25,7 +25,7 @@ pub fn write_report(report: &Report, to: impl Write + Send) -> std::result::Resu
     Ok(write(report, Vec::new(), to)?)
 }
 
-/// The same, with metadata of the file beside it.
+/// Writes a report as a Parquet table, with metadata of the file beside it.
 pub(crate) fn write(
     report: &Report,
     metadata: Vec<(&str, String)>,

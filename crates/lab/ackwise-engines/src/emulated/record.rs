@@ -93,7 +93,7 @@ pub struct Sample {
     pub idle_ns: u64,
     /// CPU time of the sending host: its application and its interface.
     pub sender_ns: u64,
-    /// The same of the receiving host.
+    /// CPU time of the receiving host: its application and its interface.
     pub receiver_ns: u64,
     /// CPU time of the router: its two interfaces. 0 without one.
     pub router_ns: u64,

@@ -355,7 +355,7 @@ pub struct DirectionStats {
 pub struct KernelReport {
     /// What crossed.
     pub counter: WireCounter,
-    /// Of the two directions.
+    /// The statistics of the two directions.
     pub directions: [DirectionStats; 2],
     /// What went wrong.
     pub errors: Vec<String>,

@@ -51,7 +51,7 @@ pub struct Job {
     pub to: Arc<Entrance>,
     /// Connections at a time.
     pub connections: u32,
-    /// Of its contents and its order.
+    /// The seed of its contents and its order.
     pub seed: u64,
     /// When to start.
     pub start_ns: u64,

@@ -81,7 +81,7 @@ pub(super) fn run(
 
 /// The sizes in the order in which they are sent.
 enum Order<'a> {
-    /// So many.
+    /// These sizes, one after the other.
     All(Vec<u64>),
     /// Every size once, in another order each time, without end.
     Rounds(&'a [u64]),

@@ -29,9 +29,9 @@ pub fn run_if_guest() {
     serve_if_guest(ARGUMENT, serve);
 }
 
-/// The same for a job of another kind: where this process is the first one of a virtual
-/// machine that was booted with this argument, makes the bare kernel a system, calls `serve`
-/// with the directory that host and guest share, and powers off.
+/// Runs a job of another kind than [`run_if_guest`] does: where this process is the first
+/// one of a virtual machine that was booted with this argument, makes the bare kernel a
+/// system, calls `serve` with the directory that host and guest share, and powers off.
 pub fn serve_if_guest(argument: &str, serve: fn(&Path) -> Result<(), LabError>) {
     let asked = std::env::args_os()
         .nth(1)

@@ -84,7 +84,7 @@ pub fn run(scenario: &Scenario) -> Run {
     run
 }
 
-/// The same of a scenario of two hosts and one link.
+/// Runs a scenario of two hosts and one link, when it is its turn.
 pub fn run_two(duration: &str, link: &str, flow: &str) -> Run {
     run(&two_hosts(duration, link, flow))
 }

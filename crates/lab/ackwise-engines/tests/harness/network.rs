@@ -20,7 +20,7 @@ use super::{Need, exactly};
 
 /// Port of the first flow; the next flows' follow.
 pub const PORT: u16 = 5001;
-/// Of the series of what crossed the link.
+/// The interval of the series of what crossed the link, ns.
 pub const INTERVAL_NS: u64 = 20_000_000;
 /// Between two looks at how far the receiver is.
 const LOOK: Duration = Duration::from_millis(2);
@@ -55,8 +55,7 @@ pub struct Case {
     pub tamper: Option<Touch>,
     /// With `adaptive`, and with `every-n`.
     pub need: [Need; 2],
-    /// So many retransmission timeouts may follow one another, each twice as
-    /// long as the one before.
+    /// The retransmission timeouts that may follow one another, each twice as long as the one before.
     pub timeouts: u32,
     /// What the case itself keeps the receiver waiting for.
     pub pause: Duration,
@@ -432,7 +431,7 @@ impl Network {
     }
 }
 
-/// Of the calling thread's network namespace.
+/// The inode of the calling thread's network namespace.
 pub fn namespace_inode() -> u64 {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata("/proc/thread-self/ns/net")
@@ -479,7 +478,8 @@ impl Ran {
         self.stall_between(0, u64::MAX)
     }
 
-    /// The same of the gaps that end after one moment and begin before another.
+    /// Longest time without a byte for the receiver, in gaps that end after one moment and begin
+    /// before another.
     pub fn stall_between(&self, from_ns: u64, to_ns: u64) -> Duration {
         self.progress
             .windows(2)

@@ -38,7 +38,7 @@ pub struct Archive {
 struct Environment<'a> {
     /// Name and version.
     program: String,
-    /// Of the program's file.
+    /// SHA-256 of the program's file.
     program_sha256: Option<String>,
     /// As it was called.
     command: Vec<String>,

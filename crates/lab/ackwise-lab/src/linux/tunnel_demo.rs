@@ -26,7 +26,7 @@ struct Row {
     /// Packets that came to the uplink, and those for which its queue had no room.
     uplink_packets: u64,
     uplink_drops: u64,
-    /// Of ACKs as they are, and of bundles; IP packets whole.
+    /// Bytes of ACKs as they are, and of bundles, on the uplink; IP packets count whole.
     uplink_bytes: u64,
     bytes_per_ack: f64,
     /// ACKs that travelled in bundles.

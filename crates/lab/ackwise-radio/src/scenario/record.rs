@@ -51,7 +51,7 @@ pub struct RadioRun {
     pub unfinished: u64,
     /// Data segments that the senders sent, repeated ones too.
     pub data_segments: u64,
-    /// Of these, the repeated ones.
+    /// Data segments that the senders sent again.
     pub retransmits: u64,
     /// ACKs that the receivers sent.
     pub acks: u64,
@@ -59,7 +59,7 @@ pub struct RadioRun {
     pub timeouts: u64,
     /// Frames sent, acknowledgments of the MAC not among them.
     pub frames: u64,
-    /// Of these, sent again because nobody acknowledged.
+    /// Frames sent again because nobody acknowledged.
     pub mac_retries: u64,
     /// Frames given up: nobody acknowledged.
     pub lost_no_ack: u64,
@@ -88,7 +88,7 @@ pub struct RadioRun {
 pub struct RadioFlowRecord {
     /// Number of the node that sends.
     pub from: u64,
-    /// And of the one that receives.
+    /// Number of the node that receives.
     pub to: u64,
     /// Bytes delivered in order.
     pub bytes: u64,
@@ -97,7 +97,7 @@ pub struct RadioFlowRecord {
     pub took_s: Option<f64>,
     /// Data segments sent, repeated ones too.
     pub data_segments: u64,
-    /// Of these, the repeated ones.
+    /// Data segments sent again.
     pub retransmits: u64,
     /// ACKs that the receiver sent.
     pub acks: u64,

@@ -18,8 +18,8 @@ use crate::timing::{BETWEEN, CHECK, GAP, PHY_BYTES};
 
 /// Silence of this length is no gap between copies.
 const SILENCE: Nanos = GAP + CHECK;
-/// So many of these without the beginning of a frame, and the node sleeps: the rest of the
-/// longest frame, 127 bytes, and a gap take 4.656 ms.
+/// A node sleeps after this many times [`SILENCE`] without the beginning of a frame: the rest
+/// of the longest frame, 127 bytes, and a gap take 4.656 ms.
 const PATIENCE: u32 = 8;
 /// To a neighbour whose time is known copies go out for a sixtieth of a second after it.
 const LOCKED_TRAIN: Nanos = 1_000_000_000 / 60;

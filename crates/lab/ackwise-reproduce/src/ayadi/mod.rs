@@ -89,7 +89,7 @@ const HOP_FILES: [(&str, &str); 4] = [
     scenario!("hop-cross"),
     scenario!("hop-grid"),
 ];
-/// Of those seeds with `--quick`.
+/// Seeds of [`HOP_FILES`] that run with `--quick`.
 const QUICK_HOP_SEEDS: u64 = 2;
 
 const SETUP: &str = "sim; 1000 segments of 48 B a flow, 802.15.4 with the parameters of INETMANET of \

@@ -63,9 +63,9 @@ pub(super) fn add(fields: &[Points], all: &mut Reproduced) -> Result<(), Error> 
 
 /// What an arm's efficiency is above another's, in per cent of the other's mean.
 struct Gains {
-    /// Of each seed, over all places.
+    /// The gain of each seed, over all places.
     seeds: Vec<f64>,
-    /// Of each place, over all seeds.
+    /// The gain of each place, over all seeds.
     places: Vec<f64>,
 }
 
@@ -87,8 +87,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Of a place, seed by seed. By the mean and not by the other run of the seed: a mean of ratios
-/// would favour whoever varies more.
+/// The gains at a place, seed by seed. They are relative to the mean and not to the other run of
+/// the seed: a mean of ratios would favour whoever varies more.
 fn differences(points: &Points, arm: &str, over: &str, at: Place) -> Result<Vec<f64>, Error> {
     let of = |arm| points.values(arm, at, |run| Metric::Efficiency.of(run));
     let (ours, theirs) = (of(arm)?, of(over)?);

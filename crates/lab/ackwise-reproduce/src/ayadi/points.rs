@@ -111,7 +111,7 @@ impl Points {
             .collect())
     }
 
-    /// The same, averaged over places.
+    /// What an arm has more than another, %, of each seed, averaged over places.
     pub fn mean_gains(
         &self,
         arm: &str,

@@ -122,7 +122,7 @@ fn number(
 
 /// Half an order of magnitude: what two draws of the start times differ by in one simulator.
 pub(super) const MAGNITUDE: Tolerance = Tolerance::Factor { factor: 3.162 };
-/// Of averages over flows.
+/// The tolerance of averages over flows: a fifth of the published number.
 pub(super) const FIFTH: Tolerance = Tolerance::Relative { share: 0.2 };
 
 /// What is said of every arm; then of the paper's, and of those with ACC.

@@ -9,7 +9,7 @@ use crate::{Error, Outcome, Reproduced};
 
 /// Points of a line on the page.
 const POINTS: usize = 500;
-/// Of throughput over time: what one point of a line averages.
+/// What one point of a line of throughput over time averages, seconds.
 const WINDOW_S: f64 = 1.0;
 
 /// The numbers of the paper's figures for an arm.

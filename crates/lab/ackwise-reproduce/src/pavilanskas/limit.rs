@@ -19,8 +19,9 @@ const FREE: &str = "window-free";
 const SHARES: [f64; 11] = [
     20.0, 40.0, 60.0, 80.0, 82.0, 84.0, 86.0, 88.0, 90.0, 93.0, 96.0,
 ];
-/// Of the rate, %, where the paper calls the transfer stable, and where fatal.
+/// What is left of the rate, %, where the paper calls the transfer stable.
 pub(super) const WHOLE: Tolerance = Tolerance::AtLeast { bound: 97.0 };
+/// What is left of the rate, %, where the paper calls the share of ACKs fatal.
 pub(super) const COLLAPSED: Tolerance = Tolerance::Below { bound: 50.0 };
 /// Above the last share that the paper calls stable, and above the first that it calls fatal.
 const STABLE: usize = 3;

@@ -16,7 +16,7 @@ use crate::tolerances::{at_least, by, share};
 use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
 const CC: &str = "cubic";
-/// Of a full frame and of an ACK, with preamble and gap.
+/// Bytes of a full frame on the wire, with preamble and gap.
 const FRAME_BYTES: f64 = 1538.0;
 /// What the paper's server sent, by its figures, bit/s.
 const SERVER_BPS: f64 = 93e6;

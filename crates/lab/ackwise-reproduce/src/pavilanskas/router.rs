@@ -25,7 +25,7 @@ const PART: &str = "Figs. 6, 7: instructions of the router before the bridge";
 pub(super) const LINEAR: Tolerance = above(0.99);
 /// A load, of the one that it is said to be below.
 pub(super) const LOWER: Tolerance = below(1.0);
-/// Of the published share of the load that is saved.
+/// The tolerance of the share of the load that is saved: a fifth of the published share.
 pub(super) const SAVED: Tolerance = share(0.2);
 /// The price of an ACK, %, if packets count and not their length.
 pub(super) const AS_MUCH: Tolerance = range(80.0, 125.0);

@@ -112,7 +112,7 @@ fn arm(window: Option<u32>, hystart: bool) -> String {
     }
 }
 
-/// Of two curves with the same window, who breaks, and why.
+/// Which of two curves with the same window breaks, and why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// Whole without HyStart.

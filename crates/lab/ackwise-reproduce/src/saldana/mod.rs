@@ -13,7 +13,7 @@ mod table1;
 use crate::tolerances::{at_least, at_most, by, range, share};
 use crate::{Claim, Engine, Error, Held, Lab, Paper, Reproduced};
 
-/// Of the averages: the last 500 of 1000 s, as the paper has it.
+/// Where the averages begin and end: they are over the last 500 of 1000 s, as the paper has it.
 const FROM_S: f64 = 500.0;
 const TO_S: f64 = 1000.0;
 /// A full segment as an IP packet: the paper's bandwidth counts headers.

@@ -132,7 +132,7 @@ fn difference(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     Ok((rate("a")? - rate("b")?) / BOTTLENECK_BPS * 100.0)
 }
 
-/// Of a full segment as an IP packet: arms that vary it have it in their name.
+/// Bytes of a full segment as an IP packet: arms that vary it have it in their name.
 fn packet_bytes(run: &Run) -> f64 {
     let size = run.arm.strip_prefix("packet-").and_then(|s| s.parse().ok());
     size.unwrap_or(super::PACKET_BYTES)
@@ -200,7 +200,7 @@ fn claims(cells: &[Vec<Cell>]) -> Vec<Experiment> {
 
 const CONCLUDED: &str = "Table I: what the paper concludes";
 
-/// Of a period as the set-up has it, each row of the table.
+/// The numbers of a period with the set-up as it is, one for each row of the table.
 fn exact(cells: &[Vec<Cell>], period: usize) -> impl Iterator<Item = f64> + '_ {
     cells.iter().map(move |row| row[period].exact)
 }

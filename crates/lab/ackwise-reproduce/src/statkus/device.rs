@@ -10,7 +10,7 @@ const NAME: &str = "slow device";
 /// `tcp_ack_limit`: segments before limiting starts, and of a measurement. The paper has 2000
 /// in runs of 100 s; an eighth of it makes the search end within 2 s.
 pub(super) const LIMIT: u32 = 250;
-/// The same where the search has to end within 1 s.
+/// `tcp_ack_limit` where the search has to end within 1 s.
 pub(super) const SHORT: u32 = 100;
 /// 125 million instructions a second: 8 ns each.
 pub(super) const SHIFT: u8 = 3;

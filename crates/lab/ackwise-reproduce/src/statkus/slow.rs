@@ -23,7 +23,7 @@ const PROBED: f64 = 0.6;
 
 /// "Up to 60 %" between routers.
 pub(super) const GAIN: Tolerance = range(40.0, 70.0);
-/// Of the published number.
+/// The tolerance of a fifth of the published number.
 pub(super) const FIFTH: Tolerance = share(0.2);
 /// "About half" as many ACKs.
 pub(super) const HALF_THE_ACKS: Tolerance = range(0.4, 0.6);
@@ -78,7 +78,8 @@ fn main_numbers(runs: &[Ran], all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same with every setting as it is shipped: what is held waits for a millisecond at most.
+/// Compares goodput on the same CPU with every setting as it is shipped: what is held waits
+/// for a millisecond at most.
 fn defaults(
     lab: &Lab<'_>,
     device: &Device,

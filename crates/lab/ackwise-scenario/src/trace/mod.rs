@@ -66,7 +66,7 @@ impl Trace {
         text
     }
 
-    /// The same in mahimahi's format: an opportunity in the millisecond in which another 1500
+    /// The trace in mahimahi's format: an opportunity in the millisecond in which another 1500
     /// bytes have been carried. `None` for a trace that does not repeat, has a period of no whole
     /// milliseconds, or carries less than one opportunity.
     #[must_use]

@@ -35,7 +35,7 @@ pub struct SenderConfig {
     pub initial_ssthresh: u64,
     /// After so many lost SYNs the window starts at one segment.
     pub lost_syns: u32,
-    /// And the threshold at two.
+    /// After `lost_syns` lost SYNs the threshold starts at two segments.
     pub lost_syn_halves: bool,
     pub window_limit: u64,
     pub validate_window: bool,

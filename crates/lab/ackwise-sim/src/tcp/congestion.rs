@@ -29,7 +29,8 @@ pub(crate) struct Variant {
     pub stack: Stack,
     /// How losses are repaired on the model of Linux, unless the scenario says so.
     pub linux_recovery: Recovery,
-    /// The same on other stacks.
+    /// How losses are repaired on the models of other stacks, unless the scenario says
+    /// so.
     pub recovery: Recovery,
     /// Slow start ends by HyStart unless the scenario says otherwise.
     pub hystart: bool,

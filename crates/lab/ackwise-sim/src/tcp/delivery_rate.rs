@@ -69,9 +69,11 @@ pub(crate) struct RateSampler {
     min_rtt: Nanos,
     /// The sample of the ACK that is being dealt with.
     newest: Option<Newest>,
-    /// The same: segments in flight and lost before it, and the RTT that it shows.
+    /// Segments in flight before the ACK that is being dealt with.
     pub prior_in_flight: u64,
+    /// Segments lost before the ACK that is being dealt with.
     pub prior_lost: u64,
+    /// The RTT that the ACK that is being dealt with shows.
     pub rtt: Option<Nanos>,
 }
 

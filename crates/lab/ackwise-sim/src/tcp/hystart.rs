@@ -90,7 +90,8 @@ impl Round {
         self.found
     }
 
-    /// The same by RFC 9406 §4.2; [`Round::is_conservative`] slows growth meanwhile.
+    /// An ACK while in slow start, RFC 9406 §4.2: true if slow start is to end;
+    /// [`Round::is_conservative`] slows growth meanwhile.
     pub fn plus_plus(&mut self, a: &Ack) -> bool {
         if a.una >= self.end {
             if let Some(css) = &mut self.css {

@@ -13,7 +13,7 @@ use super::config::ReceiverConfig;
 /// segments arrive: what it starts with, and its first limit.
 const START: u64 = 65_535;
 const FIRST_LIMIT: u64 = 81_920;
-/// The same of the largest buffer.
+/// The limit that the largest buffer of `tcp_rmem` allows, 5/8 of it.
 pub(crate) const LAST_LIMIT: u64 = 3_932_160;
 /// Segments read in the first round trip that do not raise the limit.
 const FIRST_ROUND: u64 = 10;

@@ -329,7 +329,7 @@ mod tests {
         b.check();
     }
 
-    /// The same: three separate runs above, however small.
+    /// RFC 6675 §3, IsLost(): three separate runs above, however small.
     #[test]
     fn runs_above_tell_a_loss() {
         let mut b = scoreboard(10);

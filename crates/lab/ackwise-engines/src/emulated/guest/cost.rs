@@ -77,7 +77,7 @@ fn parse_idle(text: &str) -> Option<u64> {
 pub struct Busy(Watched);
 
 impl Busy {
-    /// Of a thread by its id.
+    /// The CPU time of a thread by its id.
     ///
     /// # Errors
     /// There is no such thread, or the kernel lacks SCHED_INFO.
@@ -85,7 +85,7 @@ impl Busy {
         Watched::open(format!("/proc/{tid}/schedstat")).map(Self)
     }
 
-    /// Of the calling thread.
+    /// The CPU time of the calling thread.
     ///
     /// # Errors
     /// The kernel lacks SCHED_INFO.
@@ -213,7 +213,7 @@ pub struct Segments {
 }
 
 impl Counters {
-    /// Of the calling thread's namespace.
+    /// The counters of the calling thread's namespace.
     ///
     /// # Errors
     /// `/proc` is not mounted.
@@ -243,7 +243,7 @@ impl Counters {
     }
 }
 
-/// Of a line "Tcp: NAME…" and a line "Tcp: VALUE…", a value.
+/// A value of a line "Tcp: NAME…" and a line "Tcp: VALUE…", by its name.
 fn snmp(text: &str, group: &str, wanted: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(group));
     let names = lines.next()?.split_whitespace();

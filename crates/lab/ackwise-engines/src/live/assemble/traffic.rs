@@ -170,8 +170,8 @@ impl<'a> Part<'a> {
             .collect()
     }
 
-    /// Of the flows together, each on its own narrowest link; a meaningful sum
-    /// only if that is the same one.
+    /// The share of the uplink that the flows take together, each on its own narrowest
+    /// link; a meaningful sum only if that is the same one.
     fn uplink_share(&self, duration_s: f64) -> Option<f64> {
         let rate = self.narrowest.first()?.1?;
         if duration_s <= 0.0 || self.narrowest.iter().any(|(_, other)| *other != Some(rate)) {

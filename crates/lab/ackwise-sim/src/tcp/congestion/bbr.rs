@@ -84,18 +84,19 @@ const ONE_SEGMENT_RATE: u64 = 1_200_000;
 /// The largest chunk, bytes (Linux: `GSO_LEGACY_MAX_SIZE` less headers).
 const MAX_CHUNK: u64 = 65_535 - 320;
 
-/// The pipe is full when the bandwidth does not grow by a quarter …
+/// The pipe is full when the bandwidth does not grow by a quarter in [`FULL_ROUNDS`] round
+/// trips.
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
-/// … in so many round trips.
+/// Round trips without a growth of the bandwidth by a quarter, after which the pipe is full.
 const FULL_ROUNDS: u32 = 3;
 
 /// Round trips that a long-term sample takes, at least; four times that at most.
 const LT_MIN_ROUNDS: u32 = 4;
 /// Share of segments lost in it, in 1/256.
 const LT_LOSS: u64 = 50;
-/// Two samples are the same within this share, in 1/256 …
+/// Two samples are the same within this share, in 1/256, or within [`LT_DIFFERENCE`].
 const LT_RATIO: u64 = UNIT / 8;
-/// … or within this rate, bytes a second.
+/// Two samples are the same within this rate, too, bytes a second.
 const LT_DIFFERENCE: u64 = 4000 / 8;
 /// Round trips for which the long-term rate holds.
 const LT_ROUNDS: u32 = 48;

@@ -22,11 +22,11 @@ pub(super) struct News {
     pub original: bool,
     /// When the oldest segment left that it newly acknowledges and that was sent once.
     oldest: Option<Nanos>,
-    /// The same of the newest.
+    /// When the newest segment left that it newly acknowledges and that was sent once.
     newest: Option<Nanos>,
-    /// The same of the oldest that it SACKs.
+    /// When the oldest segment left that it newly SACKs and that was sent once.
     pub sacked_oldest: Option<Nanos>,
-    /// The same of the newest that it SACKs.
+    /// When the newest segment left that it newly SACKs and that was sent once.
     sacked_newest: Option<Nanos>,
     /// The lowest segment that was SACKed or acknowledged late.
     low: Option<u64>,
