@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- s
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-openwrt test-luci test-metrics calibrate help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
+.PHONY: python test-python test-openwrt test-luci test-metrics calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -82,6 +82,13 @@ ROOTLESS := ackwise-config ackwise-policy ackwise-queue ackwise-scenario ackwise
 calibrate: setup ## 1,000 simulated experiments of each kind: how often `ackwise ab` is wrong, how soon it finds harm
 	ACKWISE_EXPERIMENTS=1000 $(NICE) $(CARGO) test --release --locked -p ackwise-sim --test calibration -- \
 		--nocapture --test-threads 1
+
+# What calibrate-virtual is told, e.g. ABV="--experiments 100 --seed 2 --format json".
+ABV ?=
+
+calibrate-virtual: setup ## the same with the program itself, on Linux in virtual time: hours; goes on where it was ended (ABV="--experiments 100 --format json")
+	$(NICE) kernel/build um
+	$(NICE) $(CARGO) bench --locked -p ackwise --bench ab_virtual -- $(ABV)
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS each; with FUZZ_SEED=0 another walk each time (root)
 	$(NICE) scripts/fuzz $(FUZZ_SECONDS)

@@ -1,6 +1,6 @@
 //! What a block of an experiment had, worked out from counters that only grow.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Better, Block};
 
@@ -8,7 +8,7 @@ use crate::{Better, Block};
 pub const IDLE_MS: u64 = 1_000;
 
 /// One block.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Whether the policy was on.
     pub policy: Block,

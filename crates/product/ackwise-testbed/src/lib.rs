@@ -26,11 +26,12 @@ pub mod program;
 mod topology;
 mod virtual_time;
 
-pub use ackwise_uml::Release;
+pub use ackwise_uml::{Kernel, Release};
 pub use netns::{Netns, ip, packet_socket, run_command, set_up};
 pub use topology::{Link, Node, Topology, host, link, router};
 pub use virtual_time::{
-    here_and_in_virtual_time, in_virtual_time, in_virtual_time_on, time_is_virtual,
+    here_and_in_virtual_time, in_virtual_time, in_virtual_time_on, this_program_in_virtual_time,
+    time_is_virtual,
 };
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

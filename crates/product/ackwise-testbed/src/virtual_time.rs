@@ -110,28 +110,49 @@ static SLOTS: std::sync::LazyLock<Slots> = std::sync::LazyLock::new(|| Slots {
 
 fn run_in_guest(test: &str, kernel: Option<&Choice>) {
     let _slot = SLOTS.take();
-    ackwise_uml::remove_leftovers();
     let kernel = Kernel::find(kernel).unwrap_or_else(|error| panic!("{error}"));
-    let mut machine = Machine::boot(&kernel, "testbed", SEED, |directory| {
+    let arguments = ["--exact", test, "--nocapture", "--test-threads=1"];
+    match this_program_in_virtual_time(&kernel, SEED, &arguments) {
+        Ok(output) if output.contains("1 passed") => print!("{output}"),
+        Ok(output) => panic!("{test} did not run in virtual time:\n{output}"),
+        Err(why) => panic!("{test} failed in virtual time: {why}"),
+    }
+}
+
+/// Runs this program with other arguments on a kernel of its own, in virtual time, as root there, and
+/// returns what it printed. The guest's random numbers come from `seed`. The host needs no root.
+///
+/// # Errors
+/// What went wrong, with what the program printed or the console: the machine cannot be booted, or it
+/// makes no progress, or the program fails. One that prints nothing for five minutes makes no progress.
+pub fn this_program_in_virtual_time(
+    kernel: &Kernel,
+    seed: u64,
+    arguments: &[&str],
+) -> Result<String, String> {
+    ackwise_uml::remove_leftovers();
+    let mut machine = Machine::boot(kernel, "testbed", seed, |directory| {
         let init = directory.join(INIT);
         fs::write(&init, include_str!("guest.sh"))?;
         fs::set_permissions(&init, fs::Permissions::from_mode(0o755))?;
-        fs::write(directory.join("command"), command(test)?)
+        fs::write(directory.join("command"), command(arguments)?)
     })
-    .unwrap_or_else(|error| panic!("{error}"));
-    // A test that prints nothing for minutes makes no progress.
+    .map_err(|error| error.to_string())?;
     let printed = |directory: &Path| Some(fs::metadata(directory.join("output")).ok()?.len());
     let ended = machine
         .wait(|| false, printed)
-        .unwrap_or_else(|error| panic!("{error}\n{}", output(&machine)));
+        .map_err(|error| format!("{error}\n{}", output(&machine)))?;
     let Ended::ByItself(status) = ended else {
         unreachable!("nobody cancels it")
     };
     let output = output(&machine);
     match fs::read_to_string(machine.directory().join("status")) {
-        Ok(code) if code.trim() == "0" && output.contains("1 passed") => print!("{output}"),
-        Ok(_) => panic!("{test} failed in virtual time:\n{output}"),
-        Err(_) => panic!("{}\n{output}", machine.failed(&format!("died ({status})"))),
+        Ok(code) if code.trim() == "0" => Ok(output),
+        Ok(code) => Err(format!("exit code {}\n{output}", code.trim())),
+        Err(_) => Err(format!(
+            "{}\n{output}",
+            machine.failed(&format!("died ({status})"))
+        )),
     }
 }
 
@@ -140,9 +161,9 @@ fn output(machine: &Machine) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The shell command that runs one test of this program in the guest. What cargo said
-/// to this process, it says there, too.
-fn command(test: &str) -> std::io::Result<String> {
+/// The shell command that runs this program in the guest. What cargo said to this process, it says
+/// there, too.
+fn command(arguments: &[&str]) -> std::io::Result<String> {
     let mut text = format!("export {IN_GUEST}=1\n");
     for (name, value) in std::env::vars() {
         // The path of a program whose name has a dash is in a variable that no shell can set.
@@ -162,12 +183,11 @@ fn command(test: &str) -> std::io::Result<String> {
         );
     }
     let _ = writeln!(text, "cd {}", quoted(&here.display().to_string()));
-    let _ = writeln!(
-        text,
-        "exec {} --exact {} --nocapture --test-threads=1",
-        quoted(&program.display().to_string()),
-        quoted(test)
-    );
+    let _ = write!(text, "exec {}", quoted(&program.display().to_string()));
+    for argument in arguments {
+        let _ = write!(text, " {}", quoted(argument));
+    }
+    text.push('\n');
     Ok(text)
 }
 
