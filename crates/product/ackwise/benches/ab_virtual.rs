@@ -22,7 +22,7 @@ use ackwise_rng::Rng;
 use ackwise_testbed::{Kernel, this_program_in_virtual_time};
 use clap::{Parser, ValueEnum};
 use experiments::journal::Journal;
-use experiments::summary::{in_text, summary};
+use experiments::summary::{in_text, summary, wrong};
 use experiments::{ACKWISE, Found, Line, design, kinds};
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
     experiments: u64,
 
-    /// Of coins, loads and losses
+    /// The seed of coins, loads and losses
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
@@ -147,7 +147,12 @@ fn calibrate(args: &Args) -> Result<Vec<String>, String> {
     let (rows, missed) = summary(&all);
     match args.format {
         Format::Text => print!("{}", in_text(&rows)),
-        Format::Json => println!("{}", json!({ "of": of, "kinds": rows, "missed": missed })),
+        Format::Json => {
+            let wrong = wrong(&rows);
+            let all =
+                json!({ "of": of, "kinds": rows, "without_an_effect": wrong, "missed": missed });
+            println!("{all}");
+        }
     }
     Ok(missed)
 }

@@ -142,7 +142,11 @@ fn misses(load: &str, wrong: usize, of: usize, after: &[usize]) -> Vec<String> {
     });
     let all: Vec<_> = without.chain(with).collect();
     let (rows, missed) = summary(&all);
-    assert_eq!(in_text(&rows).lines().count(), 3);
+    // A title, two kinds, and what is found without an effect.
+    let text = in_text(&rows);
+    assert_eq!(text.lines().count(), 4, "{text}");
+    let said = format!("Without an effect {wrong} of {of} find one; ");
+    assert!(text.contains(&said), "{text}");
     missed
 }
 

@@ -45,9 +45,9 @@ const RATE: f64 = 2e6;
 const QUEUE_BYTES: u64 = 30_000;
 /// Losses in the direction of the data.
 const LOSS: &str = "0.05%";
-/// Half of the blocks are on.
+/// How long a block takes.
 pub const BLOCK: Duration = Duration::from_secs(2);
-/// `--pairs`.
+/// Most pairs of an experiment.
 pub const PAIRS: usize = 60;
 /// The line's rate follows the load so often.
 const TICK: Duration = Duration::from_millis(500);

@@ -147,10 +147,19 @@ pub fn summary(all: &[Found]) -> (Vec<Row>, Vec<String>) {
     (rows, missed)
 }
 
+/// How many of all experiments without an effect find one.
+pub fn wrong(rows: &[Row]) -> Share {
+    let without = rows.iter().filter(|row| !row.harm);
+    let (are, of) = without.fold((0, 0), |(are, of), row| {
+        (are + row.effect.are, of + row.effect.of)
+    });
+    Share::new(are, of)
+}
+
 /// The rows as a table.
 pub fn in_text(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<24}{:>6}{:>24}{:>8}{:>10}{:>10}{:>9}\n",
+        "{:<40}{:>6}{:>24}{:>8}{:>10}{:>10}{:>9}\n",
         "", "of", "find an effect", "harms", "half by", "95 % by", "data"
     );
     for row in rows {
@@ -162,13 +171,21 @@ pub fn in_text(rows: &[Row]) -> String {
         let share = are as f64 / of as f64 * 100.0;
         let effect = format!("{share:.1} % ({:.1}–{:.1})", low * 100.0, high * 100.0);
         text += &format!(
-            "{:<24}{of:>6}{effect:>24}{:>8}{:>10}{:>10}{:>+8.1}%\n",
-            format!("{}{}", row.load, if row.harm { ", -10 %" } else { "" }),
+            "{:<40}{of:>6}{effect:>24}{:>8}{:>10}{:>10}{:>+8.1}%\n",
+            format!(
+                "{}{}",
+                row.load,
+                if row.harm { ", a tenth less" } else { "" }
+            ),
             row.harms.are,
             shown(row.harms_half),
             shown(row.harms_95),
             (row.ratio - 1.0) * 100.0
         );
     }
+    let Share { of, are, low, high } = wrong(rows);
+    let (low, high) = (low * 100.0, high * 100.0);
+    text +=
+        &format!("Without an effect {are} of {of} find one; in truth {low:.1} % to {high:.1} %.\n");
     text
 }
