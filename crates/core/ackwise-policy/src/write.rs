@@ -1,6 +1,8 @@
 //! A segment back onto the wire: for replaying vectors in environments that take
 //! packets, and for captures of simulated flows.
 
+use ackwise_headers::{checksum, protocol};
+
 use crate::{LinkKind, Options, Segment, sys};
 
 /// Most bytes of options that a TCP header has room for.
@@ -65,20 +67,6 @@ fn options(s: &Segment) -> Option<Vec<u8>> {
     (out.len() <= OPTIONS_MAX).then_some(out)
 }
 
-/// The Internet checksum (RFC 1071) of all parts, each of even length but the last.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let mut sum = 0u64;
-    for part in parts {
-        for pair in part.chunks(2) {
-            sum += u64::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)]));
-        }
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 impl Segment {
     /// The segment as a packet with valid checksums: locally administered
     /// Ethernet addresses, zeroes for data, options in an order of our own. None
@@ -114,8 +102,8 @@ impl Segment {
         ip.extend(&src);
         ip.extend(&dst);
         if v4 {
-            let sum = checksum(&[&ip]);
-            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            let sum = checksum::of(&ip);
+            ip[10..12].copy_from_slice(&sum);
         }
 
         let mut tcp = Vec::with_capacity(tcp_len);
@@ -129,9 +117,8 @@ impl Segment {
         tcp.extend([0; 4]);
         tcp.extend(&options);
         tcp.resize(tcp_len, 0);
-        let length = (tcp_len as u32).to_be_bytes();
-        let sum = checksum(&[&src, &dst, &length, &[0, 0, 0, 6], &tcp]);
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        let sum = checksum::of_segment(&[src, dst].concat(), protocol::TCP, &tcp);
+        tcp[16..18].copy_from_slice(&sum);
 
         let mut packet = Vec::with_capacity(14 + ip.len() + tcp.len());
         if link == LinkKind::Ethernet {

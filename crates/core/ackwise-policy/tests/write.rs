@@ -88,6 +88,7 @@ const FIELDS: [&str; 17] = [
 ];
 
 /// The one's complement sum of everything, which is all ones if it is right.
+/// Not the code of `ackwise_headers`, by which the packet was written.
 fn sums_up(parts: &[&[u8]]) -> bool {
     let bytes: Vec<u8> = parts.concat();
     let mut sum = 0u32;

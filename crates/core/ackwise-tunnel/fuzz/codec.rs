@@ -9,6 +9,7 @@
 //!
 //! Input: byte 0 the trace, byte 1 the flows; then operations, as in `step`.
 
+use ackwise_headers::{checksum, protocol};
 use ackwise_tunnel::{Decoder, Encoder, MIN_BUNDLE, Packets, Pushed, Variant};
 
 use crate::input::{Script, acks};
@@ -142,15 +143,6 @@ fn again(packets: &Packets) {
     }
 }
 
-/// Internet checksum (RFC 1071) over some bytes.
-fn sum(bytes: &[u8], mut sum: u32) -> u16 {
-    for pair in bytes.chunks(2) {
-        sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
-
 /// Makes the checksums of a changed packet right, so that it is not carried as it is.
 fn repair(packet: &mut [u8]) {
     let (addresses, start) = match packet.first().map(|first| first >> 4) {
@@ -163,15 +155,14 @@ fn repair(packet: &mut [u8]) {
     }
     if start < 40 {
         packet[10..12].fill(0);
-        let ip = sum(&packet[..start], 0);
-        packet[10..12].copy_from_slice(&ip.to_be_bytes());
+        let ip = checksum::of(&packet[..start]);
+        packet[10..12].copy_from_slice(&ip);
     }
     let (head, tcp) = packet.split_at_mut(start);
     tcp[16..18].fill(0);
-    let pseudo = u32::from(!sum(&head[addresses..start.min(40)], 0));
-    let length = tcp.len() as u32;
-    let value = sum(tcp, pseudo + 6 + length);
-    tcp[16..18].copy_from_slice(&value.to_be_bytes());
+    // The end of an IPv4 header with options counts as addresses, and the checksum is wrong.
+    let value = checksum::of_segment(&head[addresses..start.min(40)], protocol::TCP, tcp);
+    tcp[16..18].copy_from_slice(&value);
 }
 
 pub fn run(input: &[u8]) {

@@ -1,9 +1,8 @@
 //! Parses a TCP segment without payload into its fields, and writes it from them.
 
 use ackwise_headers::protocol::TCP;
-use ackwise_headers::{Ip, Ipv4, Ipv6, Tcp};
+use ackwise_headers::{Ip, Ipv4, Ipv6, Tcp, checksum};
 
-use crate::checksum;
 use crate::flow_key::FlowKey;
 use crate::options::{MAX_OPTIONS, OptionLayout, Values};
 
@@ -100,8 +99,8 @@ impl Ack {
         let mut values = Values::default();
         let layout = OptionLayout::read(options, &mut values)?;
         let given = tcp.checksum();
-        let all =
-            addresses + pseudo(segment.len()) + checksum::sum(segment) - checksum::word(given);
+        let all = addresses + checksum::pseudo(TCP, segment.len()) + checksum::sum(segment)
+            - checksum::word(given);
         let wrong = checksum::finish(all) != given;
         Some(Ack {
             key: FlowKey::NONE,
@@ -176,16 +175,13 @@ impl Ack {
         put(header, 18, self.urgent.to_be_bytes());
         let sum = match self.bad_checksum {
             Some(wrong) => wrong.to_be_bytes(),
-            None => checksum::finish(addresses + pseudo(len) + checksum::sum(tcp.get(..len)?)),
+            None => checksum::finish(
+                addresses + checksum::pseudo(TCP, len) + checksum::sum(tcp.get(..len)?),
+            ),
         };
         put(tcp, 16, sum);
         Some(len)
     }
-}
-
-/// The sum of the pseudo-header without the addresses (RFC 9293 §3.1, RFC 8200 §8.1).
-fn pseudo(tcp_len: usize) -> u64 {
-    checksum::word((u16::from(TCP) + tcp_len as u16).to_be_bytes())
 }
 
 /// Writes bytes at a constant offset.
@@ -208,11 +204,11 @@ mod tests {
 
     fn with_checksums(packet: &mut [u8]) {
         packet[10..12].fill(0);
-        let sum = checksum::finish(checksum::sum(&packet[..20]));
+        let sum = checksum::of(&packet[..20]);
         packet[10..12].copy_from_slice(&sum);
         packet[36..38].fill(0);
-        let sum = checksum::sum(&packet[12..20]) + pseudo(32) + checksum::sum(&packet[20..]);
-        packet[36..38].copy_from_slice(&checksum::finish(sum));
+        let sum = checksum::of_segment(&packet[12..20], TCP, &packet[20..]);
+        packet[36..38].copy_from_slice(&sum);
     }
 
     #[test]

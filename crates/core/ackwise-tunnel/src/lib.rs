@@ -17,7 +17,6 @@
 mod ack;
 mod aligned;
 mod bundle;
-pub mod checksum;
 mod cipher;
 mod classifier;
 mod codec_pair;

@@ -199,7 +199,8 @@ impl Flow {
     }
 }
 
-/// An independent RFC 1071: 16-bit words, one by one.
+/// RFC 1071, 16-bit words one by one: not the code of `ackwise_headers`, by which the codec finds
+/// out whether a checksum is right.
 fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0_u32;
     for pair in bytes.chunks(2) {

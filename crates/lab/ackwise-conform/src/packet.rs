@@ -1,7 +1,8 @@
 //! The packets that the endpoints send, and what is read of those that arrive.
 //!
-//! Neither the writer nor the reader is the code of the policies: what is judged here must
-//! not share a mistake with what it is judged by.
+//! Neither the writer nor the reader is the code of the policies, and the checksum is not that of
+//! `ackwise_headers`, by which the devices write theirs: what is judged here must not share a
+//! mistake with what it is judged by.
 
 use std::fmt::Write as _;
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ackwise_datapath::Stats;
 use ackwise_engines::tcpinfo::SockDiag;
 use ackwise_engines::traffic::content::{CHUNK, Producer, Tally};
+use ackwise_headers::{checksum, protocol};
 use ackwise_rng::Rng;
 use ackwise_scenario::IpVersion;
 use ackwise_testbed::here_and_in_virtual_time;
@@ -274,11 +275,11 @@ fn stray(
     ip.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
     ip.extend(from);
     ip.extend(to);
-    let header = !fold(sum(&ip, 0));
-    ip[10..12].copy_from_slice(&header.to_be_bytes());
+    let header = checksum::of(&ip);
+    ip[10..12].copy_from_slice(&header);
     if tcp.len() >= 20 {
-        let whole = !fold(sum(&tcp, sum(&ip[12..20], 6 + tcp.len() as u32)));
-        tcp[16..18].copy_from_slice(&whole.to_be_bytes());
+        let whole = checksum::of_segment(&ip[12..20], protocol::TCP, &tcp);
+        tcp[16..18].copy_from_slice(&whole);
     }
     let mut frame = Vec::new();
     frame.extend(theirs);
@@ -287,22 +288,6 @@ fn stray(
     frame.extend(ip);
     frame.extend(tcp);
     frame
-}
-
-fn sum(bytes: &[u8], start: u32) -> u32 {
-    bytes.chunks(2).fold(start, |sum, pair| {
-        sum + u32::from(u16::from_be_bytes([
-            pair[0],
-            pair.get(1).copied().unwrap_or(0),
-        ]))
-    })
-}
-
-fn fold(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[test]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, RingBuf};
 
+use ackwise_headers::checksum::{finish, pseudo, sum};
+use ackwise_headers::protocol;
 use ackwise_netdev::clock::monotonic_ns;
 use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::{Attachment, TunDevice, exists};
@@ -299,44 +301,31 @@ enum Checksum {
     Wrong,
 }
 
-fn sum(bytes: &[u8], start: u32) -> u32 {
-    bytes.chunks(2).fold(start, |s, c| {
-        s + u32::from(u16::from_be_bytes([c[0], c.get(1).copied().unwrap_or(0)]))
-    })
-}
-
-fn fold(mut s: u32) -> u16 {
-    while s > 0xffff {
-        s = (s & 0xffff) + (s >> 16);
-    }
-    s as u16
-}
-
 /// A copied ACK has what the stack left in its checksum field: all of it, or the
 /// pseudo-header's sum that the device would have completed. What is neither was
 /// wrong before, and stays so.
 fn fill_checksum(ip: &mut [u8]) -> Checksum {
-    let (pseudo, l4) = match ip.first().map(|b| b >> 4) {
-        Some(4) if ip.len() >= 20 => (sum(&ip[12..20], 0), usize::from(ip[0] & 15) * 4),
-        Some(6) if ip.len() >= 40 => (sum(&ip[8..40], 0), transport6(ip)),
+    let (addresses, l4) = match ip.first().map(|b| b >> 4) {
+        Some(4) if ip.len() >= 20 => (sum(&ip[12..20]), usize::from(ip[0] & 15) * 4),
+        Some(6) if ip.len() >= 40 => (sum(&ip[8..40]), transport6(ip)),
         _ => return Checksum::Wrong,
     };
     if ip.len() < l4 + 20 {
         return Checksum::Wrong;
     }
-    let pseudo = pseudo + 6 + u32::try_from(ip.len() - l4).unwrap_or(0);
+    let pseudo = addresses + pseudo(protocol::TCP, ip.len() - l4);
     let at = l4 + 16;
-    let old = u16::from_be_bytes([ip[at], ip[at + 1]]);
+    let old = [ip[at], ip[at + 1]];
     ip[at..at + 2].fill(0);
-    let right = !fold(sum(&ip[l4..], pseudo));
+    let right = finish(pseudo + sum(&ip[l4..]));
     let (set, what) = if old == right {
         (old, Checksum::Right)
-    } else if old == fold(pseudo) {
+    } else if old == finish(pseudo).map(|byte| !byte) {
         (right, Checksum::Filled)
     } else {
         (old, Checksum::Wrong)
     };
-    ip[at..at + 2].copy_from_slice(&set.to_be_bytes());
+    ip[at..at + 2].copy_from_slice(&set);
     what
 }
 
@@ -352,6 +341,8 @@ fn transport6(ip: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use ackwise_headers::checksum::of_segment;
+
     use super::*;
 
     fn ack() -> Vec<u8> {
@@ -367,11 +358,11 @@ mod tests {
     #[test]
     fn partial_checksum_is_completed_once() {
         let mut p = ack();
-        let pseudo = fold(sum(&p[12..20], 6 + 20));
-        p[36..38].copy_from_slice(&pseudo.to_be_bytes());
+        let pseudo = finish(sum(&p[12..20]) + pseudo(protocol::TCP, 20));
+        p[36..38].copy_from_slice(&pseudo.map(|byte| !byte));
         assert!(matches!(fill_checksum(&mut p), Checksum::Filled));
         // Over everything, checksum included, a right one sums to all ones.
-        assert_eq!(fold(sum(&p[20..], sum(&p[12..20], 6 + 20))), 0xffff);
+        assert_eq!(of_segment(&p[12..20], protocol::TCP, &p[20..]), [0, 0]);
         assert!(matches!(fill_checksum(&mut p), Checksum::Right));
     }
 

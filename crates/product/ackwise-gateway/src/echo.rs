@@ -67,10 +67,11 @@ impl Echo {
 
 #[cfg(test)]
 mod tests {
+    use ackwise_headers::{checksum, protocol};
     use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 
     use super::*;
-    use crate::testing::{checksum, tcp_v4, tcp_v6};
+    use crate::testing::{tcp_v4, tcp_v6};
 
     const NOT_ECT: u8 = 0;
     const ECT0: u8 = 2;
@@ -121,17 +122,13 @@ mod tests {
         }
     }
 
-    fn pseudo_sum(packet: &[u8]) -> u16 {
+    fn tcp_checksum(packet: &[u8]) -> [u8; 2] {
         let (addresses, tcp) = if packet[0] >> 4 == 4 {
             (&packet[12..20], &packet[20..])
         } else {
             (&packet[8..40], &packet[40..])
         };
-        let mut all = addresses.to_vec();
-        all.extend([0, 6]);
-        all.extend((tcp.len() as u16).to_be_bytes());
-        all.extend(tcp);
-        checksum(&all)
+        checksum::of_segment(addresses, protocol::TCP, tcp)
     }
 
     impl Seg {
@@ -145,8 +142,8 @@ mod tests {
                 }
                 packet[1] = 0xb8 | self.ecn;
                 packet[10..12].fill(0);
-                let sum = checksum(&packet[..20]);
-                packet[10..12].copy_from_slice(&sum.to_be_bytes());
+                let sum = checksum::of(&packet[..20]);
+                packet[10..12].copy_from_slice(&sum);
                 packet
             } else {
                 let mut packet = tcp_v6(from, to, self.data);
@@ -160,8 +157,8 @@ mod tests {
             let tcp = if self.version == 4 { 20 } else { 40 };
             let word = 0x5000 | self.flags;
             packet[tcp + 12..tcp + 14].copy_from_slice(&word.to_be_bytes());
-            let sum = pseudo_sum(&packet);
-            packet[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
+            let sum = tcp_checksum(&packet);
+            packet[tcp + 16..tcp + 18].copy_from_slice(&sum);
             let kind: [u8; 2] = if self.version == 4 {
                 [8, 0]
             } else {
@@ -187,14 +184,14 @@ mod tests {
             assert_eq!(verdict as i32, -1, "TC_ACT_UNSPEC");
             let ip = &after[14..];
             let (class, tcp) = if self.version == 4 {
-                assert_eq!(checksum(&ip[..20]), 0, "IPv4 header");
+                assert_eq!(checksum::of(&ip[..20]), [0, 0], "IPv4 header");
                 assert_eq!(ip[1] & !CE, 0xb8, "DSCP");
                 (ip[1] & CE, &ip[20..])
             } else {
                 assert_eq!(ip[1] & 0xf, 5, "flow label");
                 (ip[1] >> 4 & CE, &ip[40..])
             };
-            assert_eq!(pseudo_sum(ip), 0, "TCP");
+            assert_eq!(tcp_checksum(ip), [0, 0], "TCP");
             assert_eq!(tcp[20..], *self.data);
             (class, u16::from_be_bytes([tcp[12], tcp[13]]) & 0xfff)
         }

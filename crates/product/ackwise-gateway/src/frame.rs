@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
-use ackwise_headers::{Ip, ip_offset};
+use ackwise_headers::{Ip, checksum, ip_offset};
 use ackwise_policy::{LinkKind, Segment, TcpFlags, parse};
 use ackwise_queue::{Ecn, Packet};
 use siphasher::sip::SipHasher13;
@@ -168,21 +168,17 @@ impl Packet for FrameBuf {
         }
     }
 
-    /// RFC 3168 §5; the header's checksum follows by RFC 1624 (equation 3).
+    /// RFC 3168 §5; the header's checksum follows.
     fn mark(&mut self) {
         let Some(at) = self.ip else { return };
         let len = self.len;
         let bytes = &mut self.bytes[at..len];
         match Ip::read(bytes) {
             Some(Ip::V4(ip)) => {
-                let old = u16::from_be_bytes([bytes[0], ip.tos()]);
-                let new = u16::from_be_bytes([bytes[0], ip.tos() | CE]);
-                let sum = u16::from_be_bytes(ip.checksum());
-                let sum = u32::from(!sum) + u32::from(!old) + u32::from(new);
-                let sum = (sum & 0xffff) + (sum >> 16);
-                let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+                let (old, new) = ([bytes[0], ip.tos()], [bytes[0], ip.tos() | CE]);
+                let sum = checksum::changed(ip.checksum(), old, new);
                 bytes[1] |= CE;
-                bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+                bytes[10..12].copy_from_slice(&sum);
             }
             Some(Ip::V6(_)) => bytes[1] |= CE << 4,
             None => {}
@@ -202,7 +198,7 @@ impl Packet for FrameBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ack_v4, checksum, tcp_v4, tcp_v6};
+    use crate::testing::{ack_v4, tcp_v4, tcp_v6};
 
     fn frame_of(bytes: &[u8], link: LinkKind) -> FrameBuf {
         let mut frame = FrameBuf::with_room(2000);
@@ -217,14 +213,18 @@ mod tests {
             let mut packet = tcp_v4(1, 2, &[]);
             packet[1] = class;
             packet[10..12].fill(0);
-            let sum = checksum(&packet[..20]);
-            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+            let sum = checksum::of(&packet[..20]);
+            packet[10..12].copy_from_slice(&sum);
             let mut frame = frame_of(&packet, LinkKind::Ip);
             assert_eq!(frame.ecn(), Ecn::Capable);
             frame.mark();
             assert_eq!(frame.ecn(), Ecn::Marked);
             assert_eq!(frame.bytes()[1], class | 3);
-            assert_eq!(checksum(&frame.bytes()[..20]), 0, "class {class:#x}");
+            assert_eq!(
+                checksum::of(&frame.bytes()[..20]),
+                [0, 0],
+                "class {class:#x}"
+            );
             assert_eq!(frame.bytes()[12..], packet[12..]);
         }
     }

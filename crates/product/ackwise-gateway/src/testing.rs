@@ -1,21 +1,6 @@
 //! Packets for tests.
 
-/// The Internet checksum of `bytes`; 0 over a header whose checksum is right.
-pub(crate) fn checksum(bytes: &[u8]) -> u16 {
-    let mut sum: u32 = bytes
-        .chunks(2)
-        .map(|pair| {
-            u32::from(u16::from_be_bytes([
-                pair[0],
-                pair.get(1).copied().unwrap_or(0),
-            ]))
-        })
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
-}
+use ackwise_headers::checksum;
 
 fn tcp(from: u16, to: u16, ack: u32, payload: &[u8]) -> Vec<u8> {
     let mut tcp = Vec::new();
@@ -34,8 +19,8 @@ pub(crate) fn ack_v4(from: u16, to: u16, ack: u32, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend((20 + tcp.len() as u16).to_be_bytes());
     packet.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    let sum = checksum(&packet);
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum::of(&packet);
+    packet[10..12].copy_from_slice(&sum);
     packet.extend(tcp);
     packet
 }

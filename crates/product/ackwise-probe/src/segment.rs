@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ackwise_headers::{Ipv4, Tcp};
+use ackwise_headers::{Ipv4, Tcp, checksum, protocol};
 
 /// Bits of [`Segment::flags`] (RFC 9293 §3.1, RFC 9768 §3.1).
 pub mod flag {
@@ -229,8 +229,8 @@ impl Segment {
         let mut tcp = self.transport();
         let (from, to) = (octets(from), octets(to));
         let addresses = [&from[..], &to[..]].concat();
-        let sum = checksum(&[&addresses, &tcp], 6 + tcp.len() as u32);
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        let sum = checksum::of_segment(&addresses, protocol::TCP, &tcp);
+        tcp[16..18].copy_from_slice(&sum);
         let mut packet = Vec::with_capacity(40 + tcp.len());
         if from.len() == 4 {
             let length = 20 + tcp.len() as u16;
@@ -272,21 +272,6 @@ fn octets(address: IpAddr) -> Vec<u8> {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     }
-}
-
-/// The Internet checksum (RFC 1071) of parts, of which each but the last has an even length.
-fn checksum(parts: &[&[u8]], start: u32) -> u16 {
-    let mut sum = start;
-    for part in parts {
-        for pair in part.chunks(2) {
-            let low = pair.get(1).copied().unwrap_or(0);
-            sum += u32::from(u16::from_be_bytes([pair[0], low]));
-        }
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Completes TCP checksums that were left to a device (checksum offload).
 
-use ackwise_headers::{Ip, Ipv6};
-use ackwise_tunnel::checksum::{finish, sum};
+use ackwise_headers::checksum::{finish, pseudo, sum};
+use ackwise_headers::{Ip, Ipv6, protocol};
 
 /// Completes the TCP checksum of a packet if it has only the sum over the pseudo-header, as
 /// the stack leaves it for checksum offload. Any other checksum was right or wrong before,
@@ -26,8 +26,7 @@ pub(crate) fn complete(ip: &mut [u8]) {
 /// Returns the sum over the pseudo-header of a TCP segment of `len` bytes, as the stack
 /// leaves it: folded, and not complemented. `addresses` is the sum of the addresses.
 fn pseudo_header(addresses: u64, len: usize) -> [u8; 2] {
-    let protocol_and_len = u64::from((6 + len as u32).to_be());
-    finish(addresses + protocol_and_len).map(|byte| !byte)
+    finish(addresses + pseudo(protocol::TCP, len)).map(|byte| !byte)
 }
 
 #[cfg(test)]

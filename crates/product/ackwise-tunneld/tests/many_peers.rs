@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use ackwise_headers::{checksum, protocol};
 use ackwise_tunnel::{
     Actions, KeyPair, OtherPackets, Security, Tunnel, TunnelConfig, key_to_base64,
 };
@@ -202,18 +203,6 @@ fn two_peers_that_move_and_restart() {
     branches.nothing_left();
 }
 
-/// The complement of the sum of 16-bit words (RFC 1071).
-fn checksum(words: &[u8], start: u32) -> [u8; 2] {
-    let mut sum = words
-        .chunks(2)
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .fold(start, u32::wrapping_add);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
-}
-
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 /// Between two rounds of lies, of some 200 datagrams each: how many a second is a question of
@@ -230,14 +219,14 @@ fn segment(from: [u8; 4], port: u16, flags: u8, number: u32) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 40, 0, 1, 0x40, 0, 64, 6, 0, 0];
     packet.extend(from);
     packet.extend([10, 9, 5, 2]);
-    let sum = checksum(&packet, 0);
+    let sum = checksum::of(&packet);
     packet[10..12].copy_from_slice(&sum);
     packet.extend(port.to_be_bytes());
     packet.extend([0, 7]);
     packet.extend(number.to_be_bytes());
     packet.extend(number.rotate_left(13).to_be_bytes());
     packet.extend([0x50, flags, 4, 0, 0, 0, 0, 0]);
-    let sum = checksum(&packet[12..], 6 + 20);
+    let sum = checksum::of_segment(&packet[12..20], protocol::TCP, &packet[20..]);
     packet[36..38].copy_from_slice(&sum);
     packet
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use ackwise_headers::{checksum, protocol};
 use ackwise_netdev::Interface;
 use ackwise_tunneld::{AttachMode, Config, Daemon, Delivery, Prepared, Stats};
 use aya::maps::MapInfo;
@@ -52,14 +53,8 @@ fn ack(v4: bool, flow: u16, number: u32) -> Vec<u8> {
     packet.extend(7777_u32.to_be_bytes());
     packet.extend(number.to_be_bytes());
     packet.extend([0x50, 0x10, 1, 0, 0, 0, 0, 0]);
-    let mut sum = 6 + 20;
-    for word in packet[addresses..].chunks(2) {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    packet[at + 16..at + 18].copy_from_slice(&(!sum as u16).to_be_bytes());
+    let sum = checksum::of_segment(&packet[addresses..at], protocol::TCP, &packet[at..]);
+    packet[at + 16..at + 18].copy_from_slice(&sum);
     packet
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use ackwise_headers::checksum;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
@@ -125,14 +126,8 @@ fn mark(seen: &Seen, outgoing: bool, frame: &mut [u8], every: u64) {
     frame[15] |= 3;
     let end = 14 + usize::from(frame[14] & 15) * 4;
     frame[24..26].fill(0);
-    let mut sum: u32 = frame[14..end]
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    frame[24..26].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    let sum = checksum::of(&frame[14..end]);
+    frame[24..26].copy_from_slice(&sum);
     seen.marked.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -151,14 +146,10 @@ pub fn ask_for_accecn(seen: &Seen, outgoing: bool, frame: &mut [u8]) {
         return;
     }
     let tcp = 14 + usize::from(frame[14] & 15) * 4;
-    let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let word = |frame: &[u8], at: usize| [frame[at], frame[at + 1]];
     let before = word(frame, tcp + 12);
     frame[tcp + 12] |= 1;
-    // RFC 1624: HC' = ~(~HC + ~m + m').
-    let sum =
-        u32::from(!word(frame, tcp + 16)) + u32::from(!before) + u32::from(word(frame, tcp + 12));
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
+    let sum = checksum::changed(word(frame, tcp + 16), before, word(frame, tcp + 12));
+    frame[tcp + 16..tcp + 18].copy_from_slice(&sum);
     seen.marked.fetch_add(1, Ordering::Relaxed);
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ackwise_headers::{checksum, protocol};
 pub use ackwise_testbed::*;
 
 pub fn tc(args: &str) {
@@ -290,7 +291,7 @@ impl Seg {
         let (me, you) = if self.acks { (1, 2) } else { (2, 1) };
         let mut f = vec![2, 0, 0, 0, 0, 0x10 + you, 2, 0, 0, 0, 0, 0x10 + me];
         let tcp_len = 20 + self.options.len() + self.payload;
-        let mut pseudo = Vec::new();
+        let mut addresses = Vec::new();
         if self.v6 {
             f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
             f.extend((tcp_len as u16).to_be_bytes());
@@ -300,19 +301,19 @@ impl Seg {
                 a[0] = 0xfd;
                 a[1] = 0x77;
                 a[15] = n;
-                pseudo.extend(a);
+                addresses.extend(a);
             }
-            f.extend(&pseudo);
+            f.extend(&addresses);
         } else {
             f.extend([8, 0]);
             let at = f.len();
             f.extend([0x45, 0]);
             f.extend(((20 + tcp_len) as u16).to_be_bytes());
             f.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
-            pseudo.extend([198, 18, 0, me, 198, 18, 0, you]);
-            f.extend(&pseudo);
-            let sum = !fold(sum(&f[at..], 0));
-            f[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+            addresses.extend([198, 18, 0, me, 198, 18, 0, you]);
+            f.extend(&addresses);
+            let sum = checksum::of(&f[at..]);
+            f[at + 10..at + 12].copy_from_slice(&sum);
         }
         let at = f.len();
         let (from, to) = if self.acks {
@@ -330,8 +331,8 @@ impl Seg {
         f.extend([0; 4]);
         f.extend(&self.options);
         f.resize(f.len() + self.payload, 0x5a);
-        let c = !fold(sum(&f[at..], sum(&pseudo, 6 + tcp_len as u32)));
-        f[at + 16..at + 18].copy_from_slice(&c.to_be_bytes());
+        let c = checksum::of_segment(&addresses, protocol::TCP, &f[at..]);
+        f[at + 16..at + 18].copy_from_slice(&c);
         f
     }
 
@@ -376,19 +377,6 @@ pub struct Read {
     pub window: u16,
     pub options: Vec<u8>,
     pub payload: usize,
-}
-
-fn sum(bytes: &[u8], start: u32) -> u32 {
-    bytes.chunks(2).fold(start, |s, c| {
-        s + u32::from(u16::from_be_bytes([c[0], c.get(1).copied().unwrap_or(0)]))
-    })
-}
-
-fn fold(mut s: u32) -> u16 {
-    while s > 0xffff {
-        s = (s & 0xffff) + (s >> 16);
-    }
-    s as u16
 }
 
 /// A wire on which nobody speaks but the test.
@@ -579,6 +567,5 @@ pub fn no_checksum_offload(name: &str) {
 pub fn checksum_is_right(f: &[u8]) -> bool {
     let l4 = 14 + usize::from(f[14] & 15) * 4;
     let end = 14 + usize::from(u16::from_be_bytes([f[16], f[17]]));
-    let pseudo = sum(&f[26..34], 6 + (end - l4) as u32);
-    fold(sum(&f[l4..end], pseudo)) == 0xffff
+    checksum::of_segment(&f[26..34], protocol::TCP, &f[l4..end]) == [0, 0]
 }

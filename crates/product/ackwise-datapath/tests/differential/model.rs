@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ackwise_datapath::{Tag, sys};
+use ackwise_headers::checksum;
 use ackwise_policy::{Flow, FlowConfig, Handshake, LinkKind, ParseError, Segment, Verdict, parse};
 
 pub const PASSES: u32 = u32::MAX; // TCX_NEXT
@@ -672,12 +673,9 @@ impl Model {
 
 /// Changes two bytes, and the checksum as the kernel does (RFC 1624).
 fn replace(frame: &mut [u8], at: usize, new: [u8; 2], checksum: usize) {
-    let word = |frame: &[u8], at: usize| u16::from_ne_bytes([frame[at], frame[at + 1]]);
-    let (was, is) = (word(frame, at), u16::from_ne_bytes(new));
-    let sum = u32::from(!word(frame, checksum)) + u32::from(!was) + u32::from(is);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    frame[checksum..checksum + 2].copy_from_slice(&(!(sum as u16)).to_ne_bytes());
+    let word = |frame: &[u8], at: usize| [frame[at], frame[at + 1]];
+    let sum = checksum::changed(word(frame, checksum), word(frame, at), new);
+    frame[checksum..checksum + 2].copy_from_slice(&sum);
     frame[at..at + 2].copy_from_slice(&new);
 }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ackwise_headers::{checksum, protocol};
 use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{AttachMode, Config, Daemon, PeerStats};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -289,14 +290,8 @@ fn strange_ack(flow: u16) -> Vec<u8> {
     packet.extend([0x50, 0x10]);
     packet.extend((word as u16).to_be_bytes());
     packet.extend([0, 0, 0, 0]);
-    let mut sum = 6 + 20;
-    for word in packet[12..].chunks(2) {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    packet[36..38].copy_from_slice(&(!sum as u16).to_be_bytes());
+    let sum = checksum::of_segment(&packet[12..20], protocol::TCP, &packet[20..]);
+    packet[36..38].copy_from_slice(&sum);
     packet
 }
 
