@@ -127,7 +127,7 @@ test-desktop: setup ## their tests and programs by Wine, compared with Linux; fo
 stress: ## the live suites five times on a machine that stress-ng keeps busy (root)
 	scripts/stress
 
-lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, the manual, units, and the freestanding check of policy/
+lint: setup ## formatting, clippy, shellcheck, lengths, layers, circles, words, links, the manual, units, and the freestanding check of policy/
 	@$(CARGO) clippy --version >/dev/null 2>&1 && $(CARGO) fmt --version >/dev/null 2>&1 || \
 		{ echo "make lint: needs clippy and rustfmt, which Debian's cargo-web lacks: install Rust from https://rustup.rs" >&2; exit 1; }
 	$(CARGO) fmt --all --check
@@ -135,6 +135,10 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, th
 	clang-format-19 --dry-run -Werror $(C_FILES)
 	shellcheck $(SHELL_FILES)
 	$(NICE) scripts/bindings --check
+	scripts/lint-functions --self-test
+	scripts/lint-words --self-test
+	scripts/lint-links --self-test
+	scripts/lint-functions
 	scripts/lint-layers
 	scripts/lint-circles
 	scripts/lint-words
@@ -145,6 +149,7 @@ lint: setup ## formatting, clippy, shellcheck, layers, circles, words, links, th
 	$(NICE) scripts/lint-supply
 	scripts/tables --self-test
 	policy/check.sh
+	policy/fuzz/mutants.sh --check
 
 python: ## build the wheel of the Python package into target/python/wheels
 	@scripts/setup --python

@@ -71,9 +71,15 @@ static void fail(const char *what)
 	abort();
 }
 
+/* Two numbers half of all numbers apart are neither before nor after each other. */
 static int before(uint32_t a, uint32_t b)
 {
 	return a != b && b - a < 0x80000000u;
+}
+
+static int at_or_after(uint32_t a, uint32_t b)
+{
+	return a == b || before(b, a);
 }
 
 /* The window of s, bytes; as on the wire if the SYNs were not seen. */
@@ -276,7 +282,7 @@ static void left(struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK))
 		return;
-	if (n->sent_any && before(s->ack, n->sent_ack))
+	if (n->sent_any && !at_or_after(s->ack, n->sent_ack))
 		return;
 	if (n->sent_any && n->start_acked < 10 && !n->broken && !n->sack_broken) {
 		uint32_t mss = r->flow.data.mss ? r->flow.data.mss : 536;
@@ -453,114 +459,145 @@ static void stamp(const struct run *r, struct aw_seg *s)
 	s->tsval = r->tsval;
 }
 
-static void step(struct run *r, const uint8_t *b, uint32_t base)
+/* Data: in order, a hole before it, or again. */
+static void step_data(struct run *r, const uint8_t *b, uint32_t high)
 {
 	struct notes *n = &r->n;
 	struct aw_seg s;
-	uint32_t i, end, high = n->high_any ? n->high : base;
+	uint32_t end;
 
 	blank(&s);
+	s.seq = high;
+	if (b[1] & 1)
+		s.seq += (b[1] >> 1 & 7) * MSS;
+	else if (b[1] & 2)
+		s.seq -= (b[1] >> 2 & 15) * MSS / 2;
+	s.payload = b[2] & 1 ? MSS : b[2] * 16u;
+	stamp(r, &s);
+	s.tsecr = r->tsval - (b[3] & 3);
+	s.ip_ecn = b[2] & 2 ? 3 : 0;
+	s.window = 1000;
+	if ((b[0] & 0x3c) == 0x3c)
+		s.flags |= AW_TCP_FIN;
+	aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
+	n->echoed |= n->stamped && s.payload && (s.opts & AW_OPT_TS);
+	if (!s.payload) {
+		if ((s.flags & AW_TCP_FIN) && n->high_any && s.seq == high)
+			n->high++;
+		return;
+	}
+	end = s.seq + s.payload + !!(s.flags & AW_TCP_FIN);
+	if (n->high_any && s.seq != high && !(s.payload == 1 && s.seq + 1 == high)) {
+		if (before(high, end))
+			n->high = end;
+		if (before(high, s.seq) || !n->broken || before(n->repair, end))
+			n->repair = n->high;
+		n->broken = 1;
+	} else if (before(high, end)) {
+		n->high = end;
+	}
+	if (!n->high_any)
+		n->high = end;
+	n->high_any = 1;
+}
+
+/* Blocks of SACK: above the cumulative ACK, inside one another, below it. */
+static void blocks(struct aw_seg *s, uint8_t b)
+{
+	uint32_t i;
+
+	s->n_sack = 1 + (b & 3);
+	for (i = 0; i < s->n_sack; i++) {
+		uint32_t at = s->ack + ((b >> 2 & 7) + 2 * i) * MSS;
+
+		s->sack[2 * i] = at - (b >> 6 & 1) * 4 * MSS;
+		s->sack[2 * i + 1] = s->sack[2 * i] + MSS * (1 + (b >> 7));
+	}
+}
+
+/* One thing that an ordinary ACK does not have. */
+static void make_special(struct aw_seg *s, const struct aw_seg *newest, const uint8_t *b)
+{
+	switch (b[0] >> 2 & 15) {
+	case 0:
+		s->flags ^= (aw_u16)(1u << (b[2] % 12));
+		break;
+	case 1:
+		s->payload = b[2];
+		break;
+	case 2:
+		s->opts ^= AW_OPT_TS;
+		break;
+	case 3:
+		s->opts |= (aw_u16)(1u << (b[2] % 7) & ~AW_OPT_SACK);
+		break;
+	case 4:
+		s->ip_ecn = b[2] & 3;
+		break;
+	case 5:
+		s->tsval -= b[2];
+		break;
+	case 6:
+		s->opts |= AW_OPT_ACCECN;
+		s->ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4 & 1;
+		s->e0_bytes = b[2] & 0x40 ? ~0u : b[2] >> 2 & 3;
+		s->e1_bytes = b[2] & 0x20 ? ~0u : b[2] & 3;
+		break;
+	case 7: /* the blocks as before, or nearly */
+		s->opts |= AW_OPT_SACK;
+		s->n_sack = newest->n_sack;
+		memcpy(s->sack, newest->sack, sizeof(s->sack));
+		if (b[2] & 1) /* but more of the first has arrived */
+			s->sack[1] += MSS;
+		/* The hole before it is closed in part. */
+		if (s->n_sack && !before(s->ack, s->sack[0]))
+			s->ack = newest->ack + (s->sack[0] - newest->ack) / 2;
+		break;
+	default:
+		blocks(s, b[2]);
+	}
+	if (s->n_sack)
+		s->opts |= AW_OPT_SACK;
+	else
+		s->opts &= ~AW_OPT_SACK;
+}
+
+/* An ACK that mostly goes on as before, and one with something special. */
+static void step_ack(struct run *r, const uint8_t *b, uint32_t base, uint32_t high)
+{
+	struct notes *n = &r->n;
+	struct aw_seg s;
+
+	blank(&s);
+	s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
+	if (b[1] & 0x80)
+		s.ack -= 4 * MSS;
+	/* Seldom what was never sent. */
+	if (!(b[1] & 0x20) && n->high_any && before(high, s.ack))
+		s.ack = high;
+	s.window = n->any ? n->newest.window : 20000;
+	stamp(r, &s);
+	s.flags |= n->any ? n->newest.flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE) : 0;
+	if (b[1] & 0x40)
+		s.window = (aw_u16)(b[2] * (b[2] & 1 ? 8 : 200));
+	if ((b[0] & 3) == 2)
+		make_special(&s, &n->newest, b);
+	on_ack(r, &s);
+}
+
+static void step(struct run *r, const uint8_t *b, uint32_t base)
+{
+	uint32_t high = r->n.high_any ? r->n.high : base;
+
 	r->now += b[3] * 37u;
 	r->tsval += b[3] >> 4;
 	switch (b[0] & 3) {
-	case 0: /* data: in order, a hole before it, or again */
-		s.seq = high;
-		if (b[1] & 1)
-			s.seq += (b[1] >> 1 & 7) * MSS;
-		else if (b[1] & 2)
-			s.seq -= (b[1] >> 2 & 15) * MSS / 2;
-		s.payload = b[2] & 1 ? MSS : b[2] * 16u;
-		stamp(r, &s);
-		s.tsecr = r->tsval - (b[3] & 3);
-		s.ip_ecn = b[2] & 2 ? 3 : 0;
-		s.window = 1000;
-		if ((b[0] & 0x3c) == 0x3c)
-			s.flags |= AW_TCP_FIN;
-		aw_flow_on_data(&r->flow, &r->cfg, &s, 1 + (b[0] >> 6), r->now);
-		n->echoed |= n->stamped && s.payload && (s.opts & AW_OPT_TS);
-		if (!s.payload) {
-			if ((s.flags & AW_TCP_FIN) && n->high_any && s.seq == high)
-				n->high++;
-			break;
-		}
-		end = s.seq + s.payload + !!(s.flags & AW_TCP_FIN);
-		if (n->high_any && s.seq != high && !(s.payload == 1 && s.seq + 1 == high)) {
-			if (before(high, end))
-				n->high = end;
-			if (before(high, s.seq) || !n->broken || before(n->repair, end))
-				n->repair = n->high;
-			n->broken = 1;
-		} else if (before(high, end)) {
-			n->high = end;
-		}
-		if (!n->high_any)
-			n->high = end;
-		n->high_any = 1;
+	case 0:
+		step_data(r, b, high);
 		break;
-	case 1: /* an ACK that mostly goes on as before */
-	case 2: /* and one with something special */
-		s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
-		if (b[1] & 0x80)
-			s.ack -= 4 * MSS;
-		/* Seldom what was never sent. */
-		if (!(b[1] & 0x20) && n->high_any && before(high, s.ack))
-			s.ack = high;
-		s.window = n->any ? n->newest.window : 20000;
-		stamp(r, &s);
-		s.flags |= n->any ? n->newest.flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE) : 0;
-		if (b[1] & 0x40)
-			s.window = (aw_u16)(b[2] * (b[2] & 1 ? 8 : 200));
-		if ((b[0] & 3) == 2) {
-			switch (b[0] >> 2 & 15) {
-			case 0:
-				s.flags ^= (aw_u16)(1u << (b[2] % 12));
-				break;
-			case 1:
-				s.payload = b[2];
-				break;
-			case 2:
-				s.opts ^= AW_OPT_TS;
-				break;
-			case 3:
-				s.opts |= (aw_u16)(1u << (b[2] % 7) & ~AW_OPT_SACK);
-				break;
-			case 4:
-				s.ip_ecn = b[2] & 3;
-				break;
-			case 5:
-				s.tsval -= b[2];
-				break;
-			case 6:
-				s.opts |= AW_OPT_ACCECN;
-				s.ce_bytes = b[2] & 0x80 ? ~0u : b[2] >> 4 & 1;
-				s.e0_bytes = b[2] & 0x40 ? ~0u : b[2] >> 2 & 3;
-				s.e1_bytes = b[2] & 0x20 ? ~0u : b[2] & 3;
-				break;
-			case 7: /* the blocks as before, or nearly */
-				s.opts |= AW_OPT_SACK;
-				s.n_sack = n->newest.n_sack;
-				memcpy(s.sack, n->newest.sack, sizeof(s.sack));
-				if (b[2] & 1) /* but more of the first has arrived */
-					s.sack[1] += MSS;
-				/* The hole before it is closed in part. */
-				if (s.n_sack && !before(s.ack, s.sack[0]))
-					s.ack = n->newest.ack + (s.sack[0] - n->newest.ack) / 2;
-				break;
-			default: /* blocks: above, inside one another, below */
-				s.n_sack = 1 + (b[2] & 3);
-				for (i = 0; i < s.n_sack; i++) {
-					uint32_t at = s.ack + ((b[2] >> 2 & 7) + 2 * i) * MSS;
-
-					s.sack[2 * i] = at - (b[2] >> 6 & 1) * 4 * MSS;
-					s.sack[2 * i + 1] = s.sack[2 * i] + MSS * (1 + (b[2] >> 7));
-				}
-			}
-			if (s.n_sack)
-				s.opts |= AW_OPT_SACK;
-			else
-				s.opts &= ~AW_OPT_SACK;
-		}
-		on_ack(r, &s);
+	case 1:
+	case 2:
+		step_ack(r, b, base, high);
 		break;
 	default:
 		r->now += (b[1] & 7) * 64000u;

@@ -143,110 +143,115 @@ static void slow_options(struct cursor c, struct aw_seg *s)
 	}
 }
 
-static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, uint32_t total,
-				 struct aw_seg *s)
+/* What the reader learns of the headers before TCP. */
+struct before_tcp {
+	uint32_t l3_len; /* with IPv6's extension headers */
+	uint32_t ip_len; /* as the header says; 0 if it does not */
+	int routed;
+};
+
+/* Ethernet and at most two tags; *type stays 0 if the packet has no link header. */
+static enum aw_parse_status slow_link(struct cursor *c, unsigned link, uint32_t *type)
 {
-	struct cursor c = { data, n, 0 }, ip, t;
-	uint32_t ip_len, l3_len, have, type = 0, word, doff, tags = 0;
-	unsigned next, version, routed = 0;
-	size_t l3_off, i;
+	size_t addresses = c->n < 12 ? c->n : 12;
+	int tags = 0;
 
-	memset(s, 0, sizeof(*s));
-	if (link == AW_LINK_ETHERNET) {
-		c.dry = n < 12;
-		c.p += n < 12 ? n : 12;
-		c.n -= n < 12 ? n : 12;
-		type = number(&c, 2);
-		while (!c.dry && (type == 0x8100 || type == 0x88a8) && tags++ < 2) {
-			number(&c, 2);
-			type = number(&c, 2);
-		}
-		if (c.dry)
-			return AW_PARSE_TRUNCATED;
-		if (type != 0x0800 && type != 0x86dd)
-			return AW_PARSE_NOT_TCP;
+	*type = 0;
+	if (link != AW_LINK_ETHERNET)
+		return AW_PARSE_OK;
+	c->dry = c->n < 12;
+	c->p += addresses;
+	c->n -= addresses;
+	*type = number(c, 2);
+	while (!c->dry && (*type == 0x8100 || *type == 0x88a8) && tags++ < 2) {
+		number(c, 2);
+		*type = number(c, 2);
 	}
-	l3_off = (size_t)(c.p - data);
-	ip = c;
-	if (c.n < 20)
+	if (c->dry)
 		return AW_PARSE_TRUNCATED;
-	version = c.p[0] / 16;
-	if (type ? version != (type == 0x0800 ? 4u : 6u) : version != 4 && version != 6)
-		return type ? AW_PARSE_MALFORMED : AW_PARSE_NOT_TCP;
-	if (total < l3_off + 20)
+	return *type == 0x0800 || *type == 0x86dd ? AW_PARSE_OK : AW_PARSE_NOT_TCP;
+}
+
+static enum aw_parse_status slow_ip4(struct cursor c, struct before_tcp *out, struct aw_seg *s)
+{
+	struct cursor ip = c;
+	uint32_t word, next;
+	size_t i;
+
+	out->l3_len = number(&c, 1) % 16 * 4;
+	s->ip_ecn = number(&c, 1) % 4;
+	out->ip_len = number(&c, 2);
+	number(&c, 2);
+	word = number(&c, 2);
+	s->ttl = (aw_u8)number(&c, 1);
+	next = number(&c, 1);
+	number(&c, 2);
+	raw(&c, &s->src.w[0], 4);
+	raw(&c, &s->dst.w[0], 4);
+	if (out->l3_len < 20)
 		return AW_PARSE_MALFORMED;
-	have = total - (uint32_t)l3_off;
-	s->ip_version = (aw_u8)version;
-	if (version == 4) {
-		l3_len = number(&c, 1) % 16 * 4;
-		s->ip_ecn = number(&c, 1) % 4;
-		ip_len = number(&c, 2);
-		number(&c, 2);
-		word = number(&c, 2);
-		s->ttl = (aw_u8)number(&c, 1);
-		next = number(&c, 1);
-		number(&c, 2);
-		raw(&c, &s->src.w[0], 4);
-		raw(&c, &s->dst.w[0], 4);
-		if (l3_len < 20)
-			return AW_PARSE_MALFORMED;
-		if (next != 6)
+	if (next != 6)
+		return AW_PARSE_NOT_TCP;
+	if (word % 0x4000)
+		return AW_PARSE_FRAGMENT;
+	for (i = 20; i < out->l3_len && i < ip.n; i++)
+		out->routed |= ip.p[i] == 131 || ip.p[i] == 137;
+	return AW_PARSE_OK;
+}
+
+static int extension(unsigned next)
+{
+	return next == 0 || next == 43 || next == 60;
+}
+
+static enum aw_parse_status slow_ip6(struct cursor c, struct before_tcp *out, struct aw_seg *s)
+{
+	uint32_t word, next;
+	int headers = 0;
+
+	word = number(&c, 4);
+	s->ip_ecn = word >> 20 & 3;
+	out->ip_len = number(&c, 2);
+	next = number(&c, 1);
+	s->ttl = (aw_u8)number(&c, 1);
+	raw(&c, &s->src, 16);
+	raw(&c, &s->dst, 16);
+	if (c.dry)
+		return AW_PARSE_TRUNCATED;
+	if (out->ip_len)
+		out->ip_len += 40;
+	out->l3_len = 40;
+	while (next != 6) {
+		struct cursor h = c;
+		uint32_t size;
+
+		if (!extension(next) && next != 44)
 			return AW_PARSE_NOT_TCP;
-		if (word % 0x4000)
-			return AW_PARSE_FRAGMENT;
-		for (i = 20; i < l3_len && i < ip.n; i++)
-			routed |= ip.p[i] == 131 || ip.p[i] == 137;
-	} else {
-		int headers = 0;
-
-		word = number(&c, 4);
-		s->ip_ecn = word >> 20 & 3;
-		ip_len = number(&c, 2);
-		next = number(&c, 1);
-		s->ttl = (aw_u8)number(&c, 1);
-		raw(&c, &s->src, 16);
-		raw(&c, &s->dst, 16);
-		if (c.dry)
+		if (h.n < 8)
 			return AW_PARSE_TRUNCATED;
-		if (ip_len)
-			ip_len += 40;
-		l3_len = 40;
-		while (next != 6) {
-			struct cursor h = c;
-			uint32_t size;
-
-			if (next != 0 && next != 43 && next != 60 && next != 44)
-				return AW_PARSE_NOT_TCP;
-			if (h.n < 8)
-				return AW_PARSE_TRUNCATED;
-			if (next == 44) {
-				next = take(&h);
-				return next == 6 || next == 0 || next == 43 || next == 60
-					       ? AW_PARSE_FRAGMENT
-					       : AW_PARSE_NOT_TCP;
-			}
-			routed |= next == 43;
+		if (next == 44) {
 			next = take(&h);
-			size = 8 * (take(&h) + 1);
-			l3_len += size;
-			if (++headers == 5)
-				return AW_PARSE_MALFORMED;
-			/* Past the end is found out by the next who reads there. */
-			if (size > c.n)
-				size = (uint32_t)c.n;
-			c.p += size;
-			c.n -= size;
+			return next == 6 || extension(next) ? AW_PARSE_FRAGMENT : AW_PARSE_NOT_TCP;
 		}
+		out->routed |= next == 43;
+		next = take(&h);
+		size = 8 * (take(&h) + 1);
+		out->l3_len += size;
+		if (++headers == 5)
+			return AW_PARSE_MALFORMED;
+		/* Past the end is found out by the next who reads there. */
+		if (size > c.n)
+			size = (uint32_t)c.n;
+		c.p += size;
+		c.n -= size;
 	}
-	if (!ip_len)
-		ip_len = have;
-	if (ip_len > have)
-		return AW_PARSE_MALFORMED;
-	if (ip.n < l3_len || ip.n - l3_len < 20)
-		return AW_PARSE_TRUNCATED;
-	t.p = ip.p + l3_len;
-	t.n = ip.n - l3_len;
-	t.dry = 0;
+	return AW_PARSE_OK;
+}
+
+static enum aw_parse_status slow_tcp(struct cursor t, const struct before_tcp *ip, struct aw_seg *s)
+{
+	uint32_t word, doff;
+
 	raw(&t, &s->sport, 2);
 	raw(&t, &s->dport, 2);
 	s->seq = number(&t, 4);
@@ -256,20 +261,58 @@ static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, u
 	s->flags = word % 4096;
 	s->window = (aw_u16)number(&t, 2);
 	number(&t, 4);
-	if (doff < 20 || ip_len < l3_len + doff)
+	if (doff < 20 || ip->ip_len < ip->l3_len + doff)
 		return AW_PARSE_MALFORMED;
 	if (t.n < doff - 20)
 		return AW_PARSE_TRUNCATED;
 	t.n = doff - 20;
-	s->len = ip_len;
-	s->payload = ip_len - l3_len - doff;
-	s->l3_off = (aw_u16)l3_off;
-	s->l4_off = (aw_u16)(l3_off + l3_len);
+	s->payload = ip->ip_len - ip->l3_len - doff;
 	s->l4_len = (aw_u16)doff;
 	s->ce_bytes = s->e0_bytes = s->e1_bytes = ~0u;
-	s->opts = routed ? AW_OPT_UNKNOWN : 0;
+	s->opts = ip->routed ? AW_OPT_UNKNOWN : 0;
 	slow_options(t, s);
 	return AW_PARSE_OK;
+}
+
+static enum aw_parse_status slow(const uint8_t *data, size_t n, unsigned link, uint32_t total,
+				 struct aw_seg *s)
+{
+	struct cursor c = { data, n, 0 };
+	struct before_tcp ip = { 0 };
+	enum aw_parse_status status;
+	uint32_t have, type;
+	unsigned version;
+	size_t l3_off;
+
+	memset(s, 0, sizeof(*s));
+	status = slow_link(&c, link, &type);
+	if (status != AW_PARSE_OK)
+		return status;
+	l3_off = (size_t)(c.p - data);
+	if (c.n < 20)
+		return AW_PARSE_TRUNCATED;
+	version = c.p[0] / 16;
+	if (type ? version != (type == 0x0800 ? 4u : 6u) : version != 4 && version != 6)
+		return type ? AW_PARSE_MALFORMED : AW_PARSE_NOT_TCP;
+	if (total < l3_off + 20)
+		return AW_PARSE_MALFORMED;
+	have = total - (uint32_t)l3_off;
+	s->ip_version = (aw_u8)version;
+	status = version == 4 ? slow_ip4(c, &ip, s) : slow_ip6(c, &ip, s);
+	if (status != AW_PARSE_OK)
+		return status;
+	if (!ip.ip_len)
+		ip.ip_len = have;
+	if (ip.ip_len > have)
+		return AW_PARSE_MALFORMED;
+	if (c.n < ip.l3_len || c.n - ip.l3_len < 20)
+		return AW_PARSE_TRUNCATED;
+	c.p += ip.l3_len;
+	c.n -= ip.l3_len;
+	s->len = ip.ip_len;
+	s->l3_off = (aw_u16)l3_off;
+	s->l4_off = (aw_u16)(l3_off + ip.l3_len);
+	return slow_tcp(c, &ip, s);
 }
 
 static void fail(const char *what)

@@ -549,59 +549,76 @@ AW_FN int aw_ip4_routed(const aw_u8 *data, const aw_u8 *end, aw_u32 l3_off, aw_u
 	return 0;
 }
 
+/* Where IP begins behind Ethernet's header and up to two VLAN tags; its version by the type. */
+AW_FN enum aw_parse_status aw_general_ethernet(const aw_u8 *data, const aw_u8 *end, aw_u32 *l3_off,
+					       aw_u32 *version)
+{
+	const aw_u8 *p = aw_at(data, end, 12, 2);
+	aw_u32 type;
+
+	if (!p)
+		return AW_PARSE_TRUNCATED;
+	type = aw_get16(p);
+	*l3_off = 14;
+	/* 802.1Q, 802.1ad; by hand, so that the offsets stay constants */
+	if (type == 0x8100 || type == 0x88a8) {
+		p = aw_at(data, end, 16, 2);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
+		type = aw_get16(p);
+		*l3_off = 18;
+		if (type == 0x8100 || type == 0x88a8) {
+			p = aw_at(data, end, 20, 2);
+			if (!p)
+				return AW_PARSE_TRUNCATED;
+			type = aw_get16(p);
+			*l3_off = 22;
+		}
+	}
+	if (type != 0x0800 && type != 0x86dd)
+		return AW_PARSE_NOT_TCP;
+	p = aw_at(data, end, *l3_off, 20);
+	if (!p)
+		return AW_PARSE_TRUNCATED;
+	*version = type == 0x0800 ? 4 : 6;
+	return p[0] >> 4 == *version ? AW_PARSE_OK : AW_PARSE_MALFORMED;
+}
+
+/* The same of a packet without a link header. */
+AW_FN enum aw_parse_status aw_general_raw(const aw_u8 *data, const aw_u8 *end, aw_u32 *l3_off,
+					  aw_u32 *version)
+{
+	const aw_u8 *p = aw_at(data, end, 0, 20);
+
+	if (!p)
+		return AW_PARSE_TRUNCATED;
+	*l3_off = 0;
+	*version = p[0] >> 4;
+	return *version == 4 || *version == 6 ? AW_PARSE_OK : AW_PARSE_NOT_TCP;
+}
+
 /* Where TCP is: of s the addresses, the offsets and len, and AW_OPT_UNKNOWN of a route. */
 AW_FN enum aw_parse_status aw_general_ip(const aw_u8 *data, const aw_u8 *end, aw_u32 link,
 					 aw_u32 total_len, struct aw_seg *s)
 {
-	aw_u32 l3_off = 0, len, have, version;
+	aw_u32 l3_off, len, have, version;
+	enum aw_parse_status status = link == AW_LINK_ETHERNET
+					      ? aw_general_ethernet(data, end, &l3_off, &version)
+					      : aw_general_raw(data, end, &l3_off, &version);
 	aw_u16 routed = 0;
 	const aw_u8 *p;
 	aw_s32 l4;
 
-	if (link == AW_LINK_ETHERNET) {
-		aw_u32 type;
-
-		p = aw_at(data, end, 12, 2);
-		if (!p)
-			return AW_PARSE_TRUNCATED;
-		type = aw_get16(p);
-		l3_off = 14;
-		/* 802.1Q, 802.1ad; by hand, so that the offsets stay constants */
-		if (type == 0x8100 || type == 0x88a8) {
-			p = aw_at(data, end, 16, 2);
-			if (!p)
-				return AW_PARSE_TRUNCATED;
-			type = aw_get16(p);
-			l3_off = 18;
-			if (type == 0x8100 || type == 0x88a8) {
-				p = aw_at(data, end, 20, 2);
-				if (!p)
-					return AW_PARSE_TRUNCATED;
-				type = aw_get16(p);
-				l3_off = 22;
-			}
-		}
-		if (type != 0x0800 && type != 0x86dd)
-			return AW_PARSE_NOT_TCP;
-		p = aw_at(data, end, l3_off, 20);
-		if (!p)
-			return AW_PARSE_TRUNCATED;
-		version = type == 0x0800 ? 4 : 6;
-		if (p[0] >> 4 != version)
-			return AW_PARSE_MALFORMED;
-	} else {
-		p = aw_at(data, end, 0, 20);
-		if (!p)
-			return AW_PARSE_TRUNCATED;
-		version = p[0] >> 4;
-		if (version != 4 && version != 6)
-			return AW_PARSE_NOT_TCP;
-	}
+	if (status != AW_PARSE_OK)
+		return status;
 	if (total_len < l3_off + 20)
 		return AW_PARSE_MALFORMED;
 	have = total_len - l3_off;
 
 	if (version == 4) {
+		p = aw_at(data, end, l3_off, 20);
+		if (!p)
+			return AW_PARSE_TRUNCATED;
 		l4 = (p[0] & 15) * 4;
 		if (l4 < 20)
 			return AW_PARSE_MALFORMED;
