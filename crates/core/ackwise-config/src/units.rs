@@ -172,6 +172,10 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
 }
 
 /// Bits per second, at least 1 and at most 1 Tbit/s.
+///
+/// # Errors
+///
+/// Says what is wrong with the number, its unit or its range.
 pub fn rate(text: &str) -> Result<u64, String> {
     let (value, _) = quantity(text, &RATE)?;
     if value == 0.0 {
@@ -186,6 +190,10 @@ pub fn rate(text: &str) -> Result<u64, String> {
 }
 
 /// A time of at most a week.
+///
+/// # Errors
+///
+/// Says what is wrong with the number, its unit or its range.
 pub fn time(text: &str) -> Result<Duration, String> {
     let (nanos, _) = quantity(text, &TIME)?;
     if nanos > 7.0 * 86400e9 {
@@ -195,6 +203,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Bytes, at most 1 TB.
+///
+/// # Errors
+///
+/// Says what is wrong with the number, its unit or its range.
 pub fn size(text: &str) -> Result<u64, String> {
     let (bytes, _) = quantity(text, &SIZE)?;
     whole_bytes(text, bytes)
@@ -213,6 +225,10 @@ fn whole_bytes(text: &str, bytes: f64) -> Result<u64, String> {
 }
 
 /// A probability, 0 ≤ p < 1.
+///
+/// # Errors
+///
+/// It is no number, or out of range.
 pub fn probability(text: &str) -> Result<f64, String> {
     let (share, _) = quantity(text, &SHARE)?;
     if share >= 1.0 {
@@ -224,11 +240,19 @@ pub fn probability(text: &str) -> Result<f64, String> {
 }
 
 /// A share of any size, e.g. a tolerance; 0.03 for `"3 %"`.
+///
+/// # Errors
+///
+/// It is no number, or negative.
 pub fn share(text: &str) -> Result<f64, String> {
     Ok(quantity(text, &SHARE)?.0)
 }
 
 /// The limit of a queue.
+///
+/// # Errors
+///
+/// It is neither a size, a time nor a number of packets, or out of range.
 pub fn queue(text: &str) -> Result<QueueLimit, String> {
     let (value, unit) = quantity(text, &QUEUE)?;
     if !unit.starts_with("packet") {

@@ -38,6 +38,10 @@ impl Config {
     }
 
     /// Gives a parameter a value written by a person.
+    ///
+    /// # Errors
+    ///
+    /// The policy has no such parameter, or the value is no number in its range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), ConfigError> {
         let param = self.param(name)?;
         let number = value
@@ -52,6 +56,10 @@ impl Config {
     }
 
     /// Gives a parameter a value.
+    ///
+    /// # Errors
+    ///
+    /// The policy has no such parameter, or the value is out of its range.
     pub fn set_number(&mut self, name: &str, value: u64) -> Result<(), ConfigError> {
         let param = self.param(name)?;
         let number = u32::try_from(value)
@@ -69,6 +77,10 @@ impl Config {
     }
 
     /// The value of a parameter.
+    ///
+    /// # Errors
+    ///
+    /// The policy has no such parameter.
     pub fn get(&self, name: &str) -> Result<u32, ConfigError> {
         Ok(self.raw.param[self.param(name)?.index])
     }

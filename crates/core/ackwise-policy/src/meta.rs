@@ -132,6 +132,10 @@ impl Policy {
     }
 
     /// The policy of that name.
+    ///
+    /// # Errors
+    ///
+    /// No policy has this name; the error lists those there are.
     pub fn by_name(name: &str) -> Result<Policy, ConfigError> {
         Policy::all()
             .find(|p| p.name() == name)
@@ -187,6 +191,10 @@ impl Policy {
     }
 
     /// Whether an environment with these capabilities can run it; if not, why.
+    ///
+    /// # Errors
+    ///
+    /// What the policy needs and the environment lacks.
     pub fn check(self, environment: Capabilities) -> Result<(), Unsupported> {
         let missing = self.needs().difference(environment);
         // Who makes the ACKs needs no means to hold one: it makes it later.

@@ -176,11 +176,19 @@ impl fmt::Debug for Segment {
 }
 
 /// Reads the headers of a whole packet.
+///
+/// # Errors
+///
+/// It is not TCP, a fragment, cut short or malformed.
 pub fn parse(packet: &[u8], link: LinkKind) -> Result<Segment, ParseError> {
     parse_part(packet, link, packet.len())
 }
 
 /// Reads the headers of a packet of which only the first bytes are at hand.
+///
+/// # Errors
+///
+/// It is not TCP, a fragment, malformed, or its headers are not all among these bytes.
 pub fn parse_part(packet: &[u8], link: LinkKind, total_len: usize) -> Result<Segment, ParseError> {
     let n = u32::try_from(packet.len()).unwrap_or(u32::MAX);
     let total = u32::try_from(total_len).unwrap_or(u32::MAX);

@@ -76,6 +76,10 @@ pub struct Mismatch {
 impl Trace {
     /// Replays the trace in an environment, given as the step of a policy whose state is
     /// fresh.
+    ///
+    /// # Errors
+    ///
+    /// The line of the trace and what differs there.
     pub fn replay(
         &self,
         mut environment: impl FnMut(&Config, &Event) -> Verdict,
@@ -120,6 +124,10 @@ pub struct PacketCase {
 
 impl PacketCase {
     /// Reads the packet and compares; the error says the line and what differs.
+    ///
+    /// # Errors
+    ///
+    /// The line and what differs.
     pub fn check(&self) -> Result<(), String> {
         let got = parse_part(&self.bytes, self.link, self.total);
         let status = got.as_ref().map(|_| ()).map_err(|e| *e);
@@ -221,11 +229,19 @@ fn read(file: &Path) -> Result<String, VectorError> {
 }
 
 /// Reads a policy's vectors.
+///
+/// # Errors
+///
+/// The file cannot be read, or a line of it is wrong.
 pub fn read_policy(file: &Path) -> Result<PolicyVectors, VectorError> {
     parse_policy(file, &read(file)?)
 }
 
 /// Reads packets.
+///
+/// # Errors
+///
+/// The file cannot be read, or a line of it is wrong.
 pub fn read_packets(file: &Path) -> Result<Vec<PacketCase>, VectorError> {
     parse_packets(file, &read(file)?)
 }
@@ -431,6 +447,10 @@ fn read_verdict(words: &[&str], facts: &Facts) -> Result<Option<Verdict>, String
 }
 
 /// Reads a policy's vectors from text; the file is only named.
+///
+/// # Errors
+///
+/// A line is wrong: its number and why.
 pub fn parse_policy(file: &Path, text: &str) -> Result<PolicyVectors, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),
@@ -492,6 +512,10 @@ pub fn parse_policy(file: &Path, text: &str) -> Result<PolicyVectors, VectorErro
 }
 
 /// Reads packets from text; the file is only named.
+///
+/// # Errors
+///
+/// A line is wrong: its number and why.
 pub fn parse_packets(file: &Path, text: &str) -> Result<Vec<PacketCase>, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),

@@ -57,6 +57,10 @@ impl PaperReport {
 
 /// `{"summary":{…},"missing":{…},"experiments":[…]}` of all papers, indented. The summary and what
 /// could not be run, with the reason, have an entry for each paper.
+///
+/// # Errors
+///
+/// A number has no form in JSON.
 pub fn experiments_json(papers: &[PaperReport]) -> Result<String, serde_json::Error> {
     #[derive(Serialize)]
     struct Row<'a> {

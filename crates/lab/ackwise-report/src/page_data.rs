@@ -171,6 +171,10 @@ fn round(value: f64) -> f64 {
 
 /// JSON that may stand in a `<script>`: no `<`, and nothing that ends a line of
 /// script.
+///
+/// # Errors
+///
+/// A value has no form in JSON.
 pub fn embed<T: Serialize>(data: &T) -> Result<String, serde_json::Error> {
     Ok(serde_json::to_string(data)?
         .replace('<', "\\u003c")

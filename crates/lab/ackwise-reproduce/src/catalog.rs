@@ -18,6 +18,10 @@ pub fn papers() -> &'static [&'static dyn Paper] {
 }
 
 /// A paper by its name.
+///
+/// # Errors
+///
+/// No paper has this name; the error lists those there are.
 pub fn by_name(name: &str) -> Result<&'static dyn Paper, Error> {
     let found = papers().iter().find(|paper| paper.name() == name);
     found.copied().ok_or_else(|| Error::UnknownPaper {
@@ -39,6 +43,10 @@ pub fn tolerances_table() -> String {
 }
 
 /// Reproduces a paper on an engine, its default if `None`.
+///
+/// # Errors
+///
+/// The engine cannot reproduce this paper or lacks something here, or a run fails.
 pub fn reproduce(
     paper: &'static dyn Paper,
     engine: Option<Engine>,

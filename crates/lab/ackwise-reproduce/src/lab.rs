@@ -14,6 +14,10 @@ use crate::Error;
 /// Something that runs scenarios: the engines, or a stand-in of a test.
 pub trait RunScenario: Sync {
     /// Runs those of the scenario's runs whose ids are in `only` and tells how many are done.
+    ///
+    /// # Errors
+    ///
+    /// A run fails, or somebody ends it.
     fn run(
         &self,
         engine: Engine,
@@ -24,6 +28,10 @@ pub trait RunScenario: Sync {
 
     /// Runs these runs of a scenario of radio, and tells how many are done. Who has no radios
     /// need not say so.
+    ///
+    /// # Errors
+    ///
+    /// A run fails, or somebody ends it.
     fn run_radio(
         &self,
         scenario: &RadioScenario,
@@ -110,6 +118,10 @@ impl<'a> Lab<'a> {
 
     /// Does the same for each, as many at a time as there are cores, and tells how many are done.
     /// The results are in the order of what they are of.
+    ///
+    /// # Errors
+    ///
+    /// The first error that one of them returns.
     pub fn each<T: Sync, R: Send>(
         &self,
         name: &str,
@@ -157,11 +169,19 @@ impl<'a> Lab<'a> {
     }
 
     /// Runs all of a scenario of `scenarios/papers/`, given by its path there and its text.
+    ///
+    /// # Errors
+    ///
+    /// The text is no scenario, or a run fails.
     pub fn run(&self, path: &str, text: &str) -> Result<Outcome, Error> {
         self.run_where(path, text, |_| true)
     }
 
     /// Runs those of a scenario's runs that are wanted.
+    ///
+    /// # Errors
+    ///
+    /// The text is no scenario, or a run fails.
     pub fn run_where(
         &self,
         path: &str,
@@ -201,6 +221,10 @@ impl<'a> Lab<'a> {
     }
 
     /// Runs those of the runs of a scenario of radio that are wanted.
+    ///
+    /// # Errors
+    ///
+    /// The text is no scenario, or a run fails.
     pub fn run_radio(
         &self,
         path: &str,
@@ -266,12 +290,20 @@ impl Outcome {
     }
 
     /// The first of them.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
     pub fn one(&self, arm: &str, cc: &str, point: &[(&str, &str)]) -> Result<&Run, Error> {
         let first = self.runs(arm, cc, point).into_iter().next();
         first.ok_or_else(|| self.lacks(format_args!("run {arm}/{cc} at {point:?}")))
     }
 
     /// A flow of a run. A run of a single flow keeps it in its totals.
+    ///
+    /// # Errors
+    ///
+    /// The run has no flow of this name.
     pub fn flow<'a>(&self, run: &'a Run, name: &str) -> Result<&'a Traffic, Error> {
         if run.flows.is_empty() && run.flow.as_deref().is_none_or(|only| only == name) {
             return Ok(&run.totals);
@@ -286,6 +318,10 @@ impl Outcome {
     }
 
     /// A queue of a run, `link.forward` or `link.reverse`.
+    ///
+    /// # Errors
+    ///
+    /// The run has no queue of this name.
     pub fn queue<'a>(&self, run: &'a Run, name: &str) -> Result<&'a QueueRecord, Error> {
         let found = run.queues.iter().find(|queue| queue.name == name);
         found.ok_or_else(|| self.lacks(format_args!("queue '{name}' in run {}", run.id)))

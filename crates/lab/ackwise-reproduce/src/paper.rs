@@ -33,11 +33,19 @@ pub trait Paper: Sync {
     }
 
     /// Whether this machine has what that engine needs; else what is missing and how to get it.
+    ///
+    /// # Errors
+    ///
+    /// What is missing and how to get it.
     fn available(&self, _engine: Engine) -> Result<(), String> {
         Ok(())
     }
 
     /// Runs its experiments.
+    ///
+    /// # Errors
+    ///
+    /// A run fails, or a value that a row needs is not there.
     fn reproduce(&self, lab: &Lab<'_>) -> Result<Reproduced, Error>;
 }
 

@@ -597,6 +597,10 @@ impl Report {
     }
 
     /// As JSON, indented.
+    ///
+    /// # Errors
+    ///
+    /// A number has no form in JSON, which no run makes.
     pub fn to_json(&self) -> Result<String, RecordError> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
@@ -604,6 +608,10 @@ impl Report {
     }
 
     /// From JSON.
+    ///
+    /// # Errors
+    ///
+    /// It is no JSON, or no record of this version.
     pub fn from_json(text: &str) -> Result<Report, RecordError> {
         let report: Report = serde_json::from_str(text)?;
         if report.schema != SCHEMA {

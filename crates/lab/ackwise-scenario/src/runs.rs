@@ -27,6 +27,10 @@ pub struct Filter {
 impl Filter {
     /// Whether every pattern matches something of what there is: one that does not is a
     /// slip of the hand.
+    ///
+    /// # Errors
+    ///
+    /// The pattern that matches nothing, and what there is.
     pub fn check(
         &self,
         arms: &[String],
@@ -148,6 +152,10 @@ impl Scenario {
 
     /// The runs that a filter wants, in the same order. A pattern that matches
     /// nothing is an error, since it is a slip of the hand.
+    ///
+    /// # Errors
+    ///
+    /// The pattern that matches nothing, and what there is.
     pub fn select(&self, filter: &Filter) -> Result<Vec<RunSpec>, ScenarioError> {
         let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();

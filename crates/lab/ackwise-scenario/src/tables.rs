@@ -89,6 +89,10 @@ impl Report {
     }
 
     /// [`Report::runs_and_flows`] as CSV with a header. What is not known is empty.
+    ///
+    /// # Errors
+    ///
+    /// A row cannot be written as CSV.
     pub fn runs_csv(&self) -> Result<String, RecordError> {
         let columns = self.runs_and_flows();
         let rows = columns.first().map_or(0, |it| it.values.len());
@@ -101,6 +105,10 @@ impl Report {
     }
 
     /// All series as CSV in long form: a row for each value that is known.
+    ///
+    /// # Errors
+    ///
+    /// A row cannot be written as CSV.
     pub fn series_csv(&self) -> Result<String, RecordError> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(["arm", "cc", "seed", "point", "flow", "t_s", "name", "value"])?;

@@ -71,6 +71,10 @@ pub struct QuicConfig {
 
 impl QuicConfig {
     /// That of a flow; `Err` says why there is none.
+    ///
+    /// # Errors
+    ///
+    /// Says which option of the flow QUIC does not have.
     pub fn of(flow: &Flow, quic: &Quic, cc: &str, mtu: u32, seed: u64) -> Result<Self, String> {
         let congestion = congestion(cc).ok_or_else(|| {
             let have = CONGESTION_CONTROLS.join(", ");

@@ -12,6 +12,10 @@ use clap_mangen::roff::{Roff, roman};
 /// Writes a page into `directory` for the command and one for each of its subcommands that is
 /// not hidden: `ackwise.8`, `ackwise-gateway.8`, `ackwise-gateway-up.8`. The directory is made if
 /// it is missing; pages of these names are replaced.
+///
+/// # Errors
+///
+/// The directory cannot be made, or a page cannot be written.
 pub fn write(command: Command, section: &str, directory: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;

@@ -5,6 +5,10 @@ use ackwise_policy::{Config, Policy};
 use crate::error::BadInput;
 
 /// The policy of that name, or an error that helps.
+///
+/// # Errors
+///
+/// No policy has this name; the error lists those there are.
 pub fn by_name(name: &str) -> Result<Policy, BadInput> {
     Policy::by_name(name).map_err(|e| {
         let advice = e.advice();
@@ -13,6 +17,10 @@ pub fn by_name(name: &str) -> Result<Policy, BadInput> {
 }
 
 /// `--policy NAME --set KEY=VALUE …`, or `--policy NAME:KEY=VALUE,…` as a policy is shown.
+///
+/// # Errors
+///
+/// The policy or a parameter is unknown, or a value is out of its range.
 pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> {
     let (name, inline) = policy.split_once(':').unwrap_or((policy, ""));
     let known = by_name(name)?;

@@ -55,6 +55,10 @@ fn scaled(n: f64, step: f64, units: &[&str]) -> String {
 }
 
 /// Writes to standard output; a reader that went away (`| head`) is no error.
+///
+/// # Errors
+///
+/// Standard output cannot be written for another reason.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -64,6 +68,10 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Writes a value as JSON with a line end.
+///
+/// # Errors
+///
+/// The value has no form in JSON, or standard output cannot be written.
 pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     print(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }

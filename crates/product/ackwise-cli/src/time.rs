@@ -10,6 +10,10 @@ const MAX_DURATION: Duration = Duration::from_secs(86_400);
 /// Reads a duration as configurations and scenarios write it: a number and a unit, `30s`,
 /// `500 ms` or `5 min`. It lies above 0 and is at most a day. The error says what is wrong, as
 /// clap's value parsers want it.
+///
+/// # Errors
+///
+/// Says what is wrong with the number, its unit or its range.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let duration = units::time(text)?;
     if duration.is_zero() || duration > MAX_DURATION {

@@ -155,6 +155,10 @@ impl Programs {
     }
 
     /// Runs a program on a packet. Returns its verdict, and the mean time of a run.
+    ///
+    /// # Errors
+    ///
+    /// There is no program of that name, or the kernel refuses to run it.
     pub fn run(&self, name: &str, packet: &[u8], repeat: u32) -> Result<(u32, Duration), Error> {
         let program: &SchedClassifier = self
             .bpf
@@ -182,6 +186,10 @@ impl Programs {
     }
 
     /// Refreshes the heartbeat, without which no ACK is held; for test runs.
+    ///
+    /// # Errors
+    ///
+    /// The heartbeat's map cannot be written.
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
         let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
@@ -197,6 +205,10 @@ impl Programs {
     }
 
     /// The counters, summed over all CPUs.
+    ///
+    /// # Errors
+    ///
+    /// The counters' map cannot be read.
     pub fn counters(&self) -> Result<sys::aw_counters, Error> {
         let map = self
             .bpf
@@ -213,6 +225,10 @@ impl Programs {
     }
 
     /// The flows that are tracked now, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// The flows' map cannot be read.
     pub fn flows(&self, limit: usize) -> Result<Vec<FlowStats>, Error> {
         let map = self.flow_map()?;
         let now = monotonic_ns();

@@ -90,6 +90,10 @@ pub struct ContractTrace {
 
 impl ContractTrace {
     /// Replays the trace natively; the error says the line and what differs.
+    ///
+    /// # Errors
+    ///
+    /// The line of the trace and what differs there.
     pub fn check(&self) -> Result<(), String> {
         let mut handshake = Handshake::default();
         for (now_us, acks, segment) in &self.handshake {
@@ -150,6 +154,10 @@ impl ContractTrace {
 }
 
 /// Reads the contract's vectors.
+///
+/// # Errors
+///
+/// The file cannot be read, or a line of it is wrong.
 pub fn read_contract(file: &Path) -> Result<Vec<ContractTrace>, VectorError> {
     parse_contract(file, &read(file)?)
 }
@@ -470,6 +478,10 @@ impl Reader {
 }
 
 /// Reads the contract's vectors from text; the file is only named.
+///
+/// # Errors
+///
+/// A line is wrong: its number and why.
 pub fn parse_contract(file: &Path, text: &str) -> Result<Vec<ContractTrace>, VectorError> {
     let at = |line, what: String| VectorError {
         file: file.to_owned(),

@@ -60,6 +60,10 @@ pub enum ConfigError {
 }
 
 /// Resolves a flow's options for a path.
+///
+/// # Errors
+///
+/// Says which option is unknown, or does not go with another.
 pub fn configure(
     cc: &str,
     model: &TcpModel,
