@@ -33,13 +33,13 @@ fn a_simulated_run_prints_the_promised_record() {
 #[test]
 fn what_the_simulator_cannot_do_is_bad_input() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("vegas.toml");
+    let path = dir.path().join("westwood.toml");
     let quick = std::fs::read_to_string(QUICK).unwrap();
-    std::fs::write(&path, quick + "[sweep]\ncc = [\"vegas\"]\n").unwrap();
+    std::fs::write(&path, quick + "[sweep]\ncc = [\"westwood\"]\n").unwrap();
     let Ended { code, err, .. } = LAB.run(&["run", path.to_str().unwrap(), "--on", "sim"]);
     assert_eq!(code, 2, "{err}");
     assert!(
-        err.contains("'vegas'")
+        err.contains("'westwood'")
             && err.contains("bbr")
             && err.contains("cubic")
             && err.contains("--cc"),
