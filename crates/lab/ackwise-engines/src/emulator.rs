@@ -30,6 +30,7 @@ use crate::frame;
 use crate::pcap::Pcap;
 use crate::police::Policer;
 use crate::priority::schedule;
+use crate::queue_lengths::QueueSample;
 
 /// Frames taken from one device before deliveries get their turn.
 const BATCH: usize = 32;
@@ -103,8 +104,8 @@ pub struct EmulatorReport {
     pub overloads: u64,
     /// How long it ran.
     pub span_ns: u64,
-    /// Queue lengths of the two directions: (time, packets).
-    pub queues: [Vec<(u64, u32)>; 2],
+    /// Queue lengths of the two directions.
+    pub queues: [Vec<QueueSample>; 2],
     /// What went wrong.
     pub errors: Vec<String>,
 }
@@ -398,8 +399,10 @@ impl Wire {
             return;
         }
         for end in 0..2 {
-            let length = self.links[end].queue_packets() as u32;
-            self.report.queues[end].push((now, length));
+            self.report.queues[end].push(QueueSample {
+                at_ns: now,
+                packets: self.links[end].queue_packets() as u64,
+            });
         }
         self.next_sample_ns = now - (now - self.next_sample_ns) % self.sample_ns + self.sample_ns;
     }

@@ -27,6 +27,7 @@ pub mod pcap;
 pub mod plan;
 pub mod police;
 mod priority;
+pub mod queue_lengths;
 pub mod sniffer;
 pub mod tap;
 pub mod tcpinfo;

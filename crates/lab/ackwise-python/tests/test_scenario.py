@@ -180,7 +180,7 @@ def test_what_the_simulator_has_no_model_of_has_the_programs_text(
     lab: Program, tmp_path: Path
 ) -> None:
     file = tmp_path / "mptcp.toml"
-    text = Path(QUICK).read_text() + "\n[sweep]\ncc = ['vegas']\n"
+    text = Path(QUICK).read_text() + "\n[sweep]\ncc = ['westwood']\n"
     file.write_text(text)
     with pytest.raises(ScenarioError) as caught:
         Scenario.load(file).run()

@@ -258,7 +258,7 @@ def test_errors_are_those_of_run(tmp_path: Path, cluster: Cluster) -> None:
 
     both(short(40), arms="adaptive", seed=1, max_events=1000)
     both(short(40), arms="none")
-    unknown = both(Scenario.load("scenarios/quick.toml").with_(**{"sweep.cc": ["vegas"]}))
+    unknown = both(Scenario.load("scenarios/quick.toml").with_(**{"sweep.cc": ["westwood"]}))
     places = [it.diagnostics for it in unknown if isinstance(it, ScenarioError)]
     assert len(places) == 2 and places[0] == places[1] != []
 

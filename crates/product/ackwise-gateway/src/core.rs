@@ -8,6 +8,7 @@ use ackwise_queue::{
 
 use crate::config::{self, Config};
 use crate::frame::FrameBuf;
+use crate::stats::Amount;
 
 /// Ethernet's header with two VLAN tags, and PPPoE's.
 const LINK_HEADERS: usize = 14 + 8 + 8;
@@ -135,11 +136,14 @@ impl Core {
         self.link.queue().stats()
     }
 
-    /// Packets and bytes that wait.
+    /// What waits.
     #[must_use]
-    pub fn waiting(&self) -> (usize, u64) {
+    pub fn waiting(&self) -> Amount {
         let queue = self.link.queue();
-        (queue.packets(), queue.bytes())
+        Amount {
+            packets: queue.packets() as u64,
+            bytes: queue.bytes(),
+        }
     }
 
     /// RED's average, in its unit.
@@ -192,7 +196,7 @@ mod tests {
         // Late by two: nothing is lost of the rate.
         assert_eq!(released(&mut core, 39 * MS), packets[1..3]);
         assert_eq!(core.wakeup(), Some(40 * MS));
-        assert_eq!(core.waiting(), (0, 0));
+        assert_eq!(core.waiting(), Amount::default());
         assert_eq!(released(&mut core, 40 * MS), packets[3..]);
         assert_eq!(core.wakeup(), None);
     }
@@ -209,7 +213,7 @@ mod tests {
         for packet in acks.iter().chain([&other]) {
             offer(&mut core, packet, MS);
         }
-        assert_eq!(core.waiting().0, 2);
+        assert_eq!(core.waiting().packets, 2);
         let left: Vec<_> = core
             .drain()
             .iter()
@@ -261,7 +265,7 @@ mod tests {
             for packet in released(&mut core, now) {
                 sent[usize::from(packet.len() > 40)] += packet.len();
             }
-            assert!(core.waiting().0 < 1_000);
+            assert!(core.waiting().packets < 1_000);
         }
         // 400 kB in all; a quarter is for ACKs while data wait.
         let share = sent[0] as f64 / (sent[0] + sent[1]) as f64;
@@ -282,7 +286,7 @@ mod tests {
             offer(&mut core, &ack, ms * MS);
         }
         let before = released(&mut core, 100 * MS).len();
-        let (waiting, _) = core.waiting();
+        let waiting = core.waiting().packets;
         assert!(waiting > 50, "{waiting}");
         let left: Vec<_> = core
             .drain()
@@ -291,7 +295,7 @@ mod tests {
             .collect();
         assert_eq!(before + left.len(), 60);
         assert_eq!((core.queue().early_drops, core.queue().marks), (0, 0));
-        assert_eq!(core.waiting(), (0, 0));
+        assert_eq!(core.waiting(), Amount::default());
         let in_order: Vec<_> = left.iter().filter(|one| one.len() > 40).collect();
         assert!(data.ends_with(&in_order.into_iter().cloned().collect::<Vec<_>>()));
     }

@@ -207,7 +207,7 @@ impl Forwarder {
     /// Publishes the counters.
     pub fn publish(&self, shared: &Shared) {
         let (link, queue) = (self.core.link(), self.core.queue());
-        let (packets, bytes) = self.core.waiting();
+        let waiting = self.core.waiting();
         let overrun = self.device.tx_dropped();
         let mut stats = lock(&shared.stats);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
@@ -232,8 +232,8 @@ impl Forwarder {
         stats.dropped.no_room = self.sent.no_room;
         stats.dropped.down = self.sent.down;
         stats.dropped.refused = self.sent.refused;
-        stats.waiting.packets = packets as u64;
-        stats.waiting.bytes = bytes;
+        stats.waiting.packets = waiting.packets;
+        stats.waiting.bytes = waiting.bytes;
         stats.waiting.max_packets = link.queue_max_packets as u64;
         stats.waiting.max_bytes = link.queue_max_bytes;
         stats.waiting.max_wait_us = link.wait_max_ns / 1000;

@@ -44,6 +44,7 @@ use crate::frame;
 use crate::netns::{Namespace, set_sysctls};
 use crate::pcap::Pcap;
 use crate::plan::Interface;
+use crate::queue_lengths::{MeanLength, QueueSample};
 
 pub(crate) use discipline::{DEFAULT_QUEUE_PACKETS, refused};
 use netem::Netem;
@@ -344,10 +345,10 @@ pub struct DirectionStats {
     pub lost: u64,
     /// Longest queue of those looked at.
     pub max_packets: u32,
-    /// Sum of the lengths looked at, and how many.
-    pub looked: (u64, u64),
-    /// Noted lengths: (time, packets).
-    pub lengths: Vec<(u64, u32)>,
+    /// The lengths looked at.
+    pub mean_length: MeanLength,
+    /// Those that were noted.
+    pub lengths: Vec<QueueSample>,
 }
 
 /// What a link told at its end.
@@ -640,10 +641,12 @@ impl Watch {
                 .find(|queue| Some(queue.interface as i32) == interface && queue.parent.is_none())
                 .map_or(0, |queue| queue.packets);
             direction.max_packets = direction.max_packets.max(packets);
-            direction.looked.0 += u64::from(packets);
-            direction.looked.1 += 1;
+            direction.mean_length.add(u64::from(packets));
             if note {
-                direction.lengths.push((now, packets));
+                direction.lengths.push(QueueSample {
+                    at_ns: now,
+                    packets: u64::from(packets),
+                });
             }
         }
         if note {

@@ -19,6 +19,7 @@ use crate::emulator::{EmulatorReport, WINDOW_NS};
 use crate::error::LabError;
 use crate::kernel_link::{DirectionStats, KernelReport};
 use crate::plan::Hop;
+use crate::queue_lengths::QueueSample;
 use crate::sniffer::SnifferReport;
 use crate::topology::LinkBackend;
 use crate::traffic::Outcome;
@@ -59,7 +60,7 @@ struct Emulated {
     realtime: Result<(), String>,
     overloads: u64,
     span_ns: u64,
-    queues: [Vec<(u64, u32)>; 2],
+    queues: [Vec<QueueSample>; 2],
 }
 
 impl Wired {

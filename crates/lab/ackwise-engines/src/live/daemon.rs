@@ -7,8 +7,8 @@ use ackwise_rng::Rng;
 use ackwise_scenario::record::QueueRecord;
 use ackwise_scenario::{Arm, By, Direction, Environment, Link, Scenario};
 
-use crate::clock::seconds;
 use crate::error::LabError;
+use crate::queue_lengths::{MeanLength, QueueSample, put_samples};
 use crate::topology::Topology;
 
 /// Streams of the gateways' draws begin here.
@@ -42,8 +42,7 @@ pub(super) struct Daemon {
     name: String,
     node: String,
     gateway: Gateway,
-    /// When, and how many packets waited.
-    lengths: Vec<(u64, u64)>,
+    lengths: Vec<QueueSample>,
     next_ns: u64,
     interval_ns: u64,
 }
@@ -53,7 +52,7 @@ pub(super) struct Daemon {
 pub(super) struct Served {
     name: String,
     stats: Stats,
-    lengths: Vec<(u64, u64)>,
+    lengths: Vec<QueueSample>,
 }
 
 /// Starts the gateways of a scenario.
@@ -137,7 +136,10 @@ impl Daemon {
         }
         self.next_ns += self.interval_ns * (1 + (now - self.next_ns) / self.interval_ns);
         if let Ok(stats) = self.gateway.stats() {
-            self.lengths.push((now, stats.waiting.packets));
+            self.lengths.push(QueueSample {
+                at_ns: now,
+                packets: stats.waiting.packets,
+            });
         }
     }
 
@@ -168,19 +170,18 @@ impl Served {
     /// Its queue is the link's; what the wire behind it lost stays.
     pub fn put_into(&self, queues: &mut Vec<QueueRecord>, start_ns: u64) {
         let stats = &self.stats;
-        let since = |at: u64| seconds(at.saturating_sub(start_ns));
         let found = queues.iter().position(|queue| queue.name == self.name);
         let losses = found.and_then(|at| queues[at].losses);
         let dropped = &stats.dropped;
-        let lengths = self.lengths.iter();
-        let record = QueueRecord {
+        let mut mean_length = MeanLength::default();
+        for sample in &self.lengths {
+            mean_length.add(sample.packets);
+        }
+        let mut record = QueueRecord {
             name: self.name.clone(),
             arrivals: Some(stats.read + dropped.overrun),
             max_packets: Some(stats.waiting.max_packets),
-            mean_packets: (!self.lengths.is_empty()).then(|| {
-                let sum: u64 = lengths.clone().map(|(_, packets)| packets).sum();
-                sum as f64 / self.lengths.len() as f64
-            }),
+            mean_packets: mean_length.packets(),
             drops: dropped.full
                 + dropped.early
                 + dropped.forced
@@ -192,10 +193,9 @@ impl Served {
             marks: stats.marked,
             filtered: Some(stats.filtered.packets),
             losses,
-            t_s: lengths.clone().map(|(at, _)| since(*at)).collect(),
-            length_packets: lengths.map(|(_, packets)| *packets as f64).collect(),
             ..QueueRecord::default()
         };
+        put_samples(&self.lengths, start_ns, &mut record);
         match found {
             Some(at) => queues[at] = record,
             None => queues.push(record),

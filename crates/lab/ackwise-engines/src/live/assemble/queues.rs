@@ -3,8 +3,8 @@
 use ackwise_scenario::record::QueueRecord;
 
 use super::Measured;
-use crate::clock::seconds;
 use crate::kernel_link::DirectionStats;
+use crate::queue_lengths::put_samples;
 
 pub(super) fn queues(measured: &Measured<'_>) -> Vec<QueueRecord> {
     let mut queues = of_links(measured);
@@ -34,8 +34,7 @@ fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
         };
         for (direction, name) in ["forward", "reverse"].into_iter().enumerate() {
             let stats = &emulated.stats[direction];
-            let samples = &emulated.queues[direction];
-            queues.push(QueueRecord {
+            let mut record = QueueRecord {
                 name: format!("{}.{name}", measured.scenario.links[wired.link].name),
                 arrivals: Some(stats.offered_packets),
                 max_packets: Some(stats.queue_max_packets as u64),
@@ -44,16 +43,10 @@ fn of_links(measured: &Measured<'_>) -> Vec<QueueRecord> {
                 marks: 0,
                 policed: emulated.policed[direction],
                 losses: Some(stats.dropped_wire),
-                t_s: samples
-                    .iter()
-                    .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
-                    .collect(),
-                length_packets: samples
-                    .iter()
-                    .map(|&(_, length)| f64::from(length))
-                    .collect(),
                 ..QueueRecord::default()
-            });
+            };
+            put_samples(&emulated.queues[direction], measured.start_ns, &mut record);
+            queues.push(record);
         }
     }
     queues
@@ -64,28 +57,19 @@ fn queue_of_kernel(
     name: String,
     direction: &DirectionStats,
 ) -> QueueRecord {
-    let (sum, looks) = direction.looked;
-    QueueRecord {
+    let mut record = QueueRecord {
         name,
         arrivals: Some(direction.arrivals),
         max_packets: Some(u64::from(direction.max_packets)),
-        mean_packets: (looks > 0).then(|| sum as f64 / looks as f64),
+        mean_packets: direction.mean_length.packets(),
         drops: direction.drops,
         early_drops: direction.early,
         marks: direction.marks,
         policed: direction.policed,
         filtered: direction.filtered,
         losses: Some(direction.lost),
-        t_s: direction
-            .lengths
-            .iter()
-            .map(|(at, _)| seconds(at.saturating_sub(measured.start_ns)))
-            .collect(),
-        length_packets: direction
-            .lengths
-            .iter()
-            .map(|&(_, length)| f64::from(length))
-            .collect(),
         ..QueueRecord::default()
-    }
+    };
+    put_samples(&direction.lengths, measured.start_ns, &mut record);
+    record
 }
