@@ -164,8 +164,8 @@ fn policy_bindings(root: &Path, header: &str) -> Result<String> {
         .allowlist_type("aw_.*")
         .allowlist_var("AW_.*")
         .blocklist_type(TABLES)
-        // Has pointers as well, and only the C parser uses it.
-        .blocklist_type("aw_opt_reader")
+        // Have pointers as well, and only the C parsers use them.
+        .blocklist_type("aw_(opt|ack_rate)_reader")
         // The tables have these texts.
         .blocklist_item("AW_.*_(SUMMARY|SOURCE)");
     let functions = bindgen::Builder::default()

@@ -1147,27 +1147,6 @@ impl Default for aw_ack_rate_search {
     }
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
-pub struct aw_ack_rate_reader {
-    pub search: *mut aw_ack_rate_search,
-}
-#[allow(clippy::unnecessary_operation, clippy::identity_op)]
-const _: () = {
-    ["Size of aw_ack_rate_reader"][::core::mem::size_of::<aw_ack_rate_reader>() - 8usize];
-    ["Alignment of aw_ack_rate_reader"][::core::mem::align_of::<aw_ack_rate_reader>() - 8usize];
-    ["Offset of field: aw_ack_rate_reader::search"]
-        [::core::mem::offset_of!(aw_ack_rate_reader, search) - 0usize];
-};
-impl Default for aw_ack_rate_reader {
-    fn default() -> Self {
-        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
-        unsafe {
-            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
-            s.assume_init()
-        }
-    }
-}
-#[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aw_ack_rate {
     pub end: aw_u32,
