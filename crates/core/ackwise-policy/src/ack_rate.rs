@@ -96,6 +96,11 @@ impl AskedAckRate {
         unsafe { sys::aw_shim_ack_rate_on_data(&mut self.0, &flow.0, &s.0, said.said()) != 0 }
     }
 
+    /// Data of the flow have an ACK Ratio (RFC 5690 §4.2).
+    pub fn on_ratio(&mut self, segments: u8) {
+        self.0.r = segments;
+    }
+
     /// The segments for each ACK that were asked for last.
     pub fn segments(&self) -> Option<u8> {
         Some(self.0.r).filter(|segments| *segments > 0)

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::limits::WEEK;
 use crate::model::{
-    AckRate, AckRateRequest, App, Flow, IpVersion, Link, Node, NodeKind, Quic, SocketOptions,
+    AckCongestionControl, AckRate, AckRateRequest, App, Flow, IpVersion, Link, Node, NodeKind,
+    Quic, SocketOptions,
 };
 use crate::names::{check_cc, check_node, unique};
 use crate::route::path;
@@ -37,8 +38,11 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis((1 << 14) - 1);
 /// Seven bits say how many segments an ACK covers.
 const MAX_ACK_RATE: u32 = 127;
 
+/// The ACK Ratio has a byte (RFC 5690 §4.2).
+const MAX_ACK_RATIO: u32 = 255;
+
 /// Keys that every flow has.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "name",
     "from",
     "to",
@@ -50,6 +54,7 @@ const KEYS: [&str; 13] = [
     "transport",
     "quic",
     "ack_rate_request",
+    "ack_congestion_control",
     "socket",
     "model",
 ];
@@ -103,7 +108,20 @@ pub(crate) fn flows(
         let model = tcp_model(&section);
         let ack_rate_request = ack_rate_request(&section);
         if ack_rate_request.is_some() {
-            check_ack_rate(&section, app.as_ref(), quic.is_some(), model.handshake);
+            let key = "ack_rate_request";
+            check_ack_rate(&section, key, app.as_ref(), quic.is_some(), model.handshake);
+        }
+        let ack_congestion_control = ack_congestion_control(&section);
+        if ack_congestion_control.is_some() {
+            let key = "ack_congestion_control";
+            check_ack_rate(&section, key, app.as_ref(), quic.is_some(), model.handshake);
+            if ack_rate_request.is_some() {
+                section.error(
+                    &section.span_of(key),
+                    "this adapts how many ACKs the sender asks for, and 'ack_rate_request' says \
+                     how many; keep one",
+                );
+            }
         }
         let (Some(name), Some((from, to)), Some(app)) = (name, ends, app) else {
             continue;
@@ -125,6 +143,7 @@ pub(crate) fn flows(
             connections,
             quic,
             ack_rate_request,
+            ack_congestion_control,
             socket,
             model,
         });
@@ -347,28 +366,47 @@ fn quic(flow: &Section<'_>, app: Option<&App>) -> Option<Quic> {
     Some(quic)
 }
 
-/// Refuses flows that cannot ask for an ACK rate.
-fn check_ack_rate(flow: &Section<'_>, app: Option<&App>, is_quic: bool, handshake: Option<bool>) {
-    let span = flow.span_of("ack_rate_request");
+/// Refuses flows that cannot ask for an ACK rate by `key`.
+fn check_ack_rate(
+    flow: &Section<'_>,
+    key: &str,
+    app: Option<&App>,
+    is_quic: bool,
+    handshake: Option<bool>,
+) {
+    let span = flow.span_of(key);
     if is_quic {
         flow.error(
             &span,
-            "'ack_rate_request' is an option of TCP; QUIC has 'ack_eliciting_threshold' in 'quic'",
+            format!("'{key}' is an option of TCP; QUIC has 'ack_eliciting_threshold' in 'quic'"),
         );
     }
     if matches!(app, Some(App::RequestResponse { .. })) {
         flow.error(
             &span,
-            "'ack_rate_request' is for data one way: app = \"bulk\", \"short-flows\", \"chunks\" \
-             or \"iperf3\"",
+            format!(
+                "'{key}' is for data one way: app = \"bulk\", \"short-flows\", \"chunks\" or \
+                 \"iperf3\""
+            ),
         );
     }
     if handshake == Some(false) {
         flow.error(
             &span,
-            "'ack_rate_request' is agreed on by the handshake, which 'model' turns off",
+            format!("'{key}' is agreed on by the handshake, which 'model' turns off"),
         );
     }
+}
+
+/// Reads whether lost ACKs make ACKs fewer.
+fn ack_congestion_control(flow: &Section<'_>) -> Option<AckCongestionControl> {
+    let (table, span) = flow.table("ack_congestion_control")?;
+    let what = format!("'ack_congestion_control' of {}", flow.what);
+    let section = Section::open(table, span, what, &["most"], flow.errors);
+    let most = section.whole("most", 2, MAX_ACK_RATIO);
+    Some(AckCongestionControl {
+        most: most.unwrap_or(MAX_ACK_RATIO) as u8,
+    })
 }
 
 /// Reads how often the sender asks to be acknowledged.

@@ -45,10 +45,10 @@ pub use glob::matches as glob_matches;
 pub use histogram::Histogram;
 pub use metric::Metric;
 pub use model::{
-    AckRate, AckRateRequest, Agree, App, Arm, BASELINE, By, Direction, Draw, DrawnPoint,
-    DrawnValue, Duplex, Environment, Expect, Flow, IpVersion, Link, Node, NodeKind, Placement,
-    Position, Quic, RecordOptions, Reorder, Rivals, RunSpec, Scenario, Setting, SettingValue,
-    SocketOptions, Sweep, Vary, Wifi,
+    AckCongestionControl, AckRate, AckRateRequest, Agree, App, Arm, BASELINE, By, Direction, Draw,
+    DrawnPoint, DrawnValue, Duplex, Environment, Expect, Flow, IpVersion, Link, Node, NodeKind,
+    Placement, Position, Quic, RecordOptions, Reorder, Rivals, RunSpec, Scenario, Setting,
+    SettingValue, SocketOptions, Sweep, Vary, Wifi,
 };
 pub use progress::Progress;
 pub use runs::Filter;

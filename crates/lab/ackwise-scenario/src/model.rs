@@ -238,6 +238,8 @@ pub struct Flow {
     pub quic: Option<Quic>,
     /// What its sender asks of the receiver's ACKs over TCP, on the simulator.
     pub ack_rate_request: Option<AckRateRequest>,
+    /// Its sender lets lost ACKs make its receiver's ACKs fewer, on the simulator.
+    pub ack_congestion_control: Option<AckCongestionControl>,
     /// TCP options of the connection.
     pub socket: SocketOptions,
     /// How the simulator models its TCP; other engines have the kernel's.
@@ -259,6 +261,13 @@ pub struct Quic {
     pub ack_eliciting_threshold: Option<u32>,
     /// How long an ACK may wait at most, if the extension is used.
     pub max_ack_delay: Option<Duration>,
+}
+
+/// ACK congestion control by the sender of a flow (RFC 5690).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AckCongestionControl {
+    /// The most segments that an ACK may cover: J of RFC 5690 §4.5.
+    pub most: u8,
 }
 
 /// What the sender of a flow asks of its receiver's ACKs

@@ -19,7 +19,7 @@ use crate::engine::Network;
 use crate::error::SimError;
 use crate::line::Line;
 use crate::own_policy::OwnPolicy;
-use crate::packet::{AckRateOption, FlowId};
+use crate::packet::{AckOption, AckRateOption, FlowId};
 use crate::quic_endpoint::QuicConfig;
 use crate::segment;
 use crate::tcp;
@@ -266,16 +266,20 @@ impl Ends {
             });
         }
         // As Linux does, which leaves room for the options of every segment.
-        let mtu = match flow.ack_rate_request {
-            Some(_) => mtu.saturating_sub(AckRateOption::REQUEST_LEN),
-            None => mtu,
+        let options = match (flow.ack_rate_request, flow.ack_congestion_control) {
+            (Some(_), _) => AckRateOption::REQUEST_LEN,
+            (None, Some(_)) => AckOption::RATIO_LEN,
+            (None, None) => 0,
         };
+        let mtu = mtu.saturating_sub(options);
         let (mut sender, mut receiver) =
             tcp::configure(flow.cc(spec), &flow.model, &flow.socket, mtu)
                 .map_err(|error| SimError::no_model(scenario, flow, &error))?;
         sender.seed = spec.seed;
         sender.cwnd_hint |= place::tells(arm, flow);
         sender.ack_rate = flow.ack_rate_request;
+        sender.ack_congestion_control = flow.ack_congestion_control;
+        place::check_ack_ratio(scenario, arm, flow)?;
         receiver.knows_ack_rate = place::obeys_ack_rate(arm, flow);
         receiver.policy = place::stack_policy(scenario, arm, flow, receiver.window)?;
         let scaling = flow.socket.window_scaling.unwrap_or(true);

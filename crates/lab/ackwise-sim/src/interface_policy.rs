@@ -17,7 +17,7 @@ use ackwise_switchback::{Counters, FlowRtt};
 use serde::Serialize;
 
 use crate::own_policy::OwnPolicy;
-use crate::packet::{Flags, Packet};
+use crate::packet::{AckOption, Flags, Packet};
 use crate::packet_handle::PacketHandle;
 use crate::segment::segment;
 
@@ -323,9 +323,16 @@ impl InterfacePolicy {
             Some(flow) => {
                 flow.on_data(&config, &segment, 1, us);
                 if self.obeys_ack_rate
-                    && let Some(said) = packet.ack_rate.read()
+                    && let Some(said) = packet.ack_option()
                 {
-                    let taken = entry.asked.on_data(flow.flow(), &segment, said);
+                    let taken = match said {
+                        AckOption::Rate(said) => entry.asked.on_data(flow.flow(), &segment, said),
+                        AckOption::Ratio(segments) => {
+                            entry.asked.on_ratio(segments);
+                            true
+                        }
+                        AckOption::Permitted => false,
+                    };
                     self.stats.ack_rate_requests += u64::from(taken);
                 }
                 self.stats.data_segments += u64::from(packet.payload > 0);

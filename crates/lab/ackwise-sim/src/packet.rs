@@ -50,6 +50,8 @@ bitflags! {
         const CARRIES_ACK = 1 << 13;
         /// UDP, of which nobody on the way knows more than its length: no TCP, and so no ACK.
         const UDP = 1 << 14;
+        /// What is said of the ACK rate is an option of RFC 5690.
+        const ACK_RATIO = 1 << 15;
     }
 }
 
@@ -74,7 +76,7 @@ impl AckRateOption {
     }
 
     /// As a receiver reads it from the bytes on the wire.
-    pub fn read(self) -> Option<AckRate> {
+    fn read(self) -> Option<AckRate> {
         let said = match self.0 {
             0 => return None,
             AckRateOption::CAPABLE => AckRate::Capable,
@@ -85,7 +87,7 @@ impl AckRateOption {
     }
 
     /// Bytes that it takes in the header, padding included.
-    pub fn wire_len(self) -> u32 {
+    fn wire_len(self) -> u32 {
         match self.0 {
             0 => 0,
             AckRateOption::CAPABLE => 4,
@@ -100,6 +102,22 @@ impl AckRateOption {
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
+}
+
+/// What a segment says of the ACKs that its sender wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckOption {
+    /// By TCP ACK Rate Request.
+    Rate(AckRate),
+    /// On a SYN: ACK Congestion Control Permitted (RFC 5690 §4.1).
+    Permitted,
+    /// On data: the ACK Ratio (RFC 5690 §4.2), the segments that an ACK may cover.
+    Ratio(u8),
+}
+
+impl AckOption {
+    /// Bytes of an option of RFC 5690, padding included. No kinds were ever assigned to them.
+    pub const RATIO_LEN: u32 = 4;
 }
 
 /// A range of sequence numbers, from `start` up to but not including `end`.
@@ -184,6 +202,29 @@ impl Packet {
     pub fn say(&mut self, said: AckRate) {
         self.ack_rate = AckRateOption::new(said);
         self.wire_len += self.ack_rate.wire_len();
+    }
+
+    /// Adds ACK Congestion Control Permitted.
+    pub fn permit_ratio(&mut self) {
+        self.say_ratio(1);
+    }
+
+    /// Adds the ACK Ratio, which is not 0; on a SYN it says no more than that it is permitted.
+    pub fn say_ratio(&mut self, segments: u8) {
+        self.ack_rate = AckRateOption(segments.max(1));
+        self.flags |= Flags::ACK_RATIO;
+        self.wire_len += AckOption::RATIO_LEN;
+    }
+
+    /// What it says of the ACKs that its sender wants.
+    pub fn ack_option(&self) -> Option<AckOption> {
+        if !self.flags.contains(Flags::ACK_RATIO) {
+            return self.ack_rate.read().map(AckOption::Rate);
+        }
+        Some(match self.flags.contains(Flags::SYN) {
+            true => AckOption::Permitted,
+            false => AckOption::Ratio(self.ack_rate.0),
+        })
     }
 
     /// Whether it does nothing but acknowledge.

@@ -114,15 +114,20 @@ pub(crate) fn check_means(scenario: &Scenario, clock: Clock) -> Result<(), LabEr
             flow.name
         )));
     }
-    if let Some(flow) = scenario
-        .flows
-        .iter()
-        .find(|flow| flow.ack_rate_request.is_some())
-    {
-        return Err(LabError::Scenario(format!(
-            "flow `{}` has 'ack_rate_request', which the simulator alone runs; use `--on sim`",
-            flow.name
-        )));
+    for flow in &scenario.flows {
+        let simulated = [
+            ("ack_rate_request", flow.ack_rate_request.is_some()),
+            (
+                "ack_congestion_control",
+                flow.ack_congestion_control.is_some(),
+            ),
+        ];
+        if let Some((key, _)) = simulated.iter().find(|(_, is_set)| *is_set) {
+            return Err(LabError::Scenario(format!(
+                "flow `{}` has '{key}', which the simulator alone runs; use `--on sim`",
+                flow.name
+            )));
+        }
     }
     for link in &scenario.links {
         for (name, direction) in [("forward", &link.forward), ("reverse", &link.reverse)] {
@@ -310,7 +315,7 @@ mod tests {
     use super::*;
     use crate::live::testing::{link, node, scenario};
     use ackwise_config::queues::{Queue, QueueLimit};
-    use ackwise_scenario::{AckRateRequest, NodeKind, Quic};
+    use ackwise_scenario::{AckCongestionControl, AckRateRequest, NodeKind, Quic};
     use std::time::Duration;
 
     #[test]
@@ -332,6 +337,17 @@ mod tests {
         }
     }
 
+    fn assert_simulated(scenario: &Scenario, key: &str) {
+        for clock in [Clock::Real, Clock::Virtual] {
+            let refused = check_means(scenario, clock).unwrap_err().to_string();
+            assert!(
+                refused.contains(&format!("flow `f` has '{key}'")),
+                "{refused}"
+            );
+            assert!(refused.contains("use `--on sim`"), "{refused}");
+        }
+    }
+
     #[test]
     fn requests_for_an_ack_rate_are_the_simulator_s() {
         let mut scenario = scenario(
@@ -342,14 +358,10 @@ mod tests {
             rate: None,
             immediate: true,
         });
-        for clock in [Clock::Real, Clock::Virtual] {
-            let refused = check_means(&scenario, clock).unwrap_err().to_string();
-            assert!(
-                refused.contains("flow `f` has 'ack_rate_request'"),
-                "{refused}"
-            );
-            assert!(refused.contains("use `--on sim`"), "{refused}");
-        }
+        assert_simulated(&scenario, "ack_rate_request");
+        scenario.flows[0].ack_rate_request = None;
+        scenario.flows[0].ack_congestion_control = Some(AckCongestionControl { most: 16 });
+        assert_simulated(&scenario, "ack_congestion_control");
     }
 
     #[test]

@@ -386,7 +386,7 @@ const CLAIMS: [Claim; 15] = [
         "Survey",
         "RFC 5690: ACK congestion control by the sender",
         &["ayadi/claim/survey/rfc5690"],
-        "there is no RFC 5690 here: `acc` is that of RFC 3449 §4.3, at the receiver",
+        "RFC 5690 is simulated over wires (`ack_congestion_control`), and not over radio",
     ),
 ];
 

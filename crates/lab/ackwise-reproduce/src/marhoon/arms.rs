@@ -449,7 +449,7 @@ pub(super) struct First {
 
 impl First {
     /// Over the whole run, packets with headers, as ns-2 counts.
-    fn rate_mbps(&self, packet_bytes: f64) -> f64 {
+    pub(super) fn rate_mbps(&self, packet_bytes: f64) -> f64 {
         self.segments as f64 * packet_bytes * 8.0 / DURATION_S / 1e6
     }
 }

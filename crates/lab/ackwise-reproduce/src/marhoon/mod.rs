@@ -5,6 +5,7 @@
 //! queues, windows, sizes or start times, and its unit is wrong; how they were found is in
 //! `docs/papers/marhoon.md`.
 
+mod ack_ratio;
 mod arms;
 mod figures;
 mod open;
@@ -69,6 +70,7 @@ impl Paper for Marhoon {
         figures::add(&outcome, &mut all)?;
         open::run(lab, &mut all)?;
         two_way::run(lab, &mut all)?;
+        ack_ratio::run(lab, &mut all)?;
         real::run(lab, &mut all)?;
         all.notes.extend(NOTES.map(str::to_owned));
         Ok(all)

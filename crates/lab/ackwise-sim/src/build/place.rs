@@ -58,13 +58,35 @@ pub(super) fn tells(arm: &Arm, flow: &Flow) -> bool {
         .any(|place| place.cwnd_hint && place.node == flow.from)
 }
 
-/// Whether a flow's receiver says that it obeys requests for an ACK rate.
-pub(super) fn obeys_ack_rate(arm: &Arm, flow: &Flow) -> bool {
-    arm.placements.iter().any(|place| {
+/// Where requests for a flow's ACK rate are obeyed.
+fn obeying<'a>(arm: &'a Arm, flow: &Flow) -> Option<&'a Placement> {
+    arm.placements.iter().find(|place| {
         place.obey_ack_rate
             && place.node == flow.to
             && (place.flows.is_empty() || place.flows.contains(&flow.name))
     })
+}
+
+/// Whether a flow's receiver says that it obeys requests for an ACK rate.
+pub(super) fn obeys_ack_rate(arm: &Arm, flow: &Flow) -> bool {
+    obeying(arm, flow).is_some()
+}
+
+/// Refuses a receiver whose ACKs would be taken for lost ones from the start.
+pub(super) fn check_ack_ratio(scenario: &Scenario, arm: &Arm, flow: &Flow) -> Result<(), SimError> {
+    let (Some(_), Some(place)) = (flow.ack_congestion_control, obeying(arm, flow)) else {
+        return Ok(());
+    };
+    let n = policy(scenario, place)?.get("n").unwrap_or(0);
+    if n <= 2 {
+        return Ok(());
+    }
+    let message = format!(
+        "flow `{}` has 'ack_congestion_control', whose ACK Ratio is 2 at first: what covers more \
+         than that counts as a lost ACK, and n is {n}; write set = {{ n = 2 }}",
+        flow.name
+    );
+    Err(scenario.error_at(&place.policy_span, message).into())
 }
 
 /// The rule of a flow's receiver, if the arm has a policy in its stack.

@@ -1,10 +1,10 @@
 //! What a sender and a receiver are told, every default resolved.
 
 use ackwise_queue::Nanos;
-use ackwise_scenario::AckRateRequest;
 use ackwise_scenario::tcp_model::{
     AckTimer, Exit, Growth, Halve, HyStart, IdleRestart, Pacing, PartialAck, Recovery,
 };
+use ackwise_scenario::{AckCongestionControl, AckRateRequest};
 
 use super::rtt::RtoConfig;
 use super::stack::StackPolicy;
@@ -67,6 +67,8 @@ pub struct SenderConfig {
     pub ask_ack: bool,
     /// What is asked of the receiver by TCP ACK Rate Request.
     pub ack_rate: Option<AckRateRequest>,
+    /// Lost ACKs make it ask for fewer (RFC 5690).
+    pub ack_congestion_control: Option<AckCongestionControl>,
 }
 
 /// What a receiver does. Windows are bytes, times nanoseconds.
@@ -96,7 +98,7 @@ pub struct ReceiverConfig {
     pub ack_pushes: bool,
     pub compress_sack: bool,
     pub dsack: bool,
-    /// It says that it knows TCP ACK Rate Request.
+    /// It says that it knows the options for the ACK rate, to a sender that does.
     pub knows_ack_rate: bool,
     /// A policy in the place of the delayed ACK: `environment = "stack"`.
     pub policy: Option<StackPolicy>,

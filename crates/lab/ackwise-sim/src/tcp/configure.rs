@@ -209,6 +209,7 @@ impl Defaults<'_> {
             cwnd_hint: m.cwnd_hint.unwrap_or(false),
             ask_ack: m.ask_ack.unwrap_or(false),
             ack_rate: None,
+            ack_congestion_control: None,
         }
     }
 

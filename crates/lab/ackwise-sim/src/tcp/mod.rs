@@ -7,6 +7,7 @@
 //! options of a flow; flows that share their options share these.
 
 mod ack_rate;
+mod ack_ratio;
 mod config;
 mod configure;
 mod congestion;

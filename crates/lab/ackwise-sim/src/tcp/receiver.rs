@@ -11,7 +11,7 @@ use super::reassembly::{Arrival, Reassembly};
 use super::receive_window::ReceiveWindow;
 use super::stack::{Candidate, Stack, StackPolicy};
 use super::stats::ReceiverStats;
-use crate::packet::{AckRateOption, Block, Direction, Flags, FlowId, Packet, Sack};
+use crate::packet::{AckOption, AckRateOption, Block, Direction, Flags, FlowId, Packet, Sack};
 use crate::time::NEVER;
 
 /// What the receiver owes the sender now.
@@ -54,8 +54,8 @@ pub struct Receiver {
     fin: Option<u64>,
     /// TS.Recent (RFC 7323 §4.3).
     ts_recent: u64,
-    /// The sender's SYN said that it may ask for an ACK rate.
-    may_be_asked: bool,
+    /// What the sender's SYN said of asking for an ACK rate.
+    may_be_asked: Option<AckOption>,
     /// Echo congestion until the sender answers (RFC 3168 §6.1.3).
     ece: bool,
     stats: ReceiverStats,
@@ -77,7 +77,7 @@ impl Receiver {
             last_ack: None,
             fin: None,
             ts_recent: 0,
-            may_be_asked: false,
+            may_be_asked: None,
             ece: false,
             stats: ReceiverStats::default(),
             config,
@@ -115,7 +115,7 @@ impl Receiver {
     pub fn on_packet(&mut self, p: &Packet, now: Nanos) {
         if p.flags.contains(Flags::SYN) {
             self.ts_recent = p.tsval;
-            self.may_be_asked = p.ack_rate.read() == Some(AckRate::Capable);
+            self.may_be_asked = p.ack_option();
             self.owed = Owed::SynAck;
             self.with_stack(|_, stack, policy| stack.shake(policy, p, false, now));
             return;
@@ -302,8 +302,12 @@ impl Receiver {
             Owed::SynAck => {
                 self.syn_ack_at = Some(now);
                 let mut p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
-                if self.may_be_asked && self.config.knows_ack_rate {
-                    p.say(AckRate::Capable);
+                if self.config.knows_ack_rate {
+                    match self.may_be_asked {
+                        Some(AckOption::Rate(AckRate::Capable)) => p.say(AckRate::Capable),
+                        Some(AckOption::Permitted) => p.permit_ratio(),
+                        _ => {}
+                    }
                 }
                 self.with_stack(|_, stack, policy| stack.shake(policy, &p, true, now));
                 Some(p)

@@ -7,11 +7,12 @@ use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{Pacing, Recovery};
 
 use super::ack_rate::Windows;
+use super::ack_ratio::AckSeen;
 use super::config::SenderConfig;
 use super::loss_recovery::{Ack, AnyRecovery, LossRecovery, NextSegment};
 use super::stats::SenderStats;
 use super::tcb::{Tcb, Timer};
-use crate::packet::{Flags, FlowId, Packet};
+use crate::packet::{AckOption, Flags, FlowId, Packet};
 use crate::time::NEVER;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +127,16 @@ impl Sender {
         self.tcb.rto()
     }
 
+    /// The ACK Ratio, with ACK congestion control (RFC 5690).
+    pub fn ack_ratio(&self) -> Option<u8> {
+        self.tcb.ack_ratio.as_ref().map(|ratio| ratio.ratio())
+    }
+
+    /// How often an ACK was found to be lost, with ACK congestion control.
+    pub fn lost_acks(&self) -> u64 {
+        self.tcb.ack_ratio.as_ref().map_or(0, |ratio| ratio.lost())
+    }
+
     /// What was counted.
     pub fn stats(&self) -> &SenderStats {
         &self.tcb.stats
@@ -179,14 +190,21 @@ impl Sender {
         tcb.edge = p.window;
         tcb.offered = p.window;
         tcb.tsrecent = p.tsval;
+        let said = p.ack_option();
         tcb.ack_rate
-            .on_syn_ack(p.ack_rate.read() == Some(AckRate::Capable));
+            .on_syn_ack(said == Some(AckOption::Rate(AckRate::Capable)));
+        if let Some(ratio) = &mut tcb.ack_ratio {
+            ratio.on_syn_ack(said == Some(AckOption::Permitted));
+        }
         tcb.renew_burst();
         self.recovery.on_established(tcb, now);
     }
 
     fn on_ack(&mut self, p: &Packet, now: Nanos) {
         let tcb = &mut self.tcb;
+        if tcb.ack_ratio.is_some() {
+            look_for_lost_acks(tcb, p);
+        }
         if p.ack > tcb.max || p.ack < tcb.una {
             return;
         }
@@ -310,8 +328,12 @@ impl Sender {
         self.tcb.last_sent = now;
         self.tcb.arm(now);
         let mut packet = self.tcb.packet(flag, self.tcb.max, 0, now);
-        if flag == Flags::SYN && self.tcb.config.ack_rate.is_some() {
-            packet.say(AckRate::Capable);
+        if flag == Flags::SYN {
+            if self.tcb.config.ack_rate.is_some() {
+                packet.say(AckRate::Capable);
+            } else if self.tcb.ack_ratio.is_some() {
+                packet.permit_ratio();
+            }
         }
         Some(packet)
     }
@@ -409,6 +431,8 @@ impl Sender {
         let mut packet = tcb.packet(flags, next.seq, next.len as u32, now);
         if tcb.config.ack_rate.is_some() {
             self.ask_ack_rate(&mut packet, last);
+        } else if self.tcb.ack_ratio.is_some() {
+            tell_ack_ratio(&mut self.tcb, &mut packet);
         }
         packet
     }
@@ -429,5 +453,48 @@ impl Sender {
         if let Some(said) = tcb.ack_rate.on_segment(request, windows, end, last) {
             packet.say(said);
         }
+    }
+}
+
+/// What the sender may have out, bytes.
+fn usable_window(tcb: &Tcb) -> u64 {
+    match tcb.offered {
+        0 => tcb.limited_cwnd(),
+        offered => tcb.limited_cwnd().min(offered),
+    }
+}
+
+/// An ACK came that `tcb` does not know of yet.
+#[cold]
+fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
+    if p.ack > tcb.max {
+        return;
+    }
+    let seen = AckSeen {
+        ack: p.ack,
+        out_of_order: !p.sack.is_empty() || tcb.is_duplicate(p),
+        una: tcb.una,
+        max: tcb.max,
+        window: usable_window(tcb),
+        mss: tcb.mss(),
+    };
+    if let Some(ratio) = &mut tcb.ack_ratio {
+        ratio.on_ack(&seen);
+    }
+}
+
+/// What a data segment says of the ACK Ratio.
+#[cold]
+fn tell_ack_ratio(tcb: &mut Tcb, packet: &mut Packet) {
+    let (window, mss, max) = (usable_window(tcb), tcb.mss(), tcb.max);
+    let end = packet.seq + u64::from(packet.payload);
+    let Some(ratio) = &mut tcb.ack_ratio else {
+        return;
+    };
+    if packet.flags.contains(Flags::RETRANSMIT) {
+        ratio.on_retransmission(max);
+    }
+    if let Some(segments) = ratio.on_segment(end, window, mss) {
+        packet.say_ratio(segments);
     }
 }

@@ -9,7 +9,7 @@
 use ackwise_policy::{AskedAckRate, Flow, FlowConfig, Handshake, Segment, Verdict, sys};
 use ackwise_queue::Nanos;
 
-use crate::packet::Packet;
+use crate::packet::{AckOption, Packet};
 use crate::segment;
 use crate::time::NEVER;
 
@@ -93,9 +93,15 @@ impl Stack {
         let seen = Segment::from_raw(raw);
         flow.on_data(&policy.flow, &seen, 1, now / US);
         if policy.obey_ack_rate
-            && let Some(said) = p.ack_rate.read()
+            && let Some(said) = p.ack_option()
         {
-            self.asked.on_data(flow, &seen, said);
+            match said {
+                AckOption::Rate(said) => {
+                    self.asked.on_data(flow, &seen, said);
+                }
+                AckOption::Ratio(segments) => self.asked.on_ratio(segments),
+                AckOption::Permitted => {}
+            }
         }
     }
 

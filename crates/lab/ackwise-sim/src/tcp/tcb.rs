@@ -10,6 +10,7 @@ use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Pacing;
 
 use super::ack_rate::AckRateState;
+use super::ack_ratio::AckRatioState;
 use super::config::{SenderConfig, UNLIMITED};
 use super::congestion::Control;
 use super::congestion_window::CongestionWindow;
@@ -80,6 +81,8 @@ pub(crate) struct Tcb {
     pub owe_ack_ce: bool,
     /// What was asked of the receiver.
     pub ack_rate: AckRateState,
+    /// What is known of lost ACKs, with ACK congestion control.
+    pub ack_ratio: Option<Box<AckRatioState>>,
     /// In the slow start after a timeout.
     pub slow_restart: bool,
     pub stats: SenderStats,
@@ -127,6 +130,9 @@ impl Tcb {
             owe_cwr: false,
             owe_ack_ce: false,
             ack_rate: AckRateState::default(),
+            ack_ratio: config
+                .ack_congestion_control
+                .map(|control| Box::new(AckRatioState::new(control))),
             slow_restart: false,
             stats: SenderStats {
                 rtt_min_ns: Nanos::MAX,
