@@ -4,10 +4,11 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, RingBuf};
+use portable_atomic::AtomicU64;
 
 use ackwise_headers::checksum::{finish, pseudo, sum};
 use ackwise_headers::protocol;

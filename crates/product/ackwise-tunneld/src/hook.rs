@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ackwise_bpf::tunnel as sys;
@@ -13,6 +13,7 @@ use aya::maps::Map;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader};
+use portable_atomic::AtomicU64;
 
 use crate::Error;
 use crate::map_memory::MapMemory;
@@ -250,6 +251,8 @@ impl ProgramState {
         self.0.start().as_ptr().cast()
     }
 
+    /// A counter or a time. A 32-bit processor without 64-bit atomics may see half of a new value and half
+    /// of the old one, once: a counter that is off for one look, or an ACK that passes.
     fn word(&self, of: impl Fn(*mut sys::aw_tunnel_state) -> *mut u64) -> &AtomicU64 {
         // SAFETY: `of` picks a field of the mapped struct, aligned by the compiler of C.
         unsafe { AtomicU64::from_ptr(of(self.state())) }
