@@ -190,6 +190,10 @@ fn run_clang(clang: &str, root: &Path, source: &Path, more: &[&str]) -> Result<(
     if let Some(dir) = asm_include() {
         command.arg("-I").arg(dir);
     }
+    if endian == "big" && env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|arch| arch == "mips") {
+        // The headers of MIPS are for both byte orders, and its compilers say for which.
+        command.arg("-D__MIPSEB__");
+    }
     let out = command
         .args(more)
         .arg(source)
