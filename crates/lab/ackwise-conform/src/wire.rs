@@ -1,11 +1,13 @@
 //! Packet sockets: the endpoints on real interfaces.
 
 use std::collections::HashMap;
-use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use ackwise_engines::{LabError, clock};
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
+use ackwise_netdev::sockopt::{self, set_int};
+use nix::sys::socket::{MsgFlags, recv, send};
 
 use crate::device::{Arrival, Error};
 use crate::packet::{Side, without_hops};
@@ -21,17 +23,9 @@ const LATE_NS: u64 = 2_000_000;
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: OwnedFd,
-    index: i32,
     /// Where frames go, and where they come from.
     to: [u8; 6],
     from: [u8; 6],
-}
-
-fn checked(answer: libc::c_int, what: &str) -> Result<libc::c_int, Error> {
-    if answer < 0 {
-        return Err(LabError::os(what)(io::Error::last_os_error()).into());
-    }
-    Ok(answer)
 }
 
 impl Wire {
@@ -42,80 +36,36 @@ impl Wire {
     pub fn open(interface: &str, from: [u8; 6], to: [u8; 6]) -> Result<Self, Error> {
         let index = nix::net::if_::if_nametoindex(interface).map_err(LabError::errno(format!(
             "there is no interface {interface}"
-        )))? as i32;
-        // Protocol 0: nothing is received before the bind below.
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        let fd = checked(fd, "cannot open a packet socket")?;
-        // SAFETY: the descriptor was just opened and is owned by nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        )))?;
+        let socket = packet_socket::open(Layer::Link)
+            .map_err(LabError::os("cannot open a packet socket"))?;
         for (level, name, value) in [
             (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER_BYTES),
             (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
         ] {
-            // SAFETY: the value is live and its length is its own.
-            let answer = unsafe {
-                libc::setsockopt(
-                    fd,
-                    level,
-                    name,
-                    (&raw const value).cast(),
-                    size_of::<libc::c_int>() as u32,
-                )
-            };
-            checked(answer, "cannot set an option of a packet socket")?;
+            set_int(&socket, level, name, value)
+                .map_err(LabError::os("cannot set an option of a packet socket"))?;
         }
-        let address = address(index);
-        // SAFETY: the address is live and its length is its own.
-        let bound = unsafe {
-            libc::bind(
-                fd,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        checked(bound, "cannot bind a packet socket")?;
-        hear_all(fd, index)?;
-        Ok(Self {
-            socket,
-            index,
-            to,
-            from,
-        })
+        packet_socket::bind(&socket, Some(index), Receives::All)
+            .map_err(LabError::os("cannot bind a packet socket"))?;
+        hear_all(&socket, index)?;
+        Ok(Self { socket, to, from })
     }
 
     fn send(&self, packet: &[u8]) -> Result<(), Error> {
         let kind: u16 = if packet[0] >> 4 == 4 { 0x0800 } else { 0x86dd };
         let frame = [&self.to[..], &self.from, &kind.to_be_bytes(), packet].concat();
-        let address = address(self.index);
-        // SAFETY: frame and address are live, and the lengths are their own.
-        let sent = unsafe {
-            libc::sendto(
-                self.socket.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                0,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        checked(sent as libc::c_int, "cannot send a packet").map(drop)
+        send(self.socket.as_raw_fd(), &frame, MsgFlags::empty())
+            .map_err(LabError::errno("cannot send a packet"))?;
+        Ok(())
     }
 
     /// The next IP packet that has arrived, without its Ethernet header.
     fn receive(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0_u8; 4096];
         loop {
-            // SAFETY: the buffer is live and its length is its own.
-            let got = unsafe {
-                libc::recv(
-                    self.socket.as_raw_fd(),
-                    bytes.as_mut_ptr().cast(),
-                    bytes.len(),
-                    libc::MSG_DONTWAIT,
-                )
-            };
-            let got = usize::try_from(got).ok()?;
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let got = recv(self.socket.as_raw_fd(), &mut bytes, flags).ok()?;
             if got > ETHERNET && matches!(bytes[12..14], [0x08, 0x00] | [0x86, 0xdd]) {
                 return Some(bytes[ETHERNET..got].to_vec());
             }
@@ -125,31 +75,19 @@ impl Wire {
 
 /// Frames go to addresses of the endpoints, which a network card does not know as its own. This ends
 /// with the socket.
-fn hear_all(fd: libc::c_int, index: i32) -> Result<(), Error> {
+fn hear_all(socket: &OwnedFd, index: u32) -> Result<(), Error> {
     // SAFETY: all zeroes is a value of `packet_mreq`.
     let mut request: libc::packet_mreq = unsafe { zeroed() };
-    request.mr_ifindex = index;
+    request.mr_ifindex = index as i32;
     request.mr_type = libc::PACKET_MR_PROMISC as u16;
-    // SAFETY: the request is live and its length is its own.
-    let answer = unsafe {
-        libc::setsockopt(
-            fd,
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const request).cast(),
-            size_of::<libc::packet_mreq>() as u32,
-        )
-    };
-    checked(answer, "cannot hear what goes to other addresses").map(drop)
-}
-
-fn address(index: i32) -> libc::sockaddr_ll {
-    // SAFETY: all zeroes is a value of `sockaddr_ll`.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index;
-    address
+    sockopt::set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &request,
+    )
+    .map_err(LabError::os("cannot hear what goes to other addresses"))?;
+    Ok(())
 }
 
 /// Waits until a packet has arrived at either, or that long.

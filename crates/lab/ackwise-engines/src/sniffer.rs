@@ -2,10 +2,13 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
+use ackwise_netdev::sockopt::{self, attach_filter, instruction, set_int};
 
 use crate::clock::now_ns;
 use crate::count::WireCounter;
@@ -105,91 +108,38 @@ impl Drop for Sniffer {
     }
 }
 
-fn checked(answer: libc::c_int, what: &str) -> Result<libc::c_int, LabError> {
-    if answer < 0 {
-        return Err(LabError::Os {
-            what: what.to_owned(),
-            source: io::Error::last_os_error(),
-        });
-    }
-    Ok(answer)
-}
-
 fn open(interface: &str) -> Result<OwnedFd, LabError> {
     let index = nix::net::if_::if_nametoindex(interface).map_err(LabError::errno(format!(
         "there is no interface {interface}"
     )))?;
-    // Protocol 0: nothing is received before the bind below.
-    // SAFETY: no pointers are passed.
-    let opened = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    let fd = checked(opened, "cannot open a packet socket")?;
-    // SAFETY: the descriptor was just opened and is owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let refused = || LabError::os("cannot set an option of a packet socket");
+    let socket =
+        packet_socket::open(Layer::Link).map_err(LabError::os("cannot open a packet socket"))?;
     // "Accept the first SNAP bytes": the only instruction.
-    let mut program = [libc::sock_filter {
-        code: (libc::BPF_RET | libc::BPF_K) as u16,
-        jt: 0,
-        jf: 0,
-        k: SNAP as u32,
-    }];
-    let filter = libc::sock_fprog {
-        len: 1,
-        filter: program.as_mut_ptr(),
-    };
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
-    set_option(
+    let cut = [instruction(libc::BPF_RET | libc::BPF_K, 0, 0, SNAP as u32)];
+    attach_filter(&socket, &cut).map_err(refused())?;
+    set_int(
         &socket,
         libc::SOL_SOCKET,
         libc::SO_RCVBUFFORCE,
-        &BUFFER_BYTES,
-    )?;
+        BUFFER_BYTES,
+    )
+    .map_err(refused())?;
     let timeout = libc::timeval {
         tv_sec: 0,
         tv_usec: 20_000,
     };
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
-    set_option(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1_i32)?;
-    // SAFETY: all zeroes is a value of `sockaddr_ll`.
-    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index as i32;
-    // SAFETY: the address is live and its length is its own.
-    let bound = unsafe {
-        libc::bind(
-            fd,
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as u32,
-        )
-    };
-    checked(bound, "cannot bind a packet socket")?;
+    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout).map_err(refused())?;
+    set_int(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1).map_err(refused())?;
+    packet_socket::bind(&socket, Some(index), Receives::All)
+        .map_err(LabError::os("cannot bind a packet socket"))?;
     Ok(socket)
-}
-
-fn set_option<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> Result<(), LabError> {
-    // SAFETY: the value is live and its length is its own.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    };
-    checked(answer, "cannot set an option of a packet socket").map(drop)
 }
 
 /// Buffers for one frame.
 struct Cell {
     bytes: [u8; SNAP],
     control: [u64; 8],
-    address: libc::sockaddr_ll,
     vector: libc::iovec,
 }
 
@@ -204,9 +154,7 @@ fn count(
         .map(|_| Cell {
             bytes: [0; SNAP],
             control: [0; 8],
-            // SAFETY: all zeroes is a value of both.
-            address: unsafe { zeroed() },
-            // SAFETY: as above.
+            // SAFETY: all zeroes is a value of it.
             vector: unsafe { zeroed() },
         })
         .collect();
@@ -218,14 +166,12 @@ fn count(
         cell.vector.iov_len = SNAP;
         message.msg_hdr.msg_iov = &raw mut cell.vector;
         message.msg_hdr.msg_iovlen = 1;
-        message.msg_hdr.msg_name = (&raw mut cell.address).cast();
         message.msg_hdr.msg_control = cell.control.as_mut_ptr().cast();
     }
     loop {
         // What was sent before the request to stop is still counted.
         let last = stop.load(Ordering::Relaxed);
         for message in &mut messages {
-            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
             message.msg_hdr.msg_controllen = size_of::<[u64; 8]>() as _;
         }
         // SAFETY: every pointer in `messages` is to a live cell that nothing
@@ -280,7 +226,7 @@ fn count(
     }
     SnifferReport {
         counter,
-        missed: missed(socket),
+        missed: packet_socket::missed(socket),
         errors,
     }
 }
@@ -302,21 +248,4 @@ fn original_length(header: &libc::msghdr) -> Option<usize> {
         }
     }
     None
-}
-
-fn missed(socket: &OwnedFd) -> u32 {
-    // SAFETY: all zeroes is a value of `tpacket_stats`.
-    let mut stats: libc::tpacket_stats = unsafe { zeroed() };
-    let mut length = size_of::<libc::tpacket_stats>() as u32;
-    // SAFETY: both pointers are live, and the length is that of the buffer.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            (&raw mut stats).cast(),
-            &raw mut length,
-        )
-    };
-    if answer == 0 { stats.tp_drops } else { 0 }
 }

@@ -12,6 +12,8 @@ use ackwise_datapath::Stats;
 use ackwise_engines::tcpinfo::SockDiag;
 use ackwise_engines::traffic::content::{CHUNK, Producer, Tally};
 use ackwise_headers::{checksum, protocol};
+use ackwise_netdev::ifreq::index_of;
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_rng::Rng;
 use ackwise_scenario::IpVersion;
 use ackwise_testbed::here_and_in_virtual_time;
@@ -19,6 +21,7 @@ use harness::network::{PORT, Tune};
 use harness::{
     Case, Need, Network, POLICIES, alone, check, consistent, exactly, matrix, one, options, shared,
 };
+use nix::sys::socket::{MsgFlags, send};
 
 const FAST: &str = r#"both = { rate = "50 Mbit/s", delay = "10 ms", queue = "200 packets" }"#;
 
@@ -178,7 +181,9 @@ fn garbage(network: &Network) {
             return 0;
         };
         let port = flow.source_port;
-        let wire = packet_socket(&ifname);
+        // To send only.
+        let wire = packet_socket::open(Layer::Link).expect("a packet socket");
+        packet_socket::bind(&wire, index_of(&ifname), Receives::Nothing).expect("bound");
         let mut rng = Rng::stream(5, 5);
         let until = Instant::now() + Duration::from_millis(1200);
         let mut sent = 0;
@@ -196,39 +201,14 @@ fn garbage(network: &Network) {
                     (0x0b00_0000 | (rng.next_u64() as u32 & 0xff_ffff)).to_be_bytes()
                 };
                 let frame = stray(&mut rng, (mine, theirs), address, to.octets(), source);
-                // SAFETY: the buffer is live for its length; the socket is bound.
-                let n =
-                    unsafe { libc::send(wire.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-                sent += usize::from(n == frame.len() as isize);
+                let n = send(wire.as_raw_fd(), &frame, MsgFlags::empty());
+                sent += usize::from(n == Ok(frame.len()));
             }
             std::thread::sleep(Duration::from_millis(3));
         }
         sent
     });
     exactly(|| assert!(sent > 300, "{sent} stray segments"));
-}
-
-/// A raw socket, bound to an interface of the calling thread's namespace.
-fn packet_socket(ifname: &str) -> socket2::Socket {
-    // To send only: with protocol 0 nothing is received.
-    let socket = socket2::Socket::new(socket2::Domain::PACKET, socket2::Type::RAW, None)
-        .expect("a packet socket");
-    let name = std::ffi::CString::new(ifname).expect("no NUL");
-    // SAFETY: a terminated string; and a sockaddr_ll of zeroes is a value, which
-    // is live with its size during the call.
-    let r = unsafe {
-        let mut to: libc::sockaddr_ll = std::mem::zeroed();
-        to.sll_family = libc::AF_PACKET as u16;
-        to.sll_protocol = 0;
-        to.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const to).cast(),
-            size_of::<libc::sockaddr_ll>() as u32,
-        )
-    };
-    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
-    socket
 }
 
 /// One such segment, without payload: what it says is not for the application.

@@ -1,10 +1,11 @@
 //! The program that times the way behind the queue (see `bpf/delay.bpf.c`).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use ackwise_bandwidth::Sample;
 use ackwise_bpf::delay as sys;
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::{Error, Interface};
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues};
@@ -52,10 +53,13 @@ impl Delay {
         let program = bpf.program_mut("ackwise_delay").ok_or_else(unusable)?;
         let program: &mut SocketFilter = program.try_into().map_err(|_| unusable())?;
         program.load().map_err(|e| fail(&e))?;
-        let socket = socket().map_err(Error::system("open a packet socket"))?;
+        // The program sees packets from the IP header on.
+        let socket =
+            packet_socket::open(Layer::Network).map_err(Error::system("open a packet socket"))?;
         // Before it is bound, so that it never gets a packet.
         program.attach(&socket).map_err(|e| fail(&e))?;
-        bind(&socket, interface.index).map_err(Error::system("bind a packet socket"))?;
+        packet_socket::bind(&socket, Some(interface.index), Receives::All)
+            .map_err(Error::system("bind a packet socket"))?;
         let map = |bpf: &mut Ebpf, name| bpf.take_map(name).ok_or_else(|| Error::unusable(name));
         let sent = Array::try_from(map(&mut bpf, "sent")?).map_err(|_| unusable())?;
         let samples = PerCpuArray::try_from(map(&mut bpf, "samples")?).map_err(|_| unusable())?;
@@ -97,35 +101,4 @@ impl Delay {
         self.samples.set(0, fresh, 0).map_err(io::Error::other)?;
         Ok(Some(sample))
     }
-}
-
-/// A packet socket that is not bound: its filter sees packets from the IP header on.
-fn socket() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the result is checked.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    // SAFETY: a plain C struct, for which zero is a value.
-    let mut to = unsafe { std::mem::zeroed::<libc::sockaddr_ll>() };
-    to.sll_family = libc::AF_PACKET as u16;
-    to.sll_ifindex = index as i32;
-    to.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    // SAFETY: the address outlives the call and has the size that is said.
-    let answer = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const to).cast(),
-            size_of::<libc::sockaddr_ll>() as u32,
-        )
-    };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }

@@ -2,18 +2,20 @@
 //! they were taken from, and the heartbeat says that somebody is there to do so.
 
 use std::io;
-use std::mem::{size_of, zeroed};
+use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use aya::maps::{Array, MapData, RingBuf};
+use nix::sys::socket::MsgFlags;
 use portable_atomic::AtomicU64;
 
 use ackwise_headers::checksum::{finish, pseudo, sum};
 use ackwise_headers::protocol;
 use ackwise_netdev::clock::monotonic_ns;
 use ackwise_netdev::daemon::Lifecycle;
+use ackwise_netdev::packet_socket::{self, Destination};
 use ackwise_netdev::{Attachment, TunDevice, exists};
 
 use crate::egress::Egress;
@@ -219,7 +221,14 @@ fn send(injection: &Injection, ifindex: u32, e: &sys::aw_emit, shared: &Shared) 
                 Some(t) if l2 >= 14 => u16::from_ne_bytes([t[0], t[1]]),
                 _ => e.protocol,
             };
-            send_packet(fd, ifindex, &frame, protocol, cookie)
+            let to = Destination {
+                interface: ifindex,
+                protocol,
+            };
+            // Does not wait for room in the socket's send buffer: heartbeats and the ring would wait
+            // as well. What is not sent is handed out again by the timer, AW_RETRIES times.
+            let flags = MsgFlags::MSG_DONTWAIT;
+            packet_socket::send(fd, to, &frame, Some(cookie), flags)
         }
         Injection::Tap(device) => {
             if l2 == 0 {
@@ -247,53 +256,6 @@ fn insert_tag(frame: &mut Vec<u8>, l2: usize, e: &sys::aw_emit) {
     tag[..2].copy_from_slice(&e.vlan_proto.to_ne_bytes());
     tag[2..].copy_from_slice(&e.vlan_tci.to_be_bytes());
     frame.splice(12..12, tag);
-}
-
-/// Does not wait for room in the socket's send buffer: heartbeats and the ring would wait as
-/// well. What is not sent is handed out again by the timer, [`sys::AW_RETRIES`] times.
-fn send_packet(
-    fd: &OwnedFd,
-    ifindex: u32,
-    frame: &[u8],
-    protocol: u16,
-    cookie: u32,
-) -> io::Result<()> {
-    #[repr(C, align(8))]
-    struct Control([u8; 32]);
-
-    // SAFETY: plain C structs, for which zero is a value.
-    let mut to: libc::sockaddr_ll = unsafe { zeroed() };
-    to.sll_family = libc::AF_PACKET as u16;
-    to.sll_ifindex = i32::try_from(ifindex).unwrap_or(0);
-    to.sll_protocol = protocol;
-    let mut part = libc::iovec {
-        iov_base: frame.as_ptr().cast_mut().cast(),
-        iov_len: frame.len(),
-    };
-    let mut control = Control([0; 32]);
-    // SAFETY: as above.
-    let mut message: libc::msghdr = unsafe { zeroed() };
-    message.msg_name = (&raw mut to).cast();
-    message.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
-    message.msg_iov = &raw mut part;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: every pointer above is valid until sendmsg returns, and the control
-    // buffer is aligned and larger than CMSG_SPACE of one u32.
-    // musl's types of the lengths differ from glibc's.
-    let n = unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
-        let c = libc::CMSG_FIRSTHDR(&raw const message);
-        (*c).cmsg_level = libc::SOL_SOCKET;
-        (*c).cmsg_type = libc::SO_MARK;
-        (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
-        libc::CMSG_DATA(c).cast::<u32>().write_unaligned(cookie);
-        libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT)
-    };
-    if n < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 enum Checksum {

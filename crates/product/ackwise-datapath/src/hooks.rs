@@ -2,10 +2,11 @@
 
 use std::os::fd::AsFd;
 
+use ackwise_netdev::packet_socket::{self, Layer};
 use ackwise_netdev::registry::redirecting_programs;
 use ackwise_netdev::{
     AttachMode, AttachOptions, Attachment, Direction, Interface, Order, Role, TunDevice, clsact,
-    enlarge_send_buffer, ifreq, remove_stale_filters,
+    enlarge_send_buffer, remove_stale_filters,
 };
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
@@ -103,7 +104,8 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
     };
     let (injection, back) = match options.position {
         Position::Receiver | Position::Router => {
-            let socket = ifreq::packet_socket()?;
+            let socket = packet_socket::open(Layer::Link)
+                .map_err(ackwise_netdev::Error::system("open a packet socket"))?;
             enlarge_send_buffer(&socket);
             (Injection::Packet(socket), None)
         }

@@ -4,9 +4,7 @@ use std::ffi::CString;
 use std::io;
 use std::mem::zeroed;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-
-use crate::Error;
+use std::os::fd::AsRawFd;
 
 /// Flags of an interface, as SIOCGIFFLAGS has them.
 pub type Flags = libc::c_int;
@@ -172,20 +170,4 @@ pub fn name_at(index: u32) -> Option<String> {
     }
     let bytes = name.iter().take_while(|c| **c != 0);
     Some(bytes.map(|c| char::from(c.to_ne_bytes()[0])).collect())
-}
-
-/// Opens a packet socket that receives nothing.
-///
-/// # Errors
-/// A right is missing.
-pub fn packet_socket() -> Result<OwnedFd, Error> {
-    // SAFETY: no pointers; the result is checked.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(Error::system("open a packet socket")(
-            io::Error::last_os_error(),
-        ));
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

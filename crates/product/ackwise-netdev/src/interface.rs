@@ -3,7 +3,8 @@
 use ackwise_policy::LinkKind;
 
 use crate::Error;
-use crate::ifreq::{self, index_of, packet_socket};
+use crate::ifreq::{self, index_of};
+use crate::packet_socket::{self, Layer};
 
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
@@ -40,7 +41,8 @@ impl Interface {
     pub fn find(name: &str) -> Result<Self, Error> {
         let missing = || Error::NoInterface(name.to_owned());
         let index = index_of(name).ok_or_else(missing)?;
-        let socket = packet_socket()?;
+        let socket =
+            packet_socket::open(Layer::Link).map_err(Error::system("open a packet socket"))?;
         let link_type = ifreq::link_type(&socket, name);
         let kind = match link_type.map_err(Error::system("reading the link type"))? {
             ARPHRD_ETHER | ARPHRD_LOOPBACK => LinkKind::Ethernet,

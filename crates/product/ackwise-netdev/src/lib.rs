@@ -1,10 +1,12 @@
-//! The one way to the operating system, for the datapath, the gateway and the tunnel.
+//! The one way to the operating system, for the datapath, the gateway, the tunnel and the probe, and
+//! for the laboratory.
 //!
 //! - Packets: [`TunDevice`] takes them out of the kernel, [`PacketSocket`] sends them, and an
-//!   [`Attachment`] is a BPF program at an [`Interface`].
+//!   [`Attachment`] is a BPF program at an [`Interface`]. Any other [`packet_socket`] and
+//!   [`raw_socket`] is opened here as well.
 //! - Questions to the kernel: [`netlink`], [`clsact`], [`ifreq`] and [`surroundings`]; the root
 //!   queue discipline and the way back: [`qdisc`].
-//! - [`sockopt`]: socket options.
+//! - [`sockopt`]: socket options and filters.
 //! - Daemons: [`control`] is the socket by which a running one is found, asked and stopped,
 //!   [`registry`] a directory in which those of all network namespaces are found, [`daemon`]
 //!   their life from start to stop, and [`privileges`] what they give up before the first packet.
@@ -23,9 +25,11 @@ pub mod ifreq;
 mod interface;
 pub mod janitor;
 pub mod netlink;
-mod packet_socket;
+mod packet_sender;
+pub mod packet_socket;
 pub mod privileges;
 pub mod qdisc;
+pub mod raw_socket;
 pub mod registry;
 pub mod sockopt;
 pub mod surroundings;
@@ -39,5 +43,5 @@ pub use attach::{
 };
 pub use error::Error;
 pub use interface::{Direction, Interface, exists};
-pub use packet_socket::{BATCH, PacketSocket, SendStats, enlarge_send_buffer};
+pub use packet_sender::{BATCH, PacketSocket, SendStats, enlarge_send_buffer};
 pub use tun::{Role, TX_QUEUE_LEN, TunDevice, create_tun};

@@ -1,192 +1,158 @@
-//! A packet socket (packet(7)) that sends and does not receive.
+//! Packet sockets (packet(7)).
+//!
+//! [`open`] gives one that receives nothing, so that options, filters and programs are there before
+//! its first packet; [`bind`] says what it receives. [`PacketSocket`](crate::PacketSocket) is one
+//! that only sends, many packets at a time.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of, zeroed};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ackwise_headers::first_ether_type;
-use ackwise_policy::LinkKind;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, socket};
 
-use crate::ifreq::packet_socket;
-use crate::sockopt::set_int;
-use crate::{Error, Interface};
-
-/// The number of packets that one system call sends.
-pub const BATCH: usize = 64;
-/// The socket's send buffer in bytes: what the driver has not sent yet.
-const SEND_BUFFER: libc::c_int = 4 << 20;
-
-/// Sends frames directly through an interface. They bear a mark by which a program at the
-/// interface's egress knows that it has seen them already.
-#[derive(Debug)]
-pub struct PacketSocket {
-    socket: OwnedFd,
-    interface: Interface,
+/// What the packets of a packet socket begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layer {
+    /// The link header (`SOCK_RAW`).
+    Link,
+    /// The IP header (`SOCK_DGRAM`).
+    Network,
 }
 
-/// What became of the packets that were to be sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SendStats {
-    /// Packets that were handed to the interface.
-    pub packets: u64,
-    /// Their bytes, with link headers.
-    pub bytes: u64,
-    /// Packets that were lost because the interface or its queue had no room.
-    pub no_room: u64,
-    /// Packets that were lost because the interface was down.
-    pub down: u64,
-    /// Packets that were lost because they were too long, or refused otherwise.
-    pub refused: u64,
-    /// Whether the interface is gone.
-    pub gone: bool,
+/// What a packet socket receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receives {
+    /// Nothing: it is there to send.
+    Nothing,
+    /// Every packet that comes in or leaves (`ETH_P_ALL`).
+    All,
 }
 
-impl PacketSocket {
-    /// Opens a socket that sends through `interface`, with `cookie` as the mark (`SO_MARK`) of
-    /// each packet.
-    ///
-    /// # Errors
-    /// A right is missing.
-    pub fn open(interface: Interface, cookie: u32) -> Result<Self, Error> {
-        let socket = packet_socket()?;
-        set_int(
-            &socket,
-            libc::SOL_SOCKET,
-            libc::SO_MARK,
-            cookie as libc::c_int,
+/// Where a packet goes that is sent by [`send`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination {
+    /// The index of the interface.
+    pub interface: u32,
+    /// The packet's EtherType in network byte order.
+    pub protocol: u16,
+}
+
+/// Opens a packet socket that is not bound and receives nothing.
+///
+/// # Errors
+/// A right is missing.
+pub fn open(layer: Layer) -> io::Result<OwnedFd> {
+    let kind = match layer {
+        Layer::Link => SockType::Raw,
+        Layer::Network => SockType::Datagram,
+    };
+    // Without a protocol it receives nothing until it is bound.
+    let flags = SockFlag::SOCK_CLOEXEC;
+    Ok(socket(AddressFamily::Packet, kind, flags, None)?)
+}
+
+/// Binds a packet socket to the interface with this index; `None` are all of the network namespace.
+///
+/// # Errors
+/// There is no such interface.
+pub fn bind(socket: impl AsFd, interface: Option<u32>, receives: Receives) -> io::Result<()> {
+    let address = address(Destination {
+        interface: interface.unwrap_or(0),
+        protocol: match receives {
+            Receives::Nothing => 0,
+            Receives::All => (libc::ETH_P_ALL as u16).to_be(),
+        },
+    });
+    // SAFETY: the address outlives the call and has the size that is said.
+    let answer = unsafe {
+        libc::bind(
+            socket.as_fd().as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as u32,
         )
-        .map_err(Error::system("mark the packets of a socket"))?;
-        enlarge_send_buffer(&socket);
-        let opened = Self { socket, interface };
-        if opened.is_bound() {
-            opened
-                .bind()
-                .map_err(Error::system("bind a packet socket"))?;
-        }
-        Ok(opened)
+    };
+    if answer < 0 {
+        return Err(io::Error::last_os_error());
     }
-
-    /// Says whether the socket is bound to the interface, so that frames need no address each. On
-    /// Ethernet the kernel finds the protocol in the header; on other links it may not.
-    fn is_bound(&self) -> bool {
-        self.interface.kind == LinkKind::Ethernet
-    }
-
-    fn address(&self, protocol: u16) -> libc::sockaddr_ll {
-        // SAFETY: a plain C struct, for which zero is a value.
-        let mut to = unsafe { zeroed::<libc::sockaddr_ll>() };
-        to.sll_family = libc::AF_PACKET as u16;
-        to.sll_ifindex = self.interface.index as i32;
-        to.sll_protocol = protocol;
-        to
-    }
-
-    /// Binds to the interface without a protocol, so that nothing is received.
-    fn bind(&self) -> io::Result<()> {
-        let to = self.address(0);
-        // SAFETY: the address outlives the call and has the size that is said.
-        let answer = unsafe {
-            libc::bind(
-                self.socket.as_raw_fd(),
-                (&raw const to).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        };
-        if answer < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    }
-
-    /// Sends up to [`BATCH`] frames in order. What the kernel refuses is counted and lost, as it
-    /// would be on a wire.
-    pub fn send(&self, frames: &[impl AsRef<[u8]>]) -> SendStats {
-        let frames = &frames[..frames.len().min(BATCH)];
-        // Of each array, as many elements as there are frames are written and read.
-        let mut to = [const { MaybeUninit::<libc::sockaddr_ll>::uninit() }; BATCH];
-        let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
-        let named = !self.is_bound();
-        for (n, frame) in frames.iter().enumerate() {
-            let bytes = frame.as_ref();
-            let part = parts[n].write(libc::iovec {
-                iov_base: bytes.as_ptr().cast_mut().cast(),
-                iov_len: bytes.len(),
-            });
-            // SAFETY: a plain C struct, for which zero is a value.
-            let message = messages[n].write(unsafe { zeroed::<libc::mmsghdr>() });
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
-            if named {
-                let address = self.address(protocol(bytes, self.interface.kind));
-                message.msg_hdr.msg_name = (&raw mut *to[n].write(address)).cast();
-                message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
-            }
-        }
-        let mut sent = SendStats::default();
-        let mut next = 0;
-        while next < frames.len() {
-            let left = &mut messages[next..frames.len()];
-            // The type of the flags is signed in glibc and unsigned in musl.
-            // SAFETY: each of these messages was written, and points to a part, a frame and,
-            // if any, an address that outlive the call.
-            let done = unsafe {
-                libc::sendmmsg(
-                    self.socket.as_raw_fd(),
-                    left.as_mut_ptr().cast(),
-                    left.len() as u32,
-                    libc::MSG_DONTWAIT as _,
-                )
-            };
-            if let Ok(done @ 1..) = usize::try_from(done) {
-                sent.packets += done as u64;
-                let lengths = frames[next..next + done].iter().map(|f| f.as_ref().len());
-                sent.bytes += lengths.sum::<usize>() as u64;
-                next += done;
-                continue;
-            }
-            match io::Error::last_os_error().raw_os_error() {
-                Some(libc::EINTR) => continue,
-                Some(libc::ENOBUFS | libc::EAGAIN) => sent.no_room += 1,
-                Some(libc::ENETDOWN) => sent.down += 1,
-                Some(libc::ENXIO | libc::ENODEV) => {
-                    sent.gone = true;
-                    sent.refused += 1;
-                }
-                _ => sent.refused += 1,
-            }
-            next += 1;
-        }
-        sent
-    }
+    Ok(())
 }
 
-/// Gives a socket a send buffer of 4 MiB, or as much as the system permits. The default of
-/// `net.core.wmem_default`, 208 KiB, is full when some 250 ACKs wait in the interface's queue.
-pub fn enlarge_send_buffer(socket: &OwnedFd) {
-    // SO_SNDBUFFORCE needs CAP_NET_ADMIN.
-    let set = |option| set_int(socket, libc::SOL_SOCKET, option, SEND_BUFFER);
-    if set(libc::SO_SNDBUFFORCE).is_err() {
-        let _ = set(libc::SO_SNDBUF);
+/// Sends a packet through an interface, whatever the socket is bound to. A `mark` is that of this
+/// packet alone (`SO_MARK`).
+///
+/// # Errors
+/// The interface or its queue has no room, is down or gone; the packet is too long; or the mark
+/// takes a right.
+pub fn send(
+    socket: impl AsFd,
+    to: Destination,
+    packet: &[u8],
+    mark: Option<u32>,
+    flags: MsgFlags,
+) -> io::Result<()> {
+    #[repr(C, align(8))]
+    struct Control([u8; 32]);
+
+    let mut to = address(to);
+    let mut part = libc::iovec {
+        iov_base: packet.as_ptr().cast_mut().cast(),
+        iov_len: packet.len(),
+    };
+    let mut control = Control([0; 32]);
+    // SAFETY: a plain C struct, for which zero is a value.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = (&raw mut to).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    if let Some(mark) = mark {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: the control buffer is aligned and larger than CMSG_SPACE of one u32.
+        // musl's types of the lengths differ from glibc's.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(size_of::<u32>() as u32) as _;
+            let c = libc::CMSG_FIRSTHDR(&raw const message);
+            (*c).cmsg_level = libc::SOL_SOCKET;
+            (*c).cmsg_type = libc::SO_MARK;
+            (*c).cmsg_len = libc::CMSG_LEN(size_of::<u32>() as u32) as _;
+            libc::CMSG_DATA(c).cast::<u32>().write_unaligned(mark);
+        }
     }
+    // SAFETY: every pointer of the message is valid until sendmsg returns.
+    let sent =
+        unsafe { libc::sendmsg(socket.as_fd().as_raw_fd(), &raw const message, flags.bits()) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
-/// Returns the frame's EtherType in network byte order; 0 if it ends before.
-fn protocol(frame: &[u8], kind: LinkKind) -> u16 {
-    first_ether_type(frame, kind).unwrap_or_default().to_be()
+/// Returns how many packets the socket has missed for want of room since the last call, and 0 if the
+/// kernel does not say.
+pub fn missed(socket: impl AsFd) -> u32 {
+    // struct tpacket_stats_v3: packets, drops, freezes. Without TPACKET_V3 the kernel writes the
+    // first two.
+    let mut counts = [0_u32; 3];
+    let mut length = size_of::<[u32; 3]>() as u32;
+    // SAFETY: both pointers are live, and the length is that of the buffer.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 { counts[1] } else { 0 }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn protocols() {
-        assert_eq!(protocol(&[0x45, 0], LinkKind::Ip), 0x0800_u16.to_be());
-        assert_eq!(protocol(&[0x60, 0], LinkKind::Ip), 0x86dd_u16.to_be());
-        let mut frame = vec![0; 12];
-        frame.extend([0x88, 0x64, 1]);
-        assert_eq!(protocol(&frame, LinkKind::Ethernet), 0x8864_u16.to_be());
-        assert_eq!(protocol(&[1, 2], LinkKind::Ethernet), 0);
-    }
+/// Returns the address of a destination.
+pub(crate) fn address(to: Destination) -> libc::sockaddr_ll {
+    // SAFETY: a plain C struct, for which zero is a value.
+    let mut address = unsafe { zeroed::<libc::sockaddr_ll>() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = to.interface as i32;
+    address.sll_protocol = to.protocol;
+    address
 }

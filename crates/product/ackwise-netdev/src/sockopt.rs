@@ -1,4 +1,4 @@
-//! Socket options that `nix` does not have.
+//! Socket options that `nix` does not have, and filters.
 
 use std::io;
 use std::mem::size_of;
@@ -14,20 +14,59 @@ pub fn set_int(
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
+    set(socket, level, option, &value)
+}
+
+/// Sets an option whose value is a plain C type, as the kernel's headers have it for this option.
+///
+/// # Errors
+/// The system refuses: the option is not one of this socket, or takes a right.
+pub fn set<T>(
+    socket: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: the value outlives the call and has the size that is said.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
             option,
-            (&raw const value).cast(),
-            size_of::<libc::c_int>() as u32,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as u32,
         )
     };
     if answer < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Returns an instruction of classic BPF: `code` is a sum of `libc::BPF_*`, `jt` and `jf` are the
+/// instructions that a jump skips if its condition holds, or does not.
+#[must_use]
+pub const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// Lets a socket receive what a program of classic BPF passes; it returns how many bytes of each
+/// packet.
+///
+/// # Errors
+/// The program is not one that ends, or longer than the kernel permits.
+pub fn attach_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(io::Error::other)?,
+        // The kernel reads it.
+        filter: program.as_ptr().cast_mut(),
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use ackwise_policy::LinkKind;
 
-use crate::ifreq::{self, index_of, packet_socket};
+use crate::ifreq::{self, index_of};
+use crate::packet_socket::{self, Layer};
 use crate::{Error, Interface};
 
 /// The packets that a device keeps until they are read. It drops what exceeds this.
@@ -81,7 +82,8 @@ impl TunDevice {
         let device = Self {
             index: index_of(&name).ok_or_else(|| Error::DeviceGone(name.clone()))?,
             file,
-            socket: packet_socket()?,
+            socket: packet_socket::open(Layer::Link)
+                .map_err(Error::system("open a packet socket"))?,
             name,
         };
         device.configure(role);

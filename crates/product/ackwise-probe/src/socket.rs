@@ -7,12 +7,12 @@
 //! before that.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::size_of;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use ackwise_netdev::sockopt::set_int;
+use ackwise_netdev::raw_socket::{self, SockProtocol};
+use ackwise_netdev::sockopt::{attach_filter, instruction, set_int};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
 };
@@ -114,19 +114,9 @@ impl RawSocket {
     /// # Errors
     /// The right is missing.
     pub fn open(v6: bool, only: Only) -> Result<Self, Error> {
-        let family = if v6 { libc::AF_INET6 } else { libc::AF_INET };
-        // SAFETY: takes no pointers.
-        let fd = unsafe {
-            let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            libc::socket(family, kind, libc::IPPROTO_TCP)
-        };
-        if fd < 0 {
-            return Err(Error::Rights(io::Error::last_os_error()));
-        }
-        // SAFETY: a descriptor that was just opened, and that nobody else has.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = raw_socket::open(v6, SockProtocol::Tcp).map_err(Error::Rights)?;
         // The filter first: a busy host has other segments.
-        set_filter(&socket, &port_filter(v6, only))
+        attach_filter(&socket, &port_filter(v6, only))
             .map_err(Error::system("filter a raw socket"))?;
         let failed = |what| move |errno: nix::Error| Error::system(what)(errno.into());
         let (level, option) = if v6 {
@@ -256,7 +246,7 @@ impl Quiet {
             .map_err(Error::system("take a port for the probe's flows"))?;
         // BPF_RET with 0: no byte passes.
         let drop_all = [instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0)];
-        set_filter(bound.as_fd(), &drop_all)
+        attach_filter(bound.as_fd(), &drop_all)
             .map_err(Error::system("silence a port of the probe"))?;
         Ok(Self { socket: bound })
     }
@@ -268,15 +258,6 @@ impl Quiet {
     pub fn port(&self) -> Result<u16, Error> {
         let address = self.socket.local_addr();
         Ok(address.map_err(Error::system("ask for a port"))?.port())
-    }
-}
-
-const fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
-    libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
     }
 }
 
@@ -303,27 +284,6 @@ fn port_filter(v6: bool, only: Only) -> Vec<libc::sock_filter> {
         instruction(libc::BPF_RET | BPF_K, 0, 0, 0),
     ]);
     program
-}
-
-fn set_filter(socket: impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_ptr().cast_mut(),
-    };
-    // SAFETY: the program outlives the call, which copies it, and has the length that is said.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const filter).cast(),
-            size_of::<libc::sock_fprog>() as u32,
-        )
-    };
-    if answer < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Network namespaces without names.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
+
+use ackwise_netdev::ifreq::index_of;
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
+use ackwise_netdev::sockopt;
 
 /// A network namespace. It is gone when this is dropped and nothing runs inside.
 #[derive(Debug)]
@@ -156,34 +159,13 @@ pub fn run_command(name: &str, args: &str) -> String {
 /// The interface does not exist.
 #[must_use]
 pub fn packet_socket(interface: &str) -> OwnedFd {
-    let name = CString::new(interface).expect("a name without NUL");
-    let all = (libc::ETH_P_ALL as u16).to_be();
-    // SAFETY: a terminated string; plain data, for which zero is a value; an address and
-    // a time that live as long as the calls.
-    unsafe {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        let fd = libc::socket(libc::AF_PACKET, kind, i32::from(all));
-        assert!(fd >= 0, "{}", io::Error::last_os_error());
-        let fd = OwnedFd::from_raw_fd(fd);
-        let mut address: libc::sockaddr_ll = std::mem::zeroed();
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = all;
-        address.sll_ifindex = libc::if_nametoindex(name.as_ptr()) as i32;
-        let size = size_of::<libc::sockaddr_ll>() as u32;
-        let bound = libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size);
-        assert_eq!(bound, 0, "{}", io::Error::last_os_error());
-        let patience = libc::timeval {
-            tv_sec: 0,
-            tv_usec: 100_000,
-        };
-        let set = libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVTIMEO,
-            (&raw const patience).cast(),
-            size_of::<libc::timeval>() as u32,
-        );
-        assert_eq!(set, 0, "{}", io::Error::last_os_error());
-        fd
-    }
+    let index = index_of(interface).unwrap_or_else(|| panic!("no interface {interface}"));
+    let socket = packet_socket::open(Layer::Link).expect("a packet socket");
+    packet_socket::bind(&socket, Some(index), Receives::All).expect("a bound packet socket");
+    let patience = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 100_000,
+    };
+    sockopt::set(&socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &patience).expect("a timeout");
+    socket
 }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::mem::{size_of, zeroed};
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use ackwise_headers::Ip;
+use ackwise_netdev::raw_socket::{self, SockProtocol};
 use ackwise_netdev::{BATCH, PacketSocket};
+use nix::sys::socket::MsgFlags;
 
 use crate::Error;
 
@@ -107,7 +108,7 @@ impl Bypass {
             egress,
             headers: Headers::default(),
             frames: Vec::new(),
-            raw: [raw(libc::AF_INET, mark)?, raw(libc::AF_INET6, mark)?],
+            raw: [raw(false, mark)?, raw(true, mark)?],
             sent: 0,
             failed: 0,
         })
@@ -151,56 +152,20 @@ impl Bypass {
     fn put_raw(&self, packet: &[u8], to: IpAddr) -> io::Result<()> {
         let socket = self.raw[usize::from(to.is_ipv6())].as_ref();
         let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
-        // SAFETY: plain C structs, for which zero is a value.
-        let (mut v4, mut v6): (libc::sockaddr_in, libc::sockaddr_in6) = unsafe { zeroed() };
-        let (name, size) = match to {
-            IpAddr::V4(to) => {
-                v4.sin_family = libc::AF_INET as u16;
-                v4.sin_addr.s_addr = u32::from_ne_bytes(to.octets());
-                ((&raw const v4).cast(), size_of::<libc::sockaddr_in>())
-            }
-            IpAddr::V6(to) => {
-                v6.sin6_family = libc::AF_INET6 as u16;
-                v6.sin6_addr.s6_addr = to.octets();
-                ((&raw const v6).cast(), size_of::<libc::sockaddr_in6>())
-            }
-        };
-        // SAFETY: the packet and the address outlive the call and have the sizes said.
-        let sent = unsafe {
-            libc::sendto(
-                socket.as_raw_fd(),
-                packet.as_ptr().cast(),
-                packet.len(),
-                libc::MSG_DONTWAIT,
-                name,
-                size as u32,
-            )
-        };
-        if sent < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        raw_socket::send(socket, packet, to, MsgFlags::MSG_DONTWAIT)
     }
 }
 
 /// Opens a socket that sends whole IP packets. Returns `None` if the kernel does not have the
 /// address family.
-fn raw(family: libc::c_int, mark: u32) -> Result<Option<OwnedFd>, Error> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; the result is checked.
-    let fd = unsafe { libc::socket(family, kind, libc::IPPROTO_RAW) };
-    if fd < 0 {
-        let error = io::Error::last_os_error();
-        if error.raw_os_error() == Some(libc::EAFNOSUPPORT) {
-            return Ok(None);
-        }
-        return Err(Error::system("open a raw socket")(error));
-    }
-    // SAFETY: a fresh descriptor that nobody else owns.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    nix::sys::socket::setsockopt(&fd, nix::sys::socket::sockopt::Mark, &mark)
+fn raw(v6: bool, mark: u32) -> Result<Option<OwnedFd>, Error> {
+    let socket = match raw_socket::open(v6, SockProtocol::Raw) {
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => return Ok(None),
+        opened => opened.map_err(Error::system("open a raw socket"))?,
+    };
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Mark, &mark)
         .map_err(|error| Error::system("mark the packets of a socket")(error.into()))?;
-    Ok(Some(fd))
+    Ok(Some(socket))
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 mod common;
 
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use ackwise_headers::{checksum, protocol};
+use ackwise_netdev::raw_socket::{self, SockProtocol};
 use ackwise_tunnel::{
     Actions, KeyPair, OtherPackets, Security, Tunnel, TunnelConfig, key_to_base64,
 };
@@ -19,6 +20,7 @@ use common::{
     Capture, Netns, Topology, alone, host, ip, is_up, link, peer, router, run_command, transfer,
     transfer_and, until, write_key,
 };
+use nix::sys::socket::MsgFlags;
 
 const BYTES: usize = 4_000_000;
 /// Where the hosts of the branches listen.
@@ -417,7 +419,8 @@ impl Flood {
             .run(|| ip("route replace 198.18.0.0/15 via 10.9.4.1"));
         branches.routers[1].run(|| ip("route replace blackhole 198.18.0.0/15"));
         let initiations: Vec<_> = (0..64).map(|_| initiation(branches)).collect();
-        let socket = branches.routers[1].run(raw_socket);
+        let socket =
+            branches.routers[1].run(|| raw_socket::open(false, SockProtocol::Raw).unwrap());
         let (stop, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (stopped, count) = (Arc::clone(&stop), Arc::clone(&sent));
         let thread = thread::spawn(move || {
@@ -467,19 +470,6 @@ fn initiation(branches: &Branches) -> Vec<u8> {
     actions.datagrams.pop().expect("an initiation")
 }
 
-fn raw_socket() -> OwnedFd {
-    // SAFETY: no pointers; a fresh descriptor.
-    unsafe {
-        let fd = libc::socket(
-            libc::AF_INET,
-            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            libc::IPPROTO_RAW,
-        );
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        OwnedFd::from_raw_fd(fd)
-    }
-}
-
 /// Sends a datagram to the centre from an address of 198.18.0.0/15 (RFC 2544) that depends on
 /// `n`.
 fn send_from(socket: &OwnedFd, n: u32, datagram: &[u8]) {
@@ -497,21 +487,7 @@ fn send_from(socket: &OwnedFd, n: u32, datagram: &[u8]) {
     // Without a checksum (RFC 768).
     packet.extend([0, 0]);
     packet.extend(datagram);
-    // SAFETY: plain data, for which zero is a value; buffers that live as long as the call.
-    let sent = unsafe {
-        let mut to: libc::sockaddr_in = std::mem::zeroed();
-        to.sin_family = libc::AF_INET as u16;
-        to.sin_addr.s_addr = u32::from_ne_bytes([10, 9, 4, 2]);
-        libc::sendto(
-            socket.as_raw_fd(),
-            packet.as_ptr().cast(),
-            packet.len(),
-            0,
-            (&raw const to).cast(),
-            size_of::<libc::sockaddr_in>() as u32,
-        )
-    };
-    assert_eq!(sent, packet.len() as isize);
+    raw_socket::send(socket, &packet, [10, 9, 4, 2].into(), MsgFlags::empty()).unwrap();
 }
 
 /// 10,000 handshakes a second: ACKs go on, with less CPU time for handshakes than they would take

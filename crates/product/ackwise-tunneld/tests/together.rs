@@ -4,17 +4,20 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use ackwise_headers::{checksum, protocol};
 use ackwise_netdev::Interface;
+use ackwise_netdev::raw_socket::{self, SockProtocol};
 use ackwise_tunneld::{AttachMode, Config, Daemon, Delivery, Prepared, Stats};
 use aya::maps::MapInfo;
 use aya::programs::{ProgramInfo, loaded_programs};
 use common::{Capture, Sites, ack_from, alone, ip, is_up, peer, transfer, until};
+use nix::sys::socket::MsgFlags;
 
 /// How many flows there are of each family.
 const FLOWS: u16 = 4;
@@ -58,42 +61,23 @@ fn ack(v4: bool, flow: u16, number: u32) -> Vec<u8> {
     packet
 }
 
-/// A raw socket that sends whole packets, and where to.
-fn raw(v4: bool) -> (OwnedFd, Vec<u8>) {
-    let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
-    let mut to = vec![0; if v4 { 16 } else { 28 }];
-    to[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+/// The server's address.
+fn server(v4: bool) -> IpAddr {
     if v4 {
-        to[4..8].copy_from_slice(&[10, 9, 3, 2]);
+        IpAddr::from([10, 9, 3, 2])
     } else {
-        to[8..24].copy_from_slice(&ack(false, 0, 0)[24..40]);
+        IpAddr::from(<[u8; 16]>::try_from(&ack(false, 0, 0)[24..40]).unwrap())
     }
-    // SAFETY: no pointers; a fresh descriptor.
-    let socket = unsafe {
-        let fd = libc::socket(family, libc::SOCK_RAW, libc::IPPROTO_RAW);
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        OwnedFd::from_raw_fd(fd)
-    };
-    (socket, to)
 }
 
 fn send(sites: &Sites, packets: &[(u16, Vec<u8>)]) {
     sites.host.run(|| {
-        let sockets = [raw(false), raw(true)];
+        let open = |v6| raw_socket::open(v6, SockProtocol::Raw).unwrap();
+        let sockets = [open(false), open(true)];
         for (_, packet) in packets {
-            let (socket, to) = &sockets[usize::from(packet[0] >> 4 == 4)];
-            // SAFETY: buffers that live as long as the call, with their sizes.
-            let sent = unsafe {
-                libc::sendto(
-                    socket.as_raw_fd(),
-                    packet.as_ptr().cast(),
-                    packet.len(),
-                    0,
-                    to.as_ptr().cast(),
-                    to.len() as u32,
-                )
-            };
-            assert_eq!(sent, packet.len() as isize);
+            let v4 = packet[0] >> 4 == 4;
+            let socket = &sockets[usize::from(!v4)];
+            raw_socket::send(socket, packet, server(v4), MsgFlags::empty()).unwrap();
         }
     });
 }

@@ -2,10 +2,12 @@
 //! kernel (`TPACKET_V3`): a system call for thousands of frames.
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use ackwise_netdev::packet_socket::{self, Layer, Receives};
+use ackwise_netdev::sockopt::{self, attach_filter, instruction, set_int};
 
 /// Enough of a frame for every header and option.
 pub(super) const SNAP: usize = 256;
@@ -50,38 +52,10 @@ impl Drop for Ring {
     }
 }
 
-fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
-    if answer < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(answer)
-    }
-}
-
-fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the value is live and its length is its own.
-    checked(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as u32,
-        )
-    })
-    .map(drop)
-}
-
 /// Takes everything but what is seen on these interfaces.
 fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
-    let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
     let interface = (libc::SKF_AD_OFF + libc::SKF_AD_IFINDEX) as u32;
-    let mut program = vec![op(
+    let mut program = vec![instruction(
         libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
         0,
         0,
@@ -90,36 +64,25 @@ fn filter(skip: &[i32]) -> Vec<libc::sock_filter> {
     for (index, &skipped) in skip.iter().enumerate() {
         // To the last instruction, which drops.
         let over = (skip.len() - index) as u8;
-        program.push(op(
+        program.push(instruction(
             libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
             over,
             0,
             skipped as u32,
         ));
     }
-    program.push(op(libc::BPF_RET | libc::BPF_K, 0, 0, SNAP as u32));
-    program.push(op(libc::BPF_RET | libc::BPF_K, 0, 0, 0));
+    program.push(instruction(libc::BPF_RET | libc::BPF_K, 0, 0, SNAP as u32));
+    program.push(instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0));
     program
 }
 
 impl Ring {
     /// In the calling thread's namespace; frames of `skip` are left out.
     pub fn open(skip: &[i32]) -> io::Result<Self> {
-        // Protocol 0: nothing is received before the bind below.
-        // SAFETY: no pointers are passed.
-        let fd = checked(unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)
-        })?;
-        // SAFETY: the descriptor was just opened and is owned by nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        let mut program = filter(skip);
-        let attached = libc::sock_fprog {
-            len: program.len() as u16,
-            filter: program.as_mut_ptr(),
-        };
-        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &attached)?;
+        let socket = packet_socket::open(Layer::Link)?;
+        attach_filter(&socket, &filter(skip))?;
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
-        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        set_int(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
         // struct tpacket_req3
         let request: [u32; 7] = [
             BLOCK as u32,
@@ -130,7 +93,7 @@ impl Ring {
             0,
             0,
         ];
-        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        sockopt::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         // SAFETY: a new mapping of a live descriptor, where the kernel likes.
         let memory = unsafe {
             libc::mmap(
@@ -138,7 +101,7 @@ impl Ring {
                 BLOCK * BLOCKS,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
-                fd,
+                socket.as_raw_fd(),
                 0,
             )
         };
@@ -151,18 +114,7 @@ impl Ring {
             memory,
             next: 0,
         };
-        // SAFETY: all zeroes is a value of `sockaddr_ll`.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        // SAFETY: the address is live and its length is its own.
-        checked(unsafe {
-            libc::bind(
-                fd,
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
-        })?;
+        packet_socket::bind(&ring.socket, None, Receives::All)?;
         Ok(ring)
     }
 
@@ -196,20 +148,7 @@ impl Ring {
 
     /// Frames for which there was no room.
     pub fn missed(&self) -> u32 {
-        // struct tpacket_stats_v3: packets, drops, freezes
-        let mut counts = [0_u32; 3];
-        let mut length = size_of::<[u32; 3]>() as u32;
-        // SAFETY: both pointers are live, and the length is that of the buffer.
-        let answer = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if answer == 0 { counts[1] } else { 0 }
+        packet_socket::missed(&self.socket)
     }
 }
 

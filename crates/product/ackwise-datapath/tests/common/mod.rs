@@ -3,14 +3,19 @@
 #![allow(dead_code)]
 
 use std::fs::File;
-use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ackwise_headers::{checksum, protocol};
+use ackwise_netdev::create_tun;
+use ackwise_netdev::ifreq::{self, index_of};
+use ackwise_netdev::packet_socket::{self, Destination, Layer, Receives};
+use ackwise_netdev::sockopt::set_int;
+use ackwise_policy::LinkKind;
 pub use ackwise_testbed::*;
+use nix::sys::socket::MsgFlags;
 
 pub fn tc(args: &str) {
     run_command("tc", args);
@@ -27,7 +32,7 @@ pub fn output(name: &str, args: &str) -> String {
 /// Sends and captures on one interface of the calling thread's namespace.
 pub struct Wire {
     fd: OwnedFd,
-    index: i32,
+    index: u32,
 }
 
 #[derive(Clone)]
@@ -41,75 +46,21 @@ pub struct Frame {
 
 impl Wire {
     pub fn open(ifname: &str) -> Self {
-        let name = std::ffi::CString::new(ifname).expect("no NUL");
-        // SAFETY: a terminated string.
-        let index = unsafe { libc::if_nametoindex(name.as_ptr()) } as i32;
-        assert!(index > 0, "no {ifname}");
-        let all = (libc::ETH_P_ALL as u16).to_be();
-        // SAFETY: no pointers.
-        let fd = unsafe {
-            libc::socket(
-                libc::AF_PACKET,
-                libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-                i32::from(all),
-            )
-        };
-        assert!(fd >= 0, "{}", io::Error::last_os_error());
-        // SAFETY: a fresh descriptor.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let on: i32 = 1;
-        let room: i32 = 64 << 20;
-        // SAFETY: pointers to integers of the sizes given; a valid address.
-        unsafe {
-            let p = |v: &i32| std::ptr::from_ref(v).cast();
-            let size = size_of::<i32>() as u32;
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_TIMESTAMPNS,
-                p(&on),
-                size,
-            );
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_RCVBUFFORCE,
-                p(&room),
-                size,
-            );
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_AUXDATA,
-                p(&on),
-                size,
-            );
-            let mut a: libc::sockaddr_ll = zeroed();
-            a.sll_family = libc::AF_PACKET as u16;
-            a.sll_protocol = all;
-            a.sll_ifindex = index;
-            let r = libc::bind(
-                fd.as_raw_fd(),
-                (&raw const a).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            );
-            assert_eq!(r, 0, "{}", io::Error::last_os_error());
+        let index = index_of(ifname).unwrap_or_else(|| panic!("no {ifname}"));
+        let fd = packet_socket::open(Layer::Link).expect("a packet socket");
+        for (level, option, value) in [
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),
+            (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20),
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
+        ] {
+            set_int(&fd, level, option, value).expect("an option");
         }
+        packet_socket::bind(&fd, Some(index), Receives::All).expect("a bound packet socket");
         Self { fd, index }
     }
 
     pub fn mark(&self, mark: u32) {
-        // SAFETY: a pointer to an integer of the size given.
-        let r = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MARK,
-                (&raw const mark).cast(),
-                4,
-            )
-        };
-        assert_eq!(r, 0);
+        set_int(&self.fd, libc::SOL_SOCKET, libc::SO_MARK, mark as i32).expect("a mark");
     }
 
     /// Returns when it was sent.
@@ -120,22 +71,11 @@ impl Wire {
     /// With a protocol of its own: on links without a header.
     pub fn send_as(&self, frame: &[u8], protocol: u16) -> Duration {
         let at = realtime();
-        // SAFETY: a valid address and buffer.
-        let n = unsafe {
-            let mut a: libc::sockaddr_ll = zeroed();
-            a.sll_family = libc::AF_PACKET as u16;
-            a.sll_ifindex = self.index;
-            a.sll_protocol = protocol;
-            libc::sendto(
-                self.fd.as_raw_fd(),
-                frame.as_ptr().cast(),
-                frame.len(),
-                0,
-                (&raw const a).cast(),
-                size_of::<libc::sockaddr_ll>() as u32,
-            )
+        let to = Destination {
+            interface: self.index,
+            protocol,
         };
-        assert_eq!(n, frame.len() as isize, "{}", io::Error::last_os_error());
+        packet_socket::send(&self.fd, to, frame, None, MsgFlags::empty()).expect("sent");
         at
     }
 
@@ -514,23 +454,7 @@ pub fn ms(n: u64) -> Duration {
 
 /// A TUN device, up, whose far end is the descriptor.
 pub fn tun(name: &str) -> File {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun")
-        .expect("/dev/net/tun");
-    // SAFETY: a zeroed ifreq with a short name and flags is valid.
-    unsafe {
-        let mut r: libc::ifreq = zeroed();
-        for (to, from) in r.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        r.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
-        let e = libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut r);
-        assert_eq!(e, 0, "{}", io::Error::last_os_error());
-        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
-        libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK);
-    }
+    let (file, _) = create_tun(name, LinkKind::Ip).expect("a TUN device");
     set_up(name);
     file
 }
@@ -538,29 +462,7 @@ pub fn tun(name: &str) -> File {
 /// An interface that sends each packet by itself, with its checksum complete.
 pub fn no_checksum_offload(name: &str) {
     const TX_CHECKSUMS: u32 = 0x17;
-    /// `struct ethtool_value`.
-    #[repr(C)]
-    struct Value {
-        command: u32,
-        data: u32,
-    }
-    let mut value = Value {
-        command: TX_CHECKSUMS,
-        data: 0,
-    };
-    // SAFETY: a zeroed ifreq with a short name; both structures outlive the call.
-    unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        assert!(fd >= 0, "{}", io::Error::last_os_error());
-        let fd = OwnedFd::from_raw_fd(fd);
-        let mut r: libc::ifreq = zeroed();
-        for (to, from) in r.ifr_name.iter_mut().zip(name.bytes()) {
-            *to = from as libc::c_char;
-        }
-        r.ifr_ifru.ifru_data = (&raw mut value).cast();
-        let e = libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, &raw mut r);
-        assert_eq!(e, 0, "{}", io::Error::last_os_error());
-    }
+    ifreq::set_ethtool_value(name, TX_CHECKSUMS, 0).expect("a device without the offload");
 }
 
 /// Says whether the TCP checksum of an IPv4 frame is right.

@@ -1,4 +1,4 @@
-//! Packet sockets with system calls.
+//! Packet sockets with system calls; by hand, because what is measured is the bare ways of the kernel.
 
 use std::ffi::CString;
 use std::io;

@@ -5,7 +5,6 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,9 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ackwise_headers::{checksum, protocol};
+use ackwise_netdev::raw_socket::{self, SockProtocol};
 use ackwise_tunnel::{KeyPair, key_to_base64};
 use ackwise_tunneld::{AttachMode, Config, Daemon, PeerStats};
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{MsgFlags, setsockopt, sockopt};
 
 pub use ackwise_testbed::*;
 
@@ -246,30 +246,10 @@ pub fn ack_from(port: u16, frame: &[u8]) -> Option<Vec<u8>> {
 /// Pure ACKs of one flow each, from the host to the server, that no connection has.
 pub fn send_strange_acks(sites: &Sites, flows: Range<u16>) {
     sites.host.run(|| {
-        // SAFETY: no pointers; a fresh descriptor.
-        let socket = unsafe {
-            let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_RAW);
-            assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-            OwnedFd::from_raw_fd(fd)
-        };
-        // SAFETY: plain data.
-        let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-        to.sin_family = libc::AF_INET as u16;
-        to.sin_addr.s_addr = u32::from_ne_bytes([10, 9, 3, 2]);
+        let socket = raw_socket::open(false, SockProtocol::Raw).unwrap();
         for flow in flows.clone() {
-            let packet = strange_ack(flow);
-            // SAFETY: buffers that live as long as the call, with their sizes.
-            let sent = unsafe {
-                libc::sendto(
-                    socket.as_raw_fd(),
-                    packet.as_ptr().cast(),
-                    packet.len(),
-                    0,
-                    (&raw const to).cast(),
-                    size_of::<libc::sockaddr_in>() as u32,
-                )
-            };
-            assert_eq!(sent, 40, "{}", std::io::Error::last_os_error());
+            let server = [10, 9, 3, 2].into();
+            raw_socket::send(&socket, &strange_ack(flow), server, MsgFlags::empty()).unwrap();
             if flow % 100 == 99 {
                 thread::sleep(Duration::from_millis(2));
             }
