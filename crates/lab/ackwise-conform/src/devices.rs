@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ackwise_engines::command;
 use ackwise_uml::{Choice, Release};
 
 use crate::capture;
@@ -27,6 +28,7 @@ enum Kind {
     Datapath(&'static str),
     Gateway(&'static str),
     Tunnel,
+    Simplemux,
 }
 
 /// A built-in device.
@@ -138,27 +140,36 @@ pub const BUILT_IN: &[BuiltIn] = &[
     datapath("datapath-hop", "hop"),
 ];
 
-/// What is known and cannot stand between scripted endpoints here.
-pub const NOT_RUN: &[(&str, &str)] = &[
-    (
+/// A program of others: built by `scripts/peers/simplemux`, and found in `PATH`.
+pub const SIMPLEMUX: BuiltIn = BuiltIn {
+    name: "simplemux",
+    about: "Simplemux with ROHC over a thin link, bundles every 10 ms (needs simplemux in PATH)",
+    kind: Kind::Simplemux,
+};
+
+/// What is known and not among [`BUILT_IN`], each with the reason.
+#[must_use]
+pub fn not_run(simplemux_was: bool) -> Vec<(&'static str, &'static str)> {
+    let mut all = vec![(
         "kernel-series",
         "kernel/patches is inside a TCP receiver, not between endpoints: kernel/tests/run wire judges it",
-    ),
-    (
-        "simplemux",
-        "Simplemux with ROHC has to be built from its repository: scripts/peers/simplemux does that, \
-         and a bench of crates/product/ackwise-tunneld compares the tunnel with it",
-    ),
-];
+    )];
+    if !simplemux_was {
+        all.push((
+            SIMPLEMUX.name,
+            "simplemux is not in PATH: scripts/peers/simplemux builds it from its repository",
+        ));
+    }
+    all
+}
 
 /// The device of that name.
 ///
 /// # Errors
 /// There is none.
 pub fn by_name(name: &str) -> Result<BuiltIn, Error> {
-    let found = BUILT_IN.iter().find(|it| it.name == name);
-    found
-        .copied()
+    let mut all = BUILT_IN.iter().copied().chain([SIMPLEMUX]);
+    all.find(|it| it.name == name)
         .ok_or_else(|| Error::NoSuchDevice(name.to_owned()))
 }
 
@@ -190,11 +201,39 @@ impl BuiltIn {
             Kind::Datapath(policy) => (Release::Linux6_12, Setup::Datapath(policy.to_owned())),
             Kind::Gateway(filter) => (Release::Linux6_12, Setup::Gateway(filter.to_owned())),
             Kind::Tunnel => (Release::Linux6_12, Setup::Tunnel),
+            Kind::Simplemux => {
+                let program = command::find("simplemux").ok_or_else(|| {
+                    let why = "simplemux is not in PATH; `PATH=$(scripts/peers/simplemux):$PATH` builds it";
+                    Error::Missing(why.to_owned())
+                })?;
+                (Release::Linux6_12, Setup::Simplemux(program))
+            }
         };
         let spec = Spec {
             name: self.name.to_owned(),
             setup,
         };
         Ok(Place::Kernel(spec, Choice::Release(release)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_is_found_by_its_name_and_there_once() {
+        let all = BUILT_IN.iter().copied().chain([SIMPLEMUX]);
+        let names: Vec<_> = all.map(|it| it.name).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert_eq!(by_name(name).unwrap().name, *name);
+            assert!(!names[..index].contains(name), "{name} is there twice");
+        }
+    }
+
+    #[test]
+    fn simplemux_is_not_run_unless_it_was() {
+        let named = |was| not_run(was).iter().any(|(name, _)| *name == SIMPLEMUX.name);
+        assert!(named(false) && !named(true));
     }
 }

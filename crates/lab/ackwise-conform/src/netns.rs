@@ -1,5 +1,6 @@
 //! A router in a network namespace, with the device in it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -18,6 +19,7 @@ use crate::joining::Apart;
 use crate::links::{ip, shape};
 use crate::packet::HOSTS_V4;
 use crate::schedule::{Schedule, Shaper};
+use crate::simplemux::Simplemux;
 use crate::tunnel::{self, Tunnel};
 use crate::wire::{self, Wire};
 
@@ -35,6 +37,8 @@ pub enum Setup {
     Gateway(String),
     /// The tunnel between two routers, over the suite's shaper.
     Tunnel,
+    /// Simplemux, the program at this path, in the place of the tunnel.
+    Simplemux(PathBuf),
 }
 
 /// A device on this machine's kernel or in a virtual machine.
@@ -110,7 +114,7 @@ impl Device for Router<'_> {
             Namespace::create(&names.of("sender"))?,
         ];
         let second = match self.spec.setup {
-            Setup::Tunnel => Some(Namespace::create(&names.of("far"))?),
+            Setup::Tunnel | Setup::Simplemux(_) => Some(Namespace::create(&names.of("far"))?),
             _ => None,
         };
         let far = second.as_ref().unwrap_or(&middle);
@@ -130,9 +134,12 @@ impl Device for Router<'_> {
         let at_sender = open(&sender, SENDER, MACS[3], MACS[2])?;
         let inserted = self.insert(&middle, far)?;
         let arrivals = wire::run(&at_receiver, &at_sender, schedule, self.told)?;
-        if let Inserted::Tunnel(tunnel) = &inserted
-            && tunnel.carried() == 0
-        {
+        let carried = match &inserted {
+            Inserted::Tunnel(tunnel) => tunnel.carried(),
+            Inserted::Simplemux { .. } => Simplemux::carried(far)?,
+            _ => return Ok(arrivals),
+        };
+        if carried == 0 {
             let why = "the tunnel has carried nothing: what arrived went past it";
             return Err(LabError::Run(why.to_owned()).into());
         }
@@ -147,6 +154,7 @@ enum Inserted {
     Datapath { _thread: Attached },
     Gateway { _gateway: Gateway },
     Tunnel(Tunnel),
+    Simplemux { _ends: Simplemux },
 }
 
 impl Router<'_> {
@@ -187,6 +195,10 @@ impl Router<'_> {
                 Ok(Inserted::Gateway { _gateway: gateway })
             }
             Setup::Tunnel => Ok(Inserted::Tunnel(tunnel::start(middle, far)?)),
+            Setup::Simplemux(program) => {
+                let started = Simplemux::start(program, middle, far)?;
+                Ok(Inserted::Simplemux { _ends: started })
+            }
         }
     }
 }

@@ -13,8 +13,8 @@ use crate::device::Error;
 use crate::links::{NETWORKS, ip, shape};
 
 /// The link between the routers: the near one is the receiver's.
-const NEAR: &str = "t0";
-const FAR: &str = "t1";
+pub(crate) const NEAR: &str = "t0";
+pub(crate) const FAR: &str = "t1";
 const MACS: [&str; 2] = ["02:00:00:00:03:01", "02:00:00:00:03:02"];
 /// What the handshake and the search for the path's MTU may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,7 +83,7 @@ pub(crate) fn start(near: &Namespace, far: &Namespace) -> Result<Tunnel, Error> 
 }
 
 /// The link between the routers, and the way to the hosts beyond it.
-fn link(near: &Namespace, far: &Namespace) -> Result<(), Error> {
+pub(crate) fn link(near: &Namespace, far: &Namespace) -> Result<(), Error> {
     near.inside(|| {
         set_sysctls([("net.ipv6.conf.default.accept_dad", "0")])?;
         ip(&format!(

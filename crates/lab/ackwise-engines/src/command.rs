@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use crate::error::LabError;
@@ -89,8 +90,16 @@ fn finish(command: &str, output: Output) -> Result<String, LabError> {
 /// Whether a program of that name is in `PATH`.
 #[must_use]
 pub fn exists(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// The first program of that name in `PATH`.
+#[must_use]
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::fs;
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
 use ackwise_conform::{
-    BUILT_IN, Between, BuiltIn, Device, DeviceReport, Document, Error, Level, NOT_RUN, Outcome,
-    Place, Router, Schedule, Setup, Spec, by_name, captures_of, cases, chosen, in_virtual_time,
-    run,
+    BUILT_IN, Between, BuiltIn, Device, DeviceReport, Document, Error, Level, Outcome, Place,
+    Router, SIMPLEMUX, Schedule, Setup, Spec, by_name, captures_of, cases, chosen, in_virtual_time,
+    not_run, run,
 };
+use ackwise_engines::command;
 use ackwise_engines::virt::Choice;
 use ackwise_report::parts::{Page, escape};
 use anyhow::{Context, bail};
@@ -47,8 +48,9 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
         }
     }
     if args.all {
-        for (name, why) in NOT_RUN {
-            document.not_run(*name, why);
+        let simplemux = asked.iter().any(|it| it.name() == SIMPLEMUX.name);
+        for (name, why) in not_run(simplemux) {
+            document.not_run(name, why);
         }
     }
     show(&document, args, format)?;
@@ -88,6 +90,9 @@ fn asked(args: &ConformArgs) -> anyhow::Result<Vec<Asked>> {
     let mut asked = Vec::new();
     if args.all {
         asked.extend(BUILT_IN.iter().copied().map(Asked::BuiltIn));
+        if command::exists(SIMPLEMUX.name) {
+            asked.push(Asked::BuiltIn(SIMPLEMUX));
+        }
     }
     for (index, name) in args.device.iter().enumerate() {
         let device = by_name(name)?;
@@ -184,13 +189,18 @@ fn show(document: &Document, args: &ConformArgs, format: Format) -> anyhow::Resu
     }
 }
 
+/// Every device that can be named.
+fn known() -> impl Iterator<Item = BuiltIn> {
+    BUILT_IN.iter().copied().chain([SIMPLEMUX])
+}
+
 fn list(format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
-        let devices: Vec<&str> = BUILT_IN.iter().map(|it| it.name).collect();
+        let devices: Vec<&str> = known().map(|it| it.name).collect();
         let cases: Vec<&str> = cases().iter().map(|it| it.name).collect();
         return text::print_json(&serde_json::json!({ "devices": devices, "cases": cases }));
     }
-    let devices = BUILT_IN.iter();
+    let devices = known();
     let devices = devices.map(|it| vec![it.name.to_owned(), it.about.to_owned()]);
     let cases = cases().into_iter().map(|it| {
         let level = match it.level {

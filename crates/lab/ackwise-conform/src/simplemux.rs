@@ -1,0 +1,119 @@
+//! Simplemux with ROHC as a device: a process at each end of a thin link between two routers.
+//!
+//! It carries IPv4. What goes over IPv6 takes the link beside it. A process that ends is not started again:
+//! what comes after that is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ackwise_engines::LabError;
+use ackwise_engines::netns::Namespace;
+
+use crate::device::Error;
+use crate::links::{NETWORKS, ip};
+use crate::tunnel::{FAR, NEAR, link};
+
+/// Its device in either router.
+const DEVICE: &str = "smux0";
+/// Bundles leave this often, as those of ackwise's tunnel do by default, or when they are full.
+const PERIOD: Duration = Duration::from_millis(10);
+/// What a process may take to open its sockets.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The two processes; both end on drop.
+#[derive(Debug, Default)]
+pub(crate) struct Simplemux {
+    ends: Vec<Child>,
+}
+
+impl Simplemux {
+    /// Starts it between two routers, which are joined by a link over the suite's shaper.
+    ///
+    /// # Errors
+    /// Something was refused, or a process ended.
+    pub fn start(program: &Path, near: &Namespace, far: &Namespace) -> Result<Self, Error> {
+        link(near, far)?;
+        let mut started = Self::default();
+        for (at, wire, peer) in [(near, NEAR, "10.98.0.2"), (far, FAR, "10.98.0.1")] {
+            let end = at.inside(|| {
+                ip(&format!("tuntap add dev {DEVICE} mode tun"))?;
+                ip(&format!("link set {DEVICE} up txqueuelen 10000"))?;
+                Command::new(program)
+                    .args([
+                        "-i", DEVICE, "-e", wire, "-c", peer, "-M", "udp", "-T", "tun",
+                    ])
+                    .args(["-n", "100", "-P", &PERIOD.as_micros().to_string()])
+                    .args(["-r", "1", "-d", "0"])
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .map_err(LabError::os("start simplemux"))
+            })?;
+            started.ends.push(end);
+        }
+        let until = Instant::now() + PATIENCE;
+        for end in &mut started.ends {
+            wait_for(end, until)?;
+        }
+        near.inside(|| ip(&format!("route replace {} dev {DEVICE}", NETWORKS[1][0])))?;
+        Ok(started)
+    }
+
+    /// How many packets have come out of it in the far router.
+    ///
+    /// # Errors
+    /// Its device is gone.
+    pub fn carried(far: &Namespace) -> Result<u64, Error> {
+        let count = far.inside(|| {
+            let table = fs::read_to_string("/proc/thread-self/net/dev")
+                .map_err(LabError::os("read the counters of interfaces"))?;
+            let counters = table.lines().find_map(|line| {
+                let (name, counters) = line.split_once(':')?;
+                (name.trim() == DEVICE).then_some(counters)
+            });
+            let packets = counters.and_then(|it| it.split_whitespace().nth(1)?.parse().ok());
+            packets.ok_or_else(|| LabError::Run(format!("{DEVICE} is gone")))
+        })?;
+        Ok(count)
+    }
+}
+
+impl Drop for Simplemux {
+    fn drop(&mut self) {
+        for end in &mut self.ends {
+            // It may have ended by itself.
+            let _ = end.kill();
+            let _ = end.wait();
+        }
+    }
+}
+
+/// Waits until a process has opened its socket, which comes after its TUN device.
+fn wait_for(end: &mut Child, until: Instant) -> Result<(), Error> {
+    let descriptors = format!("/proc/{}/fd", end.id());
+    loop {
+        if let Some(status) = end.try_wait().map_err(LabError::os("wait for simplemux"))? {
+            return Err(LabError::Run(format!("simplemux has ended: {status}")).into());
+        }
+        let is_socket = |link: &Path| link.to_string_lossy().starts_with("socket:");
+        let open = fs::read_dir(&descriptors).map_or(0, |entries| {
+            let links = entries
+                .flatten()
+                .filter_map(|it| fs::read_link(it.path()).ok());
+            links.filter(|link| is_socket(link)).count()
+        });
+        if open > 0 {
+            // It binds the socket right after it was opened.
+            thread::sleep(Duration::from_millis(100));
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err(LabError::Run("simplemux opens no socket".to_owned()).into());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
