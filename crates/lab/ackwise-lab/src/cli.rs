@@ -111,6 +111,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub draws: Option<u32>,
 
+    /// Run each drawn point so often, as its `repeat` says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: Option<u32>,
+
     /// Only these drawn points, by number; repeated or separated by commas
     #[arg(long = "point", value_name = "N", value_delimiter = ',')]
     pub points: Vec<u32>,

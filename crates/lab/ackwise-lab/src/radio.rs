@@ -85,11 +85,12 @@ fn only_simulated(args: &RunArgs) -> Result<(), BadInput> {
         ))
         .mend("run it with --on sim; the same policies meet real stacks over links, see docs/radio.md"));
     }
-    if args.draw_seed.is_some() || args.draws.is_some() || !args.points.is_empty() {
+    let draws = args.draws.or(args.draw_seed).or(args.repeats);
+    if draws.is_some() || !args.points.is_empty() {
         return Err(BadInput::new(format!(
             "{file}: a scenario of radio draws no points; its places are its own"
         ))
-        .mend("leave out --draw-seed, --draws and --point"));
+        .mend("leave out --draw-seed, --draws, --repeats and --point"));
     }
     if args.against.is_some() {
         return Err(BadInput::new(format!(

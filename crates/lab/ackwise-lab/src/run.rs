@@ -112,7 +112,7 @@ fn wanted(args: &RunArgs) -> anyhow::Result<Scenario> {
     if let Some(duration) = args.duration {
         scenario = scenario.with_duration(duration)?;
     }
-    if args.draw_seed.is_some() || args.draws.is_some() {
+    if args.draw_seed.is_some() || args.draws.is_some() || args.repeats.is_some() {
         scenario = with_draws(&scenario, args)?;
     }
     if args.against.is_some() && scenario.agrees.is_empty() {
@@ -147,7 +147,10 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
     if scenario.sweep.draw.is_none() {
         let file = args.scenario.display();
         return Err(BadInput::new(format!("{file}: no points are drawn here"))
-            .mend("leave out --draw-seed and --draws, or add [sweep.draw] (docs/scenarios.md)")
+            .mend(
+                "leave out --draw-seed, --draws and --repeats, or add [sweep.draw] \
+                 (docs/scenarios.md)",
+            )
             .into());
     }
     let mut text: toml_edit::DocumentMut = scenario
@@ -160,6 +163,18 @@ fn with_draws(scenario: &Scenario, args: &RunArgs) -> anyhow::Result<Scenario> {
     }
     if let Some(points) = args.draws {
         text["sweep"]["draw"]["n"] = toml_edit::value(i64::from(points));
+    }
+    if let Some(repeats) = args.repeats {
+        let draw = &mut text["sweep"]["draw"];
+        if draw.get("repeat").is_none() {
+            let file = args.scenario.display();
+            return Err(
+                BadInput::new(format!("{file}: nothing is drawn anew for a repeat"))
+                    .mend("leave out --repeats, or add [sweep.draw.repeat] (docs/scenarios.md)")
+                    .into(),
+            );
+        }
+        draw["repeat"]["n"] = toml_edit::value(i64::from(repeats));
     }
     Ok(Scenario::parse(&scenario.source.path, &text.to_string())?)
 }

@@ -69,6 +69,29 @@ fn a_point_that_is_run_alone_is_the_same_line() {
 }
 
 #[test]
+fn repeats_are_asked_for_and_have_names_of_their_own() {
+    let repeat = "n = 5\nrepeat = { n = 1, off = { uniform = [0.9, 1.1] } }\n";
+    let text = DRAWN.replace("n = 5\n", repeat);
+    let text = format!("{text}link.wan.both.delay = \"off * 5 ms\"\n");
+    let Ended { code, out, err } = run(&text, &["--repeats", "2", "--point", "2,3"]);
+    assert_eq!(code, 0, "{err}");
+    let record: Value = serde_json::from_str(&out).unwrap();
+    let ids: Vec<&str> = record["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["id"].as_str().unwrap())
+        .collect();
+    let expected = ["2/repeat=1", "2/repeat=2", "3/repeat=1", "3/repeat=2"];
+    for (id, end) in ids.iter().zip(expected) {
+        assert!(id.ends_with(end), "{id}");
+    }
+    assert_eq!(ids.len(), 4);
+    let goodput = |at: usize| record["runs"][at]["flows"][0]["goodput_bps"].clone();
+    assert_ne!(goodput(0), goodput(1));
+}
+
+#[test]
 fn a_duration_that_is_asked_for_is_not_drawn() {
     let drawn = format!("{DRAWN}scenario.duration = {{ uniform = [\"2 s\", \"3 s\"] }}\n");
     let Ended { code, out, err } = run(&drawn, &["--point", "1", "--duration", "500ms"]);
@@ -93,6 +116,8 @@ fn what_cannot_be_drawn_is_bad_input() {
             "nothing of what is asked for is for 'sim'",
         ),
         (plain, &["--draw-seed", "3"], "add [sweep.draw]"),
+        (plain, &["--repeats", "3"], "add [sweep.draw]"),
+        (DRAWN, &["--repeats", "3"], "add [sweep.draw.repeat]"),
         (plain, &["--point", "1"], "[sweep] has no 'draw'"),
         (&none, &[], "drawn.toml:24:5"),
         (&backward, &[], "write the smaller end first"),

@@ -65,8 +65,10 @@ impl Score {
 pub(crate) struct Line<'a> {
     /// A run of it, for its point.
     pub run: &'a Run,
-    /// Values by score and arm.
+    /// Means over the repeats, by score and arm.
     values: BTreeMap<Score, BTreeMap<&'a str, f64>>,
+    /// The baseline's mean over the odd repeats and over the even ones, by score.
+    halves: BTreeMap<Score, [f64; 2]>,
 }
 
 /// What an arm is compared with on its line.
@@ -122,7 +124,7 @@ pub(crate) struct Ratio<'a> {
 pub(crate) struct Lines<'a> {
     /// How the points were drawn.
     pub draw: Draw,
-    /// The lines in the order of the runs.
+    /// The lines in the order of the runs; all repeats of a point are one.
     pub lines: Vec<Line<'a>>,
     /// Names of the arms in the order of the runs.
     pub arms: Vec<&'a str>,
@@ -143,8 +145,9 @@ impl<'a> Lines<'a> {
                 arms.push(&run.arm);
             }
             let same = |other: &&Run| {
+                let swept = |path| other.point.get(path) == run.point.get(path);
                 (other.draw, other.seed, &other.cc) == (run.draw, run.seed, &run.cc)
-                    && other.point == run.point
+                    && scenario.sweep.paths().all(swept)
             };
             match groups.iter_mut().rev().find(|group| same(&group[0])) {
                 Some(group) => group.push(run),
@@ -194,9 +197,29 @@ impl<'a> Lines<'a> {
         ratios.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
         ratios
     }
+
+    /// The ratios of the baseline to itself, between one half of the repeats and the other,
+    /// least first. None if each point is run once.
+    pub(crate) fn chance(&self, score: &Score) -> Vec<Ratio<'_>> {
+        let ratio = |line: &'_ Line<'a>| line.chance(score);
+        let mut ratios: Vec<Ratio<'_>> = self
+            .lines
+            .iter()
+            .filter_map(|line| ratio(line).map(|ratio| Ratio { ratio, line }))
+            .collect();
+        ratios.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        ratios
+    }
 }
 
 impl Line<'_> {
+    /// The baseline of the odd repeats to that of the even ones: what chance alone makes.
+    /// `None` if there is but one repeat.
+    fn chance(&self, score: &Score) -> Option<f64> {
+        let [odd, even] = self.halves.get(score)?;
+        (*even > 0.0).then(|| odd / even)
+    }
+
     /// An arm's value; `None` if its flows are not on this line.
     pub(crate) fn value(&self, score: &Score, arm: &str) -> Option<f64> {
         self.values.get(score)?.get(arm).copied()
@@ -238,25 +261,61 @@ impl Line<'_> {
     }
 }
 
+/// Values of the repeats, by score and arm.
+type Repeats<'a> = BTreeMap<Score, BTreeMap<&'a str, Vec<f64>>>;
+
 /// The arms of one line, by the scenario as it is there.
 fn line<'a>(scenario: &Scenario, runs: &[&'a Run]) -> Option<Line<'a>> {
     let first = runs.first()?;
-    let spec = RunSpec {
-        id: first.id.clone(),
-        arm: BASELINE.to_owned(),
-        cc: first.cc.clone(),
-        seed: first.seed,
-        draw: first.draw,
-        point: first.point.clone(),
-    };
-    let seen = scenario.at(&spec).ok()?;
-    let mut values: BTreeMap<Score, BTreeMap<&str, f64>> = BTreeMap::new();
+    let mut values = Repeats::new();
+    let mut seen: Option<(&BTreeMap<String, String>, Scenario)> = None;
     for run in runs {
-        for (score, value) in scores(&seen, run) {
-            values.entry(score).or_default().insert(&run.arm, value);
+        if seen.as_ref().is_none_or(|(point, _)| **point != run.point) {
+            let spec = RunSpec {
+                id: run.id.clone(),
+                arm: BASELINE.to_owned(),
+                cc: run.cc.clone(),
+                seed: run.seed,
+                draw: run.draw,
+                point: run.point.clone(),
+            };
+            seen = Some((&run.point, scenario.at(&spec).ok()?));
+        }
+        let (_, seen) = seen.as_ref()?;
+        for (score, value) in scores(seen, run) {
+            let arms = values.entry(score).or_default();
+            arms.entry(&run.arm).or_default().push(value);
         }
     }
-    Some(Line { run: first, values })
+    let halves = values.iter().filter_map(|(score, arms)| {
+        let all = arms.get(BASELINE)?.as_slice();
+        let half = |skip| mean(all.iter().skip(skip).step_by(2).copied());
+        Some((score.clone(), [half(0)?, half(1)?]))
+    });
+    Some(Line {
+        run: first,
+        halves: halves.collect(),
+        values: values.into_iter().map(means).collect(),
+    })
+}
+
+fn means<'a>(
+    (score, arms): (Score, BTreeMap<&'a str, Vec<f64>>),
+) -> (Score, BTreeMap<&'a str, f64>) {
+    let means = arms
+        .into_iter()
+        .filter_map(|(arm, all)| Some((arm, mean(all.into_iter())?)));
+    (score, means.collect())
+}
+
+/// `None` of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0_u32);
+    for value in values {
+        sum += value;
+        count += 1;
+    }
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 fn scores(seen: &Scenario, run: &Run) -> BTreeMap<Score, f64> {

@@ -9,6 +9,9 @@ use crate::draws::{Against, Line, Lines, Ratio, Score};
 /// Percentiles of a distribution of ratios.
 const PERCENTILES: [u32; 6] = [5, 10, 25, 50, 75, 90];
 
+/// The row of the baseline beside itself.
+const CHANCE: &str = "chance";
+
 /// The worst lines of each arm that are listed.
 const WORST: usize = 2;
 
@@ -32,9 +35,16 @@ pub(crate) fn draws_text(report: &Report) -> Option<String> {
 }
 
 fn heading(lines: &Lines<'_>) -> String {
+    let repeats = match lines.draw.repeats {
+        1 => String::new(),
+        repeats => format!(
+            " Each line was run {repeats} times, and its means count; \"{CHANCE}\" is the baseline \
+             of the odd repeats to that of the even ones."
+        ),
+    };
     format!(
         "{} lines of points drawn with seed {}. Ratios are formed on the same line: 1 is equal, \
-         more is better.\n",
+         more is better.{repeats}\n",
         lines.lines.len(),
         lines.draw.seed
     )
@@ -89,17 +99,20 @@ fn distribution(lines: &Lines<'_>, score: &Score, against: &Against) -> String {
             .into_iter()
             .map(|cell| cell.add_attribute(Attribute::Dim)),
     );
+    let mut add = |name: &str, ratios: &[Ratio<'_>]| {
+        let Some(least) = ratios.first() else {
+            return;
+        };
+        let percentiles = PERCENTILES.map(|percent| ratio_text(quantile(ratios, percent)));
+        let first = [ratios.len().to_string(), ratio_text(least.ratio)];
+        table.add_row(row(name, first.into_iter().chain(percentiles)));
+    };
     for arm in &lines.arms {
         if *arm == BASELINE && *against == Against::Baseline {
-            continue;
+            add(CHANCE, &lines.chance(score));
+        } else {
+            add(arm, &lines.ratios(score, arm, against, &|_| true));
         }
-        let ratios = lines.ratios(score, arm, against, &|_| true);
-        let Some(least) = ratios.first() else {
-            continue;
-        };
-        let percentiles = PERCENTILES.map(|percent| ratio_text(quantile(&ratios, percent)));
-        let first = [ratios.len().to_string(), ratio_text(least.ratio)];
-        table.add_row(row(arm, first.into_iter().chain(percentiles)));
     }
     print(&format!("{} {}", score.title(), against.title()), &table)
 }

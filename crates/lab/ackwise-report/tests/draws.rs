@@ -64,7 +64,12 @@ flow.up.connections = { case = "upload", true = 1, else = 0 }
 /// `half` gets half of the baseline's download, and `twice` twice as much except on the third
 /// line, where it gets a tenth. All get the same upload; of chunks `half` has half in time.
 fn report() -> Report {
-    let scenario = Scenario::parse("drawn.toml", DRAWN).unwrap();
+    report_of(DRAWN, |_, _| 1.0)
+}
+
+/// The same with the download of each run times what `by` says of its arm and repeat.
+fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
+    let scenario = Scenario::parse("drawn.toml", text).unwrap();
     let mut report = Report::new("sim", &scenario);
     for spec in scenario.runs() {
         let seen = scenario.at(&spec).unwrap();
@@ -75,6 +80,8 @@ fn report() -> Report {
             "twice" => 2.0,
             _ => 1.0,
         };
+        let repeat = spec.point.get("repeat").map_or(1, |n| n.parse().unwrap());
+        let factor = factor * by(&spec.arm, repeat);
         let record = |name: &str, traffic: Traffic| FlowRecord {
             flow: name.to_owned(),
             cc: None,
@@ -129,14 +136,7 @@ fn distributions_and_worst_lines_look_as_they_did() {
     let text = table(&report(), &TableOptions::default());
     golden("draws.txt", &text);
     // Twenty lines: the least is the third, the tenth percentile is not.
-    let row = |title: &str, arm: &str| {
-        let after = text.split(&format!("\n{title}\n")).nth(1).unwrap();
-        let row = after
-            .lines()
-            .find(|line| line.trim_start().starts_with(arm));
-        let cells: Vec<String> = row.unwrap().split_whitespace().map(str::to_owned).collect();
-        cells[1..].join(" ")
-    };
+    let row = |title: &str, arm: &str| row(&text, title, arm);
     let download = "goodput server → client to nothing";
     assert_eq!(
         row(download, "twice"),
@@ -159,6 +159,44 @@ fn distributions_and_worst_lines_look_as_they_did() {
         text.contains("twice: 0.10 to nothing, goodput server → client, at point 3 ("),
         "{text}"
     );
+}
+
+/// The numbers of a table's row.
+fn row(text: &str, title: &str, arm: &str) -> String {
+    let after = text.split(&format!("\n{title}\n")).nth(1).unwrap();
+    let row = after
+        .lines()
+        .find(|line| line.trim_start().starts_with(arm));
+    let cells: Vec<String> = row.unwrap().split_whitespace().map(str::to_owned).collect();
+    cells[1..].join(" ")
+}
+
+#[test]
+fn repeats_of_a_point_are_one_line_with_their_means() {
+    let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n";
+    let text = DRAWN.replace("n = 20\n", repeat);
+    // `half` has 0.5, 1.5 and 0.4 of the baseline's first repeat; the baseline 1, 0.5 and 1.5.
+    let by = |arm: &str, repeat: u32| match (arm, repeat) {
+        ("half", n) => [1.0, 3.0, 0.8][n as usize - 1],
+        ("baseline", n) => [1.0, 0.5, 1.5][n as usize - 1],
+        _ => 1.0,
+    };
+    let text = table(&report_of(&text, by), &TableOptions::default());
+    assert!(text.contains("20 lines of points drawn"), "{text}");
+    assert!(text.contains("Each line was run 3 times"), "{text}");
+    let download = "goodput server → client to nothing";
+    assert_eq!(
+        row(&text, download, "half"),
+        "20 0.80 0.80 0.80 0.80 0.80 0.80 0.80"
+    );
+    // The odd repeats have 1.25 in the mean, the even one 0.5.
+    assert_eq!(
+        row(&text, download, "chance"),
+        "20 2.50 2.50 2.50 2.50 2.50 2.50 2.50"
+    );
+    let both = "goodput server → client to the best of all";
+    assert!(row(&text, both, "baseline").starts_with("20 0.5"), "{text}");
+    assert!(!text.contains("to the best of all\nchance"), "{text}");
 }
 
 #[test]

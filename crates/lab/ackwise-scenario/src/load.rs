@@ -90,8 +90,7 @@ impl Scenario {
                     replace(&mut changed, &replacement.path, span, value, &mut errors);
                 }
             }
-            let point = run.draw.and_then(|number| self.sweep.drawn(number));
-            if let Some(point) = point {
+            if let Some(point) = self.sweep.drawn(run) {
                 apply_point(&mut changed, point, errors);
             }
             let arm = self.arms.iter().find(|arm| arm.name == run.arm);
@@ -279,12 +278,7 @@ fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &Ref
     let Some(draw) = &scenario.sweep.draw else {
         return;
     };
-    let swept = scenario
-        .sweep
-        .vary
-        .iter()
-        .chain(scenario.sweep.zips.iter().flatten());
-    let swept: Vec<&str> = swept.map(|vary| vary.path.as_str()).collect();
+    let swept: Vec<&str> = scenario.sweep.paths().collect();
     let mut seen: Vec<Span> = Vec::new();
     for point in &draw.points {
         let found = RefCell::new(Collector::default());

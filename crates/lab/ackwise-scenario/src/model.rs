@@ -399,8 +399,12 @@ pub struct Sweep {
 pub struct Draw {
     /// Seed of the draws.
     pub seed: u64,
-    /// The points, by number from 1. Never empty.
+    /// The points, by number from 1, and of each its repeats. Never empty.
     pub points: Vec<DrawnPoint>,
+    /// How many points there are: the repeats of a point count as one.
+    pub count: u32,
+    /// How often each point is run, with what is drawn anew for each repeat.
+    pub repeats: u32,
     /// Names by whose values a report groups the points.
     pub group: Vec<String>,
     /// Sets of arms whose best each arm is compared with.
@@ -414,6 +418,8 @@ pub struct Draw {
 pub struct DrawnPoint {
     /// Its number, from 1.
     pub number: u32,
+    /// Which of its repeats it is, from 1.
+    pub repeat: u32,
     /// Its congestion control, if that is drawn.
     pub cc: Option<String>,
     /// Everything that was drawn or computed, in the order of the names.
@@ -613,7 +619,8 @@ pub struct Agree {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RunSpec {
     /// Stable and unique within the scenario: `arm/cc/seed`, `/path=value`
-    /// for each further varied value, and `/point=N` if the point is drawn.
+    /// for each further varied value, and `/point=N` if the point is drawn; `/repeat=N` behind
+    /// it if it is run several times.
     pub id: String,
     /// Name of the arm.
     pub arm: String,

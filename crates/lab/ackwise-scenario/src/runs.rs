@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::draw::REPEAT;
 use crate::engine::Engine;
 use crate::error::ScenarioError;
 use crate::glob;
@@ -90,10 +91,21 @@ impl Sweep {
         points
     }
 
-    /// The drawn point of a number.
-    pub fn drawn(&self, number: u32) -> Option<&DrawnPoint> {
-        let draw = self.draw.as_ref()?;
-        draw.points.iter().find(|point| point.number == number)
+    /// The drawn point of a run, in the repeat that the run is of.
+    pub fn drawn(&self, run: &RunSpec) -> Option<&DrawnPoint> {
+        let (draw, number) = (self.draw.as_ref()?, run.draw?);
+        let repeat = match run.point.get(REPEAT) {
+            Some(text) => text.parse().ok()?,
+            None => 1,
+        };
+        let mut points = draw.points.iter();
+        points.find(|point| (point.number, point.repeat) == (number, repeat))
+    }
+
+    /// The paths whose values are swept.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let all = self.vary.iter().chain(self.zips.iter().flatten());
+        all.map(|vary| vary.path.as_str())
     }
 }
 
@@ -137,6 +149,9 @@ impl Scenario {
                     if let Some(drawn) = drawn {
                         id.push_str(&format!("/point={}", drawn.number));
                     }
+                    if let Some(repeat) = point.get(REPEAT) {
+                        id.push_str(&format!("/repeat={repeat}"));
+                    }
                     runs.push(RunSpec {
                         id,
                         arm: arm.name.clone(),
@@ -160,9 +175,9 @@ impl Scenario {
         let seeds: Vec<String> = self.sweep.seeds.iter().map(u64::to_string).collect();
         let arms: Vec<String> = self.arms.iter().map(|arm| arm.name.clone()).collect();
         filter.check(&arms, &self.sweep.cc, &seeds)?;
+        let points = self.sweep.draw.as_ref().map_or(0, |draw| draw.count);
         for number in &filter.points {
-            if self.sweep.drawn(*number).is_none() {
-                let points = self.sweep.draw.as_ref().map_or(0, |draw| draw.points.len());
+            if !(1..=points).contains(number) {
                 return Err(ScenarioError::NothingSelected {
                     what: "drawn point",
                     pattern: number.to_string(),

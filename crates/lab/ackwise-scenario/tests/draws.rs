@@ -150,6 +150,91 @@ fn a_point_depends_on_seed_name_and_number_alone() {
     assert!(other.iter().zip(&all).all(|(a, b)| a["down"] != b["down"]));
 }
 
+const REPEATED: &str = r#"
+[sweep.draw]
+n = 30
+seed = 3
+cc = { choice = ["cubic", "reno"] }
+rtt = { uniform = ["15 ms", "600 ms"] }
+repeat = { n = 4, off = { uniform = [0.96, 1.0] } }
+link.wan.both.delay = "rtt / 2 * off"
+"#;
+
+#[test]
+fn a_repeat_draws_anew_what_it_names_and_nothing_else() {
+    let arms = "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"other\"\n";
+    let scenario = parse(&format!("{REPEATED}{arms}"));
+    let draw = scenario.sweep.draw.as_ref().unwrap();
+    assert_eq!((draw.count, draw.repeats, draw.points.len()), (30, 4, 120));
+    let runs = scenario.runs();
+    assert_eq!(runs.len(), 240);
+    let mut offs = Vec::new();
+    for of_point in runs.chunks(8) {
+        let first = &of_point[0];
+        for (at, run) in of_point.iter().enumerate() {
+            assert_eq!((run.draw, &run.cc), (first.draw, &first.cc));
+            assert_eq!(run.point["rtt"], first.point["rtt"]);
+            assert_eq!(run.point["repeat"], (at / 2 + 1).to_string());
+            // All arms of a repeat have the same line.
+            assert_eq!(run.point, of_point[at / 2 * 2].point);
+            let off: f64 = run.point["off"].parse().unwrap();
+            assert!((0.96..=1.0).contains(&off), "{off}");
+            offs.push(run.point["off"].clone());
+            let rtt = ackwise_config::units::time(&run.point["rtt"]).unwrap();
+            let delay = scenario.at(run).unwrap().links[0].forward.delay;
+            let found = delay.as_secs_f64() / rtt.as_secs_f64() * 2.0;
+            assert!((found / off - 1.0).abs() < 2e-3, "{found} {off}");
+        }
+    }
+    assert_eq!(runs[3].id, "other/cubic/1/point=1/repeat=2");
+    offs.sort();
+    offs.dedup();
+    assert!(offs.len() > 95, "{}", offs.len());
+}
+
+#[test]
+fn the_first_repeat_is_the_point_that_is_run_once() {
+    let four = parse(REPEATED).runs();
+    let once = parse(&REPEATED.replace("n = 4", "n = 1")).runs();
+    assert_eq!(once.len(), 30);
+    for (one, repeats) in once.iter().zip(four.chunks(4)) {
+        let mut first = repeats[0].clone();
+        assert_eq!(first.point.remove("repeat").as_deref(), Some("1"));
+        assert_eq!(first.point, one.point);
+        assert_eq!(first.id, format!("{}/repeat=1", one.id));
+    }
+}
+
+#[test]
+fn what_a_repeat_cannot_draw_is_told_with_its_place() {
+    let file = |from: &str, to: &str| format!("{NETWORK}{}", REPEATED.replace(from, to));
+    let off = "off = { uniform = [0.96, 1.0] }";
+    for (text, complaint) in [
+        (file("n = 4, ", ""), "has no 'n'"),
+        (file("n = 4", "n = 0"), "'n' lies between 1 and 1000"),
+        (file(&format!(", {off}"), ""), "nothing is drawn anew"),
+        (
+            file("seed = 3", &format!("seed = 3\n{off}")),
+            "keep one of the two",
+        ),
+        (
+            file("off = {", "cc = { choice = [\"cubic\"] }, off = {"),
+            "one congestion control",
+        ),
+        (
+            file("seed = 3", "seed = 3\ngroup = [\"off\"]"),
+            "differs between the repeats",
+        ),
+        (file(&format!("{{ n = 4, {off} }}"), "4"), "'repeat'"),
+    ] {
+        let error = Scenario::parse("drawn.toml", &text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(complaint), "{complaint}: {error}");
+        assert!(error.contains("drawn.toml:"), "{error}");
+    }
+}
+
 #[test]
 fn arms_are_paired_on_the_same_lines() {
     let arms = "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"other\"\non = \"virtual\"\n";

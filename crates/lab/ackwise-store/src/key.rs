@@ -92,11 +92,13 @@ impl RunSet {
 fn read_all_traces(scenario: &Scenario) {
     let drawn = scenario.sweep.draw.is_some() && scenario.source.text.contains("trace");
     let mut last = None;
-    for run in scenario.runs().iter().filter(|_| drawn) {
-        if last != Some(run.draw) {
+    let runs = scenario.runs();
+    for run in runs.iter().filter(|_| drawn) {
+        // Each repeat of a point may name another.
+        if last != Some(&run.point) {
             // What is wrong with it is told when it is run.
             let _ = scenario.at(run);
-            last = Some(run.draw);
+            last = Some(&run.point);
         }
     }
 }

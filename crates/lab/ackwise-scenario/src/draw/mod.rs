@@ -17,7 +17,7 @@ use ackwise_config::tree::{Entry, Kind, Table, Value};
 use ackwise_rng::Rng;
 
 use crate::glob::matches;
-use crate::model::{Arm, Draw, DrawnPoint, DrawnValue, Rivals};
+use crate::model::{Arm, Draw, DrawnPoint, DrawnValue, Rivals, SettingValue};
 use definition::{Definition, Values};
 use expression::{is_name, is_name_start};
 use value::{Drawn, Type};
@@ -28,8 +28,14 @@ const MAX_POINTS: u32 = 10_000;
 /// The name of the variable that says which population a point is of.
 pub(crate) const POPULATION: &str = "population";
 
+/// The name of the variable that says which repeat of a point a run is of, from 1.
+pub(crate) const REPEAT: &str = "repeat";
+
+/// Most repeats of a point.
+const MAX_REPEATS: u32 = 1000;
+
 /// Keys of `[sweep.draw]` that are not names of values.
-const KEYS: [&str; 5] = ["n", "seed", "group", "against", POPULATION];
+const KEYS: [&str; 6] = ["n", "seed", "group", "against", POPULATION, REPEAT];
 
 /// Sections of the file whose values can be drawn.
 const SECTIONS: [&str; 5] = ["node", "link", "flow", "record", "scenario"];
@@ -42,6 +48,12 @@ struct Population {
     name: String,
     weight: f64,
     own: Definitions,
+}
+
+/// How often each point is run, and what is drawn anew for each of its repeats.
+struct Repeats {
+    count: u32,
+    anew: Definitions,
 }
 
 /// The words that `cc` is drawn from, before anything is checked.
@@ -87,8 +99,9 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     let seed = seed(&section);
     let common = definitions(&section, table, &KEYS);
     let populations = populations(&section);
-    let names_are_fine = common.is_some() && populations.is_some();
-    let (common, populations) = (common.unwrap_or_default(), populations.unwrap_or_default());
+    let repeats = repeats(&section);
+    let names_are_fine = common.is_some() && populations.is_some() && repeats.is_some();
+    let (mut common, populations) = (common.unwrap_or_default(), populations.unwrap_or_default());
     if common.is_empty() && populations.is_empty() && names_are_fine {
         let message = "nothing is drawn; add e.g. link.wan.forward.rate = { log-uniform = \
                        [\"10 Mbit/s\", \"200 Mbit/s\"] }";
@@ -96,22 +109,33 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
         return None;
     }
     let against = against(&section, arms);
-    if !names_are_fine {
-        return None;
-    }
+    let repeats = repeats.filter(|_| names_are_fine)?;
+    check_anew(&section, &repeats.anew, &common, &populations);
+    common.extend(repeats.anew.clone());
     let kinds = kinds(&section, &common, &populations)?;
     check_cc(&section, sweep, &kinds);
-    let group = group(&section, &common, &populations);
+    let group = group(&section, &common, &populations, &repeats.anew);
     if !top.errors.borrow().is_empty() {
         return None;
     }
     let mut points = Vec::new();
+    let source = Source {
+        section: &section,
+        seed: seed?,
+        common: &common,
+        populations: &populations,
+        repeats: &repeats,
+    };
     for number in 1..=n? {
-        points.push(point(&section, seed?, number, &common, &populations)?);
+        for repeat in 1..=repeats.count {
+            points.push(source.point(number, repeat)?);
+        }
     }
     Some(Draw {
         seed: seed?,
         points,
+        count: n?,
+        repeats: repeats.count,
         group,
         against,
         span: section.span.clone(),
@@ -195,6 +219,8 @@ fn name_is_fine(section: &Section<'_>, name: &str, span: &Span) -> bool {
         )
     } else if name == POPULATION {
         format!("'{name}' is the name of the [[sweep.draw.population]]; use another")
+    } else if name == REPEAT {
+        format!("'{name}' is the number of the repeat ([sweep.draw.repeat]); use another")
     } else if name.starts_with(is_name_start) && name.chars().all(is_name) && name.len() <= 40 {
         return true;
     } else {
@@ -250,6 +276,58 @@ fn populations(section: &Section<'_>) -> Option<Vec<Population>> {
         fine = false;
     }
     fine.then_some(found)
+}
+
+/// Reads `[sweep.draw.repeat]`; `None` after a mistake. Without it each point is run once.
+fn repeats(section: &Section<'_>) -> Option<Repeats> {
+    if !section.has(REPEAT) {
+        return Some(Repeats {
+            count: 1,
+            anew: Definitions::new(),
+        });
+    }
+    let (table, span) = section.table(REPEAT)?;
+    let inner = Section::open_unchecked(table, span, "[sweep.draw.repeat]", section.errors);
+    if !inner.has("n") {
+        let message = "[sweep.draw.repeat] has no 'n', how often each point is run; add n = 4";
+        inner.error(span, message);
+        return None;
+    }
+    let count = inner.whole("n", 1, MAX_REPEATS);
+    let anew = definitions(&inner, table, &["n"]);
+    if anew.as_ref().is_some_and(Definitions::is_empty) {
+        let message = "nothing is drawn anew, so that all repeats would be the same; add e.g. \
+                       off = { uniform = [0.96, 1.0] }, and use it in the expression of a path";
+        inner.error(span, message);
+        return None;
+    }
+    Some(Repeats {
+        count: count?,
+        anew: anew?,
+    })
+}
+
+/// What is drawn anew is drawn there alone, and what runs are grouped by stays.
+fn check_anew(
+    section: &Section<'_>,
+    anew: &Definitions,
+    common: &Definitions,
+    populations: &[Population],
+) {
+    for (name, definition) in anew {
+        let elsewhere =
+            common.contains_key(name) || populations.iter().any(|one| one.own.contains_key(name));
+        if elsewhere {
+            let message =
+                format!("'{name}' is drawn once for each point, too; keep one of the two");
+            section.error(&definition.span, message);
+        }
+        if name == "cc" {
+            let message = "the repeats of a point have one congestion control; draw 'cc' in \
+                           [sweep.draw]";
+            section.error(&definition.span, message);
+        }
+    }
 }
 
 /// The definitions that hold for a population: its own before the common ones.
@@ -315,7 +393,12 @@ fn check_cc(section: &Section<'_>, sweep: &Table, kinds: &[definition::Types]) {
 }
 
 /// The names by whose values a report groups the points.
-fn group(section: &Section<'_>, common: &Definitions, populations: &[Population]) -> Vec<String> {
+fn group(
+    section: &Section<'_>,
+    common: &Definitions,
+    populations: &[Population],
+    anew: &Definitions,
+) -> Vec<String> {
     let own = populations.iter().flat_map(|one| one.own.iter());
     let definitions: Vec<(&String, &Definition)> = common.iter().chain(own).collect();
     let mut known: Vec<&str> = definitions.iter().map(|(name, _)| name.as_str()).collect();
@@ -335,6 +418,10 @@ fn group(section: &Section<'_>, common: &Definitions, populations: &[Population]
                 span,
                 format!("nothing is drawn under the name '{text}'{hint}"),
             );
+        }
+        if anew.contains_key(text) {
+            let message = format!("'{text}' differs between the repeats of a point; leave it out");
+            section.error(span, message);
         }
         let many =
             |(name, definition): &&(&String, &Definition)| *name == text && !definition.is_of_few();
@@ -387,56 +474,83 @@ fn stream(seed: u64, name: &str, number: u32) -> Rng {
     Rng::stream(of_name, number.into())
 }
 
-fn point(
-    section: &Section<'_>,
+/// What the points come from.
+struct Source<'a> {
+    section: &'a Section<'a>,
     seed: u64,
-    number: u32,
-    common: &Definitions,
-    populations: &[Population],
-) -> Option<DrawnPoint> {
-    let mut values = Values::new();
-    let population = chosen(populations, &stream(seed, POPULATION, number));
-    if let Some(population) = population {
-        let name = Drawn::Word(population.name.clone());
-        values.insert(POPULATION.to_owned(), name);
-    }
-    let definitions = of_population(common, population);
-    let names = order::order(&definitions, &[POPULATION]).ok()?;
-    for name in names {
-        let definition = &definitions[&name];
-        match definition.value(&values, &stream(seed, &name, number)) {
-            Ok(Drawn::Quantity(quantity))
-                if !quantity.amount.is_finite() || quantity.amount < 0.0 =>
-            {
-                let message = format!("at point {number} '{name}' comes to {}", quantity.amount);
-                section.error(&definition.span, message);
-                return None;
-            }
-            Ok(value) => {
-                values.insert(name, value);
-            }
-            Err(message) => {
-                section.error(&definition.span, format!("at point {number}: {message}"));
-                return None;
-            }
+    /// With those that are drawn anew for each repeat.
+    common: &'a Definitions,
+    populations: &'a [Population],
+    repeats: &'a Repeats,
+}
+
+impl Source<'_> {
+    /// The stream of a name at a point, and of one that is drawn anew in a repeat.
+    fn stream(&self, name: &str, number: u32, repeat: u32) -> Rng {
+        let mut of_point = stream(self.seed, name, number);
+        match self.repeats.anew.contains_key(name) {
+            true => Rng::stream(of_point.next_u64(), repeat.into()),
+            false => of_point,
         }
     }
-    let cc = values.get("cc").map(|value| value.setting().to_string());
-    let spans = |name: &String| {
-        definitions
-            .get(name)
-            .map_or(section.span.clone(), |it| it.span.clone())
-    };
-    let drawn = values.iter().map(|(name, value)| DrawnValue {
-        name: name.clone(),
-        value: value.setting(),
-        span: spans(name),
-    });
-    Some(DrawnPoint {
-        number,
-        cc,
-        values: drawn.collect(),
-    })
+
+    /// One repeat of a point; `None` after a mistake.
+    fn point(&self, number: u32, repeat: u32) -> Option<DrawnPoint> {
+        let mut values = Values::new();
+        let population = chosen(self.populations, &stream(self.seed, POPULATION, number));
+        if let Some(population) = population {
+            let name = Drawn::Word(population.name.clone());
+            values.insert(POPULATION.to_owned(), name);
+        }
+        let definitions = of_population(self.common, population);
+        let names = order::order(&definitions, &[POPULATION]).ok()?;
+        for name in names {
+            let definition = &definitions[&name];
+            match definition.value(&values, &self.stream(&name, number, repeat)) {
+                Ok(Drawn::Quantity(quantity))
+                    if !quantity.amount.is_finite() || quantity.amount < 0.0 =>
+                {
+                    let message =
+                        format!("at point {number} '{name}' comes to {}", quantity.amount);
+                    self.section.error(&definition.span, message);
+                    return None;
+                }
+                Ok(value) => {
+                    values.insert(name, value);
+                }
+                Err(message) => {
+                    let message = format!("at point {number}: {message}");
+                    self.section.error(&definition.span, message);
+                    return None;
+                }
+            }
+        }
+        let cc = values.get("cc").map(|value| value.setting().to_string());
+        let spans = |name: &String| {
+            definitions
+                .get(name)
+                .map_or(self.section.span.clone(), |it| it.span.clone())
+        };
+        let drawn = values.iter().map(|(name, value)| DrawnValue {
+            name: name.clone(),
+            value: value.setting(),
+            span: spans(name),
+        });
+        let mut values: Vec<DrawnValue> = drawn.collect();
+        if self.repeats.count > 1 {
+            values.push(DrawnValue {
+                name: REPEAT.to_owned(),
+                value: SettingValue::Integer(repeat.into()),
+                span: self.section.span.clone(),
+            });
+        }
+        Some(DrawnPoint {
+            number,
+            repeat,
+            cc,
+            values,
+        })
+    }
 }
 
 fn chosen<'a>(populations: &'a [Population], rng: &Rng) -> Option<&'a Population> {
@@ -462,7 +576,6 @@ impl DrawnValue {
 
     /// As a value of a file.
     pub(crate) fn tree(&self) -> Value {
-        use crate::model::SettingValue;
         let kind = match &self.value {
             SettingValue::Integer(value) => Kind::Integer(*value),
             SettingValue::Float(value) => Kind::Float(*value),
