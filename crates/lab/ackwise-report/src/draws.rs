@@ -20,6 +20,8 @@ pub(crate) enum Measure {
     Exchanges,
     /// The share of chunks that came in time.
     ChunksInTime,
+    /// Goodput of flows of different kinds in one direction together.
+    AllFlows,
     /// The sum over both directions of goodput by rate.
     BothDirections,
 }
@@ -55,6 +57,7 @@ impl Score {
             Measure::ShortFlows => format!("short flows {way}, 1 / median time"),
             Measure::Exchanges => format!("exchanges {way}, 1 / median time"),
             Measure::ChunksInTime => format!("chunks {way}, share in time"),
+            Measure::AllFlows => format!("goodput {way}, flows of all kinds"),
             Measure::BothDirections => "goodput by rate, sum of both directions".to_owned(),
         }
     }
@@ -333,7 +336,7 @@ fn scores(seen: &Scenario, run: &Run) -> BTreeMap<Score, f64> {
         }
         flows.entry(score).or_default().push(traffic);
     }
-    let mut values = BTreeMap::new();
+    let mut values = all_flows(&flows);
     if shares.len() > 1 {
         let both = Score {
             measure: Measure::BothDirections,
@@ -348,6 +351,23 @@ fn scores(seen: &Scenario, run: &Run) -> BTreeMap<Score, f64> {
         }
     }
     values
+}
+
+/// Goodput of each direction that has flows of several kinds: what short flows gain may be what
+/// the transfer beside them loses.
+fn all_flows(flows: &BTreeMap<Score, Vec<&Traffic>>) -> BTreeMap<Score, f64> {
+    let mut sums: BTreeMap<Score, (f64, u32)> = BTreeMap::new();
+    for (score, traffic) in flows {
+        let all = Score {
+            measure: Measure::AllFlows,
+            ..score.clone()
+        };
+        let (sum, kinds) = sums.entry(all).or_default();
+        *sum += traffic.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+        *kinds += 1;
+    }
+    let several = |(score, (sum, kinds))| (kinds > 1).then_some((score, sum));
+    sums.into_iter().filter_map(several).collect()
 }
 
 fn value(measure: Measure, flows: &[&Traffic]) -> Option<f64> {
@@ -369,6 +389,6 @@ fn value(measure: Measure, flows: &[&Traffic]) -> Option<f64> {
             let late: u64 = completions().filter_map(|it| it.late).sum();
             (all > 0).then(|| 1.0 - late as f64 / all as f64)
         }
-        Measure::BothDirections => None,
+        Measure::AllFlows | Measure::BothDirections => None,
     }
 }

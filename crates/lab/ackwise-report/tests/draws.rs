@@ -62,7 +62,8 @@ flow.up.connections = { case = "upload", true = 1, else = 0 }
 "#;
 
 /// `half` gets half of the baseline's download, and `twice` twice as much except on the third
-/// line, where it gets a tenth. All get the same upload; of chunks `half` has half in time.
+/// line, where it gets a tenth. All get the same upload; of chunks `half` has half in time, and as
+/// many bytes as its download lacks.
 fn report() -> Report {
     report_of(DRAWN, |_, _| 1.0)
 }
@@ -92,7 +93,9 @@ fn report_of(text: &str, by: fn(&str, u32) -> f64) -> Report {
             ..Traffic::default()
         };
         let down = seen.links[0].forward.rate_bps.unwrap() as f64 / 4.0;
+        // What the download of `half` lacks, its video has.
         let video = Traffic {
+            goodput_bps: if spec.arm == "half" { down * 0.5 } else { 0.0 },
             completion: Some(Completion {
                 time_us: Quantiles::default(),
                 count: 10,
@@ -152,6 +155,9 @@ fn distributions_and_worst_lines_look_as_they_did() {
     assert_eq!(row(slow, "twice"), "20 0.20 0.20 4.00 4.00 4.00 4.00 4.00");
     let video = "chunks server → client, share in time to nothing";
     assert_eq!(row(video, "half"), "20 0.50 0.50 0.50 0.50 0.50 0.50 0.50");
+    let all = "goodput server → client, flows of all kinds to nothing";
+    assert_eq!(row(all, "half"), "20 1.00 1.00 1.00 1.00 1.00 1.00 1.00");
+    assert_eq!(row(all, "twice"), row(download, "twice"));
     // A quarter of the downlink and half of the uplink; for `half` an eighth and half: 5/6.
     let both = "goodput by rate, sum of both directions to nothing";
     assert!(row(both, "half").contains("0.83"), "{text}");
