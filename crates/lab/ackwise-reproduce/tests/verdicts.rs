@@ -123,7 +123,7 @@ fn counts() -> String {
         text + &line("**all**", &sums)
     };
     let claims = |name: &str| -> Vec<usize> {
-        let paper = papers().into_iter().find(|paper| paper.name() == name);
+        let paper = papers().iter().find(|paper| paper.name() == name);
         let said: Vec<&str> = paper.iter().flat_map(|p| p.claims()).map(cell).collect();
         let count = |word: &str| match word {
             "of these earlier" => said
