@@ -24,8 +24,8 @@
  * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
  * flow's lock; act. A held one may have to leave before it (release.h). Dry run
  * (dry_run.h), the bytes that leave (egress.h), ACC's echo (echo.h), the congestion-window
- * hint (cwnd_hint.h), requests for an ACK rate (obey.h) and the benchmark (selftest.h) are
- * functions of their own.
+ * hint (cwnd_hint.h), requests for ACKs (ack_request.h) and for a rate of them (obey.h), and
+ * the benchmark (selftest.h) are functions of their own.
  *
  * Why it is built so:
  *
@@ -78,6 +78,7 @@
 #include "timer.h"
 #include "hold.h"
 #include "flows.h"
+#include "ack_request.h"
 #include "cwnd_hint.h"
 #include "dry_run.h"
 #include "egress.h"
@@ -453,6 +454,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, flow_cfg(), &seg)))
 		now_us = clock_ns() / NSEC_PER_USEC;
 	cwnd_hint_on_data(skb, f, &seg, segments, c);
+	ack_request_on_data(skb, f, &seg, c);
 	echoed = echo_on_data(f, &seg);
 	if (!note_data(f, &key, &seg, segments, now_us))
 		return AW_PASS;

@@ -64,7 +64,8 @@ struct aw_options {
 	aw_u8 cwnd_hint;     /* see cwnd_hint.h */
 	aw_u8 uplink;	     /* flows are told who fills the link: egress.h */
 	aw_u8 obey_ack_rate; /* see obey.h */
-	aw_u8 reserved[3];
+	aw_u8 ack_request;   /* see ack_request.h */
+	aw_u8 reserved[2];
 };
 
 /* One map entry that user space rewrites every 100 ms. */
@@ -108,6 +109,8 @@ struct aw_entry {
 	/* cwnd_hint: when the ACK sender last sent data; 0: never */
 	aw_u64 reverse_data_ns;
 	struct aw_ack_rate asked; /* obey_ack_rate: written by the data side */
+	/* ack_request: the end of the newest packet that asked, and whether there was one */
+	aw_u32 request_end, requested;
 };
 
 #define AW_FRAME_L2 24
@@ -156,6 +159,7 @@ struct aw_counters {
 	aw_u64 cloned;		  /* duplicates that left twice */
 	aw_u64 cwnd_hints;	  /* data whose window field has the congestion window */
 	aw_u64 ack_rate_requests; /* that were obeyed */
+	aw_u64 ack_requests;	  /* data packets that left with the bit that asks for an ACK */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;

@@ -4,8 +4,8 @@
  * every-n (../policy/options/ack_rate_request.h). The contract is asked as before.
  *
  * A segment with the option has not the usual shape, so the reader of headers has marked it
- * as one with an unknown option. Only such segments are looked at, and nothing is looked at
- * unless the loader says so.
+ * as one with an unknown option. Only such segments are looked at, and those whose header has
+ * the bit that asks for an ACK at once; and nothing is looked at unless the loader says so.
  */
 #ifndef ACKWISE_OBEY_H
 #define ACKWISE_OBEY_H
@@ -27,13 +27,24 @@ static __noinline int obey_read(struct __sk_buff *skb, struct aw_entry *f, const
 	return aw_ack_rate_on_data(&f->asked, &f->flow, seg, (__u32)aw_ack_rate_find(&search));
 }
 
+/* Data of a flow, whose header has the bit. */
+static __noinline int obey_bit(struct aw_entry *f, const struct aw_seg *seg)
+{
+	return f && seg ? aw_ack_rate_on_bit(&f->asked, &f->flow, seg) : 0;
+}
+
 static __always_inline void obey_on_data(struct __sk_buff *skb, struct aw_percpu *here,
 					 struct aw_entry *f, const struct aw_seg *seg)
 {
-	if (!options.obey_ack_rate || AW_LIKELY(!(seg->opts & AW_OPT_UNKNOWN)))
+	int option = seg->opts & AW_OPT_UNKNOWN, bit = seg->flags & AW_TCP_ACK_REQUEST;
+
+	if (!options.obey_ack_rate || AW_LIKELY(!option && !bit))
 		return;
 	here->seg = *seg;
-	here->counters.ack_rate_requests += obey_read(skb, f, &here->seg) != 0;
+	if (option)
+		here->counters.ack_rate_requests += obey_read(skb, f, &here->seg) != 0;
+	if (bit)
+		here->counters.ack_rate_requests += obey_bit(f, &here->seg) != 0;
 }
 
 /* Under the flow's lock: as aw_flow_on_ack(), with the n that was asked for. */

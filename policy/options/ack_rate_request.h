@@ -12,6 +12,10 @@
  *
  * The environment finds the options of a segment. This file is not in include/ackwise: the
  * kernel has no use for it.
+ *
+ * Ayadi 2013 §4 has a reserved bit of the header ask for the same as R = 0, without bytes and
+ * without an agreement: AW_TCP_ACK_REQUEST. It does not say which bit. Of the three that RFC
+ * 9293 and RFC 9768 leave it is the one farthest from AE.
  */
 #ifndef ACKWISE_ACK_RATE_REQUEST_H
 #define ACKWISE_ACK_RATE_REQUEST_H
@@ -24,6 +28,8 @@
 #define AW_ACK_RATE_REQUEST_LEN 5
 #define AW_ACK_RATE_MAX 127 /* the largest R */
 #define AW_ACK_RATE_NOW 0   /* R: an ACK at once */
+
+#define AW_TCP_ACK_REQUEST 0x800 /* one of AW_TCP_RESERVED */
 
 /* What a segment says: one of these, or AW_ACK_RATE_ASKS + R. */
 enum aw_ack_rate_said {
@@ -163,6 +169,14 @@ AW_FN int aw_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f,
 	if (!open || aw_after(end, a->end))
 		a->end = end;
 	return 1;
+}
+
+/* Data arrived: does their header ask for an ACK at once? */
+AW_FN int aw_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s)
+{
+	if (!(s->flags & AW_TCP_ACK_REQUEST) || (s->flags & AW_TCP_SYN))
+		return 0;
+	return aw_ack_rate_on_data(a, f, s, AW_ACK_RATE_ASKS + AW_ACK_RATE_NOW);
 }
 
 /*

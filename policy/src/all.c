@@ -23,6 +23,7 @@ int aw_all_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct 
 		   aw_u64 now_us);
 int aw_all_ack_rate(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
 		    struct aw_ack_rate_search *search);
+int aw_all_ack_rate_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s);
 aw_u32 aw_all_ack_rate_write(aw_u8 *to, aw_u32 said);
 aw_u32 aw_all_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
 			 const struct aw_seg *s, aw_u32 n);
@@ -88,6 +89,11 @@ int aw_all_ack_rate(struct aw_ack_rate *a, const struct aw_flow *f, const struct
 		    struct aw_ack_rate_search *search)
 {
 	return aw_ack_rate_on_data(a, f, s, (aw_u32)aw_ack_rate_find(search));
+}
+
+int aw_all_ack_rate_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_ack_rate_on_bit(a, f, s);
 }
 
 aw_u32 aw_all_ack_rate_write(aw_u8 *to, aw_u32 said)

@@ -130,6 +130,11 @@ int aw_shim_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f, con
 	return aw_ack_rate_on_data(a, f, s, said);
 }
 
+int aw_shim_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_ack_rate_on_bit(a, f, s);
+}
+
 void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
 			  const struct aw_seg *s, struct aw_flow_cfg *c)
 {

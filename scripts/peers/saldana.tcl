@@ -2,12 +2,15 @@
 # itself (Fig. 2), or flow A beside flow B, whose ACKs a multiplexer releases at multiples of a
 # period (Table I).
 #
-#   ns scripts/peers/saldana.tcl alone|pair tahoe|reno|newreno|sack PERIOD_MS [SECONDS]
+#   ns scripts/peers/saldana.tcl alone|pair tahoe|reno|newreno|sack PERIOD_MS [SECONDS [START [PHASE_MS]]]
 #
-# A period of 0 releases each ACK at once. Prints, over the last half of 1000 s or of SECONDS: Mbit/s
+# A period of 0 releases each ACK at once. START is when flow B starts, in seconds, and PHASE_MS
+# when the first tick is: neither is printed by the paper, and both are 0 otherwise. Prints, over the last half of 1000 s or of SECONDS: Mbit/s
 # of A and of B, packets with headers as the sinks count them, and (A - B) in per cent of the link.
 foreach {what cc period} $argv break
 set seconds [expr {[llength $argv] > 3 ? [lindex $argv 3] : 1000}]
+set start [expr {[llength $argv] > 4 ? [lindex $argv 4] : 0}]
+set phase [expr {[llength $argv] > 5 ? [lindex $argv 5] : 0}]
 set agent [dict get {tahoe TCP reno TCP/Reno newreno TCP/Newreno sack TCP/Sack1} $cc]
 
 set ns [new Simulator]
@@ -33,17 +36,17 @@ if {$period > 0} {
 	set held [[$ns link $p $n] link]
 	$held set avoidReordering_ true
 	proc tick {} {
-		global ns held period
+		global ns held period phase
 		set now [$ns now]
 		set ms [expr {round($now * 2000) / 2.0}]
-		set next [expr {(floor($ms / $period) + 1) * $period}]
+		set next [expr {(floor(($ms - $phase) / $period) + 1) * $period + $phase}]
 		$held set delay_ [expr {($next - $ms + 1) / 1000.0}]
 		$ns at [expr {($ms + 0.5) / 1000.0}] tick
 	}
 	$ns at 0 tick
 }
 
-proc flow {from to} {
+proc flow {from to at} {
 	global ns agent cc
 	set tcp [new Agent/$agent]
 	set sink [new Agent/[expr {$cc eq "sack" ? "TCPSink/Sack1" : "TCPSink"}]]
@@ -54,11 +57,11 @@ proc flow {from to} {
 	$ns connect $tcp $sink
 	set ftp [new Application/FTP]
 	$ftp attach-agent $tcp
-	$ns at 0 "$ftp start"
+	$ns at $at "$ftp start"
 	return $sink
 }
-set sinkB [flow $sourceB $b]
-if {$what eq "pair"} { set sinkA [flow $sourceA $a] }
+set sinkB [flow $sourceB $b $start]
+if {$what eq "pair"} { set sinkA [flow $sourceA $a 0] }
 
 proc bytes {} {
 	global what sinkA sinkB

@@ -96,6 +96,13 @@ impl AskedAckRate {
         unsafe { sys::aw_shim_ack_rate_on_data(&mut self.0, &flow.0, &s.0, said.said()) != 0 }
     }
 
+    /// Data of the flow arrive: if their header has the bit that asks for an ACK at once
+    /// ([`TcpFlags::ACK_REQUEST`](crate::TcpFlags::ACK_REQUEST)), that is noted. Returns whether it has.
+    pub fn on_bit(&mut self, flow: &Flow, s: &Segment) -> bool {
+        // SAFETY: every pointer is to a live value of the type C expects.
+        unsafe { sys::aw_shim_ack_rate_on_bit(&mut self.0, &flow.0, &s.0) != 0 }
+    }
+
     /// Data of the flow have an ACK Ratio (RFC 5690 §4.2).
     pub fn on_ratio(&mut self, segments: u8) {
         self.0.r = segments;

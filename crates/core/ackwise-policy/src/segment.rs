@@ -30,6 +30,8 @@ bitflags! {
         const CWR = sys::AW_TCP_CWR as u16;
         /// Accurate ECN; formerly the nonce sum.
         const AE = sys::AW_TCP_AE as u16;
+        /// On data, a reserved bit that asks for an ACK at once.
+        const ACK_REQUEST = sys::AW_TCP_ACK_REQUEST as u16;
         /// The three bits that are still reserved.
         const RESERVED = sys::AW_TCP_RESERVED as u16;
     }

@@ -50,6 +50,7 @@ pub const AW_ACK_RATE_CAPABLE_LEN: u32 = 4;
 pub const AW_ACK_RATE_REQUEST_LEN: u32 = 5;
 pub const AW_ACK_RATE_MAX: u32 = 127;
 pub const AW_ACK_RATE_NOW: u32 = 0;
+pub const AW_TCP_ACK_REQUEST: u32 = 2048;
 pub type aw_u8 = ::core::ffi::c_uchar;
 pub type aw_u16 = ::core::ffi::c_ushort;
 pub type aw_u32 = ::core::ffi::c_uint;
@@ -1282,6 +1283,13 @@ unsafe extern "C" {
         f: *const aw_flow,
         s: *const aw_seg,
         said: aw_u32,
+    ) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_rate_on_bit(
+        a: *mut aw_ack_rate,
+        f: *const aw_flow,
+        s: *const aw_seg,
     ) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {

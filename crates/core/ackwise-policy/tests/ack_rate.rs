@@ -258,6 +258,37 @@ fn an_ack_at_once_is_one_ack() {
     assert_eq!(flow.covered(32), [16; 2]);
 }
 
+/// Ayadi's bit asks for the same as R = 0; nothing else in a header does.
+#[test]
+fn a_bit_of_the_header_asks_for_one_ack_at_once() {
+    assert_eq!(TcpFlags::ACK_REQUEST.bits(), 0x800);
+    let mut flow = Thinned::new("every-n:n=16,warm=0");
+    flow.covered(64);
+    let asks = |flow: &Thinned, flags, payload| {
+        let data = segment(flags, flow.seq - MSS, 1, payload);
+        flow.asked.clone().on_bit(&flow.flow, &data)
+    };
+    let others = TcpFlags::all() - TcpFlags::ACK_REQUEST - TcpFlags::SYN;
+    assert!(!asks(&flow, others, MSS), "{others:?}");
+    let bit = TcpFlags::ACK | TcpFlags::ACK_REQUEST;
+    assert!(asks(&flow, bit, MSS));
+    assert!(!asks(&flow, bit, 0), "a pure ACK asks for nothing");
+    assert!(!asks(&flow, bit | TcpFlags::SYN, MSS));
+
+    assert!(flow.covered(4).is_empty(), "4 of 16 have arrived");
+    flow.data(None);
+    flow.data(None);
+    let data = segment(bit, flow.seq - MSS, 1, MSS);
+    assert!(flow.asked.on_bit(&flow.flow, &data));
+    let before = segment(TcpFlags::ACK, 1, flow.seq - MSS, 0);
+    let config = flow.asked.config(&flow.config, &flow.flow, &before);
+    let verdict = flow.flow.on_ack(&config, &before, 1).verdict;
+    assert_ne!(verdict, Verdict::Send, "it does not cover the segment");
+    assert!(flow.ack(), "this one does");
+    assert_eq!(flow.asked.segments(), None, "no rate was asked for");
+    assert_eq!(flow.covered(32), [16; 2], "and it was for once");
+}
+
 #[test]
 fn two_segments_that_want_an_ack_at_once_get_one_each() {
     let mut flow = Thinned::new("every-n:n=1,warm=0");

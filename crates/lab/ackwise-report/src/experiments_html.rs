@@ -265,11 +265,17 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
         escape(&experiment.id),
         escape(&experiment.what),
         escape(setup),
-        published.map_or("–".to_owned(), show) + derived,
+        match published {
+            // A claim that was not run: it stands in the first column.
+            Some(Value::Text(text)) if *text == experiment.what => {
+                "<span class=\"beside\">in words</span>".to_owned()
+            }
+            published => published.map_or("–".to_owned(), show) + derived,
+        },
         show(&experiment.measured),
         basis_html(experiment.basis),
         verdict_html(experiment),
-        prose(note),
+        why_html(experiment) + &prose(note),
     )
 }
 
@@ -282,7 +288,19 @@ fn basis_html(basis: Basis) -> &'static str {
     }
 }
 
-/// The verdict with its tolerance, and why nothing can be compared.
+/// Why nothing can be compared, before the note: a column of its own would be a narrow one.
+fn why_html(row: &Experiment) -> String {
+    match row.verdict() {
+        Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable
+            if !row.reason().is_empty() =>
+        {
+            format!("<span class=\"why\">{}</span> ", escape(row.reason()))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The verdict with its tolerance.
 fn verdict_html(row: &Experiment) -> String {
     let verdict = row.verdict();
     let class = match verdict {
@@ -292,11 +310,8 @@ fn verdict_html(row: &Experiment) -> String {
         Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable => "open",
     };
     let beside = match (verdict, row.tolerance) {
-        (Verdict::Undecided | Verdict::NotRun | Verdict::NotComparable, _) => {
-            row.reason().to_owned()
-        }
+        (Verdict::NotRun | Verdict::NotComparable, _) | (_, None) => String::new(),
         (_, Some(tolerance)) => tolerance.text(&row.unit),
-        (_, None) => String::new(),
     };
     format!(
         "<span class=\"verdict {class}\">{verdict}</span><span class=\"beside\">{}</span>",

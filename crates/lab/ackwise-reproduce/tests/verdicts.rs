@@ -12,6 +12,7 @@ const VERDICTS: &str = include_str!("../../../../docs/papers/verdicts.csv");
 /// A row that has a verdict.
 struct Row {
     id: &'static str,
+    source: &'static str,
     basis: &'static str,
     verdict: &'static str,
 }
@@ -20,7 +21,12 @@ fn rows() -> Vec<Row> {
     let mut lines = VERDICTS.lines();
     assert_eq!(lines.next(), Some("id,source,basis,verdict"));
     let row = |line: &'static str| match line.split(',').collect::<Vec<_>>()[..] {
-        [id, _, basis, verdict] => Row { id, basis, verdict },
+        [id, source, basis, verdict] => Row {
+            id,
+            source,
+            basis,
+            verdict,
+        },
         _ => panic!("not four columns: {line}"),
     };
     lines.map(row).collect()
@@ -81,11 +87,86 @@ fn the_table_of_claims_says_what_the_verdicts_say() {
     assert_eq!(wrong, [""; 0], "see docs/papers/README.md");
 }
 
+const WORDS: [&str; 7] = [
+    "does not",
+    "undecided",
+    "in part",
+    "comes out",
+    "cannot be tested",
+    "not run",
+    "of these earlier",
+];
+const JUDGED: [&str; 4] = ["outside", "undecided", "within", "not-comparable"];
+
+/// The two tables of counts: claims by what is said of them, and rows of the paper's own set-up
+/// beside a published value by their verdict.
+fn counts() -> String {
+    let line = |name: &str, cells: &[usize]| {
+        let cells: Vec<String> = cells.iter().map(usize::to_string).collect();
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    let table = |title: &str, heads: &[&str], of: &dyn Fn(&str) -> Vec<usize>| {
+        let mut sums = vec![0; heads.len()];
+        let mut text = format!(
+            "| {title} | {} |\n|{}\n",
+            heads.join(" | "),
+            "---|".repeat(heads.len() + 1)
+        );
+        for paper in papers() {
+            let cells = of(paper.name());
+            if cells.iter().sum::<usize>() == 0 {
+                continue; // what is nobody's paper
+            }
+            sums.iter_mut().zip(&cells).for_each(|(sum, n)| *sum += n);
+            text += &line(paper.name(), &cells);
+        }
+        text + &line("**all**", &sums)
+    };
+    let claims = |name: &str| -> Vec<usize> {
+        let paper = papers().iter().find(|paper| paper.name() == name);
+        let said: Vec<&str> = paper.iter().flat_map(|p| p.claims()).map(cell).collect();
+        let count = |word: &str| match word {
+            "of these earlier" => said
+                .iter()
+                .filter(|cell| cell.starts_with("earlier: "))
+                .count(),
+            _ => said
+                .iter()
+                .filter(|cell| cell.trim_start_matches("earlier: ") == word)
+                .count(),
+        };
+        WORDS.iter().map(|word| count(word)).collect()
+    };
+    let rows = |name: &str| -> Vec<usize> {
+        let own = |row: &&Row, verdict: &str| {
+            row.id.split('/').next() == Some(name)
+                && row.source == "published"
+                && row.basis == "measured"
+                && row.verdict == verdict
+        };
+        JUDGED
+            .iter()
+            .map(|verdict| rows().iter().filter(|row| own(row, verdict)).count())
+            .collect()
+    };
+    table("claims", &WORDS, &claims) + "\n" + &table("rows", &JUDGED, &rows)
+}
+
+#[test]
+fn the_counts_are_those_of_the_table_and_of_the_record() {
+    let counts = counts();
+    assert!(
+        README.contains(&counts),
+        "docs/papers/README.md has other counts; they have to be:\n{counts}"
+    );
+}
+
 #[test]
 fn words_are_those_of_the_verdicts() {
     let of = |rows: &[(&'static str, &'static str)]| {
         let row = |(basis, verdict)| Row {
             id: "x",
+            source: "published",
             basis,
             verdict,
         };

@@ -225,6 +225,8 @@ pub struct TcpModel {
     pub cwnd_hint: Option<bool>,
     /// Whether data ask for an ACK by a reserved bit (Ayadi 2013).
     pub ask_ack: Option<bool>,
+    /// With `ask_ack`, whether new data ask only where no earlier request is outstanding.
+    pub ask_ack_once: Option<bool>,
     // Acknowledgments.
     /// The delayed-ACK factor d, segments.
     pub ack_every: Option<u32>,
@@ -298,7 +300,7 @@ const IDLE_RESTARTS: [(&str, IdleRestart); 3] = [
 ];
 
 /// In the order of the manual.
-const KEYS: [&str; 51] = [
+const KEYS: [&str; 52] = [
     "stack",
     "segment",
     "header",
@@ -341,6 +343,7 @@ const KEYS: [&str; 51] = [
     "ack_ecn",
     "cwnd_hint",
     "ask_ack",
+    "ask_ack_once",
     "ack_every",
     "ack_bytes",
     "ack_delay",
@@ -410,6 +413,7 @@ pub fn tcp_model(flow: &Section<'_>) -> TcpModel {
         ack_ecn: s.flag("ack_ecn"),
         cwnd_hint: s.flag("cwnd_hint"),
         ask_ack: s.flag("ask_ack"),
+        ask_ack_once: s.flag("ask_ack_once"),
         ack_every: s.whole("ack_every", 1, 1_000),
         ack_bytes: s.flag("ack_bytes"),
         ack_delay: time("ack_delay", MS, MAX_ACK_DELAY),

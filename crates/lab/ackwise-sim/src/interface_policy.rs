@@ -322,6 +322,10 @@ impl InterfacePolicy {
         match &mut entry.flow {
             Some(flow) => {
                 flow.on_data(&config, &segment, 1, us);
+                if self.obeys_ack_rate {
+                    let asked = entry.asked.on_bit(flow.flow(), &segment);
+                    self.stats.ack_rate_requests += u64::from(asked);
+                }
                 if self.obeys_ack_rate
                     && let Some(said) = packet.ack_option()
                 {

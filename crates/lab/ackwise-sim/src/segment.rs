@@ -51,6 +51,9 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
     if packet.direction == Direction::Data && flags.contains(Flags::ACK_CE_ECHO) {
         tcp |= TcpFlags::ECE;
     }
+    if packet.direction == Direction::Data && flags.contains(Flags::ACK_REQUEST) {
+        tcp |= TcpFlags::ACK_REQUEST;
+    }
     let mut options = Options::empty();
     if flags.contains(Flags::TIMESTAMPS) {
         options |= Options::TS;

@@ -155,6 +155,40 @@ fn the_last_segment_does_not_wait_if_it_asks() {
     assert!(waits > at_once + 15.0, "{waits} and {at_once} ms");
 }
 
+/// Ayadi's bit. Only the last segment of a window asks, and the datapath lets that ACK pass, so a
+/// receiver that otherwise waits for 25 ms does not keep the sender waiting.
+#[test]
+fn the_last_segment_of_a_window_asks_by_a_bit() {
+    let once = |model: &str, more: &str| {
+        // Ten segments, so that no ACK is news to a sender whose window is full.
+        let flow = format!(
+            "app = \"bulk\"\nbytes = \"1 MB\"\nmodel = {{ window_limit = \"10 packets\"{model} }}\n"
+        );
+        let arm = format!("{OBEYS}set = {{ n = 200, warm = 0 }}\n{more}");
+        runs(&scenario("", &flow, &arm)).1
+    };
+    let obeys = "obey_ack_rate = true\n";
+    let waits = once("", obeys);
+    let bit = ", ask_ack = true, ask_ack_once = true";
+    let deaf = once(bit, "");
+    let answered = once(bit, obeys);
+    // Without the limit each ACK lets one segment go, which is the last that the window allows.
+    let each = once(", ask_ack = true", obeys);
+    let time = |run: &Run| run.totals.duration_s;
+    assert_eq!(requests(&waits), None, "nobody asks");
+    assert_eq!(requests(&deaf), None, "nobody obeys");
+    assert!(requests(&answered) > Some(60), "a request for each window");
+    for slow in [&waits, &deaf] {
+        assert!(time(slow) > 1.15 * time(&answered), "{}", time(slow));
+    }
+    assert!(
+        segments_an_ack(&answered) > 4.5,
+        "{}",
+        segments_an_ack(&answered)
+    );
+    assert!(segments_an_ack(&each) < 2.0, "{}", segments_an_ack(&each));
+}
+
 #[test]
 fn the_record_is_the_same_each_time() {
     let record = || {

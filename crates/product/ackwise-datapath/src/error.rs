@@ -122,10 +122,10 @@ pub enum Error {
         /// What would do.
         range: String,
     },
-    /// The congestion-window hint was asked for where no data leave their sender.
+    /// The congestion-window hint, or requests for ACKs, where no data leave their sender.
     #[error(
-        "the congestion-window hint is written where the data leave their sender: with \
-         position sender, not {0}"
+        "the congestion-window hint and the bit that asks for an ACK are written where the data \
+         leave their sender: with position sender, not {0}"
     )]
     NotTheSender(&'static str),
     /// Requests for an ACK rate are for one place and one policy.

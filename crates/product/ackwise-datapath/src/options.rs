@@ -72,8 +72,11 @@ pub struct Options {
     /// Write the congestion window of local sockets into the window field of their data:
     /// at [`Position::Sender`] only. For receivers with `dca` or `tda`.
     pub cwnd_hint: bool,
-    /// What the data sender asks for by TCP ACK Rate Request is the n of the policy: at
-    /// [`Position::Receiver`] with `every-n` only.
+    /// Set a reserved bit in the last data packet that a window allows, and in what is sent again:
+    /// it asks for an ACK at once. At [`Position::Sender`] only, for a receiver with `obey_ack_rate`.
+    pub ack_request: bool,
+    /// What the data sender asks for by TCP ACK Rate Request is the n of the policy, and an ACK
+    /// that it asks for by a bit leaves: at [`Position::Receiver`] with `every-n` only.
     pub obey_ack_rate: bool,
     /// The queue behind the interface separates flows, and is where packets wait: what others
     /// send does not lengthen the way of an ACK, so nobody asks for it.
@@ -116,6 +119,7 @@ impl Options {
             hold_rtt_shift: sys::AW_HOLD_RTT_SHIFT,
             hold_min: Duration::from_micros(u64::from(sys::AW_HOLD_MIN_US)),
             cwnd_hint: false,
+            ack_request: false,
             obey_ack_rate: false,
             fair_queue: false,
             ack_priority: 0,
@@ -162,7 +166,7 @@ impl Options {
             micros(self.hold_max),
         )?;
         match self.position {
-            _ if !self.cwnd_hint => {}
+            _ if !self.cwnd_hint && !self.ack_request => {}
             Position::Sender => {}
             Position::Receiver => return Err(Error::NotTheSender("receiver")),
             Position::Router => return Err(Error::NotTheSender("router")),
@@ -233,6 +237,7 @@ impl Options {
         o.flow.hold_min_us = flow.hold_min_us;
         o.flow.hold_rtt_shift = flow.hold_rtt_shift;
         o.cwnd_hint = u8::from(self.cwnd_hint);
+        o.ack_request = u8::from(self.ack_request);
         o.obey_ack_rate = u8::from(self.obey_ack_rate);
         o.class_us = [sys::AW_CLASS_UNUSED; sys::AW_CLASS_TABLE as usize];
         o.class_us[0] = 0;

@@ -93,7 +93,10 @@ pub struct Stats {
     /// Data segments whose window field was set to their sender's congestion window.
     #[serde(skip_serializing_if = "is_zero")]
     pub cwnd_hints: u64,
-    /// Requests for an ACK rate that were obeyed.
+    /// Data packets that left with the bit that asks for an ACK at once.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ack_requests: u64,
+    /// Requests for an ACK rate, or for an ACK at once, that were obeyed.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_rate_requests: u64,
     /// Flows that were tracked since the start.
@@ -338,6 +341,7 @@ impl Stats {
     pub(crate) fn count(&mut self, c: &sys::aw_counters) {
         self.packets = c.packets;
         self.cwnd_hints = c.cwnd_hints;
+        self.ack_requests = c.ack_requests;
         self.ack_rate_requests = c.ack_rate_requests;
         self.bytes = c.bytes;
         self.not_tcp = c.not_tcp;

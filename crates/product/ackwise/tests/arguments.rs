@@ -66,6 +66,10 @@ fn numbers_and_times() {
         &["attach", "lo", "--obey-ack-rate"],
         &["--obey-ack-rate", "add --policy every-n --set n=1"],
     );
+    ACKWISE.refuses(
+        &["attach", "lo", "--ack-request"],
+        &["--ack-request", "add --position sender"],
+    );
     ACKWISE.refuses(&["ask", "--segments", "128"], &["128", "1..=127"]);
     ACKWISE.refuses(
         &["ask", "--segments", "8", "--per-window", "4"],

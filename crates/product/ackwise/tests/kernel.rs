@@ -176,6 +176,7 @@ fn verifier() {
             "--policy",
             "rate-limit",
             "--cwnd-hint",
+            "--ack-request",
         ],
     ] {
         let attached = net.attach(args);

@@ -7,7 +7,7 @@ use super::{Arm, CHAIN, Fields, OWN, PAPER};
 use crate::{Error, Reproduced};
 
 /// Beside what the paper compares: what it did not.
-const BESIDE: [&str; 9] = [
+const BESIDE: [&str; 10] = [
     "tcp",
     "dca",
     "tda",
@@ -17,6 +17,7 @@ const BESIDE: [&str; 9] = [
     "hop-abc",
     "hop-untold",
     "tda-ask",
+    "tda-ask-once",
 ];
 /// Against TCP with d = 1.
 const RELATIVE: [&str; 7] = ["tcp-d2", "dda", "daa", "dca", "tda", "hop", "hop-patient"];

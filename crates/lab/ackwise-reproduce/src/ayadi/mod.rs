@@ -47,13 +47,14 @@ const OWN: [Arm; 3] = [
     arm("hop-patient", "hop, patient sender"),
 ];
 /// And on the chain alone.
-const CHAIN: [Arm; 7] = [
+const CHAIN: [Arm; 8] = [
     arm("tcp-d2-abc", "TCP, d = 2, ABC"),
     arm("dca-abc", "DCA, ABC"),
     arm("tda-abc", "TDA, ABC"),
     arm("hop-abc", "hop, ABC"),
     arm("hop-untold", "hop, window not told"),
     arm("tda-ask", "TDA, ACKs asked for by a bit"),
+    arm("tda-ask-once", "the same, once a window"),
     arm("dca-below", "DCA, 3 and 9 hops as longer paths"),
 ];
 /// The schemes that the paper compares with TCP in each figure.

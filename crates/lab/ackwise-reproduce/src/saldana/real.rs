@@ -1,7 +1,7 @@
 //! The same dumbbell with Linux at its ends and the tunnel's daemons in between, live or
 //! in virtual time.
 
-use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
+use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance, Value};
 use ackwise_scenario::record::{MuxRecord, Run};
 
 use super::{BOTTLENECK_BPS, PACKET_BYTES};
@@ -20,6 +20,9 @@ const HUNDRED: &str =
 /// Where the tunnel is.
 const QUEUE: &str = "n-p.reverse";
 const CCS: [(&str, &str); 2] = [("reno", "Reno"), ("cubic", "CUBIC")];
+/// When the flow through the tunnel starts: the first is the cell, all are its spread.
+const START: &str = "flow.b.start";
+const STARTS: [&str; 5] = ["0 s", "0.303 s", "0.707 s", "1.111 s", "1.919 s"];
 /// A longer period is Fig. 2's alone.
 const PERIODS_MS: [u32; 6] = [5, 10, 15, 20, 25, 50];
 /// Table I's row of Reno, %.
@@ -43,7 +46,11 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         .collect();
     let wanted = |arm: &str| arm == "baseline" || periods.iter().any(|ms| arm == name(*ms));
     let single = lab.run_where(SINGLE_PATH, SINGLE, |run| wanted(&run.arm))?;
-    let pair = lab.run_where(PAIR_PATH, PAIR, |run| wanted(&run.arm))?;
+    let starts = starts(lab);
+    let pair = lab.run_where(PAIR_PATH, PAIR, |run| {
+        let start = run.point.get(START);
+        wanted(&run.arm) && start.is_some_and(|start| starts.contains(&start.as_str()))
+    })?;
     for (cc, title) in CCS {
         alone(lab, &single, (cc, title), &periods, all)?;
         beside(lab, &pair, (cc, title), &periods, all)?;
@@ -274,6 +281,14 @@ const PAIR_NOTE: &str = "Published for ns-2's Reno, whose cells are set by phase
                          phases: HyStart, an ACK for two segments, the tunnel's hurry.";
 const CUBIC_NOTE: &str = "Not in the paper.";
 
+/// In real time each start would take a minute.
+fn starts(lab: &Lab<'_>) -> &'static [&'static str] {
+    match lab.engine() {
+        Engine::Virtual if !lab.quick() => &STARTS,
+        _ => &STARTS[..1],
+    }
+}
+
 /// Table I: a flow through the tunnel beside one that is not.
 fn beside(
     lab: &Lab<'_>,
@@ -284,17 +299,28 @@ fn beside(
 ) -> Result<(), Error> {
     let part = format!("Table I with Linux: {title}");
     let setup = format!("{}; pair-real.toml; both start at 0", lab.engine());
-    let difference = |run: &Run| -> Result<f64, Error> {
+    let difference = |arm: &str, start: &str| -> Result<f64, Error> {
+        let run = outcome.one(arm, cc, &[(START, start)])?;
         let apart = rate(outcome, run, "a")? - rate(outcome, run, "b")?;
         Ok(apart / (BOTTLENECK_BPS / 1e6) * 100.0)
     };
+    let cell = |arm: &str| -> Result<(f64, Option<Spread>), Error> {
+        let values: Result<Vec<f64>, Error> = starts(lab)
+            .iter()
+            .map(|start| difference(arm, start))
+            .collect();
+        let values = values?;
+        let spread = Spread::of("start times of B", values.iter().copied());
+        Ok((values[0], spread.filter(|spread| spread.count > 1)))
+    };
     let id = |what: &str| format!("saldana/{}/pair/{cc}/{what}", lab.engine());
-    let none = difference(outcome.one("baseline", cc, &[])?)?;
+    let (none, spread) = cell("baseline")?;
     all.experiments.push(
         Experiment::new(id("direct"), "A − B, the ACKs of both direct", none)
             .part(&part)
             .unit("%")
             .setup(&setup)
+            .spread(spread)
             .note("What chance, or phase, makes of two equal flows."),
     );
     let mut points = Vec::new();
@@ -302,18 +328,19 @@ fn beside(
         if !periods.contains(&ms) {
             continue;
         }
-        let value = difference(outcome.one(&name(ms), cc, &[])?)?;
+        let (value, spread) = cell(&name(ms))?;
         points.push((f64::from(ms), value));
         let what = format!("PE = {ms} ms: A − B");
-        let mut cell = Experiment::new(id(&format!("{ms}ms")), what, value)
+        let mut row = Experiment::new(id(&format!("{ms}ms")), what, value)
             .part(&part)
             .unit("%")
             .setup(&setup)
+            .spread(spread)
             .note(CUBIC_NOTE);
         if cc == "reno" {
-            cell = cell.published(published).not_comparable(PAIR_NOTE).note("");
+            row = row.published(published).not_comparable(PAIR_NOTE).note("");
         }
-        all.experiments.push(cell);
+        all.experiments.push(row);
     }
     let published: Vec<(f64, f64)> = PERIODS_MS.map(f64::from).into_iter().zip(RENO).collect();
     all.figures.push(

@@ -1,15 +1,17 @@
 //! What follows a drop, in virtual time: a second flow overflows the queue at second 50, the
 //! search for the ACK rate starts anew, and the sender recovers.
 
-use ackwise_report::{Axis, Experiment, Figure, Line, Style, Value};
-use ackwise_scenario::record::Series;
+use ackwise_report::{Axis, Experiment, Figure, Line, Spread, Style, Tolerance, Value};
+use ackwise_scenario::record::{Series, Traffic};
 
+use crate::lab::Outcome;
 use crate::series::{mean, moments};
+use crate::tolerances::{below, range};
 use crate::{Error, Lab, Reproduced};
 
 const PART: &str = "After a drop (Figs 5, 6, 18, 19)";
 const SETUP: &str = "100 s bulk, cubic, 20 Mbit/s, 10 ms round trip, tcp_rmem 256 KiB, a queue of \
-    160 packets that a second flow of 4 MB overflows from second 50 on; tcp_ack_limit 2000, real \
+    110 packets that a second flow of 4 MB overflows from second 50 on; tcp_ack_limit 2000, real \
     stack in virtual time";
 const SCENARIO: (&str, &str) = (
     "papers/statkus-2021/after-a-drop.toml",
@@ -20,9 +22,16 @@ const ARMS: [(&str, &str); 3] = [
     ("rate-limit", "rate-limit"),
     ("rate-limit-literal", "rate-limit-literal"),
 ];
-/// Second 50, when the second flow starts, and one at which it has ended.
+/// Second 50, when the second flow starts, and one at which all have recovered.
 const COMES: f64 = 50.0;
-const GONE: f64 = 57.0;
+const GONE: f64 = 65.0;
+/// When the second flow starts: the first one is drawn.
+const START: &str = "flow.neighbour.start";
+const STARTS: [&str; 5] = ["50 s", "50.01 s", "50.02 s", "50.03 s", "50.04 s"];
+/// "The same" recovery: a third longer or a quarter shorter.
+pub(super) const ALIKE: Tolerance = range(0.75, 4.0 / 3.0);
+/// "Slightly smaller".
+pub(super) const SMALLER: Tolerance = below(1.0);
 /// Segments per ACK above which ACKs are limited: the unmodified rule has two.
 pub(super) const LIMITED: f64 = 2.5;
 
@@ -30,7 +39,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     let outcome = lab.run(SCENARIO.0, SCENARIO.1)?;
     let mut lines: [Vec<Line>; 3] = Default::default();
     for (arm, name) in ARMS {
-        let run = outcome.one(arm, "cubic", &[])?;
+        let run = outcome.one(arm, "cubic", &[(START, STARTS[0])])?;
         let flow = outcome.flow(run, "iperf")?;
         let series = flow.series.clone().ok_or_else(|| outcome.lacks("series"))?;
         numbers(name, &series, all);
@@ -42,6 +51,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
             lines[slot].push(Line::new(name, Style::Line, points));
         }
     }
+    recoveries(&outcome, all)?;
     let titles = [
         ("drop-acks", "Segments per ACK around a drop (Figs 5, 6)"),
         ("drop-cwnd", "Congestion window around a drop (Figs 18, 19)"),
@@ -59,6 +69,112 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// What a flow did after its losses.
+struct Recovery {
+    retransmits: f64,
+    /// Seconds from second 50 until its window is what it was before.
+    whole: f64,
+    /// The threshold when all have recovered, segments.
+    threshold: f64,
+    /// The mean window until all have recovered, segments.
+    window: f64,
+}
+
+impl Recovery {
+    fn of(flow: &Traffic, series: &Series) -> Option<Recovery> {
+        let column = |values: &[Option<f64>], from: f64, to: f64| -> Vec<(f64, f64)> {
+            let points = series.t_s.iter().zip(values);
+            let points = points.filter_map(|(t, v)| Some((*t, (*v)?)));
+            points.filter(|(t, _)| (from..=to).contains(t)).collect()
+        };
+        let windows = column(&series.cwnd_segments, COMES, 100.0);
+        let before = mean(&series.t_s, &series.cwnd_segments, COMES - 10.0, COMES)?;
+        // The last time that it is below: it falls more than once.
+        let below = windows.iter().filter(|(_, v)| *v < 0.95 * before);
+        let whole = below.map(|(t, _)| t - COMES).next_back().unwrap_or(0.0);
+        Some(Recovery {
+            retransmits: flow.retransmits as f64,
+            whole,
+            threshold: mean(&series.t_s, &series.ssthresh_segments, GONE, 100.0)?,
+            window: mean(&series.t_s, &series.cwnd_segments, COMES, GONE)?,
+        })
+    }
+}
+
+/// Figs 18 and 19: each limited flow against the unmodified one, start by start.
+fn recoveries(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
+    let mut of_arms = Vec::new();
+    for (arm, name) in ARMS {
+        let mut of_starts = Vec::new();
+        for start in STARTS {
+            let run = outcome.one(arm, "cubic", &[(START, start)])?;
+            let flow = outcome.flow(run, "iperf")?;
+            let recovery = flow.series.as_ref().and_then(|s| Recovery::of(flow, s));
+            of_starts.push(recovery.ok_or_else(|| outcome.lacks("windows"))?);
+        }
+        let spread = Spread::of(OVER, of_starts.iter().map(|r| r.retransmits));
+        let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
+        let what = format!("{name}: segments sent again");
+        let row = Experiment::new(format!("statkus/fig18-lost-{name}"), what, median);
+        all.experiments
+            .push(row.part(PART).setup(SETUP).spread(spread));
+        of_arms.push((name, of_starts));
+    }
+    let Some(((_, stock), limited)) = of_arms.split_first() else {
+        return Ok(());
+    };
+    for (name, recoveries) in limited {
+        let ratio = |value: fn(&Recovery) -> f64| {
+            let pairs = recoveries.iter().zip(stock);
+            // A flow that lost nothing did not recover.
+            let pairs = pairs.filter(|(a, b)| a.retransmits > 0.0 && b.retransmits > 0.0);
+            Spread::of(OVER, pairs.map(|(a, b)| value(a) / value(b)))
+        };
+        let rows = [
+            (
+                "recovery",
+                "time until the window is as before",
+                ratio(|r| r.whole),
+                "the same",
+                ALIKE,
+            ),
+            (
+                "threshold",
+                "slow-start threshold after it",
+                ratio(|r| r.threshold),
+                "slightly smaller",
+                SMALLER,
+            ),
+            (
+                "window",
+                "mean window until second 65",
+                ratio(|r| r.window),
+                "slightly smaller",
+                SMALLER,
+            ),
+        ];
+        for (key, what, spread, published, tolerance) in rows {
+            let median = spread.as_ref().map(|s| s.median);
+            let median = median.map_or("nothing was lost".into(), Value::from);
+            let id = format!("statkus/fig18-{key}-{name}");
+            all.experiments.push(
+                Experiment::new(id, format!("{name}: {what}, of the unmodified one"), median)
+                    .part(PART)
+                    .setup(SETUP)
+                    .spread(spread)
+                    .published(published)
+                    .tolerance(tolerance)
+                    .note(STAGED),
+            );
+        }
+    }
+    Ok(())
+}
+
+const OVER: &str = "starts of the second flow";
+const STAGED: &str = "Published in words, of Figs 18 and 19. There the losses come from limiting itself; here a \
+     second flow makes both lose.";
 
 /// Data segments for an ACK in each interval.
 pub(super) fn per_ack(series: &Series) -> impl Iterator<Item = f64> + '_ {
@@ -206,7 +322,15 @@ mod tests {
         let scenario = ackwise_scenario::Scenario::parse(SCENARIO.0, SCENARIO.1).unwrap();
         let runs = scenario.runs();
         let arms: Vec<&str> = runs.iter().map(|run| run.arm.as_str()).collect();
-        assert_eq!(arms, ARMS.map(|(arm, _)| arm));
+        assert_eq!(arms.len(), ARMS.len() * STARTS.len());
+        for (arm, _) in ARMS {
+            assert_eq!(arms.iter().filter(|one| **one == arm).count(), STARTS.len());
+        }
+        for start in STARTS {
+            let at =
+                |run: &ackwise_scenario::RunSpec| run.id.ends_with(&format!("{START}={start}"));
+            assert_eq!(runs.iter().filter(|run| at(run)).count(), ARMS.len());
+        }
         let second = scenario.flows.iter().find(|flow| flow.name == "neighbour");
         assert!(second.is_some());
     }

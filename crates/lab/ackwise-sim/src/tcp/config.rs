@@ -65,6 +65,8 @@ pub struct SenderConfig {
     pub cwnd_hint: bool,
     /// The last segment that the window allows asks for an ACK at once.
     pub ask_ack: bool,
+    /// But only where no earlier request is outstanding, unless it is sent again.
+    pub ask_ack_once: bool,
     /// What is asked of the receiver by TCP ACK Rate Request.
     pub ack_rate: Option<AckRateRequest>,
     /// Lost ACKs make it ask for fewer (RFC 5690).

@@ -208,6 +208,7 @@ impl Defaults<'_> {
             defer_chunks: m.defer_chunks.unwrap_or(self.of(true, false, false)),
             cwnd_hint: m.cwnd_hint.unwrap_or(false),
             ask_ack: m.ask_ack.unwrap_or(false),
+            ask_ack_once: m.ask_ack_once.unwrap_or(false),
             ack_rate: None,
             ack_congestion_control: None,
         }

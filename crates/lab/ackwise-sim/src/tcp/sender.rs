@@ -392,6 +392,13 @@ impl Sender {
         std::mem::take(&mut self.tcb.chunk) > 1
     }
 
+    /// Whether a segment asks for an ACK at once.
+    fn asks_ack(&self, next: &NextSegment) -> bool {
+        let tcb = &self.tcb;
+        let outstanding = tcb.config.ask_ack_once && tcb.ask_ack_end > tcb.una;
+        tcb.config.ask_ack && (next.again || !outstanding && !self.has_room())
+    }
+
     /// Sends a data segment.
     fn segment(&mut self, next: &NextSegment, now: Nanos) -> Packet {
         let tcb = &mut self.tcb;
@@ -413,8 +420,9 @@ impl Sender {
         } else {
             tcb.max = next.end();
         }
-        if self.tcb.config.ask_ack && (next.again || !self.has_room()) {
+        if self.asks_ack(next) {
             flags |= Flags::ACK_REQUEST;
+            self.tcb.ask_ack_end = next.end();
         }
         let last = next.end() == self.tcb.supplied;
         if last || self.tcb.config.push_bursts && self.ends_chunk(next.again) {

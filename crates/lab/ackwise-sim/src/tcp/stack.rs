@@ -92,6 +92,9 @@ impl Stack {
         raw.ttl -= self.routers;
         let seen = Segment::from_raw(raw);
         flow.on_data(&policy.flow, &seen, 1, now / US);
+        if policy.obey_ack_rate {
+            self.asked.on_bit(flow, &seen);
+        }
         if policy.obey_ack_rate
             && let Some(said) = p.ack_option()
         {

@@ -79,6 +79,8 @@ pub(crate) struct Tcb {
     pub owe_cwr: bool,
     /// The next data say that an ACK came marked.
     pub owe_ack_ce: bool,
+    /// The end of the newest segment that asked for an ACK at once.
+    pub ask_ack_end: u64,
     /// What was asked of the receiver.
     pub ack_rate: AckRateState,
     /// What is known of lost ACKs, with ACK congestion control.
@@ -129,6 +131,7 @@ impl Tcb {
             tsrecent: 0,
             owe_cwr: false,
             owe_ack_ce: false,
+            ask_ack_end: 0,
             ack_rate: AckRateState::default(),
             ack_ratio: config
                 .ack_congestion_control

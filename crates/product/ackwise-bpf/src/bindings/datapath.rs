@@ -85,7 +85,9 @@ pub struct aw_options {
     pub uplink: aw_u8,
     #[doc = " see obey.h"]
     pub obey_ack_rate: aw_u8,
-    pub reserved: [aw_u8; 3usize],
+    #[doc = " see ack_request.h"]
+    pub ack_request: aw_u8,
+    pub reserved: [aw_u8; 2usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -113,8 +115,10 @@ const _: () = {
     ["Offset of field: aw_options::uplink"][::core::mem::offset_of!(aw_options, uplink) - 431usize];
     ["Offset of field: aw_options::obey_ack_rate"]
         [::core::mem::offset_of!(aw_options, obey_ack_rate) - 432usize];
+    ["Offset of field: aw_options::ack_request"]
+        [::core::mem::offset_of!(aw_options, ack_request) - 433usize];
     ["Offset of field: aw_options::reserved"]
-        [::core::mem::offset_of!(aw_options, reserved) - 433usize];
+        [::core::mem::offset_of!(aw_options, reserved) - 434usize];
 };
 impl Default for aw_options {
     fn default() -> Self {
@@ -239,10 +243,14 @@ pub struct aw_entry {
     pub reverse_data_ns: aw_u64,
     #[doc = " obey_ack_rate: written by the data side"]
     pub asked: aw_ack_rate,
+    #[doc = " ack_request: the end of the newest packet that asked, and whether there was one"]
+    pub request_end: aw_u32,
+    #[doc = " ack_request: the end of the newest packet that asked, and whether there was one"]
+    pub requested: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 416usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 424usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
     ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
     ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
@@ -262,6 +270,10 @@ const _: () = {
     ["Offset of field: aw_entry::reverse_data_ns"]
         [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 400usize];
     ["Offset of field: aw_entry::asked"][::core::mem::offset_of!(aw_entry, asked) - 408usize];
+    ["Offset of field: aw_entry::request_end"]
+        [::core::mem::offset_of!(aw_entry, request_end) - 416usize];
+    ["Offset of field: aw_entry::requested"]
+        [::core::mem::offset_of!(aw_entry, requested) - 420usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -358,6 +370,8 @@ pub struct aw_counters {
     pub cwnd_hints: aw_u64,
     #[doc = " that were obeyed"]
     pub ack_rate_requests: aw_u64,
+    #[doc = " data packets that left with the bit that asks for an ACK"]
+    pub ack_requests: aw_u64,
     pub flows_created: aw_u64,
     pub flows_failed: aw_u64,
     #[doc = " fail open"]
@@ -392,7 +406,7 @@ pub struct aw_counters {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2032usize];
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2040usize];
     ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
     ["Offset of field: aw_counters::packets"]
         [::core::mem::offset_of!(aw_counters, packets) - 0usize];
@@ -441,40 +455,42 @@ const _: () = {
         [::core::mem::offset_of!(aw_counters, cwnd_hints) - 184usize];
     ["Offset of field: aw_counters::ack_rate_requests"]
         [::core::mem::offset_of!(aw_counters, ack_rate_requests) - 192usize];
+    ["Offset of field: aw_counters::ack_requests"]
+        [::core::mem::offset_of!(aw_counters, ack_requests) - 200usize];
     ["Offset of field: aw_counters::flows_created"]
-        [::core::mem::offset_of!(aw_counters, flows_created) - 200usize];
+        [::core::mem::offset_of!(aw_counters, flows_created) - 208usize];
     ["Offset of field: aw_counters::flows_failed"]
-        [::core::mem::offset_of!(aw_counters, flows_failed) - 208usize];
+        [::core::mem::offset_of!(aw_counters, flows_failed) - 216usize];
     ["Offset of field: aw_counters::open_stale_heartbeat"]
-        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 216usize];
+        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 224usize];
     ["Offset of field: aw_counters::open_no_slot"]
-        [::core::mem::offset_of!(aw_counters, open_no_slot) - 224usize];
+        [::core::mem::offset_of!(aw_counters, open_no_slot) - 232usize];
     ["Offset of field: aw_counters::open_queue_full"]
-        [::core::mem::offset_of!(aw_counters, open_queue_full) - 232usize];
+        [::core::mem::offset_of!(aw_counters, open_queue_full) - 240usize];
     ["Offset of field: aw_counters::open_timer"]
-        [::core::mem::offset_of!(aw_counters, open_timer) - 240usize];
+        [::core::mem::offset_of!(aw_counters, open_timer) - 248usize];
     ["Offset of field: aw_counters::open_too_short"]
-        [::core::mem::offset_of!(aw_counters, open_too_short) - 248usize];
+        [::core::mem::offset_of!(aw_counters, open_too_short) - 256usize];
     ["Offset of field: aw_counters::open_frame"]
-        [::core::mem::offset_of!(aw_counters, open_frame) - 256usize];
+        [::core::mem::offset_of!(aw_counters, open_frame) - 264usize];
     ["Offset of field: aw_counters::open_busy"]
-        [::core::mem::offset_of!(aw_counters, open_busy) - 264usize];
-    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 272usize];
+        [::core::mem::offset_of!(aw_counters, open_busy) - 272usize];
+    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 280usize];
     ["Offset of field: aw_counters::ring_full"]
-        [::core::mem::offset_of!(aw_counters, ring_full) - 280usize];
+        [::core::mem::offset_of!(aw_counters, ring_full) - 288usize];
     ["Offset of field: aw_counters::retried"]
-        [::core::mem::offset_of!(aw_counters, retried) - 288usize];
-    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 296usize];
+        [::core::mem::offset_of!(aw_counters, retried) - 296usize];
+    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 304usize];
     ["Offset of field: aw_counters::unlocked"]
-        [::core::mem::offset_of!(aw_counters, unlocked) - 304usize];
+        [::core::mem::offset_of!(aw_counters, unlocked) - 312usize];
     ["Offset of field: aw_counters::reason"]
-        [::core::mem::offset_of!(aw_counters, reason) - 312usize];
+        [::core::mem::offset_of!(aw_counters, reason) - 320usize];
     ["Offset of field: aw_counters::late_max_us"]
-        [::core::mem::offset_of!(aw_counters, late_max_us) - 480usize];
-    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 488usize];
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 488usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 496usize];
     ["Offset of field: aw_counters::held_ns"]
-        [::core::mem::offset_of!(aw_counters, held_ns) - 1512usize];
-    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1520usize];
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1520usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1528usize];
 };
 impl Default for aw_counters {
     fn default() -> Self {
@@ -544,25 +560,25 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2864usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2880usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
-    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2032usize];
-    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2160usize];
-    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2200usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2040usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2168usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2208usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2208usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2280usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2216usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2288usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2696usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2712usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2832usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2848usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2840usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2856usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2848usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2864usize];
     ["Offset of field: aw_percpu::left_ack_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2856usize];
+        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2872usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

@@ -19,6 +19,13 @@ pub fn options(args: &AttachArgs) -> Result<Options, BadInput> {
         .mend("add --position sender, on the host that sends the data"));
     }
     options.cwnd_hint = args.cwnd_hint;
+    if args.ack_request && options.position != Position::Sender {
+        return Err(BadInput::new(
+            "--ack-request: only the sender of the data knows which packet is the last of a window",
+        )
+        .mend("add --position sender, on the host that sends the data"));
+    }
+    options.ack_request = args.ack_request;
     let every_n = options.policy.policy().name() == "every-n";
     if args.obey_ack_rate && (options.position != Position::Receiver || !every_n) {
         return Err(BadInput::new(

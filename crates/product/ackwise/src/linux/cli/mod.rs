@@ -119,9 +119,14 @@ pub struct AttachArgs {
     #[arg(long)]
     pub cwnd_hint: bool,
 
+    /// With --position sender: set a reserved bit in the last packet that a window allows, and in
+    /// what is sent again. It asks for an ACK at once, of a receiver with --obey-ack-rate
+    #[arg(long)]
+    pub ack_request: bool,
+
     /// With --policy every-n on the host that receives: its n is what the sender asks for (TCP ACK
-    /// Rate Request); for flows that do not ask it is as set. `ackwise ask` on this host says to
-    /// senders that they may ask
+    /// Rate Request), and an ACK that it asks for by --ack-request leaves; for flows that do not
+    /// ask n is as set. `ackwise ask` on this host says to senders that they may ask
     #[arg(long)]
     pub obey_ack_rate: bool,
 

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The bit that asks for an ACK at once (AW_TCP_ACK_REQUEST; Ayadi 2013 §4), at the data
+ * sender's egress, where the socket is at hand. It is set
+ *
+ *   - in the last packet that the congestion window or the receiver's window allows: behind it
+ *     there is no room for another one like it. What is in hand is not counted by the socket
+ *     yet: tcp_write_xmit() counts a packet when it has been handed down. While an earlier
+ *     request is outstanding none is made: else each ACK would let one segment go, which would
+ *     be the last that the window allows;
+ *   - in what is sent again.
+ *
+ * Only the bit and the checksum change. Cut by segmentation offload, each segment of a packet
+ * has its bits, so where that is on a whole packet asks.
+ *
+ * The receiver's window is known to the flow if its handshake was seen; else the congestion
+ * window counts alone. A packet that the application's lack of data makes the last one does not
+ * ask: the socket does not say that here.
+ */
+#ifndef ACKWISE_ACK_REQUEST_H
+#define ACKWISE_ACK_REQUEST_H
+
+#include <bpf/bpf_endian.h>
+#include "../policy/options/ack_rate_request.h"
+#include "maps.h"
+
+static __always_inline int ack_request_is_on(void)
+{
+	return options.ack_request && options.position == AW_AT_SENDER && !options.dry_run;
+}
+
+/* Is there room behind this packet for another one like it? */
+static __always_inline int ack_request_room(const struct aw_entry *f,
+					    const struct bpf_tcp_sock *tcp, __u32 end,
+					    __u32 payload, __u32 segments)
+{
+	__u32 left = tcp->sacked_out + tcp->lost_out;
+	__u32 flight = tcp->packets_out + tcp->retrans_out;
+	__u32 edge = f->flow.acks.rcvd_ack + f->flow.acks.rcvd_wnd;
+
+	flight = flight > left ? flight - left : 0;
+	if (flight + 2 * segments > tcp->snd_cwnd)
+		return 0;
+	return !aw_scale_known(&f->flow.hs) || !aw_after(end + payload, edge);
+}
+
+/* Sets the bit if it is due. A subprogram may not take a pointer to the caller's segment. */
+static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *f,
+					__u32 l4_off, __u32 seq, __u32 payload)
+{
+	__u32 segments = 1, one = payload;
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tcp;
+	__be16 old, new;
+
+	if (!f || !sk)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	tcp = sk ? bpf_tcp_sock(sk) : 0;
+	if (!tcp)
+		return 0;
+	if (skb->gso_size) {
+		one = skb->gso_size;
+		segments = aw_div32(payload + one - 1, one);
+	}
+	/* New data begin where the socket will send next: it has not moved on yet. */
+	if (aw_after_eq(seq, tcp->snd_nxt) &&
+	    ((f->requested && aw_after(f->request_end, tcp->snd_una)) ||
+	     ack_request_room(f, tcp, seq + payload, one, segments)))
+		return 0;
+	if (bpf_skb_load_bytes(skb, l4_off + 12, &old, 2))
+		return 0;
+	new = old | bpf_htons(AW_TCP_ACK_REQUEST);
+	if (new == old || bpf_l4_csum_replace(skb, l4_off + 16, old, new, 2) ||
+	    bpf_skb_store_bytes(skb, l4_off + 12, &new, 2, 0))
+		return 0;
+	f->request_end = seq + payload;
+	f->requested = 1;
+	return 1;
+}
+
+/* A data packet on its way out. */
+static __always_inline void ack_request_on_data(struct __sk_buff *skb, struct aw_entry *f,
+						const struct aw_seg *seg, struct aw_counters *c)
+{
+	if (!ack_request_is_on() || !seg->payload)
+		return;
+	c->ack_requests += ack_request_write(skb, f, seg->l4_off, seg->seq, seg->payload);
+}
+
+#endif
