@@ -92,6 +92,7 @@ impl Programs {
             .verifier_log_level(VerifierLogLevel::STATS)
             .override_global("options", raw, true)
             .map_max_entries("flows", options.max_flows)
+            .map_max_entries("handshakes", handshakes(options.max_flows))
             .map_max_entries("slots", options.slots)
             .map_max_entries("free_slots", options.slots)
             .map_max_entries("emissions", ring);
@@ -302,6 +303,11 @@ pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map, Erro
         .ok_or_else(|| Error::Object(format!("map {name}")))
 }
 
+/// How many handshakes are kept: a flow is new for a moment, so that there are fewer.
+fn handshakes(max_flows: u32) -> u32 {
+    (max_flows / 4).clamp(1024, 16_384)
+}
+
 /// The memory of a map as the kernel reports it, in bytes.
 fn map_memory(map: &Map) -> Option<u64> {
     let data: &MapData = match map {
@@ -317,4 +323,15 @@ fn map_memory(map: &Map) -> Option<u64> {
     info.lines()
         .find_map(|l| l.strip_prefix("memlock:"))
         .and_then(|v| v.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::handshakes;
+
+    #[test]
+    fn handshakes_follow_the_flows_between_bounds() {
+        assert_eq!([64, 1000, 20_000].map(handshakes), [1024, 1024, 5000]);
+        assert_eq!([65_536, 1 << 20].map(handshakes), [16_384, 16_384]);
+    }
 }
