@@ -17,6 +17,18 @@ pub trait End {
     fn on_timer(&mut self, now: Nanos);
     /// The next packet that may leave now.
     fn poll_transmit(&mut self, now: Nanos) -> Option<Packet>;
+    /// As [`poll_transmit`](Self::poll_transmit), but writes the packet where it will stay, and says
+    /// whether there is one. To copy it twice costs more than to make it.
+    #[inline]
+    fn transmit_into(&mut self, place: &mut Packet, now: Nanos) -> bool {
+        match self.poll_transmit(now) {
+            Some(packet) => {
+                *place = packet;
+                true
+            }
+            None => false,
+        }
+    }
     /// When to call [`on_timer`](Self::on_timer).
     fn next_timer(&self) -> Option<Nanos>;
 }

@@ -50,6 +50,13 @@ impl<T: End, Q: End> End for Transport<T, Box<Q>> {
         }
     }
     #[inline]
+    fn transmit_into(&mut self, place: &mut Packet, now: Nanos) -> bool {
+        match self {
+            Transport::Tcp(end) => end.transmit_into(place, now),
+            Transport::Quic(end) => end.transmit_into(place, now),
+        }
+    }
+    #[inline]
     fn next_timer(&self) -> Option<Nanos> {
         match self {
             Transport::Tcp(end) => end.next_timer(),

@@ -204,7 +204,10 @@ impl<S: Source, R: Sink> Network<S, R> {
         if self.lines[index].shares {
             self.catch_up(index);
         }
-        while let Some(departure) = self.lines[index].wire.pop_due(self.now) {
+        let next = loop {
+            let Some(departure) = self.lines[index].wire.pop_due(self.now) else {
+                break self.lines[index].wire.next_wakeup();
+            };
             match departure {
                 Departure::Delivered { packet, copies, .. } => {
                     for _ in 1..copies {
@@ -218,10 +221,10 @@ impl<S: Source, R: Sink> Network<S, R> {
             }
             let next = self.lines[index].wire.next_wakeup();
             if next.is_none_or(|at| at > self.now) {
-                break;
+                break next;
             }
-        }
-        self.arm(index);
+        };
+        self.arm_for(index, next);
         if self.lines[index].due == NEVER {
             self.schedule.clear(index);
         }
@@ -231,8 +234,14 @@ impl<S: Source, R: Sink> Network<S, R> {
     /// is entered.
     #[inline(always)]
     fn arm(&mut self, index: usize) {
+        let next = self.lines[index].wire.next_wakeup();
+        self.arm_for(index, next);
+    }
+
+    #[inline(always)]
+    fn arm_for(&mut self, index: usize, next: Option<Nanos>) {
         let line = &mut self.lines[index];
-        if let Some(at) = line.wire.next_wakeup()
+        if let Some(at) = next
             && at < line.due
         {
             line.due = at;

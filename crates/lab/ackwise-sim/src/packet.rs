@@ -4,12 +4,13 @@ use ackwise_policy::AckRate;
 use bitflags::bitflags;
 
 /// Number of a connection, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FlowId(pub u32);
 
 /// Which way a packet of a connection travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
+    #[default]
     /// From the sender of the data to their receiver.
     Data,
     /// From the receiver of the data back: acknowledgments.
@@ -133,8 +134,9 @@ pub struct Block {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Sack {
-    // First, so that an ACK without blocks is read from one cache line.
-    len: u8,
+    // First, so that an ACK without blocks is read from one cache line; as wide as a number of a
+    // block, so that a copy has no odd piece to wait for.
+    len: u64,
     blocks: [Block; Sack::MAX],
 }
 
@@ -144,7 +146,7 @@ impl Sack {
 
     /// Adds a block; false if there is no room.
     pub fn push(&mut self, block: Block) -> bool {
-        let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
+        let Some(slot) = self.blocks.get_mut(self.len as usize) else {
             return false;
         };
         *slot = block;
@@ -154,7 +156,7 @@ impl Sack {
 
     /// The blocks.
     pub fn blocks(&self) -> &[Block] {
-        &self.blocks[..usize::from(self.len)]
+        &self.blocks[..self.len as usize]
     }
 
     /// Whether there are none.
@@ -168,7 +170,7 @@ impl Sack {
 ///
 /// In this order in memory: what is looked at on every hop comes first, so that
 /// it shares a cache line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Packet {
     /// The connection that it belongs to.

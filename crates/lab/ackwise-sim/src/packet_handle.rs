@@ -95,20 +95,32 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A handle for a packet.
+    /// Where the next packet may be written; it is [`take`](Self::take) that puts it in use.
     #[inline]
-    pub fn take(&mut self, packet: Packet, route: u32) -> PacketHandle {
+    pub fn place(&mut self) -> &mut Packet {
+        if self.free.is_empty() {
+            self.grow();
+        }
+        let last = self.free.len() - 1;
+        &mut self.free[last].packet
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        self.free.push(PacketHandle::new(Packet::default(), 0));
+        self.allocated += 1;
+    }
+
+    /// A handle for the packet that was written last.
+    #[inline]
+    pub fn take(&mut self, route: u32) -> PacketHandle {
         match self.free.pop() {
             Some(mut handle) => {
-                *handle.packet = packet;
                 handle.route = route;
-                handle.wire_len = packet.wire_len;
+                handle.wire_len = handle.packet.wire_len;
                 handle
             }
-            None => {
-                self.allocated += 1;
-                PacketHandle::new(packet, route)
-            }
+            None => PacketHandle::new(Packet::default(), route),
         }
     }
 

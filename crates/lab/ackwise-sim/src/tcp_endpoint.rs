@@ -24,6 +24,10 @@ impl End for Sender {
         Sender::poll_transmit(self, now)
     }
     #[inline]
+    fn transmit_into(&mut self, place: &mut Packet, now: Nanos) -> bool {
+        Sender::transmit_into(self, place, now)
+    }
+    #[inline]
     fn next_timer(&self) -> Option<Nanos> {
         Sender::next_timer(self)
     }
@@ -84,6 +88,10 @@ impl End for Receiver {
     #[inline]
     fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
         Receiver::poll_transmit(self, now)
+    }
+    #[inline]
+    fn transmit_into(&mut self, place: &mut Packet, now: Nanos) -> bool {
+        Receiver::transmit_into(self, place, now)
     }
     #[inline]
     fn next_timer(&self) -> Option<Nanos> {

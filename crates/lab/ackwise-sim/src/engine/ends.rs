@@ -41,13 +41,14 @@ impl<S: Source, R: Sink> Network<S, R> {
         self.connections[number].peer as usize
     }
 
-    /// Lets data say what their host owes the other direction.
+    /// Lets the data that were written last say what their host owes the other direction.
     #[cold]
-    fn load(&mut self, number: usize, packet: &mut Packet) {
+    fn load(&mut self, number: usize) {
         let peer = self.peer(number);
         let Some(ack) = self.connections[peer].sink.piggyback(self.now) else {
             return;
         };
+        let packet = self.pool.place();
         packet.flags |= Flags::CARRIES_ACK | ack.flags & Flags::ECE;
         packet.ack = ack.ack;
         packet.window = ack.window;
@@ -111,17 +112,22 @@ impl<S: Source, R: Sink> Network<S, R> {
 
     /// Lets a sender say what it has to say.
     pub(crate) fn after_source(&mut self, number: usize) {
-        while let Some(mut packet) = self.connections[number].source.poll_transmit(self.now) {
+        loop {
             let connection = &mut self.connections[number];
-            if connection.peer != ALONE && packet.payload > 0 {
-                self.load(number, &mut packet);
+            let packet = self.pool.place();
+            if !connection.source.transmit_into(packet, self.now) {
+                break;
             }
-            let connection = &mut self.connections[number];
-            if connection.first == NEVER && packet.payload > 0 {
-                connection.first = self.now;
+            if packet.payload > 0 {
+                if connection.first == NEVER {
+                    connection.first = self.now;
+                }
+                if connection.peer != ALONE {
+                    self.load(number);
+                }
             }
-            let route = connection.routes[0];
-            self.inject(number, packet, route);
+            let route = self.connections[number].routes[0];
+            self.inject(number, route);
         }
         let connection = &mut self.connections[number];
         let rtt = connection.source.rtt();
@@ -143,9 +149,13 @@ impl<S: Source, R: Sink> Network<S, R> {
     }
 
     fn after_sink(&mut self, number: usize) {
-        while let Some(packet) = self.connections[number].sink.poll_transmit(self.now) {
+        loop {
+            let sink = &mut self.connections[number].sink;
+            if !sink.transmit_into(self.pool.place(), self.now) {
+                break;
+            }
             let route = self.connections[number].routes[1];
-            self.inject(number, packet, route);
+            self.inject(number, route);
         }
         let connection = &mut self.connections[number];
         if let Some(at) = connection.sink.next_timer() {
@@ -165,11 +175,12 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
+    /// Sends the packet that was written last.
     #[inline]
-    fn inject(&mut self, number: usize, packet: Packet, route: u32) {
+    fn inject(&mut self, number: usize, route: u32) {
         self.connections[number].in_flight += 1;
         let line = self.routes[route as usize].line();
-        let handle = self.pool.take(packet, route);
+        let handle = self.pool.take(route);
         self.forward(line, handle);
     }
 

@@ -43,8 +43,8 @@ pub(crate) struct Ack<'a> {
 pub(crate) struct NextSegment {
     /// Its first byte.
     pub seq: u64,
-    /// Its length, bytes.
-    pub len: u64,
+    /// Its length, bytes. So narrow that a segment, or none, is answered in two registers.
+    pub len: u32,
     /// It was sent before.
     pub again: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct NextSegment {
 impl NextSegment {
     /// First byte after it.
     pub fn end(&self) -> u64 {
-        self.seq + self.len
+        self.seq + u64::from(self.len)
     }
 }
 

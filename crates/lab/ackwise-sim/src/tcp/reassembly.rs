@@ -113,6 +113,11 @@ impl Reassembly {
         self.recent = recent;
     }
 
+    /// Whether the next ACK may have blocks.
+    pub fn has_news(&self) -> bool {
+        !self.recent.is_empty() || self.twice.is_some()
+    }
+
     /// Blocks for the next ACK; a DSACK comes first.
     pub fn sack(&self, dsack: bool) -> Sack {
         let Some(twice) = self.twice.filter(|_| dsack) else {

@@ -294,6 +294,34 @@ impl Receiver {
 
     /// The next packet to leave now.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        let mut packet = Packet::default();
+        self.transmit_into(&mut packet, now).then_some(packet)
+    }
+
+    /// Writes the next packet to leave now, and says whether there is one.
+    pub fn transmit_into(&mut self, packet: &mut Packet, now: Nanos) -> bool {
+        if self.before_ece.is_none() {
+            match self.owed {
+                Owed::Nothing => return false,
+                Owed::Ack => {
+                    self.owed = Owed::Nothing;
+                    self.write_ack(packet, now);
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        match self.transmit_rare(now) {
+            Some(rare) => {
+                *packet = rare;
+                true
+            }
+            None => false,
+        }
+    }
+
+    #[cold]
+    fn transmit_rare(&mut self, now: Nanos) -> Option<Packet> {
         if let Some(held) = self.before_ece.take() {
             return Some(held);
         }
@@ -301,7 +329,7 @@ impl Receiver {
             Owed::Nothing => None,
             Owed::SynAck => {
                 self.syn_ack_at = Some(now);
-                let mut p = self.packet(Flags::SYN | Flags::ACK, Sack::default(), now);
+                let mut p = self.packet(Flags::SYN | Flags::ACK, now);
                 if self.config.knows_ack_rate {
                     match self.may_be_asked {
                         Some(AckOption::Rate(AckRate::Capable)) => p.say(AckRate::Capable),
@@ -321,13 +349,20 @@ impl Receiver {
                 self.with_stack(|_, stack, policy| stack.left(policy, &p, now));
                 Some(p)
             }
-            Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, Sack::default(), now)),
+            Owed::FinAck => Some(self.packet(Flags::FIN | Flags::ACK, now)),
             Owed::Ack => Some(self.ack(now)),
         }
     }
 
     /// The ACK that would leave now.
     fn ack_packet(&mut self, now: Nanos) -> Packet {
+        let mut packet = Packet::default();
+        self.write_candidate(&mut packet, now);
+        packet
+    }
+
+    #[inline]
+    fn write_candidate(&mut self, packet: &mut Packet, now: Nanos) {
         let mut flags = Flags::ACK;
         if self.ece {
             flags |= Flags::ECE;
@@ -335,23 +370,33 @@ impl Receiver {
         if self.config.ack_ecn {
             flags |= Flags::ECT;
         }
-        let sack = if self.config.sack {
-            self.data.sack(self.config.dsack)
-        } else {
-            Sack::default()
-        };
-        self.packet(flags, sack, now)
+        *packet = self.packet(flags, now);
+        if self.config.sack && self.data.has_news() {
+            packet.sack = self.data.sack(self.config.dsack);
+            if self.config.sack_adds && !packet.sack.is_empty() {
+                // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
+                packet.wire_len += 4 + 8 * packet.sack.blocks().len() as u32;
+            }
+        }
     }
 
-    fn ack(&mut self, now: Nanos) -> Packet {
-        let p = self.ack_packet(now);
+    #[inline]
+    fn write_ack(&mut self, packet: &mut Packet, now: Nanos) {
+        self.write_candidate(packet, now);
         self.data.told();
+        let number = self.data.next();
         self.stats.acks += 1;
-        self.stats.dup_acks += u64::from(self.last_ack == Some(p.ack));
-        self.stats.sack_acks += u64::from(!p.sack.is_empty());
+        self.stats.dup_acks += u64::from(self.last_ack == Some(number));
+        self.stats.sack_acks += u64::from(!packet.sack.is_empty());
         self.delack.on_ack_sent();
-        self.last_ack = Some(p.ack);
-        p
+        self.last_ack = Some(number);
+    }
+
+    #[cold]
+    fn ack(&mut self, now: Nanos) -> Packet {
+        let mut packet = Packet::default();
+        self.write_ack(&mut packet, now);
+        packet
     }
 
     /// An ACK that rides on data of the other direction: none leaves for it. `None` if
@@ -371,12 +416,9 @@ impl Receiver {
         Some(p)
     }
 
-    fn packet(&mut self, mut flags: Flags, sack: Sack, now: Nanos) -> Packet {
-        let mut wire_len = self.config.header;
-        if self.config.sack_adds && !sack.is_empty() {
-            // Two NOPs, kind and length, eight bytes a block (RFC 2018 §3).
-            wire_len += 4 + 8 * sack.blocks().len() as u32;
-        }
+    /// A packet without SACK blocks.
+    #[inline]
+    fn packet(&mut self, mut flags: Flags, now: Nanos) -> Packet {
         if self.config.timestamps {
             flags |= Flags::TIMESTAMPS;
         }
@@ -385,14 +427,14 @@ impl Receiver {
             direction: Direction::Ack,
             ack_rate: AckRateOption::NONE,
             flags,
-            wire_len,
+            wire_len: self.config.header,
             payload: 0,
             seq: 0,
             ack: self.data.next(),
             window: self.receive_window.window(self.data.next()),
             tsval: now,
             tsecr: self.ts_recent,
-            sack,
+            sack: Sack::default(),
         }
     }
 }

@@ -302,23 +302,27 @@ impl Sender {
 
     /// The next packet to leave now.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Packet> {
+        let mut packet = Packet::default();
+        self.transmit_into(&mut packet, now).then_some(packet)
+    }
+
+    /// Writes the next packet to leave now, and says whether there is one.
+    pub fn transmit_into(&mut self, packet: &mut Packet, now: Nanos) -> bool {
+        if self.phase == Phase::Open {
+            self.finish(now);
+        }
         match self.phase {
-            Phase::Closed | Phase::Done => None,
-            Phase::Opening | Phase::Closing => self.control(now),
-            Phase::Open => {
-                self.finish(now);
-                if self.phase != Phase::Open {
-                    return self.poll_transmit(now);
-                }
-                self.data(now)
-            }
+            Phase::Open => self.data(packet, now),
+            Phase::Closed | Phase::Done => false,
+            Phase::Opening | Phase::Closing => self.control(packet, now),
         }
     }
 
     /// A SYN or FIN.
-    fn control(&mut self, now: Nanos) -> Option<Packet> {
+    #[cold]
+    fn control(&mut self, packet: &mut Packet, now: Nanos) -> bool {
         if !std::mem::take(&mut self.control_due) {
-            return None;
+            return false;
         }
         let flag = if self.phase == Phase::Opening {
             Flags::SYN
@@ -327,7 +331,7 @@ impl Sender {
         };
         self.tcb.last_sent = now;
         self.tcb.arm(now);
-        let mut packet = self.tcb.packet(flag, self.tcb.max, 0, now);
+        *packet = self.tcb.packet(flag, self.tcb.max, 0, now);
         if flag == Flags::SYN {
             if self.tcb.config.ack_rate.is_some() {
                 packet.say(AckRate::Capable);
@@ -335,17 +339,20 @@ impl Sender {
                 packet.permit_ratio();
             }
         }
-        Some(packet)
+        true
     }
 
-    fn data(&mut self, now: Nanos) -> Option<Packet> {
+    #[inline]
+    fn data(&mut self, packet: &mut Packet, now: Nanos) -> bool {
         if self.tcb.max == self.tcb.una && self.tcb.supplied > self.tcb.nxt {
             self.restart(now);
         }
-        let next = self.recovery.next_segment(&mut self.tcb, now)?;
-        let packet = self.segment(&next, now);
+        let Some(next) = self.recovery.next_segment(&mut self.tcb, now) else {
+            return false;
+        };
+        self.segment(packet, &next, now);
         self.recovery.on_sent(&mut self.tcb, &next, now);
-        Some(packet)
+        true
     }
 
     /// Data flow again after a pause.
@@ -400,7 +407,8 @@ impl Sender {
     }
 
     /// Sends a data segment.
-    fn segment(&mut self, next: &NextSegment, now: Nanos) -> Packet {
+    #[inline]
+    fn segment(&mut self, packet: &mut Packet, next: &NextSegment, now: Nanos) {
         let tcb = &mut self.tcb;
         let mut flags = Flags::ACK;
         if tcb.config.ecn && !next.again {
@@ -416,7 +424,7 @@ impl Sender {
         if next.again {
             flags |= Flags::RETRANSMIT;
             tcb.stats.retransmits += 1;
-            tcb.stats.retransmitted_bytes += next.len;
+            tcb.stats.retransmitted_bytes += u64::from(next.len);
         } else {
             tcb.max = next.end();
         }
@@ -430,19 +438,18 @@ impl Sender {
         }
         let tcb = &mut self.tcb;
         tcb.stats.data_segments += 1;
-        tcb.stats.data_bytes += next.len;
+        tcb.stats.data_bytes += u64::from(next.len);
         tcb.last_sent = now;
         if tcb.timer_at() == NEVER {
             tcb.arm(now);
         }
-        tcb.pace(next.len, last, now);
-        let mut packet = tcb.packet(flags, next.seq, next.len as u32, now);
+        tcb.pace(u64::from(next.len), last, now);
+        *packet = tcb.packet(flags, next.seq, next.len, now);
         if tcb.config.ack_rate.is_some() {
-            self.ask_ack_rate(&mut packet, last);
+            self.ask_ack_rate(packet, last);
         } else if self.tcb.ack_ratio.is_some() {
-            tell_ack_ratio(&mut self.tcb, &mut packet);
+            tell_ack_ratio(&mut self.tcb, packet);
         }
-        packet
     }
 
     /// What a data segment asks of the receiver's ACKs.

@@ -307,6 +307,7 @@ impl Tcb {
     }
 
     /// A packet of this connection that leaves now.
+    #[inline]
     pub fn packet(&self, mut flags: Flags, seq: u64, payload: u32, now: Nanos) -> Packet {
         if self.config.timestamps {
             flags |= Flags::TIMESTAMPS;

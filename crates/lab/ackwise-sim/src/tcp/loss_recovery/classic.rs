@@ -105,13 +105,14 @@ impl LossRecovery for Classic {
         };
     }
 
+    #[inline]
     fn next_segment(&mut self, tcb: &mut Tcb, now: Nanos) -> Option<NextSegment> {
         if std::mem::take(&mut self.resend) && tcb.max > tcb.una {
             let len = tcb.mss().min(tcb.max - tcb.una);
             tcb.nxt = tcb.nxt.max(tcb.una + len);
             return Some(NextSegment {
                 seq: tcb.una,
-                len,
+                len: len as u32,
                 again: true,
             });
         }
@@ -131,12 +132,13 @@ impl LossRecovery for Classic {
         tcb.validation.note(tcb.una, tcb.nxt, flight, false);
         Some(NextSegment {
             seq,
-            len,
+            len: len as u32,
             // After a timeout `nxt` went back.
             again: seq < tcb.max,
         })
     }
 
+    #[inline]
     fn on_sent(&mut self, _tcb: &mut Tcb, next: &NextSegment, now: Nanos) {
         let end = next.end();
         if !next.again {

@@ -87,7 +87,7 @@ impl Flight {
 fn new(number: u64) -> NextSegment {
     NextSegment {
         seq: number * MSS,
-        len: MSS,
+        len: MSS as u32,
         again: false,
     }
 }

@@ -104,7 +104,7 @@ impl Selective {
         self.prr.out += 1;
         NextSegment {
             seq,
-            len,
+            len: len as u32,
             again: false,
         }
     }
@@ -127,7 +127,7 @@ impl Selective {
         }
         Some(NextSegment {
             seq,
-            len: u64::from(seg.len),
+            len: seg.len,
             again: true,
         })
     }
