@@ -302,9 +302,7 @@ fn line<'a>(scenario: &Scenario, runs: &[&'a Run]) -> Option<Line<'a>> {
     })
 }
 
-fn means<'a>(
-    (score, arms): (Score, BTreeMap<&'a str, Vec<f64>>),
-) -> (Score, BTreeMap<&'a str, f64>) {
+fn means((score, arms): (Score, BTreeMap<&str, Vec<f64>>)) -> (Score, BTreeMap<&str, f64>) {
     let means = arms
         .into_iter()
         .filter_map(|(arm, all)| Some((arm, mean(all.into_iter())?)));
