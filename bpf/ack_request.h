@@ -45,8 +45,8 @@ static __always_inline int ack_request_room(const struct aw_entry *f,
 }
 
 /* Sets the bit if it is due. A subprogram may not take a pointer to the caller's segment. */
-static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *f,
-					__u32 l4_off, __u32 seq, __u32 payload)
+static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *f, __u32 l4_off,
+					__u32 seq, __u32 payload)
 {
 	__u32 segments = 1, one = payload;
 	struct bpf_sock *sk = skb->sk;
