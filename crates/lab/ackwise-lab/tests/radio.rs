@@ -192,5 +192,5 @@ fn mistakes_say_what_where_and_how_to_mend_it() {
     }
     let Ended { code, out, .. } = LAB.run(&["scenario", "check", CHAIN]);
     assert_eq!(code, 0);
-    assert!(out.ends_with("chain: 18 arms, 1620 runs\n"), "{out}");
+    assert!(out.ends_with("chain: 19 arms, 1710 runs\n"), "{out}");
 }

@@ -212,6 +212,7 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
     for (text, complaint) in [
         (file("n = 4, ", ""), "has no 'n'"),
         (file("n = 4", "n = 0"), "'n' lies between 1 and 1000"),
+        (file("n = 4", "n = 900"), "are 27000 lines; 20000 at most"),
         (file(&format!(", {off}"), ""), "nothing is drawn anew"),
         (
             file("seed = 3", &format!("seed = 3\n{off}")),

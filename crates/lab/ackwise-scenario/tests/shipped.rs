@@ -146,7 +146,7 @@ fn the_documentation_tells_the_truth() {
     let scenario = Scenario::parse("whole", whole).unwrap();
     assert_eq!(scenario.runs().len(), 1);
     assert_eq!(scenario.runs()[0].id, "baseline/cubic/1");
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     let beside = folder().join("changing.toml");
     let changing = Scenario::parse(&beside, &format!("{whole}\n{}", examples[1]));
     let changing = changing.unwrap_or_else(|e| panic!("{e}"));
@@ -164,6 +164,13 @@ fn the_documentation_tells_the_truth() {
     let upload =
         "[[flow]]\nname = \"upload\"\nfrom = \"receiver\"\nto = \"sender\"\napp = \"bulk\"";
     let drawn = format!("{whole}\n{upload}\n{}", examples[5]);
+    // The example of repeats goes into that of draws.
+    let both = drawn.replace(
+        "n = 40\n",
+        &format!("n = 40\n{}", examples[6].replace("rtt / 2", "20 ms")),
+    );
+    let repeated = Scenario::parse("repeated", &both).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(repeated.runs().len(), 160);
     let drawn = Scenario::parse("drawn", &drawn).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(drawn.runs().len(), 40);
     for (metric, name) in ackwise_scenario::Metric::ALL {

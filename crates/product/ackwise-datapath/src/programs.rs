@@ -303,7 +303,8 @@ pub(crate) fn map<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Map, Erro
         .ok_or_else(|| Error::Object(format!("map {name}")))
 }
 
-/// How many handshakes are kept: a flow is new for a moment, so that there are fewer.
+/// How many handshakes are kept. A flow is new for a moment: where there are many flows, a quarter
+/// of their number is enough.
 fn handshakes(max_flows: u32) -> u32 {
     (max_flows / 4).clamp(1024, 16_384)
 }

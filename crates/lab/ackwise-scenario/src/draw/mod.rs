@@ -34,6 +34,9 @@ pub(crate) const REPEAT: &str = "repeat";
 /// Most repeats of a point.
 const MAX_REPEATS: u32 = 1000;
 
+/// Most points with their repeats.
+const MAX_ALL: u32 = 20_000;
+
 /// Keys of `[sweep.draw]` that are not names of values.
 const KEYS: [&str; 6] = ["n", "seed", "group", "against", POPULATION, REPEAT];
 
@@ -118,6 +121,16 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     if !top.errors.borrow().is_empty() {
         return None;
     }
+    let (n, all) = (n?, n?.saturating_mul(repeats.count));
+    if all > MAX_ALL {
+        let message = format!(
+            "{n} points with {} repeats each are {all} lines; {MAX_ALL} at most: draw fewer points, or \
+             repeat them less often",
+            repeats.count
+        );
+        section.error(&section.span, message);
+        return None;
+    }
     let mut points = Vec::new();
     let source = Source {
         section: &section,
@@ -126,7 +139,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
         populations: &populations,
         repeats: &repeats,
     };
-    for number in 1..=n? {
+    for number in 1..=n {
         for repeat in 1..=repeats.count {
             points.push(source.point(number, repeat)?);
         }
@@ -134,7 +147,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     Some(Draw {
         seed: seed?,
         points,
-        count: n?,
+        count: n,
         repeats: repeats.count,
         group,
         against,
