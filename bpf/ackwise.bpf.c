@@ -308,7 +308,7 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 	if (AW_UNLIKELY(seg->payload)) {
 		c->payload_segments++;
 		c->payload_bytes += seg->len;
-		c->other_bytes += skb->len;
+		other_leaves(here, skb);
 	}
 	if (d->kind != AW_SEND) {
 		enum hold_result r = HOLD_SILENT;
@@ -358,7 +358,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (AW_UNLIKELY(here->released.cloning))
 		return release_clone(skb);
 	if (parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK) {
-		here->counters.other_bytes += skb->len;
+		other_leaves(here, skb);
 		return AW_PASS;
 	}
 	make_key(&here->key, skb, &here->seg, 1);
@@ -372,7 +372,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	}
 	f = flow_of_ack(&here->key, &here->seg, &here->counters);
 	if (!f) {
-		here->counters.other_bytes += skb->len;
+		other_leaves(here, skb);
 		return AW_PASS;
 	}
 	l = lock_flow(f, here);

@@ -195,6 +195,7 @@ struct aw_percpu {
 	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
 	aw_u64 coarse_ns, coarse_us; /* what it said */
 	aw_u64 left_ack_bytes;	     /* pure ACKs of kept flows that left: see egress.h */
+	aw_u64 left_full_bytes;	     /* others' full packets, a part of other_bytes */
 };
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Who fills the link behind the interface (policy's uplink.h)? The programs count on each CPU
- * the bytes of pure ACKs that left, here, and of everything else, aw_counters.other_bytes.
- * User space adds them up, judges them every 100 ms, and writes the answer beside its
- * heartbeat. An answer that is too old is none. What leaves may be told the class of the queue
- * behind the interface that it goes to: aw_options.ack_priority.
+ * the bytes of pure ACKs that left, of everything else (aw_counters.other_bytes), and of the
+ * full packets in it. User space adds them up, judges them every 100 ms, and writes the answer
+ * beside its heartbeat. An answer that is too old is none. What leaves may be told the class of
+ * the queue behind the interface that it goes to: aw_options.ack_priority.
  */
 #ifndef ACKWISE_EGRESS_H
 #define ACKWISE_EGRESS_H
@@ -16,6 +16,13 @@ static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff 
 	here->left_ack_bytes += skb->len;
 	if (options.ack_priority)
 		skb->priority = options.ack_priority;
+}
+
+static __always_inline void other_leaves(struct aw_percpu *here, const struct __sk_buff *skb)
+{
+	here->counters.other_bytes += skb->len;
+	if (skb->len >= AW_UPLINK_FULL_BYTES)
+		here->left_full_bytes += skb->len;
 }
 
 /* Under the flow's lock: tells it what is known now. */

@@ -104,9 +104,9 @@ aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f)
 	return aw_flow_min_rtt(f);
 }
 
-aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others)
+aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others)
 {
-	return aw_uplink_look(u, acks, others);
+	return aw_uplink_look(u, rest, others);
 }
 
 aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said)

@@ -49,7 +49,7 @@ aw_u32 aw_shim_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *c
 aw_u32 aw_shim_hold_length(aw_u32 us);
 aw_u32 aw_shim_flow_srtt(const struct aw_flow *f);
 aw_u32 aw_shim_flow_min_rtt(const struct aw_flow *f);
-aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others);
+aw_u32 aw_shim_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others);
 
 /* ../options/ack_rate_request.h; options of n bytes, of which AW_OPT_BYTES at most count. */
 aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said);

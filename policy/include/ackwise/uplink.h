@@ -6,10 +6,14 @@
  * somebody else's bytes fill it, no thinning does, and a FIFO serves each by what it puts
  * in: a flow with fewer ACKs then loses to the others.
  *
- * The environment counts what leaves by the interface, in two totals: pure ACKs of the
- * flows that it keeps, and everything else. It calls aw_uplink_look() every
- * AW_UPLINK_LOOK_US, and the result goes to aw_flow.shared. An environment that cannot
- * count leaves that 0, and policies decide as if nobody else was there.
+ * The environment counts what leaves by the interface, in two totals: others' full packets,
+ * and the rest, which is pure ACKs of the flows that it keeps and all short packets. It calls
+ * aw_uplink_look() every AW_UPLINK_LOOK_US, and the result goes to aw_flow.shared. An
+ * environment that cannot count leaves that 0, and policies decide as if nobody else was
+ * there.
+ *
+ * A sender of a short packet had no more to send. Requests are such packets: they wait for
+ * data, and data for ACKs, so that thinning the ACKs speeds them up.
  */
 #ifndef ACKWISE_UPLINK_H
 #define ACKWISE_UPLINK_H
@@ -25,23 +29,25 @@
 #define AW_UPLINK_SHARE_SHIFT 3
 /* Others count as there for so many looks, 2 s, after they were seen: the queue holds them. */
 #define AW_UPLINK_STAYS 20
-/* Two full packets: a handshake and a request do not fill a link. */
+/* Two full packets: one alone does not fill a link. */
 #define AW_UPLINK_PACKETS_BYTES (2 * 1514)
+/* A packet of so many bytes is full. The least MTU of IPv6, 1280, leaves as much in a tunnel. */
+#define AW_UPLINK_FULL_BYTES 1000
 
 /**
  * struct aw_uplink - what left by an interface of late
- * @acks: bytes of pure ACKs of kept flows, in all until the last look
- * @others: all other bytes, in all until the last look
- * @acks_rate: mean bytes of ACKs between two looks, times 2^AW_UPLINK_MEAN_SHIFT
- * @others_rate: the same of all other bytes
+ * @rest: bytes of ACKs and of short packets, in all until the last look
+ * @others: bytes of others' full packets, in all until the last look
+ * @rest_rate: mean bytes of the rest between two looks, times 2^AW_UPLINK_MEAN_SHIFT
+ * @others_rate: the same of others' full packets
  * @largest: largest sum of both rates of late: the link carries as much
  * @looks: looks in the running window of @largest
  * @stays: looks for which others still count as there
  */
 struct aw_uplink {
-	aw_u64 acks;
+	aw_u64 rest;
 	aw_u64 others;
-	aw_u64 acks_rate;
+	aw_u64 rest_rate;
 	aw_u64 others_rate;
 	struct aw_windowed_max largest;
 	aw_u32 looks;
@@ -60,18 +66,18 @@ AW_FN aw_u64 aw_uplink_mean(aw_u64 mean, aw_u64 bytes)
  * while others fill the link, the time in us that it takes to send two full packets: behind
  * a queue that separates flows an ACK waits no longer.
  *
- * Others' bytes are compared with the largest rate of late, not with the bytes of the ACKs:
+ * Others' bytes are compared with the largest rate of late, not with those of the rest:
  * ACKs that pass push the others aside, and the result would flip to and fro.
  */
-AW_FN aw_u32 aw_uplink_look(struct aw_uplink *u, aw_u64 acks, aw_u64 others)
+AW_FN aw_u32 aw_uplink_look(struct aw_uplink *u, aw_u64 rest, aw_u64 others)
 {
 	aw_u64 sum;
 
-	u->acks_rate = aw_uplink_mean(u->acks_rate, acks - u->acks);
+	u->rest_rate = aw_uplink_mean(u->rest_rate, rest - u->rest);
 	u->others_rate = aw_uplink_mean(u->others_rate, others - u->others);
-	u->acks = acks;
+	u->rest = rest;
 	u->others = others;
-	sum = u->acks_rate + u->others_rate;
+	sum = u->rest_rate + u->others_rate;
 	/* 32 bits are enough for 21 Gbit/s; what is faster is not thin. */
 	aw_windowed_max_add(&u->largest, sum >> 32 ? 0xffffffffu : (aw_u32)sum);
 	if (++u->looks >= AW_UPLINK_WINDOW) {

@@ -228,16 +228,19 @@ impl fmt::Debug for Flow {
 /// Time between two looks at an uplink, µs.
 pub const UPLINK_LOOK_US: u64 = sys::AW_UPLINK_LOOK_US as u64;
 
+/// A packet of so many bytes is full: others that send such may fill a link.
+pub const UPLINK_FULL_BYTES: u32 = sys::AW_UPLINK_FULL_BYTES;
+
 /// Who fills the link that the ACKs leave by?
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uplink(sys::aw_uplink);
 
 impl Uplink {
     /// Takes what has left by the interface in all, [`UPLINK_LOOK_US`] after the last time:
-    /// bytes of pure ACKs of flows that are kept, and all other bytes. Returns whether others
-    /// fill the link.
-    pub fn look(&mut self, acks: u64, others: u64) -> u32 {
+    /// bytes of others' packets of [`UPLINK_FULL_BYTES`] or more, and the rest. Returns whether
+    /// others fill the link.
+    pub fn look(&mut self, rest: u64, others: u64) -> u32 {
         // SAFETY: the pointer is to a live value of the type C expects.
-        unsafe { sys::aw_shim_uplink_look(&mut self.0, acks, others) }
+        unsafe { sys::aw_shim_uplink_look(&mut self.0, rest, others) }
     }
 }

@@ -33,7 +33,9 @@ pub use ackwise_headers::{LinkKind, ParseError};
 pub use config::Config;
 pub use error::ConfigError;
 pub use event::{Event, EventFlags, EventKind, PolicyState, Verdict};
-pub use flow::{Decision, Flow, FlowConfig, Handshake, Reason, UPLINK_LOOK_US, Uplink};
+pub use flow::{
+    Decision, Flow, FlowConfig, Handshake, Reason, UPLINK_FULL_BYTES, UPLINK_LOOK_US, Uplink,
+};
 pub use hosted::{HostedFlow, HostedPolicy};
 pub use meta::{Capabilities, Param, Policy, Unsupported};
 pub use segment::{Options, Segment, TcpFlags, parse, parse_part};

@@ -41,6 +41,7 @@ pub const AW_UPLINK_WINDOW: u32 = 300;
 pub const AW_UPLINK_SHARE_SHIFT: u32 = 3;
 pub const AW_UPLINK_STAYS: u32 = 20;
 pub const AW_UPLINK_PACKETS_BYTES: u32 = 3028;
+pub const AW_UPLINK_FULL_BYTES: u32 = 1000;
 pub const AW_HOLD_MAX_US: u32 = 25000;
 pub const AW_HOLD_MIN_US: u32 = 1000;
 pub const AW_HOLD_RTT_SHIFT: u32 = 2;
@@ -1012,9 +1013,9 @@ const _: () = {
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aw_uplink {
-    pub acks: aw_u64,
+    pub rest: aw_u64,
     pub others: aw_u64,
-    pub acks_rate: aw_u64,
+    pub rest_rate: aw_u64,
     pub others_rate: aw_u64,
     pub largest: aw_windowed_max,
     pub looks: aw_u32,
@@ -1024,10 +1025,10 @@ pub struct aw_uplink {
 const _: () = {
     ["Size of aw_uplink"][::core::mem::size_of::<aw_uplink>() - 48usize];
     ["Alignment of aw_uplink"][::core::mem::align_of::<aw_uplink>() - 8usize];
-    ["Offset of field: aw_uplink::acks"][::core::mem::offset_of!(aw_uplink, acks) - 0usize];
+    ["Offset of field: aw_uplink::rest"][::core::mem::offset_of!(aw_uplink, rest) - 0usize];
     ["Offset of field: aw_uplink::others"][::core::mem::offset_of!(aw_uplink, others) - 8usize];
-    ["Offset of field: aw_uplink::acks_rate"]
-        [::core::mem::offset_of!(aw_uplink, acks_rate) - 16usize];
+    ["Offset of field: aw_uplink::rest_rate"]
+        [::core::mem::offset_of!(aw_uplink, rest_rate) - 16usize];
     ["Offset of field: aw_uplink::others_rate"]
         [::core::mem::offset_of!(aw_uplink, others_rate) - 24usize];
     ["Offset of field: aw_uplink::largest"][::core::mem::offset_of!(aw_uplink, largest) - 32usize];
@@ -1269,7 +1270,7 @@ unsafe extern "C" {
     pub fn aw_shim_flow_min_rtt(f: *const aw_flow) -> aw_u32;
 }
 unsafe extern "C" {
-    pub fn aw_shim_uplink_look(u: *mut aw_uplink, acks: aw_u64, others: aw_u64) -> aw_u32;
+    pub fn aw_shim_uplink_look(u: *mut aw_uplink, rest: aw_u64, others: aw_u64) -> aw_u32;
 }
 unsafe extern "C" {
     pub fn aw_shim_ack_rate_write(to: *mut aw_u8, said: aw_u32) -> aw_u32;

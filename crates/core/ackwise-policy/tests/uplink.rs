@@ -13,19 +13,19 @@ const WINDOW: u32 = sys::AW_UPLINK_WINDOW;
 #[derive(Default)]
 struct Interface {
     uplink: Uplink,
-    acks: u64,
+    rest: u64,
     others: u64,
 }
 
 impl Interface {
     /// Looks `looks` times, with so many bytes before each. Returns what the last look
     /// said.
-    fn looks(&mut self, looks: u32, acks: u64, others: u64) -> u32 {
+    fn looks(&mut self, looks: u32, rest: u64, others: u64) -> u32 {
         let mut shared = 0;
         for _ in 0..looks {
-            self.acks += acks;
+            self.rest += rest;
             self.others += others;
-            shared = self.uplink.look(self.acks, self.others);
+            shared = self.uplink.look(self.rest, self.others);
         }
         shared
     }
@@ -49,7 +49,7 @@ fn the_answer_is_the_time_of_two_full_packets() {
     assert!((2_422..=2_450).contains(&us), "{us}");
 }
 
-/// A handshake and a request on an idle uplink are its largest rate, and fill nothing.
+/// A full packet on an idle uplink is its largest rate, and fills nothing.
 #[test]
 fn less_than_two_full_packets_fill_nothing() {
     let mut interface = Interface::default();

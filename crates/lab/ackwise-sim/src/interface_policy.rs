@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ackwise_policy::{
-    AskedAckRate, FlowConfig, Handshake, HostedFlow, Segment, UPLINK_LOOK_US, Uplink, Verdict,
+    AskedAckRate, FlowConfig, Handshake, HostedFlow, Segment, UPLINK_FULL_BYTES, UPLINK_LOOK_US,
+    Uplink, Verdict,
 };
 use ackwise_queue::Nanos;
 use ackwise_switchback::{Counters, FlowRtt};
@@ -137,7 +138,9 @@ fn entry(entries: &mut Vec<Entry>, connection: usize) -> &mut Entry {
 /// The datapath's loader looks at the same times.
 #[derive(Debug, Default)]
 struct Egress {
-    acks: u64,
+    /// Bytes of ACKs and of short packets.
+    rest: u64,
+    /// Bytes of others' full packets.
     others: u64,
     uplink: Uplink,
     looked: Nanos,
@@ -149,7 +152,7 @@ impl Egress {
     fn run_to(&mut self, now: Nanos) {
         while now - self.looked >= UPLINK_LOOK_US * 1000 {
             self.looked += UPLINK_LOOK_US * 1000;
-            self.shared = self.uplink.look(self.acks, self.others);
+            self.shared = self.uplink.look(self.rest, self.others);
         }
     }
 }
@@ -260,14 +263,18 @@ impl InterfacePolicy {
     pub fn other_leaves(&mut self, bytes: u32, now: Nanos) {
         if let Some(egress) = &mut self.egress {
             egress.run_to(now);
-            egress.others += u64::from(bytes);
+            if bytes >= UPLINK_FULL_BYTES {
+                egress.others += u64::from(bytes);
+            } else {
+                egress.rest += u64::from(bytes);
+            }
         }
     }
 
     /// Pure ACKs leave.
     fn acks_leave(&mut self, bytes: u32) {
         if let Some(egress) = &mut self.egress {
-            egress.acks += u64::from(bytes);
+            egress.rest += u64::from(bytes);
         }
     }
 

@@ -4,6 +4,11 @@ use ackwise_policy::{Options, Segment, TcpFlags, sys};
 
 use crate::packet::{Direction, Flags, Packet};
 
+/// A timestamp's clock ticks each µs, as Linux's does with `tcp_usec_ts`. Half of its numbers last
+/// for 36 minutes; counted in ns they would be over after 2.1 s, and echoes over a deep queue look
+/// new.
+const NANOS_PER_TICK: u64 = 1_000;
+
 /// What a real stack negotiates as window scale for a window of so many bytes:
 /// Linux's default receive buffers ask for 7, larger windows for more.
 pub fn window_shift(window: u64, scaling: bool) -> u8 {
@@ -57,8 +62,8 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
     let mut options = Options::empty();
     if flags.contains(Flags::TIMESTAMPS) {
         options |= Options::TS;
-        raw.tsval = packet.tsval as u32;
-        raw.tsecr = packet.tsecr as u32;
+        raw.tsval = (packet.tsval / NANOS_PER_TICK) as u32;
+        raw.tsecr = (packet.tsecr / NANOS_PER_TICK) as u32;
     }
     for (i, block) in packet.sack.blocks().iter().enumerate() {
         raw.sack[2 * i] = block.start as u32;
@@ -81,4 +86,37 @@ pub fn segment(packet: &Packet, shift: u8) -> Segment {
     raw.flags = tcp.bits();
     raw.opts = options.bits();
     Segment::from_raw(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{AckRateOption, FlowId, Sack};
+
+    /// An echo that waited behind seconds of queue is older than what was sent meanwhile, as on
+    /// Linux, whose clocks tick no faster than each µs.
+    #[test]
+    fn a_late_echo_is_old() {
+        let at = |tsval| {
+            let packet = Packet {
+                flow: FlowId(0),
+                direction: Direction::Ack,
+                ack_rate: AckRateOption::NONE,
+                flags: Flags::ACK | Flags::TIMESTAMPS,
+                wire_len: 52,
+                payload: 0,
+                seq: 0,
+                ack: 1,
+                window: 1 << 16,
+                tsval,
+                tsecr: 0,
+                sack: Sack::default(),
+            };
+            segment(&packet, 7).raw().tsval
+        };
+        for seconds in [1, 3, 10, 1000] {
+            let later = at(seconds * 1_000_000_000).wrapping_sub(at(0)).cast_signed();
+            assert!(later > 0, "{seconds} s");
+        }
+    }
 }

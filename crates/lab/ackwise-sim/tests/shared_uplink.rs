@@ -111,3 +111,18 @@ fn an_exchange_now_and_then_fills_nothing() {
     let [_, adaptive] = outcomes(&[&exchange], "client");
     assert!(adaptive.saved > 0.5, "{}", adaptive.saved);
 }
+
+/// Requests are short packets, and wait for data: they do not fill the uplink, however many
+/// there are. Forms and pictures that are sent do.
+#[test]
+fn requests_fill_nothing_and_full_packets_do() {
+    for (request, thins) in [("500 B", true), ("20 kB", false)] {
+        let exchanges = format!(
+            "[[flow]]\nname = \"exchange\"\nfrom = \"server\"\nto = \"client\"\n\
+             app = \"request-response\"\nrequest = \"{request}\"\nresponse = \"20 kB\"\n\
+             connections = 6\ncc = \"cubic\"\n"
+        );
+        let [_, adaptive] = outcomes(&[&exchanges], "client");
+        assert_eq!(adaptive.saved > 0.4, thins, "{request}: {}", adaptive.saved);
+    }
+}

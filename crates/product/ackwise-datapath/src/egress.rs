@@ -18,7 +18,9 @@ const MAX_LOOKS: u64 = 600;
 /// Bytes that have left by an interface in all.
 #[derive(Clone, Copy, Default)]
 struct Left {
-    acks: u64,
+    /// Of ACKs and of short packets.
+    rest: u64,
+    /// Of others' full packets.
     others: u64,
 }
 
@@ -45,18 +47,18 @@ impl Looks {
         let before = self.left;
         let part = |from: u64, to: u64, look: u64| from + to.saturating_sub(from) / due * look;
         let at = |look: u64| Left {
-            acks: part(before.acks, left.acks, look),
+            rest: part(before.rest, left.rest, look),
             others: part(before.others, left.others, look),
         };
         let skipped = due.saturating_sub(MAX_LOOKS);
         let forgotten = at(skipped);
-        self.skipped.acks += forgotten.acks - before.acks;
+        self.skipped.rest += forgotten.rest - before.rest;
         self.skipped.others += forgotten.others - before.others;
         for look in skipped + 1..=due {
             let total = if look == due { left } else { at(look) };
-            let acks = total.acks.saturating_sub(self.skipped.acks);
+            let rest = total.rest.saturating_sub(self.skipped.rest);
             let others = total.others.saturating_sub(self.skipped.others);
-            self.shared_us = self.uplink.look(acks, others);
+            self.shared_us = self.uplink.look(rest, others);
         }
         self.left = left;
         self.shared_us
@@ -198,8 +200,11 @@ impl Egress {
     pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
         let mut left = Left::default();
         for one in self.counters.get(&0, 0)?.iter() {
-            left.acks = left.acks.wrapping_add(one.left_ack_bytes);
-            left.others = left.others.wrapping_add(one.counters.other_bytes);
+            let short = (one.counters.other_bytes).wrapping_sub(one.left_full_bytes);
+            left.rest = left
+                .rest
+                .wrapping_add(one.left_ack_bytes.wrapping_add(short));
+            left.others = left.others.wrapping_add(one.left_full_bytes);
         }
         let shared_us = self.looks.at(now_us, left);
         Ok(if self.fair.is_there(shared_us > 0) {
@@ -219,7 +224,7 @@ mod tests {
     /// A second of 1 Mbit/s, of which the others have this share in percent.
     fn second(left: &mut Left, percent: u64) {
         left.others += 1250 * percent;
-        left.acks += 1250 * (100 - percent);
+        left.rest += 1250 * (100 - percent);
     }
 
     #[test]
@@ -262,7 +267,7 @@ mod tests {
         let mut often = Looks::default();
         for ms in 0..20_000 {
             left.others += 60;
-            left.acks += 60;
+            left.rest += 60;
             let seldom = (ms % 100 == 0).then(|| looks.at(ms * 1000, left));
             let now = often.at(ms * 1000, left);
             assert!(seldom.is_none_or(|seldom| seldom == now), "at {ms} ms");

@@ -4,6 +4,7 @@
 mod common;
 
 use ackwise_datapath::{Context, Options, Position, Scripted, sys};
+use ackwise_policy::UPLINK_FULL_BYTES;
 use common::{Seg, alone};
 
 const SECOND: u64 = 1_000_000_000;
@@ -54,7 +55,8 @@ fn nobody_is_told_at_a_sender_or_before_a_fair_queue() {
     }
 }
 
-/// ACKs that leave are one count, data and whatever belongs to no flow the other.
+/// ACKs that leave are one count, data and whatever belongs to no flow the other, and full
+/// packets are a part of that.
 #[test]
 fn what_leaves_is_counted_to_the_byte() {
     let _alone = alone();
@@ -62,22 +64,38 @@ fn what_leaves_is_counted_to_the_byte() {
     let cpus = std::thread::available_parallelism().unwrap().get();
     let mut left = |frame: &[u8]| {
         programs.run(true, frame, Context::default()).unwrap();
-        (0..cpus).fold((0, 0), |sum, cpu| {
+        (0..cpus).fold((0, 0, 0), |sum, cpu| {
             let one = programs.percpu(cpu).unwrap();
-            (sum.0 + one.left_ack_bytes, sum.1 + one.counters.other_bytes)
+            (
+                sum.0 + one.left_ack_bytes,
+                sum.1 + one.counters.other_bytes,
+                sum.2 + one.left_full_bytes,
+            )
         })
     };
     let ack = Seg::ack(1000).frame();
     let acks = ack.len() as u64;
-    assert_eq!(left(&ack), (acks, 0));
-    let data = Seg {
-        payload: 500,
+    assert_eq!(left(&ack), (acks, 0, 0));
+    let data = |payload| Seg {
+        payload,
         ..Seg::ack(1000)
     };
-    let data = data.frame();
-    assert_eq!(left(&data), (acks, data.len() as u64));
+    let header = data(500).frame().len() as u32 - 500;
+    let mut others = 0;
+    for (payload, full) in [
+        (500, 0),
+        (UPLINK_FULL_BYTES - 1 - header, 0),
+        (UPLINK_FULL_BYTES - header, u64::from(UPLINK_FULL_BYTES)),
+    ] {
+        let data = data(payload).frame();
+        others += data.len() as u64;
+        assert_eq!(left(&data), (acks, others, full), "{payload} bytes");
+    }
     let mut datagram = ack.clone();
     datagram[14 + 9] = 17;
-    let others = (data.len() + datagram.len()) as u64;
-    assert_eq!(left(&datagram), (acks, others));
+    others += datagram.len() as u64;
+    assert_eq!(
+        left(&datagram),
+        (acks, others, u64::from(UPLINK_FULL_BYTES))
+    );
 }

@@ -557,10 +557,12 @@ pub struct aw_percpu {
     pub coarse_us: aw_u64,
     #[doc = " pure ACKs of kept flows that left: see egress.h"]
     pub left_ack_bytes: aw_u64,
+    #[doc = " others' full packets, a part of other_bytes"]
+    pub left_full_bytes: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2880usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2888usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2040usize];
@@ -579,6 +581,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_percpu, coarse_us) - 2864usize];
     ["Offset of field: aw_percpu::left_ack_bytes"]
         [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2872usize];
+    ["Offset of field: aw_percpu::left_full_bytes"]
+        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2880usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {
