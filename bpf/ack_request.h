@@ -8,7 +8,7 @@
  *     yet: tcp_write_xmit() counts a packet when it has been handed down. While an earlier
  *     request is outstanding none is made: else each ACK would let one segment go, which would
  *     be the last that the window allows;
- *   - in what is sent again.
+ *   - in what is sent again. An outstanding request stays so to its own end.
  *
  * Only the bit and the checksum change. Cut by segmentation offload, each segment of a packet
  * has its bits, so where that is on a whole packet asks.
@@ -44,11 +44,23 @@ static __always_inline int ack_request_room(const struct aw_entry *f,
 	return !aw_scale_known(&f->flow.hs) || !aw_after(end + payload, edge);
 }
 
+/*
+ * Forgets the request that is acknowledged. Each packet looks, or a request would seem to be
+ * outstanding again after 2 GiB without another one.
+ */
+static __always_inline int ack_request_outstanding(struct aw_entry *f, __u32 snd_una)
+{
+	if (f->requested && !aw_after(f->request_end, snd_una))
+		f->requested = 0;
+	return f->requested;
+}
+
 /* Sets the bit if it is due. A subprogram may not take a pointer to the caller's segment. */
 static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *f, __u32 l4_off,
 					__u32 seq, __u32 payload)
 {
-	__u32 segments = 1, one = payload;
+	__u32 segments = 1, one = payload, end = seq + payload;
+	int outstanding;
 	struct bpf_sock *sk = skb->sk;
 	struct bpf_tcp_sock *tcp;
 	__be16 old, new;
@@ -63,10 +75,10 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 		one = skb->gso_size;
 		segments = aw_div32(payload + one - 1, one);
 	}
+	outstanding = ack_request_outstanding(f, tcp->snd_una);
 	/* New data begin where the socket will send next: it has not moved on yet. */
 	if (aw_after_eq(seq, tcp->snd_nxt) &&
-	    ((f->requested && aw_after(f->request_end, tcp->snd_una)) ||
-	     ack_request_room(f, tcp, seq + payload, one, segments)))
+	    (outstanding || ack_request_room(f, tcp, end, one, segments)))
 		return 0;
 	if (bpf_skb_load_bytes(skb, l4_off + 12, &old, 2))
 		return 0;
@@ -74,7 +86,8 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 	if (new == old || bpf_l4_csum_replace(skb, l4_off + 16, old, new, 2) ||
 	    bpf_skb_store_bytes(skb, l4_off + 12, &new, 2, 0))
 		return 0;
-	f->request_end = seq + payload;
+	if (!outstanding || aw_after(end, f->request_end))
+		f->request_end = end;
 	f->requested = 1;
 	return 1;
 }

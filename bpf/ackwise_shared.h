@@ -109,7 +109,7 @@ struct aw_entry {
 	/* cwnd_hint: when the ACK sender last sent data; 0: never */
 	aw_u64 reverse_data_ns;
 	struct aw_ack_rate asked; /* obey_ack_rate: written by the data side */
-	/* ack_request: the end of the newest packet that asked, and whether there was one */
+	/* ack_request: where the outstanding request ends, and whether there is one */
 	aw_u32 request_end, requested;
 };
 

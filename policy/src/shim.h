@@ -56,8 +56,8 @@ aw_u32 aw_shim_ack_rate_write(aw_u8 *to, aw_u32 said);
 aw_u32 aw_shim_ack_rate_find(const aw_u8 *options, aw_u32 n);
 int aw_shim_ack_rate_on_data(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s,
 			     aw_u32 said);
-/* c with the n that is asked for, if its policy is every-n. */
 int aw_shim_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, const struct aw_seg *s);
+/* c with the n that is asked for, if its policy is every-n. */
 void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
 			  const struct aw_seg *s, struct aw_flow_cfg *c);
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use ackwise_scenario::record::{Completion, Report, Run, Traffic};
 use ackwise_scenario::trace::TraceFiles;
-use ackwise_scenario::{App, BASELINE, Draw, Flow, Rivals, RunSpec, Scenario, glob_matches};
+use ackwise_scenario::{
+    App, BASELINE, Draw, Flow, REPEAT, Rivals, RunSpec, Scenario, glob_matches,
+};
 
 use crate::compare::failed;
 
@@ -68,11 +70,14 @@ impl Score {
 pub(crate) struct Line<'a> {
     /// A run of it, for its point.
     pub run: &'a Run,
-    /// Means over the repeats, by score and arm.
-    values: BTreeMap<Score, BTreeMap<&'a str, f64>>,
-    /// The baseline's mean over the odd repeats and over the even ones, by score.
-    halves: BTreeMap<Score, [f64; 2]>,
+    /// The repeats, by score and arm.
+    values: BTreeMap<Score, BTreeMap<&'a str, Repeats>>,
+    /// What was drawn, the same in all repeats.
+    pub drawn: BTreeMap<&'a str, &'a str>,
 }
+
+/// A value for each repeat that did not fail, by number.
+type Repeats = BTreeMap<u32, f64>;
 
 /// What an arm is compared with on its line.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,14 +108,11 @@ impl Against {
         }
     }
 
-    fn base(&self, values: &BTreeMap<&str, f64>) -> Option<f64> {
+    /// Whether an arm is one of those that others are compared with.
+    fn has(&self, arm: &str) -> bool {
         match self {
-            Against::Baseline => values.get(BASELINE).copied(),
-            Against::Best(rivals) => {
-                let among = |arm: &str| rivals.arms.iter().any(|glob| glob_matches(glob, arm));
-                let found = values.iter().filter(|(arm, _)| among(arm));
-                found.map(|(_, value)| *value).max_by(f64::total_cmp)
-            }
+            Against::Baseline => arm == BASELINE,
+            Against::Best(rivals) => rivals.arms.iter().any(|glob| glob_matches(glob, arm)),
         }
     }
 }
@@ -157,11 +159,14 @@ impl<'a> Lines<'a> {
                 None => groups.push(vec![run]),
             }
         }
-        let lines = groups.iter().filter_map(|group| line(&scenario, group));
+        let draw = scenario.sweep.draw.clone()?;
+        let lines = groups
+            .iter()
+            .filter_map(|group| line(&scenario, &draw, group));
         Some(Lines {
             lines: lines.collect(),
             arms,
-            draw: scenario.sweep.draw?,
+            draw,
         })
     }
 
@@ -217,60 +222,67 @@ impl<'a> Lines<'a> {
 
 impl Line<'_> {
     /// The baseline of the odd repeats to that of the even ones: what chance alone makes.
-    /// `None` if there is but one repeat.
+    /// `None` without one of either.
     fn chance(&self, score: &Score) -> Option<f64> {
-        let [odd, even] = self.halves.get(score)?;
-        (*even > 0.0).then(|| odd / even)
+        let all = self.values.get(score)?.get(BASELINE)?;
+        let half = |odd| mean(all.iter().filter(|(n, _)| (*n % 2 == 1) == odd));
+        Some(ratio(half(true)?, half(false)?))
     }
 
-    /// An arm's value; `None` if its flows are not on this line.
+    /// An arm's mean over its repeats; `None` if its flows are not on this line.
     pub(crate) fn value(&self, score: &Score, arm: &str) -> Option<f64> {
-        self.values.get(score)?.get(arm).copied()
+        mean(self.values.get(score)?.get(arm)?.iter())
     }
 
-    /// An arm's ratio; infinite where what it is compared with has nothing.
+    /// An arm's ratio, over the repeats that both have; infinite where what it is compared with
+    /// has nothing. The best of several is the one to which the ratio is least.
     pub(crate) fn ratio(&self, score: &Score, arm: &str, against: &Against) -> Option<f64> {
         let values = self.values.get(score)?;
-        let (value, base) = (*values.get(arm)?, against.base(values)?);
-        Some(match base > 0.0 {
-            true => value / base,
-            false if value > 0.0 => f64::INFINITY,
-            false => 1.0,
-        })
+        let own = values.get(arm)?;
+        let to = |other: &Repeats| {
+            let both = |a: &Repeats, b: &Repeats| mean(a.iter().filter(|(n, _)| b.contains_key(n)));
+            Some(ratio(both(own, other)?, both(other, own)?))
+        };
+        let rivals = values.iter().filter(|(name, _)| against.has(name));
+        rivals
+            .filter_map(|(_, other)| to(other))
+            .min_by(f64::total_cmp)
     }
 
     /// The value of a name of the point, as text.
     pub(crate) fn drawn(&self, name: &str) -> Option<&str> {
         match name {
             "cc" => Some(&self.run.cc),
-            name => self.run.point.get(name).map(String::as_str),
+            name => self.drawn.get(name).copied(),
         }
     }
 
     /// The point in words: the names that others depend on, without paths.
     pub(crate) fn words(&self) -> String {
-        let short = self
-            .run
-            .point
-            .iter()
-            .filter(|(name, _)| !name.contains('.'));
+        let short = self.drawn.iter().filter(|(name, _)| !name.contains('.'));
         let mut words: Vec<String> = short
             .map(|(name, value)| format!("{name} {value}"))
             .collect();
-        if !self.run.point.contains_key("cc") {
+        if !self.drawn.contains_key("cc") {
             words.push(format!("cc {}", self.run.cc));
         }
         words.join(", ")
     }
 }
 
-/// Values of the repeats, by score and arm.
-type Repeats<'a> = BTreeMap<Score, BTreeMap<&'a str, Vec<f64>>>;
+/// A value by another; infinite where the other is nothing.
+fn ratio(value: f64, base: f64) -> f64 {
+    match base > 0.0 {
+        true => value / base,
+        false if value > 0.0 => f64::INFINITY,
+        false => 1.0,
+    }
+}
 
 /// The arms of one line, by the scenario as it is there.
-fn line<'a>(scenario: &Scenario, runs: &[&'a Run]) -> Option<Line<'a>> {
+fn line<'a>(scenario: &Scenario, draw: &Draw, runs: &[&'a Run]) -> Option<Line<'a>> {
     let first = runs.first()?;
-    let mut values = Repeats::new();
+    let mut values: BTreeMap<Score, BTreeMap<&str, Repeats>> = BTreeMap::new();
     let mut seen: Option<(&BTreeMap<String, String>, Scenario)> = None;
     for run in runs {
         if seen.as_ref().is_none_or(|(point, _)| **point != run.point) {
@@ -285,34 +297,27 @@ fn line<'a>(scenario: &Scenario, runs: &[&'a Run]) -> Option<Line<'a>> {
             seen = Some((&run.point, scenario.at(&spec).ok()?));
         }
         let (_, seen) = seen.as_ref()?;
+        let repeat = run.point.get(REPEAT).map_or(Some(1), |n| n.parse().ok())?;
         for (score, value) in scores(seen, run) {
             let arms = values.entry(score).or_default();
-            arms.entry(&run.arm).or_default().push(value);
+            arms.entry(&run.arm).or_default().insert(repeat, value);
         }
     }
-    let halves = values.iter().filter_map(|(score, arms)| {
-        let all = arms.get(BASELINE)?.as_slice();
-        let half = |skip| mean(all.iter().skip(skip).step_by(2).copied());
-        Some((score.clone(), [half(0)?, half(1)?]))
-    });
+    let stays = |name: &str| name != REPEAT && !draw.redrawn.iter().any(|it| it == name);
+    let point = first.point.iter().map(|(name, value)| (&**name, &**value));
     Some(Line {
         run: first,
-        halves: halves.collect(),
-        values: values.into_iter().map(means).collect(),
+        values,
+        drawn: point
+            .filter(|(name, _)| draw.repeats == 1 || stays(name))
+            .collect(),
     })
 }
 
-fn means((score, arms): (Score, BTreeMap<&str, Vec<f64>>)) -> (Score, BTreeMap<&str, f64>) {
-    let means = arms
-        .into_iter()
-        .filter_map(|(arm, all)| Some((arm, mean(all.into_iter())?)));
-    (score, means.collect())
-}
-
-/// `None` of nothing.
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+/// The mean over repeats; `None` of nothing.
+fn mean<'a>(repeats: impl Iterator<Item = (&'a u32, &'a f64)>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u32);
-    for value in values {
+    for (_, value) in repeats {
         sum += value;
         count += 1;
     }

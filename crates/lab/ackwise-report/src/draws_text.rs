@@ -197,8 +197,13 @@ fn worst(lines: &Lines<'_>) -> String {
     if found.is_empty() {
         return String::new();
     }
+    // As often as here, whatever the file says.
+    let repeats = match lines.draw.redrawn.is_empty() {
+        true => String::new(),
+        false => format!(" --repeats {}", lines.draw.repeats),
+    };
     format!(
-        "\nThe worst lines; `--draw-seed {} --point N` runs one alone\n{found}",
+        "\nThe worst lines; `--draw-seed {}{repeats} --point N` runs one alone\n{found}",
         lines.draw.seed
     )
 }
@@ -236,8 +241,8 @@ pub fn draws_csv(report: &Report) -> Result<Option<String>, RecordError> {
                     score.title(),
                     value.to_string(),
                 ];
-                let drawn = run
-                    .point
+                let drawn = line
+                    .drawn
                     .iter()
                     .map(|(name, value)| format!("{name}={value}"));
                 let drawn = drawn.collect::<Vec<_>>().join("; ");

@@ -213,6 +213,103 @@ fn repeats_of_a_point_are_one_line_with_their_means() {
     );
 }
 
+/// Of three repeats of each line; the baseline has 1, 0.5 and 1.5 of the download, the arms four
+/// times as much in the last as in the others.
+fn repeated() -> Report {
+    let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n\
+                  shown = \"down * off\"\n";
+    let by = |arm: &str, repeat: u32| match (arm, repeat) {
+        ("baseline", n) => [1.0, 0.5, 1.5][n as usize - 1],
+        (_, 3) => 4.0,
+        _ => 1.0,
+    };
+    report_of(&DRAWN.replace("n = 20\n", repeat), by)
+}
+
+fn fail(report: &mut Report, arm: &str, repeats: &[&str]) {
+    for run in &mut report.runs {
+        if run.arm == arm && repeats.contains(&run.point["repeat"].as_str()) {
+            run.errors.push("it failed".to_owned());
+        }
+    }
+}
+
+#[test]
+fn arms_are_compared_over_the_repeats_that_both_have() {
+    let download = "goodput server → client to nothing";
+    let mut one = repeated();
+    fail(&mut one, "half", &["3"]);
+    let text = table(&one, &TableOptions::default());
+    // 0.5 by the mean of 1 and 0.5; the other arm by that of all three.
+    assert!(row(&text, download, "half").starts_with("20 0.67 0.67 0.67"));
+    assert!(row(&text, download, "twice").starts_with("20 0.20 0.20 4.00"));
+    let best = "goodput server → client to the best of all";
+    assert!(row(&text, best, "half").starts_with("20 0.25"), "{text}");
+    // The baseline's failure counts for those that are compared with it.
+    let mut one = repeated();
+    fail(&mut one, "baseline", &["1"]);
+    let text = table(&one, &TableOptions::default());
+    assert!(
+        row(&text, download, "half").starts_with("20 1.25"),
+        "{text}"
+    );
+    // By number, not by order: the odd one is the third.
+    assert!(
+        row(&text, download, "chance").starts_with("20 3.00"),
+        "{text}"
+    );
+    fail(&mut one, "baseline", &["3"]);
+    let text = table(&one, &TableOptions::default());
+    assert!(row(&text, download, "half").starts_with("20 1.00"));
+    let chance = |line: &str| line.trim_start().starts_with("chance ");
+    assert!(!text.lines().any(chance), "no odd repeat: {text}");
+}
+
+#[test]
+fn chance_takes_nothing_for_what_it_is() {
+    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let text = DRAWN.replace("n = 20\n", repeat);
+    let download = "goodput server → client to nothing";
+    let chance = |by: fn(&str, u32) -> f64| {
+        let text = table(&report_of(&text, by), &TableOptions::default());
+        row(&text, download, "chance")
+    };
+    assert!(chance(|_, n| f64::from(2 - n)).starts_with("20 ∞"));
+    assert!(chance(|_, _| 0.0).starts_with("20 1.00"));
+    assert!(chance(|_, n| f64::from(n - 1)).starts_with("20 0.00"));
+}
+
+#[test]
+fn a_line_is_told_by_what_its_repeats_share() {
+    let report = repeated();
+    let text = table(&report, &TableOptions::default());
+    let (_, worst) = text.split_once("\nThe worst lines; ").unwrap();
+    assert!(
+        worst.starts_with("`--draw-seed 1 --repeats 3 --point N` runs one alone\n"),
+        "{worst}"
+    );
+    for line in worst.lines().skip(1) {
+        let (_, words) = line.split_once(" at point ").unwrap();
+        assert!(words.contains("(down "), "{line}");
+        for name in ["off", "repeat", "shown"] {
+            assert!(!words.contains(name), "{line}");
+        }
+    }
+    let csv = draws_csv(&report).unwrap().unwrap();
+    assert!(csv.contains("down=") && !csv.contains("off="), "{csv}");
+    // What is run once shows all.
+    let once = DRAWN.replace(
+        "n = 20\n",
+        "n = 20\nrepeat = { n = 1, off = { uniform = [0.9, 1.1] } }\n",
+    );
+    let text = table(&report_of(&once, |_, _| 1.0), &TableOptions::default());
+    let (_, worst) = text.split_once("\nThe worst lines; ").unwrap();
+    assert!(
+        worst.starts_with("`--draw-seed 1 --repeats 1 --point N`") && worst.contains(", off "),
+        "{worst}"
+    );
+}
+
 #[test]
 fn few_points_are_shown_one_by_one_too() {
     let mut few = report();

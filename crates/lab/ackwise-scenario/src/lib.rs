@@ -39,6 +39,7 @@ pub mod tables;
 pub mod tcp_model;
 pub mod trace;
 
+pub use draw::REPEAT;
 pub use engine::{Engine, UnknownEngine};
 pub use error::ScenarioError;
 pub use glob::matches as glob_matches;

@@ -205,6 +205,10 @@ fn the_first_repeat_is_the_point_that_is_run_once() {
     }
 }
 
+/// A congestion control that depends on what a repeat draws anew, by another name.
+const CC_BY_BAND: &str = "band = { case = \"wide\", true = 1, else = 0 }\n\
+                          cc = { case = \"band\", 1 = { choice = [\"cubic\"] }, else = { choice = [\"reno\"] } }";
+
 #[test]
 fn what_a_repeat_cannot_draw_is_told_with_its_place() {
     let file = |from: &str, to: &str| format!("{NETWORK}{}", REPEATED.replace(from, to));
@@ -224,9 +228,25 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
         ),
         (
             file("seed = 3", "seed = 3\ngroup = [\"off\"]"),
-            "differs between the repeats",
+            "'off' differs between the repeats of a point; leave it out",
         ),
-        (file(&format!("{{ n = 4, {off} }}"), "4"), "'repeat'"),
+        (
+            file(
+                "seed = 3",
+                "seed = 3\ngroup = [\"band\"]\nband = { case = \"wide\", true = 1, else = 0 }",
+            )
+            .replace("off = {", "wide = { choice = [true, false] }, off = {"),
+            "'band' differs between the repeats of a point, as it depends on 'wide'; leave it out",
+        ),
+        (
+            file("cc = { choice = [\"cubic\", \"reno\"] }", CC_BY_BAND)
+                .replace("off = {", "wide = { choice = [true, false] }, off = {"),
+            "'cc' depends on 'band', which differs between the repeats of a point; they have one",
+        ),
+        (
+            file(&format!("{{ n = 4, {off} }}"), "4"),
+            "'repeat' is a table, not a whole number",
+        ),
     ] {
         let error = Scenario::parse("drawn.toml", &text)
             .unwrap_err()

@@ -90,6 +90,8 @@ impl ackwise_queue::Packet for PacketHandle {
 /// Packets that arrived, to be used again.
 #[derive(Debug, Default)]
 pub struct Pool {
+    /// The one that is being written.
+    written: Option<PacketHandle>,
     free: Vec<PacketHandle>,
     allocated: u64,
 }
@@ -98,30 +100,18 @@ impl Pool {
     /// Where the next packet may be written; it is [`take`](Self::take) that puts it in use.
     #[inline]
     pub fn place(&mut self) -> &mut Packet {
-        if self.free.is_empty() {
-            self.grow();
-        }
-        let last = self.free.len() - 1;
-        &mut self.free[last].packet
+        let (free, allocated) = (&mut self.free, &mut self.allocated);
+        let next = || free.pop().unwrap_or_else(|| grow(allocated));
+        &mut self.written.get_or_insert_with(next).packet
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        self.free.push(PacketHandle::new(Packet::default(), 0));
-        self.allocated += 1;
-    }
-
-    /// A handle for the packet that was written last.
+    /// A handle for the packet that was written last; `None` if that was taken, or none written.
     #[inline]
-    pub fn take(&mut self, route: u32) -> PacketHandle {
-        match self.free.pop() {
-            Some(mut handle) => {
-                handle.route = route;
-                handle.wire_len = handle.packet.wire_len;
-                handle
-            }
-            None => PacketHandle::new(Packet::default(), route),
-        }
+    pub fn take(&mut self, route: u32) -> Option<PacketHandle> {
+        let mut handle = self.written.take()?;
+        handle.route = route;
+        handle.wire_len = handle.packet.wire_len;
+        Some(handle)
     }
 
     /// Takes one back.
@@ -133,5 +123,32 @@ impl Pool {
     /// How many were made.
     pub fn allocated(&self) -> u64 {
         self.allocated
+    }
+}
+
+#[cold]
+fn grow(allocated: &mut u64) -> PacketHandle {
+    *allocated += 1;
+    PacketHandle::new(Packet::default(), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_taken_once_and_its_memory_used_again() {
+        let mut pool = Pool::default();
+        assert_eq!(pool.take(0), None, "nothing was written");
+        pool.place().wire_len = 40;
+        pool.place().seq = 7;
+        let handle = pool.take(3).expect("it was written");
+        assert_eq!((handle.wire_len(), handle.seq), (40, 7));
+        assert_eq!(handle.route(), 3);
+        assert_eq!(pool.take(3), None, "it was taken");
+        pool.put(handle);
+        pool.place();
+        assert!(pool.take(0).is_some());
+        assert_eq!(pool.allocated(), 1);
     }
 }

@@ -3,18 +3,17 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Read, Write};
-use std::mem::{size_of, zeroed};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::{Datapath, Error, Options, Position, Stats};
-use common::{Frame, Pair, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
+use common::transfer::{SEGMENT, Transfer, pattern};
+use common::{Frame, Pair, SYN, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
 
 /// Segments of the first flight, by the sender's route.
 const FIRST: usize = 6;
-const SEGMENT: usize = 548;
 /// How long an ACK may wait that nobody asks for.
 const HOLD: Duration = Duration::from_millis(200);
 
@@ -36,75 +35,29 @@ fn receiver(pair: &Pair, obey: bool) -> Datapath {
     })
 }
 
-/// A sender in the near namespace, and a receiver in the far one whose kernel acknowledges each
-/// segment (`quickack`): what is withheld is the datapath's doing alone.
-struct Transfer {
-    from: TcpStream,
-    to: TcpStream,
+/// The receiver's kernel acknowledges each segment (`quickack`): what is withheld is the
+/// datapath's doing alone.
+fn ready(pair: &Pair) -> Transfer {
+    Transfer::prepare(pair, FIRST);
+    // Else several segments are one packet, and ask together.
+    ip("link set aw0 gso_max_segs 1");
+    let quick = || ip("route replace 198.18.7.0/24 dev aw1 quickack 1");
+    pair.far.run(quick);
+    Transfer::connect(pair)
 }
 
-impl Transfer {
-    fn new(pair: &Pair) -> Transfer {
-        // A packet a segment, with its checksum complete.
-        no_checksum_offload("aw0");
-        pair.far.run(|| {
-            ip("addr add 198.18.7.2/24 dev aw1");
-            ip("link set aw1 mtu 600");
-            ip("route replace 198.18.7.0/24 dev aw1 quickack 1");
-        });
-        ip("addr add 198.18.7.1/24 dev aw0");
-        // Else several segments are one packet, and ask together.
-        ip("link set aw0 mtu 600 gso_max_segs 1");
-        ip(&format!(
-            "route replace 198.18.7.0/24 dev aw0 initcwnd {FIRST}"
-        ));
-        Transfer::again(pair)
-    }
+/// The congestion window in segments, once all is acknowledged.
+fn window(transfer: &Transfer) -> usize {
+    eventually("all is acknowledged", || transfer.info().tcpi_unacked == 0);
+    transfer.info().tcpi_snd_cwnd as usize
+}
 
-    /// One more connection.
-    fn again(pair: &Pair) -> Transfer {
-        let server = TcpListener::bind("198.18.7.1:80").expect("bind");
-        let to = pair
-            .far
-            .run(|| TcpStream::connect("198.18.7.1:80").expect("connect"));
-        let (from, _) = server.accept().expect("accept");
-        from.set_nodelay(true).expect("nodelay");
-        to.set_read_timeout(Some(ms(30_000))).expect("a timeout");
-        Transfer { from, to }
-    }
-
-    /// The congestion window in segments, and what is outstanding, as the kernel tells it.
-    fn info(&self) -> (usize, u32) {
-        // SAFETY: all zeroes is a value; the kernel writes no more than it is told there is.
-        let info = unsafe {
-            let mut info: libc::tcp_info = zeroed();
-            let mut len = size_of::<libc::tcp_info>() as u32;
-            let told = libc::getsockopt(
-                self.from.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &raw mut len,
-            );
-            assert_eq!(told, 0);
-            info
-        };
-        (info.tcpi_snd_cwnd as usize, info.tcpi_unacked)
-    }
-
-    /// The congestion window once all is acknowledged.
-    fn window(&self) -> usize {
-        eventually("all is acknowledged", || self.info().1 == 0);
-        self.info().0
-    }
-
-    fn send(&mut self, segments: usize) {
-        let sent: Vec<u8> = (0..segments * SEGMENT).map(|n| (n / 7) as u8).collect();
-        self.from.write_all(&sent).expect("write");
-        let mut got = vec![0; sent.len()];
-        self.to.read_exact(&mut got).expect("read");
-        assert_eq!(got, sent);
-    }
+fn send(transfer: &mut Transfer, segments: usize) {
+    let sent = pattern(0, segments * SEGMENT);
+    transfer.from.write_all(&sent).expect("write");
+    let mut got = vec![0; sent.len()];
+    transfer.to.read_exact(&mut got).expect("read");
+    assert_eq!(got, sent);
 }
 
 /// Which of the data segments ask, in the order in which they came.
@@ -136,17 +89,17 @@ fn the_last_segment_of_a_window_asks() {
     let pair = Pair::new();
     pair.run(|_, far| {
         let asker = asker(true);
-        let mut transfer = Transfer::new(&pair);
-        assert_eq!(transfer.window(), FIRST);
+        let mut transfer = ready(&pair);
+        assert_eq!(window(&transfer), FIRST);
         // Fewer than the window has: none is the last that it allows.
-        transfer.send(FIRST - 1);
+        send(&mut transfer, FIRST - 1);
         assert_eq!(arrived(far, FIRST - 1), [false; FIRST - 1]);
         let mut asked = 0;
         // An ACK that comes meanwhile makes room: then none of the segments is the last.
         eventually("three windows that are filled at once", || {
-            let mut transfer = Transfer::again(&pair);
-            assert_eq!(transfer.window(), FIRST);
-            transfer.send(FIRST);
+            let mut transfer = Transfer::connect(&pair);
+            assert_eq!(window(&transfer), FIRST);
+            send(&mut transfer, FIRST);
             let seen = arrived(far, FIRST);
             assert_eq!(seen[..FIRST - 1], [false; FIRST - 1]);
             asked += u64::from(seen[FIRST - 1]);
@@ -163,8 +116,8 @@ fn off_changes_nothing() {
     let pair = Pair::new();
     pair.run(|_, far| {
         let asker = asker(false);
-        let mut transfer = Transfer::new(&pair);
-        transfer.send(100);
+        let mut transfer = ready(&pair);
+        send(&mut transfer, 100);
         assert_eq!(arrived(far, 100), [false; 100]);
         assert_eq!(asker.detach().expect("detach").ack_requests, 0);
     });
@@ -177,9 +130,9 @@ fn windows(ask: bool, obey: bool) -> (Stats, Duration) {
     pair.run(|_, _| {
         let asker = asker(ask);
         let thinner = receiver(&pair, obey);
-        let mut transfer = Transfer::new(&pair);
+        let mut transfer = ready(&pair);
         let start = Instant::now();
-        transfer.send(300);
+        send(&mut transfer, 300);
         let took = start.elapsed();
         asker.detach().expect("detach");
         (thinner.detach().expect("detach"), took)
@@ -204,6 +157,215 @@ fn the_receiver_answers_at_once() {
         took < HOLD
     });
     println!("{slow:?} without, {seen:?} with requests");
+}
+
+/// A receiver that the test speaks for: each ACK is of its making, so that what the kernel's TCP
+/// sends is certain.
+struct Peer<'a> {
+    far: &'a Wire,
+    from: TcpStream,
+    /// The number of the first byte.
+    first: u32,
+}
+
+/// Bytes of a full segment without timestamps.
+const FULL: usize = 560;
+
+impl<'a> Peer<'a> {
+    /// Connects to the near namespace, whose first flight has so many segments.
+    fn connect(far: &'a Wire, flight: usize) -> Peer<'a> {
+        no_checksum_offload("aw0");
+        ip("link set aw0 address 02:00:00:00:00:12 mtu 600 gso_max_segs 1");
+        ip("addr add 198.18.0.2/24 dev aw0");
+        ip("neigh add 198.18.0.1 lladdr 02:00:00:00:00:11 dev aw0");
+        ip(&format!(
+            "route replace 198.18.0.0/24 dev aw0 initcwnd {flight}"
+        ));
+        // Tail loss probes would be sent past the congestion window.
+        let set = |name: &str, value: &str| {
+            fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("sysctl");
+        };
+        set("tcp_early_retrans", "0");
+        // Whatever the host's is.
+        set("tcp_congestion_control", "reno");
+        // All data are written at once.
+        set("tcp_wmem", "4096 262144 262144");
+        let server = TcpListener::bind("198.18.0.2:80").expect("bind");
+        let syn = Seg {
+            flags: SYN,
+            seq: 0,
+            ack: 0,
+            window: 60_000,
+            // The segment, and that selective acknowledgments are understood.
+            options: vec![2, 4, 2, 48, 1, 1, 4, 2],
+            ..Seg::ack(0)
+        };
+        far.send(&syn.frame());
+        let answer = far.expect(1).remove(0);
+        let answer = Seg::read(&answer.bytes).expect("a SYN-ACK");
+        let first = answer.seq.wrapping_add(1);
+        let done = Seg {
+            window: 60_000,
+            ..Seg::ack(first)
+        };
+        far.send(&done.frame());
+        let (from, _) = server.accept().expect("accept");
+        from.set_nodelay(true).expect("nodelay");
+        Peer { far, from, first }
+    }
+
+    fn write(&mut self, segments: usize) {
+        let bytes = pattern(0, segments * FULL);
+        self.from.write_all(&bytes).expect("write");
+    }
+
+    /// So many segments have come, and there is room for so many bytes.
+    fn ack(&self, segments: u32, window: u16) {
+        let ack = self.first.wrapping_add(segments * FULL as u32);
+        let seg = Seg {
+            window,
+            ..Seg::ack(ack)
+        };
+        self.far.send(&seg.frame());
+    }
+
+    /// The next segments: their numbers from 0, and which of them ask.
+    fn next(&self, segments: usize) -> Vec<(u32, bool)> {
+        let frames = self.far.expect(segments);
+        let number = |frame: &Frame| {
+            let seg = Seg::read(&frame.bytes).expect("a segment");
+            assert_eq!(seg.payload, FULL);
+            seg.seq.wrapping_sub(self.first) / FULL as u32
+        };
+        frames.iter().map(number).zip(asks(&frames)).collect()
+    }
+}
+
+/// With data to send for longer than any test takes.
+fn with_a_peer(flight: usize, test: impl FnOnce(&Peer<'_>) + Send) {
+    let _alone = alone();
+    Pair::new().run(|_, far| {
+        let asker = asker(true);
+        let mut peer = Peer::connect(far, flight);
+        peer.write(80);
+        test(&peer);
+        asker.detach().expect("detach");
+    });
+}
+
+#[test]
+fn an_outstanding_request_is_not_repeated() {
+    with_a_peer(2, |peer| {
+        assert_eq!(peer.next(2), [(0, false), (1, true)]);
+        // Slow start: each ACK of a segment lets two go, the second of which fills the window.
+        peer.ack(1, 60_000);
+        assert_eq!(peer.next(2), [(2, false), (3, false)]);
+        peer.ack(2, 60_000);
+        assert_eq!(peer.next(2), [(4, false), (5, true)]);
+        peer.ack(5, 60_000);
+        assert_eq!(peer.next(1)[0], (6, false));
+    });
+}
+
+/// A retransmission asks. The request that it finds outstanding stays so to its own end: new data
+/// that follow before that is acknowledged do not ask.
+#[test]
+fn a_retransmission_asks_and_takes_no_request_back() {
+    with_a_peer(4, |peer| {
+        assert_eq!(
+            peer.next(4),
+            [(0, false), (1, false), (2, false), (3, true)]
+        );
+        // Nothing comes: the retransmission timer ends.
+        assert_eq!(peer.next(1), [(0, true)]);
+        // After its ACK Linux tries new data first (RFC 5682), two by slow start.
+        peer.ack(1, 60_000);
+        assert_eq!(peer.next(2), [(4, false), (5, false)]);
+        // They came, and nothing before them was lost after all.
+        peer.ack(6, 60_000);
+        let then = peer.next(2);
+        assert_eq!(then[0], (6, false));
+        assert!(then[1].0 == 7);
+    });
+}
+
+#[test]
+fn the_last_segment_of_the_receiver_s_window_asks() {
+    with_a_peer(4, |peer| {
+        assert_eq!(peer.next(4).last(), Some(&(3, true)));
+        // Eight are allowed by the congestion window, three and a part by the receiver.
+        peer.ack(4, 3 * FULL as u16 + 100);
+        assert_eq!(peer.next(3), [(4, false), (5, false), (6, true)]);
+        // The congestion window, which has stayed at eight while nothing filled it.
+        peer.ack(7, 60_000);
+        let flight = peer.next(8);
+        assert!(flight[..7].iter().all(|(_, asks)| !asks), "{flight:?}");
+        assert_eq!(flight[7], (14, true));
+    });
+}
+
+/// Numbers are compared as sequence numbers are, so that one of 2 GiB ago looks like one to come.
+#[test]
+fn a_request_of_2_gib_ago_is_not_outstanding() {
+    let _alone = alone();
+    let pair = Pair::new();
+    pair.run(|_, _| {
+        let asker = asker(true);
+        let asks = || asker.stats().expect("stats").ack_requests;
+        let mut transfer = few_large_packets(&pair);
+        let segment = transfer.info().tcpi_snd_mss as usize;
+        assert!(segment > 60_000, "{segment}");
+        let bytes = vec![7; 64 * segment];
+        let mut got = vec![0; bytes.len()];
+        let mut send = |segments: usize| {
+            let bytes = &bytes[..segments * segment];
+            transfer.from.write_all(bytes).expect("write");
+            let got = &mut got[..bytes.len()];
+            transfer.to.read_exact(got).expect("read");
+            while transfer.info().tcpi_unacked > 0 {
+                std::thread::yield_now();
+            }
+            transfer.info().tcpi_snd_cwnd as usize
+        };
+        // An ACK that comes meanwhile makes room: then none of the segments is the last.
+        let asks_again = |before: u64, send: &mut dyn FnMut(usize) -> usize| {
+            let mut window = send(1);
+            (0..100).any(|_| {
+                window = send(window.min(64));
+                asks() > before
+            })
+        };
+        assert!(asks_again(0, &mut send), "a window that is filled asks");
+        let before = asks();
+        for _ in 0..(1_usize << 31) / (2 * segment) + 10 {
+            send(2);
+        }
+        assert_eq!(asks(), before, "two segments fill no window");
+        assert!(asks_again(before, &mut send), "2 GiB later");
+        asker.detach().expect("detach");
+    });
+}
+
+/// A connection whose segments are as long as can be, and which sends nothing twice.
+fn few_large_packets(pair: &Pair) -> Transfer {
+    let end = |interface: &str, address: &str, route: &str| {
+        for (name, value) in [
+            ("tcp_rmem", "4096 8388608 8388608"),
+            ("tcp_wmem", "4096 8388608 8388608"),
+            ("tcp_congestion_control", "reno"),
+            ("tcp_early_retrans", "0"),
+        ] {
+            fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("sysctl");
+        }
+        ip(&format!("addr add {address}/24 dev {interface}"));
+        ip(&format!("link set {interface} mtu 65535 gso_max_segs 1"));
+        ip(&format!(
+            "route replace 198.18.7.0/24 dev {interface} {route}"
+        ));
+    };
+    pair.far.run(|| end("aw1", "198.18.7.2", "quickack 1"));
+    end("aw0", "198.18.7.1", "initcwnd 6 rto_min 10s");
+    Transfer::connect(pair)
 }
 
 #[test]

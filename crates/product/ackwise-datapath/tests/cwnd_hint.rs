@@ -4,12 +4,10 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::mem::{size_of, zeroed};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 
 use ackwise_datapath::{Datapath, Error, Options, Position};
-use common::{Pair, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
+use common::transfer::{SEGMENT, Transfer, pattern};
+use common::{Pair, Seg, Wire, alone, eventually, ms};
 
 /// Segments of the first flight, by the sender's route.
 const FIRST: u32 = 4;
@@ -24,82 +22,47 @@ fn hinter(on: bool) -> Datapath {
     Datapath::attach(options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What the kernel tells of a socket: its congestion window in segments, what is
-/// outstanding, its segment, and the scale of its own window.
-fn info(socket: &TcpStream) -> (u32, u32, u32, u32) {
-    // SAFETY: all zeroes is a value; the kernel writes no more than it is hint.
-    let i = unsafe {
-        let mut i: libc::tcp_info = zeroed();
-        let mut len = size_of::<libc::tcp_info>() as u32;
-        let r = libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut i).cast(),
-            &raw mut len,
-        );
-        assert_eq!(r, 0);
-        i
-    };
-    let scale = u32::from(i.tcpi_snd_rcv_wscale >> 4);
-    (i.tcpi_snd_cwnd, i.tcpi_unacked, i.tcpi_snd_mss, scale)
-}
-
-/// A sender in the near namespace, a receiver in the far one that has connected to it.
-struct Transfer {
-    from: TcpStream,
-    to: TcpStream,
+/// A connection, and what it has carried.
+struct Hinted {
+    ends: Transfer,
     sent: Vec<u8>,
     got: Vec<u8>,
 }
 
-impl Transfer {
+impl Hinted {
     /// `scale` is that of the sender's own window: 0, 7 or 10.
-    fn new(pair: &Pair, scale: u32) -> Transfer {
+    fn new(pair: &Pair, scale: u32) -> Hinted {
         let set = |name: &str, value: &str| {
             std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect(name);
         };
         set("tcp_window_scaling", if scale == 0 { "0" } else { "1" });
         // It follows from the largest receive buffer.
         set("tcp_rmem", &format!("4096 65535 {}", 1_u32 << (15 + scale)));
-        // A packet a segment, with its checksum complete.
-        no_checksum_offload("aw0");
-        pair.far.run(|| {
-            ip("addr add 198.18.7.2/24 dev aw1");
-            ip("link set aw1 mtu 600");
-        });
-        ip("addr add 198.18.7.1/24 dev aw0");
-        ip("link set aw0 mtu 600");
-        ip(&format!(
-            "route replace 198.18.7.0/24 dev aw0 initcwnd {FIRST}"
-        ));
-        let server = TcpListener::bind("198.18.7.1:80").expect("bind");
-        let to = pair
-            .far
-            .run(|| TcpStream::connect("198.18.7.1:80").expect("connect"));
-        let (from, _) = server.accept().expect("accept");
-        from.set_nodelay(true).expect("nodelay");
-        to.set_read_timeout(Some(ms(30_000))).expect("a timeout");
-        Transfer {
-            from,
-            to,
+        Transfer::prepare(pair, FIRST as usize);
+        Hinted {
+            ends: Transfer::connect(pair),
             sent: Vec::new(),
             got: Vec::new(),
         }
     }
 
+    /// Its congestion window in segments, its segment, and the scale of its own window.
+    fn info(&self) -> (u32, u32, u32) {
+        let info = self.ends.info();
+        let scale = u32::from(info.tcpi_snd_rcv_wscale >> 4);
+        (info.tcpi_snd_cwnd, info.tcpi_snd_mss, scale)
+    }
+
     /// Sends full segments, all of which are acknowledged when it returns.
     fn send(&mut self, segments: u32) {
-        let (_, _, mss, _) = info(&self.from);
-        let from = self.sent.len();
-        let bytes = (segments * mss) as usize;
-        self.sent
-            .extend((from..from + bytes).map(|n| (n / 7) as u8));
-        self.from.write_all(&self.sent[from..]).expect("write");
-        let mut read = vec![0; bytes];
-        self.to.read_exact(&mut read).expect("read");
+        let (_, mss, _) = self.info();
+        let bytes = pattern(self.sent.len(), (segments * mss) as usize);
+        self.ends.from.write_all(&bytes).expect("write");
+        let mut read = vec![0; bytes.len()];
+        self.ends.to.read_exact(&mut read).expect("read");
+        self.sent.extend(bytes);
         self.got.extend(read);
-        eventually("all is acknowledged", || info(&self.from).1 == 0);
+        eventually("all is acknowledged", || self.ends.info().tcpi_unacked == 0);
     }
 }
 
@@ -123,9 +86,9 @@ fn hints_of(scale_wanted: u32) -> Vec<(u32, u32)> {
             Datapath::attach(Options::new("aw1", "dca".parse().expect("a policy")))
                 .unwrap_or_else(|e| panic!("{e}"))
         });
-        let mut transfer = Transfer::new(&pair, scale_wanted);
-        let (cwnd, _, mss, scale) = info(&transfer.from);
-        assert_eq!((cwnd, mss, scale), (FIRST, 548, scale_wanted));
+        let mut transfer = Hinted::new(&pair, scale_wanted);
+        let (cwnd, mss, scale) = transfer.info();
+        assert_eq!((cwnd, mss, scale), (FIRST, SEGMENT as u32, scale_wanted));
         transfer.send(FIRST);
         let first = fields(far);
         assert_eq!(first, [first[0]; FIRST as usize]);
@@ -134,7 +97,7 @@ fn hints_of(scale_wanted: u32) -> Vec<(u32, u32)> {
             // It grows while it is used; what counts is the one that leaves alone.
             transfer.send(burst);
             fields(far);
-            let (cwnd, ..) = info(&transfer.from);
+            let (cwnd, ..) = transfer.info();
             transfer.send(1);
             let hint = fields(far);
             assert_eq!(hint.len(), 1, "{hint:?}");
@@ -186,12 +149,12 @@ fn the_true_window_is_never_raised() {
     let pair = Pair::new();
     pair.run(|_, far| {
         let hinter = hinter(true);
-        let mut transfer = Transfer::new(&pair, 7);
+        let mut transfer = Hinted::new(&pair, 7);
         for _ in 0..12 {
             transfer.send(20);
         }
         fields(far);
-        let (cwnd, _, mss, scale) = info(&transfer.from);
+        let (cwnd, mss, scale) = transfer.info();
         let before = hinter.stats().expect("stats").cwnd_hints;
         transfer.send(1);
         let own = fields(far)[0] << scale;
@@ -207,8 +170,8 @@ fn off_changes_nothing() {
     let pair = Pair::new();
     pair.run(|_, far| {
         let hinter = hinter(false);
-        let mut transfer = Transfer::new(&pair, 7);
-        let (.., scale) = info(&transfer.from);
+        let mut transfer = Hinted::new(&pair, 7);
+        let (.., scale) = transfer.info();
         transfer.send(20);
         let all = fields(far);
         assert_eq!(all.len(), 20);
@@ -224,7 +187,7 @@ fn checksums_are_right_where_nothing_completes_them() {
     let pair = Pair::new();
     pair.run(|_, far| {
         let hinter = hinter(true);
-        let mut transfer = Transfer::new(&pair, 7);
+        let mut transfer = Hinted::new(&pair, 7);
         fields(far);
         transfer.send(FIRST);
         let frames = far.tcp(ms(5));

@@ -6,9 +6,10 @@
 mod definition;
 mod expression;
 mod order;
+mod repeat;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ackwise_config::Span;
 use ackwise_config::diagnostic::suggest;
@@ -20,6 +21,7 @@ use crate::glob::matches;
 use crate::model::{Arm, Draw, DrawnPoint, DrawnValue, Rivals, SettingValue};
 use definition::{Definition, Values};
 use expression::{is_name, is_name_start};
+use repeat::Repeats;
 use value::{Drawn, Type};
 
 /// Most points that can be drawn; more are a slip of the hand.
@@ -29,10 +31,7 @@ const MAX_POINTS: u32 = 10_000;
 pub(crate) const POPULATION: &str = "population";
 
 /// The name of the variable that says which repeat of a point a run is of, from 1.
-pub(crate) const REPEAT: &str = "repeat";
-
-/// Most repeats of a point.
-const MAX_REPEATS: u32 = 1000;
+pub const REPEAT: &str = "repeat";
 
 /// Most points with their repeats.
 const MAX_ALL: u32 = 20_000;
@@ -51,12 +50,6 @@ struct Population {
     name: String,
     weight: f64,
     own: Definitions,
-}
-
-/// How often each point is run, and what is drawn anew for each of its repeats.
-struct Repeats {
-    count: u32,
-    anew: Definitions,
 }
 
 /// The words that `cc` is drawn from, before anything is checked.
@@ -102,7 +95,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     let seed = seed(&section);
     let common = definitions(&section, table, &KEYS);
     let populations = populations(&section);
-    let repeats = repeats(&section);
+    let repeats = repeat::read(&section);
     let names_are_fine = common.is_some() && populations.is_some() && repeats.is_some();
     let (mut common, populations) = (common.unwrap_or_default(), populations.unwrap_or_default());
     if common.is_empty() && populations.is_empty() && names_are_fine {
@@ -113,11 +106,13 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     }
     let against = against(&section, arms);
     let repeats = repeats.filter(|_| names_are_fine)?;
-    check_anew(&section, &repeats.anew, &common, &populations);
+    repeat::check_anew(&section, &repeats.anew, &common, &populations);
     common.extend(repeats.anew.clone());
     let kinds = kinds(&section, &common, &populations)?;
     check_cc(&section, sweep, &kinds);
-    let group = group(&section, &common, &populations, &repeats.anew);
+    let redrawn = repeat::redrawn(&common, &populations, &repeats.anew);
+    repeat::check_cc(&section, &common, &populations, &redrawn);
+    let group = group(&section, &common, &populations, &redrawn);
     if !top.errors.borrow().is_empty() {
         return None;
     }
@@ -149,6 +144,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
         points,
         count: n,
         repeats: repeats.count,
+        redrawn: redrawn.into_iter().collect(),
         group,
         against,
         span: section.span.clone(),
@@ -291,58 +287,6 @@ fn populations(section: &Section<'_>) -> Option<Vec<Population>> {
     fine.then_some(found)
 }
 
-/// Reads `[sweep.draw.repeat]`; `None` after a mistake. Without it each point is run once.
-fn repeats(section: &Section<'_>) -> Option<Repeats> {
-    if !section.has(REPEAT) {
-        return Some(Repeats {
-            count: 1,
-            anew: Definitions::new(),
-        });
-    }
-    let (table, span) = section.table(REPEAT)?;
-    let inner = Section::open_unchecked(table, span, "[sweep.draw.repeat]", section.errors);
-    if !inner.has("n") {
-        let message = "[sweep.draw.repeat] has no 'n', how often each point is run; add n = 4";
-        inner.error(span, message);
-        return None;
-    }
-    let count = inner.whole("n", 1, MAX_REPEATS);
-    let anew = definitions(&inner, table, &["n"]);
-    if anew.as_ref().is_some_and(Definitions::is_empty) {
-        let message = "nothing is drawn anew, so that all repeats would be the same; add e.g. \
-                       off = { uniform = [0.96, 1.0] }, and use it in the expression of a path";
-        inner.error(span, message);
-        return None;
-    }
-    Some(Repeats {
-        count: count?,
-        anew: anew?,
-    })
-}
-
-/// What is drawn anew is drawn there alone, and what runs are grouped by stays.
-fn check_anew(
-    section: &Section<'_>,
-    anew: &Definitions,
-    common: &Definitions,
-    populations: &[Population],
-) {
-    for (name, definition) in anew {
-        let elsewhere =
-            common.contains_key(name) || populations.iter().any(|one| one.own.contains_key(name));
-        if elsewhere {
-            let message =
-                format!("'{name}' is drawn once for each point, too; keep one of the two");
-            section.error(&definition.span, message);
-        }
-        if name == "cc" {
-            let message = "the repeats of a point have one congestion control; draw 'cc' in \
-                           [sweep.draw]";
-            section.error(&definition.span, message);
-        }
-    }
-}
-
 /// The definitions that hold for a population: its own before the common ones.
 fn of_population(common: &Definitions, population: Option<&Population>) -> Definitions {
     let mut all = common.clone();
@@ -352,18 +296,22 @@ fn of_population(common: &Definitions, population: Option<&Population>) -> Defin
     all
 }
 
+/// Each population, or none where all points are of one kind.
+fn each(populations: &[Population]) -> Vec<Option<&Population>> {
+    match populations {
+        [] => vec![None],
+        some => some.iter().map(Some).collect(),
+    }
+}
+
 /// The kinds of all names of each population; `None` after a mistake.
 fn kinds(
     section: &Section<'_>,
     common: &Definitions,
     populations: &[Population],
 ) -> Option<Vec<definition::Types>> {
-    let all: Vec<Option<&Population>> = match populations {
-        [] => vec![None],
-        some => some.iter().map(Some).collect(),
-    };
     let mut kinds = Vec::new();
-    for population in all {
+    for population in each(populations) {
         let definitions = of_population(common, population);
         let given = population.map(|_| (POPULATION.to_owned(), Type::Word));
         let at = population.map_or(String::new(), |one| {
@@ -410,7 +358,7 @@ fn group(
     section: &Section<'_>,
     common: &Definitions,
     populations: &[Population],
-    anew: &Definitions,
+    redrawn: &BTreeSet<String>,
 ) -> Vec<String> {
     let own = populations.iter().flat_map(|one| one.own.iter());
     let definitions: Vec<(&String, &Definition)> = common.iter().chain(own).collect();
@@ -432,8 +380,14 @@ fn group(
                 format!("nothing is drawn under the name '{text}'{hint}"),
             );
         }
-        if anew.contains_key(text) {
-            let message = format!("'{text}' differs between the repeats of a point; leave it out");
+        if redrawn.contains(text) {
+            let own = definitions.iter().filter(|(name, _)| *name == text);
+            let on = own
+                .filter_map(|(_, it)| repeat::depends_on(it, redrawn))
+                .next();
+            let why = on.map_or(String::new(), |on| format!(", as it depends on '{on}'"));
+            let message =
+                format!("'{text}' differs between the repeats of a point{why}; leave it out");
             section.error(span, message);
         }
         let many =

@@ -1,6 +1,6 @@
 //! In which order names get their values, and of which kinds they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ackwise_config::Span;
 use ackwise_config::diagnostic::suggest;
@@ -107,4 +107,23 @@ pub(super) fn kinds(
         known.insert(name, kind);
     }
     Ok(known)
+}
+
+/// Adds to `found` the names that depend on one of it.
+pub(super) fn add_dependents(
+    definitions: &BTreeMap<String, Definition>,
+    found: &mut BTreeSet<String>,
+) {
+    loop {
+        let depends =
+            |definition: &Definition| definition.names().iter().any(|it| found.contains(*it));
+        let more = definitions
+            .iter()
+            .filter(|(name, it)| !found.contains(*name) && depends(it));
+        let more: Vec<String> = more.map(|(name, _)| name.clone()).collect();
+        if more.is_empty() {
+            return;
+        }
+        found.extend(more);
+    }
 }

@@ -178,9 +178,11 @@ impl<S: Source, R: Sink> Network<S, R> {
     /// Sends the packet that was written last.
     #[inline]
     fn inject(&mut self, number: usize, route: u32) {
+        let Some(handle) = self.pool.take(route) else {
+            return;
+        };
         self.connections[number].in_flight += 1;
         let line = self.routes[route as usize].line();
-        let handle = self.pool.take(route);
         self.forward(line, handle);
     }
 

@@ -430,7 +430,7 @@ impl Sender {
         }
         if self.asks_ack(next) {
             flags |= Flags::ACK_REQUEST;
-            self.tcb.ask_ack_end = next.end();
+            self.tcb.ask_ack_end = self.tcb.ask_ack_end.max(next.end());
         }
         let last = next.end() == self.tcb.supplied;
         if last || self.tcb.config.push_bursts && self.ends_chunk(next.again) {

@@ -79,7 +79,7 @@ pub(crate) struct Tcb {
     pub owe_cwr: bool,
     /// The next data say that an ACK came marked.
     pub owe_ack_ce: bool,
-    /// The end of the newest segment that asked for an ACK at once.
+    /// Where what asked for an ACK at once ends, the farthest.
     pub ask_ack_end: u64,
     /// What was asked of the receiver.
     pub ack_rate: AckRateState,

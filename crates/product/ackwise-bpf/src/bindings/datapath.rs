@@ -243,9 +243,9 @@ pub struct aw_entry {
     pub reverse_data_ns: aw_u64,
     #[doc = " obey_ack_rate: written by the data side"]
     pub asked: aw_ack_rate,
-    #[doc = " ack_request: the end of the newest packet that asked, and whether there was one"]
+    #[doc = " ack_request: where the outstanding request ends, and whether there is one"]
     pub request_end: aw_u32,
-    #[doc = " ack_request: the end of the newest packet that asked, and whether there was one"]
+    #[doc = " ack_request: where the outstanding request ends, and whether there is one"]
     pub requested: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -2,6 +2,8 @@
 //! segments, and captures with time stamps.
 #![allow(dead_code)]
 
+pub mod transfer;
+
 use std::fs::File;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, OwnedFd};
