@@ -32,12 +32,13 @@ pub struct Machine {
     pub shift: u8,
     /// Memory, MiB.
     pub memory_mib: u32,
-    /// Real time after which the guest is given up.
+    /// CPU time of this computer after which the guest is given up, and real time in which it
+    /// uses none: a busy computer does not end it.
     pub patience: Duration,
 }
 
 impl Machine {
-    /// A machine with 256 MiB, given up after ten minutes.
+    /// A machine with 256 MiB, given up after ten minutes of CPU time.
     #[must_use]
     pub fn new(kernel: impl Into<PathBuf>, init: impl Into<PathBuf>, shift: u8) -> Self {
         Self {
@@ -145,7 +146,7 @@ pub fn run(machine: &Machine, job: &Job, cancel: &AtomicBool) -> Result<Record, 
         Ended::Exited => {}
         Ended::Late => {
             return Err(failed(format!(
-                "the emulated machine did not end within {} s",
+                "the emulated machine did not end within {} s of CPU time",
                 machine.patience.as_secs()
             )));
         }
@@ -233,7 +234,7 @@ struct Guest(Child);
 
 impl Guest {
     fn wait(&mut self, patience: Duration, cancel: &AtomicBool) -> Result<Ended, LabError> {
-        let started = Instant::now();
+        let (mut used, mut advanced) = (Duration::ZERO, Instant::now());
         loop {
             let status = self
                 .0
@@ -245,7 +246,10 @@ impl Guest {
             if cancel.load(Ordering::Relaxed) {
                 return Err(LabError::Cancelled);
             }
-            if started.elapsed() > patience {
+            if let Some(now) = cpu_time(self.0.id()).filter(|&now| now > used) {
+                (used, advanced) = (now, Instant::now());
+            }
+            if used > patience || advanced.elapsed() > patience {
                 return Ok(Ended::Late);
             }
             std::thread::sleep(LOOK_EVERY);
@@ -261,7 +265,54 @@ impl Drop for Guest {
     }
 }
 
+/// CPU time that a process has used, in ticks of some 10 ms.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field, a name in parentheses, may have spaces; user and system time are the
+    // 14th and the 15th.
+    let after_name = stat.rsplit_once(')')?.1;
+    let times = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    // SAFETY: sysconf takes no pointers.
+    let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Some(Duration::from_secs(ticks) / u32::try_from(a_second).ok().filter(|&hz| hz > 0)?)
+}
+
 fn last_lines(console: &str) -> String {
     let lines: Vec<&str> = console.lines().collect();
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(command: &str, patience: Duration) -> Ended {
+        let child = Command::new("sh").args(["-c", command]).spawn().unwrap();
+        Guest(child)
+            .wait(patience, &AtomicBool::new(false))
+            .unwrap()
+    }
+
+    #[test]
+    fn a_guest_is_given_up_for_the_cpu_time_it_used_or_for_using_none() {
+        let patience = Duration::from_millis(200);
+        for hung in ["while :; do :; done", "exec sleep 60"] {
+            assert!(matches!(wait(hung, patience), Ended::Late), "{hung}");
+        }
+        let long = Duration::from_secs(60);
+        assert!(matches!(wait("exit 3", long), Ended::Exited));
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_the_process() {
+        let own = || cpu_time(std::process::id()).unwrap();
+        let begin = own();
+        while own() < begin + Duration::from_millis(50) {}
+        let mut idle = Guest(Command::new("sleep").arg("60").spawn().unwrap());
+        assert!(cpu_time(idle.0.id()).unwrap() < Duration::from_millis(50));
+        idle.0.kill().unwrap();
+        idle.0.wait().unwrap();
+        assert_eq!(cpu_time(idle.0.id()), None);
+    }
 }

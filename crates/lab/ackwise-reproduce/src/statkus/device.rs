@@ -130,6 +130,9 @@ impl Case {
     }
 }
 
+/// A value of a span of time.
+pub(super) type Rate = fn(&Span) -> f64;
+
 /// A finished run.
 pub(super) struct Ran {
     pub case: Case,
@@ -160,6 +163,14 @@ impl Ran {
             .map(|sample| f64::from(sample.rtt_us) / 1000.0)
             .collect();
         rtts.iter().sum::<f64>() / rtts.len() as f64
+    }
+
+    /// A value of each interval between two samples, at the interval's end in seconds.
+    pub(super) fn over_time(&self, value: Rate) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.record.samples.windows(2).filter_map(move |pair| {
+            let (from, to) = (pair[0].at_ns, pair[1].at_ns);
+            Some((to as f64 / 1e9, value(&self.record.span(from, to)?)))
+        })
     }
 
     /// Instructions for each megabyte: of both hosts together (with what belongs to neither),

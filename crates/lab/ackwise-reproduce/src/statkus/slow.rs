@@ -1,9 +1,9 @@
 //! The slow device: what limiting saves a CPU that is the bottleneck.
 
-use ackwise_engines::emulated::{First, Record, Span};
+use ackwise_engines::emulated::{First, Span};
 use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
 
-use super::device::{Arm, Case, Device, HOLD_US, Ran, SHIFT, SHORT};
+use super::device::{Arm, Case, Device, HOLD_US, Ran, Rate, SHIFT, SHORT};
 use crate::series::moments;
 use crate::tolerances::{above, at_least, below, range, share};
 use crate::{Error, Lab, Reproduced};
@@ -86,30 +86,41 @@ fn defaults(
     stock: &Ran,
     all: &mut Reproduced,
 ) -> Result<(), Error> {
-    let case = Case {
-        hold_us: HOLD_US,
-        ..Case::new(Arm::RateLimit, SECONDS)
-    };
-    let span = device.run(lab, case)?.steady()?;
-    let gain = change(stock.steady()?.goodput_bps(), span.goodput_bps());
-    let acks = span.segments_per_ack().unwrap_or(f64::INFINITY);
-    all.experiments.push(
-        Experiment::new(
-            "statkus/slow-gain-defaults",
-            "rate-limit with shipped defaults: change of goodput, the same CPU",
-            gain,
-        )
-        .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
-        .unit("%")
-        .published(30.0)
-        .tolerance(FIFTH)
-        .variant()
-        .setup(format!(
-            "as above, but tcp_ack_hold_us as shipped ({HOLD_US}), of which the round trip allows 1 \
-             ms; {acks:.1} segments an ACK"
-        ))
-        .note("The other rows have tcp_ack_hold_us=0: the paper's kernel had the delayed-ACK timer alone."),
-    );
+    let base = stock.steady()?.goodput_bps();
+    for arm in [Arm::RateLimit, Arm::Adaptive] {
+        let case = Case {
+            hold_us: HOLD_US,
+            ..Case::new(arm, SECONDS)
+        };
+        let span = device.run(lab, case)?.steady()?;
+        let acks = span.segments_per_ack().unwrap_or(f64::INFINITY);
+        let name = arm.name();
+        let row = |id: &str| {
+            let what = format!("{name} with shipped defaults: change of goodput, the same CPU");
+            Experiment::new(id, what, change(base, span.goodput_bps()))
+                .part("Against the unmodified kernel (Figs 5, 6, 11 to 17)")
+                .unit("%")
+                .published(30.0)
+                .variant()
+                .setup(format!(
+                    "as above, but tcp_ack_hold_us as shipped ({HOLD_US}), of which the round trip \
+                     allows 1 ms; {acks:.1} segments an ACK; {} sent again",
+                    span.retransmits
+                ))
+        };
+        all.experiments.push(match arm {
+            Arm::Adaptive => row("statkus/slow-gain-defaults-adaptive")
+                .not_comparable(
+                    "published of the paper's rule; this is the default policy with its default \
+                     parameters, which is another",
+                )
+                .note(ADAPTIVE),
+            _ => row("statkus/slow-gain-defaults").tolerance(FIFTH).note(
+                "The other rows have tcp_ack_hold_us=0: the paper's kernel had the delayed-ACK \
+                 timer alone.",
+            ),
+        });
+    }
     Ok(())
 }
 
@@ -283,22 +294,8 @@ fn uneven(ran: &Ran) -> f64 {
     moments(rates).map_or(f64::NAN, |(mean, deviation)| deviation / mean)
 }
 
-/// A value of a span of time.
-type Rate = fn(&Span) -> f64;
-
 /// Figs 5, 6 and 17 with the CPU as bottleneck.
 fn figures(runs: &[Ran], all: &mut Reproduced) {
-    let over_time = |record: &Record, value: Rate| {
-        let pairs: Vec<(u64, u64)> = record
-            .samples
-            .windows(2)
-            .map(|pair| (pair[0].at_ns, pair[1].at_ns))
-            .collect();
-        pairs
-            .into_iter()
-            .filter_map(|(from, to)| Some((to as f64 / 1e9, value(&record.span(from, to)?))))
-            .collect::<Vec<_>>()
-    };
     let rates: [(&str, &str, &str, Rate); 2] = [
         (
             "slow-data",
@@ -314,13 +311,9 @@ fn figures(runs: &[Ran], all: &mut Reproduced) {
         ),
     ];
     for (id, title, unit, value) in rates {
-        let lines = runs.iter().map(|ran| {
-            Line::new(
-                ran.case.arm.name(),
-                Style::Line,
-                over_time(&ran.record, value),
-            )
-        });
+        let lines = runs
+            .iter()
+            .map(|ran| Line::new(ran.case.arm.name(), Style::Line, ran.over_time(value)));
         all.figures.push(
             Figure::new(id, title, Axis::new("time, s"), Axis::new(unit))
                 .caption("A sender of 125 MIPS. Published: flat without limiting; with it, more data and fewer ACKs once it starts.")

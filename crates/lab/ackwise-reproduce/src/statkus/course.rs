@@ -1,0 +1,309 @@
+//! The course of Figs 5 and 6 on a CPU that is the bottleneck: the paper's 100 s with its limit.
+
+use ackwise_engines::emulated::Span;
+use ackwise_report::{Axis, Experiment, Figure, Line, Style, Tolerance, Value};
+
+use super::device::{Arm, Case, Device, Ran, Rate};
+use super::drop::{LIMITED, first};
+use super::link::{SAME, SOME};
+use super::slow::GAIN;
+use crate::tolerances::below;
+use crate::{Error, Lab, Reproduced};
+
+const PART: &str = "The course of 100 s (Figs 5, 6)";
+const SETUP: &str = "slow device as above, but 100 s, tcp_ack_limit 2000 and 31 MIPS: goodput is \
+    that of the flow in virtual time, so a measurement of 2000 segments lasts about as long";
+const SECONDS: u64 = 100;
+/// The paper's `tcp_ack_limit`.
+const PUBLISHED: u32 = 2000;
+/// 31 million instructions a second.
+const SHIFT: u8 = 5;
+/// Length of what "up to" is the greatest of, seconds.
+const TEN: u64 = 10;
+
+/// An ACK rate, of the unmodified one's: "collapses" has no number.
+pub(super) const FEWER: Tolerance = below(1.0);
+
+pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
+    let device = Device::find()?;
+    let limited: &[Arm] = match lab.quick() {
+        true => &[Arm::RateLimit],
+        false => &[Arm::RateLimit, Arm::Literal],
+    };
+    let run = |arm| {
+        let case = Case {
+            shift: SHIFT,
+            limit: PUBLISHED,
+            ..Case::new(arm, SECONDS)
+        };
+        device.run(lab, case)
+    };
+    let stock = run(Arm::Stock)?;
+    let limited: Vec<Ran> = limited
+        .iter()
+        .map(|&arm| run(arm))
+        .collect::<Result<_, _>>()?;
+    for ran in &limited {
+        let course = Course::of(ran, &stock);
+        all.experiments.extend(course.rows(ran.case.arm));
+    }
+    let runs = || std::iter::once(&stock).chain(&limited);
+    for ran in runs() {
+        all.experiments.extend(numbers(ran));
+    }
+    let drawn: [(&str, &str, &str, Rate); 2] = [
+        ("data", "Goodput", "Mbit/s", |span| span.goodput_bps() / 1e6),
+        ("acks", "ACK rate", "ACKs per second", ack_rate),
+    ];
+    for (id, what, unit, value) in drawn {
+        let line = |ran: &Ran| Line::new(ran.case.arm.name(), Style::Line, ran.over_time(value));
+        all.figures.push(
+            Figure::new(
+                &format!("slow-100s-{id}"),
+                &format!("{what} of the slow device over 100 s (Figs 5, 6)"),
+                Axis::new("time, s"),
+                Axis::new(unit),
+            )
+            .caption(DRAWN)
+            .lines(runs().map(line)),
+        );
+    }
+    Ok(())
+}
+
+const DRAWN: &str = "A sender of 31 MIPS, tcp_ack_limit 2000. Published: both the same for 19 to 20 s; \
+                     then more data and fewer ACKs; drops at 45 s; limited again from 51 s on.";
+const RATE: &str = "published of 2000 segments and a rate that is not printed: at any rate of its figures they \
+                    pass within a second, so its start threshold was another or losses put it off. \
+                    Here two measurements of 2000 segments pass first";
+
+fn ack_rate(span: &Span) -> f64 {
+    span.acks as f64 * 1e9 / span.ns as f64
+}
+
+fn per_ack(span: &Span) -> f64 {
+    span.segments_per_ack().unwrap_or(f64::INFINITY)
+}
+
+fn again(span: &Span) -> f64 {
+    span.retransmits as f64
+}
+
+/// What a limited flow does beside an unmodified one; times in seconds.
+#[derive(Debug, PartialEq)]
+struct Course {
+    /// When an ACK is first for more segments than the unmodified rule has.
+    starts: Option<f64>,
+    /// Goodput until then, of the unmodified one.
+    before: Option<f64>,
+    /// Goodput of its best ten seconds, and from the start of limiting to the end, of the
+    /// unmodified one in the same time.
+    best: Option<f64>,
+    after: Option<f64>,
+    /// ACK rate from the start of limiting to the end, of the unmodified one.
+    acks: Option<f64>,
+    /// Segments sent again, from second to second.
+    lost: Vec<(f64, f64)>,
+    /// From the first of them until ACKs are limited again.
+    restart: Option<f64>,
+}
+
+impl Course {
+    fn of(ran: &Ran, stock: &Ran) -> Course {
+        let seconds = |at: u64| at * 1_000_000_000;
+        // Of one kernel between two moments, of the other one.
+        let ratio = |value: Rate, from: u64, to: u64| {
+            let [a, b] = [ran, stock].map(|ran| ran.record.span(from, to));
+            Some(value(&a?) / value(&b?))
+        };
+        let starts = first(ran.over_time(per_ack), 0.0, |v| v > LIMITED);
+        // The sample before has ended when limiting starts.
+        let until = starts.map(|t| seconds(t as u64 - 1)).filter(|&ns| ns > 0);
+        let since = starts.map(|t| seconds(t as u64));
+        let end = seconds(SECONDS);
+        let tens = (0..SECONDS / TEN).map(|ten| (seconds(ten * TEN), seconds((ten + 1) * TEN)));
+        let best = tens.filter_map(|(from, to)| ratio(Span::goodput_bps, from, to));
+        let lost: Vec<(f64, f64)> = ran.over_time(again).filter(|(_, n)| *n > 0.0).collect();
+        let restart = lost.first().and_then(|&(at, _)| {
+            let reset = first(ran.over_time(per_ack), at - 0.5, |v| v < LIMITED)?;
+            Some(first(ran.over_time(per_ack), reset, |v| v > LIMITED)? - at)
+        });
+        Course {
+            starts,
+            before: until.and_then(|until| ratio(Span::goodput_bps, 0, until)),
+            best: best.reduce(f64::max),
+            after: since.and_then(|since| ratio(Span::goodput_bps, since, end)),
+            acks: since.and_then(|since| ratio(ack_rate, since, end)),
+            lost,
+            restart,
+        }
+    }
+
+    fn rows(&self, arm: Arm) -> Vec<Experiment> {
+        let seconds = |at: Option<f64>| at.map_or("never".into(), Value::from);
+        let ratio = |ratio: Option<f64>| ratio.map_or("ACKs are not limited".into(), Value::from);
+        let gain = |of: Option<f64>| ratio(of.map(|ratio| (ratio - 1.0) * 100.0));
+        let sent_again: f64 = self.lost.iter().map(|(_, count)| count).sum();
+        let mut rows = vec![
+            row(arm, "start", "ACKs are limited from", seconds(self.starts))
+                .unit("s")
+                .published("19 to 20")
+                .not_comparable(RATE),
+            row(
+                arm,
+                "before",
+                "goodput before ACKs are limited, of the unmodified one",
+                ratio(self.before),
+            )
+            .published(1.0)
+            .tolerance(SAME)
+            .note("Published: the same."),
+            row(
+                arm,
+                "gain",
+                "change of goodput in the best ten seconds",
+                gain(self.best),
+            )
+            .unit("%")
+            .published(60.0)
+            .tolerance(GAIN)
+            .note("Published: up to 60 %. The gain is the price of an ACK on this CPU."),
+            row(
+                arm,
+                "gain-mean",
+                "change of goodput from the start of limiting to the end",
+                gain(self.after),
+            )
+            .unit("%"),
+            row(
+                arm,
+                "ack-rate",
+                "ACK rate once ACKs are limited, of the unmodified one",
+                ratio(self.acks),
+            )
+            .published("falls")
+            .tolerance(FEWER)
+            .note("Published in words."),
+            row(arm, "own-drops", "segments sent again", sent_again.into())
+                .published("several")
+                .tolerance(SOME)
+                .note(
+                    "Published: at 45 s limiting leads to drops, which start the search anew. Here \
+                     the receiver is served first and its interface never overflows.",
+                ),
+        ];
+        if !self.lost.is_empty() {
+            let what = "from the first of them until ACKs are limited again";
+            rows.push(
+                row(arm, "restart", what, seconds(self.restart))
+                    .unit("s")
+                    .published(6.0)
+                    .not_comparable(RATE),
+            );
+        }
+        rows
+    }
+}
+
+fn row(arm: Arm, key: &str, what: &str, value: Value) -> Experiment {
+    let id = format!("statkus/slow-100s-{key}-{}", arm.id());
+    Experiment::new(id, format!("{}: {what}", arm.name()), value)
+        .part(PART)
+        .setup(SETUP)
+}
+
+/// What a kernel did in all.
+fn numbers(ran: &Ran) -> Vec<Experiment> {
+    let Some(span) = ran.record.span(0, u64::MAX) else {
+        return Vec::new();
+    };
+    let arm = ran.case.arm;
+    vec![
+        row(arm, "goodput", "goodput", (span.goodput_bps() / 1e6).into()).unit("Mbit/s"),
+        row(arm, "acks", "segments per ACK", per_ack(&span).into()),
+        row(arm, "rtt", "mean smoothed RTT", ran.rtt_ms().into()).unit("ms"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use ackwise_engines::emulated::{Record, Sample};
+    use ackwise_report::Verdict;
+
+    use super::*;
+
+    /// A run of which each second is given: megabytes, segments an ACK, segments sent again.
+    fn ran(arm: Arm, second: impl Fn(u64) -> (u64, u64, u64)) -> Ran {
+        let mut samples = vec![Sample::default()];
+        for t in 1..=SECONDS {
+            let (bytes, share, again) = second(t);
+            let last = samples[samples.len() - 1];
+            samples.push(Sample {
+                at_ns: t * 1_000_000_000 + 1000,
+                bytes: last.bytes + bytes * 1_000_000,
+                data_segments: last.data_segments + bytes * 1000,
+                acks: last.acks + bytes * 1000 / share,
+                retransmits: last.retransmits + again,
+                ..Sample::default()
+            });
+        }
+        Ran {
+            case: Case::new(arm, SECONDS),
+            record: Record {
+                kernel: String::new(),
+                samples,
+            },
+        }
+    }
+
+    #[test]
+    fn the_course_of_the_paper_is_read_off() {
+        let stock = ran(Arm::Stock, |_| (10, 2, 0));
+        let limited = ran(Arm::RateLimit, |t| match t {
+            ..=19 => (10, 2, 0),
+            45 => (14, 7, 3),
+            46..=50 => (10, 2, 0),
+            _ => (16, 8, 0),
+        });
+        let course = Course::of(&limited, &stock);
+        assert_eq!(
+            (course.starts.map(f64::trunc), course.before),
+            (Some(20.0), Some(1.0))
+        );
+        assert_eq!(
+            (course.best, course.restart.map(f64::round)),
+            (Some(1.6), Some(6.0))
+        );
+        assert!(course.after.unwrap() < 1.6 && course.acks.unwrap() < 0.6);
+        let verdicts: Vec<(String, Verdict)> = course
+            .rows(Arm::RateLimit)
+            .iter()
+            .map(|row| (row.id.clone(), row.verdict()))
+            .filter(|(_, verdict)| *verdict != Verdict::NotPublished)
+            .collect();
+        let of = |key: &str| {
+            let id = format!("statkus/slow-100s-{key}-rate-limit");
+            verdicts.iter().find(|row| row.0 == id).map(|row| row.1)
+        };
+        for key in ["before", "gain", "ack-rate", "own-drops"] {
+            assert_eq!(of(key), Some(Verdict::Within), "{key}");
+        }
+        for key in ["start", "restart"] {
+            assert_eq!(of(key), Some(Verdict::NotComparable), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_is_never_limited_is_outside() {
+        let stock = ran(Arm::Stock, |_| (10, 2, 0));
+        let course = Course::of(&ran(Arm::RateLimit, |_| (10, 2, 0)), &stock);
+        assert_eq!((course.starts, course.restart), (None, None));
+        let rows = course.rows(Arm::RateLimit);
+        let judged = rows.iter().filter(|row| row.tolerance.is_some());
+        assert!(
+            judged
+                .map(Experiment::verdict)
+                .all(|v| v == Verdict::Outside)
+        );
+    }
+}
