@@ -115,7 +115,9 @@ mod tests {
             segment(&packet, 7).raw().tsval
         };
         for seconds in [1, 3, 10, 1000] {
-            let later = at(seconds * 1_000_000_000).wrapping_sub(at(0)).cast_signed();
+            let later = at(seconds * 1_000_000_000)
+                .wrapping_sub(at(0))
+                .cast_signed();
             assert!(later > 0, "{seconds} s");
         }
     }
