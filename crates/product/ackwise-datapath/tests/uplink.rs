@@ -80,12 +80,13 @@ fn what_leaves_is_counted_to_the_byte() {
         payload,
         ..Seg::ack(1000)
     };
-    let header = data(500).frame().len() as u32 - 500;
+    let header = data(500).frame().len() - 500;
+    let full_len = UPLINK_FULL_BYTES as usize;
     let mut others = 0;
     for (payload, full) in [
         (500, 0),
-        (UPLINK_FULL_BYTES - 1 - header, 0),
-        (UPLINK_FULL_BYTES - header, u64::from(UPLINK_FULL_BYTES)),
+        (full_len - 1 - header, 0),
+        (full_len - header, u64::from(UPLINK_FULL_BYTES)),
     ] {
         let data = data(payload).frame();
         others += data.len() as u64;
