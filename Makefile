@@ -23,7 +23,7 @@ SYSUSERSDIR ?= /usr/lib/sysusers.d
 
 C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
 # Shell scripts: by name, or by their first line.
-SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh)' -- scripts .ci policy bpf kernel packaging crates)
+SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/openrc-run)' -- scripts .ci policy bpf kernel packaging crates)
 
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto

@@ -70,7 +70,8 @@ fn elsewhere_it_is_the_same() {
         jobs: Some(4),
         // Known gap: with some numbers (1001 and 2003 on one host; not 1, 100, 997, 1000 and 2000) the
         // run begins a tick of 256 ns apart, and single samples differ. Which number depends on
-        // the host; a sleep until a fixed moment before the datapath is attached mended nothing.
+        // the host; a sleep until a fixed moment before the datapath is attached mended nothing, nor
+        // that every sleep of live/engine.rs ends at a fixed moment.
         disturbance: 1000,
         ..options()
     };

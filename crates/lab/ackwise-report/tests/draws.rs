@@ -213,7 +213,7 @@ fn repeats_of_a_point_are_one_line_with_their_means() {
     );
 }
 
-/// Of three repeats of each line; the baseline has 1, 0.5 and 1.5 of the download, the arms four
+/// Three repeats of each line: the baseline has 1, 0.5 and 1.5 of the download, the arms four
 /// times as much in the last as in the others.
 fn repeated() -> Report {
     let repeat = "n = 20\nrepeat = { n = 3, off = { uniform = [0.9, 1.1] } }\n\

@@ -20,6 +20,7 @@ use crate::hooks::{Hooks, install};
 use crate::programs::selftest::LockContention;
 use crate::programs::{DATA, Programs};
 use crate::renewal::{Renewal, Renewed};
+use crate::silence::check_silent_drop;
 use crate::{AttachMode, Error, FlowStats, Options, Stats};
 
 /// How long [`Datapath::wait`] sleeps between two looks.
@@ -182,6 +183,31 @@ impl Prepared {
             rate: None,
             renewal: None,
         })
+    }
+
+    /// The same, unless packets that are dropped as withheld ACKs are would be told to their sender
+    /// ([`check_silent_drop`]). That is found out while the programs are verified: it is mostly
+    /// waiting.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`] and [`check_silent_drop`]. Then nothing is attached any more.
+    pub fn checked(options: Options) -> Result<Self, Error> {
+        let mode = options.attach;
+        let (silent, prepared) = std::thread::scope(|scope| {
+            let silent = scope.spawn(|| check_silent_drop(mode));
+            let prepared = Self::new(options);
+            (silent.join(), prepared)
+        });
+        // Where both fail, the datapath's own error says more.
+        let prepared = prepared?;
+        match silent {
+            Ok(Ok(())) => Ok(prepared),
+            Ok(Err(error)) => {
+                prepared.hooks.detach(prepared.interface.index);
+                Err(error)
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     }
 
     /// Lets the parameters of the policy change while the programs run ([`Renewer::renew`]). That

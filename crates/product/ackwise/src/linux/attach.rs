@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{Options, Prepared, Stats, check_silent_drop};
+use ackwise_datapath::{Options, Prepared, Stats};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
 
@@ -25,10 +25,10 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     let shared = SharedDatapath::default();
     let listener = args.metrics.map(listen).transpose()?;
     let started = Instant::now();
-    if !options.dry_run {
-        check_silent_drop(options.attach)?;
-    }
-    let prepared = Prepared::new(options.clone())?;
+    let prepared = match options.dry_run {
+        true => Prepared::new(options.clone()),
+        false => Prepared::checked(options.clone()),
+    }?;
     // Before any thread, too: they inherit what this one may do.
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let server = listener.map(|listener| shared.serve(listener));

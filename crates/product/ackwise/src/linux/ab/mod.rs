@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_datapath::{Datapath, Prepared, check_silent_drop};
+use ackwise_datapath::{Datapath, Prepared};
 use ackwise_netdev::daemon::Supervisor;
 use ackwise_switchback::{Design, Found, Verdict};
 use anyhow::Context;
@@ -57,7 +57,6 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         file.with_context(|| format!("cannot write {}", path.display()))
     });
     let mut page = page.transpose()?;
-    check_silent_drop(options.attach)?;
     let setup = Setup {
         interface: options.ifname.clone(),
         policy: options.policy.to_string(),
@@ -72,7 +71,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
         version: env!("CARGO_PKG_VERSION"),
     };
     let meter = Meter::new(options.position);
-    let prepared = Prepared::new(options)?;
+    let prepared = Prepared::checked(options)?;
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let datapath = prepared.start()?;
     supervisor.ready(&format!(

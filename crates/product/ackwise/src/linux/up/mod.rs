@@ -21,7 +21,7 @@ use std::time::Instant;
 use ackwise_autorate::{Autorate, Bounds, Delay};
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, GlobalArgs, text as out};
-use ackwise_datapath::{Datapath, Options, Position, Prepared, check_silent_drop};
+use ackwise_datapath::{Datapath, Options, Position, Prepared};
 use ackwise_netdev::control::{Listener, Server};
 use ackwise_netdev::daemon::{Ended, Outcome, Supervisor, Worker};
 use ackwise_netdev::janitor::RateSetter;
@@ -226,9 +226,8 @@ impl Run<'_> {
         let options = self.options();
         let listener = self.settings.metrics.as_ref();
         let listener = listener.map(settings::Metrics::listen).transpose()?;
-        check_silent_drop(options.attach)?;
         let position = options.position;
-        let mut prepared = Prepared::new(options)?;
+        let mut prepared = Prepared::checked(options)?;
         prepared.make_renewable(self.settings.user.as_deref())?;
         let index = self.facts.index;
         let replaced = cake.map(|_| Replaced {
