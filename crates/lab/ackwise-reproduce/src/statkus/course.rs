@@ -143,7 +143,7 @@ impl Course {
         let seconds = |at: Option<f64>| at.map_or("never".into(), Value::from);
         let ratio = |ratio: Option<f64>| ratio.map_or("ACKs are not limited".into(), Value::from);
         let gain = |of: Option<f64>| ratio(of.map(|ratio| (ratio - 1.0) * 100.0));
-        let sent_again: f64 = self.lost.iter().map(|(_, count)| count).sum();
+        let sent_again = self.lost.iter().fold(0.0, |sum, (_, count)| sum + count);
         let mut rows = vec![
             row(arm, "start", "ACKs are limited from", seconds(self.starts))
                 .unit("s")
@@ -157,7 +157,10 @@ impl Course {
             )
             .published(1.0)
             .tolerance(SAME)
-            .note("Published: the same."),
+            .note(
+                "Published: the same. Here each segment asks the policy from the start on, which \
+                 costs this CPU 3 to 4 %; the listing also sends an ACK for each segment until then.",
+            ),
             row(
                 arm,
                 "gain",
@@ -188,8 +191,7 @@ impl Course {
                 .published("several")
                 .tolerance(SOME)
                 .note(
-                    "Published: at 45 s limiting leads to drops, which start the search anew. Here \
-                     the receiver is served first and its interface never overflows.",
+                    "Published: at 45 s limiting leads to drops, which start the search anew.",
                 ),
         ];
         if !self.lost.is_empty() {
