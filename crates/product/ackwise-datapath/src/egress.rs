@@ -18,9 +18,9 @@ const MAX_LOOKS: u64 = 600;
 /// Bytes that have left by an interface in all.
 #[derive(Clone, Copy, Default)]
 struct Left {
-    /// Of ACKs and of short packets.
+    /// ACKs and short packets.
     rest: u64,
-    /// Of others' full packets.
+    /// Full packets of others.
     others: u64,
 }
 
