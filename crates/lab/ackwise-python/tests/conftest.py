@@ -31,6 +31,13 @@ class Program:
         return self.run(*arguments, code=code)[1].removeprefix(f"{self.name}: ").rstrip("\n")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for a program is for Linux, where the programs are."""
+    for item in items:
+        if {"lab", "ackwise_program"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("linux")
+
+
 @pytest.fixture
 def lab() -> Program:
     return Program("ackwise-lab")

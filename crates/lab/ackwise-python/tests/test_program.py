@@ -9,6 +9,8 @@ from conftest import RELEASE, Program
 
 from ackwise import Progress, ProgramError, Scenario
 
+pytestmark = pytest.mark.linux
+
 
 def test_a_virtual_run_is_the_programs(lab: Program, tmp_path: Path) -> None:
     file = "scenarios/quick.toml"
@@ -55,3 +57,16 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("PATH", str(RELEASE))
     with pytest.raises(ProgramError, match="/nowhere"):
         scenario.run(on="virtual", kernel="/nowhere/linux")
+
+
+@pytest.mark.parametrize("on", ["virtual", "live"])
+def test_what_needs_linux_says_so_elsewhere(monkeypatch: pytest.MonkeyPatch, on: str) -> None:
+    scenario = Scenario.load("scenarios/quick.toml")
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(ProgramError) as caught:
+        scenario.run(on=on, duration="1 s")
+    assert str(caught.value) == (
+        f"on='{on}' needs Linux, and this is Python for darwin\n"
+        "  use on='sim', which runs on every system, or run it on Linux"
+    )
+    assert len(scenario.run(duration="1 s")) == 2

@@ -188,6 +188,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.linux
 def test_an_interrupt_ends_a_run() -> None:
     command = [sys.executable, "-c", INTERRUPTED]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

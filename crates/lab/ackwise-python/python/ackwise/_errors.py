@@ -68,7 +68,7 @@ class CaptureError(Error, ValueError):
 
 
 class ProgramError(Error, RuntimeError):
-    """``ackwise-lab``, which runs virtual and live scenarios, is missing or has failed."""
+    """``ackwise-lab``, which runs virtual and live scenarios on Linux, is missing or has failed."""
 
 
 class StoreError(Error, RuntimeError):

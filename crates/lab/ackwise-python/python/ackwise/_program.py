@@ -63,6 +63,11 @@ def run(
     observer: Observer | None,
 ) -> Results:
     """Run a scenario with the program, and read its record."""
+    if sys.platform != "linux":
+        raise ProgramError(
+            f"on={on!r} needs Linux, and this is Python for {sys.platform}\n"
+            "  use on='sim', which runs on every system, or run it on Linux"
+        )
     program = find()
     with tempfile.TemporaryDirectory(prefix="ackwise-") as directory:
         file = _file(scenario, Path(directory))
@@ -108,9 +113,10 @@ def lay(scenario: _native.Scenario, directory: Path, name: str) -> Path:
         if Path(trace).is_absolute():
             continue
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        # As bytes, since Windows would end lines otherwise, and results hang on the text.
+        file.write_bytes(text.encode())
     file = place / name
-    file.write_text(scenario.text, encoding="utf-8")
+    file.write_bytes(scenario.text.encode())
     return file
 
 

@@ -469,4 +469,4 @@ class Results:
         path : path-like
             The file; it opens without a network.
         """
-        Path(path).write_text(self._record.to_html(), encoding="utf-8")
+        Path(path).write_bytes(self._record.to_html().encode())

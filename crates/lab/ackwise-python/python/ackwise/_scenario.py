@@ -332,7 +332,7 @@ link 'wam'; did you mean 'wan'?
         RunError
             Runs had errors; the exception has the results.
         ProgramError
-            ``ackwise-lab`` is missing or has failed.
+            ``ackwise-lab`` is missing or has failed, or needs Linux where there is none.
         TypeError, ValueError
             A policy of your own returned what is no verdict.
 
