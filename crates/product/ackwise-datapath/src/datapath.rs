@@ -190,7 +190,7 @@ impl Prepared {
     /// waiting.
     ///
     /// # Errors
-    /// As [`Prepared::new`] and [`check_silent_drop`]. Then nothing is attached any more.
+    /// As [`check_silent_drop`], and else as [`Prepared::new`]. Then nothing is attached any more.
     pub fn checked(options: Options) -> Result<Self, Error> {
         let mode = options.attach;
         let (silent, prepared) = std::thread::scope(|scope| {
@@ -198,15 +198,15 @@ impl Prepared {
             let prepared = Self::new(options);
             (silent.join(), prepared)
         });
-        // Where both fail, the datapath's own error says more.
-        let prepared = prepared?;
-        match silent {
-            Ok(Ok(())) => Ok(prepared),
-            Ok(Err(error)) => {
-                prepared.hooks.detach(prepared.interface.index);
+        match (silent, prepared) {
+            (Ok(Ok(())), prepared) => prepared,
+            (Ok(Err(error)), prepared) => {
+                if let Ok(prepared) = prepared {
+                    prepared.hooks.detach(prepared.interface.index);
+                }
                 Err(error)
             }
-            Err(panic) => std::panic::resume_unwind(panic),
+            (Err(panic), _) => std::panic::resume_unwind(panic),
         }
     }
 
