@@ -3,6 +3,7 @@ files are those of one process."""
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from conftest import Program
 
 import ackwise
 from ackwise import Progress, Results, RunError, Scenario, ScenarioError, StoreError, _sweep
-from ackwise._sweep import Done, Pace, Plan
+from ackwise._sweep import Done, Driver, Pace, Plan
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -301,6 +303,18 @@ def test_a_client_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'ackwise\[dask\]'"):
         ackwise.sweep(short(2), into=tmp_path)
+
+
+def test_a_worker_that_dies_with_a_result_loses_nothing() -> None:
+    """Dask calls a result lost once its worker is gone, although it was told before."""
+    driver = Driver.__new__(Driver)
+    vars(driver).update(pace=Pace(), failed=[], _threads=1, _handing_s=0.0, _handed=1)
+    driver._again = collections.deque()
+    lost, told = types.SimpleNamespace(status="lost"), list[int]()
+    driver._take(lost, Done(("worker", 1), 1.0, 2.0, []), [3, 4], told.append)
+    assert (told, list(driver._again)) == ([3, 4], [])
+    driver._take(lost, None, [5, 6], told.append)
+    assert (told, list(driver._again)) == ([3, 4], [[5, 6]])
 
 
 def paced(run_s: float, between_s: float, chunks: int = 60, pace: Pace | None = None) -> Pace:

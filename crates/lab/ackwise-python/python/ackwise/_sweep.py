@@ -216,12 +216,17 @@ class Driver:
         places: list[int],
         tell: typing.Callable[[int], None],
     ) -> None:
-        if future.status == "finished":
+        # A result that came counts, although its worker died since and Dask calls it lost.
+        if isinstance(outcome, Done):
             least_s = PACE * self._threads * self._handing_s / self._handed
             self.pace.note(outcome, len(places), least_s)
             self.failed += outcome.failed
             for place in places:
                 tell(place)
+            return
+        if future.status == "lost":
+            # The worker died that had the result; what it wrote is skipped.
+            self._again.append(places)
             return
         error = future.exception() if future.status == "error" else None
         if isinstance(error, self._died) and len(places) > 1:
