@@ -194,8 +194,8 @@ struct aw_percpu {
 	struct aw_released released;
 	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
 	aw_u64 coarse_ns, coarse_us; /* what it said */
-	aw_u64 left_ack_bytes;	     /* pure ACKs of kept flows that left: see egress.h */
-	aw_u64 left_full_bytes;	     /* others' full packets, a part of other_bytes */
+	aw_u64 left_rest_bytes;	     /* pure ACKs and short packets that left: see egress.h */
+	aw_u64 left_full_bytes;	     /* full packets that left */
 };
 
 #endif

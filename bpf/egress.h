@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Who fills the link behind the interface (policy's uplink.h)? The programs count on each CPU
- * the bytes of pure ACKs that left, of everything else (aw_counters.other_bytes), and of the
- * full packets in it. User space adds them up, judges them every 100 ms, and writes the answer
- * beside its heartbeat. An answer that is too old is none. What leaves may be told the class of
- * the queue behind the interface that it goes to: aw_options.ack_priority.
+ * the bytes of full packets that left, and the rest: pure ACKs and short packets. User space
+ * reads while they count, so that neither may be a difference of two counters. It adds them up,
+ * judges them every 100 ms, and writes the answer beside its heartbeat. An answer that is too
+ * old is none. What leaves may be told the class of the queue behind the interface that it goes
+ * to: aw_options.ack_priority.
+ *
+ * A GSO packet counts by its whole length, whatever its segments have: its sender had more to
+ * send than one.
  */
 #ifndef ACKWISE_EGRESS_H
 #define ACKWISE_EGRESS_H
@@ -13,7 +17,7 @@
 
 static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff *skb)
 {
-	here->left_ack_bytes += skb->len;
+	here->left_rest_bytes += skb->len;
 	if (options.ack_priority)
 		skb->priority = options.ack_priority;
 }
@@ -23,6 +27,8 @@ static __always_inline void other_leaves(struct aw_percpu *here, const struct __
 	here->counters.other_bytes += skb->len;
 	if (skb->len >= AW_UPLINK_FULL_BYTES)
 		here->left_full_bytes += skb->len;
+	else
+		here->left_rest_bytes += skb->len;
 }
 
 /* Under the flow's lock: tells it what is known now. */

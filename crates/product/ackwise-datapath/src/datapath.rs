@@ -192,22 +192,30 @@ impl Prepared {
     /// # Errors
     /// As [`check_silent_drop`], and else as [`Prepared::new`]. Then nothing is attached any more.
     pub fn checked(options: Options) -> Result<Self, Error> {
+        Self::checked_by(options, check_silent_drop)
+    }
+
+    /// The same with another trial, for tests.
+    #[doc(hidden)]
+    pub fn checked_by(
+        options: Options,
+        trial: impl FnOnce(AttachMode) -> Result<(), Error> + Send,
+    ) -> Result<Self, Error> {
         let mode = options.attach;
-        let (silent, prepared) = std::thread::scope(|scope| {
-            let silent = scope.spawn(|| check_silent_drop(mode));
+        let (tried, prepared) = std::thread::scope(|scope| {
+            let tried = scope.spawn(|| trial(mode));
             let prepared = Self::new(options);
-            (silent.join(), prepared)
+            (tried.join(), prepared)
         });
-        match (silent, prepared) {
-            (Ok(Ok(())), prepared) => prepared,
-            (Ok(Err(error)), prepared) => {
-                if let Ok(prepared) = prepared {
-                    prepared.hooks.detach(prepared.interface.index);
-                }
-                Err(error)
-            }
-            (Err(panic), _) => std::panic::resume_unwind(panic),
+        let error = match tried {
+            Ok(Ok(())) => return prepared,
+            Ok(Err(error)) => Ok(error),
+            Err(panic) => Err(panic),
+        };
+        if let Ok(prepared) = prepared {
+            prepared.hooks.detach(prepared.interface.index);
         }
+        Err(error.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 
     /// Lets the parameters of the policy change while the programs run ([`Renewer::renew`]). That

@@ -38,14 +38,20 @@ struct Looks {
 
 impl Looks {
     fn at(&mut self, now_us: u64, left: Left) -> u32 {
+        let before = self.left;
+        // Each total only grows. One that seems to fall is taken for no bytes: the policy takes
+        // differences, and would see a rate that no link has.
+        let left = Left {
+            rest: left.rest.max(before.rest),
+            others: left.others.max(before.others),
+        };
         let looked = *self.looked_us.get_or_insert(now_us);
         let due = now_us.saturating_sub(looked) / UPLINK_LOOK_US;
         self.looked_us = Some(looked + due * UPLINK_LOOK_US);
         if due == 0 {
             return self.shared_us;
         }
-        let before = self.left;
-        let part = |from: u64, to: u64, look: u64| from + to.saturating_sub(from) / due * look;
+        let part = |from: u64, to: u64, look: u64| from + (to - from) / due * look;
         let at = |look: u64| Left {
             rest: part(before.rest, left.rest, look),
             others: part(before.others, left.others, look),
@@ -200,11 +206,8 @@ impl Egress {
     pub(crate) fn look(&mut self, now_us: u64) -> Result<u32, MapError> {
         let mut left = Left::default();
         for one in self.counters.get(&0, 0)?.iter() {
-            let short = (one.counters.other_bytes).wrapping_sub(one.left_full_bytes);
-            left.rest = left
-                .rest
-                .wrapping_add(one.left_ack_bytes.wrapping_add(short));
-            left.others = left.others.wrapping_add(one.left_full_bytes);
+            left.rest += one.left_rest_bytes;
+            left.others += one.left_full_bytes;
         }
         let shared_us = self.looks.at(now_us, left);
         Ok(if self.fair.is_there(shared_us > 0) {
@@ -273,6 +276,24 @@ mod tests {
             assert!(seldom.is_none_or(|seldom| seldom == now), "at {ms} ms");
         }
         assert!(often.shared_us > 0);
+    }
+
+    /// A total that falls by a packet for one look is no rate, and hides nobody.
+    #[test]
+    fn a_total_that_falls_hides_nobody() {
+        for (rest, others) in [(1514, 0), (0, 1514), (1514, 1514)] {
+            let (mut looks, mut left) = (Looks::default(), Left::default());
+            for s in 0..20 {
+                second(&mut left, 50);
+                let fell = Left {
+                    rest: left.rest - rest,
+                    others: left.others - others,
+                };
+                looks.at(s * SECOND, left);
+                looks.at(s * SECOND + 100_000, if s == 10 { fell } else { left });
+                assert!(s < 10 || looks.shared_us > 0, "second {s}");
+            }
+        }
     }
 
     /// A pause of ten seconds, or of ten minutes, leaves no rate behind that the link does not carry.

@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ackwise_datapath::{AttachMode, Datapath, Ended, Error, Options, Programs, control, sys};
+use ackwise_datapath::{
+    AttachMode, Datapath, Ended, Error, Options, Prepared, Programs, control, sys,
+};
 use ackwise_netdev::{Error as Netdev, registry};
 use common::{
     Flow, Netns, Pair, Seg, Wire, alone, eventually, here_and_in_virtual_time, ip, ms, output, tc,
@@ -274,6 +277,33 @@ fn clsact_is_removed_only_if_it_was_ours() {
         drop(attach(options(AttachMode::Clsact)));
         assert!(qdiscs().contains("clsact"));
         assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
+    });
+}
+
+#[test]
+fn a_trial_that_fails_leaves_nothing_attached() {
+    let _alone = alone();
+    Pair::new().run(|_, _| {
+        let clean = || {
+            let filters = output("tc", "filter show dev aw0 egress");
+            assert_eq!(filters.trim(), "");
+            assert!(!output("tc", "qdisc show dev aw0").contains("clsact"));
+            // Nothing is in the way of the next one.
+            drop(attach(options(AttachMode::Auto)));
+        };
+        for by in [AttachMode::Tcx, AttachMode::Clsact] {
+            let refused = Prepared::checked_by(options(by), |mode| {
+                assert_eq!(mode, by);
+                let (release, what) = ("6.12".to_owned(), "it reports it");
+                Err(Error::NotSilent { release, what })
+            });
+            assert!(matches!(refused, Err(Error::NotSilent { .. })));
+            clean();
+            let broken =
+                catch_unwind(|| Prepared::checked_by(options(by), |_| panic!("on purpose")));
+            assert!(broken.is_err());
+            clean();
+        }
     });
 }
 

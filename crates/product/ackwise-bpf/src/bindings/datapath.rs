@@ -555,9 +555,9 @@ pub struct aw_percpu {
     pub coarse_ns: aw_u64,
     #[doc = " what it said"]
     pub coarse_us: aw_u64,
-    #[doc = " pure ACKs of kept flows that left: see egress.h"]
-    pub left_ack_bytes: aw_u64,
-    #[doc = " others' full packets, a part of other_bytes"]
+    #[doc = " pure ACKs and short packets that left: see egress.h"]
+    pub left_rest_bytes: aw_u64,
+    #[doc = " full packets that left"]
     pub left_full_bytes: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -579,8 +579,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2856usize];
     ["Offset of field: aw_percpu::coarse_us"]
         [::core::mem::offset_of!(aw_percpu, coarse_us) - 2864usize];
-    ["Offset of field: aw_percpu::left_ack_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_ack_bytes) - 2872usize];
+    ["Offset of field: aw_percpu::left_rest_bytes"]
+        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2872usize];
     ["Offset of field: aw_percpu::left_full_bytes"]
         [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2880usize];
 };
