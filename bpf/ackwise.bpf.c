@@ -174,6 +174,20 @@ static __always_inline struct aw_lock *lock_flow(struct aw_entry *f, struct aw_p
 	return l;
 }
 
+/*
+ * Policy and contract, in a global subprogram: the verifier goes through it once, and not
+ * along every path that leads to it.
+ */
+__attribute__((noinline)) int decide_flow(struct aw_entry *f, struct aw_percpu *here, __u64 now_us)
+{
+	if (!f || !here)
+		return 0;
+	if (options.obey_ack_rate)
+		return obey_on_ack(f, here, now_us);
+	aw_flow_on_ack(&f->flow, flow_cfg(), &here->seg, now_us, &here->decision);
+	return 0;
+}
+
 /* Under the flow's lock: asks policy and contract. The decision is in here->decision.
  * Returns the time if something asked for it, else 0; about is the time to two ticks. */
 static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, __u64 *about)
@@ -199,12 +213,7 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 	}
 	cwnd_hint_on_ack(f, seg, now);
 	tell_shared(f, *about);
-	if (options.obey_ack_rate)
-		obey_on_ack(f, here, now_us);
-	else
-		aw_flow_on_ack(&f->flow, flow_cfg(), seg, now_us, &here->decision);
-	/* The verifier knows nothing of what is in a map: here all its paths meet. */
-	__asm__ volatile("" ::: "memory");
+	decide_flow(f, here, now_us);
 	if (options.dry_run)
 		dry_decide(f, seg, &here->decision, &here->counters, now);
 	return now;
@@ -486,9 +495,16 @@ AW_SEC("reinject") int ackwise_back(struct __sk_buff *skb)
 	return bpf_redirect(options.ifindex, BPF_F_INGRESS);
 }
 
+static long setup_slot(__u32 k, void *unused)
+{
+	slot_release(k);
+	return 0;
+}
+
 /*
  * Run once by BPF_PROG_TEST_RUN, before anything is attached. Returns 0 or -errno. The
  * kernel may be short of memory for a timer at that very moment: the loader tries again.
+ * Slots are free as soon as there is a timer: one that is held needs it.
  */
 AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 {
@@ -505,6 +521,7 @@ AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 	if (err)
 		return err;
 	t->next_ns = AW_IDLE;
+	bpf_loop(options.slots, setup_slot, 0, 0);
 	return 0;
 }
 

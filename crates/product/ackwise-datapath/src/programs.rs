@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use ackwise_netdev::clock::monotonic_ns;
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray};
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 
@@ -122,23 +122,14 @@ impl Programs {
             names: object.programs,
             memory,
         };
-        programs.fill_free_slots(options.slots)?;
         if object.programs.contains(&SETUP) {
-            programs.start_timer()?;
+            programs.set_up()?;
         }
         Ok(programs)
     }
 
-    fn fill_free_slots(&mut self, slots: u32) -> Result<(), Error> {
-        let mut free: Queue<_, u32> = Queue::try_from(map(&mut self.bpf, "free_slots")?)?;
-        for slot in 0..slots {
-            free.push(slot, 0)?;
-        }
-        Ok(())
-    }
-
     /// Allocating a timer may fail temporarily when memory is short.
-    fn start_timer(&mut self) -> Result<(), Error> {
+    fn set_up(&mut self) -> Result<(), Error> {
         let mut errno = 0;
         for round in 0..50 {
             let (code, _) = self.run(SETUP, &[0; 64], 1)?;
