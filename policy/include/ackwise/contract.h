@@ -382,13 +382,15 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
  * Returns AW_R_HELD if s may be withheld; anything else is why it must be sent now.
  * The caller has parsed s without error; what cannot be parsed is always sent.
  */
-AW_FN enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
+AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
 				 const struct aw_handshake *h, const struct aw_seg *s)
 {
 	aw_u16 ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	int change = AW_SACK_SAME;
 	enum aw_reason why;
 
+	if (!a || !d || !h || !s) /* a verifier asks */
+		return AW_R_NOT_ACK;
 	if (AW_UNLIKELY(s->payload))
 		return AW_R_PAYLOAD;
 	if (AW_UNLIKELY((s->flags & ~ecn) != AW_TCP_ACK))
