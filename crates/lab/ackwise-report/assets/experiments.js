@@ -2,16 +2,22 @@
   const { css, make, dark, hues, short, tick, axis, watch } = kit;
   const figures = kit.data || [];
 
-  // What a paper printed has the colour of ours of the same name.
+  // What a paper printed has the colour of ours of the same name. Where there are more names than
+  // colours, those that have one for the second time are dotted.
   const colours = (lines) => {
     const palette = hues[dark.matches ? "dark" : "light"];
-    const names = [...new Set(lines.map((l) => l.name.replace(/,? published$/, "")))];
-    return lines.map((l) => palette[names.indexOf(l.name.replace(/,? published$/, "")) % palette.length]);
+    const name = (l) => l.name.replace(/,? published$/, "");
+    const names = [...new Set(lines.map(name))];
+    const places = lines.map((l) => names.indexOf(name(l)));
+    return {
+      colour: places.map((place) => palette[place % palette.length]),
+      again: places.map((place) => place >= palette.length),
+    };
   };
 
   const draw = (figure, holder, legend) => {
     const lines = figure.series;
-    const colour = colours(lines);
+    const { colour, again } = colours(lines);
     // A band is two more lines without a stroke, filled between.
     const tables = [], series = [{}], bands = [];
     lines.forEach((line, i) => {
@@ -20,9 +26,9 @@
       series.push({
         label: line.name, stroke: colour[i],
         width: line.style === "points" ? 0 : 1.7,
-        dash: line.style === "published" ? [5, 4] : undefined,
+        dash: line.style === "published" ? [5, 4] : again[i] ? [2, 3] : undefined,
         paths: line.style === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: { show: line.style === "points" || line.x.length <= 24, size: 6, fill: colour[i] },
+        points: { show: line.style === "points" || line.x.length <= 24, size: 6, fill: again[i] ? css("--card") : colour[i] },
         // Lines have their own x; what another line has in between is no gap of theirs.
         spanGaps: true, line: i,
       });
@@ -37,7 +43,7 @@
     const data = uPlot.join(tables);
     const shown = series.map((s, at) => ({ s, at })).filter(({ s }) => s.line !== undefined);
     const items = shown.map(({ s }) => {
-      const item = make("span", lines[s.line].style === "published" ? "published" : "");
+      const item = make("span", lines[s.line].style === "published" ? "published" : again[s.line] ? "again" : "");
       const swatch = make("i", "swatch");
       swatch.style.setProperty("--arm", colour[s.line]);
       const value = make("span");
