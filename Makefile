@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-openwrt test-luci test-metrics calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
+.PHONY: python test-python test-openwrt test-openrc test-luci test-metrics calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -198,6 +198,9 @@ test-kernels: setup ## boot every minor version of Linux that Debian has, and ru
 test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 	@scripts/setup --dist
 	@scripts/test-openwrt $(ACKWISE)
+
+test-openrc: build-ackwise ## the service of packaging/openrc under Debian's OpenRC, in namespaces (root; downloads OpenRC once)
+	@$(NICE) scripts/test-openrc $(ACKWISE)
 
 test-luci: build-ackwise ## the pages of packaging/openwrt for LuCI in headless Chromium, with stand-ins for LuCI (root)
 	@scripts/setup --browser

@@ -8,7 +8,10 @@
  *     yet: tcp_write_xmit() counts a packet when it has been handed down. While an earlier
  *     request is outstanding none is made: else each ACK would let one segment go, which would
  *     be the last that the window allows;
- *   - in what is sent again. An outstanding request stays so to its own end.
+ *   - in what is sent again, wherever it lies.
+ *
+ * A request is outstanding until the farthest end of all that asked is acknowledged: a
+ * retransmission before that end leaves it, and one behind it moves it there.
  *
  * Only the bit and the checksum change. Cut by segmentation offload, each segment of a packet
  * has its bits, so where that is on a whole packet asks.

@@ -462,7 +462,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	c->data_bytes += seg.payload;
 	if (AW_UNLIKELY(aw_flow_data_wants_clock(&f->flow, flow_cfg(), &seg)))
 		now_us = clock_ns() / NSEC_PER_USEC;
-	/* Both use what the entry says, before note_data() asks whose it is. */
+	/* The window hint and the ACK request use the entry before note_data() asks whose it is. */
 	if ((cwnd_hint_is_on() || ack_request_is_on()) && AW_UNLIKELY(!key_equal(&f->key, &key)))
 		return AW_PASS;
 	cwnd_hint_on_data(skb, f, &seg, segments, c);

@@ -405,7 +405,8 @@ pub struct Draw {
     pub count: u32,
     /// How often each point is run, with what is drawn anew for each repeat.
     pub repeats: u32,
-    /// Names whose values differ between the repeats of a point; none if nothing is drawn anew.
+    /// Names whose values differ between the repeats of a point, in some population at least; none
+    /// if nothing is drawn anew.
     pub redrawn: Vec<String>,
     /// Names by whose values a report groups the points.
     pub group: Vec<String>,

@@ -256,6 +256,62 @@ fn what_a_repeat_cannot_draw_is_told_with_its_place() {
     }
 }
 
+/// Two populations: in the first `x` is drawn anew through `off`, in the second it is not. What is in
+/// `SECOND` stands in the second.
+const OF_POPULATIONS: &str = r#"
+[sweep.draw]
+n = 10
+repeat = { n = 2, off = { choice = [0.9, 1] } }
+link.wan.both.delay = "10 ms * off"
+[[sweep.draw.population]]
+name = "first"
+cc = { choice = ["reno"] }
+x = { case = "off", 1 = 1, else = 0 }
+[[sweep.draw.population]]
+name = "second"
+x = { choice = [0, 1] }
+SECOND
+"#;
+
+#[test]
+fn what_one_population_draws_anew_stays_in_another() {
+    let file = |second: &str| OF_POPULATIONS.replace("SECOND", second);
+    let by = |name: &str| {
+        format!(
+            "cc = {{ case = \"{name}\", 1 = {{ choice = [\"cubic\"] }}, else = {{ choice = [\"reno\"] }} }}"
+        )
+    };
+    // Each repeat of a point of the second has the same x, and so may its cc depend on it; y may,
+    // too, and only x is one that differs somewhere.
+    let second = format!("{}\ny = {{ case = \"x\", 1 = 1, else = 0 }}", by("x"));
+    let scenario = parse(&file(&second));
+    let draw = scenario.sweep.draw.as_ref().unwrap();
+    assert_eq!(draw.redrawn, ["link.wan.both.delay", "off", "x"]);
+    // What depends on it there does not.
+    let text = format!("{NETWORK}{}", file(&by("off")));
+    let error = Scenario::parse("drawn.toml", &text)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("'cc' depends on 'off'"), "{error}");
+    // The other population's cc depends on nothing that differs, and is not accused.
+    assert_eq!(error.matches("congestion control").count(), 1, "{error}");
+    assert!(error.contains("cc = { case"), "{error}");
+}
+
+#[test]
+fn a_congestion_control_that_no_population_uses_is_not_accused() {
+    let common =
+        "cc = { case = \"off\", 1 = { choice = [\"cubic\"] }, else = { choice = [\"reno\"] } }";
+    let file = |second: &str| {
+        let text = OF_POPULATIONS.replace("SECOND", second);
+        let text = text.replace("n = 10\n", &format!("n = 10\n{common}\n"));
+        Scenario::parse("drawn.toml", &format!("{NETWORK}{text}"))
+    };
+    file("cc = { choice = [\"cubic\"] }").unwrap_or_else(|e| panic!("{e}"));
+    let error = file("").unwrap_err().to_string();
+    assert_eq!(error.matches("'cc' depends on 'off'").count(), 1, "{error}");
+}
+
 #[test]
 fn arms_are_paired_on_the_same_lines() {
     let arms = "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"other\"\non = \"virtual\"\n";

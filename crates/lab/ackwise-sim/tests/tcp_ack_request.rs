@@ -78,6 +78,34 @@ fn a_retransmission_asks_and_takes_no_request_back() {
     assert!((30..=60).contains(&new), "{new}");
 }
 
+/// Segment 49 asks. Once it is acknowledged, 52, 54 and 56 behind it are sent again: their request is
+/// outstanding until the last of them is acknowledged, and new data meanwhile do not ask.
+#[test]
+fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
+    let net = asking(&SocketOptions::default(), 10, &[49, 52, 54, 56]);
+    let is = |s: &Sent, flag| s.packet.flags.contains(flag);
+    let data: Vec<&Sent> = net.log.iter().filter(|s| s.packet.payload > 0).collect();
+    let sent = |number: u64, again: bool| {
+        let this = |s: &&&Sent| s.packet.seq == number * MSS && is(s, Flags::RETRANSMIT) == again;
+        data.iter().find(this).expect("a segment")
+    };
+    let acks = net.acks();
+    let acked = |number: u64| {
+        let ack = acks.iter().find(|ack| ack.packet.ack > number * MSS);
+        ack.expect("an ACK").at + DELAY
+    };
+    assert!(is(sent(49, false), Flags::ACK_REQUEST), "49 asks");
+    let last = sent(56, true);
+    assert!(acked(49) <= last.at);
+    let meanwhile = |s: &&&Sent| {
+        !is(s, Flags::RETRANSMIT) && s.packet.seq > last.packet.seq && s.at < acked(56)
+    };
+    let meanwhile = data.iter().filter(|s| s.at >= last.at).filter(meanwhile);
+    let asks: Vec<bool> = meanwhile.map(|s| is(s, Flags::ACK_REQUEST)).collect();
+    assert_eq!(asks, [false]);
+    check(&net);
+}
+
 /// Four segments fit into the receiver's buffer, and the fifth does not.
 #[test]
 fn the_last_segment_of_the_receiver_s_window_asks() {

@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::{Datapath, Error, Options, Position, Stats};
@@ -50,6 +51,23 @@ fn ready(pair: &Pair) -> Transfer {
 fn window(transfer: &Transfer) -> usize {
     eventually("all is acknowledged", || transfer.info().tcpi_unacked == 0);
     transfer.info().tcpi_snd_cwnd as usize
+}
+
+/// What the kernel tells once all is acknowledged. It waits without a sleep, for what waits often.
+fn acknowledged(transfer: &Transfer) -> libc::tcp_info {
+    let until = Instant::now() + Duration::from_secs(120);
+    loop {
+        let info = transfer.info();
+        if info.tcpi_unacked == 0 {
+            return info;
+        }
+        assert!(
+            Instant::now() < until,
+            "two minutes, and {} segments are not acknowledged",
+            info.tcpi_unacked
+        );
+        std::thread::yield_now();
+    }
 }
 
 fn send(transfer: &mut Transfer, segments: usize) {
@@ -229,6 +247,20 @@ impl<'a> Peer<'a> {
         self.far.send(&seg.frame());
     }
 
+    /// The same, and that some segments behind a gap have come (a SACK block).
+    fn ack_and_sack(&self, segments: u32, sacked: Range<u32>) {
+        let at = |segments: u32| self.first.wrapping_add(segments * FULL as u32);
+        let mut options = vec![1, 1, 5, 10];
+        options.extend(at(sacked.start).to_be_bytes());
+        options.extend(at(sacked.end).to_be_bytes());
+        let seg = Seg {
+            window: 60_000,
+            options,
+            ..Seg::ack(at(segments))
+        };
+        self.far.send(&seg.frame());
+    }
+
     /// The next segments: their numbers from 0, and which of them ask.
     fn next(&self, segments: usize) -> Vec<(u32, bool)> {
         let frames = self.far.expect(segments);
@@ -267,8 +299,8 @@ fn an_outstanding_request_is_not_repeated() {
     });
 }
 
-/// A retransmission asks. The request that it finds outstanding stays so to its own end: new data
-/// that follow before that is acknowledged do not ask.
+/// A retransmission asks. One before the end of an outstanding request leaves that end: new data that
+/// follow before it is acknowledged do not ask.
 #[test]
 fn a_retransmission_asks_and_takes_no_request_back() {
     with_a_peer(4, |peer| {
@@ -286,6 +318,29 @@ fn a_retransmission_asks_and_takes_no_request_back() {
         let then = peer.next(2);
         assert_eq!(then[0], (6, false));
         assert!(then[1].0 == 7);
+    });
+}
+
+/// A retransmission of what lies behind the request moves its end there: new data that follow before
+/// that is acknowledged do not ask, although the first request is answered.
+#[test]
+fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
+    with_a_peer(4, |peer| {
+        assert_eq!(peer.next(4).last(), Some(&(3, true)));
+        // Slow start: six go, the last of which fills the window, while 3 asks.
+        peer.ack(3, 60_000);
+        let numbers: Vec<_> = (4..10).map(|number| (number, false)).collect();
+        assert_eq!(peer.next(6), numbers);
+        // 3, 4 and 5 are lost.
+        peer.ack_and_sack(3, 6..10);
+        assert_eq!(peer.next(3), [(3, true), (4, true), (5, true)]);
+        // 5 is still outstanding. Two new segments fill the window.
+        peer.ack_and_sack(5, 6..10);
+        assert_eq!(peer.next(2), [(10, false), (11, false)]);
+        // All that asked is acknowledged.
+        peer.ack(11, 60_000);
+        let then = peer.next(2);
+        assert_eq!(then, [(12, false), (13, true)]);
     });
 }
 
@@ -322,10 +377,7 @@ fn a_request_of_2_gib_ago_is_not_outstanding() {
             transfer.from.write_all(bytes).expect("write");
             let got = &mut got[..bytes.len()];
             transfer.to.read_exact(got).expect("read");
-            while transfer.info().tcpi_unacked > 0 {
-                std::thread::yield_now();
-            }
-            transfer.info().tcpi_snd_cwnd as usize
+            acknowledged(&transfer).tcpi_snd_cwnd as usize
         };
         // An ACK that comes meanwhile makes room: then none of the segments is the last.
         let asks_again = |before: u64, send: &mut dyn FnMut(usize) -> usize| {

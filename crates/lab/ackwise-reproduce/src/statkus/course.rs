@@ -75,14 +75,20 @@ const DRAWN: &str = "A sender of 31 MIPS, tcp_ack_limit 2000. Published: both th
                      then more data and fewer ACKs; drops at 45 s; limited again from 51 s on.";
 const RATE: &str = "published of 2000 segments and a rate that is not printed: at any rate of its figures they \
                     pass within a second, so its start threshold was another or losses put it off. \
-                    Here two measurements of 2000 segments pass first";
+                    Here 2000 segments pass before the first measurement, and two measurements of 2000 (the \
+                    listing's three) before an ACK is for three";
+const RESTART: &str = "published of drops at 45 s that limiting itself causes, at a rate that is not printed. \
+                       Here the search starts anew like the first one: how long that takes is the rate's doing";
+const NO_DROP: &str = "published of drops at 45 s that limiting itself causes; here nothing was sent again, so \
+                       that no search started anew";
 
 fn ack_rate(span: &Span) -> f64 {
     span.acks as f64 * 1e9 / span.ns as f64
 }
 
+/// Not a number without ACKs, which is neither above a bound nor below it.
 fn per_ack(span: &Span) -> f64 {
-    span.segments_per_ack().unwrap_or(f64::INFINITY)
+    span.segments_per_ack().unwrap_or(f64::NAN)
 }
 
 fn again(span: &Span) -> f64 {
@@ -111,14 +117,16 @@ struct Course {
 impl Course {
     fn of(ran: &Ran, stock: &Ran) -> Course {
         let seconds = |at: u64| at * 1_000_000_000;
-        // Of one kernel between two moments, of the other one.
+        // Of one kernel between two moments, of the other one; none where either did nothing.
         let ratio = |value: Rate, from: u64, to: u64| {
             let [a, b] = [ran, stock].map(|ran| ran.record.span(from, to));
-            Some(value(&a?) / value(&b?))
+            let [a, b] = [value(&a?), value(&b?)];
+            (a > 0.0 && b > 0.0).then(|| a / b)
         };
         let starts = first(ran.over_time(per_ack), 0.0, |v| v > LIMITED);
         // The sample before has ended when limiting starts.
-        let until = starts.map(|t| seconds(t as u64 - 1)).filter(|&ns| ns > 0);
+        let until = starts.map(|t| seconds((t as u64).saturating_sub(1)));
+        let until = until.filter(|&ns| ns > 0);
         let since = starts.map(|t| seconds(t as u64));
         let end = seconds(SECONDS);
         let tens = (0..SECONDS / TEN).map(|ten| (seconds(ten * TEN), seconds((ten + 1) * TEN)));
@@ -143,6 +151,10 @@ impl Course {
         let seconds = |at: Option<f64>| at.map_or("never".into(), Value::from);
         let ratio = |ratio: Option<f64>| ratio.map_or("ACKs are not limited".into(), Value::from);
         let gain = |of: Option<f64>| ratio(of.map(|ratio| (ratio - 1.0) * 100.0));
+        let before = match (self.starts, self.before) {
+            (Some(_), None) => "ACKs are limited from the start".into(),
+            (_, before) => ratio(before),
+        };
         let sent_again = self.lost.iter().fold(0.0, |sum, (_, count)| sum + count);
         let mut rows = vec![
             row(arm, "start", "ACKs are limited from", seconds(self.starts))
@@ -153,7 +165,7 @@ impl Course {
                 arm,
                 "before",
                 "goodput before ACKs are limited, of the unmodified one",
-                ratio(self.before),
+                before,
             )
             .published(1.0)
             .tolerance(SAME)
@@ -194,15 +206,17 @@ impl Course {
                     "Published: at 45 s limiting leads to drops, which start the search anew.",
                 ),
         ];
-        if !self.lost.is_empty() {
-            let what = "from the first of them until ACKs are limited again";
-            rows.push(
-                row(arm, "restart", what, seconds(self.restart))
-                    .unit("s")
-                    .published(6.0)
-                    .not_comparable(RATE),
-            );
-        }
+        let (restart, why) = match self.lost.is_empty() {
+            true => ("no drop".into(), NO_DROP),
+            false => (seconds(self.restart), RESTART),
+        };
+        let what = "from the first of them until ACKs are limited again";
+        rows.push(
+            row(arm, "restart", what, restart)
+                .unit("s")
+                .published(6.0)
+                .not_comparable(why),
+        );
         rows
     }
 }
@@ -220,9 +234,10 @@ fn numbers(ran: &Ran) -> Vec<Experiment> {
         return Vec::new();
     };
     let arm = ran.case.arm;
+    let acks = span.segments_per_ack().map_or("no ACK".into(), Value::from);
     vec![
         row(arm, "goodput", "goodput", (span.goodput_bps() / 1e6).into()).unit("Mbit/s"),
-        row(arm, "acks", "segments per ACK", per_ack(&span).into()),
+        row(arm, "acks", "segments per ACK", acks),
         row(arm, "rtt", "mean smoothed RTT", ran.rtt_ms().into()).unit("ms"),
     ]
 }
@@ -293,6 +308,70 @@ mod tests {
         for key in ["start", "restart"] {
             assert_eq!(of(key), Some(Verdict::NotComparable), "{key}");
         }
+    }
+
+    /// What ends a second without data, of which no ACK is for many segments.
+    #[test]
+    fn seconds_without_acks_are_not_limited() {
+        let stock = ran(Arm::Stock, |_| (10, 2, 0));
+        let limited = ran(Arm::RateLimit, |t| match t {
+            3 => (0, 2, 0),
+            ..=19 => (10, 2, 0),
+            45 => (14, 7, 3),
+            46 | 48..=50 => (10, 2, 0),
+            47 => (0, 2, 0),
+            _ => (16, 8, 0),
+        });
+        let course = Course::of(&limited, &stock);
+        assert_eq!(course.starts.map(f64::trunc), Some(20.0));
+        assert_eq!(course.restart.map(f64::round), Some(6.0));
+    }
+
+    #[test]
+    fn seconds_in_which_nothing_is_done_are_no_ratio() {
+        let still = ran(Arm::Stock, |t| (if t <= 10 { 0 } else { 10 }, 2, 0));
+        let limited = ran(Arm::RateLimit, |t| (16, if t <= 19 { 2 } else { 8 }, 0));
+        assert_eq!(Course::of(&limited, &still).best, Some(1.6));
+        let nothing = ran(Arm::Stock, |_| (0, 2, 0));
+        assert_eq!(Course::of(&limited, &nothing).acks, None);
+    }
+
+    #[test]
+    fn limiting_may_start_within_the_first_second() {
+        let stock = ran(Arm::Stock, |_| (10, 2, 0));
+        let mut limited = ran(Arm::RateLimit, |_| (16, 8, 0));
+        limited.record.samples[1].at_ns = 500_000_000;
+        let course = Course::of(&limited, &stock);
+        assert_eq!((course.starts, course.before), (Some(0.5), None));
+        let rows = course.rows(Arm::RateLimit);
+        let before = rows.iter().find(|row| row.id.contains("-before-"));
+        let before = before.expect("a row");
+        assert_eq!(before.measured, "ACKs are limited from the start".into());
+        assert_eq!(before.verdict(), Verdict::Outside);
+    }
+
+    #[test]
+    fn what_the_restart_is_not_compared_for_is_said() {
+        let stock = ran(Arm::Stock, |_| (10, 2, 0));
+        let restart = |again: u64| {
+            let limited = ran(Arm::RateLimit, |t| match t {
+                ..=19 => (10, 2, 0),
+                45 => (14, 7, again),
+                46..=50 => (10, 2, 0),
+                _ => (16, 8, 0),
+            });
+            let rows = Course::of(&limited, &stock).rows(Arm::RateLimit);
+            let row = rows.iter().find(|row| row.id.contains("-restart-"));
+            let row = row.expect("a row");
+            assert_eq!(row.verdict(), Verdict::NotComparable);
+            (row.measured.number(), row.reason().to_owned())
+        };
+        let (measured, reason) = restart(3);
+        assert_eq!(measured.map(f64::round), Some(6.0));
+        assert!(reason.contains("at a rate that is not printed"), "{reason}");
+        let (measured, reason) = restart(0);
+        assert_eq!(measured, None);
+        assert!(reason.contains("nothing was sent again"), "{reason}");
     }
 
     #[test]

@@ -235,8 +235,8 @@ fn limiting(name: &str, series: &Series, all: &mut Reproduced) {
         )
         .note(
             "Published: drops at 45 s, limiting again at 51 s. Each further drop while the \
-             second flow is there puts it off; after the last one two windows of 2000 \
-             segments pass.",
+             second flow is there puts it off; after the last one 2000 segments pass, and two \
+             measurements of 2000.",
         ),
     );
     let values = [

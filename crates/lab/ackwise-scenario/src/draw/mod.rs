@@ -21,7 +21,7 @@ use crate::glob::matches;
 use crate::model::{Arm, Draw, DrawnPoint, DrawnValue, Rivals, SettingValue};
 use definition::{Definition, Values};
 use expression::{is_name, is_name_start};
-use repeat::Repeats;
+use repeat::{Redrawn, Repeats};
 use value::{Drawn, Type};
 
 /// Most points that can be drawn; more are a slip of the hand.
@@ -111,7 +111,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     let kinds = kinds(&section, &common, &populations)?;
     check_cc(&section, sweep, &kinds);
     let redrawn = repeat::redrawn(&common, &populations, &repeats.anew);
-    repeat::check_cc(&section, &common, &populations, &redrawn);
+    repeat::check_cc(&section, &repeats.anew, &redrawn);
     let group = group(&section, &common, &populations, &redrawn);
     if !top.errors.borrow().is_empty() {
         return None;
@@ -144,7 +144,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
         points,
         count: n,
         repeats: repeats.count,
-        redrawn: redrawn.into_iter().collect(),
+        redrawn: all_of(&redrawn),
         group,
         against,
         span: section.span.clone(),
@@ -353,12 +353,18 @@ fn check_cc(section: &Section<'_>, sweep: &Table, kinds: &[definition::Types]) {
     }
 }
 
+/// The names that differ between the repeats of a point in any of the populations.
+fn all_of(redrawn: &[Redrawn]) -> Vec<String> {
+    let all: BTreeSet<&String> = redrawn.iter().flat_map(|one| &one.names).collect();
+    all.into_iter().cloned().collect()
+}
+
 /// The names by whose values a report groups the points.
 fn group(
     section: &Section<'_>,
     common: &Definitions,
     populations: &[Population],
-    redrawn: &BTreeSet<String>,
+    redrawn: &[Redrawn],
 ) -> Vec<String> {
     let own = populations.iter().flat_map(|one| one.own.iter());
     let definitions: Vec<(&String, &Definition)> = common.iter().chain(own).collect();
@@ -380,11 +386,8 @@ fn group(
                 format!("nothing is drawn under the name '{text}'{hint}"),
             );
         }
-        if redrawn.contains(text) {
-            let own = definitions.iter().filter(|(name, _)| *name == text);
-            let on = own
-                .filter_map(|(_, it)| repeat::depends_on(it, redrawn))
-                .next();
+        if let Some(one) = redrawn.iter().find(|one| one.names.contains(text)) {
+            let on = one.behind(text);
             let why = on.map_or(String::new(), |on| format!(", as it depends on '{on}'"));
             let message =
                 format!("'{text}' differs between the repeats of a point{why}; leave it out");

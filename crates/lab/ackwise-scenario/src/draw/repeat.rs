@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use ackwise_config::Span;
 use ackwise_config::section::Section;
 
-use super::definition::Definition;
 use super::{Definitions, Population, REPEAT, definitions, each, of_population, order};
 
 /// Most repeats of a point.
@@ -63,50 +63,60 @@ pub(super) fn check_anew(
     }
 }
 
-/// The names whose values differ between the repeats of a point: what is drawn anew, and what
-/// depends on it.
+/// What differs between the repeats of the points of one population.
+pub(super) struct Redrawn {
+    /// The definitions that hold there.
+    definitions: Definitions,
+    /// What is drawn anew, and what depends on it.
+    pub names: BTreeSet<String>,
+}
+
+/// What differs between repeats, for each population: a name may depend on something that is drawn
+/// anew in one of them alone.
 pub(super) fn redrawn(
     common: &Definitions,
     populations: &[Population],
     anew: &Definitions,
-) -> BTreeSet<String> {
-    let mut found: BTreeSet<String> = anew.keys().cloned().collect();
-    for population in each(populations) {
-        order::add_dependents(&of_population(common, population), &mut found);
-    }
-    found
+) -> Vec<Redrawn> {
+    let of = |population| {
+        let definitions = of_population(common, population);
+        let mut names: BTreeSet<String> = anew.keys().cloned().collect();
+        order::add_dependents(&definitions, &mut names);
+        Redrawn { definitions, names }
+    };
+    each(populations).into_iter().map(of).collect()
 }
 
-/// Says on which of the names that differ between repeats another depends.
-pub(super) fn depends_on(definition: &Definition, redrawn: &BTreeSet<String>) -> Option<String> {
-    let names = definition.names();
-    let found = names.into_iter().find(|name| redrawn.contains(*name));
-    found.map(str::to_owned)
+impl Redrawn {
+    /// On which of the names that differ between repeats another depends.
+    pub(super) fn behind(&self, name: &str) -> Option<&str> {
+        let names = self.definitions.get(name)?.names();
+        names.into_iter().find(|other| self.names.contains(*other))
+    }
 }
 
 /// The repeats of a point have one congestion control.
-pub(super) fn check_cc(
-    section: &Section<'_>,
-    common: &Definitions,
-    populations: &[Population],
-    redrawn: &BTreeSet<String>,
-) {
-    if !redrawn.contains("cc") {
+pub(super) fn check_cc(section: &Section<'_>, anew: &Definitions, redrawn: &[Redrawn]) {
+    if let Some(definition) = anew.get("cc") {
+        let message =
+            "the repeats of a point have one congestion control; draw 'cc' in [sweep.draw]";
+        section.error(&definition.span, message);
         return;
     }
-    let own = populations.iter().map(|one| &one.own);
-    for definition in std::iter::once(common)
-        .chain(own)
-        .filter_map(|it| it.get("cc"))
-    {
-        let message = match depends_on(definition, redrawn) {
-            Some(other) => format!(
-                "'cc' depends on '{other}', which differs between the repeats of a point; they have \
-                 one congestion control"
-            ),
-            None => "the repeats of a point have one congestion control; draw 'cc' in [sweep.draw]"
-                .to_owned(),
+    let mut told: Vec<&Span> = Vec::new();
+    for one in redrawn {
+        let (Some(definition), Some(other)) = (one.definitions.get("cc"), one.behind("cc")) else {
+            continue;
         };
+        // Several populations may have the same definition.
+        if told.contains(&&definition.span) {
+            continue;
+        }
+        told.push(&definition.span);
+        let message = format!(
+            "'cc' depends on '{other}', which differs between the repeats of a point; they have \
+             one congestion control"
+        );
         section.error(&definition.span, message);
     }
 }
