@@ -118,10 +118,11 @@ tables: build-lab ## run what the tables of README and docs/ name, and compare (
 test-foreign: ## policies, codec and configuration on s390x, armv7 and powerpc (by qemu-user)
 	$(NICE) scripts/test-foreign
 
-desktop: ## ackwise and ackwise-lab for Windows and macOS, the Python package for Windows, cross-built, in target/desktop and target/python (fetches zig once; four release builds)
+desktop: ## ackwise, ackwise-lab and the Python package, for Windows and macOS, cross-built, in target/desktop and target/python (fetches zig once; six release builds)
 	@$(NICE) scripts/desktop
 	@scripts/setup --python
 	@$(NICE) scripts/test-python --wheel windows
+	@$(NICE) scripts/test-python --wheel macos
 
 test-desktop: setup ## their tests and programs by Wine, compared with Linux; for macOS they are built, and not run
 	@$(NICE) scripts/desktop --test
