@@ -383,7 +383,7 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
  * The caller has parsed s without error; what cannot be parsed is always sent.
  */
 AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
-				 const struct aw_handshake *h, const struct aw_seg *s)
+				      const struct aw_handshake *h, const struct aw_seg *s)
 {
 	aw_u16 ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	int change = AW_SACK_SAME;
