@@ -213,6 +213,8 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 	}
 	cwnd_hint_on_ack(f, seg, now);
 	tell_shared(f, *about);
+	here->decision.kind = AW_SEND;
+	here->decision.flags = 0;
 	decide_flow(f, here, now_us);
 	if (options.dry_run)
 		dry_decide(f, seg, &here->decision, &here->counters, now);
@@ -353,6 +355,18 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 
 /* ---- The programs ---------------------------------------------------------- */
 
+/* A segment whose flow's lock is not free. */
+static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *skb)
+{
+	if (!here)
+		return 0;
+	if (here->seg.payload)
+		other_leaves(here, skb);
+	else
+		ack_leaves(here, skb);
+	return 0;
+}
+
 /* The direction in which ACKs pass. */
 AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 {
@@ -385,16 +399,20 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		return AW_PASS;
 	}
 	l = lock_flow(f, here);
-	if (!l)
+	if (!l) {
+		unseen_leaves(here, skb);
 		return AW_PASS;
+	}
 	if (!options.dry_run && AW_UNLIKELY(aw_flow_releases(&f->flow, &here->seg)) &&
 	    release_take(f, clock_ns())) {
 		lock_drop(l);
 		if (release_send(skb) == RELEASED_INSTEAD)
 			return AW_PASS;
 		l = lock_flow(f, here);
-		if (!l)
+		if (!l) {
+			unseen_leaves(here, skb);
 			return AW_PASS;
+		}
 	}
 	now = decide(f, here, &about);
 	return act(skb, here, f, l, now, about);
@@ -495,16 +513,17 @@ AW_SEC("reinject") int ackwise_back(struct __sk_buff *skb)
 	return bpf_redirect(options.ifindex, BPF_F_INGRESS);
 }
 
-static long setup_slot(__u32 k, void *unused)
+static long setup_slot(__u32 k, long *err)
 {
-	slot_release(k);
-	return 0;
+	*err = bpf_map_push_elem(&free_slots, &k, 0);
+	return *err != 0;
 }
 
 /*
  * Run once by BPF_PROG_TEST_RUN, before anything is attached. Returns 0 or -errno. The
  * kernel may be short of memory for a timer at that very moment: the loader tries again.
- * Slots are free as soon as there is a timer: one that is held needs it.
+ * Slots are free as soon as there is a timer, which what is held needs; that is done last,
+ * so that they are freed once.
  */
 AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 {
@@ -521,8 +540,9 @@ AW_SEC("setup") int ackwise_setup(struct __sk_buff *skb)
 	if (err)
 		return err;
 	t->next_ns = AW_IDLE;
-	bpf_loop(options.slots, setup_slot, 0, 0);
-	return 0;
+	err = 0;
+	bpf_loop(options.slots, setup_slot, &err, 0);
+	return err;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

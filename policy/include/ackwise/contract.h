@@ -385,12 +385,13 @@ AW_FN enum aw_reason aw_contract_window(const struct aw_ack_state *a, const stru
 AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct aw_data_state *d,
 				      const struct aw_handshake *h, const struct aw_seg *s)
 {
-	aw_u16 ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	int change = AW_SACK_SAME;
 	enum aw_reason why;
+	aw_u16 ecn;
 
 	if (!a || !d || !h || !s) /* a verifier asks */
 		return AW_R_NOT_ACK;
+	ecn = s->flags & (AW_TCP_ECE | AW_TCP_CWR | AW_TCP_AE);
 	if (AW_UNLIKELY(s->payload))
 		return AW_R_PAYLOAD;
 	if (AW_UNLIKELY((s->flags & ~ecn) != AW_TCP_ACK))

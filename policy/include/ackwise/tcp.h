@@ -13,8 +13,9 @@
  *
  *	#define AW_SUBPROG __attribute__((noinline))
  *
- * before the include gets the option reader as a global subprogram, which the
- * verifier checks once instead of along every path that leads to it, and
+ * before the include gets the option reader, and the contract and what it asks of
+ * SACK blocks, as global subprograms, which the verifier checks once instead of along
+ * every path that leads to them (what they are given must be writable), and
  *
  *	#define AW_REPEAT(n, step, context) bpf_loop(n, step, context, 0)
  *

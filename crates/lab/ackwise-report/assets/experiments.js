@@ -26,7 +26,7 @@
       series.push({
         label: line.name, stroke: colour[i],
         width: line.style === "points" ? 0 : 1.7,
-        dash: line.style === "published" ? [5, 4] : again[i] ? [2, 3] : undefined,
+        dash: line.style === "published" ? (again[i] ? [5, 2, 2, 2] : [5, 4]) : again[i] ? [2, 3] : undefined,
         paths: line.style === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
         points: { show: line.style === "points" || line.x.length <= 24, size: 6, fill: again[i] ? css("--card") : colour[i] },
         // Lines have their own x; what another line has in between is no gap of theirs.
