@@ -278,20 +278,26 @@ mod tests {
         assert!(often.shared_us > 0);
     }
 
-    /// A total that falls by a packet for one look is no rate, and hides nobody.
+    /// A total that falls by a packet while nothing of its kind leaves is no rate: it neither hides
+    /// those who fill the link nor makes them up.
     #[test]
-    fn a_total_that_falls_hides_nobody() {
-        for (rest, others) in [(1514, 0), (0, 1514), (1514, 1514)] {
+    fn a_total_that_falls_is_no_rate() {
+        for upload in [false, true] {
             let (mut looks, mut left) = (Looks::default(), Left::default());
-            for s in 0..20 {
-                second(&mut left, 50);
-                let fell = Left {
-                    rest: left.rest - rest,
-                    others: left.others - others,
-                };
+            (left.rest, left.others) = (1514, 1514);
+            for s in 0..40 {
+                second(&mut left, if upload { 100 } else { 0 });
                 looks.at(s * SECOND, left);
-                looks.at(s * SECOND + 100_000, if s == 10 { fell } else { left });
-                assert!(s < 10 || looks.shared_us > 0, "second {s}");
+                let mut fell = left;
+                if s == 20 {
+                    *(if upload {
+                        &mut fell.rest
+                    } else {
+                        &mut fell.others
+                    }) -= 1514;
+                }
+                looks.at(s * SECOND + 100_000, fell);
+                assert!(s < 10 || (looks.shared_us > 0) == upload, "second {s}");
             }
         }
     }
