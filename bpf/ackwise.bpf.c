@@ -212,7 +212,7 @@ static __always_inline __u64 decide(struct aw_entry *f, struct aw_percpu *here, 
 		dry_expire(f, &here->counters, now);
 	}
 	cwnd_hint_on_ack(f, seg, now);
-	tell_shared(f, *about);
+	tell_host(f, *about);
 	here->decision.kind = AW_SEND;
 	here->decision.flags = 0;
 	decide_flow(f, here, now_us);

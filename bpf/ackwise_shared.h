@@ -22,6 +22,8 @@
 #define AW_RETRY_NS 20000000ULL
 #define AW_RETRIES 6 /* times that user space is handed an ACK before it is given up */
 
+#define AW_BUSY_CPUS 32 /* words of aw_control.busy_cpus: 1,024 CPUs */
+
 #define AW_LOCKS 1024 /* flow locks; a flow draws one when it is created */
 
 /* SO_MARK of a re-emission: the magic above, the slot below. */
@@ -74,6 +76,7 @@ struct aw_control {
 	aw_u64 shared_until_ns; /* shared_us is not known after it */
 	aw_u32 shared_us;	/* aw_flow.shared */
 	aw_u32 reserved;
+	aw_u32 busy_cpus[AW_BUSY_CPUS]; /* a bit a CPU: aw_flow.busy of what it handles */
 };
 
 struct aw_key {

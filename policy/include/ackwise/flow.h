@@ -85,6 +85,9 @@ struct aw_decision {
  * @acks: the ACK direction, written by the ACK side
  * @shared: not 0 while others fill the link that the ACKs leave by: us in which that sends
  *	two full packets (uplink.h); written by the environment before aw_flow_on_ack()
+ * @busy: not 0 while the CPU that the ACKs pass is short of time, which goes to packets;
+ *	written by the environment before aw_flow_on_ack()
+ * @reserved: 0
  * @rtt: round-trip time
  */
 struct aw_flow {
@@ -93,10 +96,12 @@ struct aw_flow {
 	struct aw_data_state data;
 	struct aw_ack_state acks;
 	aw_u32 shared;
+	aw_u32 busy;
+	aw_u32 reserved;
 	struct aw_rtt rtt;
 };
 
-AW_ASSERT(sizeof(struct aw_flow) == 248, "aw_flow");
+AW_ASSERT(sizeof(struct aw_flow) == 256, "aw_flow");
 
 /* Begins a zeroed flow with what the handshake negotiated; hs may be NULL. */
 AW_FN void aw_flow_init(struct aw_flow *f, const struct aw_handshake *hs, aw_u64 now_us)
@@ -178,7 +183,7 @@ AW_FN aw_u32 aw_flow_hold_us(const struct aw_flow *f, const struct aw_flow_cfg *
 	return aw_min(aw_max(aw_hold_length(hold), c->hold_min_us), c->hold_max_us);
 }
 
-/* What a policy needs of its environment: enum aw_capability, AW_READS_TIME. */
+/* What a policy needs of its environment: enum aw_capability, AW_READS_TIME, AW_READS_BUSY. */
 AW_FN aw_u32 aw_policy_needs(aw_u32 policy)
 {
 	switch (policy) {
@@ -201,6 +206,11 @@ AW_FN int aw_flow_data_alone(const struct aw_flow_cfg *c)
 AW_FN int aw_flow_reads_time(const struct aw_flow_cfg *c)
 {
 	return !!(aw_policy_needs(c->policy.policy) & AW_READS_TIME);
+}
+
+AW_FN int aw_flow_reads_busy(const struct aw_flow_cfg *c)
+{
+	return !!(aw_policy_needs(c->policy.policy) & AW_READS_BUSY);
 }
 
 /* If this says no, aw_flow_on_data() does not look at the time. */
@@ -570,6 +580,8 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	if (a->flags & AW_ACK_HOLDING)
 		e->flags |= AW_A_HOLDING;
 	e->flags |= aw_flow_shared(f, e);
+	if (f->busy)
+		e->flags |= AW_A_BUSY;
 	if ((a->flags & AW_ACK_VALID) && aw_after(s->ack, a->sent_ack)) {
 		aw_u32 mss = e->mss ? e->mss : AW_MSS_DEFAULT;
 

@@ -20,6 +20,8 @@ enum aw_capability {
 	 * not look at now_us, which is then 0, and nobody asks a clock for its sake.
 	 */
 	AW_READS_TIME = 1 << 16,
+	/* It looks at AW_A_BUSY. Not said: an environment need not watch its CPUs. */
+	AW_READS_BUSY = 1 << 17,
 };
 
 enum aw_event_kind {
@@ -42,6 +44,7 @@ enum aw_event_flag {
 	AW_A_HOLDING = 1 << 10,	 /* an older ACK of the flow is being held */
 	AW_A_OTHERS = 1 << 11,	 /* others fill the link that the ACKs leave by (uplink.h) */
 	AW_A_SHARED = 1 << 12,	 /* and it waits in their queue, see aw_flow_shared() */
+	AW_A_BUSY = 1 << 13,	 /* the CPU that sends it is short of time, see aw_flow.busy */
 };
 
 struct aw_event {

@@ -41,6 +41,8 @@ bitflags! {
         const OTHERS = sys::AW_A_OTHERS;
         /// ACK: it waits in a queue that others fill.
         const SHARED = sys::AW_A_SHARED;
+        /// ACK: the CPU that sends it is short of time.
+        const BUSY = sys::AW_A_BUSY;
     }
 }
 

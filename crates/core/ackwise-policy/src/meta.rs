@@ -80,6 +80,7 @@ struct Meta {
     source: &'static str,
     needs: Capabilities,
     reads_time: bool,
+    reads_busy: bool,
     params: Vec<Param>,
 }
 
@@ -102,8 +103,11 @@ static POLICIES: LazyLock<Vec<Meta>> = LazyLock::new(|| {
                 name: literal(meta.name),
                 summary: literal(meta.summary),
                 source: literal(meta.source),
-                needs: Capabilities::from_bits_retain(meta.needs & !sys::AW_READS_TIME),
+                needs: Capabilities::from_bits_retain(
+                    meta.needs & !(sys::AW_READS_TIME | sys::AW_READS_BUSY),
+                ),
                 reads_time: meta.needs & sys::AW_READS_TIME != 0,
+                reads_busy: meta.needs & sys::AW_READS_BUSY != 0,
                 params: params
                     .iter()
                     .map(|p| Param {
@@ -183,6 +187,12 @@ impl Policy {
     /// shows it time 0 in every environment, and an environment need not ask its clock.
     pub fn reads_time(self) -> bool {
         self.meta().reads_time
+    }
+
+    /// Whether its verdicts depend on [`EventFlags::BUSY`](crate::EventFlags::BUSY). If not, an
+    /// environment need not watch its CPUs.
+    pub fn reads_busy(self) -> bool {
+        self.meta().reads_busy
     }
 
     /// Its parameters, in the order of the configuration's values.

@@ -21,6 +21,7 @@ pub const AW_ADAPTIVE_SHARED_US: u32 = 30000000;
 pub const AW_ADAPTIVE_STARTUP_MIN_SEGMENTS: u32 = 64;
 pub const AW_ADAPTIVE_STARTUP_QUEUE_US: u32 = 25000;
 pub const AW_ADAPTIVE_QUEUE_SHIFT: u32 = 3;
+pub const AW_ADAPTIVE_BUSY_WINDOW_SHIFT: u32 = 2;
 pub const AW_ADAPTIVE_RTT_UNKNOWN_US: u32 = 4000;
 pub const AW_RATE_LIMIT_W_UNKNOWN: u32 = 45;
 pub const AW_RATE_LIMIT_W_MAX: u32 = 65000;
@@ -62,6 +63,7 @@ pub const AW_CAP_HOLD: aw_capability = 2;
 pub const AW_CAP_MAKE_ACKS: aw_capability = 4;
 pub const AW_CAP_OWN_QUEUE: aw_capability = 8;
 pub const AW_READS_TIME: aw_capability = 65536;
+pub const AW_READS_BUSY: aw_capability = 131072;
 pub type aw_capability = ::core::ffi::c_uint;
 pub const AW_EV_DATA: aw_event_kind = 0;
 pub const AW_EV_ACK: aw_event_kind = 1;
@@ -78,6 +80,7 @@ pub const AW_A_RECOVERY: aw_event_flag = 512;
 pub const AW_A_HOLDING: aw_event_flag = 1024;
 pub const AW_A_OTHERS: aw_event_flag = 2048;
 pub const AW_A_SHARED: aw_event_flag = 4096;
+pub const AW_A_BUSY: aw_event_flag = 8192;
 pub type aw_event_flag = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -495,6 +498,7 @@ pub const AW_ADAPTIVE_start_segments: aw_adaptive_param = 3;
 pub const AW_ADAPTIVE_window_share: aw_adaptive_param = 4;
 pub const AW_ADAPTIVE_idle_us: aw_adaptive_param = 5;
 pub const AW_ADAPTIVE_after_loss_rtts: aw_adaptive_param = 6;
+pub const AW_ADAPTIVE_busy_us: aw_adaptive_param = 7;
 pub type aw_adaptive_param = ::core::ffi::c_uint;
 pub const AW_ADAPTIVE_STARTUP: aw_adaptive_phase = 0;
 pub const AW_ADAPTIVE_SHARED: aw_adaptive_phase = 1;
@@ -1089,18 +1093,22 @@ pub struct aw_flow {
     pub data: aw_data_state,
     pub acks: aw_ack_state,
     pub shared: aw_u32,
+    pub busy: aw_u32,
+    pub reserved: aw_u32,
     pub rtt: aw_rtt,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 248usize];
+    ["Size of aw_flow"][::core::mem::size_of::<aw_flow>() - 256usize];
     ["Alignment of aw_flow"][::core::mem::align_of::<aw_flow>() - 8usize];
     ["Offset of field: aw_flow::policy"][::core::mem::offset_of!(aw_flow, policy) - 0usize];
     ["Offset of field: aw_flow::hs"][::core::mem::offset_of!(aw_flow, hs) - 64usize];
     ["Offset of field: aw_flow::data"][::core::mem::offset_of!(aw_flow, data) - 84usize];
     ["Offset of field: aw_flow::acks"][::core::mem::offset_of!(aw_flow, acks) - 104usize];
     ["Offset of field: aw_flow::shared"][::core::mem::offset_of!(aw_flow, shared) - 196usize];
-    ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 200usize];
+    ["Offset of field: aw_flow::busy"][::core::mem::offset_of!(aw_flow, busy) - 200usize];
+    ["Offset of field: aw_flow::reserved"][::core::mem::offset_of!(aw_flow, reserved) - 204usize];
+    ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 208usize];
 };
 impl Default for aw_flow {
     fn default() -> Self {

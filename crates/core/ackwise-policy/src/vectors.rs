@@ -297,7 +297,7 @@ impl Facts {
     }
 }
 
-const FLAGS: [(&str, EventFlags); 10] = [
+const FLAGS: [(&str, EventFlags); 11] = [
     ("out-of-order", EventFlags::OUT_OF_ORDER),
     ("fills-gap", EventFlags::FILLS_GAP),
     ("ack-ce-echo", EventFlags::ACK_CE_ECHO),
@@ -308,6 +308,7 @@ const FLAGS: [(&str, EventFlags); 10] = [
     ("holding", EventFlags::HOLDING),
     ("others", EventFlags::OTHERS),
     ("shared", EventFlags::SHARED),
+    ("busy", EventFlags::BUSY),
 ];
 
 /// When a step happens, in µs.

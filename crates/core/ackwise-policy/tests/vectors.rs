@@ -60,6 +60,31 @@ fn who_reads_the_time_says_so() {
     }
 }
 
+/// A policy without `AW_READS_BUSY` has the same verdicts for a busy CPU; one with it has not.
+#[test]
+fn who_reads_that_the_cpu_is_busy_says_so() {
+    for policy in Policy::all() {
+        let file = vectors::policy_file(&vectors::directory(), policy);
+        let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
+        let same = read.traces.iter().all(|trace| {
+            let mut state = PolicyState::default();
+            let toggled = |config: &_, event: &Event| {
+                let event = Event {
+                    flags: event.flags ^ EventFlags::BUSY,
+                    ..*event
+                };
+                state.step(config, &event)
+            };
+            trace.replay(toggled).is_ok()
+        });
+        assert_eq!(
+            same,
+            !policy.reads_busy(),
+            "{policy}: AW_READS_BUSY in its NEEDS?"
+        );
+    }
+}
+
 #[test]
 fn every_vectors_file_belongs_to_a_policy_or_the_parser() {
     for entry in std::fs::read_dir(vectors::directory()).unwrap() {

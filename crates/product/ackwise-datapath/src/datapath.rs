@@ -38,6 +38,8 @@ struct Attached {
     worker: Worker,
     /// Unless nobody asks who fills the link.
     _queues: Option<Worker>,
+    /// Unless nobody asks which CPUs are busy.
+    _cpus: Option<Worker>,
     right: Right,
     /// The programs that took the place of the first ones.
     renewed: Option<Renewed>,
@@ -300,6 +302,11 @@ impl Prepared {
             .map(|egress| egress.watch_queues(interface.index, &lifecycle))
             .transpose()
             .map_err(Error::system("starting the thread that looks at queues"))?;
+        let cpus = emitter
+            .cpus
+            .as_mut()
+            .map_or(Ok(None), |cpus| cpus.watch(&lifecycle))
+            .map_err(Error::system("starting the thread that looks at CPUs"))?;
         let worker = {
             let (life, shared) = (Arc::clone(&lifecycle), Arc::clone(&shared));
             let realtime = options.realtime;
@@ -329,6 +336,7 @@ impl Prepared {
                 attachments,
                 worker,
                 _queues: queues,
+                _cpus: cpus,
                 right,
                 renewed: None,
             })),

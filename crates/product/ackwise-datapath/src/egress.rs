@@ -120,7 +120,7 @@ impl FairQueue {
 
 /// Gives back the real-time priority that a service manager gave the process: the thread that
 /// re-emits goes first.
-fn ordinary() {
+pub(crate) fn ordinary() {
     // The kernel's `struct sched_param` is one int.
     let priority: libc::c_int = 0;
     // SAFETY: the priority outlives the call; the calling thread is meant.

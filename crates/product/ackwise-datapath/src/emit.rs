@@ -18,6 +18,7 @@ use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::packet_socket::{self, Destination};
 use ackwise_netdev::{Attachment, TunDevice, exists};
 
+use crate::cpu::Cpus;
 use crate::egress::Egress;
 use crate::sys;
 
@@ -62,6 +63,8 @@ pub(crate) struct Emitter {
     pub(crate) said: sys::aw_control,
     /// Unless nobody asks who fills the link.
     pub(crate) egress: Option<Egress>,
+    /// Unless the policy does not look at it.
+    pub(crate) cpus: Option<Cpus>,
     /// By slot: the generation that was sent last.
     pub(crate) sent: Vec<u32>,
 }
@@ -118,6 +121,9 @@ impl Emitter {
             }
             Some(Err(e)) => tracing::debug!("who fills the link is not known: {e}"),
             None => {}
+        }
+        if let Some(cpus) = &self.cpus {
+            self.said.busy_cpus = cpus.busy();
         }
         self.hold_until(until);
         // Somebody may have ended the holding just before that.

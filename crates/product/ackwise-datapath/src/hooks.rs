@@ -11,6 +11,7 @@ use ackwise_netdev::{
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, Map, MapData, PerCpuArray, RingBuf};
 
+use crate::cpu::Cpus;
 use crate::egress::Egress;
 use crate::emit::{Emitter, Injection};
 use crate::programs::{ACKS, BACK, DATA, Programs, map};
@@ -163,6 +164,7 @@ fn emitter(
             .asks_uplink()
             .then(|| egress(programs))
             .transpose()?,
+        cpus: options.policy.policy().reads_busy().then(Cpus::new),
         sent: vec![0; options.slots as usize],
     })
 }

@@ -17,6 +17,7 @@
 
 mod ack_rate;
 pub mod control;
+mod cpu;
 mod datapath;
 mod egress;
 mod emit;

@@ -1,5 +1,5 @@
-//! Who fills the link that the ACKs leave by: what the programs count and are told, and what
-//! an upload does to live flows.
+//! What flows are told of this host: who fills the link that their ACKs leave by, and whether
+//! the CPU is busy; and what the programs count for it.
 
 mod common;
 
@@ -22,12 +22,16 @@ fn options(position: Position) -> Options {
 
 /// Runs an ACK through the programs, and returns what its flow knows of the link then.
 fn shared_after(programs: &mut Scripted, now: u64, ack: u32) -> u32 {
+    flow_after(programs, now, ack).shared
+}
+
+fn flow_after(programs: &mut Scripted, now: u64, ack: u32) -> sys::aw_flow {
     programs.set_time(now).unwrap();
     let frame = Seg::ack(ack).frame();
     programs.run(true, &frame, Context::default()).unwrap();
     let entries = programs.entries().unwrap();
     assert_eq!(entries.len(), 1, "one flow");
-    entries[0].flow.shared
+    entries[0].flow
 }
 
 /// A daemon that is frozen says nothing more, and what it said last ends with its heartbeat.
@@ -52,6 +56,48 @@ fn nobody_is_told_at_a_sender_or_before_a_fair_queue() {
         let mut programs = load(&options);
         programs.say_shared(24_000, 3 * SECOND).unwrap();
         assert_eq!(shared_after(&mut programs, SECOND, 1000), 0);
+    }
+}
+
+/// Runs the calling thread on this CPU.
+fn run_on(cpu: usize) {
+    let mut set = nix::sched::CpuSet::new();
+    set.set(cpu).unwrap();
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+}
+
+/// A flow is told of the CPU that handles it and of no other; where the policy does not look at
+/// it, of none.
+#[test]
+fn a_flow_is_told_whether_its_own_cpu_is_busy() {
+    let _alone = alone();
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let fair = Options {
+        fair_queue: true,
+        ..options(Position::Receiver)
+    };
+    let mut unasked = options(Position::Receiver);
+    unasked.policy = "every-n".parse().unwrap();
+    let cases = [
+        (options(Position::Receiver), 1),
+        (options(Position::Sender), 1),
+        (fair, 1),
+        (unasked, 0),
+    ];
+    for (options, told) in cases {
+        let mut programs = load(&options);
+        let mut ack = 0;
+        for cpu in 0..cpus {
+            run_on(cpu);
+            let mut own = [0; sys::AW_BUSY_CPUS as usize];
+            own[cpu / 32] = 1 << (cpu % 32);
+            for (said, told) in [(own, told), (own.map(|word| !word), 0)] {
+                programs.say_busy(said).unwrap();
+                ack += 1000;
+                let flow = flow_after(&mut programs, SECOND + u64::from(ack), ack);
+                assert_eq!(flow.busy, told, "{options:?}, CPU {cpu}, {said:x?}");
+            }
+        }
     }
 }
 

@@ -16,6 +16,11 @@
  *   LOSS_RECOVERY   half of what it would be          D
  *   RANDOM_LOSS     a quarter of STEADY's             2 T
  *
+ * While the CPU is short of time (AW_A_BUSY), T is no shorter than busy_us or D, whichever
+ * is the less, and an ACK covers up to four times as much of the window, half of it at
+ * most. An ACK that is
+ * not sent then leaves time for data, and on a short path nothing else would be withheld.
+ *
  *                |
  *                V
  *             STARTUP  <-------------- a pause of idle_us and of 4 srtt, in any state
@@ -54,7 +59,8 @@
  *
  * Limits: on a path that this host sees in one direction only, the RTT is taken for
  * shorter than it is, and more ACKs are kept; with an RTT below about 1 ms nothing is
- * gained. docs/policies/adaptive.md has the measurements behind the constants.
+ * gained unless the CPU is busy. docs/policies/adaptive.md has the measurements behind
+ * the constants.
  */
 #ifndef ACKWISE_POLICY_ADAPTIVE_H
 #define ACKWISE_POLICY_ADAPTIVE_H
@@ -63,7 +69,7 @@
 
 #define AW_ADAPTIVE_SUMMARY "as many ACKs per round trip as the sender's clock needs"
 #define AW_ADAPTIVE_SOURCE "ackwise; after RFC 3449 §4, RFC 9406 §4.2, TACK (SIGCOMM 2020)"
-#define AW_ADAPTIVE_NEEDS (AW_CAP_HOLD | AW_READS_TIME)
+#define AW_ADAPTIVE_NEEDS (AW_CAP_HOLD | AW_READS_TIME | AW_READS_BUSY)
 #define AW_ADAPTIVE_PARAMS(P) \
 	P(0, acks_per_rtt, "ACKs", 9, 2, 64, "ACKs that are sent in one round trip") \
 	P(1, max_segments, "segments", 32, 2, 1024, "most segments that one ACK covers") \
@@ -72,7 +78,8 @@
 	  "first segments of a flow, whose ACKs all pass") \
 	P(4, window_share, "", 16, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
-	P(6, after_loss_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered")
+	P(6, after_loss_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered") \
+	P(7, busy_us, "us", 2000, 0, 25000, "time between ACKs while the CPU is busy")
 
 #define P(i, name, unit, def, min, max, what) AW_ADAPTIVE_##name = i,
 enum aw_adaptive_param {
@@ -96,6 +103,8 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
 /* A queue stands if the RTT is above its minimum by this share: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
+/* An ACK of a busy CPU covers so many powers of two more of the window. */
+#define AW_ADAPTIVE_BUSY_WINDOW_SHIFT 2
 /* If the RTT is not known: act as on a short path, which keeps more ACKs. */
 #define AW_ADAPTIVE_RTT_UNKNOWN_US 4000
 
@@ -187,19 +196,44 @@ AW_FN aw_u32 aw_adaptive_sooner(enum aw_adaptive_phase phase)
 	return phase == AW_ADAPTIVE_RANDOM_LOSS ? 2 : phase == AW_ADAPTIVE_LOSS_RECOVERY;
 }
 
+AW_FN int aw_adaptive_busy(const struct aw_event *e)
+{
+	return !!(e->flags & AW_A_BUSY);
+}
+
 /*
- * T. It is at most half the hold bound, so that an ACK is sent with the segment that
- * it answers and not with a timer: one that is late makes the next look early, and a
- * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated
- * path the queue is the greater evil.
+ * The longest T. It is at most half the hold bound, so that an ACK is sent with the segment
+ * that it answers and not with a timer: one that is late makes the next look early, and a
+ * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated path, and
+ * on a busy CPU, which delays all of them, the queue is the greater evil.
  */
+AW_FN aw_u32 aw_adaptive_most(const struct aw_event *e)
+{
+	return e->hold_us >> !(aw_adaptive_queue(e) | aw_adaptive_busy(e));
+}
+
+/* The shortest T. */
+AW_FN aw_u32 aw_adaptive_least(const struct aw_cfg *c, const struct aw_event *e)
+{
+	return aw_adaptive_busy(e) ? aw_min(c->param[AW_ADAPTIVE_busy_us], e->hold_us) : 0;
+}
+
+/* An ACK covers the window divided by so many at most. */
+AW_FN aw_u32 aw_adaptive_share(const struct aw_cfg *c, const struct aw_event *e)
+{
+	aw_u32 share = c->param[AW_ADAPTIVE_window_share];
+
+	return aw_adaptive_busy(e) ? aw_max(share >> AW_ADAPTIVE_BUSY_WINDOW_SHIFT, 2) : share;
+}
+
+/* T. */
 AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 				  const struct aw_event *e, aw_u32 rtt)
 {
-	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
-				 e->hold_us >> !aw_adaptive_queue(e));
+	aw_u32 interval =
+		aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]), aw_adaptive_most(e));
 
-	return interval >> aw_adaptive_sooner(phase);
+	return aw_max(interval, aw_adaptive_least(c, e)) >> aw_adaptive_sooner(phase);
 }
 
 /* Is `waited` T or more? The same without a division. */
@@ -208,8 +242,8 @@ AW_FN int aw_adaptive_due(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 {
 	aw_u64 past = ((aw_u64)waited + 1) << aw_adaptive_sooner(phase);
 
-	return e->hold_us >> !aw_adaptive_queue(e) < past ||
-	       rtt < c->param[AW_ADAPTIVE_acks_per_rtt] * past;
+	return aw_adaptive_least(c, e) < past &&
+	       (aw_adaptive_most(e) < past || rtt < c->param[AW_ADAPTIVE_acks_per_rtt] * past);
 }
 
 /*
@@ -327,7 +361,7 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	if (aw_adaptive_due(phase, c, e, rtt, now - s->sent_us) ||
 	    e->segments >= c->param[AW_ADAPTIVE_max_segments])
 		return aw_send();
-	if (e->rcv_wnd && e->rcv_wnd < c->param[AW_ADAPTIVE_window_share] * (e->bytes + 1ULL))
+	if (e->rcv_wnd && e->rcv_wnd < aw_adaptive_share(c, e) * (e->bytes + 1ULL))
 		return aw_send();
 	if (AW_UNLIKELY(phase == AW_ADAPTIVE_RANDOM_LOSS))
 		return aw_hold(2 * aw_adaptive_interval(phase, c, e, rtt));

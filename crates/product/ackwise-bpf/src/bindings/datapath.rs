@@ -8,6 +8,7 @@ pub const AW_CLASS_UNUSED: u32 = 2147483647;
 pub const AW_RETRY_CLASS: u32 = 0;
 pub const AW_RETRY_NS: u32 = 20000000;
 pub const AW_RETRIES: u32 = 6;
+pub const AW_BUSY_CPUS: u32 = 32;
 pub const AW_LOCKS: u32 = 1024;
 pub const AW_COOKIE_MAGIC: u32 = 2890924032;
 pub const AW_COOKIE_SLOT: u32 = 1048575;
@@ -140,10 +141,12 @@ pub struct aw_control {
     #[doc = " aw_flow.shared"]
     pub shared_us: aw_u32,
     pub reserved: aw_u32,
+    #[doc = " a bit a CPU: aw_flow.busy of what it handles"]
+    pub busy_cpus: [aw_u32; 32usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_control"][::core::mem::size_of::<aw_control>() - 24usize];
+    ["Size of aw_control"][::core::mem::size_of::<aw_control>() - 152usize];
     ["Alignment of aw_control"][::core::mem::align_of::<aw_control>() - 8usize];
     ["Offset of field: aw_control::alive_until_ns"]
         [::core::mem::offset_of!(aw_control, alive_until_ns) - 0usize];
@@ -153,6 +156,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_control, shared_us) - 16usize];
     ["Offset of field: aw_control::reserved"]
         [::core::mem::offset_of!(aw_control, reserved) - 20usize];
+    ["Offset of field: aw_control::busy_cpus"]
+        [::core::mem::offset_of!(aw_control, busy_cpus) - 24usize];
 };
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
@@ -250,30 +255,30 @@ pub struct aw_entry {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 424usize];
+    ["Size of aw_entry"][::core::mem::size_of::<aw_entry>() - 432usize];
     ["Alignment of aw_entry"][::core::mem::align_of::<aw_entry>() - 8usize];
     ["Offset of field: aw_entry::key"][::core::mem::offset_of!(aw_entry, key) - 0usize];
     ["Offset of field: aw_entry::flow"][::core::mem::offset_of!(aw_entry, flow) - 40usize];
-    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 288usize];
-    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 360usize];
-    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 368usize];
-    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 372usize];
+    ["Offset of field: aw_entry::count"][::core::mem::offset_of!(aw_entry, count) - 296usize];
+    ["Offset of field: aw_entry::handle"][::core::mem::offset_of!(aw_entry, handle) - 368usize];
+    ["Offset of field: aw_entry::lock"][::core::mem::offset_of!(aw_entry, lock) - 376usize];
+    ["Offset of field: aw_entry::dry_ack"][::core::mem::offset_of!(aw_entry, dry_ack) - 380usize];
     ["Offset of field: aw_entry::dry_tsval"]
-        [::core::mem::offset_of!(aw_entry, dry_tsval) - 376usize];
+        [::core::mem::offset_of!(aw_entry, dry_tsval) - 384usize];
     ["Offset of field: aw_entry::dry_window"]
-        [::core::mem::offset_of!(aw_entry, dry_window) - 380usize];
-    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 382usize];
-    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 384usize];
-    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 388usize];
+        [::core::mem::offset_of!(aw_entry, dry_window) - 388usize];
+    ["Offset of field: aw_entry::dry_opts"][::core::mem::offset_of!(aw_entry, dry_opts) - 390usize];
+    ["Offset of field: aw_entry::dry_len"][::core::mem::offset_of!(aw_entry, dry_len) - 392usize];
+    ["Offset of field: aw_entry::missed"][::core::mem::offset_of!(aw_entry, missed) - 396usize];
     ["Offset of field: aw_entry::dry_until_ns"]
-        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 392usize];
+        [::core::mem::offset_of!(aw_entry, dry_until_ns) - 400usize];
     ["Offset of field: aw_entry::reverse_data_ns"]
-        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 400usize];
-    ["Offset of field: aw_entry::asked"][::core::mem::offset_of!(aw_entry, asked) - 408usize];
+        [::core::mem::offset_of!(aw_entry, reverse_data_ns) - 408usize];
+    ["Offset of field: aw_entry::asked"][::core::mem::offset_of!(aw_entry, asked) - 416usize];
     ["Offset of field: aw_entry::request_end"]
-        [::core::mem::offset_of!(aw_entry, request_end) - 416usize];
+        [::core::mem::offset_of!(aw_entry, request_end) - 424usize];
     ["Offset of field: aw_entry::requested"]
-        [::core::mem::offset_of!(aw_entry, requested) - 420usize];
+        [::core::mem::offset_of!(aw_entry, requested) - 428usize];
 };
 #[doc = " A held ACK on its way out again."]
 #[repr(C)]
@@ -562,7 +567,7 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2888usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2896usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2040usize];
@@ -572,17 +577,17 @@ const _: () = {
         [::core::mem::offset_of!(aw_percpu, decision) - 2216usize];
     ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2288usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2712usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2720usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2848usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2856usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2856usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2864usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2864usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2872usize];
     ["Offset of field: aw_percpu::left_rest_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2872usize];
+        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2880usize];
     ["Offset of field: aw_percpu::left_full_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2880usize];
+        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2888usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

@@ -108,7 +108,7 @@ impl Scripted {
             flow,
             classes,
         };
-        scripted.say_shared(0, 0)?;
+        scripted.say(Default::default())?;
         Ok(scripted)
     }
 
@@ -118,11 +118,28 @@ impl Scripted {
     /// # Errors
     /// The map cannot be written.
     pub fn say_shared(&mut self, shared_us: u32, until: u64) -> Result<(), Error> {
-        let control = sys::aw_control {
-            alive_until_ns: u64::MAX,
+        self.say(sys::aw_control {
             shared_until_ns: until,
             shared_us,
             ..Default::default()
+        })
+    }
+
+    /// Says the same way which CPUs are busy: a bit each.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub fn say_busy(&mut self, busy_cpus: [u32; sys::AW_BUSY_CPUS as usize]) -> Result<(), Error> {
+        self.say(sys::aw_control {
+            busy_cpus,
+            ..Default::default()
+        })
+    }
+
+    fn say(&mut self, control: sys::aw_control) -> Result<(), Error> {
+        let control = sys::aw_control {
+            alive_until_ns: u64::MAX,
+            ..control
         };
         let mut map: Array<_, sys::aw_control> =
             Array::try_from(map(&mut self.programs.bpf, "control")?)?;
