@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ackwise_policy::vectors::{self, parse_contract, parse_packets, parse_policy};
-use ackwise_policy::{Event, Policy, PolicyState, Reason};
+use ackwise_policy::{Event, EventFlags, Policy, PolicyState, Reason};
 
 #[test]
 fn every_policy_has_vectors_and_keeps_to_them() {
