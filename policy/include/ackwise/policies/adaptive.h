@@ -230,8 +230,8 @@ AW_FN aw_u32 aw_adaptive_share(const struct aw_cfg *c, const struct aw_event *e)
 AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 				  const struct aw_event *e, aw_u32 rtt)
 {
-	aw_u32 interval =
-		aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]), aw_adaptive_most(e));
+	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
+				 aw_adaptive_most(e));
 
 	return aw_max(interval, aw_adaptive_least(c, e)) >> aw_adaptive_sooner(phase);
 }
