@@ -213,7 +213,7 @@ reproducible: setup ## build ackwise twice, in two directories, and compare the 
 dist: ## static programs for x86_64, aarch64 and armv7, packages, images and checksums in target/dist (fetches zig and nfpm once; five builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
-test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)
+test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool; the board, by Grafana's SDK (root)
 	@scripts/setup --metrics
 	@scripts/test-metrics $(ACKWISE)
 
