@@ -210,7 +210,7 @@ test-luci: build-ackwise ## the pages of packaging/openwrt for LuCI in headless 
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
 
-dist: ## static programs for x86_64, aarch64 and armv7, packages, images and checksums in target/dist (fetches zig and nfpm once; five builds with link-time optimisation)
+dist: ## static programs for x86_64, aarch64, armv7, mips and mipsel, packages, images and checksums in target/dist (fetches zig, nfpm and the sources of Rust's library once; seven builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
 test-nix: ## the flake and its module for NixOS, evaluated with stand-ins for nixpkgs; nothing is built
@@ -221,7 +221,7 @@ test-metrics: build-ackwise ## alert rules and the pages of all daemons, by prom
 	@scripts/setup --metrics
 	@scripts/test-metrics $(ACKWISE)
 
-test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; run the image for containers; look at the rest (root, two minutes)
+test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; have rpm do so in an empty root; run the image for containers; look at the rest (root, two minutes)
 	@$(NICE) scripts/test-packages
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
