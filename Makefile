@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-openwrt test-openrc test-luci test-metrics test-nix calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
+.PHONY: python test-python test-plots test-openwrt test-openrc test-luci test-metrics test-nix calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -169,6 +169,10 @@ try: setup ## build the page that analyses a capture in the browser: target/try/
 
 test-try: setup build-ackwise ## drop captures on that page in headless Chromium
 	@$(NICE) scripts/try --test
+
+test-plots: setup ## plots with more series than colours in headless Chromium: no two series look the same
+	@scripts/setup --browser
+	@$(NICE) scripts/test-plots
 
 docs: ## build the book of docs/ into target/book (mdbook is installed once if it is missing)
 	@scripts/docs

@@ -1,34 +1,44 @@
 (() => {
-  const { css, make, dark, hues, short, tick, axis, watch } = kit;
+  const { make, dark, hues, short, tick, axis, watch, looks, dash, points, key } = kit;
   const figures = kit.data || [];
 
-  // What a paper printed has the colour of ours of the same name. Where there are more names than
-  // colours, those that have one for the second time are dotted.
-  const colours = (lines) => {
+  // What a paper printed has the colour of ours of the same name; so have a line and points of one
+  // name. Two that would look the same are told apart.
+  const looksOf = (lines) => {
     const palette = hues[dark.matches ? "dark" : "light"];
-    const name = (l) => l.name.replace(/,? published$/, "");
-    const names = [...new Set(lines.map(name))];
-    const places = lines.map((l) => names.indexOf(name(l)));
-    return {
-      colour: places.map((place) => palette[place % palette.length]),
-      again: places.map((place) => place >= palette.length),
-    };
+    const names = [], taken = new Set();
+    const places = lines.map((line) => {
+      const name = line.name.replace(/,? published$/, "");
+      const kind = ["published", "points"].includes(line.style) ? line.style : "line";
+      for (let copy = 0; ; copy++) {
+        const id = JSON.stringify([name, copy]);
+        if (taken.has(id + kind)) continue;
+        taken.add(id + kind);
+        if (!names.includes(id)) names.push(id);
+        return names.indexOf(id);
+      }
+    });
+    const all = looks(names.map((_, i) => palette[i % palette.length]));
+    return places.map((place) => all[place]);
   };
 
   const draw = (figure, holder, legend) => {
     const lines = figure.series;
-    const { colour, again } = colours(lines);
+    const look = looksOf(lines);
+    const published = (i) => lines[i].style === "published";
+    const strokes = (i) => lines[i].style !== "points";
+    const every = (i) => !strokes(i) || lines[i].x.length <= 24;
     // A band is two more lines without a stroke, filled between.
     const tables = [], series = [{}], bands = [];
     lines.forEach((line, i) => {
       const columns = [line.x, line.y];
       const at = series.length;
       series.push({
-        label: line.name, stroke: colour[i],
-        width: line.style === "points" ? 0 : 1.7,
-        dash: line.style === "published" ? (again[i] ? [5, 2, 2, 2] : [5, 4]) : again[i] ? [2, 3] : undefined,
+        label: line.name, stroke: look[i].colour,
+        width: strokes(i) ? 1.7 : 0,
+        dash: dash(look[i], published(i)),
         paths: line.style === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: { show: line.style === "points" || line.x.length <= 24, size: 6, fill: again[i] ? css("--card") : colour[i] },
+        points: every(i) || look[i].turn ? points(look[i], published(i), every(i)) : { show: false },
         // Lines have their own x; what another line has in between is no gap of theirs.
         spanGaps: true, line: i,
       });
@@ -36,16 +46,17 @@
         columns.push(line.band[0], line.band[1]);
         const edge = { stroke: "transparent", width: 0, points: { show: false }, spanGaps: true };
         series.push({ ...edge, label: "" }, { ...edge, label: "" });
-        bands.push({ series: [at + 2, at + 1], fill: colour[i] + "2e" });
+        bands.push({ series: [at + 2, at + 1], fill: look[i].colour + "2e" });
       }
       tables.push(columns);
     });
     const data = uPlot.join(tables);
     const shown = series.map((s, at) => ({ s, at })).filter(({ s }) => s.line !== undefined);
     const items = shown.map(({ s }) => {
-      const item = make("span", lines[s.line].style === "published" ? "published" : again[s.line] ? "again" : "");
-      const swatch = make("i", "swatch");
-      swatch.style.setProperty("--arm", colour[s.line]);
+      const item = make("span"), i = s.line;
+      const swatch = key(look[i], {
+        published: published(i), strokes: strokes(i), marked: every(i) || look[i].turn > 0,
+      });
       const value = make("span");
       item.append(swatch, s.label + " ", value);
       return { item, value };
@@ -62,14 +73,14 @@
     };
     // Error bars: a stroke from low to high with a cap at each end; the axis has room for them.
     const barred = lines.map((line, i) => ({ line, i })).filter(({ line }) => line.bars);
-    const strokes = (u) => {
+    const errorBars = (u) => {
       const c = u.ctx, px = devicePixelRatio;
       c.save();
       c.beginPath();
       c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
       c.clip();
       for (const { line, i } of barred) {
-        c.strokeStyle = colour[i];
+        c.strokeStyle = look[i].colour;
         c.lineWidth = 1.2 * px;
         line.x.forEach((value, n) => {
           const x = u.valToPos(value, "x", true);
@@ -106,7 +117,7 @@
         axis({ label: figure.x.label, labelSize: 18, size: 30, gap: 4, values: clean }),
         axis({ label: figure.y.label, labelSize: 18, size: 48, gap: 4, values: clean }),
       ],
-      series, bands, hooks: { setCursor: [(u) => show(u.cursor.idx)], draw: [strokes] },
+      series, bands, hooks: { setCursor: [(u) => show(u.cursor.idx)], draw: [errorBars] },
     }, data, holder);
     watch.observe(holder);
   };

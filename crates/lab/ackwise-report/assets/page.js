@@ -1,17 +1,17 @@
 // Draws what the page's data hold.
 (() => {
-  const { css, make, dark, hues, short, tick, axis, watch, data } = kit;
+  const { css, make, dark, hues, short, tick, axis, watch, looks, dash, points, key, hatch, data } = kit;
   if (!data || !data.groups.length) return;
   const el = (id) => document.getElementById(id);
   const bytes = (n) => n >= 1e6 ? short(n / 1e6).replace(/\.0+$/, "") + " MB"
     : n >= 1e3 ? short(n / 1e3).replace(/\.0+$/, "") + " kB" : n + " B";
 
-  // ---- colours: arms that differ in one number get shades of one hue, light to dark ----
+  // ---- looks: arms that differ in one number get shades of one hue, light to dark ----
   const ramps = {
     light: ["#e3b56b", "#d99327", "#c0700a", "#964f06", "#6b3605", "#451f02"],
     dark: ["#fbe3b3", "#f5c869", "#e8a52c", "#c9820f", "#a5650a", "#804c0a"],
   };
-  const colours = () => {
+  const armLooks = () => {
     const theme = dark.matches ? "dark" : "light";
     const families = new Map();
     for (const arm of data.arms) {
@@ -34,12 +34,14 @@
       if (arm === "baseline") of[arm] = css("--base");
       else if (!of[arm]) of[arm] = free[next++ % free.length];
     }
-    return of;
+    const all = looks(data.arms.map((arm) => of[arm]));
+    return Object.fromEntries(data.arms.map((arm, i) => [arm, all[i]]));
   };
-  let colour = colours();
+  let look = armLooks();
   const paintArms = () => {
     for (const node of document.querySelectorAll("[data-arm]")) {
-      node.style.setProperty("--arm", colour[node.dataset.arm]);
+      node.style.setProperty("--arm", look[node.dataset.arm].colour);
+      node.style.setProperty("--fill", hatch(look[node.dataset.arm]));
     }
   };
 
@@ -152,6 +154,7 @@
   }
 
   // ---- plots ----
+  const stroke = (arm) => arm === "baseline" ? [5, 3] : dash(look[arm]);
   // One plot: `lines` are {arm, ys}, all over the same xs.
   const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat, restAt }) => {
     const card = make("div", "plot");
@@ -169,9 +172,7 @@
       readout.append(make("span", "", xFormat(xs[i])));
       for (const { arm, ys } of lines) {
         const item = make("span");
-        const swatch = make("i", "swatch");
-        swatch.style.setProperty("--arm", colour[arm]);
-        item.append(swatch, `${arm} ${(yFormat || short)(ys[i])}`);
+        item.append(key(look[arm], { strokes: true, pattern: stroke(arm), marked: look[arm].turn > 0 }), `${arm} ${(yFormat || short)(ys[i])}`);
         readout.append(item);
       }
     };
@@ -186,8 +187,8 @@
         axis({ size: 46, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)) }),
       ],
       series: [{}, ...lines.map(({ arm }) => ({
-        label: arm, stroke: colour[arm], width: arm === "baseline" ? 1.6 : 1.8,
-        dash: arm === "baseline" ? [5, 3] : undefined, points: { show: false }, spanGaps: true,
+        label: arm, stroke: look[arm].colour, width: arm === "baseline" ? 1.6 : 1.8,
+        dash: stroke(arm), points: look[arm].turn ? points(look[arm]) : { show: false }, spanGaps: true,
       }))],
       hooks: { setCursor: [(u) => showAt(u.cursor.idx)] },
     }, [xs, ...lines.map((l) => l.ys)], holder);
@@ -284,7 +285,7 @@
 
   paintArms();
   dark.addEventListener("change", () => {
-    colour = colours();
+    look = armLooks();
     if (measures.length) drawBars(barMeasure);
     redraws.forEach((redraw) => redraw());
     paintArms();

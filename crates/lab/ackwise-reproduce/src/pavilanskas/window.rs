@@ -277,7 +277,7 @@ fn causes(on: &[Curve], off: &[Curve]) -> Vec<Experiment> {
     rows
 }
 
-/// As many lines as there are colours.
+/// Few enough to follow each with the eye.
 const DRAWN: [Option<u32>; 6] = [Some(10), Some(13), Some(17), Some(20), Some(45), None];
 
 /// What is left over the share, a line a window.
