@@ -264,10 +264,30 @@ fn check_variants(tree: &Table, scenario: &Scenario, source: &Source, errors: &R
     check_points(tree, scenario, source, errors);
     for (table, span) in top.tables("arm") {
         let arm = Section::open_unchecked(table, span, "an arm", errors);
-        if arm.table("change").is_some() {
+        if let Some((changes, _)) = arm.table("change") {
+            if scenario.sweep.draw.is_some() {
+                check_cc_is_shared(changes, errors);
+            }
             let mut changed = tree.clone();
             apply_changes(&mut changed, table, errors);
             build::scenario(&changed, source, &scenario.files, errors);
+        }
+    }
+}
+
+/// The arms of a drawn line have one congestion control: its distributions are of what arms do.
+fn check_cc_is_shared(changes: &Table, errors: &RefCell<Collector>) {
+    for change in replacements(changes) {
+        if matches!(
+            *change.path.split('.').collect::<Vec<_>>(),
+            ["flow", _, "cc"]
+        ) {
+            let message = format!(
+                "'{}' differs between the arms of a drawn line, which have one congestion control; draw 'cc' in \
+                 [sweep.draw], or list it as 'cc' in [sweep]",
+                change.path
+            );
+            errors.borrow_mut().error(&change.entry.key_span, message);
         }
     }
 }

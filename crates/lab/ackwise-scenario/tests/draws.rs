@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use ackwise_scenario::{Engine, Filter, Scenario, ScenarioError};
+use ackwise_scenario::{Engine, Filter, RunSpec, Scenario, ScenarioError};
 
 const NETWORK: &str = r#"
 [scenario]
@@ -337,6 +337,99 @@ fn arms_are_paired_on_the_same_lines() {
     let error = select(Engine::Sim, &[401]).unwrap_err();
     assert!(matches!(error, ScenarioError::NothingSelected { .. }));
     assert!(error.to_string().contains("1 to 400"), "{error}");
+}
+
+/// The congestion controls of all flows that a run has, by name, as its engine sees them.
+fn senders(scenario: &Scenario, run: &RunSpec) -> BTreeMap<String, String> {
+    let seen = scenario.at(run).unwrap_or_else(|e| panic!("{e}"));
+    let flows = seen.flows.iter();
+    flows
+        .map(|flow| (flow.name.clone(), flow.cc(run).to_owned()))
+        .collect()
+}
+
+/// All arms of a line have the same senders in the same flows, and lines differ in them.
+fn assert_arms_share_their_senders(scenario: &Scenario, points: u32) {
+    // Without the congestion control: a line's arms may not have several.
+    let mut lines: BTreeMap<_, Vec<BTreeMap<String, String>>> = BTreeMap::new();
+    let runs = scenario.runs();
+    let first = |run: &&RunSpec| run.draw.is_some_and(|number| number <= points);
+    for run in runs.iter().filter(first) {
+        let arms = lines.entry((run.draw, &run.point, run.seed)).or_default();
+        arms.push(senders(scenario, run));
+    }
+    let mut controls: Vec<&String> = Vec::new();
+    for (line, arms) in &lines {
+        assert_eq!(arms.len(), scenario.arms.len(), "{line:?}");
+        assert!(arms.iter().all(|arm| *arm == arms[0]), "{line:?}: {arms:?}");
+        controls.extend(arms[0].values());
+    }
+    controls.sort();
+    controls.dedup();
+    assert!(controls.len() > 1, "all lines have {controls:?}");
+}
+
+#[test]
+fn the_arms_of_a_line_have_one_congestion_control() {
+    let arms = r#"
+[[arm]]
+name = "baseline"
+[[arm]]
+name = "thin"
+policy = "adaptive"
+at = "b"
+link = "wan"
+[[arm]]
+name = "short-queue"
+change = { link.wan.reverse.queue.limit = "5 packets" }
+"#;
+    for cc in [
+        "cc = { choice = [\"cubic\", \"bbr\", \"reno\"] }",
+        "kind = { choice = [1, 2] }\ncc = { case = \"kind\", 1 = { choice = [\"reno\"] }, else = { choice = [\"cubic\", \"bbr\"] } }",
+        "flow.down.cc = { choice = [\"cubic\", \"bbr\", \"reno\"] }\nflow.up.cc = { choice = [\"cubic\", \"reno\"] }",
+    ] {
+        let repeat = "repeat = { n = 2, off = { choice = [0.9, 1] } }";
+        let draw = format!(
+            "[sweep]\nseed = [1, 2]\n[sweep.draw]\nn = 12\n{repeat}\n{cc}\nlink.wan.both.delay = \"10 ms * off\"\n"
+        );
+        assert_arms_share_their_senders(&parse(&format!("{draw}{arms}")), u32::MAX);
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios");
+    let mut mixed = 0;
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        if text.contains("[sweep.draw]") {
+            let scenario = Scenario::load(&path).unwrap_or_else(|e| panic!("{e}"));
+            assert_arms_share_their_senders(&scenario, 6);
+            mixed += 1;
+        }
+    }
+    assert!(mixed >= 3, "{mixed} scenarios draw lines");
+}
+
+#[test]
+fn an_arm_of_drawn_lines_cannot_have_a_congestion_control_of_its_own() {
+    let arms =
+        "[[arm]]\nname = \"baseline\"\n[[arm]]\nname = \"other\"\nchange = { CHANGE = \"bbr\" }\n";
+    for change in ["flow.down.cc", "\"flow.*.cc\"", "\"flow.up.cc\""] {
+        let text = format!("{NETWORK}{DRAWN}{}", arms.replace("CHANGE", change));
+        let error = Scenario::parse("drawn.toml", &text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("one congestion control"), "{error}");
+        assert_eq!(
+            error.matches("differs between the arms").count(),
+            1,
+            "{error}"
+        );
+    }
+    // Points that are not drawn may compare congestion controls as arms.
+    let sweep = format!(
+        "[sweep]\nseed = [1, 2]\n{}",
+        arms.replace("CHANGE", "flow.down.cc")
+    );
+    assert_eq!(parse(&sweep).runs().len(), 4);
 }
 
 #[test]
