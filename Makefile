@@ -217,7 +217,7 @@ reproducible: setup ## build ackwise twice, in two directories, and compare the 
 dist: ## static programs for x86_64, aarch64, armv7, mips and mipsel, packages, images and checksums in target/dist (fetches zig, nfpm and the sources of Rust's library once; seven builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
-test-nix: ## the flake and its module for NixOS, evaluated with stand-ins for nixpkgs; nothing is built
+test-nix: ## the flake and its module for NixOS, evaluated with stand-ins for nixpkgs, and read by `nix flake check`; nothing is built
 	@scripts/setup --nix
 	@scripts/test-nix
 

@@ -1,4 +1,5 @@
-# Evaluates the flake and its module with stand-ins for nixpkgs: scripts/test-nix reads what comes out.
+# Evaluates the flake and its module with stand-ins for nixpkgs: scripts/test-nix reads `found`. The stand-ins are
+# `legacyPackages`, as nixpkgs names them.
 { flake, settings }:
 let
   lib = {
@@ -32,7 +33,22 @@ let
     llvmPackages.clang-unwrapped = "/clang";
     llvmPackages.llvm = "/llvm";
     # The build's arguments are the package.
-    rustPlatform.buildRustPackage = arguments: arguments // { outPath = "/package"; };
+    rustPlatform.buildRustPackage =
+      arguments:
+      arguments
+      // {
+        type = "derivation";
+        name = "${arguments.pname}-${arguments.version}";
+        outPath = "/package";
+        inherit
+          (derivation {
+            name = arguments.pname;
+            system = pkgs.stdenv.hostPlatform.system;
+            builder = "/none";
+          })
+          drvPath
+          ;
+      };
   };
   pkgs = {
     stdenv.hostPlatform.system = "x86_64-linux";
@@ -49,12 +65,13 @@ let
     };
     runCommand = name: _: script: { inherit name script; };
   };
+  legacyPackages = {
+    x86_64-linux = pkgs;
+    aarch64-linux = pkgs;
+  };
   self = (import flake).outputs {
     self = self;
-    nixpkgs.legacyPackages = {
-      x86_64-linux = pkgs;
-      aarch64-linux = pkgs;
-    };
+    nixpkgs = { inherit legacyPackages; };
   };
   module = self.nixosModules.default {
     inherit lib pkgs;
@@ -77,13 +94,16 @@ let
   };
 in
 {
-  packages = builtins.mapAttrs (
-    system: programs: builtins.mapAttrs (name: package) programs
-  ) self.packages;
-  options = builtins.attrNames module.options.services.ackwise;
-  module = {
-    inherit (module.config) assertions users;
-    file = module.config.environment.etc."ackwise/ackwise.toml".source.script;
-    services = builtins.attrNames module.config.systemd.services;
+  inherit legacyPackages;
+  found = {
+    packages = builtins.mapAttrs (
+      system: programs: builtins.mapAttrs (name: package) programs
+    ) self.packages;
+    options = builtins.attrNames module.options.services.ackwise;
+    module = {
+      inherit (module.config) assertions users;
+      file = module.config.environment.etc."ackwise/ackwise.toml".source.script;
+      services = builtins.attrNames module.config.systemd.services;
+    };
   };
 }
