@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::personality::{self, Persona};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::statvfs::statvfs;
+use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
@@ -249,11 +249,17 @@ fn lock(directory: &Path) -> io::Result<Flock<File>> {
         .map_err(|(_, errno)| errno.into())
 }
 
+/// The bytes that are free, which may be more than 32 bits hold where the fields have no more.
+#[allow(clippy::useless_conversion, reason = "32 bits on 32-bit glibc")]
+fn free_bytes(stat: &Statvfs) -> u64 {
+    u64::from(stat.blocks_available()).saturating_mul(u64::from(stat.fragment_size()))
+}
+
 /// A directory for a run: in memory if there is room, since the guest's memory
 /// is a file beside it.
 fn directory() -> Result<TempDir, Error> {
     let shared = PathBuf::from(SHARED);
-    let room = statvfs(&shared).map_or(0, |stat| stat.blocks_available() * stat.fragment_size());
+    let room = statvfs(&shared).map_or(0, |stat| free_bytes(&stat));
     let parent = if room > (MEMORY_MIB << 20) {
         shared
     } else {
