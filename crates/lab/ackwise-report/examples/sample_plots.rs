@@ -47,7 +47,10 @@ fn figures() -> String {
             figure("with-published", with(Style::Line)),
             figure("points-with-published", with(Style::Points)),
             figure("all-kinds-of-a-name", mixed),
-            figure("one-name", curves(Style::Line, MOST, 300, |_| "flow".to_owned())),
+            figure(
+                "one-name",
+                curves(Style::Line, MOST, 300, |_| "flow".to_owned()),
+            ),
         ],
         ..PaperReport::default()
     };
@@ -64,7 +67,10 @@ fn arms() -> String {
     let mut times = support::record(&support::scenario("short-flows"));
     report.runs.truncate(1);
     times.runs.truncate(1);
-    let (course, completion) = (report.runs.remove(0), times.runs.remove(0).totals.completion);
+    let (course, completion) = (
+        report.runs.remove(0),
+        times.runs.remove(0).totals.completion,
+    );
     for (i, name) in names.into_iter().enumerate() {
         let (mut run, share) = (course.clone(), (i + 3) as f64 / MOST as f64);
         run.id = format!("{name}/{}", run.cc);
