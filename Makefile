@@ -28,7 +28,7 @@ SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: python test-python test-plots test-openwrt test-openrc test-luci test-metrics calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
+.PHONY: python test-python test-plots test-openwrt test-openrc test-luci test-metrics test-nix calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
 	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
 
 help: ## list the targets
@@ -215,14 +215,18 @@ test-luci: build-ackwise ## the pages of packaging/openwrt for LuCI in headless 
 reproducible: setup ## build ackwise twice, in two directories, and compare the two byte by byte (two release builds)
 	$(NICE) scripts/reproducible
 
-dist: ## static programs for x86_64, aarch64 and armv7, packages, images and checksums in target/dist (fetches zig and nfpm once; five builds with link-time optimisation)
+dist: ## static programs for x86_64, aarch64, armv7, mips and mipsel, packages, images and checksums in target/dist (fetches zig, nfpm and the sources of Rust's library once; seven builds with link-time optimisation)
 	@$(NICE) scripts/dist
 
-test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool (root)
+test-nix: ## the flake and its module for NixOS, evaluated with stand-ins for nixpkgs, and read by `nix flake check`; nothing is built
+	@scripts/setup --nix
+	@scripts/test-nix
+
+test-metrics: build-ackwise ## alert rules and the pages of all daemons, by promtool; the board, by Grafana's SDK (root)
 	@scripts/setup --metrics
 	@scripts/test-metrics $(ACKWISE)
 
-test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; run the image for containers; look at the rest (root, two minutes)
+test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; have rpm do so in an empty root; run the image for containers; look at the rest (root, two minutes)
 	@$(NICE) scripts/test-packages
 
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX

@@ -23,7 +23,8 @@
  *
  * An ACK takes four steps: parse; a frame that returns (return.h); decide, under the
  * flow's lock; act. A held one may have to leave before it (release.h). Dry run
- * (dry_run.h), the bytes that leave (egress.h), ACC's echo (echo.h), the congestion-window
+ * (dry_run.h), what is known of the host (host.h), the bytes that leave (egress.h), ACC's
+ * echo (echo.h), the congestion-window
  * hint (cwnd_hint.h), requests for ACKs (ack_request.h) and for a rate of them (obey.h), and
  * the benchmark (selftest.h) are functions of their own.
  *
@@ -82,6 +83,7 @@
 #include "cwnd_hint.h"
 #include "dry_run.h"
 #include "egress.h"
+#include "host.h"
 #include "obey.h"
 #include "release.h"
 #include "return.h"

@@ -181,7 +181,7 @@ fn fourth_second(policy: &str, write_bps: Option<u64>) -> [emulated::Span; 2] {
 #[test]
 fn adaptive_saves_acks_on_a_short_path_where_the_cpu_is_short_of_time() {
     let per_ack =
-        |spans: &[emulated::Span; 2]| spans.clone().map(|s| s.segments_per_ack().unwrap());
+        |spans: &[emulated::Span; 2]| spans.map(|s| s.segments_per_ack().unwrap());
     let goodput = |spans: &[emulated::Span; 2]| {
         spans.iter().map(emulated::Span::goodput_bps).sum::<f64>() / 2.0
     };

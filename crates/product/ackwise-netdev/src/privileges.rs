@@ -106,7 +106,8 @@ fn empty_bounding_set() {
 /// Lets a thread take this real-time priority without CAP_SYS_NICE. Without the right to do so it
 /// runs at the ordinary priority, and says so in its counters.
 fn permit_realtime(priority: u32) {
-    let wanted = u64::from(priority);
+    // 32 bits on 32-bit glibc.
+    let wanted = nix::sys::resource::rlim_t::from(priority);
     let limit = Resource::RLIMIT_RTPRIO;
     let (soft, hard) = getrlimit(limit).unwrap_or((0, 0));
     if soft >= wanted {

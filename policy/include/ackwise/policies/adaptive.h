@@ -204,15 +204,15 @@ AW_FN int aw_adaptive_busy(const struct aw_event *e)
 /*
  * The longest T. It is at most half the hold bound, so that an ACK is sent with the segment
  * that it answers and not with a timer: one that is late makes the next look early, and a
- * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated path, and
- * on a busy CPU, which delays all of them, the queue is the greater evil.
+ * sender that measures delivery (BBR) takes that for bandwidth. In a bufferbloated path the
+ * queue is the greater evil.
  */
 AW_FN aw_u32 aw_adaptive_most(const struct aw_event *e)
 {
-	return e->hold_us >> !(aw_adaptive_queue(e) | aw_adaptive_busy(e));
+	return e->hold_us >> !aw_adaptive_queue(e);
 }
 
-/* The shortest T. */
+/* The shortest T, which goes before: on a busy CPU all ACKs are late. */
 AW_FN aw_u32 aw_adaptive_least(const struct aw_cfg *c, const struct aw_event *e)
 {
 	return aw_adaptive_busy(e) ? aw_min(c->param[AW_ADAPTIVE_busy_us], e->hold_us) : 0;
@@ -230,8 +230,8 @@ AW_FN aw_u32 aw_adaptive_share(const struct aw_cfg *c, const struct aw_event *e)
 AW_FN aw_u32 aw_adaptive_interval(enum aw_adaptive_phase phase, const struct aw_cfg *c,
 				  const struct aw_event *e, aw_u32 rtt)
 {
-	aw_u32 interval =
-		aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]), aw_adaptive_most(e));
+	aw_u32 interval = aw_min(aw_div32(rtt, c->param[AW_ADAPTIVE_acks_per_rtt]),
+				 aw_adaptive_most(e));
 
 	return aw_max(interval, aw_adaptive_least(c, e)) >> aw_adaptive_sooner(phase);
 }

@@ -244,8 +244,8 @@ const ROUTERS: &str = "Published: up to 60 % between routers (the value here), u
      no caches.";
 const MACHINES: &str = "Published: up to 30 %, and a more uniform rate (Figs 11, 12). An ACK that costs 0.6 to 0.75 \
      times what a segment does gives that; it does here.";
-const ADAPTIVE: &str = "It holds for a ninth of the round trip, which here is less than a segment takes: nothing is \
-     withheld, and what is seen is the price of asking it.";
+const ADAPTIVE: &str = "A ninth of the round trip is less than a segment takes here. But the CPU is short of time, and \
+     then two milliseconds lie between its ACKs, as far as the hold bound allows.";
 const LONGER: &str = "Published: almost halved between virtual machines, and higher between routers. A round trip \
      includes the wait for the segments that share an ACK; only a queue in front of a slow host can \
      make up for it.";

@@ -244,50 +244,24 @@ fn alert_rules_ask_for_what_is_exported() {
     }
 }
 
+/// The rest of the board, `scripts/test-board` checks.
 #[test]
 fn the_board_asks_for_what_is_exported() {
     let exported = exported();
     let board = include_str!("../../../../../../packaging/grafana/ackwise.json");
     let board: serde_json::Value = serde_json::from_str(board).unwrap();
-    assert!(board["title"].is_string() && board["schemaVersion"].is_u64());
-    let (mut ids, mut queries) = (BTreeSet::new(), 0);
-    for panel in board["panels"].as_array().unwrap() {
-        let id = panel["id"].as_u64().unwrap();
-        assert!(ids.insert(id), "two panels have the id {id}");
-        for key in ["x", "y", "w", "h"] {
-            assert!(panel["gridPos"][key].is_u64(), "panel {id}: gridPos.{key}");
+    let panels = board["panels"].as_array().unwrap().iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    let queries: Vec<_> = targets
+        .flatten()
+        .map(|it| it["expr"].as_str().unwrap())
+        .collect();
+    assert!(queries.len() > 10, "{queries:?}");
+    for query in queries {
+        let names = named(query);
+        assert!(!names.is_empty(), "{query}");
+        for name in names {
+            assert!(exported.contains_key(&name), "no program exports {name}");
         }
-        let side = ["x", "w"].map(|key| panel["gridPos"][key].as_u64().unwrap());
-        assert!(
-            side[0] + side[1] <= 24,
-            "panel {id} is wider than the board"
-        );
-        if panel["type"] == "row" {
-            continue;
-        }
-        assert!(
-            panel["title"].is_string() && panel["type"].is_string(),
-            "panel {id}"
-        );
-        let mut references = BTreeSet::new();
-        for target in panel["targets"].as_array().unwrap() {
-            let query = target["expr"].as_str().unwrap();
-            let names = named(query);
-            assert!(!names.is_empty(), "panel {id}: {query}");
-            for name in names {
-                assert!(
-                    exported.contains_key(&name),
-                    "panel {id}: no program exports {name}"
-                );
-            }
-            assert!(
-                references.insert(target["refId"].as_str().unwrap()),
-                "panel {id}"
-            );
-            assert_eq!(target["datasource"]["uid"], "${datasource}", "panel {id}");
-            queries += 1;
-        }
-        assert!(!references.is_empty(), "panel {id} has no query");
     }
-    assert!(queries > 10, "{queries} queries");
 }

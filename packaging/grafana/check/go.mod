@@ -1,0 +1,5 @@
+module ackwise.example.invalid/board-check
+
+go 1.21
+
+require github.com/grafana/grafana-foundation-sdk/go v0.0.22
