@@ -92,9 +92,18 @@ policy() { ackwise status --format json | sed -n 's/^ *"policy": "\(.*\)",*$/\1/
 is_up() { [ -n "$(counter withheld)" ]; }
 is_gone() { [ -z "$(pidof ackwise ackwise-guard ackwise-loader)" ]; }
 links() { bpftool link show | grep -o '^[0-9]*'; }
-# The maps of the programs that outlive a reload: all but their constants.
-maps() { bpftool map show | grep '^[0-9]' | grep -v rodata; }
-constants() { bpftool map show | grep '^[0-9]' | grep rodata; }
+# The maps of what is attached, by their numbers and names.
+attached_maps() {
+	local program map
+	for program in $(bpftool link show | sed -n 's/.* prog \([0-9]*\) .*/\1/p'); do
+		for map in $(bpftool prog show id "$program" | sed -n 's/.* map_ids \([0-9,]*\).*/\1/p' | tr ',' ' '); do
+			bpftool map show id "$map" | sed -n 's/^\([0-9]*\): .* name \([^ ]*\) .*/\1 \2/p'
+		done
+	done | sort -u
+}
+# All but their constants outlive a reload.
+maps() { attached_maps | grep -v rodata; }
+constants() { attached_maps | grep rodata; }
 retransmissions() {
 	on "$internet" /bin/busybox awk '$1 == "Tcp:" && $13 ~ /[0-9]/ { print $13 }' /proc/net/snmp
 }
@@ -210,6 +219,7 @@ reloaded() {
 	want "ACKs are withheld afterwards" [ "$(counter withheld)" -gt "$withheld" ] &&
 		want "the same process" [ "$(instance)" = "$process" ] &&
 		want "the same attachment" [ "$(links)" = "$links" ] &&
+		want "maps" eval '[ -n "$maps" ] && [ -n "$constants" ]' &&
 		want "the same flows and slots" [ "$(maps)" = "$maps" ] &&
 		want "other constants" [ "$(constants)" != "$constants" ] &&
 		want "one flow for the download" [ "$(counter flows_created)" = $((flows + 1)) ] &&
@@ -252,6 +262,15 @@ switched_off() {
 		"$service" boot
 	done
 	eventually "it runs" is_up
+}
+
+# Over itself: the service is another process afterwards, and what was edited stays.
+upgraded() {
+	local before
+	before=$(instance)
+	opkg install /ackwise.ipk || return
+	eventually "another process" eval '[ "$(instance)" != '"$before"' ] && is_up' &&
+		want "what was edited stays" eval 'policy | grep -q adaptive'
 }
 
 removed() {
