@@ -22,14 +22,15 @@ UNITDIR    ?= /usr/lib/systemd/system
 SYSUSERSDIR ?= /usr/lib/sysusers.d
 
 C_FILES    = $(shell git ls-files 'policy/*.[ch]' 'bpf/*.[ch]' 'policy/*.def')
-# Shell scripts: by name, or by their first line.
-SHELL_FILES = $(shell git grep -lE '^\#! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/openrc-run)' -- scripts .ci policy bpf kernel packaging crates)
+# Shell scripts, and parts of such, by their first line.
+SHELL_FILES = $(shell git grep -lE '^\#( shellcheck shell=|! ?(/usr/bin/env bash|/bin/(ba)?sh|/sbin/openrc-run))' -- scripts .ci policy bpf kernel packaging crates)
 
 # A build takes the debug information of line tables only, as the profiles say.
 export CARGO_TERM_COLOR ?= auto
 
 .PHONY: python test-python test-plots test-openwrt test-openrc test-luci test-metrics test-nix calibrate calibrate-virtual help setup build build-ackwise build-lab demo demo-full demo-sim demo-tunnel test test-accecn conform test-foreign desktop test-desktop fuzz check tables stress lint \
-	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels
+	try test-try docs fmt bench install install-lab uninstall clean reproducible dist test-packages test-kernels \
+	test-openwrt-boot
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,7 +138,7 @@ lint: setup ## formatting, clippy, shellcheck, lengths, layers, circles, words, 
 	$(CARGO) fmt --all --check
 	$(NICE) $(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	clang-format-19 --dry-run -Werror $(C_FILES)
-	shellcheck $(SHELL_FILES)
+	shellcheck --external-sources $(SHELL_FILES)
 	$(NICE) scripts/bindings --check
 	scripts/lint-functions --self-test
 	scripts/lint-words --self-test
@@ -204,6 +205,10 @@ test-kernels: setup ## boot every minor version of Linux that Debian has, and ru
 test-openwrt: build-ackwise ## the service of packaging/openwrt in BusyBox's ash
 	@scripts/setup --dist
 	@scripts/test-openwrt $(ACKWISE)
+
+test-openwrt-boot: setup ## the package for OpenWrt on an emulated router: BusyBox, a kernel of Debian's, stand-ins for procd and uci (QEMU without KVM; a build for release and five minutes)
+	@scripts/setup --dist
+	@$(NICE) scripts/test-openwrt-boot
 
 test-openrc: build-ackwise ## the service of packaging/openrc under Debian's OpenRC, in namespaces (root; downloads OpenRC once)
 	@$(NICE) scripts/test-openrc $(ACKWISE)

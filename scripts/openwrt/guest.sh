@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# shellcheck shell=dash disable=SC3043 # BusyBox's ash has local
+# shellcheck shell=dash disable=SC3043,SC2016 # BusyBox's ash has local; eval expands what is quoted
 # The first process of a machine that scripts/test-openwrt-boot boots: a router whose user land is BusyBox,
 # with stand-ins for OpenWrt's shell functions, procd, uci, opkg and netifd (root/). The words after `--` on
 # the kernel's command line are the cases, in this order. A host behind lan0 downloads from one behind
@@ -209,7 +209,7 @@ reloaded() {
 	uci commit ackwise
 	downloads 100000 &
 	download=$!
-	eventually "ACKs are withheld" eval '[ "$(counter withheld)" -gt '$withheld' ]' || return
+	eventually "ACKs are withheld" eval '[ "$(counter withheld)" -gt '"$withheld"' ]' || return
 	want "before: n=4" eval 'policy | grep -q "every-n:n=4\b"' || return
 	reload_config
 	eventually "after: n=8" eval 'policy | grep -q "every-n:n=8\b"' &&
