@@ -163,7 +163,6 @@ python: ## build the wheel of the Python package into target/python/wheels
 test-python: build ## install the wheel of the Python package in clean environments and test it (some minutes)
 	@scripts/setup --python
 	$(NICE) kernel/build um
-	$(NICE) scripts/test-python --self-test
 	$(NICE) scripts/test-python
 
 try: setup ## build the page that analyses a capture in the browser: target/try/index.html
