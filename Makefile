@@ -197,7 +197,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-sweep
 	REPORT=$(REPORT) scripts/bench $(LAB)
 
-test-kernels: setup ## boot every minor version of Linux that Debian has, and run ackwise there: docs/kernels.md (QEMU without KVM; a quarter of an hour on two cores)
+test-kernels: setup ## boot every minor version of Linux that Debian has, those of aarch64, armv7 and s390x too, and run ackwise there: docs/kernels.md (QEMU without KVM; a quarter of an hour on two cores, and the builds for the other machines)
 	$(NICE) scripts/test-kernels --self-test
 	$(NICE) scripts/test-kernels
 
