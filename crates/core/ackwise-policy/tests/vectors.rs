@@ -34,51 +34,40 @@ fn every_policy_has_vectors_and_keeps_to_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Says whether the vectors of a policy hold when each event is changed.
+fn hold_when(policy: Policy, change: fn(&mut Event)) -> bool {
+    let file = vectors::policy_file(&vectors::directory(), policy);
+    let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
+    read.traces.iter().all(|trace| {
+        let mut state = PolicyState::default();
+        let changed = |config: &_, event: &Event| {
+            let mut event = *event;
+            change(&mut event);
+            state.step(config, &event)
+        };
+        trace.replay(changed).is_ok()
+    })
+}
+
 /// A policy without `AW_READS_TIME` is shown no time: its vectors hold all the same.
 /// One with it has a verdict that hangs on the time, or it says so for nothing.
 #[test]
 fn who_reads_the_time_says_so() {
     for policy in Policy::all() {
-        let file = vectors::policy_file(&vectors::directory(), policy);
-        let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
-        let same = read.traces.iter().all(|trace| {
-            let mut state = PolicyState::default();
-            let timeless = |config: &_, event: &Event| {
-                let event = Event {
-                    now_us: 0,
-                    ..*event
-                };
-                state.step(config, &event)
-            };
-            trace.replay(timeless).is_ok()
-        });
         assert_eq!(
-            same,
+            hold_when(policy, |event| event.now_us = 0),
             !policy.reads_time(),
             "{policy}: AW_READS_TIME in its NEEDS?"
         );
     }
 }
 
-/// A policy without `AW_READS_BUSY` has the same verdicts for a busy CPU; one with it has not.
+/// The same of a CPU that is short of time, and `AW_READS_BUSY`.
 #[test]
 fn who_reads_that_the_cpu_is_busy_says_so() {
     for policy in Policy::all() {
-        let file = vectors::policy_file(&vectors::directory(), policy);
-        let read = vectors::read_policy(&file).unwrap_or_else(|e| panic!("{e}"));
-        let same = read.traces.iter().all(|trace| {
-            let mut state = PolicyState::default();
-            let toggled = |config: &_, event: &Event| {
-                let event = Event {
-                    flags: event.flags ^ EventFlags::BUSY,
-                    ..*event
-                };
-                state.step(config, &event)
-            };
-            trace.replay(toggled).is_ok()
-        });
         assert_eq!(
-            same,
+            hold_when(policy, |event| event.flags ^= EventFlags::BUSY),
             !policy.reads_busy(),
             "{policy}: AW_READS_BUSY in its NEEDS?"
         );

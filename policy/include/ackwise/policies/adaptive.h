@@ -18,8 +18,8 @@
  *
  * While the CPU is short of time (AW_A_BUSY), T is no shorter than busy_us or D, whichever
  * is the less, and an ACK covers up to four times as much of the window, half of it at
- * most. An ACK that is
- * not sent then leaves time for data, and on a short path nothing else would be withheld.
+ * most. Each ACK that is not sent leaves time for data, and on a short path none would be
+ * withheld otherwise.
  *
  *                |
  *                V
