@@ -206,10 +206,14 @@ impl<'a> Lines<'a> {
         ratios
     }
 
-    /// The ratios of the baseline to itself, between one half of the repeats and the other,
-    /// least first. None if each point is run once.
-    pub(crate) fn chance(&self, score: &Score) -> Vec<Ratio<'_>> {
-        let ratio = |line: &'_ Line<'a>| line.chance(score);
+    /// What one half of the repeats says of the other, least first: of the baseline what chance
+    /// makes, of the best of several how well an arm can be chosen. None if each point is run
+    /// once.
+    pub(crate) fn halves(&self, score: &Score, against: &Against) -> Vec<Ratio<'_>> {
+        let ratio = |line: &'_ Line<'a>| match against {
+            Against::Baseline => line.chance(score),
+            Against::Best(_) => line.hindsight(score, against),
+        };
         let mut ratios: Vec<Ratio<'_>> = self
             .lines
             .iter()
@@ -225,8 +229,22 @@ impl Line<'_> {
     /// `None` without one of either.
     fn chance(&self, score: &Score) -> Option<f64> {
         let all = self.values.get(score)?.get(BASELINE)?;
-        let half = |odd| mean(all.iter().filter(|(n, _)| (*n % 2 == 1) == odd));
-        Some(ratio(half(true)?, half(false)?))
+        Some(ratio(half(all, true)?, half(all, false)?))
+    }
+
+    /// The arm that is best over the odd repeats, judged by the even ones: what could be had of
+    /// these arms by knowing the line. `None` without one of either.
+    fn hindsight(&self, score: &Score, against: &Against) -> Option<f64> {
+        let rivals = self.values.get(score)?.iter();
+        let rivals = rivals.filter(|(name, _)| against.has(name));
+        let mut halves = rivals.filter_map(|(_, all)| Some((half(all, true)?, half(all, false)?)));
+        let first = halves.next()?;
+        // Of two that are equal the first one is taken, without a look at the other half.
+        let (chosen, best) = halves.fold((first, first.1), |(chosen, best), (odd, even)| {
+            let chosen = if odd > chosen.0 { (odd, even) } else { chosen };
+            (chosen, best.max(even))
+        });
+        Some(ratio(chosen.1, best))
     }
 
     /// An arm's mean over its repeats; `None` if its flows are not on this line.
@@ -312,6 +330,11 @@ fn line<'a>(scenario: &Scenario, draw: &Draw, runs: &[&'a Run]) -> Option<Line<'
             .filter(|(name, _)| draw.repeats == 1 || stays(name))
             .collect(),
     })
+}
+
+/// The mean over the odd repeats, or over the even ones.
+fn half(repeats: &Repeats, odd: bool) -> Option<f64> {
+    mean(repeats.iter().filter(|(n, _)| (*n % 2 == 1) == odd))
 }
 
 /// The mean over repeats; `None` of nothing.

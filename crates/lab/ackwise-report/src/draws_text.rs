@@ -12,6 +12,9 @@ const PERCENTILES: [u32; 6] = [5, 10, 25, 50, 75, 90];
 /// The row of the baseline beside itself.
 const CHANCE: &str = "chance";
 
+/// The row of what could be had by knowing the line.
+const HINDSIGHT: &str = "hindsight";
+
 /// The worst lines of each arm that are listed.
 const WORST: usize = 2;
 
@@ -39,7 +42,8 @@ fn heading(lines: &Lines<'_>) -> String {
         1 => String::new(),
         repeats => format!(
             " Each line was run {repeats} times, and its means count; \"{CHANCE}\" is the baseline \
-             of the odd repeats to that of the even ones."
+             of the odd repeats to that of the even ones. \"{HINDSIGHT}\" is the best arm of the odd \
+             repeats beside the best one of the even ones: what knowing the line would bring."
         ),
     };
     format!(
@@ -107,9 +111,12 @@ fn distribution(lines: &Lines<'_>, score: &Score, against: &Against) -> String {
         let first = [ratios.len().to_string(), ratio_text(least.ratio)];
         table.add_row(row(name, first.into_iter().chain(percentiles)));
     };
+    if let Against::Best(_) = against {
+        add(HINDSIGHT, &lines.halves(score, against));
+    }
     for arm in &lines.arms {
         if *arm == BASELINE && *against == Against::Baseline {
-            add(CHANCE, &lines.chance(score));
+            add(CHANCE, &lines.halves(score, against));
         } else {
             add(arm, &lines.ratios(score, arm, against, &|_| true));
         }

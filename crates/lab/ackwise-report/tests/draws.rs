@@ -266,6 +266,37 @@ fn arms_are_compared_over_the_repeats_that_both_have() {
 }
 
 #[test]
+fn hindsight_chooses_by_the_odd_repeats_and_is_judged_by_the_even_ones() {
+    let all = "goodput server → client to the best of all";
+    let slow = "goodput server → client to slow: the best of half";
+    let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let drawn = DRAWN.replace("n = 20\n", repeat);
+    // Odd repeats: `twice` is best, and on one line the baseline. Even ones: `half` has 8.
+    let by = |arm: &str, n: u32| match (arm, n) {
+        ("half", 2) => 16.0,
+        _ => 1.0,
+    };
+    let report = report_of(&drawn, by);
+    let text = table(&report, &TableOptions::default());
+    assert_eq!(
+        row(&text, all, "hindsight"),
+        "20 0.12 0.12 0.25 0.25 0.25 0.25 0.25",
+        "{text}"
+    );
+    // Of one arm it is that arm.
+    assert!(row(&text, slow, "hindsight").starts_with("20 1.00 1.00"));
+    assert!(text.contains("\"hindsight\" is"), "{text}");
+    // An arm that failed in one of the halves cannot be chosen.
+    let mut one = report_of(&drawn, by);
+    fail(&mut one, "half", &["2"]);
+    let text = table(&one, &TableOptions::default());
+    assert!(row(&text, all, "hindsight").starts_with("20 1.00 1.00"));
+    // Run once, there is none.
+    let once = table(&report_of(DRAWN, |_, _| 1.0), &TableOptions::default());
+    assert!(!once.contains("hindsight"), "{once}");
+}
+
+#[test]
 fn chance_takes_nothing_for_what_it_is() {
     let repeat = "n = 20\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
     let text = DRAWN.replace("n = 20\n", repeat);
