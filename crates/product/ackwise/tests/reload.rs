@@ -473,6 +473,56 @@ fn interfaces_come_and_go_with_the_file() {
     assert_eq!(net.programs(), 0);
 }
 
+/// A service manager sees the first process alone, so that one which fails beside others is its to
+/// start again.
+#[test]
+fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "{}{}",
+        one(&net.iface, "policy = \"every-n\""),
+        one("lo", "policy = \"every-n\"")
+    ));
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", &file.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut all = All { child, lines };
+    for _ in 0..2 {
+        assert_eq!(all.next()["event"], "up");
+    }
+    let pid = |name: &str| {
+        let Ended { out, .. } = net.run(&["--format", "json", "status", name]);
+        let status: Value = serde_json::from_str(&out).ok()?;
+        find(&status, "pid")?.as_u64()
+    };
+    let lo = pid("lo");
+    for _ in 0..2 {
+        let last = pid(&net.iface).unwrap();
+        kill(Pid::from_raw(last as i32), Signal::SIGKILL).unwrap();
+        let event = all.next();
+        assert_eq!(event["event"], "up", "{event}");
+        assert_eq!(event["facts"]["interface"], net.iface.as_str(), "{event}");
+        assert_ne!(pid(&net.iface).unwrap(), last);
+        assert_eq!(pid("lo"), lo, "the other one was left alone");
+    }
+    let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(all.next()["event"], "down");
+    // Longer than the pause before a start.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(pid(&net.iface), None);
+    kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
+    let status = until("its end", || all.child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(net.programs(), 0);
+}
+
 #[test]
 fn a_fixed_rate_of_cake_changes_in_place() {
     in_virtual_time(|| {

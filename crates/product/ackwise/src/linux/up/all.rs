@@ -2,7 +2,8 @@
 //!
 //! A process gives its rights up after it has set up one interface, so that each interface needs
 //! its own. This one starts them, passes on that it is to end, and waits for them. It keeps its
-//! rights, so that it starts and ends processes when the file is read again.
+//! rights, so that it starts and ends processes when the file is read again, and starts one again
+//! that fails while others run.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const START: Duration = Duration::from_secs(60);
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(20);
+/// The pause between two looks for what has failed.
+const LOOK_FOR_FAILED: Duration = Duration::from_millis(200);
+/// How long one that failed stays down. The pause doubles with each failure up to the longest, and is
+/// the first one again after it has run for that long.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 fn claim() -> anyhow::Result<Entry<First>> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
@@ -85,6 +92,11 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
                 let shared = Arc::clone(&shared);
                 std::thread::spawn(move || shared.reload());
             });
+        }
+        // With a duration each ends by itself.
+        if args.duration.is_none() {
+            let shared = Arc::clone(&children);
+            std::thread::spawn(move || shared.start_failed_until_the_end());
         }
         supervisor.ready(&describe(&0, &running, Duration::ZERO));
         outcome = supervisor.run(&*children, None, describe, None)?;
@@ -165,7 +177,7 @@ struct Children {
     global: GlobalArgs,
     path: PathBuf,
     all: Mutex<Vec<Started>>,
-    /// Held while the file is read again.
+    /// Held while the file is read again, and while one that failed is started again.
     reloads: Mutex<()>,
     is_ending: AtomicBool,
 }
@@ -175,8 +187,12 @@ struct Started {
     child: Child,
     readiness: Readiness,
     is_settled: bool,
+    began: Instant,
     /// How it has ended; without a status if the kernel does not say.
     ended: Option<Option<ExitStatus>>,
+    ended_at: Instant,
+    /// How long it stays down if it fails.
+    pause: Duration,
 }
 
 impl Started {
@@ -186,6 +202,23 @@ impl Started {
                 Ok(status) => status.map(Some),
                 Err(_) => Some(None),
             };
+            self.ended_at = Instant::now();
+        }
+    }
+
+    /// It failed long enough ago. What it was told to end, and what is wrong with its settings, does not
+    /// mend itself.
+    fn is_due(&self) -> bool {
+        let for_good = [Some(0), Some(i32::from(EXIT_BAD_INPUT))];
+        let status = self.ended.flatten();
+        let failed = status.is_some_and(|status| !for_good.contains(&status.code()));
+        failed && self.ended_at.elapsed() >= self.pause
+    }
+
+    fn next_pause(&self) -> Duration {
+        match self.ended_at.duration_since(self.began) >= LONGEST_PAUSE {
+            true => FIRST_PAUSE,
+            false => (self.pause * 2).min(LONGEST_PAUSE),
         }
     }
 
@@ -208,21 +241,67 @@ impl Started {
 
 impl Children {
     fn start(&self, name: &str) -> anyhow::Result<()> {
+        let started = self.spawn(name)?;
+        self.with(|all| all.push(started));
+        Ok(())
+    }
+
+    fn spawn(&self, name: &str) -> anyhow::Result<Started> {
         let mut command = command(&self.args, &self.path, name, &self.global)?;
         let started = Readiness::of(&mut command)
             .and_then(|readiness| Ok((command.spawn()?, readiness)))
             .with_context(|| format!("starting `ackwise up {name}`"));
         let (child, readiness) = started?;
-        self.with(|all| {
-            all.push(Started {
-                name: name.to_owned(),
-                child,
-                readiness,
-                is_settled: false,
-                ended: None,
-            });
+        let now = Instant::now();
+        Ok(Started {
+            name: name.to_owned(),
+            child,
+            readiness,
+            is_settled: false,
+            began: now,
+            ended: None,
+            ended_at: now,
+            pause: FIRST_PAUSE,
+        })
+    }
+
+    /// While at least one runs. If none does, the service manager starts all again.
+    fn start_failed_until_the_end(&self) {
+        while !self.is_ending.load(Ordering::SeqCst) {
+            std::thread::sleep(LOOK_FOR_FAILED);
+            // A reload starts what has failed by itself.
+            let Ok(_no_reload) = self.reloads.try_lock() else {
+                continue;
+            };
+            if !self.is_ending.load(Ordering::SeqCst) && self.running() > 0 {
+                self.start_failed();
+            }
+        }
+    }
+
+    fn start_failed(&self) {
+        let due = self.with(|all| {
+            let due = all.iter().filter(|it| it.is_due());
+            due.map(|it| it.name.clone()).collect::<Vec<_>>()
         });
-        Ok(())
+        for name in due {
+            tracing::warn!("{name} has failed, and is started again");
+            let started = self.spawn(&name);
+            self.with(|all| {
+                let Some(failed) = all.iter_mut().find(|it| it.name == name) else {
+                    return;
+                };
+                let pause = failed.next_pause();
+                match started {
+                    Ok(started) => *failed = started,
+                    Err(error) => {
+                        tracing::error!("{error:#}");
+                        failed.ended_at = Instant::now();
+                    }
+                }
+                failed.pause = pause;
+            });
+        }
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Vec<Started>) -> T) -> T {
