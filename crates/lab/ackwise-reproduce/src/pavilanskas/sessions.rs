@@ -98,7 +98,7 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of the first arms of [`ARMS`].
+/// Captions of the first arms of [`ARMS`].
 const FIG10: [&str; 2] = [
     "Published in words: the two share the line almost equally. The table has means from 12 s until one \
      ends; the shares of the sessions vary in that time.",

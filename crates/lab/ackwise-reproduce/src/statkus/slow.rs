@@ -12,7 +12,7 @@ const SETUP: &str = "patched Linux 6.12 in QEMU -icount (no KVM), one CPU of 125
     the receiver is served first, so the sender is the bottleneck; what is held waits for the \
     delayed-ACK timer; tcp_ack_limit 250 (the paper: 2000), so that 8 s show what took it 100 s; \
     after the first 2 s";
-/// Of the runs in which r is read.
+/// The set-up of runs in which r is read.
 const TRACED: &str = "slow device as above, all 8 s; r is read each 100 ms, which costs instructions: other \
     runs than those above";
 const PART: &str = "Slow device";
