@@ -222,19 +222,22 @@ impl Course {
                 .published(6.0)
                 .not_comparable(why),
         );
+        rows.push(self.evenness(arm));
+        rows
+    }
+
+    /// Figs 11 and 12, of 100 s.
+    fn evenness(&self, arm: Arm) -> Experiment {
         let [own, base] = self.uneven;
         let what = "deviation of goodput from second to second by its mean, of the unmodified one";
-        rows.push(
-            row(arm, "uneven", what, (own / base).into())
-                .published("more uniform")
-                .not_comparable(format!(
-                    "{:.2} against {:.2} % of the mean from second 25 on: an emulated CPU does nearly the \
-                     same each second, while the paper's machines shared a host",
-                    100.0 * own,
-                    100.0 * base
-                )),
-        );
-        rows
+        row(arm, "uneven", what, (own / base).into())
+            .published("more uniform")
+            .not_comparable(format!(
+                "{:.2} against {:.2} % of the mean from second 25 on: an emulated CPU does nearly the same \
+                 each second, while the paper's machines shared a host",
+                100.0 * own,
+                100.0 * base
+            ))
     }
 }
 
