@@ -105,7 +105,7 @@
       low = Math.min(low, ...tops);
       high = Math.max(high, ...tops);
       const pad = (high - low || Math.abs(high) || 1) * 0.06;
-      return [low >= 0 ? 0 : low - pad, high <= 0 && low < 0 ? 0 : high + pad];
+      return [low >= 0 ? Math.min(figure.y.begin ?? 0, low) : low - pad, high <= 0 && low < 0 ? 0 : high + pad];
     };
     holder.replaceChildren();
     holder.plot = new uPlot({

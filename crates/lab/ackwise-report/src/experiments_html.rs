@@ -19,6 +19,9 @@ pub const SCRIPT: &str = include_str!("../assets/experiments.js");
 /// A part of more rows is folded: nobody reads the points of a figure before the figure.
 const FOLDED: usize = 60;
 
+/// A longer value in words may be broken into lines.
+const BROKEN: usize = 12;
+
 /// A paper as one page that loads nothing from anywhere. It links to `index.html` beside it.
 ///
 /// Text and tables are there without a script; figures need one.
@@ -243,7 +246,15 @@ fn row(experiment: &Experiment, shared: Option<(f64, f64)>, setup: &str, note: &
             "<span class=\"number\">{value}</span> {}",
             escape(&experiment.unit)
         ),
-        Value::Text(text) => format!("<span class=\"number text\">{}</span>", escape(text)),
+        Value::Text(text) => format!(
+            "<span class=\"number{}\">{}</span>",
+            if text.chars().count() > BROKEN {
+                " text"
+            } else {
+                ""
+            },
+            escape(text)
+        ),
     };
     let published = experiment.published.as_ref();
     let derived = match experiment.source {
@@ -451,6 +462,14 @@ mod tests {
         assert!(html.contains("<summary>Fig. 2 (61 experiments)</summary>"));
         assert_eq!(html.matches("<details").count(), 1);
         assert_eq!(html.matches("</details>").count(), 1);
+    }
+
+    #[test]
+    fn a_value_in_a_few_words_is_not_broken() {
+        let cell = |text: &str| row(&Experiment::new("", "", text), None, "", "");
+        assert!(cell("41 … 42 s").contains("<span class=\"number\">41 … 42 s<"));
+        let long = "with none of these";
+        assert!(cell(long).contains(&format!("<span class=\"number text\">{long}<")));
     }
 
     #[test]

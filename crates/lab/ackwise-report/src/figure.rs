@@ -58,6 +58,10 @@ pub struct Axis {
     pub label: String,
     /// Logarithmic.
     pub log: bool,
+    /// Where a linear axis of `y` begins if no value is less; else such an axis of positive values
+    /// begins at 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begin: Option<f64>,
 }
 
 impl Axis {
@@ -66,7 +70,14 @@ impl Axis {
         Axis {
             label: label.to_owned(),
             log: false,
+            begin: None,
         }
+    }
+
+    /// Begins there instead of at 0.
+    pub fn begins_at(mut self, begin: f64) -> Axis {
+        self.begin = Some(begin);
+        self
     }
 
     /// A logarithmic axis.
@@ -74,6 +85,7 @@ impl Axis {
         Axis {
             label: label.to_owned(),
             log: true,
+            begin: None,
         }
     }
 }

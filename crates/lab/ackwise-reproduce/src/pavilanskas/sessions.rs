@@ -18,6 +18,8 @@ const ONE: &str =
 /// While both run, and have settled; no longer than both run.
 const SHARED_S: (f64, f64) = (12.0, 60.0);
 const SESSIONS: [&str; 2] = ["tcp1", "tcp2"];
+/// What the paper prints of them.
+const RATES_MBPS: [f64; 2] = [44.0, 49.0];
 /// A set-up of two-sessions.toml.
 struct SetUp {
     arm: &'static str,
@@ -77,18 +79,41 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
     let both = lab.run(BOTH_PATH, BOTH)?;
     let one = lab.run(ONE_PATH, ONE)?;
     all.experiments.extend(both_filtered(&both)?);
-    for SetUp { arm, title, .. } in BOTH_ARMS.iter().filter(|one| DRAWN.contains(&one.arm)) {
+    for SetUp { arm, title, note } in BOTH_ARMS.iter().filter(|one| DRAWN.contains(&one.arm)) {
         let title = format!("Fig. 8: both with 80 % of their ACKs dropped; {title}");
-        all.figures
-            .push(figure(&both, arm, &format!("fig8-{arm}"), &title)?);
+        let drawn = figure(&both, arm, &format!("fig8-{arm}"), &title)?;
+        let drawn = drawn.caption(format!(
+            "Published: 44 and 49 Mbit/s from second 9 until the first ends at 78 s; the other then rises. \
+             {note}"
+        ));
+        all.figures.push(drawn.lines(published()));
     }
     all.experiments.extend(one_filtered(&one)?);
-    for (arm, title) in &ARMS[..2] {
+    for ((arm, title), caption) in ARMS.iter().zip(FIG10) {
         let title = format!("Fig. 10: only the first filtered; {title}");
         let id = format!("fig10-{arm}");
-        all.figures.push(figure(&one, arm, &id, &title)?);
+        all.figures
+            .push(figure(&one, arm, &id, &title)?.caption(caption));
     }
     Ok(())
+}
+
+/// Captions of the first arms of [`ARMS`].
+const FIG10: [&str; 2] = [
+    "Published in words: the two share the line almost equally. The table has means from 12 s until one \
+     ends; the shares of the sessions vary in that time.",
+    "Published in words: the two share the line almost equally. The policer's rate is a fifth of the ACKs \
+     of half the line: where the filtered session is alone, it is a tenth of its ACKs, and a window of 13 \
+     starves.",
+];
+
+/// Fig. 8 as it is printed: rates, and when both run.
+fn published() -> impl Iterator<Item = Line> {
+    SESSIONS.iter().zip(RATES_MBPS).map(|(name, mbps)| {
+        let rate = mbps * 1e6 / 8.0 / FRAME_BYTES;
+        let name = format!("{name}, published");
+        Line::new(&name, Style::Published, [(9.0, rate), (78.0, rate)])
+    })
 }
 
 fn series<'a>(outcome: &Outcome, run: &'a Run, name: &str) -> Result<&'a Series, Error> {
@@ -153,7 +178,7 @@ fn of_set_up(outcome: &Outcome, set_up: &SetUp) -> Result<Vec<Experiment>, Error
         .note(set_up.note)
     };
     let mut rows = Vec::new();
-    for (index, published) in [44.0, 49.0].into_iter().enumerate() {
+    for (index, published) in RATES_MBPS.into_iter().enumerate() {
         let name = SESSIONS[index];
         let rate = row(&format!("fig8/{{}}/{name}"), name, rates[index].into());
         rows.push(rate.published(published).within_share(0.15).unit("Mbit/s"));
@@ -227,8 +252,7 @@ fn figure(outcome: &Outcome, arm: &str, id: &str, title: &str) -> Result<Figure,
         title,
         Axis::new("time, s"),
         Axis::new("data segments a second"),
-    )
-    .caption("Published: the two share the line almost equally; each rises when it is alone.");
+    );
     let run = outcome.one(arm, CC, &[])?;
     for name in SESSIONS {
         let series = series(outcome, run, name)?;

@@ -52,7 +52,9 @@ pub(super) fn run(lab: &Lab<'_>, all: &mut Reproduced) -> Result<(), Error> {
         all.experiments.extend(numbers(ran));
     }
     let drawn: [(&str, &str, &str, Rate); 2] = [
-        ("data", "Goodput", "Mbit/s", |span| span.goodput_bps() / 1e6),
+        ("data", "Goodput", "goodput, Mbit/s", |span| {
+            span.goodput_bps() / 1e6
+        }),
         ("acks", "ACK rate", "ACKs per second", ack_rate),
     ];
     for (id, what, unit, value) in drawn {
@@ -112,6 +114,8 @@ struct Course {
     lost: Vec<(f64, f64)>,
     /// From the first of them until ACKs are limited again.
     restart: Option<f64>,
+    /// Deviation of goodput by its mean after the first quarter, and the unmodified one's.
+    uneven: [f64; 2],
 }
 
 impl Course {
@@ -144,6 +148,7 @@ impl Course {
             acks: since.and_then(|since| ratio(ack_rate, since, end)),
             lost,
             restart,
+            uneven: [ran, stock].map(Ran::uneven),
         }
     }
 
@@ -159,7 +164,7 @@ impl Course {
         let mut rows = vec![
             row(arm, "start", "ACKs are limited from", seconds(self.starts))
                 .unit("s")
-                .published("19 to 20")
+                .published("19 to 20 s")
                 .not_comparable(RATE),
             row(
                 arm,
@@ -217,7 +222,22 @@ impl Course {
                 .published(6.0)
                 .not_comparable(why),
         );
+        rows.push(self.evenness(arm));
         rows
+    }
+
+    /// Figs 11 and 12, of 100 s.
+    fn evenness(&self, arm: Arm) -> Experiment {
+        let [own, base] = self.uneven;
+        let what = "deviation of goodput from second to second by its mean, of the unmodified one";
+        row(arm, "uneven", what, (own / base).into())
+            .published("more uniform")
+            .not_comparable(format!(
+                "{:.2} against {:.2} % of the mean from second 25 on: an emulated CPU does nearly the same \
+                 each second, while the paper's machines shared a host",
+                100.0 * own,
+                100.0 * base
+            ))
     }
 }
 
@@ -305,7 +325,7 @@ mod tests {
         for key in ["before", "gain", "ack-rate", "own-drops"] {
             assert_eq!(of(key), Some(Verdict::Within), "{key}");
         }
-        for key in ["start", "restart"] {
+        for key in ["start", "restart", "uneven"] {
             assert_eq!(of(key), Some(Verdict::NotComparable), "{key}");
         }
     }

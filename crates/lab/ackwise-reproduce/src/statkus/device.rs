@@ -3,6 +3,7 @@
 use ackwise_engines::LabError;
 use ackwise_engines::emulated::{self, Between, First, Job, Machine, Record, Span};
 
+use crate::series::moments;
 use crate::{Error, Lab};
 
 /// What errors call it.
@@ -173,6 +174,20 @@ impl Ran {
         })
     }
 
+    /// Standard deviation of the goodput between samples by its mean, after the first quarter.
+    /// Without the last interval, which the transfer ends in.
+    pub(super) fn uneven(&self) -> f64 {
+        let from = self.case.seconds * 1_000_000_000 / 4;
+        let samples = &self.record.samples;
+        let whole = &samples[..samples.len().saturating_sub(1)];
+        let rates = whole.windows(2).filter(|pair| pair[0].at_ns >= from);
+        let rates = rates.filter_map(|pair| {
+            let span = self.record.span(pair[0].at_ns, pair[1].at_ns)?;
+            Some(span.goodput_bps())
+        });
+        moments(rates).map_or(f64::NAN, |(mean, deviation)| deviation / mean)
+    }
+
     /// Instructions for each megabyte: of both hosts together (with what belongs to neither),
     /// of the sender, of the receiver.
     pub(super) fn instructions(&self) -> Result<[f64; 3], Error> {
@@ -234,5 +249,41 @@ fn lacks(what: &str) -> Error {
     Error::Record {
         scenario: NAME.to_owned(),
         what: format!("the record has no {what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ackwise_engines::emulated::Sample;
+
+    use super::*;
+
+    /// A run of so many bytes a second.
+    fn ran(bytes: &[u64]) -> Ran {
+        let mut samples = vec![Sample::default()];
+        for (second, bytes) in bytes.iter().enumerate() {
+            samples.push(Sample {
+                at_ns: (second as u64 + 1) * 1_000_000_000,
+                bytes: samples[second].bytes + bytes,
+                ..Sample::default()
+            });
+        }
+        Ran {
+            case: Case::new(Arm::Stock, bytes.len() as u64),
+            record: Record {
+                kernel: String::new(),
+                samples,
+            },
+        }
+    }
+
+    #[test]
+    fn the_first_quarter_and_the_end_of_a_transfer_are_not_uneven() {
+        assert_eq!(ran(&[1, 5, 9, 9, 9, 9, 9, 3]).uneven(), 0.0);
+        assert_eq!(
+            ran(&[9, 9, 6, 12, 6, 12, 9, 9]).uneven(),
+            7.2_f64.sqrt() / 9.0
+        );
+        assert!(ran(&[]).uneven().is_nan());
     }
 }

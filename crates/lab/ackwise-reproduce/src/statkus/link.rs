@@ -104,7 +104,7 @@ fn beside_stock(name: &str, flow: &Traffic, stock: &Traffic, all: &mut Reproduce
             start.map_or("never".into(), Value::from),
             "s",
         )
-        .published("19 to 20")
+        .published("19 to 20 s")
         .not_comparable(
             "Published: 19 to 20 s (Fig. 6). With tcp_ack_limit 2000 that is 200 segments a \
                  second, which no rate of the paper's is, so its start threshold was another or \
@@ -235,7 +235,10 @@ fn mean(values: &[Option<f64>]) -> f64 {
     known.iter().sum::<f64>() / known.len() as f64
 }
 
-/// What a figure shows: id, title, unit, the column of the series, and a factor to that unit.
+const DRAWN: &str = "Virtual time, where CPU costs nothing; in the paper's figures it is the bottleneck. 20 Mbit/s, \
+                     no loss, tcp_ack_limit 2000. Of lines that coincide the last is seen.";
+
+/// What a figure shows: id, title, axis, the column of the series, and a factor to the axis' unit.
 type Drawing = (
     &'static str,
     &'static str,
@@ -249,7 +252,7 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
         (
             "data",
             "Data rate (Figs 5, 6, 11, 12)",
-            "Mbit/s",
+            "goodput, Mbit/s",
             |s| &s.goodput_bps,
             1e-6,
         ),
@@ -263,26 +266,26 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
         (
             "rtt",
             "Round-trip time (Figs 7, 8, 13, 14)",
-            "ms",
+            "round-trip time, ms",
             |s| &s.rtt_us,
             1e-3,
         ),
         (
             "cwnd",
             "Congestion window (Figs 18, 19)",
-            "segments",
+            "window, segments",
             |s| &s.cwnd_segments,
             1.0,
         ),
         (
             "ssthresh",
             "Slow-start threshold (Figs 18, 19)",
-            "segments",
+            "threshold, segments",
             |s| &s.ssthresh_segments,
             1.0,
         ),
     ];
-    for (id, title, unit, column, factor) in wanted {
+    for (id, title, axis, column, factor) in wanted {
         let lines = flows.iter().filter_map(|(name, flow)| {
             let series = flow.series.as_ref()?;
             let points = series.t_s.iter().zip(column(series));
@@ -294,9 +297,9 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
                 &format!("link-{id}"),
                 title,
                 Axis::new("time, s"),
-                Axis::new(unit),
+                Axis::new(axis),
             )
-            .caption(SETUP)
+            .caption(DRAWN)
             .lines(lines),
         );
     }
@@ -308,10 +311,13 @@ fn drawings(flows: &[(&str, Traffic)], all: &mut Reproduced) {
         Figure::new(
             "link-histogram",
             "Histogram of the round-trip time (Figs 15, 16)",
-            Axis::new("ms"),
+            Axis::new("round-trip time, ms"),
             Axis::new("share of the samples"),
         )
-        .caption("Published, between virtual machines: 10 to 20 ms without limiting, 5 to 10 ms with it.")
+        .caption(
+            "Bins of 5 ms, drawn at their lower edges. Published, between virtual machines: 10 to 20 ms \
+             without limiting, 5 to 10 ms with it.",
+        )
         .lines(lines),
     );
 }
