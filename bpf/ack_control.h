@@ -5,8 +5,8 @@
  *
  *   cgroup_skb ingress    sees each ACK, pure ones as well, before the socket does, and without
  *                         its lock: the state has a lock of its own
- *   sock_ops              sees RTT samples, timeouts and retransmissions under the socket's lock,
- *                         and has what is to be told written into data
+ *   sock_ops              sees timeouts and retransmissions, under the socket's lock, and has what
+ *                         is to be told written into data
  *
  * An ACK may wait for the socket (its backlog) after it was seen here. So the newest
  * acknowledgment number is kept here, and not taken from the socket.
@@ -94,31 +94,47 @@ static __always_inline int control_begin(struct bpf_sock_ops *ops, __u64 flags)
 	return 1;
 }
 
-enum control_why {
-	CONTROL_LOOK,
-	CONTROL_REPAIR, /* a segment was sent again */
-	CONTROL_TIMEOUT,
-};
-
-/* Is there something to tell? Returns whether that changed; c->open says what it is. */
-static __always_inline int control_look(struct bpf_sock_ops *ops, struct ack_control *c,
-					enum control_why why)
+/* A segment was sent again. */
+static __always_inline void control_repair(struct bpf_sock_ops *ops)
 {
-	__u32 mss = ops->mss_cache, cwnd = ops->snd_cwnd, nxt = ops->snd_nxt;
-	int open;
+	struct ack_control *c = control_of(ops, 0);
+	__u32 nxt = ops->snd_nxt;
 
-	if (why == CONTROL_TIMEOUT)
-		cwnd = 1;
+	if (!c)
+		return;
 	bpf_spin_lock(&c->lock);
-	if (why == CONTROL_REPAIR)
-		aw_ack_ratio_on_retransmission(&c->ratio, in_stream(c, nxt));
-	aw_ack_ratio_limit(&c->ratio, usable_window(c, cwnd, mss), mss);
-	open = c->ratio.told != AW_TOLD_YES;
+	aw_ack_ratio_on_retransmission(&c->ratio, in_stream(c, nxt));
 	bpf_spin_unlock(&c->lock);
-	if (open == c->open)
-		return 0;
-	c->open = open;
-	return 1;
+}
+
+/* The retransmission timer ended; the congestion window becomes one segment. */
+static __always_inline void control_timeout(struct bpf_sock_ops *ops)
+{
+	struct ack_control *c = control_of(ops, 0);
+	__u32 mss = ops->mss_cache;
+
+	if (!c)
+		return;
+	bpf_spin_lock(&c->lock);
+	aw_ack_ratio_limit(&c->ratio, mss, mss);
+	bpf_spin_unlock(&c->lock);
+}
+
+/*
+ * Before data leave the kernel asks how large their segments may be. What is settled here stands
+ * until it asks again, whatever ACKs come meanwhile: segments must not grow by an option then.
+ */
+static __always_inline void control_settle(struct bpf_sock_ops *ops)
+{
+	struct ack_control *c = control_of(ops, 0);
+	__u32 mss = ops->mss_cache, cwnd = ops->snd_cwnd;
+
+	if (!c)
+		return;
+	bpf_spin_lock(&c->lock);
+	aw_ack_ratio_limit(&c->ratio, usable_window(c, cwnd, mss), mss);
+	c->open = c->ratio.told != AW_TOLD_YES;
+	bpf_spin_unlock(&c->lock);
 }
 
 /* What the data in hand are to tell: R or 0. *first: they are the first to. */

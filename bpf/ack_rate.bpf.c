@@ -15,8 +15,8 @@
  * took the option away, the connection is as if this program were not there.
  *
  * With ACK congestion control the handshake has another option ("ACK congestion control permitted")
- * in the place of "capable", R is what lost ACKs tell, and a second program looks at ACKs:
- * ack_control.h. A SYN with "capable" is answered as without it, and then asked for nothing.
+ * in the place of "capable", R is what lost ACKs tell, a second program looks at ACKs
+ * (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered as without it, and then asked for nothing.
  *
  * A listener learns to answer when it begins to listen. Those that were there before answer
  * without the option.
@@ -144,7 +144,7 @@ static __always_inline struct asking *connection_of(struct bpf_sock_ops *ops)
 /* The handshake is done, with ACK congestion control. */
 static __always_inline void control_established(struct bpf_sock_ops *ops, __u64 flags)
 {
-	__u32 on = BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG |
+	__u32 on = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG |
 		   BPF_SOCK_OPS_RTO_CB_FLAG;
 
 	if (!has_option(ops, AW_ACK_CONTROL_EXID, flags) || !control_begin(ops, flags)) {
@@ -237,6 +237,8 @@ static __always_inline void reserve(struct bpf_sock_ops *ops)
 	int for_mss = ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS;
 	__u32 said;
 
+	if (for_mss && ack_rate_options.control)
+		control_settle(ops);
 	/* A pure ACK asks for nothing. */
 	if (!for_mss && !(ops->skb_tcp_flags & SYN) && !ops->skb_len)
 		return;
@@ -295,19 +297,6 @@ static __always_inline void write(struct bpf_sock_ops *ops)
 	}
 }
 
-/* An RTT sample, a timeout or a retransmission: with ACK congestion control. */
-static __always_inline void control_event(struct bpf_sock_ops *ops, enum control_why why)
-{
-	struct ack_control *c = control_of(ops, 0);
-
-	if (!c || !control_look(ops, c, why))
-		return;
-	if (c->open)
-		callbacks(ops, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, 0);
-	else
-		callbacks(ops, 0, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
-}
-
 SEC("sockops") int ackwise_ask(struct bpf_sock_ops *ops)
 {
 	__u64 cookie;
@@ -335,18 +324,15 @@ SEC("sockops") int ackwise_ask(struct bpf_sock_ops *ops)
 		write(ops);
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
-		if (ack_rate_options.control)
-			control_event(ops, CONTROL_LOOK);
-		else
-			round_trip(ops);
+		round_trip(ops);
 		break;
 	case BPF_SOCK_OPS_RETRANS_CB:
 		if (ack_rate_options.control)
-			control_event(ops, CONTROL_REPAIR);
+			control_repair(ops);
 		break;
 	case BPF_SOCK_OPS_RTO_CB:
 		if (ack_rate_options.control)
-			control_event(ops, CONTROL_TIMEOUT);
+			control_timeout(ops);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[1] == 7 /* TCP_CLOSE */) {

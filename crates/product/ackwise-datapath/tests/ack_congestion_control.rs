@@ -51,7 +51,7 @@ impl<'a> Trace<'a> {
     fn open(far: &'a Wire, asker: &'a AckRateAsker, syn: &[u8], rto_min: &str) -> Trace<'a> {
         let route = format!("initcwnd {WINDOW} rto_min {rto_min}");
         let mut peer = Peer::connect(far, &route, syn);
-        peer.write(300);
+        peer.write(80);
         let mut trace = Trace {
             peer,
             asker,
@@ -280,14 +280,16 @@ impl Ends {
             if let Packets::Segments = packets {
                 ip("link set aw1 mtu 600 gso_max_segs 1");
                 ip("route replace 198.18.7.0/24 dev aw1 quickack 1");
+                // What waits for the socket is acknowledged one by one as well.
+                std::fs::write("/proc/sys/net/ipv4/tcp_backlog_ack_defer", "0").expect("sysctl");
             }
-            // The window is small, and so is R.
-            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 65536 65536").expect("sysctl");
         });
         ip("addr add 198.18.7.1/24 dev aw0");
         if let Packets::Segments = packets {
             no_checksum_offload("aw0");
             ip("link set aw0 mtu 600 gso_max_segs 1");
+            // The window is small, and so is R.
+            ip("route replace 198.18.7.0/24 dev aw0 cwnd lock 60");
         }
         let listen = || {
             pair.far
