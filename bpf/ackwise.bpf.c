@@ -131,6 +131,17 @@ static __noinline struct aw_entry *flow_first(const struct aw_key *key, const st
 	return f;
 }
 
+/* A SYN of the ACK direction: rare. */
+static __noinline int syn_of_acks(struct __sk_buff *skb, const struct aw_key *key,
+				  const struct aw_seg *seg)
+{
+	if (!key || !seg)
+		return 0;
+	handshake_acks(key, seg, clock_ns());
+	obey_on_syn(skb, key, seg);
+	return 0;
+}
+
 /* The flow of a segment of the ACK direction; 0: the segment passes. */
 static __always_inline struct aw_entry *flow_of_ack(struct __sk_buff *skb, const struct aw_key *key,
 						    const struct aw_seg *seg, struct aw_counters *c)
@@ -139,8 +150,7 @@ static __always_inline struct aw_entry *flow_of_ack(struct __sk_buff *skb, const
 
 	if (AW_UNLIKELY(seg->flags & AW_TCP_SYN)) {
 		c->syns++;
-		handshake_acks(key, seg, clock_ns());
-		obey_on_syn(skb, key, seg);
+		syn_of_acks(skb, key, seg);
 		return 0;
 	}
 	f = bpf_map_lookup_elem(&flows, key);
@@ -430,9 +440,14 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 }
 
 /* A SYN, or data of a flow that is not kept: rare. */
-static __noinline int data_without_flow(const struct aw_key *key, const struct aw_seg *seg)
+static __noinline int data_without_flow(struct __sk_buff *skb, const struct aw_key *key,
+					const struct aw_seg *seg)
 {
-	return handshake_data(key, seg, clock_ns());
+	if (!key || !seg)
+		return 0;
+	handshake_data(key, seg, clock_ns());
+	obey_on_syn(skb, key, seg);
+	return 0;
 }
 
 /* Shows a data segment to the flow. Returns 0 when its lock is not free: data that were
@@ -481,8 +496,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (AW_UNLIKELY(!f)) {
 		c->syns += !!(seg.flags & AW_TCP_SYN);
 		here->seg = seg;
-		data_without_flow(&key, &here->seg);
-		obey_on_syn(skb, &key, &here->seg);
+		data_without_flow(skb, &key, &here->seg);
 		return AW_PASS;
 	}
 	selftest_advance_data(f, &seg);

@@ -198,10 +198,11 @@ struct aw_percpu {
 	struct aw_decision decision;
 	struct aw_entry fresh; /* of a flow that is about to be kept */
 	struct aw_released released;
-	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
-	aw_u64 coarse_ns, coarse_us; /* what it said */
-	aw_u64 left_rest_bytes;	     /* pure ACKs and short packets that left: see egress.h */
-	aw_u64 left_full_bytes;	     /* full packets that left */
+	struct aw_ack_rate_search search; /* of the options of the packet in hand */
+	aw_u64 coarse_tick;		  /* jiffies when the coarse clock was read */
+	aw_u64 coarse_ns, coarse_us;	  /* what it said */
+	aw_u64 left_rest_bytes;		  /* pure ACKs and short packets that left: see egress.h */
+	aw_u64 left_full_bytes;		  /* full packets that left */
 };
 
 #endif

@@ -28,16 +28,16 @@
 /* What the options of a segment say: enum aw_ack_rate_said. */
 static __noinline int obey_said(struct __sk_buff *skb, const struct aw_seg *seg)
 {
-	struct aw_ack_rate_search search = {};
+	struct aw_percpu *here = percpu_here();
 	__u32 n;
 
-	if (!seg || seg->l4_len <= 20)
+	if (!here || !seg || seg->l4_len <= 20)
 		return AW_ACK_RATE_SILENT;
 	n = seg->l4_len - 20;
-	search.n = n;
-	if (n > AW_OPT_BYTES || bpf_skb_load_bytes(skb, seg->l4_off + 20, search.b, n))
+	here->search.n = n;
+	if (n > AW_OPT_BYTES || bpf_skb_load_bytes(skb, seg->l4_off + 20, here->search.b, n))
 		return AW_ACK_RATE_SILENT;
-	return aw_ack_rate_find(&search);
+	return aw_ack_rate_find(&here->search);
 }
 
 /* A SYN or SYN-ACK, which the handshake knows of. */
@@ -93,7 +93,9 @@ static __always_inline void obey_on_data(struct __sk_buff *skb, struct aw_percpu
 
 	if (!options.obey_ack_rate || AW_LIKELY(!option && !bit))
 		return;
-	here->seg = *seg;
+	/* Read anew: to keep all of it until here would take a stack that is not there. */
+	if (read_segment_slow(skb, options.link, &here->seg) != AW_PARSE_OK)
+		return;
 	if (option)
 		here->counters.ack_rate_requests += obey_read(skb, f, &here->seg) != 0;
 	if (bit)

@@ -565,6 +565,8 @@ pub struct aw_percpu {
     #[doc = " of a flow that is about to be kept"]
     pub fresh: aw_entry,
     pub released: aw_released,
+    #[doc = " of the options of the packet in hand"]
+    pub search: aw_ack_rate_search,
     #[doc = " jiffies when the coarse clock was read"]
     pub coarse_tick: aw_u64,
     #[doc = " what it said"]
@@ -578,7 +580,7 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2912usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2976usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2048usize];
@@ -589,16 +591,17 @@ const _: () = {
     ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2296usize];
     ["Offset of field: aw_percpu::released"]
         [::core::mem::offset_of!(aw_percpu, released) - 2728usize];
+    ["Offset of field: aw_percpu::search"][::core::mem::offset_of!(aw_percpu, search) - 2872usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2872usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2936usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2880usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2944usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2888usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2952usize];
     ["Offset of field: aw_percpu::left_rest_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2896usize];
+        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2960usize];
     ["Offset of field: aw_percpu::left_full_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2904usize];
+        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2968usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {
