@@ -23,7 +23,7 @@ struct aw_ack_rate_counters {
 	aw_u64 segments; /* data packets that carried a request, before they were cut */
 	/* ACK congestion control, of connections whose other side permits it */
 	aw_u64 acks;	/* that came */
-	aw_u64 skipped; /* of these, that say that none is missing before them */
+	aw_u64 skipped; /* those that say that none is missing before them */
 	aw_u64 lost;	/* that were found to be lost */
 };
 

@@ -46,7 +46,7 @@ pub struct AckRateCounters {
     pub segments: u64,
     /// With ACK congestion control: ACKs that came, of connections that agreed on it.
     pub acks: u64,
-    /// Of these, those that say that no ACK is missing before them, whatever they cover.
+    /// ACKs among them that say that none is missing before them, whatever they cover.
     pub skipped: u64,
     /// ACKs that were found to be lost.
     pub lost: u64,

@@ -486,7 +486,7 @@ fn a_listener_that_does_not_know_it_changes_nothing() {
 #[derive(Debug)]
 struct Came {
     mbit_s: f64,
-    /// Of the receiver's interface, whose queue is short.
+    /// Packets that the receiver's interface, whose queue is short, was to send.
     acks: u64,
     dropped: u64,
     lost: u64,

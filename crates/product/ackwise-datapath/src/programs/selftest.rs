@@ -169,9 +169,9 @@ pub struct AckBoxRules {
 pub struct AckBoxCounts {
     /// Pure ACKs that came.
     pub acks: u64,
-    /// Of these, dropped.
+    /// Those that it dropped.
     pub dropped: u64,
-    /// Of these, with the bit.
+    /// Those that came with the bit.
     pub skipped: u64,
 }
 
