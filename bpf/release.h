@@ -50,8 +50,12 @@ static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 	skb->mark = r->mark;
 	skb->priority = r->priority;
 	/* Not with options of IPv4 or extension headers of IPv6. */
-	if (AW_UNLIKELY(r->skipped) && (r->l3[0] == 0x45 || r->l3[6] == IPPROTO_TCP))
-		obey_say_skipped(skb, l3_off + (r->l3[0] == 0x45 ? 20 : 40));
+	if (AW_UNLIKELY(r->skipped)) {
+		if (r->l3[0] == 0x45)
+			obey_say_skipped(skb, l3_off + 20);
+		else if (r->l3[0] >> 4 == 6 && r->l3[6] == IPPROTO_TCP)
+			obey_say_skipped(skb, l3_off + 40);
+	}
 	return 0;
 }
 
