@@ -14,13 +14,15 @@
  * Fail open: without room in the header, without the map's memory, or where a box on the way
  * took the option away, the connection is as if this program were not there.
  *
+ * With ACK congestion control the handshake has another option ("ACK congestion control permitted")
+ * in the place of "capable", R is what lost ACKs tell, a second program looks at ACKs
+ * (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered as without it, and then asked for nothing.
+ *
  * A listener learns to answer when it begins to listen. Those that were there before answer
  * without the option.
  */
-#include <linux/bpf.h>
-#include <linux/in.h>
-#include <linux/tcp.h>
-#include <bpf/bpf_helpers.h>
+#define AW_IP_ONLY
+#include "headers.h"
 #include "../policy/options/ack_rate_request.h"
 #include "ack_rate_shared.h"
 
@@ -66,6 +68,8 @@ static __always_inline struct aw_ack_rate_counters *counters_here(void)
 			c_->what++; \
 	} while (0)
 
+#include "ack_control.h"
+
 static __always_inline int asks(void)
 {
 	return ack_rate_options.segments || ack_rate_options.per_window;
@@ -80,15 +84,19 @@ static __always_inline void callbacks(struct bpf_sock_ops *ops, __u32 on, __u32 
 		bpf_sock_ops_cb_flags_set(ops, now);
 }
 
-/* Does the segment in hand, or with BPF_LOAD_HDR_OPT_TCP_SYN the SYN, say "capable"? */
-static __always_inline int is_capable(struct bpf_sock_ops *ops, __u64 flags)
+/* Has the segment in hand, or with BPF_LOAD_HDR_OPT_TCP_SYN the SYN, this option of a handshake? */
+static __always_inline int has_option(struct bpf_sock_ops *ops, __u32 exid, __u64 flags)
 {
 	/* Kind, 2 + the bytes to look for, and these; what is found takes their place. */
-	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = { AW_ACK_RATE_KIND, 4, AW_ACK_RATE_EXID >> 8,
-						     AW_ACK_RATE_EXID & 0xff };
+	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = { AW_ACK_RATE_KIND, 4, exid >> 8, exid & 0xff };
 	long len = bpf_load_hdr_opt(ops, option, sizeof(option), flags);
 
 	return len == AW_ACK_RATE_CAPABLE_LEN;
+}
+
+static __always_inline int is_capable(struct bpf_sock_ops *ops, __u64 flags)
+{
+	return has_option(ops, AW_ACK_RATE_EXID, flags);
 }
 
 /* The R to ask for now; 0: none that is worth an option. See ackwise-sim's tcp/ack_rate.rs. */
@@ -129,6 +137,24 @@ static __always_inline struct asking *connection_of(struct bpf_sock_ops *ops)
 	return bpf_map_lookup_elem(&connections, &cookie);
 }
 
+#define ALL_CALLBACKS \
+	(BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG | \
+	 BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG)
+
+/* The handshake is done, with ACK congestion control. */
+static __always_inline void control_established(struct bpf_sock_ops *ops, __u64 flags)
+{
+	__u32 on = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG |
+		   BPF_SOCK_OPS_RTO_CB_FLAG;
+
+	if (!has_option(ops, AW_ACK_CONTROL_EXID, flags) || !control_begin(ops, flags)) {
+		callbacks(ops, 0, ALL_CALLBACKS);
+		return;
+	}
+	COUNT(agreed);
+	callbacks(ops, on, ALL_CALLBACKS & ~on);
+}
+
 /* The handshake is done. */
 static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 {
@@ -137,6 +163,10 @@ static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 	__u64 cookie = bpf_get_socket_cookie(ops);
 	struct asking fresh = {}, *a;
 
+	if (ack_rate_options.control) {
+		control_established(ops, flags);
+		return;
+	}
 	if (!is_capable(ops, flags)) {
 		callbacks(ops, 0, all);
 		return;
@@ -167,19 +197,38 @@ static __always_inline void round_trip(struct bpf_sock_ops *ops)
 	ask(ops, a);
 }
 
+/* What the SYN in hand is to say, or the SYN-ACK. */
+static __always_inline __u32 syn_says(struct bpf_sock_ops *ops, int answers)
+{
+	if (ack_rate_options.control &&
+	    (!answers || has_option(ops, AW_ACK_CONTROL_EXID, BPF_LOAD_HDR_OPT_TCP_SYN)))
+		return AW_ACK_CONTROL_PERMITTED;
+	if (answers && !is_capable(ops, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return AW_ACK_RATE_SILENT;
+	return AW_ACK_RATE_CAPABLE;
+}
+
 /* What the segment in hand is to say: enum aw_ack_rate_said. */
 static __always_inline __u32 says(struct bpf_sock_ops *ops)
 {
 	__u32 flags = ops->skb_tcp_flags;
+	struct ack_control *c;
 	struct asking *a;
 
-	if (flags & SYN) {
-		if ((flags & ACK) && !is_capable(ops, BPF_LOAD_HDR_OPT_TCP_SYN))
-			return AW_ACK_RATE_SILENT;
-		return AW_ACK_RATE_CAPABLE;
+	if (flags & SYN)
+		return syn_says(ops, flags & ACK);
+	if (ack_rate_options.control) {
+		/* Which R is settled when it is written: only that there is one counts here. */
+		c = control_of(ops, 0);
+		return c && c->open ? AW_ACK_RATE_ASKS + AW_ACK_RATIO_LEAST : AW_ACK_RATE_SILENT;
 	}
 	a = connection_of(ops);
 	return a && a->open ? AW_ACK_RATE_ASKS + a->asked : AW_ACK_RATE_SILENT;
+}
+
+static __always_inline int is_of_handshake(__u32 said)
+{
+	return said == AW_ACK_RATE_CAPABLE || said == AW_ACK_CONTROL_PERMITTED;
 }
 
 /* How many bytes of options are wanted? Also asked for the size of segments to come. */
@@ -188,23 +237,52 @@ static __always_inline void reserve(struct bpf_sock_ops *ops)
 	int for_mss = ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS;
 	__u32 said;
 
+	if (for_mss && ack_rate_options.control)
+		control_settle(ops);
 	/* A pure ACK asks for nothing. */
 	if (!for_mss && !(ops->skb_tcp_flags & SYN) && !ops->skb_len)
 		return;
 	said = says(ops);
-	if (said == AW_ACK_RATE_CAPABLE)
+	if (is_of_handshake(said))
 		bpf_reserve_hdr_opt(ops, AW_ACK_RATE_CAPABLE_LEN, 0);
 	else if (said != AW_ACK_RATE_SILENT)
 		bpf_reserve_hdr_opt(ops, AW_ACK_RATE_REQUEST_LEN, 0);
 }
 
+/* Writes the R that lost ACKs tell. Without one the kernel fills what was reserved. */
+static __always_inline void control_write(struct bpf_sock_ops *ops)
+{
+	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = {};
+	struct ack_control *c = control_of(ops, 0);
+	int first;
+	__u32 r;
+
+	if (!c || !c->open)
+		return;
+	r = control_tell(ops, c, &first);
+	if (!r || r > AW_ACK_RATE_MAX)
+		return;
+	aw_ack_rate_write(option, AW_ACK_RATE_ASKS + r);
+	if (bpf_store_hdr_opt(ops, option, AW_ACK_RATE_REQUEST_LEN, 0))
+		return;
+	COUNT(segments);
+	if (first)
+		COUNT(asked);
+}
+
 static __always_inline void write(struct bpf_sock_ops *ops)
 {
 	__u8 option[AW_ACK_RATE_REQUEST_LEN + 3] = {};
-	__u32 said = says(ops), len = aw_ack_rate_write(option, said);
+	__u32 said, len;
 	struct asking *a;
 
-	if (said == AW_ACK_RATE_CAPABLE) {
+	if (ack_rate_options.control && !(ops->skb_tcp_flags & SYN)) {
+		control_write(ops);
+		return;
+	}
+	said = says(ops);
+	len = aw_ack_rate_write(option, said);
+	if (is_of_handshake(said)) {
 		if (!bpf_store_hdr_opt(ops, option, AW_ACK_RATE_CAPABLE_LEN, 0))
 			COUNT(offered);
 		return;
@@ -248,6 +326,14 @@ SEC("sockops") int ackwise_ask(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_RTT_CB:
 		round_trip(ops);
 		break;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		if (ack_rate_options.control)
+			control_repair(ops);
+		break;
+	case BPF_SOCK_OPS_RTO_CB:
+		if (ack_rate_options.control)
+			control_timeout(ops);
+		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[1] == 7 /* TCP_CLOSE */) {
 			cookie = bpf_get_socket_cookie(ops);
@@ -255,6 +341,12 @@ SEC("sockops") int ackwise_ask(struct bpf_sock_ops *ops)
 		}
 		break;
 	}
+	return 1;
+}
+
+SEC("cgroup_skb/ingress") int ackwise_ask_acks(struct __sk_buff *skb)
+{
+	control_on_packet(skb);
 	return 1;
 }
 

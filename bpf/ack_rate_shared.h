@@ -8,10 +8,12 @@
 
 #include "../policy/include/ackwise/types.h"
 
-/* With neither number a host says that it knows the option, and asks for nothing. */
+/* With all 0 a host says that it knows the option, and asks for nothing. */
 struct aw_ack_rate_options {
-	aw_u32 segments;   /* one ACK for so many; 0: as per_window says */
-	aw_u32 per_window; /* so many ACKs in a congestion window; 0: as segments says */
+	aw_u32 segments;   /* one ACK for so many; 0: as the others say */
+	aw_u32 per_window; /* so many ACKs in a congestion window; 0: as the others say */
+	aw_u32 control;	   /* as many as lost ACKs tell (RFC 5690) */
+	aw_u32 reserved;
 };
 
 struct aw_ack_rate_counters {
@@ -19,6 +21,10 @@ struct aw_ack_rate_counters {
 	aw_u64 agreed;	 /* connections whose other side has it, too */
 	aw_u64 asked;	 /* rates that were asked for */
 	aw_u64 segments; /* data packets that carried a request, before they were cut */
+	/* ACK congestion control, of connections whose other side permits it */
+	aw_u64 acks;	/* that came */
+	aw_u64 skipped; /* those that say that none is missing before them */
+	aw_u64 lost;	/* that were found to be lost */
 };
 
 #endif

@@ -23,8 +23,8 @@
 #ifndef ACKWISE_ACK_REQUEST_H
 #define ACKWISE_ACK_REQUEST_H
 
-#include <bpf/bpf_endian.h>
 #include "../policy/options/ack_rate_request.h"
+#include "ecn.h"
 #include "maps.h"
 
 static __always_inline int ack_request_is_on(void)
@@ -66,7 +66,6 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 	int outstanding;
 	struct bpf_sock *sk = skb->sk;
 	struct bpf_tcp_sock *tcp;
-	__be16 old, new;
 
 	if (!f || !sk)
 		return 0;
@@ -83,11 +82,7 @@ static __noinline int ack_request_write(struct __sk_buff *skb, struct aw_entry *
 	if (aw_after_eq(seq, tcp->snd_nxt) &&
 	    (outstanding || ack_request_room(f, tcp, end, one, segments)))
 		return 0;
-	if (bpf_skb_load_bytes(skb, l4_off + 12, &old, 2))
-		return 0;
-	new = old | bpf_htons(AW_TCP_ACK_REQUEST);
-	if (new == old || bpf_l4_csum_replace(skb, l4_off + 16, old, new, 2) ||
-	    bpf_skb_store_bytes(skb, l4_off + 12, &new, 2, 0))
+	if (set_tcp_bits(skb, l4_off, AW_TCP_ACK_REQUEST, 1) <= 0)
 		return 0;
 	if (!outstanding || aw_after(end, f->request_end))
 		f->request_end = end;

@@ -25,8 +25,8 @@
  * flow's lock; act. A held one may have to leave before it (release.h). Dry run
  * (dry_run.h), what is known of the host (host.h), the bytes that leave (egress.h), ACC's
  * echo (echo.h), the congestion-window
- * hint (cwnd_hint.h), requests for ACKs (ack_request.h) and for a rate of them (obey.h), and
- * the benchmark (selftest.h) are functions of their own.
+ * hint (cwnd_hint.h), requests for ACKs (ack_request.h) and for a rate of them, what an ACK says
+ * of those that were not made (obey.h), and the benchmark (selftest.h) are functions of their own.
  *
  * Why it is built so:
  *
@@ -131,15 +131,26 @@ static __noinline struct aw_entry *flow_first(const struct aw_key *key, const st
 	return f;
 }
 
+/* A SYN of the ACK direction: rare. */
+static __noinline int syn_of_acks(struct __sk_buff *skb, const struct aw_key *key,
+				  const struct aw_seg *seg)
+{
+	if (!key || !seg)
+		return 0;
+	handshake_acks(key, seg, clock_ns());
+	obey_on_syn(skb, key, seg);
+	return 0;
+}
+
 /* The flow of a segment of the ACK direction; 0: the segment passes. */
-static __always_inline struct aw_entry *flow_of_ack(const struct aw_key *key,
+static __always_inline struct aw_entry *flow_of_ack(struct __sk_buff *skb, const struct aw_key *key,
 						    const struct aw_seg *seg, struct aw_counters *c)
 {
 	struct aw_entry *f;
 
 	if (AW_UNLIKELY(seg->flags & AW_TCP_SYN)) {
 		c->syns++;
-		handshake_acks(key, seg, clock_ns());
+		syn_of_acks(skb, key, seg);
 		return 0;
 	}
 	f = bpf_map_lookup_elem(&flows, key);
@@ -308,7 +319,7 @@ static __noinline int send_twice(struct __sk_buff *skb, struct aw_entry *f, __u3
 
 /* Under the flow's lock, which it drops: does what was decided. Returns the verdict. */
 static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, struct aw_entry *f,
-			       struct aw_lock *l, __u64 now, __u64 about)
+			       struct aw_lock *l, __u32 skipped, __u64 now, __u64 about)
 {
 	struct aw_decision *d = &here->decision;
 	struct aw_counters *c = &here->counters;
@@ -350,6 +361,8 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 		ack_leaves(here, skb);
 	if (echo_wanted(&f->flow))
 		echo_mark_capable(skb, seg);
+	if (skipped && !seg->payload && !(seg->flags & (AW_TCP_FIN | AW_TCP_RST)))
+		obey_say_skipped(skb, seg->l4_off);
 	if (AW_UNLIKELY(twice))
 		send_twice(skb, f, seg->ack);
 	return AW_PASS;
@@ -358,14 +371,18 @@ static __always_inline int act(struct __sk_buff *skb, struct aw_percpu *here, st
 /* ---- The programs ---------------------------------------------------------- */
 
 /* A segment whose flow's lock is not free. */
-static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *skb)
+static __noinline int unseen_leaves(struct aw_percpu *here, struct __sk_buff *skb,
+				    const struct aw_entry *f)
 {
-	if (!here)
+	if (!here || !f)
 		return 0;
-	if (here->seg.payload)
+	if (here->seg.payload) {
 		other_leaves(here, skb);
-	else
-		ack_leaves(here, skb);
+		return 0;
+	}
+	ack_leaves(here, skb);
+	if (obey_counts_acks(f) && key_equal(&f->key, &here->key))
+		obey_say_skipped(skb, here->seg.l4_off);
 	return 0;
 }
 
@@ -376,6 +393,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_entry *f;
 	struct aw_lock *l;
 	__u64 now, about;
+	__u32 skipped;
 
 	selftest_tag(skb);
 	if (!here)
@@ -395,14 +413,14 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 		if (what != RETURNED_NOT_OURS)
 			return what == RETURNED_CURRENT ? AW_PASS : withheld();
 	}
-	f = flow_of_ack(&here->key, &here->seg, &here->counters);
+	f = flow_of_ack(skb, &here->key, &here->seg, &here->counters);
 	if (!f) {
 		other_leaves(here, skb);
 		return AW_PASS;
 	}
 	l = lock_flow(f, here);
 	if (!l) {
-		unseen_leaves(here, skb);
+		unseen_leaves(here, skb, f);
 		return AW_PASS;
 	}
 	if (!options.dry_run && AW_UNLIKELY(aw_flow_releases(&f->flow, &here->seg)) &&
@@ -412,18 +430,24 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 			return AW_PASS;
 		l = lock_flow(f, here);
 		if (!l) {
-			unseen_leaves(here, skb);
+			unseen_leaves(here, skb, f);
 			return AW_PASS;
 		}
 	}
+	skipped = obey_skipped(f, here->seg.ack);
 	now = decide(f, here, &about);
-	return act(skb, here, f, l, now, about);
+	return act(skb, here, f, l, skipped, now, about);
 }
 
 /* A SYN, or data of a flow that is not kept: rare. */
-static __noinline int data_without_flow(const struct aw_key *key, const struct aw_seg *seg)
+static __noinline int data_without_flow(struct __sk_buff *skb, const struct aw_key *key,
+					const struct aw_seg *seg)
 {
-	return handshake_data(key, seg, clock_ns());
+	if (!key || !seg)
+		return 0;
+	handshake_data(key, seg, clock_ns());
+	obey_on_syn(skb, key, seg);
+	return 0;
 }
 
 /* Shows a data segment to the flow. Returns 0 when its lock is not free: data that were
@@ -472,7 +496,7 @@ AW_SEC("data") int ackwise_data(struct __sk_buff *skb)
 	if (AW_UNLIKELY(!f)) {
 		c->syns += !!(seg.flags & AW_TCP_SYN);
 		here->seg = seg;
-		data_without_flow(&key, &here->seg);
+		data_without_flow(skb, &key, &here->seg);
 		return AW_PASS;
 	}
 	selftest_advance_data(f, &seg);

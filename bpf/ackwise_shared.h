@@ -163,6 +163,7 @@ struct aw_counters {
 	aw_u64 cwnd_hints;	  /* data whose window field has the congestion window */
 	aw_u64 ack_rate_requests; /* that were obeyed */
 	aw_u64 ack_requests;	  /* data packets that left with the bit that asks for an ACK */
+	aw_u64 acks_skipped;	  /* that left saying that they cover more than R: see obey.h */
 	aw_u64 flows_created, flows_failed;
 	/* fail open */
 	aw_u64 open_stale_heartbeat, open_no_slot, open_queue_full, open_timer;
@@ -184,6 +185,8 @@ struct aw_released {
 	aw_u32 len; /* bytes in l3 */
 	aw_u32 mark, priority;
 	aw_u32 cloning; /* not 0: the next packet at the hook is the clone that it takes */
+	aw_u32 skipped; /* it covers more than R segments: see obey.h */
+	aw_u32 reserved;
 };
 
 /* A map's value: counters, and room that a BPF stack of 512 bytes has not got. */
@@ -195,10 +198,11 @@ struct aw_percpu {
 	struct aw_decision decision;
 	struct aw_entry fresh; /* of a flow that is about to be kept */
 	struct aw_released released;
-	aw_u64 coarse_tick;	     /* jiffies when the coarse clock was read */
-	aw_u64 coarse_ns, coarse_us; /* what it said */
-	aw_u64 left_rest_bytes;	     /* pure ACKs and short packets that left: see egress.h */
-	aw_u64 left_full_bytes;	     /* full packets that left */
+	struct aw_ack_rate_search search; /* of the options of the packet in hand */
+	aw_u64 coarse_tick;		  /* jiffies when the coarse clock was read */
+	aw_u64 coarse_ns, coarse_us;	  /* what it said */
+	aw_u64 left_rest_bytes;		  /* pure ACKs and short packets that left: see egress.h */
+	aw_u64 left_full_bytes;		  /* full packets that left */
 };
 
 #endif

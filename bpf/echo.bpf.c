@@ -145,7 +145,7 @@ int ackwise_echo_data(struct __sk_buff *skb)
 		return AW_PASS;
 	/* A mark that comes between these two lines is echoed by this segment. */
 	e->marked = 0;
-	if (!set_ece(skb, seg.l4_off, 1))
+	if (set_ece(skb, seg.l4_off, 1) >= 0)
 		c->echoes++;
 	return AW_PASS;
 }

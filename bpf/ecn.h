@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The bits of ECN in a packet: read by whoever parses it, written here. */
+/* The bits of ECN in a packet, and others of the TCP header: read by whoever parses it, written
+ * here. */
 #ifndef ACKWISE_ECN_H
 #define ACKWISE_ECN_H
 
@@ -35,19 +36,27 @@ static __always_inline int set_ecn(struct __sk_buff *skb, __u32 l3_off, __u32 ve
 	return bpf_skb_store_bytes(skb, l3_off, new, 2, 0);
 }
 
-/* Sets or clears ECE; the checksum follows. */
-static __always_inline int set_ece(struct __sk_buff *skb, __u32 l4_off, int on)
+/* Sets or clears bits of a TCP header (enum aw_tcp_flag); the checksum follows. Returns 1 if that
+ * changed it, and less than 0 if it cannot be done. */
+static __always_inline int set_tcp_bits(struct __sk_buff *skb, __u32 l4_off, __u16 bits, int on)
 {
 	__u16 old, new;
 
 	if (bpf_skb_load_bytes(skb, l4_off + 12, &old, 2))
 		return -1;
-	new = on ? old | bpf_htons(AW_TCP_ECE) : old & ~bpf_htons(AW_TCP_ECE);
+	new = on ? old | bpf_htons(bits) : old & ~bpf_htons(bits);
 	if (old == new)
 		return 0;
-	if (bpf_l4_csum_replace(skb, l4_off + 16, old, new, 2))
+	if (bpf_l4_csum_replace(skb, l4_off + 16, old, new, 2) ||
+	    bpf_skb_store_bytes(skb, l4_off + 12, &new, 2, 0))
 		return -1;
-	return bpf_skb_store_bytes(skb, l4_off + 12, &new, 2, 0);
+	return 1;
+}
+
+/* Sets or clears ECE. */
+static __always_inline int set_ece(struct __sk_buff *skb, __u32 l4_off, int on)
+{
+	return set_tcp_bits(skb, l4_off, AW_TCP_ECE, on);
 }
 
 #endif

@@ -6,25 +6,78 @@
  * A segment with the option has not the usual shape, so the reader of headers has marked it
  * as one with an unknown option. Only such segments are looked at, and those whose header has
  * the bit that asks for an ACK at once; and nothing is looked at unless the loader says so.
+ *
+ * A sender that finds the rate by its lost ACKs (RFC 5690, ack_rate.bpf.c) takes one that covers
+ * more than R segments for a sign that another was lost. Linux makes such ACKs by itself: for
+ * segments that came as one packet, or waited for the socket. So an ACK that leaves says it by a bit
+ * (AW_TCP_ACK_SKIPPED) if it covers more than R segments since the last that left. Only where both
+ * ends said in the handshake that ACKs are counted so. What left unseen counts as such.
  */
 #ifndef ACKWISE_OBEY_H
 #define ACKWISE_OBEY_H
 
+#include "../policy/options/ack_ratio.h"
+#include "ecn.h"
 #include "maps.h"
+
+/* In the flags of struct aw_handshake, above those of echo.h: ACK congestion control is asked for
+ * by the SYN, and permitted by the SYN-ACK. */
+#define HS_CONTROL_ASKED (1 << 10)
+#define HS_CONTROL (1 << 11)
+
+/* What the options of a segment say: enum aw_ack_rate_said. */
+static __noinline int obey_said(struct __sk_buff *skb, const struct aw_seg *seg)
+{
+	struct aw_percpu *here = percpu_here();
+	__u32 n;
+
+	if (!here || !seg || seg->l4_len <= 20)
+		return AW_ACK_RATE_SILENT;
+	n = seg->l4_len - 20;
+	here->search.n = n;
+	if (n > AW_OPT_BYTES || bpf_skb_load_bytes(skb, seg->l4_off + 20, here->search.b, n))
+		return AW_ACK_RATE_SILENT;
+	return aw_ack_rate_find(&here->search);
+}
+
+/* A SYN or SYN-ACK, which the handshake knows of. */
+static __noinline int obey_read_handshake(struct __sk_buff *skb, const struct aw_key *key,
+					  const struct aw_seg *seg)
+{
+	struct aw_handshake *h;
+	int permits;
+
+	if (!key || !seg)
+		return 0;
+	permits = obey_said(skb, seg) == AW_ACK_CONTROL_PERMITTED;
+	h = bpf_map_lookup_elem(&handshakes, key);
+	if (!h)
+		return 0;
+	if (!(seg->flags & AW_TCP_ACK)) {
+		/* A SYN has just made it forget all flags. */
+		if (permits)
+			h->flags |= HS_CONTROL_ASKED;
+		return 0;
+	}
+	h->flags &= ~HS_CONTROL; /* of two answers the last counts */
+	if (permits && (h->flags & HS_CONTROL_ASKED))
+		h->flags |= HS_CONTROL;
+	return 0;
+}
+
+static __always_inline void obey_on_syn(struct __sk_buff *skb, const struct aw_key *key,
+					const struct aw_seg *seg)
+{
+	if (options.obey_ack_rate && (seg->flags & AW_TCP_SYN))
+		obey_read_handshake(skb, key, seg);
+}
 
 /* Data of a flow, with an option that the reader of headers did not know. */
 static __noinline int obey_read(struct __sk_buff *skb, struct aw_entry *f, const struct aw_seg *seg)
 {
-	struct aw_ack_rate_search search = {};
-	__u32 n;
-
-	if (!f || !seg || seg->l4_len <= 20)
+	if (!f || !seg)
 		return 0;
-	n = seg->l4_len - 20;
-	search.n = n;
-	if (n > AW_OPT_BYTES || bpf_skb_load_bytes(skb, seg->l4_off + 20, search.b, n))
-		return 0;
-	return aw_ack_rate_on_data(&f->asked, &f->flow, seg, (__u32)aw_ack_rate_find(&search));
+	return aw_ack_rate_on_data(&f->asked, &f->flow, seg, (__u32)obey_said(skb, seg));
 }
 
 /* Data of a flow, whose header has the bit. */
@@ -40,7 +93,9 @@ static __always_inline void obey_on_data(struct __sk_buff *skb, struct aw_percpu
 
 	if (!options.obey_ack_rate || AW_LIKELY(!option && !bit))
 		return;
-	here->seg = *seg;
+	/* Read anew: to keep all of it until here would take a stack that is not there. */
+	if (read_segment_slow(skb, options.link, &here->seg) != AW_PARSE_OK)
+		return;
 	if (option)
 		here->counters.ack_rate_requests += obey_read(skb, f, &here->seg) != 0;
 	if (bit)
@@ -60,6 +115,38 @@ static __noinline int obey_on_ack(struct aw_entry *f, struct aw_percpu *here, __
 						       cfg.policy.param[AW_EVERY_N_n]);
 	aw_flow_on_ack(&f->flow, &cfg, &here->seg, now_us, &here->decision);
 	return 1;
+}
+
+static __always_inline int obey_counts_acks(const struct aw_entry *f)
+{
+	return options.obey_ack_rate && !options.dry_run && (f->flow.hs.flags & HS_CONTROL);
+}
+
+/*
+ * Before the flow is told that an ACK with this number leaves: does it cover more than R segments
+ * since the last that left? R is what the sender goes by, which it may have told.
+ */
+static __always_inline __u32 obey_skipped(const struct aw_entry *f, __u32 ack)
+{
+	__u32 r;
+
+	if (!obey_counts_acks(f))
+		return 0;
+	r = f->asked.r ? f->asked.r : AW_ACK_RATIO_LEAST;
+	if (!(f->flow.acks.flags & AW_ACK_VALID))
+		return 1;
+	return aw_after(ack, f->flow.acks.sent_ack) &&
+	       ack - f->flow.acks.sent_ack > r * f->flow.data.mss;
+}
+
+/* A pure ACK of which obey_skipped() said so is on its way out. */
+static __noinline int obey_say_skipped(struct __sk_buff *skb, __u32 l4_off)
+{
+	struct aw_percpu *here = percpu_here();
+
+	if (here && set_tcp_bits(skb, l4_off, AW_TCP_ACK_SKIPPED, 1) > 0)
+		here->counters.acks_skipped++;
+	return 0;
 }
 
 #endif

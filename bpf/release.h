@@ -22,6 +22,7 @@
 #include "egress.h"
 #include "hold.h"
 #include "maps.h"
+#include "obey.h"
 #include "verdict.h"
 
 enum released {
@@ -48,6 +49,13 @@ static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 		return -1;
 	skb->mark = r->mark;
 	skb->priority = r->priority;
+	/* Not with options of IPv4 or extension headers of IPv6. */
+	if (AW_UNLIKELY(r->skipped)) {
+		if (r->l3[0] == 0x45)
+			obey_say_skipped(skb, l3_off + 20);
+		else if (r->l3[0] >> 4 == 6 && r->l3[6] == IPPROTO_TCP)
+			obey_say_skipped(skb, l3_off + 40);
+	}
 	return 0;
 }
 
@@ -95,6 +103,7 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	r->len = s->l3_len;
 	r->mark = s->mark;
 	r->priority = s->priority;
+	r->skipped = obey_skipped(f, s->ack);
 	note_hold(c, s->since_ns, now);
 	c->reemitted++;
 	c->reemitted_bytes += r->len;

@@ -14,6 +14,7 @@
 #include "echo.h"
 #include "hold.h"
 #include "maps.h"
+#include "obey.h"
 
 enum returned {
 	RETURNED_NOT_OURS,
@@ -142,7 +143,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	struct aw_entry *f;
 	struct aw_lock *l;
 	int what, past_lock = 0;
-	__u32 number;
+	__u32 number, skipped = 0;
 	__u64 now = clock_ns();
 
 	if (!c || !s)
@@ -160,6 +161,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		if (what == RETURNED_CURRENT && has_left(&f->flow, seg->ack, m.owed))
 			what = RETURNED_STALE;
 		if (what == RETURNED_CURRENT) {
+			skipped = obey_skipped(f, seg->ack);
 			aw_flow_on_sent(&f->flow, flow_cfg(), seg, now / NSEC_PER_USEC);
 			f->count.reemitted++;
 			f->count.reemitted_bytes += seg->len;
@@ -168,6 +170,7 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	} else if (f && what == RETURNED_CURRENT) {
 		/* The flow is not told: its next ACK counts as its first. */
 		f->missed = 1;
+		skipped = obey_counts_acks(f);
 		f->count.reemitted++;
 		f->count.reemitted_bytes += seg->len;
 		c->unlocked++;
@@ -179,6 +182,8 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 	restore(skb, &m, seg, c, now);
 	if (f && echo_wanted(&f->flow))
 		echo_mark_capable(skb, seg);
+	if (skipped)
+		obey_say_skipped(skb, seg->l4_off);
 	return RETURNED_CURRENT;
 }
 

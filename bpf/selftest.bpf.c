@@ -10,10 +10,11 @@
  *   virtual machine that happens when the CPU of a lock's holder is taken away.
  * - ackwise_count_0 to 2 count pure ACKs, and let them pass. They do the same: on an
  *   interface each name is there once.
+ * - ackwise_box drops pure ACKs, or clears a bit of them, as a box on the way may do.
  * - ackwise_tick does what the timer does when it fires, at the time of a script.
  * - The benchmark moves its one packet on: see selftest.h.
  *
- * The counters are attached beside the datapath. The others are run by BPF_PROG_TEST_RUN,
+ * The counters and the box are attached beside the datapath. The others are run by BPF_PROG_TEST_RUN,
  * and attached nowhere.
  */
 #define AW_SELFTEST 1
@@ -73,6 +74,38 @@ AW_SEC("count_1") int ackwise_count_1(struct __sk_buff *skb)
 AW_SEC("count_2") int ackwise_count_2(struct __sk_buff *skb)
 {
 	return count_ack(skb);
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct aw_ack_box);
+} boxes SEC(".maps");
+
+AW_SEC("box") int ackwise_box(struct __sk_buff *skb)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_ack_box *b;
+	struct aw_seg *seg;
+	__u32 k = 0;
+
+	b = bpf_map_lookup_elem(&boxes, &k);
+	if (!here || !b || parse(skb, here, &here->seg, &here->counters) != AW_PARSE_OK)
+		return AW_PASS;
+	seg = &here->seg;
+	if (seg->payload ||
+	    (seg->flags & (AW_TCP_ACK | AW_TCP_SYN | AW_TCP_FIN | AW_TCP_RST)) != AW_TCP_ACK)
+		return AW_PASS;
+	b->acks++;
+	b->skipped += !!(seg->flags & AW_TCP_ACK_SKIPPED);
+	if (b->drop_every && b->acks % b->drop_every == 0) {
+		b->dropped++;
+		return TC_ACT_SHOT;
+	}
+	if (b->clear)
+		set_tcp_bits(skb, seg->l4_off, AW_TCP_ACK_SKIPPED, 0);
+	return AW_PASS;
 }
 
 /* One step of the policy alone. The packet is a struct aw_event. */

@@ -29,4 +29,13 @@ struct aw_replay {
 	struct aw_verdict verdict;
 };
 
+/* A box that pure ACKs pass, as a test tells it to be. */
+struct aw_ack_box {
+	aw_u32 drop_every; /* drops each so-manyth; 0: none */
+	aw_u32 clear;	   /* not 0: clears AW_TCP_ACK_SKIPPED */
+	aw_u64 acks;	   /* that came */
+	aw_u64 dropped;
+	aw_u64 skipped; /* that came with the bit */
+};
+
 #endif

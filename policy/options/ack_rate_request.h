@@ -10,6 +10,16 @@
  * R has seven bits, the high ones. R = 0 asks for an ACK of this segment at once, and leaves
  * the rate as it is. V is reserved here: sent as 0, and not looked at.
  *
+ * A sender that finds the R to ask for by its lost ACKs (ack_ratio.h) says so by another
+ * experimental option, in the place of "capable":
+ *
+ *   ACK congestion control permitted, on SYN and SYN-ACK    254  4  0x16 0x3a
+ *
+ * RFC 5690's own kinds were never assigned, and nobody registered this ExID, which is its number.
+ * Where both ends said so, requests are the same, and a pure ACK that the receiver's datapath lets
+ * leave has the bit AW_TCP_ACK_SKIPPED if it covers more than R segments: the receiver's stack made
+ * no ACK in between, so that none was lost.
+ *
  * The environment finds the options of a segment. This file is not in include/ackwise: the
  * kernel has no use for it.
  *
@@ -29,13 +39,17 @@
 #define AW_ACK_RATE_MAX 127 /* the largest R */
 #define AW_ACK_RATE_NOW 0   /* R: an ACK at once */
 
-#define AW_TCP_ACK_REQUEST 0x800 /* one of AW_TCP_RESERVED */
+#define AW_ACK_CONTROL_EXID 0x163a /* its option has AW_ACK_RATE_CAPABLE_LEN bytes */
+
+#define AW_TCP_ACK_REQUEST 0x800 /* on data; one of AW_TCP_RESERVED */
+#define AW_TCP_ACK_SKIPPED 0x800 /* on a pure ACK */
 
 /* What a segment says: one of these, or AW_ACK_RATE_ASKS + R. */
 enum aw_ack_rate_said {
 	AW_ACK_RATE_SILENT = 0, /* no such option, one that is malformed, or two of them */
 	AW_ACK_RATE_CAPABLE = 1,
 	AW_ACK_RATE_ASKS = 2,
+	AW_ACK_CONTROL_PERMITTED = AW_ACK_RATE_ASKS + AW_ACK_RATE_MAX + 1,
 };
 
 #define AW_ACK_RATE_SAID_MAX (AW_ACK_RATE_ASKS + AW_ACK_RATE_MAX)
@@ -43,13 +57,15 @@ enum aw_ack_rate_said {
 /* Writes what is said, AW_ACK_RATE_REQUEST_LEN bytes at most; returns how many. */
 AW_FN aw_u32 aw_ack_rate_write(aw_u8 *to, aw_u32 said)
 {
-	if (said == AW_ACK_RATE_SILENT || said > AW_ACK_RATE_SAID_MAX)
+	aw_u32 exid = said == AW_ACK_CONTROL_PERMITTED ? AW_ACK_CONTROL_EXID : AW_ACK_RATE_EXID;
+
+	if (said == AW_ACK_RATE_SILENT || said > AW_ACK_CONTROL_PERMITTED)
 		return 0;
 	to[0] = AW_ACK_RATE_KIND;
 	to[1] = AW_ACK_RATE_CAPABLE_LEN;
-	to[2] = AW_ACK_RATE_EXID >> 8;
-	to[3] = AW_ACK_RATE_EXID & 0xff;
-	if (said == AW_ACK_RATE_CAPABLE)
+	to[2] = (aw_u8)(exid >> 8);
+	to[3] = (aw_u8)exid;
+	if (said == AW_ACK_RATE_CAPABLE || said == AW_ACK_CONTROL_PERMITTED)
 		return AW_ACK_RATE_CAPABLE_LEN;
 	to[1] = AW_ACK_RATE_REQUEST_LEN;
 	to[4] = (aw_u8)((said - AW_ACK_RATE_ASKS) << 1);
@@ -59,8 +75,14 @@ AW_FN aw_u32 aw_ack_rate_write(aw_u8 *to, aw_u32 said)
 /* Reads one option of len bytes at b, where AW_ACK_RATE_REQUEST_LEN bytes can be read. */
 AW_FN aw_u32 aw_ack_rate_read(const aw_u8 *b, aw_u32 len)
 {
-	if (b[0] != AW_ACK_RATE_KIND || len < AW_ACK_RATE_CAPABLE_LEN ||
-	    b[2] != AW_ACK_RATE_EXID >> 8 || b[3] != (AW_ACK_RATE_EXID & 0xff))
+	aw_u32 exid;
+
+	if (b[0] != AW_ACK_RATE_KIND || len < AW_ACK_RATE_CAPABLE_LEN)
+		return AW_ACK_RATE_SILENT;
+	exid = (aw_u32)b[2] << 8 | b[3];
+	if (exid == AW_ACK_CONTROL_EXID && len == AW_ACK_RATE_CAPABLE_LEN)
+		return AW_ACK_CONTROL_PERMITTED;
+	if (exid != AW_ACK_RATE_EXID)
 		return AW_ACK_RATE_SILENT;
 	if (len == AW_ACK_RATE_CAPABLE_LEN)
 		return AW_ACK_RATE_CAPABLE;

@@ -5,6 +5,7 @@
  */
 #include "ackwise/flow.h"
 #include "../options/ack_rate_request.h"
+#include "../options/ack_ratio.h"
 
 int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 		 struct aw_seg *s);
@@ -27,6 +28,11 @@ int aw_all_ack_rate_bit(struct aw_ack_rate *a, const struct aw_flow *f, const st
 aw_u32 aw_all_ack_rate_write(aw_u8 *to, aw_u32 said);
 aw_u32 aw_all_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
 			 const struct aw_seg *s, aw_u32 n);
+void aw_all_ack_ratio_init(struct aw_ack_ratio *a, aw_u32 most);
+void aw_all_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen *s);
+aw_u32 aw_all_ack_ratio_on_segment(struct aw_ack_ratio *a, const aw_u64 *end, aw_u32 window,
+				   aw_u32 mss);
+void aw_all_ack_ratio_on_retransmission(struct aw_ack_ratio *a, const aw_u64 *max);
 
 int aw_all_parse(const aw_u8 *data, const aw_u8 *end, aw_u32 link, aw_u32 total_len,
 		 struct aw_seg *s)
@@ -105,4 +111,25 @@ aw_u32 aw_all_ack_rate_n(const struct aw_ack_rate *a, const struct aw_flow *f,
 			 const struct aw_seg *s, aw_u32 n)
 {
 	return aw_ack_rate_n(a, f, s, n);
+}
+
+void aw_all_ack_ratio_init(struct aw_ack_ratio *a, aw_u32 most)
+{
+	aw_ack_ratio_init(a, most);
+}
+
+void aw_all_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen *s)
+{
+	aw_ack_ratio_on_ack(a, s);
+}
+
+aw_u32 aw_all_ack_ratio_on_segment(struct aw_ack_ratio *a, const aw_u64 *end, aw_u32 window,
+				   aw_u32 mss)
+{
+	return aw_ack_ratio_on_segment(a, *end, window, mss);
+}
+
+void aw_all_ack_ratio_on_retransmission(struct aw_ack_ratio *a, const aw_u64 *max)
+{
+	aw_ack_ratio_on_retransmission(a, *max);
 }

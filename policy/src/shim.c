@@ -143,3 +143,23 @@ void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
 	if (c->policy.policy == AW_POLICY_EVERY_N)
 		*n = aw_ack_rate_n(a, f, s, *n);
 }
+
+void aw_shim_ack_ratio_init(struct aw_ack_ratio *a, aw_u32 most)
+{
+	aw_ack_ratio_init(a, most);
+}
+
+void aw_shim_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen *s)
+{
+	aw_ack_ratio_on_ack(a, s);
+}
+
+aw_u32 aw_shim_ack_ratio_on_segment(struct aw_ack_ratio *a, aw_u64 end, aw_u32 window, aw_u32 mss)
+{
+	return aw_ack_ratio_on_segment(a, end, window, mss);
+}
+
+void aw_shim_ack_ratio_on_retransmission(struct aw_ack_ratio *a, aw_u64 max)
+{
+	aw_ack_ratio_on_retransmission(a, max);
+}

@@ -9,6 +9,7 @@
 
 #include "ackwise/flow.h"
 #include "../options/ack_rate_request.h"
+#include "../options/ack_ratio.h"
 
 struct aw_param_meta {
 	const char *name, *unit, *what;
@@ -60,6 +61,12 @@ int aw_shim_ack_rate_on_bit(struct aw_ack_rate *a, const struct aw_flow *f, cons
 /* c with the n that is asked for, if its policy is every-n. */
 void aw_shim_ack_rate_cfg(const struct aw_ack_rate *a, const struct aw_flow *f,
 			  const struct aw_seg *s, struct aw_flow_cfg *c);
+
+/* ../options/ack_ratio.h */
+void aw_shim_ack_ratio_init(struct aw_ack_ratio *a, aw_u32 most);
+void aw_shim_ack_ratio_on_ack(struct aw_ack_ratio *a, const struct aw_ack_seen *s);
+aw_u32 aw_shim_ack_ratio_on_segment(struct aw_ack_ratio *a, aw_u64 end, aw_u32 window, aw_u32 mss);
+void aw_shim_ack_ratio_on_retransmission(struct aw_ack_ratio *a, aw_u64 max);
 
 /*
  * The flow with a policy of the caller's: step is called with host instead of the policy of c,

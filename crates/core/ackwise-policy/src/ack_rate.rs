@@ -17,6 +17,9 @@ pub enum AckRate {
     Every(u8),
     /// On data: an ACK of this segment at once. The rate stays.
     Now,
+    /// On a SYN, in the place of `Capable`: its sender finds the rate by its lost ACKs
+    /// (ACK Congestion Control Permitted of RFC 5690), or has a peer that does.
+    ControlPermitted,
 }
 
 /// The option as it is on the wire.
@@ -51,12 +54,14 @@ impl AckRate {
                 sys::AW_ACK_RATE_ASKS + u32::from(segments.clamp(1, AckRate::MOST))
             }
             AckRate::Now => sys::AW_ACK_RATE_ASKS + sys::AW_ACK_RATE_NOW,
+            AckRate::ControlPermitted => sys::AW_ACK_CONTROL_PERMITTED,
         }
     }
 
     fn from_said(said: u32) -> Option<AckRate> {
         match said {
             sys::AW_ACK_RATE_CAPABLE => Some(AckRate::Capable),
+            sys::AW_ACK_CONTROL_PERMITTED => Some(AckRate::ControlPermitted),
             _ => match said.checked_sub(sys::AW_ACK_RATE_ASKS)? {
                 sys::AW_ACK_RATE_NOW => Some(AckRate::Now),
                 segments => u8::try_from(segments).ok().map(AckRate::Every),

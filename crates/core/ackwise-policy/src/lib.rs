@@ -18,6 +18,7 @@
 //! ```
 
 mod ack_rate;
+mod ack_ratio;
 mod config;
 mod error;
 mod event;
@@ -29,6 +30,7 @@ pub mod vectors;
 mod write;
 
 pub use ack_rate::{AckRate, AckRateBytes, AskedAckRate};
+pub use ack_ratio::{AckRatio, AckSeen};
 pub use ackwise_headers::{LinkKind, ParseError};
 pub use config::Config;
 pub use error::ConfigError;

@@ -52,7 +52,12 @@ pub const AW_ACK_RATE_CAPABLE_LEN: u32 = 4;
 pub const AW_ACK_RATE_REQUEST_LEN: u32 = 5;
 pub const AW_ACK_RATE_MAX: u32 = 127;
 pub const AW_ACK_RATE_NOW: u32 = 0;
+pub const AW_ACK_CONTROL_EXID: u32 = 5690;
 pub const AW_TCP_ACK_REQUEST: u32 = 2048;
+pub const AW_TCP_ACK_SKIPPED: u32 = 2048;
+pub const AW_ACK_RATIO_LEAST: u32 = 2;
+pub const AW_ACK_RATIO_SHARE: u32 = 2;
+pub const AW_ACK_RATIO_REORDERED: u32 = 3;
 pub type aw_u8 = ::core::ffi::c_uchar;
 pub type aw_u16 = ::core::ffi::c_ushort;
 pub type aw_u32 = ::core::ffi::c_uint;
@@ -1122,6 +1127,7 @@ impl Default for aw_flow {
 pub const AW_ACK_RATE_SILENT: aw_ack_rate_said = 0;
 pub const AW_ACK_RATE_CAPABLE: aw_ack_rate_said = 1;
 pub const AW_ACK_RATE_ASKS: aw_ack_rate_said = 2;
+pub const AW_ACK_CONTROL_PERMITTED: aw_ack_rate_said = 130;
 pub type aw_ack_rate_said = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1173,6 +1179,88 @@ const _: () = {
     ["Offset of field: aw_ack_rate::now"][::core::mem::offset_of!(aw_ack_rate, now) - 5usize];
     ["Offset of field: aw_ack_rate::reserved"]
         [::core::mem::offset_of!(aw_ack_rate, reserved) - 6usize];
+};
+pub const AW_TOLD_YES: aw_ack_ratio_told = 0;
+pub const AW_TOLD_NOT_YET: aw_ack_ratio_told = 1;
+pub const AW_TOLD_UNTIL_END: aw_ack_ratio_told = 2;
+pub type aw_ack_ratio_told = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aw_ack_ratio {
+    pub told_end: aw_u64,
+    pub window_end: aw_u64,
+    pub repair_end: aw_u64,
+    pub gap_from: aw_u64,
+    pub gap_to: aw_u64,
+    pub quiet: aw_u64,
+    pub quiet_aim: aw_u64,
+    pub lost: aw_u64,
+    pub most: aw_u8,
+    pub ratio: aw_u8,
+    pub in_use: aw_u8,
+    pub told: aw_u8,
+    pub hole: aw_u8,
+    pub gap: aw_u8,
+    pub later: aw_u8,
+    pub reserved: aw_u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_ratio"][::core::mem::size_of::<aw_ack_ratio>() - 72usize];
+    ["Alignment of aw_ack_ratio"][::core::mem::align_of::<aw_ack_ratio>() - 8usize];
+    ["Offset of field: aw_ack_ratio::told_end"]
+        [::core::mem::offset_of!(aw_ack_ratio, told_end) - 0usize];
+    ["Offset of field: aw_ack_ratio::window_end"]
+        [::core::mem::offset_of!(aw_ack_ratio, window_end) - 8usize];
+    ["Offset of field: aw_ack_ratio::repair_end"]
+        [::core::mem::offset_of!(aw_ack_ratio, repair_end) - 16usize];
+    ["Offset of field: aw_ack_ratio::gap_from"]
+        [::core::mem::offset_of!(aw_ack_ratio, gap_from) - 24usize];
+    ["Offset of field: aw_ack_ratio::gap_to"]
+        [::core::mem::offset_of!(aw_ack_ratio, gap_to) - 32usize];
+    ["Offset of field: aw_ack_ratio::quiet"]
+        [::core::mem::offset_of!(aw_ack_ratio, quiet) - 40usize];
+    ["Offset of field: aw_ack_ratio::quiet_aim"]
+        [::core::mem::offset_of!(aw_ack_ratio, quiet_aim) - 48usize];
+    ["Offset of field: aw_ack_ratio::lost"][::core::mem::offset_of!(aw_ack_ratio, lost) - 56usize];
+    ["Offset of field: aw_ack_ratio::most"][::core::mem::offset_of!(aw_ack_ratio, most) - 64usize];
+    ["Offset of field: aw_ack_ratio::ratio"]
+        [::core::mem::offset_of!(aw_ack_ratio, ratio) - 65usize];
+    ["Offset of field: aw_ack_ratio::in_use"]
+        [::core::mem::offset_of!(aw_ack_ratio, in_use) - 66usize];
+    ["Offset of field: aw_ack_ratio::told"][::core::mem::offset_of!(aw_ack_ratio, told) - 67usize];
+    ["Offset of field: aw_ack_ratio::hole"][::core::mem::offset_of!(aw_ack_ratio, hole) - 68usize];
+    ["Offset of field: aw_ack_ratio::gap"][::core::mem::offset_of!(aw_ack_ratio, gap) - 69usize];
+    ["Offset of field: aw_ack_ratio::later"]
+        [::core::mem::offset_of!(aw_ack_ratio, later) - 70usize];
+    ["Offset of field: aw_ack_ratio::reserved"]
+        [::core::mem::offset_of!(aw_ack_ratio, reserved) - 71usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aw_ack_seen {
+    pub ack: aw_u64,
+    pub una: aw_u64,
+    pub max: aw_u64,
+    pub window: aw_u32,
+    pub mss: aw_u32,
+    pub out_of_order: aw_u32,
+    pub explained: aw_u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_seen"][::core::mem::size_of::<aw_ack_seen>() - 40usize];
+    ["Alignment of aw_ack_seen"][::core::mem::align_of::<aw_ack_seen>() - 8usize];
+    ["Offset of field: aw_ack_seen::ack"][::core::mem::offset_of!(aw_ack_seen, ack) - 0usize];
+    ["Offset of field: aw_ack_seen::una"][::core::mem::offset_of!(aw_ack_seen, una) - 8usize];
+    ["Offset of field: aw_ack_seen::max"][::core::mem::offset_of!(aw_ack_seen, max) - 16usize];
+    ["Offset of field: aw_ack_seen::window"]
+        [::core::mem::offset_of!(aw_ack_seen, window) - 24usize];
+    ["Offset of field: aw_ack_seen::mss"][::core::mem::offset_of!(aw_ack_seen, mss) - 28usize];
+    ["Offset of field: aw_ack_seen::out_of_order"]
+        [::core::mem::offset_of!(aw_ack_seen, out_of_order) - 32usize];
+    ["Offset of field: aw_ack_seen::explained"]
+        [::core::mem::offset_of!(aw_ack_seen, explained) - 36usize];
 };
 pub type aw_host_step = ::core::option::Option<
     unsafe extern "C" fn(host: *mut ::core::ffi::c_void, e: *const aw_event, v: *mut aw_verdict),
@@ -1308,6 +1396,23 @@ unsafe extern "C" {
         s: *const aw_seg,
         c: *mut aw_flow_cfg,
     );
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_ratio_init(a: *mut aw_ack_ratio, most: aw_u32);
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_ratio_on_ack(a: *mut aw_ack_ratio, s: *const aw_ack_seen);
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_ratio_on_segment(
+        a: *mut aw_ack_ratio,
+        end: aw_u64,
+        window: aw_u32,
+        mss: aw_u32,
+    ) -> aw_u32;
+}
+unsafe extern "C" {
+    pub fn aw_shim_ack_ratio_on_retransmission(a: *mut aw_ack_ratio, max: aw_u64);
 }
 unsafe extern "C" {
     pub fn aw_shim_hosted_on_data(

@@ -13,6 +13,11 @@ const TIMESTAMPS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 9];
 #[test]
 fn the_bytes_are_those_of_the_draft() {
     assert_eq!(*AckRate::Capable.bytes(), [254, 4, 0x00, 0xac]);
+    let exid = 5690_u16.to_be_bytes();
+    assert_eq!(
+        *AckRate::ControlPermitted.bytes(),
+        [254, 4, exid[0], exid[1]]
+    );
     assert_eq!(
         *AckRate::Every(1).bytes(),
         [254, 5, 0x00, 0xac, 0b0000_0010]
@@ -95,6 +100,7 @@ fn expected(options: &[u8]) -> Option<AckRate> {
                 let (option, behind) = rest.split_at(len);
                 let said = match option {
                     [254, 4, 0, 0xac] => Some(AckRate::Capable),
+                    [254, 4, 0x16, 0x3a] => Some(AckRate::ControlPermitted),
                     [254, 5, 0, 0xac, 0 | 1] => Some(AckRate::Now),
                     [254, 5, 0, 0xac, value] => Some(AckRate::Every(value / 2)),
                     _ => None,
@@ -117,9 +123,11 @@ fn option() -> impl Strategy<Value = Vec<u8>> {
         3 => (0..128_u8).prop_map(|r| AckRate::Every(r).bytes().to_vec()),
         1 => Just(AckRate::Capable.bytes().to_vec()),
         1 => Just(AckRate::Now.bytes().to_vec()),
+        1 => Just(AckRate::ControlPermitted.bytes().to_vec()),
         2 => Just(TIMESTAMPS.to_vec()),
         2 => (0..2_u8).prop_map(|kind| vec![kind]),
-        2 => near.prop_map(|(kind, len, value)| vec![kind, len, 0, 0xac, value]),
+        2 => near.clone().prop_map(|(kind, len, value)| vec![kind, len, 0, 0xac, value]),
+        1 => near.prop_map(|(kind, len, value)| vec![kind, len, 0x16, 0x3a, value]),
         1 => prop::collection::vec(any::<u8>(), 0..6),
     ]
 }

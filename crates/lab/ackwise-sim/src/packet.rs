@@ -63,6 +63,7 @@ pub struct AckRateOption(u8);
 impl AckRateOption {
     const CAPABLE: u8 = 1;
     const NOW: u8 = 2;
+    const CONTROL_PERMITTED: u8 = AckRateOption::NOW + AckRate::MOST + 1;
 
     /// A segment without the option.
     pub const NONE: AckRateOption = AckRateOption(0);
@@ -72,6 +73,7 @@ impl AckRateOption {
         AckRateOption(match said {
             AckRate::Capable => AckRateOption::CAPABLE,
             AckRate::Now => AckRateOption::NOW,
+            AckRate::ControlPermitted => AckRateOption::CONTROL_PERMITTED,
             AckRate::Every(segments) => AckRateOption::NOW + segments.clamp(1, AckRate::MOST),
         })
     }
@@ -82,6 +84,7 @@ impl AckRateOption {
             0 => return None,
             AckRateOption::CAPABLE => AckRate::Capable,
             AckRateOption::NOW => AckRate::Now,
+            AckRateOption::CONTROL_PERMITTED => AckRate::ControlPermitted,
             more => AckRate::Every(more - AckRateOption::NOW),
         };
         AckRate::find(&said.bytes())
@@ -91,7 +94,7 @@ impl AckRateOption {
     fn wire_len(self) -> u32 {
         match self.0 {
             0 => 0,
-            AckRateOption::CAPABLE => 4,
+            AckRateOption::CAPABLE | AckRateOption::CONTROL_PERMITTED => 4,
             _ => AckRateOption::REQUEST_LEN,
         }
     }

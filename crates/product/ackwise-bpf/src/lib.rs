@@ -51,7 +51,7 @@ pub mod selftest {
     /// The programs, compiled.
     pub static OBJECT: &[u8] = object!("selftest");
 
-    pod!(aw_selftest_options, aw_replay);
+    pod!(aw_selftest_options, aw_replay, aw_ack_box);
 }
 
 /// Takes the packets that leave by an interface to the gateway (`bpf/gateway.bpf.c`).

@@ -1,5 +1,6 @@
 //! Asks for ACK rates on the sockets of a cgroup: TCP ACK Rate Request
-//! (draft-ietf-tcpm-ack-rate-request), by the program in `bpf/ack_rate.bpf.c`.
+//! (draft-ietf-tcpm-ack-rate-request), or ACK congestion control (RFC 5690), by the programs in
+//! `bpf/ack_rate.bpf.c`.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 use ackwise_bpf::ack_rate as sys;
 use ackwise_policy::AckRate;
 use aya::maps::{MapData, PerCpuArray};
-use aya::programs::{CgroupAttachMode, SockOps};
+use aya::programs::cgroup_skb::CgroupSkbAttachType;
+use aya::programs::{CgroupAttachMode, CgroupSkb, SockOps};
 use aya::{Ebpf, EbpfLoader};
 use serde::Serialize;
 
@@ -15,6 +17,8 @@ use crate::Error;
 use crate::error::{load_error, program_error};
 
 const PROGRAM: &str = "ackwise_ask";
+/// Looks at ACKs that come in.
+const ACKS_PROGRAM: &str = "ackwise_ask_acks";
 
 /// What the sockets ask their peers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub enum AckRateWish {
     Segments(u32),
     /// This many ACKs in a congestion window, 1 to 64.
     PerWindow(u32),
+    /// As many as lost ACKs tell: ACK congestion control (RFC 5690). Both ends have it.
+    CongestionControl,
 }
 
 /// What a program has counted.
@@ -38,6 +44,12 @@ pub struct AckRateCounters {
     pub asked: u64,
     /// Data packets that carried a request, before they were cut into segments.
     pub segments: u64,
+    /// With ACK congestion control: ACKs that came, of connections that agreed on it.
+    pub acks: u64,
+    /// ACKs among them that say that none is missing before them, whatever they cover.
+    pub skipped: u64,
+    /// ACKs that were found to be lost.
+    pub lost: u64,
 }
 
 /// The program on the sockets of a cgroup, until it is dropped.
@@ -93,6 +105,7 @@ impl AckRateAsker {
                 range("ACKs of a window", acks, 64)?;
                 options.per_window = acks;
             }
+            AckRateWish::CongestionControl => options.control = 1,
         }
         let group = File::open(cgroup).map_err(|source| Error::System {
             what: "opening the cgroup",
@@ -102,14 +115,27 @@ impl AckRateAsker {
             .override_global("ack_rate_options", &options, true)
             .load(sys::OBJECT)
             .map_err(|error| load_error(error, 0))?;
+        // Links take no flags, and let others attach beside them. ACKs are looked at before any
+        // connection asks for that.
+        if wish == AckRateWish::CongestionControl {
+            let program: &mut CgroupSkb = bpf
+                .program_mut(ACKS_PROGRAM)
+                .and_then(|program| program.try_into().ok())
+                .ok_or_else(|| Error::Object(format!("program {ACKS_PROGRAM}")))?;
+            let failed = |e| program_error(ACKS_PROGRAM, e);
+            program.load().map_err(failed)?;
+            let ingress = CgroupSkbAttachType::Ingress;
+            program
+                .attach(&group, ingress, CgroupAttachMode::Single)
+                .map_err(failed)?;
+        }
         let program: &mut SockOps = bpf
             .program_mut(PROGRAM)
             .and_then(|program| program.try_into().ok())
             .ok_or_else(|| Error::Object(format!("program {PROGRAM}")))?;
         program.load().map_err(|e| program_error(PROGRAM, e))?;
-        // A link takes no flags, and lets others attach beside it.
         program
-            .attach(group, CgroupAttachMode::Single)
+            .attach(&group, CgroupAttachMode::Single)
             .map_err(|e| program_error(PROGRAM, e))?;
         Ok(AckRateAsker { bpf })
     }
@@ -130,6 +156,9 @@ impl AckRateAsker {
             sum.agreed += one.agreed;
             sum.asked += one.asked;
             sum.segments += one.segments;
+            sum.acks += one.acks;
+            sum.skipped += one.skipped;
+            sum.lost += one.lost;
         }
         Ok(sum)
     }

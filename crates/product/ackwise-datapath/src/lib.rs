@@ -42,6 +42,8 @@ pub use programs::Programs;
 pub use programs::scripted::{Context, Outcome, Scripted, Tag};
 #[cfg(feature = "selftest")]
 #[doc(hidden)]
-pub use programs::selftest::{AckCounter, LockContention, Recycled};
+pub use programs::selftest::{
+    AckBox, AckBoxCounts, AckBoxRules, AckCounter, LockContention, Recycled,
+};
 pub use silence::check_silent_drop;
 pub use stats::{FlowStats, HoldBucket, HoldTimes, Lateness, Release, Stats};

@@ -99,6 +99,10 @@ pub struct Stats {
     /// Requests for an ACK rate, or for an ACK at once, that were obeyed.
     #[serde(skip_serializing_if = "is_zero")]
     pub ack_rate_requests: u64,
+    /// ACKs that left saying that they cover more than the peer's R because none was made in between
+    /// (ACK congestion control).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub acks_skipped: u64,
     /// Flows that were tracked since the start.
     pub flows_created: u64,
     /// Flows that could not be tracked. Their ACKs pass.
@@ -343,6 +347,7 @@ impl Stats {
         self.cwnd_hints = c.cwnd_hints;
         self.ack_requests = c.ack_requests;
         self.ack_rate_requests = c.ack_rate_requests;
+        self.acks_skipped = c.acks_skipped;
         self.bytes = c.bytes;
         self.not_tcp = c.not_tcp;
         self.fragments = c.fragments;

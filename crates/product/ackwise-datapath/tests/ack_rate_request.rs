@@ -5,10 +5,10 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 
 use ackwise_datapath::{AckRateAsker, AckRateWish, Datapath, Error, Options, Position};
 use ackwise_policy::AckRate;
+use common::cgroup::Cgroup;
 use common::{Flow, Pair, SYN, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
 
 fn options(obey: bool) -> Options {
@@ -125,38 +125,6 @@ fn only_a_receiver_with_every_n_obeys() {
             assert!(matches!(refused, Error::NotObeying), "{refused}");
         }
     });
-}
-
-/// This process in a cgroup of its own.
-struct Cgroup {
-    path: PathBuf,
-    before: PathBuf,
-}
-
-impl Cgroup {
-    fn enter() -> Cgroup {
-        let root = AckRateAsker::root().unwrap_or_else(|e| panic!("{e}"));
-        let own = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
-        let own = own.lines().find_map(|line| line.strip_prefix("0::/"));
-        let before = root.join(own.expect("version 2"));
-        let path = root.join(format!("ackwise-test-{}", std::process::id()));
-        std::fs::create_dir(&path).expect("a cgroup");
-        let cgroup = Cgroup { path, before };
-        Cgroup::join(&cgroup.path);
-        cgroup
-    }
-
-    fn join(path: &std::path::Path) {
-        std::fs::write(path.join("cgroup.procs"), std::process::id().to_string())
-            .expect("to join a cgroup");
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        Cgroup::join(&self.before);
-        std::fs::remove_dir(&self.path).expect("an empty cgroup");
-    }
 }
 
 /// What the options of the TCP segments say that crossed, and how many there were of each.

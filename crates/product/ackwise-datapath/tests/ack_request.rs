@@ -4,14 +4,13 @@
 mod common;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::ops::Range;
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::{Datapath, Error, Options, Position, Stats};
+use common::peer::{FULL, Peer};
 use common::transfer::{SEGMENT, Transfer, pattern};
-use common::{Frame, Pair, SYN, Seg, Wire, alone, eventually, ip, ms, no_checksum_offload};
+use common::{Frame, Pair, Seg, Wire, alone, eventually, ip, ms};
 
 /// Segments of the first flight, by the sender's route.
 const FIRST: usize = 6;
@@ -177,100 +176,15 @@ fn the_receiver_answers_at_once() {
     println!("{slow:?} without, {seen:?} with requests");
 }
 
-/// A receiver that the test speaks for: each ACK is of its making, so that what the kernel's TCP
-/// sends is certain.
-struct Peer<'a> {
-    far: &'a Wire,
-    from: TcpStream,
-    /// The number of the first byte.
-    first: u32,
-}
-
-/// Bytes of a full segment without timestamps.
-const FULL: usize = 560;
-
-impl<'a> Peer<'a> {
-    /// Connects to the near namespace, whose first flight has so many segments.
-    fn connect(far: &'a Wire, flight: usize) -> Peer<'a> {
-        no_checksum_offload("aw0");
-        ip("link set aw0 address 02:00:00:00:00:12 mtu 600 gso_max_segs 1");
-        ip("addr add 198.18.0.2/24 dev aw0");
-        ip("neigh add 198.18.0.1 lladdr 02:00:00:00:00:11 dev aw0");
-        ip(&format!(
-            "route replace 198.18.0.0/24 dev aw0 initcwnd {flight}"
-        ));
-        // Tail loss probes would be sent past the congestion window.
-        let set = |name: &str, value: &str| {
-            fs::write(format!("/proc/sys/net/ipv4/{name}"), value).expect("sysctl");
-        };
-        set("tcp_early_retrans", "0");
-        // Whatever the host's is.
-        set("tcp_congestion_control", "reno");
-        // All data are written at once.
-        set("tcp_wmem", "4096 262144 262144");
-        let server = TcpListener::bind("198.18.0.2:80").expect("bind");
-        let syn = Seg {
-            flags: SYN,
-            seq: 0,
-            ack: 0,
-            window: 60_000,
-            // The segment, and that selective acknowledgments are understood.
-            options: vec![2, 4, 2, 48, 1, 1, 4, 2],
-            ..Seg::ack(0)
-        };
-        far.send(&syn.frame());
-        let answer = far.expect(1).remove(0);
-        let answer = Seg::read(&answer.bytes).expect("a SYN-ACK");
-        let first = answer.seq.wrapping_add(1);
-        let done = Seg {
-            window: 60_000,
-            ..Seg::ack(first)
-        };
-        far.send(&done.frame());
-        let (from, _) = server.accept().expect("accept");
-        from.set_nodelay(true).expect("nodelay");
-        Peer { far, from, first }
-    }
-
-    fn write(&mut self, segments: usize) {
-        let bytes = pattern(0, segments * FULL);
-        self.from.write_all(&bytes).expect("write");
-    }
-
-    /// So many segments have come, and there is room for so many bytes.
-    fn ack(&self, segments: u32, window: u16) {
-        let ack = self.first.wrapping_add(segments * FULL as u32);
-        let seg = Seg {
-            window,
-            ..Seg::ack(ack)
-        };
-        self.far.send(&seg.frame());
-    }
-
-    /// The same, and that some segments behind a gap have come (a SACK block).
-    fn ack_and_sack(&self, segments: u32, sacked: Range<u32>) {
-        let at = |segments: u32| self.first.wrapping_add(segments * FULL as u32);
-        let mut options = vec![1, 1, 5, 10];
-        options.extend(at(sacked.start).to_be_bytes());
-        options.extend(at(sacked.end).to_be_bytes());
-        let seg = Seg {
-            window: 60_000,
-            options,
-            ..Seg::ack(at(segments))
-        };
-        self.far.send(&seg.frame());
-    }
-
-    /// The next segments: their numbers from 0, and which of them ask.
-    fn next(&self, segments: usize) -> Vec<(u32, bool)> {
-        let frames = self.far.expect(segments);
-        let number = |frame: &Frame| {
-            let seg = Seg::read(&frame.bytes).expect("a segment");
-            assert_eq!(seg.payload, FULL);
-            seg.seq.wrapping_sub(self.first) / FULL as u32
-        };
-        frames.iter().map(number).zip(asks(&frames)).collect()
-    }
+/// The next segments: their numbers from 0, and which of them ask.
+fn next(peer: &Peer<'_>, segments: usize) -> Vec<(u32, bool)> {
+    let frames = peer.expect(segments);
+    let number = |frame: &Frame| {
+        let seg = Seg::read(&frame.bytes).expect("a segment");
+        assert_eq!(seg.payload, FULL);
+        peer.offset(seg.seq) / FULL as u32
+    };
+    frames.iter().map(number).zip(asks(&frames)).collect()
 }
 
 /// With data to send for longer than any test takes.
@@ -278,7 +192,7 @@ fn with_a_peer(flight: usize, test: impl FnOnce(&Peer<'_>) + Send) {
     let _alone = alone();
     Pair::new().run(|_, far| {
         let asker = asker(true);
-        let mut peer = Peer::connect(far, flight);
+        let mut peer = Peer::connect(far, &format!("initcwnd {flight}"), &[]);
         peer.write(80);
         test(&peer);
         asker.detach().expect("detach");
@@ -288,14 +202,14 @@ fn with_a_peer(flight: usize, test: impl FnOnce(&Peer<'_>) + Send) {
 #[test]
 fn an_outstanding_request_is_not_repeated() {
     with_a_peer(2, |peer| {
-        assert_eq!(peer.next(2), [(0, false), (1, true)]);
+        assert_eq!(next(peer, 2), [(0, false), (1, true)]);
         // Slow start: each ACK of a segment lets two go, the second of which fills the window.
         peer.ack(1, 60_000);
-        assert_eq!(peer.next(2), [(2, false), (3, false)]);
+        assert_eq!(next(peer, 2), [(2, false), (3, false)]);
         peer.ack(2, 60_000);
-        assert_eq!(peer.next(2), [(4, false), (5, true)]);
+        assert_eq!(next(peer, 2), [(4, false), (5, true)]);
         peer.ack(5, 60_000);
-        assert_eq!(peer.next(1)[0], (6, false));
+        assert_eq!(next(peer, 1)[0], (6, false));
     });
 }
 
@@ -305,17 +219,17 @@ fn an_outstanding_request_is_not_repeated() {
 fn a_retransmission_asks_and_takes_no_request_back() {
     with_a_peer(4, |peer| {
         assert_eq!(
-            peer.next(4),
+            next(peer, 4),
             [(0, false), (1, false), (2, false), (3, true)]
         );
         // Nothing comes: the retransmission timer ends.
-        assert_eq!(peer.next(1), [(0, true)]);
+        assert_eq!(next(peer, 1), [(0, true)]);
         // After its ACK Linux tries new data first (RFC 5682), two by slow start.
         peer.ack(1, 60_000);
-        assert_eq!(peer.next(2), [(4, false), (5, false)]);
+        assert_eq!(next(peer, 2), [(4, false), (5, false)]);
         // They came, and nothing before them was lost after all.
         peer.ack(6, 60_000);
-        let then = peer.next(2);
+        let then = next(peer, 2);
         assert_eq!(then[0], (6, false));
         assert!(then[1].0 == 7);
     });
@@ -326,20 +240,20 @@ fn a_retransmission_asks_and_takes_no_request_back() {
 #[test]
 fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
     with_a_peer(4, |peer| {
-        assert_eq!(peer.next(4).last(), Some(&(3, true)));
+        assert_eq!(next(peer, 4).last(), Some(&(3, true)));
         // Slow start: six go, the last of which fills the window, while 3 asks.
         peer.ack(3, 60_000);
         let numbers: Vec<_> = (4..10).map(|number| (number, false)).collect();
-        assert_eq!(peer.next(6), numbers);
+        assert_eq!(next(peer, 6), numbers);
         // 3, 4 and 5 are lost.
         peer.ack_and_sack(3, 6..10);
-        assert_eq!(peer.next(3), [(3, true), (4, true), (5, true)]);
+        assert_eq!(next(peer, 3), [(3, true), (4, true), (5, true)]);
         // 5 is still outstanding. Two new segments fill the window.
         peer.ack_and_sack(5, 6..10);
-        assert_eq!(peer.next(2), [(10, false), (11, false)]);
+        assert_eq!(next(peer, 2), [(10, false), (11, false)]);
         // All that asked is acknowledged.
         peer.ack(11, 60_000);
-        let then = peer.next(2);
+        let then = next(peer, 2);
         assert_eq!(then, [(12, false), (13, true)]);
     });
 }
@@ -347,13 +261,13 @@ fn a_request_is_outstanding_to_the_farthest_end_that_asked() {
 #[test]
 fn the_last_segment_of_the_receiver_s_window_asks() {
     with_a_peer(4, |peer| {
-        assert_eq!(peer.next(4).last(), Some(&(3, true)));
+        assert_eq!(next(peer, 4).last(), Some(&(3, true)));
         // Eight are allowed by the congestion window, three and a part by the receiver.
         peer.ack(4, 3 * FULL as u16 + 100);
-        assert_eq!(peer.next(3), [(4, false), (5, false), (6, true)]);
+        assert_eq!(next(peer, 3), [(4, false), (5, false), (6, true)]);
         // The congestion window, which has stayed at eight while nothing filled it.
         peer.ack(7, 60_000);
-        let flight = peer.next(8);
+        let flight = next(peer, 8);
         assert!(flight[..7].iter().all(|(_, asks)| !asks), "{flight:?}");
         assert_eq!(flight[7], (14, true));
     });

@@ -75,6 +75,12 @@ fn numbers_and_times() {
         &["ask", "--segments", "8", "--per-window", "4"],
         &["cannot be used with"],
     );
+    for other in ["--segments", "--per-window"] {
+        ACKWISE.refuses(
+            &["ask", "--ack-congestion-control", other, "8"],
+            &["--ack-congestion-control", "cannot be used with", other],
+        );
+    }
     ACKWISE.refuses(
         &["attach", "lo", "--metrics", "9478"],
         &["--metrics", "socket address"],

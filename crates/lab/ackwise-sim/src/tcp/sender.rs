@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use ackwise_policy::AckRate;
+use ackwise_policy::{AckRate, AckSeen};
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::{Pacing, Recovery};
 
 use super::ack_rate::Windows;
-use super::ack_ratio::AckSeen;
 use super::config::SenderConfig;
 use super::loss_recovery::{Ack, AnyRecovery, LossRecovery, NextSegment};
 use super::stats::SenderStats;
@@ -488,10 +487,12 @@ fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
     let seen = AckSeen {
         ack: p.ack,
         out_of_order: !p.sack.is_empty() || tcb.is_duplicate(p),
+        // A simulated receiver makes every ACK that it owes.
+        explained: false,
         una: tcb.una,
         max: tcb.max,
         window: usable_window(tcb),
-        mss: tcb.mss(),
+        mss: tcb.config.mss,
     };
     if let Some(ratio) = &mut tcb.ack_ratio {
         ratio.on_ack(&seen);
@@ -501,7 +502,7 @@ fn look_for_lost_acks(tcb: &mut Tcb, p: &Packet) {
 /// What a data segment says of the ACK Ratio.
 #[cold]
 fn tell_ack_ratio(tcb: &mut Tcb, packet: &mut Packet) {
-    let (window, mss, max) = (usable_window(tcb), tcb.mss(), tcb.max);
+    let (window, mss, max) = (usable_window(tcb), tcb.config.mss, tcb.max);
     let end = packet.seq + u64::from(packet.payload);
     let Some(ratio) = &mut tcb.ack_ratio else {
         return;

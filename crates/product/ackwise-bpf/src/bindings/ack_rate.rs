@@ -2,23 +2,30 @@
 
 use ackwise_policy::sys::*;
 
-#[doc = " With neither number a host says that it knows the option, and asks for nothing."]
+#[doc = " With all 0 a host says that it knows the option, and asks for nothing."]
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_ack_rate_options {
-    #[doc = " one ACK for so many; 0: as per_window says"]
+    #[doc = " one ACK for so many; 0: as the others say"]
     pub segments: aw_u32,
-    #[doc = " so many ACKs in a congestion window; 0: as segments says"]
+    #[doc = " so many ACKs in a congestion window; 0: as the others say"]
     pub per_window: aw_u32,
+    #[doc = " as many as lost ACKs tell (RFC 5690)"]
+    pub control: aw_u32,
+    pub reserved: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_ack_rate_options"][::core::mem::size_of::<aw_ack_rate_options>() - 8usize];
+    ["Size of aw_ack_rate_options"][::core::mem::size_of::<aw_ack_rate_options>() - 16usize];
     ["Alignment of aw_ack_rate_options"][::core::mem::align_of::<aw_ack_rate_options>() - 4usize];
     ["Offset of field: aw_ack_rate_options::segments"]
         [::core::mem::offset_of!(aw_ack_rate_options, segments) - 0usize];
     ["Offset of field: aw_ack_rate_options::per_window"]
         [::core::mem::offset_of!(aw_ack_rate_options, per_window) - 4usize];
+    ["Offset of field: aw_ack_rate_options::control"]
+        [::core::mem::offset_of!(aw_ack_rate_options, control) - 8usize];
+    ["Offset of field: aw_ack_rate_options::reserved"]
+        [::core::mem::offset_of!(aw_ack_rate_options, reserved) - 12usize];
 };
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
@@ -31,10 +38,16 @@ pub struct aw_ack_rate_counters {
     pub asked: aw_u64,
     #[doc = " data packets that carried a request, before they were cut"]
     pub segments: aw_u64,
+    #[doc = " that came"]
+    pub acks: aw_u64,
+    #[doc = " of these, that say that none is missing before them"]
+    pub skipped: aw_u64,
+    #[doc = " that were found to be lost"]
+    pub lost: aw_u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_ack_rate_counters"][::core::mem::size_of::<aw_ack_rate_counters>() - 32usize];
+    ["Size of aw_ack_rate_counters"][::core::mem::size_of::<aw_ack_rate_counters>() - 56usize];
     ["Alignment of aw_ack_rate_counters"][::core::mem::align_of::<aw_ack_rate_counters>() - 8usize];
     ["Offset of field: aw_ack_rate_counters::offered"]
         [::core::mem::offset_of!(aw_ack_rate_counters, offered) - 0usize];
@@ -44,4 +57,10 @@ const _: () = {
         [::core::mem::offset_of!(aw_ack_rate_counters, asked) - 16usize];
     ["Offset of field: aw_ack_rate_counters::segments"]
         [::core::mem::offset_of!(aw_ack_rate_counters, segments) - 24usize];
+    ["Offset of field: aw_ack_rate_counters::acks"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, acks) - 32usize];
+    ["Offset of field: aw_ack_rate_counters::skipped"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, skipped) - 40usize];
+    ["Offset of field: aw_ack_rate_counters::lost"]
+        [::core::mem::offset_of!(aw_ack_rate_counters, lost) - 48usize];
 };

@@ -377,6 +377,8 @@ pub struct aw_counters {
     pub ack_rate_requests: aw_u64,
     #[doc = " data packets that left with the bit that asks for an ACK"]
     pub ack_requests: aw_u64,
+    #[doc = " that left saying that they cover more than R: see obey.h"]
+    pub acks_skipped: aw_u64,
     pub flows_created: aw_u64,
     pub flows_failed: aw_u64,
     #[doc = " fail open"]
@@ -411,7 +413,7 @@ pub struct aw_counters {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2040usize];
+    ["Size of aw_counters"][::core::mem::size_of::<aw_counters>() - 2048usize];
     ["Alignment of aw_counters"][::core::mem::align_of::<aw_counters>() - 8usize];
     ["Offset of field: aw_counters::packets"]
         [::core::mem::offset_of!(aw_counters, packets) - 0usize];
@@ -462,40 +464,42 @@ const _: () = {
         [::core::mem::offset_of!(aw_counters, ack_rate_requests) - 192usize];
     ["Offset of field: aw_counters::ack_requests"]
         [::core::mem::offset_of!(aw_counters, ack_requests) - 200usize];
+    ["Offset of field: aw_counters::acks_skipped"]
+        [::core::mem::offset_of!(aw_counters, acks_skipped) - 208usize];
     ["Offset of field: aw_counters::flows_created"]
-        [::core::mem::offset_of!(aw_counters, flows_created) - 208usize];
+        [::core::mem::offset_of!(aw_counters, flows_created) - 216usize];
     ["Offset of field: aw_counters::flows_failed"]
-        [::core::mem::offset_of!(aw_counters, flows_failed) - 216usize];
+        [::core::mem::offset_of!(aw_counters, flows_failed) - 224usize];
     ["Offset of field: aw_counters::open_stale_heartbeat"]
-        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 224usize];
+        [::core::mem::offset_of!(aw_counters, open_stale_heartbeat) - 232usize];
     ["Offset of field: aw_counters::open_no_slot"]
-        [::core::mem::offset_of!(aw_counters, open_no_slot) - 232usize];
+        [::core::mem::offset_of!(aw_counters, open_no_slot) - 240usize];
     ["Offset of field: aw_counters::open_queue_full"]
-        [::core::mem::offset_of!(aw_counters, open_queue_full) - 240usize];
+        [::core::mem::offset_of!(aw_counters, open_queue_full) - 248usize];
     ["Offset of field: aw_counters::open_timer"]
-        [::core::mem::offset_of!(aw_counters, open_timer) - 248usize];
+        [::core::mem::offset_of!(aw_counters, open_timer) - 256usize];
     ["Offset of field: aw_counters::open_too_short"]
-        [::core::mem::offset_of!(aw_counters, open_too_short) - 256usize];
+        [::core::mem::offset_of!(aw_counters, open_too_short) - 264usize];
     ["Offset of field: aw_counters::open_frame"]
-        [::core::mem::offset_of!(aw_counters, open_frame) - 264usize];
+        [::core::mem::offset_of!(aw_counters, open_frame) - 272usize];
     ["Offset of field: aw_counters::open_busy"]
-        [::core::mem::offset_of!(aw_counters, open_busy) - 272usize];
-    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 280usize];
+        [::core::mem::offset_of!(aw_counters, open_busy) - 280usize];
+    ["Offset of field: aw_counters::ticks"][::core::mem::offset_of!(aw_counters, ticks) - 288usize];
     ["Offset of field: aw_counters::ring_full"]
-        [::core::mem::offset_of!(aw_counters, ring_full) - 288usize];
+        [::core::mem::offset_of!(aw_counters, ring_full) - 296usize];
     ["Offset of field: aw_counters::retried"]
-        [::core::mem::offset_of!(aw_counters, retried) - 296usize];
-    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 304usize];
+        [::core::mem::offset_of!(aw_counters, retried) - 304usize];
+    ["Offset of field: aw_counters::lost"][::core::mem::offset_of!(aw_counters, lost) - 312usize];
     ["Offset of field: aw_counters::unlocked"]
-        [::core::mem::offset_of!(aw_counters, unlocked) - 312usize];
+        [::core::mem::offset_of!(aw_counters, unlocked) - 320usize];
     ["Offset of field: aw_counters::reason"]
-        [::core::mem::offset_of!(aw_counters, reason) - 320usize];
+        [::core::mem::offset_of!(aw_counters, reason) - 328usize];
     ["Offset of field: aw_counters::late_max_us"]
-        [::core::mem::offset_of!(aw_counters, late_max_us) - 488usize];
-    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 496usize];
+        [::core::mem::offset_of!(aw_counters, late_max_us) - 496usize];
+    ["Offset of field: aw_counters::late"][::core::mem::offset_of!(aw_counters, late) - 504usize];
     ["Offset of field: aw_counters::held_ns"]
-        [::core::mem::offset_of!(aw_counters, held_ns) - 1520usize];
-    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1528usize];
+        [::core::mem::offset_of!(aw_counters, held_ns) - 1528usize];
+    ["Offset of field: aw_counters::held"][::core::mem::offset_of!(aw_counters, held) - 1536usize];
 };
 impl Default for aw_counters {
     fn default() -> Self {
@@ -517,10 +521,13 @@ pub struct aw_released {
     pub priority: aw_u32,
     #[doc = " not 0: the next packet at the hook is the clone that it takes"]
     pub cloning: aw_u32,
+    #[doc = " it covers more than R segments: see obey.h"]
+    pub skipped: aw_u32,
+    pub reserved: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_released"][::core::mem::size_of::<aw_released>() - 136usize];
+    ["Size of aw_released"][::core::mem::size_of::<aw_released>() - 144usize];
     ["Alignment of aw_released"][::core::mem::align_of::<aw_released>() - 4usize];
     ["Offset of field: aw_released::l3"][::core::mem::offset_of!(aw_released, l3) - 0usize];
     ["Offset of field: aw_released::len"][::core::mem::offset_of!(aw_released, len) - 120usize];
@@ -529,6 +536,10 @@ const _: () = {
         [::core::mem::offset_of!(aw_released, priority) - 128usize];
     ["Offset of field: aw_released::cloning"]
         [::core::mem::offset_of!(aw_released, cloning) - 132usize];
+    ["Offset of field: aw_released::skipped"]
+        [::core::mem::offset_of!(aw_released, skipped) - 136usize];
+    ["Offset of field: aw_released::reserved"]
+        [::core::mem::offset_of!(aw_released, reserved) - 140usize];
 };
 impl Default for aw_released {
     fn default() -> Self {
@@ -554,6 +565,8 @@ pub struct aw_percpu {
     #[doc = " of a flow that is about to be kept"]
     pub fresh: aw_entry,
     pub released: aw_released,
+    #[doc = " of the options of the packet in hand"]
+    pub search: aw_ack_rate_search,
     #[doc = " jiffies when the coarse clock was read"]
     pub coarse_tick: aw_u64,
     #[doc = " what it said"]
@@ -567,27 +580,28 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2896usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2976usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
-    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2040usize];
-    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2168usize];
-    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2208usize];
+    ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2048usize];
+    ["Offset of field: aw_percpu::key"][::core::mem::offset_of!(aw_percpu, key) - 2176usize];
+    ["Offset of field: aw_percpu::lock"][::core::mem::offset_of!(aw_percpu, lock) - 2216usize];
     ["Offset of field: aw_percpu::decision"]
-        [::core::mem::offset_of!(aw_percpu, decision) - 2216usize];
-    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2288usize];
+        [::core::mem::offset_of!(aw_percpu, decision) - 2224usize];
+    ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2296usize];
     ["Offset of field: aw_percpu::released"]
-        [::core::mem::offset_of!(aw_percpu, released) - 2720usize];
+        [::core::mem::offset_of!(aw_percpu, released) - 2728usize];
+    ["Offset of field: aw_percpu::search"][::core::mem::offset_of!(aw_percpu, search) - 2872usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2856usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2936usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2864usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2944usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2872usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2952usize];
     ["Offset of field: aw_percpu::left_rest_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2880usize];
+        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2960usize];
     ["Offset of field: aw_percpu::left_full_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2888usize];
+        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2968usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

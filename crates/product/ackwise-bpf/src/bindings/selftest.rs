@@ -42,3 +42,30 @@ const _: () = {
     ["Offset of field: aw_replay::state"][::core::mem::offset_of!(aw_replay, state) - 0usize];
     ["Offset of field: aw_replay::verdict"][::core::mem::offset_of!(aw_replay, verdict) - 64usize];
 };
+#[doc = " A box that pure ACKs pass, as a test tells it to be."]
+#[repr(C)]
+#[derive(Default, Copy, Clone)]
+pub struct aw_ack_box {
+    #[doc = " drops each so-manyth; 0: none"]
+    pub drop_every: aw_u32,
+    #[doc = " not 0: clears AW_TCP_ACK_SKIPPED"]
+    pub clear: aw_u32,
+    #[doc = " that came"]
+    pub acks: aw_u64,
+    pub dropped: aw_u64,
+    #[doc = " that came with the bit"]
+    pub skipped: aw_u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aw_ack_box"][::core::mem::size_of::<aw_ack_box>() - 32usize];
+    ["Alignment of aw_ack_box"][::core::mem::align_of::<aw_ack_box>() - 8usize];
+    ["Offset of field: aw_ack_box::drop_every"]
+        [::core::mem::offset_of!(aw_ack_box, drop_every) - 0usize];
+    ["Offset of field: aw_ack_box::clear"][::core::mem::offset_of!(aw_ack_box, clear) - 4usize];
+    ["Offset of field: aw_ack_box::acks"][::core::mem::offset_of!(aw_ack_box, acks) - 8usize];
+    ["Offset of field: aw_ack_box::dropped"]
+        [::core::mem::offset_of!(aw_ack_box, dropped) - 16usize];
+    ["Offset of field: aw_ack_box::skipped"]
+        [::core::mem::offset_of!(aw_ack_box, skipped) - 24usize];
+};

@@ -17,6 +17,7 @@ use crate::{Error, Options};
 const EMPTY: &str = "ackwise_empty";
 const REPLAY: &str = "ackwise_replay";
 const CONTEND: &str = "ackwise_contend";
+const BOX: &str = "ackwise_box";
 const COUNT: [&str; 3] = ["ackwise_count_0", "ackwise_count_1", "ackwise_count_2"];
 
 /// How long the locks are free between two times that they are taken.
@@ -145,6 +146,91 @@ impl Programs {
     }
 }
 
+/// Loads programs of the object, and not the datapath: its options do not matter.
+fn beside_the_datapath(programs: &'static [&'static str]) -> Result<Programs, Error> {
+    let object = Object { programs, ..OBJECT };
+    let policy = Policy::all().next().expect("there are policies");
+    let mut unused = Options::new("", Config::new(policy));
+    (unused.max_flows, unused.slots) = (64, 1);
+    Programs::load_object(&unused, &unused.to_bpf_unattached(), &object)
+}
+
+/// What a box does to the pure ACKs that pass it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AckBoxRules {
+    /// It drops each so-manyth; 0: none.
+    pub drop_every: u32,
+    /// It clears the reserved bit that says that no ACK is missing before this one.
+    pub clear: bool,
+}
+
+/// What a box has seen since it was attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AckBoxCounts {
+    /// Pure ACKs that came.
+    pub acks: u64,
+    /// Those that it dropped.
+    pub dropped: u64,
+    /// Those that came with the bit.
+    pub skipped: u64,
+}
+
+/// A box on the way of pure ACKs. It is attached until this is dropped.
+pub struct AckBox {
+    programs: Programs,
+    _attachment: Attachment,
+}
+
+impl std::fmt::Debug for AckBox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AckBox").finish_non_exhaustive()
+    }
+}
+
+impl AckBox {
+    /// Attaches one, which does nothing yet.
+    ///
+    /// # Errors
+    /// The kernel refuses it.
+    pub fn attach(options: &AttachOptions<'_>) -> Result<Self, Error> {
+        let mut programs = beside_the_datapath(&[SETUP, BOX])?;
+        let attachment = Attachment::attach(&mut programs.bpf, BOX, options)?;
+        Ok(Self {
+            programs,
+            _attachment: attachment,
+        })
+    }
+
+    /// From here on it does so.
+    ///
+    /// # Errors
+    /// Its map cannot be written.
+    pub fn set(&mut self, rules: AckBoxRules) -> Result<(), Error> {
+        let mut map: Array<_, sys::aw_ack_box> =
+            Array::try_from(map(&mut self.programs.bpf, "boxes")?)?;
+        let mut state = map.get(&0, 0)?;
+        state.drop_every = rules.drop_every;
+        state.clear = u32::from(rules.clear);
+        Ok(map.set(0, state, 0)?)
+    }
+
+    /// Returns what it has seen.
+    ///
+    /// # Errors
+    /// Its map cannot be read.
+    pub fn counts(&self) -> Result<AckBoxCounts, Error> {
+        let map = self.programs.bpf.map("boxes");
+        let map = map.ok_or_else(|| Error::Object("map boxes".into()))?;
+        let map: Array<_, sys::aw_ack_box> = Array::try_from(map)?;
+        let state = map.get(&0, 0)?;
+        Ok(AckBoxCounts {
+            acks: state.acks,
+            dropped: state.dropped,
+            skipped: state.skipped,
+        })
+    }
+}
+
 /// A program that counts the pure ACKs that it sees, and lets everything pass. It is attached
 /// until this is dropped.
 pub struct AckCounter {
@@ -165,16 +251,7 @@ impl AckCounter {
     /// # Errors
     /// The kernel refuses it.
     pub fn attach(nth: usize, options: &AttachOptions<'_>) -> Result<Self, Error> {
-        let object = Object {
-            programs: &[SETUP, COUNT[0], COUNT[1], COUNT[2]],
-            ..OBJECT
-        };
-        // The datapath of the object is not loaded: its options do not matter.
-        let policy = Policy::all().next().expect("there are policies");
-        let mut unused = Options::new("", Config::new(policy));
-        (unused.max_flows, unused.slots) = (64, 1);
-        let raw = unused.to_bpf_unattached();
-        let mut programs = Programs::load_object(&unused, &raw, &object)?;
+        let mut programs = beside_the_datapath(&[SETUP, COUNT[0], COUNT[1], COUNT[2]])?;
         let attachment = Attachment::attach(&mut programs.bpf, COUNT[nth], options)?;
         Ok(Self {
             programs,

@@ -2,6 +2,8 @@
 //! segments, and captures with time stamps.
 #![allow(dead_code)]
 
+pub mod cgroup;
+pub mod peer;
 pub mod transfer;
 
 use std::fs::File;

@@ -34,6 +34,10 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
         None => AckRateAsker::root()?,
     };
     let (wish, what) = match (args.segments, args.per_window) {
+        _ if args.ack_congestion_control => (
+            AckRateWish::CongestionControl,
+            "as many ACKs as the way back carries".to_owned(),
+        ),
         (Some(segments), _) => (
             AckRateWish::Segments(segments),
             format!("one ACK for {segments} segments"),
@@ -51,11 +55,17 @@ pub fn ask(args: &AskArgs, format: Format) -> anyhow::Result<()> {
         Format::Json => text::print(&format!(
             "{}\n",
             json!({ "event": "asking", "cgroup": place, "segments": args.segments,
-                    "per_window": args.per_window })
+                    "per_window": args.per_window,
+                    "ack_congestion_control": args.ack_congestion_control })
         ))?,
         _ => text::print(&format!("asks on {place}: {what}\n"))?,
     }
     let until = args.duration.map(|duration| started + duration);
+    let line = if args.ack_congestion_control {
+        control_line
+    } else {
+        line
+    };
     let outcome = watch(&supervisor, &asking, until, format, |_, now, _| line(now))?;
     let why = reason(outcome, "ackwise ask");
     supervisor.stopping();
@@ -73,5 +83,15 @@ fn line(counters: &AckRateCounters) -> String {
     format!(
         "{} SYNs said that this host knows the option, {} peers do; asked {} times",
         counters.offered, counters.agreed, counters.asked
+    )
+}
+
+fn control_line(counters: &AckRateCounters) -> String {
+    format!(
+        "{}; {} of {} ACKs that came say that none is missing, {} are lost",
+        line(counters),
+        counters.skipped,
+        counters.acks,
+        counters.lost
     )
 }
