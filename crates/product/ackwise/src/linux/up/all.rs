@@ -35,8 +35,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOOK_FOR_FAILED: Duration = Duration::from_millis(200);
 /// How long one that failed stays down. The pause doubles with each failure up to the longest, and is
 /// the first one again after it has run for that long.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MIN_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 fn claim() -> anyhow::Result<Entry<First>> {
     let netns = netns_inode().context("reading the network namespace's inode")?;
@@ -216,9 +216,9 @@ impl Started {
     }
 
     fn next_pause(&self) -> Duration {
-        match self.ended_at.duration_since(self.began) >= LONGEST_PAUSE {
-            true => FIRST_PAUSE,
-            false => (self.pause * 2).min(LONGEST_PAUSE),
+        match self.ended_at.duration_since(self.began) >= MAX_PAUSE {
+            true => MIN_PAUSE,
+            false => (self.pause * 2).min(MAX_PAUSE),
         }
     }
 
@@ -261,7 +261,7 @@ impl Children {
             began: now,
             ended: None,
             ended_at: now,
-            pause: FIRST_PAUSE,
+            pause: MIN_PAUSE,
         })
     }
 
