@@ -106,10 +106,15 @@ fn cases() -> (Vec<Programs>, Vec<Case>) {
         programs.push(p);
     }
     // Small steps: one run is held, and its frame replaced, for long, but not until its
-    // deadline, because nobody here takes what the timer hands out.
+    // deadline, because nobody here takes what the timer hands out. The start is over soon, and
+    // the turns of the others are no pause that begins another one.
     let held = [
         ("every-n", "every-n:n=256,warm=0", MSS / 10),
-        ("adaptive", "adaptive:acks_per_rtt=2", 1),
+        (
+            "adaptive",
+            "adaptive:acks_per_rtt=2,start_segments=10,plateau=1,idle_us=60000000",
+            1,
+        ),
     ];
     for (name, policy, step) in held {
         let p = load(policy, step);
