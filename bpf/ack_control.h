@@ -154,19 +154,19 @@ static __always_inline __u32 control_tell(struct bpf_sock_ops *ops, struct ack_c
 	return r;
 }
 
-/* Have these n bytes of TCP options SACK blocks? The first 16 options are looked at, and of a
- * malformed list those before the fault. */
+/* Has this TCP header of n bytes, 20 to 60, SACK blocks? The first 16 options are looked at, and of
+ * a malformed list those before the fault. */
 static __always_inline int has_sack(struct __sk_buff *skb, __u32 off, __u32 n)
 {
-	__u8 b[40 + 4] = {};
-	__u32 i = 0, turn;
+	__u8 b[60 + 4] = {};
+	__u32 i = sizeof(struct tcphdr), turn;
 
-	if (!n || n > 40 || !load_l3(skb, off, b, n))
+	if (!load_l3(skb, off, b, n))
 		return 0;
 	for (turn = 0; turn < 16; turn++) {
 		__u32 kind, len;
 
-		if (i >= n || i >= 40)
+		if (i >= n || i >= 60)
 			return 0;
 		kind = b[i];
 		len = b[i + 1];
@@ -254,7 +254,7 @@ static __always_inline void control_on_packet(struct __sk_buff *skb)
 	a.cwnd = tcp->snd_cwnd;
 	a.mss = tcp->mss_cache;
 	a.pure = a.end == a.seq;
-	a.sack = has_sack(skb, info.l4_off + sizeof(header), len - sizeof(header));
+	a.sack = has_sack(skb, info.l4_off, len);
 	a.skipped = !!(bits & AW_TCP_ACK_SKIPPED);
 	/* Of what was never sent: the socket does not take it either. */
 	if (aw_after(a.ack, a.nxt + NOT_COUNTED))

@@ -19,6 +19,7 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
 mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir -p /run/netns /dev/shm
 ip link set lo up
 # What is missing, a test says.

@@ -7,6 +7,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use ackwise_policy::{Capabilities, Policy};
 use ackwise_testbed::program::{Ended, must, root};
@@ -52,7 +53,7 @@ fn has_qdisc(net: &Net, kind: &str) -> bool {
         "-n {} qdisc add dev {} root {kind}",
         net.receiver, net.iface
     );
-    let made = std::process::Command::new("tc")
+    let made = Command::new("tc")
         .args(add.split_whitespace())
         .output()
         .unwrap();
@@ -204,6 +205,51 @@ fn policies() {
     figure("policies", attached);
     assert!(attached >= 10, "only {attached} policies");
     assert_eq!(net.programs(), 0, "something is still attached");
+}
+
+/// A cgroup without a process.
+struct EmptyCgroup(std::path::PathBuf);
+
+impl EmptyCgroup {
+    fn new() -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let root = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let path = fields.next()?;
+            (fields.next() == Some("cgroup2")).then_some(path)
+        });
+        let name = format!("ackwise-kernel-{}", std::process::id());
+        let path = std::path::Path::new(root.expect("cgroups of version 2")).join(name);
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for EmptyCgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// The programs of both ends of an ACK rate are taken, and go.
+#[test]
+fn ask() {
+    root();
+    let net = Net::new();
+    let cgroup = EmptyCgroup::new();
+    let cgroup = cgroup.0.to_str().unwrap();
+    for wish in [&["--per-window", "8"][..], &["--ack-congestion-control"]] {
+        let args = [&["ask", "--cgroup", cgroup], wish].concat();
+        // `ip netns exec` hides the cgroups.
+        let asking = Attached::start(Command::new(ACKWISE.path()), "asking", &args);
+        let obeying = net.attach(&["--policy", "every-n", "--set", "n=2", "--obey-ack-rate"]);
+        transfers(&net);
+        ends(obeying);
+        ends(asking);
+    }
+    assert_eq!(net.programs(), 0, "something is still attached");
+    let left = must(&format!("bpftool cgroup show {cgroup}"));
+    assert!(!left.contains("ackwise"), "{left}");
 }
 
 #[test]
