@@ -169,7 +169,11 @@ fn the_receiver_answers_at_once() {
     eventually("a transfer that waits for no ACK", || {
         let (answered, took) = windows(true, true);
         assert!(answered.ack_rate_requests > 3, "{answered:#?}");
-        assert!(answered.withheld > 100, "the others wait: {answered:#?}");
+        // How many ACKs there are depends on how the segments come in.
+        assert!(
+            2 * answered.withheld > answered.acks,
+            "the others wait: {answered:#?}"
+        );
         seen.push(took);
         took < HOLD
     });
