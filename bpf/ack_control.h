@@ -73,7 +73,11 @@ static __always_inline __u32 usable_window(const struct ack_control *c, __u32 cw
 	return bytes > 0xffffffff ? 0xffffffff : bytes;
 }
 
-/* The handshake is done, and permits it. The SYN or SYN-ACK of the other side is at hand. */
+/*
+ * The handshake is done, and permits it. The SYN or SYN-ACK of the other side is at hand. That this
+ * side offered no window scale is not seen: then windows are taken for larger, and cwnd alone bounds
+ * R.
+ */
 static __always_inline int control_begin(struct bpf_sock_ops *ops, __u64 flags)
 {
 	struct ack_control *c = control_of(ops, 1);
@@ -87,7 +91,7 @@ static __always_inline int control_begin(struct bpf_sock_ops *ops, __u64 flags)
 	c->una = STREAM_BEGINS;
 	c->rcv_end = ops->rcv_nxt;
 	c->window = 0xffffffff;
-	c->wscale = wscale[2] & 15;
+	c->wscale = aw_min(wscale[2], 14);
 	c->begun = 0;
 	c->open = 0;
 	aw_ack_ratio_init(&c->ratio, AW_ACK_RATE_MAX);

@@ -16,7 +16,8 @@
  *
  * With ACK congestion control the handshake has another option ("ACK congestion control permitted")
  * in the place of "capable", R is what lost ACKs tell, a second program looks at ACKs
- * (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered as without it, and then asked for nothing.
+ * (ack_control.h), and each data packet costs a call. A SYN with "capable" is answered as without
+ * it, and then asked for nothing.
  *
  * A listener learns to answer when it begins to listen. Those that were there before answer
  * without the option.
@@ -137,29 +138,26 @@ static __always_inline struct asking *connection_of(struct bpf_sock_ops *ops)
 	return bpf_map_lookup_elem(&connections, &cookie);
 }
 
-#define ALL_CALLBACKS \
-	(BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG | \
-	 BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG)
-
-/* The handshake is done, with ACK congestion control. */
+/*
+ * The handshake is done, with ACK congestion control. Other programs of the cgroup have callbacks
+ * on the same socket: what this one has not switched on stays.
+ */
 static __always_inline void control_established(struct bpf_sock_ops *ops, __u64 flags)
 {
 	__u32 on = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG |
 		   BPF_SOCK_OPS_RTO_CB_FLAG;
 
 	if (!has_option(ops, AW_ACK_CONTROL_EXID, flags) || !control_begin(ops, flags)) {
-		callbacks(ops, 0, ALL_CALLBACKS);
+		callbacks(ops, 0, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		return;
 	}
 	COUNT(agreed);
-	callbacks(ops, on, ALL_CALLBACKS & ~on);
+	callbacks(ops, on, 0);
 }
 
 /* The handshake is done. */
 static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 {
-	__u32 all = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG |
-		    BPF_SOCK_OPS_STATE_CB_FLAG;
 	__u64 cookie = bpf_get_socket_cookie(ops);
 	struct asking fresh = {}, *a;
 
@@ -168,12 +166,12 @@ static __always_inline void established(struct bpf_sock_ops *ops, __u64 flags)
 		return;
 	}
 	if (!is_capable(ops, flags)) {
-		callbacks(ops, 0, all);
+		callbacks(ops, 0, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		return;
 	}
 	COUNT(agreed);
 	if (!asks() || bpf_map_update_elem(&connections, &cookie, &fresh, BPF_ANY)) {
-		callbacks(ops, 0, all);
+		callbacks(ops, 0, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 		return;
 	}
 	callbacks(ops, BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG,

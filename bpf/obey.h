@@ -9,9 +9,10 @@
  *
  * A sender that finds the rate by its lost ACKs (RFC 5690, ack_rate.bpf.c) takes one that covers
  * more than R segments for a sign that another was lost. Linux makes such ACKs by itself: for
- * segments that came as one packet, or waited for the socket. So an ACK that leaves says it by a bit
- * (AW_TCP_ACK_SKIPPED) if it covers more than R segments since the last that left. Only where both
- * ends said in the handshake that ACKs are counted so. What left unseen counts as such.
+ * segments that came as one packet, or waited for the socket. So an ACK that leaves its receiver
+ * says it by a bit (AW_TCP_ACK_SKIPPED) if it covers more than R segments since the last that left.
+ * Only where both ends said in the handshake that ACKs are counted so. What left unseen counts as
+ * such.
  */
 #ifndef ACKWISE_OBEY_H
 #define ACKWISE_OBEY_H
@@ -119,7 +120,8 @@ static __noinline int obey_on_ack(struct aw_entry *f, struct aw_percpu *here, __
 
 static __always_inline int obey_counts_acks(const struct aw_entry *f)
 {
-	return options.obey_ack_rate && !options.dry_run && (f->flow.hs.flags & HS_CONTROL);
+	return options.obey_ack_rate && options.position == AW_AT_RECEIVER && !options.dry_run &&
+	       (f->flow.hs.flags & HS_CONTROL);
 }
 
 /*

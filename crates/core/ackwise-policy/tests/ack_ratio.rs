@@ -1,5 +1,5 @@
-//! ACK congestion control (RFC 5690): the state machine beside a second one, written apart from it in
-//! Rust, on connections at random.
+//! ACK congestion control (RFC 5690): the state machine beside the Rust that it replaced, on connections
+//! at random.
 
 use ackwise_policy::{AckRatio, AckSeen};
 use ackwise_rng::Rng;

@@ -42,13 +42,19 @@ fn heading(lines: &Lines<'_>) -> String {
         1 => String::new(),
         repeats => format!(
             " Each line was run {repeats} times, and its means count; \"{CHANCE}\" is the baseline \
-             of the odd repeats to that of the even ones. \"{HINDSIGHT}\" is the best arm of the odd \
-             repeats beside the best one of the even ones: what knowing the line would bring."
+             of the odd repeats to that of the even ones."
+        ),
+    };
+    let hindsight = match lines.draw.repeats == 1 || lines.draw.against.is_empty() {
+        true => String::new(),
+        false => format!(
+            " \"{HINDSIGHT}\" is the best arm of the odd repeats beside the best one of the even ones: \
+             what knowing the line would bring, by half of the repeats."
         ),
     };
     format!(
         "{} lines of points drawn with seed {}. Ratios are formed on the same line: 1 is equal, \
-         more is better.{repeats}\n",
+         more is better.{repeats}{hindsight}\n",
         lines.lines.len(),
         lines.draw.seed
     )

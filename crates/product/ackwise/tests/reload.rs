@@ -523,6 +523,46 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
     assert_eq!(net.programs(), 0);
 }
 
+/// As a modem that is plugged out and in.
+#[test]
+fn an_interface_that_comes_back_is_up_again() {
+    root();
+    let net = Net::new();
+    let Net {
+        sender, receiver, ..
+    } = &net;
+    let plug_in = || {
+        must(&format!(
+            "ip link add aw7 netns {receiver} type veth peer name aw7 netns {sender}"
+        ));
+        must(&format!("ip -n {receiver} link set aw7 up"));
+    };
+    plug_in();
+    let file = File::new(&format!("{}{}", one("aw7", ""), one("lo", "")));
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", &file.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut all = All { child, lines };
+    for _ in 0..2 {
+        assert_eq!(all.next()["event"], "up");
+    }
+    must(&format!("ip -n {receiver} link del aw7"));
+    // Longer than the pause: it is looked for, and not there.
+    std::thread::sleep(Duration::from_secs(5));
+    plug_in();
+    let up = |event: &Value| event["event"] == "up" && event["facts"]["interface"] == "aw7";
+    while !up(&all.next()) {}
+    must(&format!("ip -n {receiver} link del aw7"));
+    kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
+    until("its end", || all.child.try_wait().unwrap());
+    assert_eq!(net.programs(), 0);
+}
+
 #[test]
 fn a_fixed_rate_of_cake_changes_in_place() {
     in_virtual_time(|| {

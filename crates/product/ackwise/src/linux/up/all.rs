@@ -6,6 +6,7 @@
 //! that fails while others run.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +16,10 @@ use std::time::{Duration, Instant};
 use ackwise_cli::error::{BadInput, EXIT_BAD_INPUT};
 use ackwise_cli::{Format, GlobalArgs};
 use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Readiness, Supervisor};
+use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::registry::{Entry, TakeError, netns_inode};
 use anyhow::{Context, anyhow, bail};
+use nix::libc::{SIGINT, SIGTERM};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -191,6 +194,8 @@ struct Started {
     /// How it has ended; without a status if the kernel does not say.
     ended: Option<Option<ExitStatus>>,
     ended_at: Instant,
+    /// Its interface was not there when it ended.
+    lacked_interface: bool,
     /// How long it stays down if it fails.
     pause: Duration,
 }
@@ -203,16 +208,27 @@ impl Started {
                 Err(_) => Some(None),
             };
             self.ended_at = Instant::now();
+            self.lacked_interface = index_of(&self.name).is_none();
         }
     }
 
-    /// It failed long enough ago. What it was told to end, and what is wrong with its settings, does not
+    /// It failed long enough ago, and its interface is there. What is wrong with its settings does not
     /// mend itself.
     fn is_due(&self) -> bool {
-        let for_good = [Some(0), Some(i32::from(EXIT_BAD_INPUT))];
+        let is_bad_input = self.code() == Some(i32::from(EXIT_BAD_INPUT));
+        let is_lost = is_bad_input && !self.lacked_interface;
+        self.ended.flatten().is_some()
+            && self.has_failed()
+            && !is_lost
+            && self.ended_at.elapsed() >= self.pause
+            && index_of(&self.name).is_some()
+    }
+
+    /// It ended otherwise than by itself or because it was told to, perhaps before it could listen.
+    fn has_failed(&self) -> bool {
+        let told = [SIGTERM, SIGINT].map(Some);
         let status = self.ended.flatten();
-        let failed = status.is_some_and(|status| !for_good.contains(&status.code()));
-        failed && self.ended_at.elapsed() >= self.pause
+        !status.is_some_and(|status| status.success() || told.contains(&status.signal()))
     }
 
     fn next_pause(&self) -> Duration {
@@ -261,6 +277,7 @@ impl Children {
             began: now,
             ended: None,
             ended_at: now,
+            lacked_interface: false,
             pause: MIN_PAUSE,
         })
     }
@@ -296,7 +313,8 @@ impl Children {
                     Ok(started) => *failed = started,
                     Err(error) => {
                         tracing::error!("{error:#}");
-                        failed.ended_at = Instant::now();
+                        let now = Instant::now();
+                        (failed.began, failed.ended_at) = (now, now);
                     }
                 }
                 failed.pause = pause;
@@ -341,9 +359,8 @@ impl Children {
         let mut failed = Vec::new();
         let mut bad_input = false;
         for started in self.with(std::mem::take) {
-            let code = started.code();
-            if code != Some(0) {
-                bad_input |= code == Some(i32::from(EXIT_BAD_INPUT));
+            if started.has_failed() {
+                bad_input |= started.code() == Some(i32::from(EXIT_BAD_INPUT));
                 failed.push(started.name);
             }
         }
