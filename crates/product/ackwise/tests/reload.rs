@@ -386,17 +386,23 @@ impl Drop for All {
     }
 }
 
+/// Another interface of the receiver. `ackwise status` shows those of all namespaces, so that each
+/// test has a name of its own.
+fn plug_in(net: &Net, name: &str) {
+    let Net {
+        sender, receiver, ..
+    } = net;
+    must(&format!(
+        "ip link add {name} netns {receiver} type veth peer name {name} netns {sender}"
+    ));
+    must(&format!("ip -n {receiver} link set {name} up"));
+}
+
 #[test]
 fn interfaces_come_and_go_with_the_file() {
     root();
     let net = Net::new();
-    let Net {
-        sender, receiver, ..
-    } = &net;
-    must(&format!(
-        "ip link add aw7 netns {receiver} type veth peer name aw7 netns {sender}"
-    ));
-    must(&format!("ip -n {receiver} link set aw7 up"));
+    plug_in(&net, "aw7");
     let first = one(&net.iface, "policy = \"every-n:n=4\"\nguard = false");
     let file = File::new(&format!("{first}{}", one("lo", "")));
     let mut child = net
@@ -482,8 +488,9 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
     let file = File::new(&format!(
         "{}{}",
         one(&net.iface, "policy = \"every-n\""),
-        one("lo", "policy = \"every-n\"")
+        one("aw8", "policy = \"every-n\"")
     ));
+    plug_in(&net, "aw8");
     let mut child = net
         .in_receiver(ACKWISE.path())
         .args(["--format", "json", "up", "--all", "--config", &file.name()])
@@ -501,7 +508,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
         let status: Value = serde_json::from_str(&out).ok()?;
         find(&status, "pid")?.as_u64()
     };
-    let lo = pid("lo");
+    let other = pid("aw8");
     for _ in 0..2 {
         let last = pid(&net.iface).unwrap();
         kill(Pid::from_raw(last as i32), Signal::SIGKILL).unwrap();
@@ -509,7 +516,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
         assert_eq!(event["event"], "up", "{event}");
         assert_eq!(event["facts"]["interface"], net.iface.as_str(), "{event}");
         assert_ne!(pid(&net.iface).unwrap(), last);
-        assert_eq!(pid("lo"), lo, "the other one was left alone");
+        assert_eq!(pid("aw8"), other, "the other one was left alone");
     }
     let Ended { code, err, .. } = net.run(&["down", &net.iface]);
     assert_eq!(code, 0, "{err}");
@@ -528,17 +535,8 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
 fn an_interface_that_comes_back_is_up_again() {
     root();
     let net = Net::new();
-    let Net {
-        sender, receiver, ..
-    } = &net;
-    let plug_in = || {
-        must(&format!(
-            "ip link add aw7 netns {receiver} type veth peer name aw7 netns {sender}"
-        ));
-        must(&format!("ip -n {receiver} link set aw7 up"));
-    };
-    plug_in();
-    let file = File::new(&format!("{}{}", one("aw7", ""), one("lo", "")));
+    plug_in(&net, "aw9");
+    let file = File::new(&format!("{}{}", one("aw9", ""), one(&net.iface, "")));
     let mut child = net
         .in_receiver(ACKWISE.path())
         .args(["--format", "json", "up", "--all", "--config", &file.name()])
@@ -551,13 +549,14 @@ fn an_interface_that_comes_back_is_up_again() {
     for _ in 0..2 {
         assert_eq!(all.next()["event"], "up");
     }
-    must(&format!("ip -n {receiver} link del aw7"));
+    let pull_out = || must(&format!("ip -n {} link del aw9", net.receiver));
+    pull_out();
     // Longer than the pause: it is looked for, and not there.
     std::thread::sleep(Duration::from_secs(5));
-    plug_in();
-    let up = |event: &Value| event["event"] == "up" && event["facts"]["interface"] == "aw7";
+    plug_in(&net, "aw9");
+    let up = |event: &Value| event["event"] == "up" && event["facts"]["interface"] == "aw9";
     while !up(&all.next()) {}
-    must(&format!("ip -n {receiver} link del aw7"));
+    pull_out();
     kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
     until("its end", || all.child.try_wait().unwrap());
     assert_eq!(net.programs(), 0);
