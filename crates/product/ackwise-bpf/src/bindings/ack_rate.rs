@@ -40,7 +40,7 @@ pub struct aw_ack_rate_counters {
     pub segments: aw_u64,
     #[doc = " that came"]
     pub acks: aw_u64,
-    #[doc = " of these, that say that none is missing before them"]
+    #[doc = " those that say that none is missing before them"]
     pub skipped: aw_u64,
     #[doc = " that were found to be lost"]
     pub lost: aw_u64,
