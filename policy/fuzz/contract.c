@@ -282,6 +282,8 @@ static void left(struct run *r, const struct aw_seg *s)
 
 	if (!(s->flags & AW_TCP_ACK))
 		return;
+	/* An older one as well may be echoed. */
+	n->stamped |= s->opts & AW_OPT_TS;
 	if (n->sent_any && !at_or_after(s->ack, n->sent_ack))
 		return;
 	if (n->sent_any && n->start_acked < 10 && !n->broken && !n->sack_broken) {
@@ -289,7 +291,6 @@ static void left(struct run *r, const struct aw_seg *s)
 
 		n->start_acked += (s->ack - n->sent_ack) / mss + !!((s->ack - n->sent_ack) % mss);
 	}
-	n->stamped |= s->opts & AW_OPT_TS;
 	n->duplicates += n->sent_any && s->ack == n->sent_ack && is_duplicate(s);
 	n->sent_any = 1;
 	n->sent_ack = s->ack;
