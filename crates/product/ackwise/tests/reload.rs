@@ -374,6 +374,23 @@ struct All {
 }
 
 impl All {
+    /// Both interfaces of the file are up.
+    fn start(net: &Net, file: &File) -> Self {
+        let mut child = net
+            .in_receiver(ACKWISE.path())
+            .args(["--format", "json", "up", "--all", "--config", &file.name()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut all = Self { child, lines };
+        for _ in 0..2 {
+            assert_eq!(all.next()["event"], "up");
+        }
+        all
+    }
+
     fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
@@ -405,18 +422,7 @@ fn interfaces_come_and_go_with_the_file() {
     plug_in(&net, "aw7");
     let first = one(&net.iface, "policy = \"every-n:n=4\"\nguard = false");
     let file = File::new(&format!("{first}{}", one("lo", "")));
-    let mut child = net
-        .in_receiver(ACKWISE.path())
-        .args(["--format", "json", "up", "--all", "--config", &file.name()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut all = All { child, lines };
-    for _ in 0..2 {
-        assert_eq!(all.next()["event"], "up");
-    }
+    let mut all = All::start(&net, &file);
     let at_work = || {
         let Ended { code, out, err } = net.run(&["--format", "json", "status"]);
         assert_eq!(code, 0, "{err}");
@@ -491,18 +497,7 @@ fn what_fails_beside_others_is_started_again_and_what_was_ended_is_not() {
         one("aw8", "policy = \"every-n\"")
     ));
     plug_in(&net, "aw8");
-    let mut child = net
-        .in_receiver(ACKWISE.path())
-        .args(["--format", "json", "up", "--all", "--config", &file.name()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut all = All { child, lines };
-    for _ in 0..2 {
-        assert_eq!(all.next()["event"], "up");
-    }
+    let mut all = All::start(&net, &file);
     let pid = |name: &str| {
         let Ended { out, .. } = net.run(&["--format", "json", "status", name]);
         let status: Value = serde_json::from_str(&out).ok()?;
@@ -537,18 +532,7 @@ fn an_interface_that_comes_back_is_up_again() {
     let net = Net::new();
     plug_in(&net, "aw9");
     let file = File::new(&format!("{}{}", one("aw9", ""), one(&net.iface, "")));
-    let mut child = net
-        .in_receiver(ACKWISE.path())
-        .args(["--format", "json", "up", "--all", "--config", &file.name()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut all = All { child, lines };
-    for _ in 0..2 {
-        assert_eq!(all.next()["event"], "up");
-    }
+    let mut all = All::start(&net, &file);
     let pull_out = || must(&format!("ip -n {} link del aw9", net.receiver));
     pull_out();
     // Longer than the pause: it is looked for, and not there.

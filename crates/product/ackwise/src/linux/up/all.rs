@@ -224,7 +224,8 @@ impl Started {
             && index_of(&self.name).is_some()
     }
 
-    /// It ended otherwise than by itself or because it was told to, perhaps before it could listen.
+    /// It ended with an error, or by a signal that does not ask it to end. One that is asked before it can
+    /// listen ends by that signal.
     fn has_failed(&self) -> bool {
         let told = [SIGTERM, SIGINT].map(Some);
         let status = self.ended.flatten();
