@@ -9,7 +9,7 @@
  *   D   = the longest hold that the contract grants
  *
  *   state           T                                 hold
- *   STARTUP         0: every ACK is sent
+ *   STARTUP         0: every ACK is sent; see below
  *   SHARED          0: every ACK is sent
  *   STEADY          min(RTT / acks_per_rtt, D / 2)    D
  *   BUFFERBLOAT     min(RTT / acks_per_rtt, D)        D
@@ -20,6 +20,10 @@
  * is the less, and an ACK covers up to four times as much of the window, half of it at
  * most. Each ACK that is not sent leaves time for data, and on a short path none would be
  * withheld otherwise.
+ *
+ * In STARTUP an ACK is held for up to 8 segments while the RTT is 2 ms or more above its minimum
+ * and nobody else fills the link. On a thin uplink it is the ACKs that wait. HyStart takes their
+ * queue for one of data, from 4 ms on, and leaves slow start far below the rate of the line.
  *
  *                |
  *                V
@@ -75,7 +79,7 @@
 	P(1, max_segments, "segments", 32, 2, 1024, "most segments that one ACK covers") \
 	P(2, plateau, "rounds", 3, 1, 32, "rounds without growth that end the startup") \
 	P(3, start_segments, "segments", 800, 10, 1000000, \
-	  "first segments of a flow, whose ACKs all pass") \
+	  "first segments of a flow, at least so many of which are its startup") \
 	P(4, window_share, "", 16, 2, 64, "an ACK covers at most this fraction of the window") \
 	P(5, idle_us, "us", 200000, 1000, 60000000, "a pause that makes the flow start anew") \
 	P(6, after_loss_rtts, "RTT", 64, 1, 1024, "round trips that a loss is remembered") \
@@ -101,6 +105,11 @@ enum aw_adaptive_param {
 #define AW_ADAPTIVE_STARTUP_MIN_SEGMENTS 64
 /* And until a queue stands of so many us, or one as long as the path. */
 #define AW_ADAPTIVE_STARTUP_QUEUE_US 25000
+/* Of so many us an ACK of the startup covers more segments: half of HyStart's MIN_RTT_THRESH
+ * (RFC 9406 §4.2), since the smoothed RTT comes late. */
+#define AW_ADAPTIVE_STARTUP_THIN_US 2000
+/* So many: more of them would come as bursts to a queue before the downlink that may be short. */
+#define AW_ADAPTIVE_STARTUP_SEGMENTS 8
 /* A queue stands if the RTT is above its minimum by this share: an eighth. */
 #define AW_ADAPTIVE_QUEUE_SHIFT 3
 /* An ACK of a busy CPU covers so many powers of two more of the window. */
@@ -261,6 +270,15 @@ AW_FN int aw_adaptive_startup_queue(const struct aw_event *e)
 	return e->srtt_us >= min + aw_min(min, queue);
 }
 
+/* Is an ACK of the startup sent at once? Every one is while no queue can be one of ACKs. */
+AW_FN int aw_adaptive_startup_due(const struct aw_event *e)
+{
+	aw_u32 min = e->min_rtt_us;
+
+	return !min || (e->flags & AW_A_OTHERS) || e->srtt_us < min + AW_ADAPTIVE_STARTUP_THIN_US ||
+	       e->segments >= AW_ADAPTIVE_STARTUP_SEGMENTS;
+}
+
 /* Counts a candidate of the startup, and ends it when the rate has stopped growing. */
 AW_FN void aw_adaptive_round(struct aw_adaptive_state *s, const struct aw_cfg *c,
 			     const struct aw_event *e, aw_u32 now)
@@ -355,11 +373,12 @@ AW_FN struct aw_verdict aw_adaptive_ack(struct aw_adaptive_state *s, const struc
 	aw_adaptive_note_loss(s, c, e, now, rtt);
 	aw_adaptive_note_shared(s, e, now);
 	phase = aw_adaptive_phase_now(s, e, now, rtt);
-	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_STARTUP ||
-	    phase == AW_ADAPTIVE_SHARED)
+	if ((e->flags & AW_A_MUST_SEND) || phase == AW_ADAPTIVE_SHARED)
 		return aw_send();
-	if (aw_adaptive_due(phase, c, e, rtt, now - s->sent_us) ||
-	    e->segments >= c->param[AW_ADAPTIVE_max_segments])
+	if (phase == AW_ADAPTIVE_STARTUP ? aw_adaptive_startup_due(e)
+					 : aw_adaptive_due(phase, c, e, rtt, now - s->sent_us))
+		return aw_send();
+	if (e->segments >= c->param[AW_ADAPTIVE_max_segments])
 		return aw_send();
 	if (e->rcv_wnd && e->rcv_wnd < aw_adaptive_share(c, e) * (e->bytes + 1ULL))
 		return aw_send();
