@@ -20,7 +20,7 @@ const REPEAT: u32 = 20_000;
 const MSS: usize = 1000;
 /// What a row is called whose ACKs stay.
 const HELD: &str = "ACK withheld";
-/// Of the flows: far longer than the ACKs of one run take.
+/// The round trip of a flow, far longer than one run takes.
 const RTT: Duration = Duration::from_millis(20);
 /// Beyond the empty program, ns: what this project allows itself.
 const DATA_TARGET: u128 = 60;
