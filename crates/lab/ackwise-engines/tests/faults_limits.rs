@@ -354,9 +354,11 @@ fn both_ways_at_once_arrive() {
         for policy in POLICIES {
             let stats = both_ways(policy);
             consistent(policy, &stats);
-            // The data of the other direction fill the queue of the ACKs, and `adaptive` sees it.
-            let thins = policy != "adaptive";
-            exactly(|| assert_eq!(stats.withheld > 0, thins, "{policy}: {stats:#?}"));
+            // The data of the other direction fill the queue of the ACKs, and `adaptive` sees it
+            // after a tenth of a second.
+            let few = stats.withheld < stats.acks / 20;
+            let right = stats.withheld > 0 && (few || policy != "adaptive");
+            exactly(|| assert!(right, "{policy}: {stats:#?}"));
         }
     });
 }
