@@ -7,7 +7,7 @@ Examples
 >>> results.to_pandas()[["arm", "goodput_bps"]].round(0)
         arm  goodput_bps
 0  baseline    7962109.0
-1  adaptive   42115252.0
+1  adaptive   42552703.0
 """
 
 from ackwise._capture import analyze

@@ -229,7 +229,7 @@ class Results:
     >>> for row in results.to_dicts():
     ...     print(row["arm"], round(row["goodput_bps"] / 1e6, 1), "Mbit/s")
     baseline 8.0 Mbit/s
-    adaptive 42.1 Mbit/s
+    adaptive 42.6 Mbit/s
     """
 
     def __init__(self, record: _native.Record) -> None:
@@ -388,7 +388,7 @@ class Results:
         >>> frame[["arm", "acks_on_wire", "rtt_p50_us"]].round(1)
                 arm  acks_on_wire  rtt_p50_us
         0  baseline          1855    230162.4
-        1  adaptive           805     86769.7
+        1  adaptive           795     86245.4
         >>> frame.attrs["units"]["rtt_p50_us"]
         'µs'
         """

@@ -48,7 +48,7 @@ class Scenario:
     >>> slower = scenario.with_(**{"link.wan.forward.rate": "10 Mbit/s"})
     >>> results = slower.run(arms="adaptive", seed=1)
     >>> round(results.to_dicts()[0]["goodput_bps"] / 1e6, 1)
-    9.3
+    9.4
     """
 
     def __init__(self, scenario: _native.Scenario) -> None:
@@ -341,7 +341,7 @@ link 'wam'; did you mean 'wan'?
         >>> import ackwise
         >>> results = ackwise.Scenario.example().run(arms="adaptive", duration="2 s")
         >>> print(results.to_dicts()[0]["id"], results.to_dicts()[0]["bytes"])
-        adaptive/cubic/1 8163824
+        adaptive/cubic/1 8434600
         """
         own = _own(policies or {}, on, jobs)
         scenario = with_duration(self, duration)
