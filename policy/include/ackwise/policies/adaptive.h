@@ -9,7 +9,7 @@
  *   D   = the longest hold that the contract grants
  *
  *   state           T                                 hold
- *   STARTUP         0: every ACK is sent; see below
+ *   STARTUP         0; over a queue, see below        D
  *   SHARED          0: every ACK is sent
  *   STEADY          min(RTT / acks_per_rtt, D / 2)    D
  *   BUFFERBLOAT     min(RTT / acks_per_rtt, D)        D
