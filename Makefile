@@ -191,6 +191,7 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 		$(NICE) $(CARGO) bench --locked -p ackwise-tunneld --bench end_to_end
 	scripts/bench-virtual $(LAB)
 	scripts/bench-gateway $(LAB)
+	scripts/bench-lines $(LAB)
 	scripts/bench-sim $(LAB)
 	scripts/bench-analyze $(ACKWISE)
 	$(MAKE) python
