@@ -128,7 +128,7 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 static __noinline int release_send(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
-	__u32 l3_off;
+	__u32 l3_off, mark;
 
 	if (!here)
 		return RELEASED_NOT;
@@ -139,7 +139,12 @@ static __noinline int release_send(struct __sk_buff *skb)
 		return release_write(skb, l3_off) ? RELEASED_FIRST : RELEASED_INSTEAD;
 	}
 	here->released.cloning = 1;
+	/* The clone passes all programs of the interface. A gateway or a tunnel, which come
+	 * before this one, take nothing with a cookie. */
+	mark = skb->mark;
+	skb->mark = AW_COOKIE_MAGIC;
 	bpf_clone_redirect(skb, skb->ifindex, 0);
+	skb->mark = mark;
 	here->released.cloning = 0;
 	return RELEASED_FIRST;
 }

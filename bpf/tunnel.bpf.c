@@ -24,6 +24,7 @@
  * ones pass. No timer runs for that.
  */
 #define AW_IP_ONLY
+#include "ackwise_shared.h"
 #include "headers.h"
 #include "tunnel_shared.h"
 #include "verdict.h"
@@ -130,6 +131,9 @@ int ackwise_tunnel(struct __sk_buff *skb)
 		__sync_fetch_and_add(&s->returned, 1);
 		return AW_PASS;
 	}
+	/* The datapath's own hook comes next and waits for it. */
+	if ((skb->mark & ~AW_COOKIE_SLOT) == AW_COOKIE_MAGIC)
+		return AW_PASS;
 	if (skb->mark == tunnel_options.mark ||
 	    skb->ingress_ifindex == tunnel_options.restored_ifindex)
 		return AW_PASS;

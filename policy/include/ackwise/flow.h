@@ -333,7 +333,7 @@ AW_FN void aw_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const
 		return;
 	}
 	if (s->opts & AW_OPT_TS)
-		aw_rtt_on_data(&f->rtt, &f->acks, d, s, now_us);
+		aw_rtt_on_data(&f->rtt, &f->hs, &f->acks, d, s, now_us);
 	/*
 	 * A full segment is the largest of late, so that a smaller path MTU shows. It
 	 * decays by a byte at least, or it would stay 127 above.
@@ -504,7 +504,7 @@ AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			 aw_u64 now_us)
 {
-	aw_u32 rtt = aw_max(aw_flow_min_rtt(f), aw_flow_srtt(f));
+	aw_u32 rtt = aw_max(aw_flow_min_rtt(f), aw_rtt_sure(&f->rtt));
 	aw_u32 rto = AW_RESTART_US + rtt + c->hold_max_us;
 	struct aw_ack_state *a = &f->acks;
 	aw_u32 now = aw_max((aw_u32)(now_us >> 10), 1);

@@ -165,11 +165,15 @@ AW_FN void aw_rtt_sure_sample(struct aw_rtt *r, int newest, aw_u32 us)
 		r->near_sure = us;
 }
 
-AW_FN void aw_rtt_near_sample(struct aw_rtt *r, int newest, aw_u64 now_us)
+AW_FN void aw_rtt_near_sample(struct aw_rtt *r, const struct aw_handshake *h, int newest,
+			      aw_u64 now_us)
 {
 	aw_u32 us = aw_max(aw_rtt_since(&r->near, now_us), 1);
+	aw_u32 min = aw_rtt_min(r, h);
 
-	aw_windowed_min_add(&r->near_min, us);
+	/* The same for the minimum, or the pauses between questions would become the path. */
+	if (!newest || !min || aw_rtt_with_far(r, us) < min)
+		aw_windowed_min_add(&r->near_min, us);
 	aw_rtt_sure_sample(r, newest, us);
 	if (r->near_srtt)
 		us = aw_min(us, AW_RTT_SAMPLE_SPAN * r->near_srtt);
@@ -190,7 +194,8 @@ AW_FN int aw_rtt_limited(const struct aw_ack_state *a, const struct aw_seg *s)
 }
 
 /* Data with timestamps. Called by the data side; now_us 0 means not asked. */
-AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_ack_state *a, struct aw_data_state *d,
+AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_handshake *h,
+			  const struct aw_ack_state *a, struct aw_data_state *d,
 			  const struct aw_seg *s, aw_u64 now_us)
 {
 	int near = aw_rtt_near_answered(r, a, d, s);
@@ -199,7 +204,7 @@ AW_FN void aw_rtt_on_data(struct aw_rtt *r, const struct aw_ack_state *a, struct
 		return;
 	if (near) {
 		/* The token goes back last: from then on the ACK side may start a probe. */
-		aw_rtt_near_sample(r, !aw_after(a->tsval, s->tsecr), now_us);
+		aw_rtt_near_sample(r, h, !aw_after(a->tsval, s->tsecr), now_us);
 		d->limited = (aw_u8)aw_rtt_limited(a, s);
 		d->flags ^= AW_TOKEN_NEAR;
 	}

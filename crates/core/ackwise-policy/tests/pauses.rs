@@ -156,3 +156,21 @@ fn each_window_in_one_burst_is_no_queue() {
     let reasons = receiver.hole(0);
     assert!(reasons.iter().all(|it| *it == "sack"), "{reasons:?}");
 }
+
+/// Answers of one burst each: every echo of one comes after the pause between two questions.
+#[test]
+fn pauses_between_answers_do_not_become_the_path() {
+    for pause in [300_000, 1_000_000, 5_000_000] {
+        let mut receiver = Receiver::new();
+        receiver.transfer(400_000, RTT);
+        let before = receiver.flow.hold_us(&receiver.config);
+        let end = receiver.now + 600_000_000;
+        while receiver.now < end {
+            receiver.pause(pause);
+            receiver.data(RTT);
+            let reason = receiver.ack(receiver.seq, None);
+            assert_eq!(reason, "start", "after {pause} us");
+        }
+        assert_eq!(receiver.flow.hold_us(&receiver.config), before, "{pause} us");
+    }
+}

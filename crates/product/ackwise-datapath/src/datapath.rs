@@ -596,7 +596,7 @@ impl Inner {
         let new = new?;
         let mut attached = lock(&self.attached);
         let attached = attached.as_mut().ok_or(Error::NotRenewable)?;
-        let [data, acks] = &mut attached.attachments[..] else {
+        let [acks, data] = &mut attached.attachments[..] else {
             return Err(Error::NotRenewable);
         };
         data.replace(new.data.as_fd())?;

@@ -120,18 +120,10 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
         Position::Sender => (Direction::Ingress, Direction::Egress),
         _ => (Direction::Egress, Direction::Ingress),
     };
-    let mut attachments = vec![attach(DATA, &interface.name, data)?];
-    match attach(ACKS, &interface.name, acks) {
-        Ok(attachment) => attachments.push(attachment),
-        Err(error) => {
-            let made_clsact = attachments.iter().any(Attachment::made_clsact);
-            attachments.clear();
-            if made_clsact {
-                let _ = clsact::remove_if_unused(interface.index);
-            }
-            return Err(error.into());
-        }
-    }
+    let data = attach(DATA, &interface.name, data)?;
+    let acks = attach(ACKS, &interface.name, acks)?;
+    // The first has made the clsact qdisc if there was none. It is dropped last, and removes it.
+    let attachments = vec![acks, data];
     let emitter = emitter(options, interface.index, injection, back, &mut programs)?;
     Ok(Hooks {
         programs,

@@ -2,7 +2,7 @@
 //!
 //! A daemon that becomes another user cannot write in the registry's directory any more. Before,
 //! it starts this process, which belongs to the owner of the directory, has no capability and may
-//! make six system calls. It waits on a pipe for the daemon's end, `kill -9` included, and removes
+//! make seven system calls. It waits on a pipe for the daemon's end, `kill -9` included, and removes
 //! the daemon's files. As long as it lives it holds the daemon's lock, too, so that nobody else has
 //! the claim meanwhile.
 //!
@@ -60,6 +60,8 @@ impl RateSetter {
 struct Kept {
     pipe: RawFd,
     lock: RawFd,
+    /// Where it says that it is ready.
+    ready: RawFd,
     /// The netlink socket, if there is a queue discipline to put back.
     netlink: Option<RawFd>,
 }
@@ -67,14 +69,15 @@ struct Kept {
 /// The numbers of the descriptors that the process keeps.
 const PIPE: RawFd = 0;
 const LOCK: RawFd = 1;
-const NETLINK: RawFd = 2;
+pub(crate) const READY: RawFd = 2;
+const NETLINK: RawFd = 3;
 
 impl Janitor {
     /// Starts the process as `owner`, a user with a group. It puts back what was `replaced` before
     /// it removes the files. This process must have one thread.
     ///
     /// # Errors
-    /// The system refuses a pipe, a socket or a process.
+    /// The system refuses a pipe, a socket or a process, or something that the process needs.
     pub fn start(
         owner: (Uid, Gid),
         lock: &File,
@@ -88,25 +91,41 @@ impl Janitor {
         let netlink = netlink.map_err(Error::system("opening a netlink socket"))?;
         let netlink = netlink.map(Netlink::into_socket);
         let (waiting, alive) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
+        let (told, ready) = pipe2(OFlag::O_CLOEXEC).map_err(failed)?;
         // SAFETY: this process has one thread, so the child may do what it likes.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
                 let kept = Kept {
                     pipe: waiting.as_raw_fd(),
                     lock: lock.as_raw_fd(),
+                    ready: ready.as_raw_fd(),
                     netlink: netlink.as_ref().map(AsRawFd::as_raw_fd),
                 };
                 let code = match prepare(owner, &kept) {
-                    Ok(()) => wait_and_clear_up(replaced, &names),
+                    Ok(()) => {
+                        say_ready();
+                        wait_and_clear_up(replaced, &names)
+                    }
                     Err(_) => 1,
                 };
                 // SAFETY: ends this process without the destructors of what it has of its parent.
                 unsafe { libc::_exit(code) }
             }
-            ForkResult::Parent { child } => Ok(Self {
-                alive,
-                process: child,
-            }),
+            ForkResult::Parent { child } => {
+                drop(ready);
+                let janitor = Self {
+                    alive,
+                    process: child,
+                };
+                if is_ready(&told) {
+                    return Ok(janitor);
+                }
+                janitor.end();
+                Err(Error::privileges(
+                    "set up the process that clears up",
+                    &"the system refuses what it needs (capabilities, close_range, seccomp)",
+                ))
+            }
         }
     }
 
@@ -127,6 +146,22 @@ impl Janitor {
     }
 }
 
+/// Waits until the process says that it is ready. Returns `false` if it has ended instead.
+fn is_ready(told: &OwnedFd) -> bool {
+    loop {
+        match nix::unistd::read(told, &mut [0]) {
+            Err(nix::Error::EINTR) => {}
+            read => return read == Ok(1),
+        }
+    }
+}
+
+/// In the child.
+fn say_ready() {
+    // SAFETY: one readable byte. If nobody listens, the end of the other pipe says so.
+    unsafe { libc::write(READY, [1_u8].as_ptr().cast(), 1) };
+}
+
 fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
@@ -141,10 +176,11 @@ fn prepare(owner: (Uid, Gid), kept: &Kept) -> Result<(), Error> {
     // the caller ends by _exit.
     let done = unsafe {
         let above = |fd| libc::fcntl(fd, libc::F_DUPFD, NETLINK + 1);
-        let (pipe, lock) = (above(kept.pipe), above(kept.lock));
+        let (pipe, lock, ready) = (above(kept.pipe), above(kept.lock), above(kept.ready));
         let netlink = kept.netlink.map(above);
         let placed = libc::dup2(pipe, PIPE) == PIPE
             && libc::dup2(lock, LOCK) == LOCK
+            && libc::dup2(ready, READY) == READY
             && netlink.is_none_or(|netlink| libc::dup2(netlink, NETLINK) == NETLINK);
         let others = if netlink.is_some() {
             NETLINK + 1

@@ -379,7 +379,10 @@ impl<R> Drop for Entry<R> {
     fn drop(&mut self) {
         match self.janitor.take() {
             Some(janitor) => {
-                janitor.end();
+                if !janitor.end() {
+                    let path = self.path.display();
+                    tracing::warn!("the process that clears up failed; {path} says what is left");
+                }
             }
             None if self.keeps_files => {}
             None => remove(&self.path),

@@ -230,7 +230,10 @@ pub(crate) fn of_janitor() -> Rules {
         libc::SYS_rt_sigreturn,
         libc::SYS_exit_group,
     ];
-    calls.map(|call| (call, vec![Rule::Any])).into()
+    let mut rules = Rules::from(calls.map(|call| (call, vec![Rule::Any])));
+    // It says once that it is ready.
+    rules.insert(libc::SYS_write, vec![Rule::Is(0, READY as u32)]);
+    rules
 }
 
 /// Returns the calls of a janitor that puts a queue discipline back first: rtnetlink over a socket

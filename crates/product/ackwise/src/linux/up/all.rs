@@ -88,7 +88,15 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     let mut outcome = supervisor.run(&Starting(&children), None, describe, None)?;
     if let (Outcome::Ended(_), running @ 1..) = (outcome, children.running()) {
         let shared = Arc::clone(&children);
-        let server = reloaded::serve(&FIRST, claim.listen()?, move || shared.reload())?;
+        let server = claim.listen().map_err(anyhow::Error::from);
+        let server = server.and_then(|it| reloaded::serve(&FIRST, it, move || shared.reload()));
+        let server = match server {
+            Ok(server) => server,
+            Err(error) => {
+                children.signal(Signal::SIGTERM);
+                return children.finish().and(Err(error));
+            }
+        };
         if is_hangup_a_request() {
             let shared = Arc::clone(&children);
             supervisor.on_hangup(move || {

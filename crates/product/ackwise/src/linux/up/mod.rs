@@ -176,6 +176,15 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
     down::put_back(entry)
 }
 
+/// Ends what reads the file again, which the supervisor keeps a reference to.
+struct EndOnDrop(Arc<Reloader>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 /// Everything that is known before anything is touched.
 struct Run<'a> {
     args: &'a UpArgs,
@@ -258,6 +267,8 @@ impl Run<'_> {
         let server = server.transpose()?;
         shared.set(prepared.start()?);
         let reloader = self.reloader(Some(shared.clone()), setter);
+        // Whatever goes wrong from here on: the guard waits for the end of all that sets the rate.
+        let _end = EndOnDrop(Arc::clone(&reloader));
         let control = self.obey(&reloader, control)?;
         self.begun(server.as_ref())?;
         // Until this is dropped, which is before the guard puts the queue back.

@@ -94,7 +94,9 @@ impl Reloader {
         let wanted = Settings::again(&self.args, &self.interface)?;
         let mut done = Reloaded::of(&self.interface);
         self.renew(&mut now, &wanted, &mut done)?;
-        self.set_rate(&mut now, &wanted, &mut done)?;
+        if let Err(error) = self.set_rate(&mut now, &wanted, &mut done) {
+            done.failed = Some(format!("{error:#}"));
+        }
         let keys = [
             ("up", now.asked.rate != wanted.asked.rate),
             ("overhead", now.asked.overhead != wanted.asked.overhead),
@@ -158,7 +160,8 @@ impl Reloader {
         }
         setter.set(new.bps).context("setting the rate of cake")?;
         let began = Instant::now();
-        while self.cake_rate_bps()? != Some(new.bps) {
+        // The kernel counts bytes a second.
+        while self.cake_rate_bps()? != Some((new.bps / 8).max(1) * 8) {
             if began.elapsed() > RATE_PATIENCE {
                 bail!("the rate of cake is not set: its root queue was replaced by somebody else");
             }
