@@ -127,7 +127,7 @@ static __always_inline struct aw_slot *slot_of(const struct aw_entry *f, const s
  */
 static __always_inline int has_unsent_sack(const struct aw_entry *f)
 {
-	return f->flow.acks.sack_flags / AW_SACK_UNSENT & 1;
+	return !!aw_sack_unsent(&f->flow.acks);
 }
 
 enum hold_result {

@@ -50,7 +50,8 @@ struct notes {
 	uint32_t repair, sack_repair;
 	int broken, sack_broken;
 	uint32_t duplicates; /* with blocks, since the last ACK without */
-	int sack_owed;	     /* the held one reports blocks that nothing sent has reported */
+	uint32_t sack_owed;  /* blocks of the held one, from the first on, up to the last of those
+			      * that nothing sent has reported */
 	int holding;
 	struct aw_seg held;
 };
@@ -114,12 +115,12 @@ static void counters(const struct aw_seg *s, uint32_t out[3])
 	out[2] = bearing ? s->e1_bytes : ~0u;
 }
 
-/* Is each block of the older ACK reported, or acknowledged, by s? */
-static int covers(const struct aw_seg *s, const struct aw_seg *older)
+/* Is each of the first blocks of the older ACK reported, or acknowledged, by s? */
+static int covers(const struct aw_seg *s, const struct aw_seg *older, uint32_t first)
 {
 	uint32_t i, j;
 
-	for (i = 0; i < older->n_sack; i++) {
+	for (i = 0; i < first; i++) {
 		uint32_t left = older->sack[2 * i], right = older->sack[2 * i + 1];
 
 		for (j = 0; j < s->n_sack; j++)
@@ -131,31 +132,20 @@ static int covers(const struct aw_seg *s, const struct aw_seg *older)
 	return 1;
 }
 
-/* Is each block of s one of the newest ACK's, in the same form? */
-static int repeats(const struct aw_seg *newest, const struct aw_seg *s)
+/* How many blocks of s, from the first on, lead to the last one that is not in what was sent? */
+static uint32_t owes(const struct notes *n, const struct aw_seg *s)
 {
-	uint32_t i, j;
+	uint32_t i, j, owed = 0;
 
 	for (i = 0; i < s->n_sack; i++) {
-		for (j = 0; j < newest->n_sack; j++)
-			if (newest->sack[2 * j] == s->sack[2 * i] &&
-			    newest->sack[2 * j + 1] == s->sack[2 * i + 1])
+		for (j = n->sack_owed; j < n->newest.n_sack; j++)
+			if (!before(s->sack[2 * i], n->newest.sack[2 * j]) &&
+			    !before(n->newest.sack[2 * j + 1], s->sack[2 * i + 1]))
 				break;
-		if (j == newest->n_sack)
-			return 0;
+		if (j >= n->newest.n_sack)
+			owed = i + 1;
 	}
-	return 1;
-}
-
-/* Is a block of the newest ACK in the block from left to right, which is not in it as it is? */
-static int grew(const struct aw_seg *newest, uint32_t left, uint32_t right)
-{
-	uint32_t j;
-
-	for (j = 0; j < newest->n_sack; j++)
-		if (!before(newest->sack[2 * j], left) && !before(right, newest->sack[2 * j + 1]))
-			return 1;
-	return 0;
+	return owed;
 }
 
 /* What the older ACK says that the sender will not hear if only s arrives. */
@@ -176,7 +166,7 @@ static const char *says_less(const struct run *r, const struct aw_seg *s,
 	for (i = 0; i < 3; i++)
 		if (was[i] != ~0u && is[i] == ~0u)
 			return "a counter of AccECN";
-	if (r->n.sack_owed && !covers(s, older))
+	if (!covers(s, older, r->n.sack_owed))
 		return "a SACK block that was not sent";
 	if ((older->opts & AW_OPT_TS) && (!(s->opts & AW_OPT_TS) || before(s->tsval, older->tsval)))
 		return "all of it: the sender drops the newer one by its timestamps";
@@ -225,8 +215,6 @@ static const char *news(const struct run *r, const struct aw_seg *s)
 			if (p->sack[2 * j] == left && p->sack[2 * j + 1] == right)
 				break;
 		changed |= j == p->n_sack;
-		if (j == p->n_sack && !grew(p, left, right))
-			return "another hole";
 	}
 	if (changed && n->duplicates < 3)
 		return "a duplicate that starts a repair";
@@ -349,8 +337,8 @@ static void deadline(struct run *r)
 static void note_pause(struct run *r, const struct aw_seg *s)
 {
 	struct notes *n = &r->n;
-	uint64_t rtt = aw_flow_min_rtt(&r->flow), srtt = aw_flow_srtt(&r->flow);
-	uint64_t rto = 200000 + (srtt > rtt ? srtt : rtt) + r->cfg.hold_max_us;
+	uint64_t rtt = aw_flow_min_rtt(&r->flow), sure = aw_rtt_sure(&r->flow.rtt);
+	uint64_t rto = 200000 + (sure > rtt ? sure : rtt) + r->cfg.hold_max_us;
 
 	if (!(s->flags & AW_TCP_ACK) || (n->any && !before(n->newest.ack, s->ack)))
 		return;
@@ -424,8 +412,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 		}
 		n->holding = 1;
 		n->held = *s;
-		if (!repeats(&n->newest, s))
-			n->sack_owed = 1;
+		n->sack_owed = owes(n, s);
 	} else {
 		if ((d.flags & AW_DEC_SUPERSEDES) && n->holding) {
 			less = says_less(r, s, &n->held);

@@ -131,11 +131,14 @@ enum aw_ack_flag {
 };
 
 enum aw_sack_flag {
-	AW_SACK_WAITS = 1 << 0,	 /* a queue stands, so that blocks that grew may wait */
-	AW_SACK_UNSENT = 1 << 1, /* the ACK that is withheld has blocks that were not sent yet */
-	/* From bit 2 on: duplicates with blocks since the last ACK without any. */
-	AW_SACK_DUPLICATE = 1 << 2,
-	AW_SACK_REPAIRS = 4 << 2, /* one more than starts a repair: RFC 5681 §3.2 */
+	AW_SACK_WAITS = 1 << 0, /* a queue stands, so that blocks that changed may wait */
+	/* Bits 1 to 3: so many blocks, from the first on, of the ACK that is withheld say what
+	 * was not sent yet. */
+	AW_SACK_UNSENT = 1 << 1,
+	AW_SACK_UNSENT_MASK = 7 << 1,
+	/* From bit 4 on: duplicates with blocks since the last ACK without any. */
+	AW_SACK_DUPLICATE = 1 << 4,
+	AW_SACK_REPAIRS = 4 << 4, /* one more than starts a repair: RFC 5681 §3.2 */
 };
 
 /*
@@ -236,7 +239,13 @@ AW_FN int aw_accecn_news(const struct aw_ack_state *a, const struct aw_seg *s)
 	return aw_accecn_moved(a, s, aw_accecn_fields(s)) & ~(aw_u32)a->moved;
 }
 
-/* Does s acknowledge, or report as received, all that the newest ACK's blocks report? */
+/* How many blocks of the newest ACK received, from the first on, were not sent yet? */
+AW_FN aw_u32 aw_sack_unsent(const struct aw_ack_state *a)
+{
+	return (a->sack_flags & AW_SACK_UNSENT_MASK) / AW_SACK_UNSENT;
+}
+
+/* Does s acknowledge, or report as received, what the newest ACK's unsent blocks report? */
 AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg *s)
 {
 	aw_u32 i, j;
@@ -246,7 +255,7 @@ AW_SUBPROG int aw_sack_covers(const struct aw_ack_state *a, const struct aw_seg 
 	for (i = 0; i < AW_SACK_BLOCKS; i++) {
 		int covered = 0;
 
-		if (i >= a->n_sack)
+		if (i >= aw_sack_unsent(a))
 			break;
 		if (aw_after_eq(s->ack, a->sack[2 * i + 1]))
 			continue;
@@ -285,16 +294,16 @@ AW_FN int aw_leaves_out(const struct aw_ack_state *a, const struct aw_seg *s)
 		return 1;
 	if (a->accecn & ~aw_accecn_fields(s))
 		return 1;
-	if (AW_UNLIKELY(a->sack_flags & AW_SACK_UNSENT) && !aw_sack_covers(a, s))
+	if (AW_UNLIKELY(a->sack_flags & AW_SACK_UNSENT_MASK) && !aw_sack_covers(a, s))
 		return 1;
 	return (a->flags & AW_ACK_TS) && (!(s->opts & AW_OPT_TS) || aw_after(a->tsval, s->tsval));
 }
 
 /* What the SACK blocks of an ACK say beside those of the newest received. */
 enum aw_sack_change {
-	AW_SACK_SAME,  /* nothing: each was reported */
-	AW_SACK_GROWN, /* known blocks grew, or grew together */
-	AW_SACK_NEW,   /* another hole, or a DSACK */
+	AW_SACK_SAME,	 /* nothing: each was reported */
+	AW_SACK_CHANGED, /* a block grew, or is new and reports another hole */
+	AW_SACK_DSACK,
 };
 
 AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg *s)
@@ -303,41 +312,37 @@ AW_SUBPROG int aw_sack_change(const struct aw_ack_state *a, const struct aw_seg 
 	aw_u32 i, j;
 
 	if (!a || !s) /* as above */
-		return AW_SACK_NEW;
+		return AW_SACK_DSACK;
 	/* DSACK of data above: the first block lies inside the second (RFC 2883 §4). */
 	if (s->n_sack > 1 && aw_after_eq(s->sack[0], s->sack[2]) &&
 	    aw_after_eq(s->sack[3], s->sack[1]))
-		return AW_SACK_NEW;
+		return AW_SACK_DSACK;
 	for (i = 0; i < AW_SACK_BLOCKS; i++) {
-		aw_u32 holds = 0, same = 0;
+		aw_u32 same = 0;
 
 		if (i >= s->n_sack)
 			break;
 		/* DSACK: below the cumulative acknowledgment (RFC 2883 §4). */
 		if (!aw_after(s->sack[2 * i], s->ack))
-			return AW_SACK_NEW;
+			return AW_SACK_DSACK;
 		for (j = 0; j < AW_SACK_BLOCKS; j++) {
 			if (j >= a->n_sack)
 				break;
-			holds |= aw_after_eq(a->sack[2 * j], s->sack[2 * i]) &
-				 aw_after_eq(s->sack[2 * i + 1], a->sack[2 * j + 1]);
 			same |= (s->sack[2 * i] == a->sack[2 * j]) &
 				(s->sack[2 * i + 1] == a->sack[2 * j + 1]);
 		}
-		if (!holds)
-			return AW_SACK_NEW;
 		if (!same)
-			change = AW_SACK_GROWN;
+			change = AW_SACK_CHANGED;
 	}
 	return change;
 }
 
 /*
- * May blocks that grew wait? During a recovery each segment that arrives lets a block grow,
- * and where a queue stands those ACKs alone can keep it standing. A later ACK that covers
- * the blocks says as much (aw_leaves_out). The first report of a hole is sent at once, and
- * so are as many duplicates as start a repair (RFC 5681 §3.2), for a sender that counts
- * them although it has SACK.
+ * May blocks that changed wait? During a recovery each segment that arrives lets a block grow
+ * or, behind a queue that overflows, begins another one, and where a queue stands those ACKs
+ * alone can keep it standing. A later ACK that covers the blocks says as much (aw_leaves_out).
+ * The first report of a loss is sent at once, and so are as many duplicates as start a repair
+ * (RFC 5681 §3.2), for a sender that counts them although it has SACK.
  */
 AW_FN int aw_sack_waits(const struct aw_ack_state *a, const struct aw_seg *s)
 {
@@ -410,7 +415,7 @@ AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct
 	if (AW_UNLIKELY(s->n_sack))
 		change = aw_sack_change(a, s);
 	if (AW_UNLIKELY(change != AW_SACK_SAME)) {
-		if (change == AW_SACK_NEW || !aw_sack_waits(a, s))
+		if (change == AW_SACK_DSACK || !aw_sack_waits(a, s))
 			return AW_R_SACK;
 	} else if (AW_UNLIKELY(s->ack == a->rcvd_ack)) {
 		return aw_wnd(h, s, 1) != a->rcvd_wnd ? AW_R_WINDOW_UPDATE : AW_R_DUPLICATE;

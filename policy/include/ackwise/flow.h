@@ -395,9 +395,9 @@ AW_FN void aw_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const
 	aw_flow_note_sent(f, s, now_us);
 	/* A newer one with the same number, and blocks that s does not cover, is still held. */
 	if (!aw_after(f->acks.rcvd_ack, s->ack) &&
-	    (AW_LIKELY(!(f->acks.sack_flags & AW_SACK_UNSENT)) || aw_sack_covers(&f->acks, s))) {
+	    (AW_LIKELY(!aw_sack_unsent(&f->acks)) || aw_sack_covers(&f->acks, s))) {
 		f->acks.flags &= ~AW_ACK_HOLDING;
-		f->acks.sack_flags &= ~AW_SACK_UNSENT;
+		f->acks.sack_flags &= ~AW_SACK_UNSENT_MASK;
 	}
 	aw_flow_event(f, c, AW_EV_DEADLINE, now_us, &e);
 	e.len = s->len;
@@ -540,6 +540,35 @@ AW_SUBPROG int aw_flow_note_sack(struct aw_flow *f, const struct aw_seg *s, aw_u
 	return 1;
 }
 
+/*
+ * Notes, before s is remembered as the newest, how many of its blocks, from the first on,
+ * say what was not sent yet. The first is the newest (RFC 2018 §4).
+ */
+AW_SUBPROG int aw_flow_note_unsent(struct aw_flow *f, const struct aw_seg *s)
+{
+	struct aw_ack_state *a;
+	aw_u32 i, j, unsent = 0;
+
+	if (!f || !s) /* a verifier asks */
+		return 0;
+	a = &f->acks;
+	for (i = 0; i < AW_SACK_BLOCKS; i++) {
+		aw_u32 sent = 0;
+
+		if (i >= s->n_sack)
+			break;
+		for (j = 0; j < AW_SACK_BLOCKS; j++)
+			if (j >= aw_sack_unsent(a) && j < a->n_sack)
+				sent |= aw_after_eq(s->sack[2 * i], a->sack[2 * j]) &
+					aw_after_eq(a->sack[2 * j + 1], s->sack[2 * i + 1]);
+		if (!sent)
+			unsent = i + 1;
+	}
+	a->sack_flags &= ~AW_SACK_UNSENT_MASK;
+	a->sack_flags |= (aw_u8)(unsent * AW_SACK_UNSENT);
+	return 1;
+}
+
 /* Decides whether a segment of the ACK direction, not a SYN, is sent or held. */
 AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us, struct aw_decision *out)
@@ -602,15 +631,15 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 		aw_flow_note_sent(f, s, now_us);
 		if (aw_after_eq(s->ack, a->rcvd_ack)) {
 			a->flags &= ~AW_ACK_HOLDING;
-			a->sack_flags &= ~AW_SACK_UNSENT;
+			a->sack_flags &= ~AW_SACK_UNSENT_MASK;
 		}
 	} else {
 		out->kind = v.kind;
 		out->hold_us = v.hold_us ? aw_min(v.hold_us, e->hold_us) : e->hold_us;
 		out->flags = 0;
 		a->flags |= AW_ACK_HOLDING;
-		if (AW_UNLIKELY(s->n_sack && aw_sack_change(a, s) != AW_SACK_SAME))
-			a->sack_flags |= AW_SACK_UNSENT;
+		if (AW_UNLIKELY(s->n_sack))
+			aw_flow_note_unsent(f, s);
 	}
 	aw_flow_note_rcvd(f, s);
 }

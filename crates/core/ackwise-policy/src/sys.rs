@@ -422,8 +422,9 @@ pub const AW_ACK_RECOVERING: aw_ack_flag = 16;
 pub type aw_ack_flag = ::core::ffi::c_uint;
 pub const AW_SACK_WAITS: aw_sack_flag = 1;
 pub const AW_SACK_UNSENT: aw_sack_flag = 2;
-pub const AW_SACK_DUPLICATE: aw_sack_flag = 4;
-pub const AW_SACK_REPAIRS: aw_sack_flag = 16;
+pub const AW_SACK_UNSENT_MASK: aw_sack_flag = 14;
+pub const AW_SACK_DUPLICATE: aw_sack_flag = 16;
+pub const AW_SACK_REPAIRS: aw_sack_flag = 64;
 pub type aw_sack_flag = ::core::ffi::c_uint;
 pub const AW_TOKEN_NEAR: aw_token = 32;
 pub const AW_TOKEN_FAR: aw_token = 64;
@@ -465,8 +466,8 @@ pub const AW_ACCECN_E1: aw_accecn_field = 4;
 pub const AW_ACCECN_OPTION: aw_accecn_field = 8;
 pub type aw_accecn_field = ::core::ffi::c_uint;
 pub const AW_SACK_SAME: aw_sack_change = 0;
-pub const AW_SACK_GROWN: aw_sack_change = 1;
-pub const AW_SACK_NEW: aw_sack_change = 2;
+pub const AW_SACK_CHANGED: aw_sack_change = 1;
+pub const AW_SACK_DSACK: aw_sack_change = 2;
 pub type aw_sack_change = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]

@@ -1,5 +1,5 @@
 //! What the round trip shows: a queue, or a sender that had nothing to send. Over a queue SACK
-//! blocks that grew may wait.
+//! blocks that changed may wait.
 
 use ackwise_policy::{Flow, FlowConfig, Segment, TcpFlags, sys};
 
@@ -171,6 +171,10 @@ fn pauses_between_answers_do_not_become_the_path() {
             let reason = receiver.ack(receiver.seq, None);
             assert_eq!(reason, "start", "after {pause} us");
         }
-        assert_eq!(receiver.flow.hold_us(&receiver.config), before, "{pause} us");
+        assert_eq!(
+            receiver.flow.hold_us(&receiver.config),
+            before,
+            "{pause} us"
+        );
     }
 }

@@ -519,7 +519,7 @@ impl Model {
         };
         // It has SACK blocks that were not sent, though its number may have been.
         let flags = u32::from(self.flows[&key].flow.raw().acks.sack_flags);
-        let unsent = flags & sys::AW_SACK_UNSENT != 0;
+        let unsent = flags & sys::AW_SACK_UNSENT_MASK != 0;
         if let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) {
             if after(slot.segment.ack(), s.ack()) {
                 return Err(Refused::Frame);

@@ -10,6 +10,7 @@ use seccompiler::{
 
 use super::{Rule, Rules, Uses};
 use crate::Error;
+use crate::janitor::READY;
 use crate::tun::TUNSETCARRIER;
 
 /// Calls without a rule on their arguments: memory, time, signals, threads, and what is done with
