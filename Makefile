@@ -51,7 +51,7 @@ demo: build-lab ## two minutes on this kernel: a thin uplink with and without `a
 	$(LAB) run scenarios/asymmetric.toml --on live --arm baseline --arm adaptive --cc cubic,bbr \
 		--duration 20s --output $(REPORT)/demo.json --html $(REPORT)/demo.html
 
-demo-full: build-lab ## the full matrix of the same scenario: every policy, three congestion controls, 15 minutes (root)
+demo-full: build-lab ## the full matrix of the same scenario: four policies, three congestion controls, 15 minutes (root)
 	@mkdir -p $(REPORT)
 	$(LAB) run scenarios/asymmetric.toml --on live \
 		--output $(REPORT)/asymmetric.json --html $(REPORT)/asymmetric.html
@@ -63,7 +63,7 @@ demo-sim: build-lab ## a few seconds on the simulator: a table, and a page with 
 demo-tunnel: build-lab ## eight downloads over a thin uplink, with and without an ACK tunnel, on this kernel (root)
 	$(LAB) tunnel-demo
 
-test: setup ## set up, build, run every test and some minutes of fuzzing (root)
+test: setup ## set up, build, run the tests and some minutes of fuzzing (root)
 	@[ "$$(id -u)" = 0 ] || { echo "make test: namespaces and BPF need root; 'make check' runs what does not" >&2; exit 1; }
 	$(NICE) kernel/build um
 	$(NICE) kernel/build um --config kernel/config/netfilter.config --as netfilter
