@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ackwise_netdev::control::{Listener, Request, Server};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{Uses, drop_privileges};
-use ackwise_netdev::{Attachment, Interface, clsact, exists};
+use ackwise_netdev::{Attachment, Interface};
 use ackwise_policy::Config;
 
 use crate::control::{self, Holder, Right, Status};
@@ -54,7 +54,6 @@ struct Inner {
     renewal: Mutex<Option<Renewal>>,
     ifindex: u32,
     clsact: bool,
-    made_clsact: bool,
     fallback: Option<String>,
     started: Instant,
     lifecycle: Arc<Lifecycle>,
@@ -215,7 +214,7 @@ impl Prepared {
             Err(panic) => Err(panic),
         };
         if let Ok(prepared) = prepared {
-            prepared.hooks.detach(prepared.interface.index);
+            drop(prepared);
         }
         Err(error.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
@@ -258,13 +257,7 @@ impl Prepared {
             self.listener = Some(listener);
             Ok(drop_privileges(&mut self.right.entry, user, &uses)?)
         });
-        match dropped {
-            Ok(()) => Ok(self),
-            Err(error) => {
-                self.hooks.detach(self.interface.index);
-                Err(error)
-            }
-        }
+        dropped.map(|()| self)
     }
 
     /// Shows a rate that is measured for the queue of the interface among the counters.
@@ -326,7 +319,6 @@ impl Prepared {
             options,
             ifindex: interface.index,
             clsact,
-            made_clsact,
             fallback,
             started: Instant::now(),
             lifecycle,
@@ -634,12 +626,6 @@ impl Inner {
         let stats = self.read(&attached.programs)?;
         *lock(&self.last) = Some(stats.clone());
         attached.attachments.clear();
-        if self.made_clsact
-            && exists(self.ifindex)
-            && let Err(e) = clsact::remove_if_unused(self.ifindex)
-        {
-            tracing::warn!("removing the clsact qdisc: {e}");
-        }
         // The right to the interface goes only now, and before anybody sees that it has ended.
         drop(attached);
         drop(guard);

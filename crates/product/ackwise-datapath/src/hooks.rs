@@ -23,6 +23,8 @@ const TAP_MTU: u32 = 1500;
 /// Programs that are attached.
 pub(crate) struct Hooks {
     pub programs: Programs,
+    /// That of the ACKs, and that of the data, which has made the clsact qdisc if there was none:
+    /// it is dropped last, and removes it.
     pub attachments: Vec<Attachment>,
     pub emitter: Emitter,
     /// Why clsact was taken although tcx was tried first.
@@ -36,15 +38,6 @@ impl Hooks {
     pub fn is_clsact(&self) -> bool {
         let mut modes = self.attachments.iter().map(Attachment::mode);
         modes.any(|mode| mode == AttachMode::Clsact)
-    }
-
-    /// Detaches the programs, and removes the clsact qdisc that was made for them.
-    pub fn detach(mut self, ifindex: u32) {
-        let made_clsact = self.made_clsact();
-        self.attachments.clear();
-        if made_clsact {
-            let _ = clsact::remove_if_unused(ifindex);
-        }
     }
 
     /// Says whether the interface had no clsact qdisc before.
@@ -122,7 +115,6 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
     };
     let data = attach(DATA, &interface.name, data)?;
     let acks = attach(ACKS, &interface.name, acks)?;
-    // The first has made the clsact qdisc if there was none. It is dropped last, and removes it.
     let attachments = vec![acks, data];
     let emitter = emitter(options, interface.index, injection, back, &mut programs)?;
     Ok(Hooks {

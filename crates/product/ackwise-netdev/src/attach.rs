@@ -166,9 +166,11 @@ impl Attachment {
             _ => None,
         };
         drop(self.link.take());
-        if let Some(index) = index {
-            // Where the interface is gone, so is the qdisc.
-            let _ = clsact::remove_if_unused(index);
+        if let Some(index) = index
+            && let Err(error) = clsact::remove_if_unused(index)
+            && crate::exists(index)
+        {
+            tracing::warn!("removing the clsact qdisc: {error}");
         }
     }
 }
