@@ -153,8 +153,10 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 		return what;
 
 	f = bpf_map_lookup_elem(&flows, key);
-	if (f && !key_equal(&f->key, key))
-		f = 0; /* the entry is another flow's by now */
+	/* The entry is another flow's by now, or a newer connection's with the same ports: what
+	 * the frame says is nothing to them. */
+	if (f && (!key_equal(&f->key, key) || f->count.first_ns > m.since))
+		f = 0;
 	number = f ? *(volatile __u32 *)&f->lock : 0;
 	l = f ? lock_at(number) : 0;
 	if (f && l && !past_lock && lock_take(l, number)) {

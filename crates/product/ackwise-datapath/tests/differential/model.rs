@@ -107,6 +107,8 @@ struct Slot {
     hold: u64,
     state: State,
     segment: Segment,
+    /// When this hold began.
+    since: u64,
     deadline: u64,
     mark: u32,
     tries: u32,
@@ -118,6 +120,8 @@ struct Slot {
 
 pub struct Kept {
     pub flow: Flow,
+    /// Since when it is kept.
+    first: u64,
     /// Without its times.
     pub count: sys::aw_flow_counters,
     echo: u16,
@@ -365,6 +369,7 @@ impl Model {
         };
         let kept = Kept {
             flow: Flow::new(handshake.as_ref(), now),
+            first: self.now,
             count: sys::aw_flow_counters::default(),
             echo,
             handle: None,
@@ -396,7 +401,7 @@ impl Model {
             State::Superseded | State::Stale => return false,
         };
         let (held, mark, packet) = (slot.segment, slot.mark, slot.packet.clone());
-        self.left(key, &held);
+        self.left(key, &held, true);
         done.clones.push(done.frame.clone());
         if self.setup.at_sender {
             done.mark = mark;
@@ -406,12 +411,13 @@ impl Model {
         self.setup.at_sender
     }
 
-    /// A held ACK leaves after all.
-    fn left(&mut self, key: Key, held: &Segment) {
+    /// A held ACK leaves after all. Its flow may not be told: it may have made way for another.
+    fn left(&mut self, key: Key, held: &Segment, is_told: bool) {
         let now = self.us();
         self.counters.reemitted += 1;
         self.counters.reemitted_bytes += u64::from(held.ip_len());
-        if let Some(kept) = self.flows.get_mut(&key) {
+        let kept = self.flows.get_mut(&key).filter(|_| is_told);
+        if let Some(kept) = kept {
             kept.flow.on_sent(&self.setup.config, held, now);
             kept.count.reemitted += 1;
             kept.count.reemitted_bytes += u64::from(held.ip_len());
@@ -555,6 +561,7 @@ impl Model {
             hold: number,
             state: State::Held,
             segment: *s,
+            since: self.now,
             deadline,
             mark: packet.mark,
             tries: 0,
@@ -652,7 +659,10 @@ impl Model {
             return false;
         }
         self.free(number);
-        let has_left = self.flows.get(&key).is_some_and(|kept| {
+        // Not that of a newer connection with the same ports.
+        let kept = self.flows.get(&key).filter(|it| it.first <= slot.since);
+        let is_told = kept.is_some();
+        let has_left = kept.is_some_and(|kept| {
             let sent = kept.flow.raw().acks.sent_ack;
             match slot.owed {
                 true => after(sent, s.ack()),
@@ -664,9 +674,11 @@ impl Model {
             done.verdict = self.withheld();
             return true;
         }
-        self.left(key, s);
+        self.left(key, s, is_told);
         done.mark = slot.mark;
-        self.mark_capable(&key, s, &mut done.frame);
+        if is_told {
+            self.mark_capable(&key, s, &mut done.frame);
+        }
         true
     }
 }
