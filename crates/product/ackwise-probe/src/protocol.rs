@@ -13,7 +13,7 @@ use crate::record::{self, Record, decode, encode};
 use crate::script::{End, Stage};
 
 /// The version of this protocol and of the scripts: both ends must have the same.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// No frame to the server is longer, in bytes.
 pub const MAX_REQUEST: usize = 1024;
 /// No message to the client is longer, in bytes.

@@ -390,8 +390,12 @@ fn short(interval: u64) -> Script {
         it.now_us += (25 * MS).max(6 * interval);
     }
     it.now_us += 100 * MS;
+    // Those with AccECN among the others: a filter of a queue before a policer leaves one ACK of
+    // a classic burst, which the policer may have room for, and four with AccECN.
+    let mut crowd: Vec<_> = (0..CLASSIC + ACC_ECN).collect();
+    it.shuffle(&mut crowd);
     for round in 0..2 {
-        for conn in 0..CLASSIC {
+        for &conn in &crowd {
             let around = it.among_data();
             it.burst(conn, Phase::Crowd, round, 4, around);
             // No queue stands, in which an AQM would act.
