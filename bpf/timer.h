@@ -139,11 +139,16 @@ static __always_inline int was_read(const struct aw_slot *s)
 	return bpf_ringbuf_query(&emissions, BPF_RB_CONS_POS) > s->ring_pos;
 }
 
-/* Kept until it is seen at the hook. The queue has room for every slot. */
-static __always_inline void look_again(struct aw_deadline *d, __u64 now)
+/*
+ * Kept until it is seen at the hook. The FIFO has room for more than every slot, but a slot
+ * that comes back at once leaves its deadline behind: then it may be full for a while.
+ */
+static __always_inline long look_again(const struct aw_deadline *d, __u64 now)
 {
-	d->deadline_ns = now + AW_RETRY_NS;
-	queue_push(AW_RETRY_CLASS, d);
+	struct aw_deadline again = *d;
+
+	again.deadline_ns = now + AW_RETRY_NS;
+	return queue_push(AW_RETRY_CLASS, &again);
 }
 
 /* The head of one class: 0 to go on, 1 when there is no more to do. */
@@ -154,7 +159,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_slot *s;
 	struct aw_lock *l;
 	struct aw_emit *e;
-	__u32 lock, handed_out;
+	__u32 lock, handed_out, is_retry;
 	long err;
 
 	if (!c)
@@ -209,6 +214,16 @@ static long tick_one(__u32 i, struct tick *k)
 		k->again = 1;
 		return 1;
 	}
+	/* Without this nobody would free the slot of a frame that does not come back. */
+	is_retry = k->class == AW_RETRY_CLASS;
+	if (is_retry)
+		queue_pop(AW_RETRY_CLASS, &d);
+	if (look_again(&d, k->now)) {
+		lock_drop(l);
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		k->again = 1;
+		return 1;
+	}
 	if (s->state == SLOT_HELD) /* else it may be gone by now: see claim_past_lock() */
 		s->state = SLOT_EMITTED;
 	c->retried += s->tries > 0;
@@ -217,8 +232,8 @@ static long tick_one(__u32 i, struct tick *k)
 	lock_drop(l);
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
 
-	queue_pop(k->class, &d);
-	look_again(&d, k->now);
+	if (!is_retry)
+		queue_pop(k->class, &d);
 	return 0;
 }
 

@@ -76,15 +76,20 @@ impl Programs {
         check_capabilities()?;
         check_preemption(&version())?;
         let deadlines = (2 * options.slots).max(1024);
+        // Each that is handed to user space stays in this FIFO for AW_RETRY_NS: room for
+        // 400,000 a second.
+        let retries = deadlines.max(8192);
         // Four tries to read each before it is overwritten: 1 MB or more.
         let ring = (options.slots * 256).next_power_of_two().max(1 << 20);
         // A FIFO that no hold needs has room for one, the least that the kernel makes.
         let queues: Vec<(String, u32)> = (0..=sys::AW_CLASSES)
             .map(|n| {
-                (
-                    format!("queue_{n}"),
-                    if n < raw.classes { deadlines } else { 1 },
-                )
+                let entries = match n {
+                    sys::AW_RETRY_CLASS => retries,
+                    n if n < raw.classes => deadlines,
+                    _ => 1,
+                };
+                (format!("queue_{n}"), entries)
             })
             .collect();
         let mut loader = EbpfLoader::new();
