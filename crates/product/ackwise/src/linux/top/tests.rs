@@ -48,7 +48,7 @@ fn attachment(second: u64) -> Source {
         counters: Ok(Counters::Attachment(Status {
             stats: Stats {
                 ifname: "eth0".to_owned(),
-                policy: "adaptive:max=32".to_owned(),
+                policy: "adaptive".to_owned(),
                 uptime_s: 100.0 + second as f64,
                 acks: sum(|f| f.acks),
                 withheld,
