@@ -140,15 +140,22 @@ static __always_inline int was_read(const struct aw_slot *s)
 }
 
 /*
- * Kept until it is seen at the hook. The FIFO has room for more than every slot, but a slot
- * that comes back at once leaves its deadline behind: then it may be full for a while.
+ * Moves the head of a class to the retries: it is kept until it is seen at the hook. That FIFO
+ * has room for more than every slot, but a slot that comes back at once leaves its deadline
+ * there, so it may be full for a while.
  */
-static __always_inline long look_again(const struct aw_deadline *d, __u64 now)
+static __always_inline long look_again(__u32 class, struct aw_deadline *d, __u64 now)
 {
 	struct aw_deadline again = *d;
+	long err;
 
 	again.deadline_ns = now + AW_RETRY_NS;
-	return queue_push(AW_RETRY_CLASS, &again);
+	if (class == AW_RETRY_CLASS) /* makes room for itself */
+		queue_pop(class, d);
+	err = queue_push(AW_RETRY_CLASS, &again);
+	if (!err && class != AW_RETRY_CLASS)
+		queue_pop(class, d);
+	return err;
 }
 
 /* The head of one class: 0 to go on, 1 when there is no more to do. */
@@ -159,7 +166,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_slot *s;
 	struct aw_lock *l;
 	struct aw_emit *e;
-	__u32 lock, handed_out, is_retry;
+	__u32 lock, handed_out;
 	long err;
 
 	if (!c)
@@ -195,8 +202,7 @@ static long tick_one(__u32 i, struct tick *k)
 	handed_out = s->state == SLOT_EMITTED || s->state == SLOT_STALE;
 	if (handed_out && !was_read(s)) {
 		lock_drop(l);
-		queue_pop(k->class, &d); /* the callback is the only consumer */
-		look_again(&d, k->now);
+		look_again(k->class, &d, k->now); /* the callback is the only consumer */
 		return 0;
 	}
 	if ((s->state != SLOT_HELD && !handed_out) || s->tries >= AW_RETRIES) {
@@ -215,10 +221,7 @@ static long tick_one(__u32 i, struct tick *k)
 		return 1;
 	}
 	/* Without this nobody would free the slot of a frame that does not come back. */
-	is_retry = k->class == AW_RETRY_CLASS;
-	if (is_retry)
-		queue_pop(AW_RETRY_CLASS, &d);
-	if (look_again(&d, k->now)) {
+	if (look_again(k->class, &d, k->now)) {
 		lock_drop(l);
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		k->again = 1;
@@ -231,9 +234,6 @@ static long tick_one(__u32 i, struct tick *k)
 	emit_fill(e, s, d.slot);
 	lock_drop(l);
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
-
-	if (!is_retry)
-		queue_pop(k->class, &d);
 	return 0;
 }
 

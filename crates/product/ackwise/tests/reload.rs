@@ -566,12 +566,12 @@ fn a_fixed_rate_of_cake_changes_in_place() {
         file.write(&rate("7654321 bit/s"));
         let Ended { code, out, err } = net.run(&["reload"]);
         assert_eq!(code, 0, "{out}{err}");
-        assert!(shown().contains("bandwidth 7654320bit"), "{}", shown());
+        assert!(shown().contains("bandwidth 7654Kbit"), "{}", shown());
         file.write(&rate("1 Mbit/s..8 Mbit/s"));
         let Ended { code, out, .. } = net.run(&["reload"]);
         assert_eq!(code, 1, "{out}");
         assert!(out.contains("as before: up"), "{out}");
-        assert!(shown().contains("bandwidth 7654320bit"), "{}", shown());
+        assert!(shown().contains("bandwidth 7654Kbit"), "{}", shown());
         up.signal(Signal::SIGTERM);
         let Detached { status, err, .. } = up.end();
         assert_eq!(status.code(), Some(0), "{err}");
