@@ -144,18 +144,23 @@ static __always_inline int was_read(const struct aw_slot *s)
  * has room for more than every slot, but a slot that comes back at once leaves its deadline
  * there, so it may be full for a while.
  */
-static __always_inline long look_again(__u32 class, struct aw_deadline *d, __u64 now)
+static __always_inline long look_again(struct tick *k, struct aw_deadline *d)
 {
 	struct aw_deadline again = *d;
 	long err;
 
-	again.deadline_ns = now + AW_RETRY_NS;
-	if (class == AW_RETRY_CLASS) /* makes room for itself */
-		queue_pop(class, d);
+	again.deadline_ns = k->now + AW_RETRY_NS;
+	if (k->class == AW_RETRY_CLASS) /* makes room for itself */
+		queue_pop(k->class, d);
 	err = queue_push(AW_RETRY_CLASS, &again);
-	if (!err && class != AW_RETRY_CLASS)
-		queue_pop(class, d);
-	return err;
+	if (err)
+		return err;
+	/* This callback has been past the retries already. */
+	if (again.deadline_ns < k->next)
+		k->next = again.deadline_ns;
+	if (k->class != AW_RETRY_CLASS)
+		queue_pop(k->class, d);
+	return 0;
 }
 
 /* The head of one class: 0 to go on, 1 when there is no more to do. */
@@ -167,6 +172,7 @@ static long tick_one(__u32 i, struct tick *k)
 	struct aw_lock *l;
 	struct aw_emit *e;
 	__u32 lock, handed_out;
+	__u64 ring_pos;
 	long err;
 
 	if (!c)
@@ -202,7 +208,7 @@ static long tick_one(__u32 i, struct tick *k)
 	handed_out = s->state == SLOT_EMITTED || s->state == SLOT_STALE;
 	if (handed_out && !was_read(s)) {
 		lock_drop(l);
-		look_again(k->class, &d, k->now); /* the callback is the only consumer */
+		look_again(k, &d); /* the callback is the only consumer */
 		return 0;
 	}
 	if ((s->state != SLOT_HELD && !handed_out) || s->tries >= AW_RETRIES) {
@@ -212,7 +218,7 @@ static long tick_one(__u32 i, struct tick *k)
 		queue_pop(k->class, &d);
 		return 0;
 	}
-	s->ring_pos = bpf_ringbuf_query(&emissions, BPF_RB_PROD_POS);
+	ring_pos = bpf_ringbuf_query(&emissions, BPF_RB_PROD_POS);
 	e = bpf_ringbuf_reserve(&emissions, sizeof(*e), 0);
 	if (!e) { /* user space is behind; it stays where it is */
 		lock_drop(l);
@@ -221,7 +227,7 @@ static long tick_one(__u32 i, struct tick *k)
 		return 1;
 	}
 	/* Without this nobody would free the slot of a frame that does not come back. */
-	if (look_again(k->class, &d, k->now)) {
+	if (look_again(k, &d)) {
 		lock_drop(l);
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		k->again = 1;
@@ -231,6 +237,7 @@ static long tick_one(__u32 i, struct tick *k)
 		s->state = SLOT_EMITTED;
 	c->retried += s->tries > 0;
 	s->tries++;
+	s->ring_pos = ring_pos;
 	emit_fill(e, s, d.slot);
 	lock_drop(l);
 	bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
