@@ -154,7 +154,8 @@ static __noinline int on_return(struct __sk_buff *skb, const struct aw_key *key,
 
 	f = bpf_map_lookup_elem(&flows, key);
 	/* The entry is another flow's by now, or a newer connection's with the same ports: what
-	 * the frame says is nothing to them. */
+	 * the frame says is nothing to them. Or it is new because the flow was evicted: then it
+	 * is not told, and thins less. */
 	if (f && (!key_equal(&f->key, key) || f->count.first_ns > m.since))
 		f = 0;
 	number = f ? *(volatile __u32 *)&f->lock : 0;

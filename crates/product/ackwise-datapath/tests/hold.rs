@@ -4,8 +4,8 @@ mod common;
 
 use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats};
 use common::{
-    ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, eventually, here_and_in_virtual_time, ms,
-    tagged, time_is_virtual,
+    ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, eventually, here_and_in_virtual_time,
+    in_virtual_time, ms, tagged, tc, time_is_virtual,
 };
 
 /// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
@@ -269,6 +269,29 @@ fn l8_a_clone_that_fails_loses_no_duplicate() {
         let now = stats(&a);
         assert_eq!(now.cloned, 0, "a clone that failed was counted");
         assert_eq!(now.release.lost, 0, "{now:#?}");
+    });
+}
+
+/// What user space sends does not reach the hook, and nothing else happens: it is sent again.
+#[test]
+fn a_frame_that_does_not_come_back_is_sent_again() {
+    in_virtual_time(|| {
+        Pair::new().run(|near, far| {
+            let a = attach(Options {
+                hold_min: ms(25),
+                ..options(AttachMode::Clsact)
+            });
+            let mut flow = started(near, far, Seg::ack(0));
+            flow.data(far);
+            let ack = flow.ack().frame();
+            near.send(&ack);
+            tc("filter add dev aw0 egress prio 1 matchall action drop");
+            std::thread::sleep(ms(35));
+            tc("filter del dev aw0 egress prio 1");
+            assert_eq!(far.tcp(ms(40)).len(), 1, "{:#?}", stats(&a));
+            let release = stats(&a).release;
+            assert_eq!((release.retried, release.lost), (1, 0), "{release:#?}");
+        });
     });
 }
 
