@@ -192,7 +192,10 @@ bench: build ## cost per packet, and the ratios that `adaptive` must reach (root
 	scripts/bench-virtual $(LAB)
 	scripts/bench-gateway $(LAB)
 	scripts/bench-lines $(LAB)
-	$(LAB) run scenarios/ten-flows.toml --on virtual
+	scripts/bench-ten-flows $(LAB)
+	scripts/bench-rate $(LAB) --seeds 2
+	scripts/bench-device $(LAB)
+	scripts/bench-slow $(LAB)
 	REPORT=$(REPORT) scripts/bench $(LAB)
 	scripts/bench-sim $(LAB)
 	scripts/bench-analyze $(ACKWISE)

@@ -24,6 +24,10 @@ const LOOK: Duration = Duration::from_millis(25);
 const CHECK: Nanos = 100_000_000;
 /// A rate that differs by less than this part from the one that is set is not set, in thousandths.
 const WORTH: u64 = 10;
+/// Two rates that differ by less than this part are not set within [`PAUSE`]. A change costs the kernel some
+/// 200,000 instructions, most of them for the tins of cake that nothing uses.
+const AT_ONCE: u64 = 100;
+const PAUSE: Nanos = 50_000_000;
 /// The time within which a rate that was asked for has to be there.
 const PATIENCE: Nanos = 2_000_000_000;
 
@@ -207,9 +211,14 @@ impl Rates {
         self.0.back().map_or(0, |asked| asked.bps)
     }
 
-    /// Whether a rate differs enough to be worth a message.
-    fn is_worth(&self, bps: u64) -> bool {
-        bps.abs_diff(self.last_bps()) > self.last_bps() / 1000 * WORTH
+    /// Whether a rate differs enough to be worth a message now.
+    fn is_worth(&self, bps: u64, now: Nanos) -> bool {
+        let asked_at = self.0.back().map_or(0, |asked| asked.at);
+        let parts = match now.saturating_sub(asked_at) {
+            ..PAUSE => AT_ONCE,
+            _ => WORTH,
+        };
+        bps.abs_diff(self.last_bps()) > self.last_bps() / 1000 * parts
     }
 }
 
@@ -255,7 +264,7 @@ impl Thread {
             backlog_bytes: self.backlog_bytes,
             sample,
         });
-        if self.rates.is_worth(bps) {
+        if self.rates.is_worth(bps, now) {
             self.ask(bps, now)?;
         }
         self.publish(match self.estimator.state() {
@@ -315,4 +324,24 @@ enum Stop {
 fn unreadable(error: &dyn fmt::Display) -> Stop {
     tracing::warn!("measuring the rate: {error}");
     Stop::Halted(Halted::Unreadable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_change_waits_a_large_one_does_not() {
+        let mut rates = Rates::new(1_000_000);
+        rates.0.push_back(Asked {
+            bps: 2_000_000,
+            at: 7_000_000_000,
+        });
+        let soon = 7_000_000_000 + PAUSE - 1;
+        assert!(!rates.is_worth(2_150_000, soon) && !rates.is_worth(1_850_000, soon));
+        assert!(rates.is_worth(2_250_000, soon) && rates.is_worth(1_750_000, soon));
+        let later = soon + 1;
+        assert!(rates.is_worth(2_030_000, later) && rates.is_worth(1_970_000, later));
+        assert!(!rates.is_worth(2_010_000, later) && !rates.is_worth(1_990_000, later));
+    }
 }
