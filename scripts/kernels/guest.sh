@@ -1,11 +1,11 @@
 #!/bin/busybox sh
 # shellcheck shell=dash
-# The first process of a machine that scripts/test-kernels boots. Runs one test after the other, each
-# with a time of its own, looks that nothing is left, and switches the machine off.
+# The first process of a machine that scripts/test-kernels or scripts/bench-device boots. Runs one test after
+# the other, each with a time of its own, looks that nothing is left, and switches the machine off.
 #
 # The words after `--` on the kernel's command line are the tests. `refused`: `ackwise attach` has to say
 # that this kernel is too old; `unfit`: that it was built without what programs take. `spoil` leaves what
-# `left` and `log` have to find.
+# `left` and `log` have to find. `queue` and `rate:ARM:TRACE` are benchmarks.
 # What the tests look for may lie below /tmp, if they were built there.
 /bin/busybox mkdir -p /sbin /proc /sys /dev /run /tmp
 /bin/busybox --install -s /sbin
@@ -53,10 +53,20 @@ spoil() {
 	echo 'BUG: a complaint that the test of test-kernels makes' >/dev/kmsg
 }
 
+# What sets a rate, on the rates of /traces/TRACE.
+rate() { # rate ARM:TRACE
+	local arm=${1%%:*} trace=${1#*:} found
+	[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
+	found=$(measured_rate --boot "$arm" --rates "$(cat "/traces/$trace")" --autorate /cake-autorate) || return
+	echo "figure rate $arm $trace $(echo "$found" | tail -n 1)"
+}
+
 say "release $(uname -r)"
 for test; do
 	case $test in
 	refused | unfit | spoil | left | log) attempt "$test" "$test" ;;
+	queue) attempt queue queue_cost ;;
+	rate:*) attempt "$test" rate "${test#rate:}" ;;
 	vectors) attempt vectors tests vectors --test-threads 1 ;;
 	# The policies alone: the program that does it calls nothing back.
 	replay) attempt replay tests vectors --exact the_kernel_says_what_the_vectors_say ;;

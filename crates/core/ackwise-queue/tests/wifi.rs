@@ -256,3 +256,23 @@ fn a_saturated_station_reaches_what_ns_3_expects() {
         );
     }
 }
+
+/// Two stations that always have something to send, as ns-3.37 has them: `scripts/peers/wifi.cc FRAMES SEED -1`,
+/// means of five seeds, the sum of both.
+#[test]
+fn two_saturated_stations_reach_what_ns_3_measures() {
+    for (max_frames, ns_3) in [(64, 55.8), (1, 31.5)] {
+        let mut air = Air::new(config(65_000_000, max_frames, 5));
+        for packet in 0..60_000 {
+            air.send(0, packet, 1500, 0);
+            air.send(1, packet, 1500, 0);
+        }
+        let found = air.run(10_000_000_000).len();
+        let goodput = found as f64 * 1472.0 * 8.0 / 10e6;
+        println!("two stations, {max_frames} frames: {goodput:.2} Mbit/s, ns-3 {ns_3}");
+        assert!(
+            (0.97..=1.03).contains(&(goodput / ns_3)),
+            "{max_frames}: {goodput} Mbit/s, ns-3 {ns_3}"
+        );
+    }
+}

@@ -24,9 +24,10 @@ const LOOK: Duration = Duration::from_millis(25);
 const CHECK: Nanos = 100_000_000;
 /// A rate that differs by less than this part from the one that is set is not set, in thousandths.
 const WORTH: u64 = 10;
-/// Two rates that differ by less than this part are not set within [`PAUSE`]. A change costs the kernel some
-/// 200,000 instructions, most of them for the tins of cake that nothing uses.
+/// A rate that differs by more than this part is set at once, in thousandths. Others wait for [`PAUSE`] from the
+/// last one on: a change costs some 180,000 instructions (docs/decisions/0032-measured-rate.md).
 const AT_ONCE: u64 = 100;
+/// The time between two rates that differ little.
 const PAUSE: Nanos = 50_000_000;
 /// The time within which a rate that was asked for has to be there.
 const PATIENCE: Nanos = 2_000_000_000;

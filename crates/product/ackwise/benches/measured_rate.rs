@@ -124,17 +124,27 @@ fn compare(args: &Args) -> Result<(), String> {
             });
         }
     });
-    let mut rows = Vec::new();
+    // What one run lacks is no reason to lose the others.
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
     for (trace, arm, found) in all.into_inner().expect("no panic") {
-        let found = found.map_err(|why| format!("{}, {}: {why}", trace.name, arm.name()))?;
-        rows.push(table::Row::new(trace, arm, found));
+        match found {
+            Ok(found) => rows.push(table::Row::new(trace, arm, found)),
+            Err(why) => failed.push(format!("{}, {}: {why}", trace.name, arm.name())),
+        }
     }
     rows.sort_by(|a, b| (&a.trace, a.arm).cmp(&(&b.trace, b.arm)));
     match args.format {
         Format::Text => print!("{}", table::in_text(&rows)),
         Format::Json => println!("{}", serde_json::to_string(&rows).expect("plain data")),
     }
-    Ok(())
+    match failed.len() {
+        0 => Ok(()),
+        count => Err(format!(
+            "{count} of {} runs failed\n{}",
+            runs.len(),
+            failed.join("\n")
+        )),
+    }
 }
 
 /// Boots a kernel for one run.

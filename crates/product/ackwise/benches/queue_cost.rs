@@ -21,6 +21,7 @@ use ackwise_netdev::ifreq::index_of;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_testbed::program::must;
 use nix::libc;
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::sockopt::SndBufForce;
 use nix::sys::socket::{MsgFlags, send, setsockopt};
@@ -86,6 +87,8 @@ const QUEUES: [(&str, Queue); 6] = [
 ];
 
 fn main() {
+    // Nothing of this machine's network is touched, and all of it goes with this process.
+    unshare(CloneFlags::CLONE_NEWNET).expect("run this as root");
     must(&format!("ip link add {DEVICE} type dummy"));
     must(&format!("ip addr add 192.0.2.1/24 dev {DEVICE}"));
     must(&format!("ip link set {DEVICE} up"));
@@ -96,18 +99,17 @@ fn main() {
             let found = run(load, queue, &idle);
             let cost = (found.busy_ns - alone.busy_ns) / found.sent as f64;
             println!(
-                "figure queue {}; {name}; {cost:.0} instructions a packet that is sent; {:.0} % left",
+                "figure queue {}; {name}; {cost:.0} ns a packet that is sent; {:.0} % left",
                 load.name,
                 100.0 * found.left as f64 / found.sent as f64
             );
         }
         println!(
-            "figure queue {}; sending alone; {:.0} instructions a packet",
+            "figure queue {}; sending alone; {:.0} ns a packet that is sent",
             load.name,
             alone.busy_ns / alone.sent as f64
         );
     }
-    must(&format!("ip link del {DEVICE}"));
 }
 
 struct Found {
@@ -287,6 +289,14 @@ impl Idle {
 
 /// Packets that left by the device.
 fn left() -> u64 {
-    let file = format!("/sys/class/net/{DEVICE}/statistics/tx_packets");
-    fs::read_to_string(file).unwrap().trim().parse().unwrap()
+    let text = fs::read_to_string("/proc/net/dev").unwrap();
+    let name = format!("{DEVICE}:");
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&name));
+    let numbers = line.expect("the device").split_whitespace();
+    numbers
+        .map(|number| number.parse().unwrap())
+        .nth(9)
+        .unwrap()
 }
