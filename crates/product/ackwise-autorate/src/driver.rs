@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ackwise_bandwidth::{self as bandwidth, Bounds, Estimator, Look, Nanos};
@@ -98,13 +98,44 @@ pub struct Measured {
 
 /// Shows what goes on.
 #[derive(Debug, Clone)]
-pub struct Handle(Arc<Mutex<Measured>>);
+pub struct Handle(Arc<Mutex<Shown>>);
+
+#[derive(Debug)]
+struct Shown {
+    measured: Measured,
+    backlog: Option<Backlog>,
+}
+
+/// What waited in the queue when it was looked at.
+#[derive(Debug, Clone, Copy)]
+struct Backlog {
+    at: Nanos,
+    bytes: u64,
+}
 
 impl Handle {
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns how things are.
     #[must_use]
     pub fn now(&self) -> Measured {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown().measured
+    }
+
+    /// Returns the bytes that waited in the queue at the last look at it; `None` if that was not within
+    /// the last `age`. A list of queues costs some 100,000 instructions, and this one is made anyway.
+    #[must_use]
+    pub fn backlog_bytes(&self, age: Duration) -> Option<u64> {
+        self.shown().backlog?.bytes_within(age, monotonic_ns())
+    }
+}
+
+impl Backlog {
+    fn bytes_within(self, age: Duration, now: Nanos) -> Option<u64> {
+        let old = Duration::from_nanos(now.saturating_sub(self.at));
+        (old <= age).then_some(self.bytes)
     }
 }
 
@@ -137,7 +168,10 @@ impl Autorate {
             setter,
             index,
             bounds,
-            handle: Handle(Arc::new(Mutex::new(measured))),
+            handle: Handle(Arc::new(Mutex::new(Shown {
+                measured,
+                backlog: None,
+            }))),
         }
     }
 
@@ -162,8 +196,7 @@ impl Autorate {
                 rates: Rates::new(self.bounds.max_bps),
                 all: self,
                 netlink,
-                checked_at: None,
-                backlog_bytes: 0,
+                backlog: None,
                 changes: 0,
             };
             if let Some(why) = thread.run(&life) {
@@ -228,8 +261,7 @@ struct Thread {
     estimator: Estimator,
     rates: Rates,
     netlink: Netlink,
-    checked_at: Option<Nanos>,
-    backlog_bytes: u64,
+    backlog: Option<Backlog>,
     changes: u64,
 }
 
@@ -254,7 +286,7 @@ impl Thread {
 
     fn look(&mut self) -> Result<(), Stop> {
         let now = monotonic_ns();
-        if self.checked_at.is_none_or(|at| now - at >= CHECK) {
+        if self.backlog.is_none_or(|it| now - it.at >= CHECK) {
             self.check(now)?;
         }
         let sample = self.all.delay.sample().map_err(|e| unreadable(&e))?;
@@ -262,7 +294,7 @@ impl Thread {
         let bps = self.estimator.observe(&Look {
             at_ns: monotonic_ns(),
             sent_bytes,
-            backlog_bytes: self.backlog_bytes,
+            backlog_bytes: self.backlog.map_or(0, |it| it.bytes),
             sample,
         });
         if self.rates.is_worth(bps, now) {
@@ -279,7 +311,6 @@ impl Thread {
 
     /// Looks whether the queue is still the one that is to be set.
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
-        self.checked_at = Some(now);
         let root = self.netlink.root(self.all.index);
         let Some(root) = root.map_err(|e| unreadable(&e))? else {
             return Err(match ackwise_netdev::exists(self.all.index) {
@@ -287,7 +318,10 @@ impl Thread {
                 false => Stop::InterfaceGone,
             });
         };
-        self.backlog_bytes = u64::from(root.backlog_bytes);
+        self.backlog = Some(Backlog {
+            at: now,
+            bytes: u64::from(root.backlog_bytes),
+        });
         self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)
     }
 
@@ -302,17 +336,14 @@ impl Thread {
     }
 
     fn publish(&self, state: State) {
-        let mut shown = self
-            .all
-            .handle
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        shown.rate_bps = self.rates.last_bps();
-        shown.changes = self.changes;
-        shown.link_bps = self.estimator.capacity_bps();
-        shown.state = state;
-        shown.cpu_us = thread_cpu_ns() / 1_000;
+        let mut shown = self.all.handle.shown();
+        shown.backlog = self.backlog;
+        let measured = &mut shown.measured;
+        measured.rate_bps = self.rates.last_bps();
+        measured.changes = self.changes;
+        measured.link_bps = self.estimator.capacity_bps();
+        measured.state = state;
+        measured.cpu_us = thread_cpu_ns() / 1_000;
     }
 }
 
@@ -330,6 +361,19 @@ fn unreadable(error: &dyn fmt::Display) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backlog_is_told_while_it_is_fresh() {
+        let backlog = Backlog {
+            at: 7_000_000_000,
+            bytes: 3000,
+        };
+        let age = Duration::from_millis(150);
+        let told = |ms: u64| backlog.bytes_within(age, ms * 1_000_000);
+        assert_eq!(told(7_000), Some(3000));
+        assert_eq!(told(7_150), Some(3000));
+        assert_eq!(told(7_151), None);
+    }
 
     #[test]
     fn a_small_change_waits_a_large_one_does_not() {

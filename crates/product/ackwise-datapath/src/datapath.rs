@@ -293,7 +293,7 @@ impl Prepared {
         let queues = emitter
             .egress
             .as_mut()
-            .map(|egress| egress.watch_queues(interface.index, &lifecycle))
+            .map(|egress| egress.watch_queues(interface.index, rate.clone(), &lifecycle))
             .transpose()
             .map_err(Error::system("starting the thread that looks at queues"))?;
         let cpus = emitter

@@ -14,6 +14,8 @@ use crate::sys;
 
 /// Looks for longer than any rate is remembered say no more.
 const MAX_LOOKS: u64 = 600;
+/// What another thread has found within this time need not be looked for again.
+const FRESH: Duration = Duration::from_millis(150);
 
 /// Bytes that have left by an interface in all.
 #[derive(Clone, Copy, Default)]
@@ -98,16 +100,13 @@ impl FairQueue {
         self.fair.load(Ordering::Relaxed)
     }
 
-    /// Looks at the queues of the interface with this index, as often as the bytes are looked
-    /// at, until the datapath ends.
-    fn watch(&self, netlink: Option<Netlink>, interface: u32, lifecycle: &Lifecycle) {
-        let mut netlink = netlink;
+    /// Looks at the queues as often as the bytes are looked at, until the datapath ends.
+    fn watch(&self, mut queues: Queues, lifecycle: &Lifecycle) {
         ordinary();
         let mut waiting = Waiting::UNKNOWN;
         while !lifecycle.wait_stop(Duration::from_micros(UPLINK_LOOK_US)) {
             let found = if self.asked.load(Ordering::Relaxed) {
-                let queues = netlink.as_mut().map(Netlink::qdisc_stats);
-                waiting.found_in(&queues.and_then(Result::ok).unwrap_or_default(), interface)
+                queues.look().is_some_and(|found| waiting.look(found))
             } else {
                 // What was found for one upload says nothing of the next.
                 waiting = Waiting::UNKNOWN;
@@ -145,20 +144,31 @@ impl Waiting {
     /// others fill its queue, and must not be told so too early.
     const UNKNOWN: Waiting = Waiting { share: 1 << 16 };
 
-    /// Takes one look at the queues of this interface. Says whether packets wait half of the
-    /// time in one that separates flows.
-    fn found_in(&mut self, queues: &[QdiscStats], interface: u32) -> bool {
-        let mut fair = queues
-            .iter()
-            .filter(|queue| queue.interface == interface && queue.separates_flows)
-            .peekable();
-        fair.peek().is_some() && self.look(fair.any(|queue| queue.packets > 0))
-    }
-
     /// Takes what one look found. Returns whether packets wait half of the time.
     fn look(&mut self, found: bool) -> bool {
         self.share = self.share - (self.share >> 4) + (u32::from(found) << 12);
         self.share >= 1 << 15
+    }
+}
+
+/// The queues of an interface.
+struct Queues {
+    interface: u32,
+    netlink: Option<Netlink>,
+    /// What measures the rate of a cake there, and looks at it as often.
+    rate: Option<ackwise_autorate::Handle>,
+}
+
+impl Queues {
+    /// Says whether packets wait in a queue that separates flows; `None` if there is no such queue.
+    fn look(&mut self) -> Option<bool> {
+        if let Some(bytes) = self.rate.as_ref().and_then(|it| it.backlog_bytes(FRESH)) {
+            return Some(bytes > 0);
+        }
+        let all = self.netlink.as_mut()?.qdisc_stats().ok()?;
+        let here = |queue: &&QdiscStats| queue.interface == self.interface && queue.separates_flows;
+        let found = all.iter().filter(here).map(|queue| queue.packets > 0);
+        found.reduce(|some, more| some || more)
     }
 }
 
@@ -183,16 +193,21 @@ impl Egress {
     }
 
     /// Starts the thread that looks at the queues of the interface with this index, until the
-    /// datapath ends.
+    /// datapath ends. `rate` measures the rate of a cake there.
     pub(crate) fn watch_queues(
         &mut self,
         interface: u32,
+        rate: Option<ackwise_autorate::Handle>,
         lifecycle: &Arc<Lifecycle>,
     ) -> io::Result<Worker> {
         let (fair, ending) = (Arc::clone(&self.fair), Arc::clone(lifecycle));
-        let netlink = self.netlink.take();
+        let queues = Queues {
+            interface,
+            netlink: self.netlink.take(),
+            rate,
+        };
         Worker::spawn("ackwise-queues", Arc::clone(lifecycle), move || {
-            fair.watch(netlink, interface, &ending);
+            fair.watch(queues, &ending);
             Ended::Asked
         })
     }
