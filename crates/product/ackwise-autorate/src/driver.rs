@@ -318,11 +318,13 @@ impl Thread {
                 false => Stop::InterfaceGone,
             });
         };
+        // What waits in another's queue says nothing of ours.
+        self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)?;
         self.backlog = Some(Backlog {
             at: now,
             bytes: u64::from(root.backlog_bytes),
         });
-        self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)
+        Ok(())
     }
 
     fn ask(&mut self, bps: u64, at: Nanos) -> Result<(), Stop> {
