@@ -1,4 +1,4 @@
-// What the two scripts for ns-3 share: links without a queue discipline above the device, bulk
+// What several of the programs for ns-3 share: links without a queue discipline above the device, bulk
 // flows, and what is counted.
 #ifndef ACKWISE_PEERS_COMMON_H
 #define ACKWISE_PEERS_COMMON_H

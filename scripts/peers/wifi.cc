@@ -76,6 +76,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	const int frames = std::atoi(argv[1]), every = std::atoi(argv[3]);
+	if ((frames != 1 && frames != 64) || every < -1) {
+		std::fprintf(stderr, "wifi: FRAMES is 1 or 64, and D is -1 or more\n");
+		return 2;
+	}
 	RngSeedManager::SetRun(std::atoi(argv[2]));
 	peers::tcp(SEGMENT, WINDOW);
 	Config::SetDefault("ns3::TcpSocketBase::Timestamp", BooleanValue(true));
