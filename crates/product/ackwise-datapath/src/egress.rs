@@ -155,14 +155,14 @@ impl Waiting {
 struct Queues {
     interface: u32,
     netlink: Option<Netlink>,
-    /// What measures the rate of a cake there, and looks at it as often.
-    rate: Option<ackwise_autorate::Handle>,
+    /// The bytes that wait in a cake there whose rate is measured, if that was looked at of late.
+    backlog_bytes: Box<dyn Fn() -> Option<u64> + Send>,
 }
 
 impl Queues {
     /// Says whether packets wait in a queue that separates flows; `None` if there is no such queue.
     fn look(&mut self) -> Option<bool> {
-        if let Some(bytes) = self.rate.as_ref().and_then(|it| it.backlog_bytes(FRESH)) {
+        if let Some(bytes) = (self.backlog_bytes)() {
             return Some(bytes > 0);
         }
         let all = self.netlink.as_mut()?.qdisc_stats().ok()?;
@@ -204,7 +204,7 @@ impl Egress {
         let queues = Queues {
             interface,
             netlink: self.netlink.take(),
-            rate,
+            backlog_bytes: Box::new(move || rate.as_ref()?.backlog_bytes(FRESH)),
         };
         Worker::spawn("ackwise-queues", Arc::clone(lifecycle), move || {
             fair.watch(queues, &ending);
@@ -277,6 +277,23 @@ mod tests {
             waiting.look(n % 4 == 0);
         }
         assert!(!waiting.look(false));
+    }
+
+    /// What the thread that measures a rate has found goes before a list of all queues.
+    #[test]
+    fn a_backlog_that_is_known_is_not_looked_for() {
+        let look = |known: Option<u64>| {
+            let mut queues = Queues {
+                interface: u32::MAX,
+                netlink: Some(Netlink::open().expect("a socket")),
+                backlog_bytes: Box::new(move || known),
+            };
+            queues.look()
+        };
+        assert_eq!(look(Some(3000)), Some(true));
+        assert_eq!(look(Some(0)), Some(false));
+        // In the list there is no queue of that interface.
+        assert_eq!(look(None), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use ackwise_datapath::{
     AttachMode, Datapath, Ended, Error, Options, Prepared, Programs, control, sys,
 };
 use ackwise_netdev::{Error as Netdev, registry};
+use ackwise_testbed::refuse;
 use common::{
     Flow, Netns, Pair, Seg, Wire, alone, eventually, here_and_in_virtual_time, ip, ms, output, tc,
     time_is_virtual,
@@ -200,47 +201,10 @@ fn the_control_socket_answers() {
     });
 }
 
-/// For the calling thread, BPF_LINK_CREATE fails as on a kernel without tcx.
+/// For the calling thread, `BPF_LINK_CREATE` fails as on a kernel without tcx.
 fn without_bpf_links() {
     const BPF_LINK_CREATE: u32 = 28;
-    let code = |c: u32| u16::try_from(c).expect("an opcode");
-    let insn = |c: u32, jt, jf, k| libc::sock_filter {
-        code: code(c),
-        jt,
-        jf,
-        k,
-    };
-    let (load, equal, ret) = (
-        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-        libc::BPF_RET | libc::BPF_K,
-    );
-    let call = u32::try_from(libc::SYS_bpf).expect("a number");
-    // struct seccomp_data: the call's number, and the low half of its first argument.
-    let argument = if cfg!(target_endian = "big") { 20 } else { 16 };
-    let einval = libc::EINVAL.cast_unsigned();
-    let mut filter = [
-        insn(load, 0, 0, 0),
-        insn(equal, 0, 3, call),
-        insn(load, 0, 0, argument),
-        insn(equal, 0, 1, BPF_LINK_CREATE),
-        insn(ret, 0, 0, libc::SECCOMP_RET_ERRNO | einval),
-        insn(ret, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog {
-        len: 6,
-        filter: filter.as_mut_ptr(),
-    };
-    // SAFETY: the program and its instructions are valid during the call.
-    let r = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            &raw const program,
-        )
-    };
-    assert_eq!(r, 0, "{}", std::io::Error::last_os_error());
+    refuse(libc::SYS_bpf, Some(BPF_LINK_CREATE), libc::EINVAL).expect("a filter");
 }
 
 #[test]
@@ -278,6 +242,23 @@ fn clsact_is_removed_only_if_it_was_ours() {
         assert!(qdiscs().contains("clsact"));
         assert_eq!(output("tc", "filter show dev aw0 egress").trim(), "");
     });
+}
+
+/// The programs are attached when the descriptor that wakes the thread is refused.
+#[test]
+fn a_start_that_fails_leaves_no_clsact() {
+    let _alone = alone();
+    for by in [AttachMode::Tcx, AttachMode::Clsact] {
+        Pair::new().run(|_, _| {
+            refuse(libc::SYS_eventfd2, None, libc::EPERM).expect("a filter");
+            let error = refused(options(by)).to_string();
+            assert!(error.contains("an event descriptor"), "{error}");
+            let filters = output("tc", "filter show dev aw0 egress");
+            assert_eq!(filters.trim(), "", "{by:?}");
+            let qdiscs = output("tc", "qdisc show dev aw0");
+            assert!(!qdiscs.contains("clsact"), "{by:?}: {qdiscs}");
+        });
+    }
 }
 
 #[test]

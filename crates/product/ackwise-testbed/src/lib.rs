@@ -23,11 +23,13 @@
 
 mod netns;
 pub mod program;
+mod refused;
 mod topology;
 mod virtual_time;
 
 pub use ackwise_uml::{Kernel, Release};
 pub use netns::{Netns, ip, packet_socket, run_command, set_up};
+pub use refused::refuse;
 pub use topology::{Link, Node, Topology, host, link, router};
 pub use virtual_time::{
     here_and_in_virtual_time, in_virtual_time, in_virtual_time_on, this_program_in_virtual_time,

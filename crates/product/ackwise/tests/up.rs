@@ -4,9 +4,15 @@
 
 mod common;
 
-use ackwise_testbed::in_virtual_time;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
 use ackwise_testbed::program::{Ended, must, root, until};
+use ackwise_testbed::{in_virtual_time, refuse};
 use common::{ACKWISE, Attached, Detached, Net, content, transfer};
+use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -435,5 +441,55 @@ fn a_deleted_interface_leaves_nothing_behind() {
         let Ended { code, out, err } = net.run(&["down"]);
         assert_eq!(code, 0, "{err}");
         assert!(out.starts_with("No "), "{out}");
+    });
+}
+
+/// Starts `ackwise up` in a way in which it must fail, and returns what it says. Nothing of it stays.
+fn fails(net: &Net, before: &str, args: &[&str], how: impl FnOnce(&mut Command)) -> String {
+    let mut command = net.in_receiver(ACKWISE.path());
+    command
+        .args(["--format", "json", "up", &net.iface])
+        .args(args);
+    how(&mut command);
+    let Ended { code, err, .. } = Ended::of(&command.output().unwrap());
+    assert_eq!(code, 1, "{args:?}: {err}");
+    assert_eq!(tc(net), before, "{args:?}: {err}");
+    assert_eq!(net.programs(), 0, "{args:?}: {err}");
+    let Ended { code, .. } = net.run(&["down", &net.iface]);
+    assert_eq!(code, 1, "{args:?}: something is left");
+    err
+}
+
+/// What it does cannot be told, which is seen only after it is done.
+#[test]
+fn an_error_after_the_start_undoes_all() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        for args in [
+            &["--up", "5mbit"][..],
+            &["--up", "1mbit..5mbit"],
+            &["--up", "5mbit", "--queue", "gateway"],
+            &[],
+        ] {
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let err = fails(&net, &before, args, |command| {
+                command.stdout(full);
+            });
+            assert!(err.contains("No space left"), "{args:?}: {err}");
+        }
+    });
+}
+
+/// No queue is replaced that nobody would put back.
+#[test]
+fn without_a_guard_it_does_not_start() {
+    in_virtual_time(|| {
+        let (net, before) = router_with(Some(SOMEBODYS));
+        let err = fails(&net, &before, &["--up", "5mbit"], |command| {
+            let refuse = || -> io::Result<()> { refuse(libc::SYS_close_range, None, libc::EPERM) };
+            // SAFETY: `refuse` allocates nothing, and takes no lock.
+            unsafe { command.pre_exec(refuse) };
+        });
+        assert!(err.contains("the process that clears up"), "{err}");
     });
 }

@@ -3,10 +3,12 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use ackwise_netdev::registry::{Key, Registry};
 use ackwise_testbed::program::{Ended, root, until};
 use common::{ACKWISE, Detached, Net};
 use nix::sched::{CloneFlags, setns};
@@ -131,6 +133,29 @@ fn all_interfaces_are_up_until_one_signal() {
     assert_eq!(net.programs(), 0);
     let Ended { code, out, .. } = net.run(&["down"]);
     assert_eq!(code, 0);
+    assert!(out.contains("No `ackwise up`"), "{out}");
+}
+
+/// Without the socket by which `ackwise reload` reaches it, it ends what it has started.
+#[test]
+fn all_end_if_the_first_process_cannot_listen() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!("[[interface]]\nname = \"{}\"\n", net.iface));
+    let netns = std::fs::metadata(format!("/run/netns/{}", net.receiver)).unwrap();
+    let key = Key {
+        netns: netns.ino(),
+        name: "up".to_owned(),
+    };
+    // What is in a directory is not removed, so that the name is taken.
+    let socket = Registry::<()>::new("all", |()| false).socket_path(&key);
+    std::fs::create_dir_all(socket.join("taken")).unwrap();
+    let Ended { code, err, .. } = net.run(&["up", "--all", "--config", file.path()]);
+    std::fs::remove_dir_all(&socket).unwrap();
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains(socket.to_str().unwrap()), "{err}");
+    assert_eq!(net.programs(), 0, "{err}");
+    let Ended { out, .. } = net.run(&["down"]);
     assert!(out.contains("No `ackwise up`"), "{out}");
 }
 
