@@ -33,7 +33,7 @@ impl UplinkRate {
         };
         let (least, bps) = (bounded(rate(least)?)?, bounded(rate(most)?)?);
         if least >= bps {
-            return Err("MIN..MAX: the first rate is less than the second".to_owned());
+            return Err("MIN..MAX: the first rate must be less than the second".to_owned());
         }
         Ok(UplinkRate {
             bps,

@@ -56,8 +56,10 @@ pub enum Halted {
     Replaced,
     /// Somebody else has set the rate of the queue.
     RateChanged,
-    /// The kernel does not take the rate, or who sets it is gone.
+    /// The kernel does not take the rate.
     Refused,
+    /// The process that sets the rate, and puts the queue back at the end, is gone.
+    GuardGone,
     /// The program or the kernel cannot be asked.
     Unreadable,
 }
@@ -71,6 +73,10 @@ impl fmt::Display for Halted {
             }
             Self::Refused => {
                 "the kernel does not take the rate that is asked for; the last one stays"
+            }
+            Self::GuardGone => {
+                "the process that sets it (ackwise-guard) is gone; the last rate stays, and after \
+                 kill -9 the queue would stay, too: start anew"
             }
             Self::Unreadable => "the queue or its round trips cannot be read; the last rate stays",
         })
@@ -330,7 +336,10 @@ impl Thread {
     fn ask(&mut self, bps: u64, at: Nanos) -> Result<(), Stop> {
         self.all.setter.set(bps).map_err(|error| {
             tracing::warn!("the process that sets the rate does not listen: {error}");
-            Stop::Halted(Halted::Refused)
+            Stop::Halted(match error.kind() {
+                io::ErrorKind::BrokenPipe => Halted::GuardGone,
+                _ => Halted::Refused,
+            })
         })?;
         self.rates.0.push_back(Asked { bps, at });
         self.changes += 1;

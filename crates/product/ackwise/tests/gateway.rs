@@ -100,7 +100,7 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         let net = Net::new();
         // Without a filter: what it takes out, nobody sees.
         let gateway = || {
-            let args = [&net.iface, "--rate", "50 Mbit/s", "--ack-filter", "none"];
+            let args = [&net.iface, "--rate", "50mbit", "--ack-filter", "none"];
             up(&net, &args)
         };
         let thinning = || net.attach(&["--dry-run"]);
@@ -130,6 +130,11 @@ fn attach_on_the_same_interface_sees_each_packet_once() {
         attached.signal(Signal::SIGTERM);
         let Detached { status, err, .. } = attached.end();
         assert_eq!(status.code(), Some(0), "{err}");
+        let hint = format!("ackwise gateway status {}", net.iface);
+        let listed = net.run(&["status"]).out;
+        assert!(listed.contains(&hint), "{listed}");
+        let Ended { code, err, .. } = net.run(&["status", &net.iface]);
+        assert!(code == 1 && err.contains(&hint), "{err}");
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         child.wait().unwrap();
         assert_eq!(net.programs(), 0);

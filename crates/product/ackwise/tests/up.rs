@@ -283,6 +283,11 @@ fn what_cannot_be_is_refused() {
         assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
         assert!(err.contains(says), "{args:?}: {err}");
     }
+    // A route may come later, so that this is no bad input.
+    must(&format!("ip -n {} route del default", net.receiver));
+    let Ended { code, err, .. } = run(&[&net.iface, "--up", "5mbit"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("--router"), "{err}");
     let Ended { code, err, .. } = net.run(&["down", "nosuch0"]);
     assert_eq!(code, 2, "{err}");
     let Ended { code, out, .. } = net.run(&["down"]);
@@ -371,9 +376,16 @@ fn cake_takes_the_place_of_the_kernel_s_own_queue_and_carries_traffic() {
         assert!(video > 50, "{video} packets in the tin of ACKs");
         assert!(rest > 0, "the SYN-ACK and the FIN are no pure ACKs");
         assert_eq!(bulk, 0);
-        let Ended { code, err, .. } = net.run(&["up", &net.iface]);
-        assert_eq!(code, 1, "{err}");
-        assert!(err.contains(&attached.pid().to_string()), "{err}");
+        for more in [None, Some("--explain")] {
+            let args = ["up", &net.iface].into_iter().chain(more);
+            let Ended { code, err, .. } = net.run(&args.collect::<Vec<_>>());
+            assert_eq!(code, 1, "{err}");
+            let says = [
+                attached.pid().to_string(),
+                format!("ackwise down {}", net.iface),
+            ];
+            assert!(says.iter().all(|it| err.contains(it)), "{err}");
+        }
         end_and_look(&net, attached, "SIGKILL", &before);
     });
 }
@@ -389,6 +401,12 @@ fn what_a_killed_guard_leaves_is_put_back_by_down_and_by_the_next_up() {
             attached.signal(Signal::SIGKILL);
             drop(attached.end());
             assert!(is_cake(&tc(&net)), "{}", tc(&net));
+            let explained = net.run(&["up", &net.iface, "--explain"]).out;
+            let foreseen = ["the queue stays: fq_codel", "killed `ackwise up`"];
+            assert!(
+                foreseen.iter().all(|it| explained.contains(it)),
+                "{explained}"
+            );
             if by_down {
                 assert!(down(&net).contains("its queue is fq_codel again"));
             } else {
@@ -419,13 +437,23 @@ fn what_a_killed_guard_leaves_is_put_back_by_down_and_by_the_next_up() {
 #[test]
 fn what_somebody_changes_meanwhile_stays() {
     in_virtual_time(|| {
-        let (net, _) = router_with(None);
-        let attached = up(&net, &["--up", "5mbit"]);
-        set_root(&net, SHAPER);
-        let theirs = tc(&net);
-        attached.signal(Signal::SIGTERM);
-        ends_well(attached);
-        assert_eq!(tc(&net), theirs);
+        for by_down in [false, true] {
+            let (net, _) = router_with(None);
+            let attached = up(&net, &["--up", "5mbit"]);
+            set_root(&net, SHAPER);
+            let theirs = tc(&net);
+            if by_down {
+                let said = down(&net);
+                assert!(
+                    said.contains("somebody else has set its queue, tbf"),
+                    "{said}"
+                );
+            } else {
+                attached.signal(Signal::SIGTERM);
+            }
+            ends_well(attached);
+            assert_eq!(tc(&net), theirs);
+        }
     });
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
+use ackwise_config::uplink;
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
@@ -32,6 +33,12 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
         Some(file) => Ok(Config::load(file)?),
         None => Ok(of_arguments(args)?),
     }
+}
+
+/// A rate as files write it, of one that may be written as tc does. A mistake stays, and is told
+/// where the file is read.
+fn as_file_has_it(rate: &str) -> String {
+    uplink::rate(rate).map_or_else(|_| rate.to_owned(), |bps| format!("{bps} bit/s"))
 }
 
 /// As a file that has a line for each argument, so that a mistake's line tells which
@@ -67,11 +74,13 @@ fn of_arguments(args: &GatewayUpArgs) -> Result<Config, BadInput> {
         .or(is_fq_codel.then_some("rfc3449-sack"));
     let lines = [
         ("INTERFACE", "interface", Some(quoted(interface))),
-        ("--rate", "rate", Some(quoted(rate))),
+        ("--rate", "rate", Some(quoted(&as_file_has_it(rate)))),
         (
             "--min-rate",
             "min_rate",
-            args.min_rate.as_deref().map(quoted),
+            args.min_rate
+                .as_deref()
+                .map(|it| quoted(&as_file_has_it(it))),
         ),
         ("--overhead", "overhead", Some(args.overhead.to_string())),
         ("--acc", "acc", args.acc.then(|| "true".to_owned())),

@@ -50,7 +50,7 @@ impl Attachment {
 pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     let attachments: Vec<_> = match &args.interface {
         Some(interface) => {
-            let holder = control::holder(interface)?;
+            let holder = control::holder(interface).map_err(|error| mended(interface, error))?;
             let status = control::status_of(&holder, args.flows)?;
             vec![Attachment::new(holder, Ok(status))]
         }
@@ -62,16 +62,39 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
             })
             .collect(),
     };
+    // A gateway has more counters than these, and a command that shows them.
+    let gateways = match &args.interface {
+        Some(_) => Vec::new(),
+        None => ackwise_gateway::control::list()?,
+    };
     if format == Format::Json {
-        return text::print_json(&serde_json::json!({ "attachments": attachments }));
+        let all = serde_json::json!({ "attachments": attachments, "gateways": gateways });
+        return text::print_json(&all);
     }
     if args.interface.is_some() {
         return text::print(&attachments.iter().map(in_full).collect::<String>());
     }
-    if attachments.is_empty() {
-        return text::print("Nothing is attached.\n");
+    let mut out = match attachments.is_empty() {
+        true => "Nothing is attached.\n".to_owned(),
+        false => listing(&attachments),
+    };
+    for interface in gateways {
+        out.push_str(&format!(
+            "{interface}: a gateway's queue; `ackwise gateway status {interface}` shows it\n"
+        ));
     }
-    text::print(&listing(&attachments))
+    text::print(&out)
+}
+
+/// Nothing is attached where a gateway is, and that is what its user looks for.
+fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
+    let has_gateway = ackwise_gateway::control::status(interface).is_ok();
+    match error {
+        ackwise_datapath::Error::NotAttached(_) if has_gateway => anyhow::anyhow!(
+            "{error}, but a gateway is there\n  `ackwise gateway status {interface}` shows it"
+        ),
+        error => error.into(),
+    }
 }
 
 fn listing(attachments: &[Attachment]) -> String {

@@ -108,9 +108,9 @@ fn not_at_work(facts: &Facts) -> Result<(), Refusal> {
     let Some(first) = facts.at_work.as_ref().and_then(|all| all.first()) else {
         return Ok(());
     };
-    let end = match (facts.queue.owner, first.what) {
-        (Owner::Ackwise, _) => format!("ackwise down {interface}"),
-        (_, "gateway") => format!("ackwise gateway down {interface}"),
+    let end = match first.what {
+        "up" => format!("ackwise down {interface}"),
+        "gateway" => format!("ackwise gateway down {interface}"),
         _ => format!("ackwise detach {interface}"),
     };
     Err(Refusal {
@@ -196,6 +196,28 @@ fn stays(facts: &Facts) -> String {
     format!("{queue} {handle} is {whose} and may shape, so it stays as it is")
 }
 
+fn not_the_uplink(facts: &Facts, plan: &Plan) -> Refusal {
+    let interface = &facts.interface;
+    // The route may come later, by DHCP or PPP: whoever starts this tries again.
+    if facts.default_route.elsewhere.is_empty() {
+        return Refusal {
+            what: format!(
+                "--up limits what leaves by the uplink, and whether {interface} is that is not known: {}",
+                plan.why[0]
+            ),
+            mend: "try again when it has one, or say --router if this is the uplink".to_owned(),
+            bad_input: false,
+        };
+    }
+    Refusal::bad_input(
+        format!(
+            "--up limits what leaves by the uplink, and {interface} is none: {}",
+            plan.why[0]
+        ),
+        "name the interface of the uplink, or say --router if it is this one".to_owned(),
+    )
+}
+
 fn with_rate(
     facts: &Facts,
     asked: &Asked,
@@ -205,13 +227,7 @@ fn with_rate(
     let interface = &facts.interface;
     let rate_bps = rate.bps;
     if plan.role == Role::Inside {
-        return Err(Refusal::bad_input(
-            format!(
-                "--up limits what leaves by the uplink, and {interface} is none: {}",
-                plan.why[0]
-            ),
-            "name the interface of the uplink, or say --router if it is this one".to_owned(),
-        ));
+        return Err(not_the_uplink(facts, plan));
     }
     if facts.queue.owner == Owner::Somebody {
         if asked.queue.is_some() {
@@ -334,6 +350,9 @@ fn remarks(facts: &Facts, plan: &mut Plan) {
             );
         }
         Some(_) => {}
+    }
+    if facts.left_by_killed {
+        note("what a killed `ackwise up` has left is put right first".to_owned());
     }
     if facts.at_work.is_none() {
         note("whether ackwise is at work here already cannot be told without root".to_owned());

@@ -7,7 +7,7 @@ use ackwise_datapath::control as datapath;
 use ackwise_gateway::control as gateway;
 use ackwise_netdev::ifreq;
 use ackwise_netdev::netlink::Netlink;
-use ackwise_netdev::qdisc::Undone;
+use ackwise_netdev::qdisc::{Qdisc, Undone};
 use ackwise_netdev::registry::{Entry, Key, TakeError, netns_inode};
 use anyhow::{Context, anyhow, bail};
 use serde::Serialize;
@@ -27,9 +27,12 @@ struct Done {
     interface: String,
     /// Whether its process ran, and was told to end.
     ran: bool,
-    /// The kind of the root queue that was put back.
+    /// The kind of the root queue that is there again.
     #[serde(skip_serializing_if = "Option::is_none")]
     restored: Option<String>,
+    /// The kind of the one that somebody else has set meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stays: Option<String>,
 }
 
 /// Ends one, or all of this network namespace.
@@ -75,9 +78,10 @@ fn line(done: &Done) -> String {
     } else {
         "cleared up after a killed process"
     };
-    let queue = match &done.restored {
-        Some(kind) => format!("; its queue is {kind} again"),
-        None => String::new(),
+    let queue = match (&done.restored, &done.stays) {
+        (Some(kind), _) => format!("; its queue is {kind} again"),
+        (None, Some(kind)) => format!("; somebody else has set its queue, {kind}, which stays"),
+        (None, None) => String::new(),
     };
     format!("{}: {ended}{queue}\n", done.interface)
 }
@@ -110,15 +114,36 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
             Err(TakeError::Registry(error)) => return Err(error.into()),
         }
     }
-    let found = record.replaced.as_ref().map(|replaced| &replaced.found);
-    Ok(Done {
+    let mut done = Done {
         interface: record.interface.clone(),
         ran: runs,
-        restored: found.map(|found| match found {
-            Some(root) => root.kind.clone(),
-            None => "the kernel's default".to_owned(),
-        }),
-    })
+        restored: None,
+        stays: None,
+    };
+    if let Some(replaced) = &record.replaced {
+        let all = Netlink::open().and_then(|mut netlink| netlink.qdiscs(replaced.index));
+        let all = all.context("looking at the queue that is there now")?;
+        // An interface that is gone has none.
+        if let Some(now) = all.into_iter().find(Qdisc::is_root) {
+            if is_back(replaced.found.as_ref(), &now) {
+                done.restored = Some(now.kind);
+            } else {
+                done.stays = Some(now.kind);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Whether the root that was found is the one that is there now.
+fn is_back(found: Option<&Qdisc>, now: &Qdisc) -> bool {
+    match found {
+        Some(found) if !found.is_default() => {
+            (&found.kind, found.handle) == (&now.kind, now.handle)
+        }
+        // The kernel makes its own again, of the kind that is its default by then.
+        _ => now.is_default(),
+    }
 }
 
 fn stop(record: &Record) -> anyhow::Result<()> {

@@ -4,9 +4,12 @@ use std::fmt;
 
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
+use ackwise_netdev::registry::netns_inode;
 use ackwise_netdev::surroundings::{self, DefaultRoutes, Device, Link};
 use ackwise_netdev::{Error as Netdev, ifreq};
 use serde::Serialize;
+
+use super::{Record, registry};
 
 /// Where an interface stands.
 #[derive(Debug, Clone, Serialize)]
@@ -22,6 +25,9 @@ pub struct Facts {
     pub queue: Queue,
     /// `None`: the registry of daemons may not be read.
     pub at_work: Option<Vec<AtWork>>,
+    /// A killed `ackwise up` has left a queue, and `queue` is the one that is put back first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub left_by_killed: bool,
     pub kernel: Kernel,
 }
 
@@ -150,6 +156,7 @@ impl Facts {
             },
             queue,
             at_work: at_work(name),
+            left_by_killed: false,
             kernel: Kernel {
                 tcx: version(&release) >= (6, 6),
                 cake: surroundings::has_module(&release, "sch_cake")
@@ -157,6 +164,55 @@ impl Facts {
                 release,
             },
         })
+    }
+
+    /// The facts as `ackwise up` will find them, for one who does not claim the interface: who is up
+    /// there goes before what it is made of, and what a killed one has replaced is put back first.
+    ///
+    /// # Errors
+    /// As [`Facts::gather`].
+    pub fn foresee(name: &str) -> Result<Self, Netdev> {
+        let mut facts = Self::gather(name)?;
+        let Ok(netns) = netns_inode() else {
+            return Ok(facts);
+        };
+        let index = facts.index;
+        let is_here = |it: &Record| it.netns == netns && it.index == index;
+        // Without root neither is known.
+        let running = registry().list().unwrap_or_default();
+        if let Some(up) = running.into_iter().find(is_here) {
+            let (what, pid) = ("up", up.pid);
+            facts.at_work = Some(vec![AtWork { what, pid }]);
+            return Ok(facts);
+        }
+        let left = registry().leftovers().unwrap_or_default();
+        let left = left.into_iter().find(is_here).and_then(|it| it.replaced);
+        if let (Some(left), Owner::Ackwise) = (left, facts.queue.owner) {
+            facts.queue.become_again(left.found);
+            facts.left_by_killed = true;
+        }
+        Ok(facts)
+    }
+}
+
+impl Queue {
+    /// The root that somebody will put back; without one the kernel makes its own.
+    fn become_again(&mut self, found: Option<Qdisc>) {
+        self.owner = found
+            .as_ref()
+            .map_or(Owner::Kernel, |root| owner(std::slice::from_ref(root), 0));
+        self.root = found.as_ref().map(Root::of);
+        self.found = found;
+    }
+}
+
+impl Root {
+    fn of(root: &Qdisc) -> Root {
+        Root {
+            kind: root.kind.clone(),
+            handle: format!("{:x}:", root.handle >> 16),
+            rate_bps: root.cake_rate_bps(),
+        }
     }
 }
 
@@ -180,11 +236,7 @@ fn queue(netlink: &mut Netlink, name: &str, index: u32) -> std::io::Result<Queue
         _ => 0,
     };
     Ok(Queue {
-        root: found.as_ref().map(|root| Root {
-            kind: root.kind.clone(),
-            handle: format!("{:x}:", root.handle >> 16),
-            rate_bps: root.cake_rate_bps(),
-        }),
+        root: found.as_ref().map(Root::of),
         owner: owner(&all, filters),
         sqm: ifreq::index_of(&sqm_device(name)).is_some(),
         found,

@@ -133,7 +133,7 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
 }
 
 fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
-    let facts = Facts::gather(interface)?;
+    let facts = Facts::foresee(interface)?;
     let plan = plan(&facts, settings);
     let policy = settings.policy.to_string();
     if format == Format::Json {

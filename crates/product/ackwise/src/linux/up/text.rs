@@ -22,17 +22,27 @@ pub fn three_lines(facts: &Facts, plan: &Plan, policy: &str) -> String {
 fn what(facts: &Facts, plan: &Plan, policy: &str) -> String {
     let queue = &facts.queue;
     match plan.queue {
+        Queue::Keep if is_none(policy) => {
+            format!("every ACK passes (policy none); the queue stays: {queue}")
+        }
         Queue::Keep => format!("{policy} thins the ACKs that leave; the queue stays: {queue}"),
         Queue::Cake(cake) => format!(
-            "{} instead of {queue}, with up to half of it first for ACKs, and {policy} thins them \
-             before it",
-            describe(&cake, plan.min_bps)
+            "{} instead of {queue}, with up to half of it first for ACKs, {}",
+            describe(&cake, plan.min_bps),
+            match is_none(policy) {
+                true => "all of which reach it (policy none)".to_owned(),
+                false => format!("and {policy} thins them before it"),
+            }
         ),
         Queue::Gateway { rate_bps, .. } => format!(
             "the gateway's queue with its ACK filter at {} before {queue}",
             shaped(rate_bps, plan.min_bps)
         ),
     }
+}
+
+fn is_none(policy: &str) -> bool {
+    policy == "none"
 }
 
 /// A rate, or those between which it is measured.
