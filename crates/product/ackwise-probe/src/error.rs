@@ -52,6 +52,14 @@ pub enum Error {
         "cannot open a raw socket: {0}\n  it takes CAP_NET_RAW: run it as root, or `setcap cap_net_raw+ep` the program"
     )]
     Rights(io::Error),
+    /// The name of the partner is not known.
+    #[error("{host}: {source}\n  see that the name is right, or give an address")]
+    NoAddress {
+        /// What was asked for.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
     /// The partner does not answer.
     #[error(
         "{host}, port {port}: {source}\n  start the partner there: `ackwise probe --serve --port {port}`; a firewall in front of it must let TCP port {port} and {} in",

@@ -81,12 +81,7 @@ impl Client {
     /// # Errors
     /// There is no partner, or a right is missing.
     pub fn connect(host: &str, port: u16) -> Result<Self, Error> {
-        let no_partner = |source| Error::NoPartner {
-            host: host.to_owned(),
-            port,
-            source,
-        };
-        let control = connect(host, port).map_err(no_partner)?;
+        let control = connect(host, port)?;
         let failed = Error::system("ask for the addresses of a connection");
         let addresses = control
             .local_addr()
@@ -248,17 +243,23 @@ fn unexpected(answer: &Answer) -> Error {
     Error::protocol(&format!("{answer:?} where something else belongs"))
 }
 
-fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
     use std::net::ToSocketAddrs;
 
+    let host = host.to_owned();
+    let addresses = match (host.as_str(), port).to_socket_addrs() {
+        Ok(addresses) => addresses,
+        Err(source) => return Err(Error::NoAddress { host, source }),
+    };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
+    for address in addresses {
         match TcpStream::connect_timeout(&address, CONNECTING) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
     }
-    Err(last)
+    let source = last;
+    Err(Error::NoPartner { host, port, source })
 }
 
 /// The partner, with all its sockets open. It can give up every right before [`Server::serve`].
