@@ -15,7 +15,7 @@ use common::{ACKWISE, Attached, Detached, Net, content, transfer};
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A queue discipline that somebody has set, with options.
 const SOMEBODYS: &str =
@@ -439,9 +439,14 @@ fn what_somebody_changes_meanwhile_stays() {
     in_virtual_time(|| {
         for by_down in [false, true] {
             let (net, _) = router_with(None);
-            let attached = up(&net, &["--up", "5mbit"]);
+            let mut attached = up(&net, &["--up", "5mbit"]);
             set_root(&net, SHAPER);
             let theirs = tc(&net);
+            let event = attached.next_event();
+            assert_eq!(
+                (&event["event"], &event["now"]),
+                (&json!("queue-replaced"), &json!("tbf"))
+            );
             if by_down {
                 let said = down(&net);
                 assert!(

@@ -9,6 +9,7 @@ pub mod check;
 mod decision;
 pub mod down;
 mod facts;
+mod queue_watch;
 pub mod reload;
 mod reloaded;
 mod settings;
@@ -271,8 +272,11 @@ impl Run<'_> {
         let _end = EndOnDrop(Arc::clone(&reloader));
         let control = self.obey(&reloader, control)?;
         self.begun(server.as_ref())?;
-        // Until this is dropped, which is before the guard puts the queue back.
+        // Until these are dropped, which is before the guard puts the queue back.
+        let is_fixed = cake.is_some() && autorate.is_none();
         let autorate = autorate.map(|it| self.measure(it)).transpose()?;
+        let queue = is_fixed.then(|| queue_watch::start(&self.facts.interface, index, self.format));
+        let queue = queue.transpose()?;
         let outcome = loop {
             let (policy, guard) = reloader.guarded();
             let guarded = Guarded {
@@ -292,7 +296,7 @@ impl Run<'_> {
         self.supervisor.stopping();
         drop(control);
         reloader.end();
-        drop(autorate);
+        drop((autorate, queue));
         self.end_datapath(shared.take()?, claim, why)?;
         // No client of the metrics may delay what is above.
         drop(server);

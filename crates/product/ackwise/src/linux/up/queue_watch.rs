@@ -1,0 +1,49 @@
+//! Says that somebody has replaced the cake at a fixed rate. One whose rate is measured is looked at anyway.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ackwise_cli::{Format, text as out};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::netlink::Netlink;
+use ackwise_netdev::qdisc::Qdisc;
+use anyhow::Context;
+use serde_json::json;
+
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Looks at the root queue of an interface until it is another one, or until the worker is dropped.
+pub fn start(interface: &str, index: u32, format: Format) -> anyhow::Result<Worker> {
+    let lifecycle = Arc::new(Lifecycle::new().context("making an event descriptor")?);
+    let life = Arc::clone(&lifecycle);
+    let mut netlink = Netlink::open().context("opening a netlink socket")?;
+    let interface = interface.to_owned();
+    let worker = Worker::spawn("ackwise-root", lifecycle, move || {
+        while !life.wait_stop(LOOK) {
+            // An interface that is gone ends everything else as well.
+            let Ok(all) = netlink.qdiscs(index) else {
+                continue;
+            };
+            if let Some(root) = all.iter().find(|it| it.is_root() && !it.is_ours()) {
+                say(&interface, root, format);
+                break;
+            }
+        }
+        Ended::Asked
+    });
+    worker.context("starting the thread that looks at the queue")
+}
+
+fn say(interface: &str, root: &Qdisc, format: Format) {
+    let kind = &root.kind;
+    tracing::warn!(
+        "{interface}: somebody has replaced the queue by {kind}, which is left alone; ACKs are thinned on\n  \
+         `ackwise down {interface}`, and `ackwise up` again, sets cake again"
+    );
+    if format == Format::Json {
+        let event = json!({ "event": "queue-replaced", "interface": interface, "now": kind });
+        // Nobody listens any more; the warning is said.
+        let _ = out::print(&format!("{event}\n"));
+    }
+}
