@@ -75,7 +75,7 @@ struct aw_control {
 	aw_u64 alive_until_ns;	/* CLOCK_MONOTONIC; nothing is held after it */
 	aw_u64 shared_until_ns; /* shared_us is not known after it */
 	aw_u32 shared_us;	/* aw_flow.shared */
-	aw_u32 reserved;
+	aw_u32 queue_replaced;	/* not 0: ack_priority is for a queue that is not there any more */
 	aw_u32 busy_cpus[AW_BUSY_CPUS]; /* a bit a CPU: aw_flow.busy of what it handles */
 };
 

@@ -17,8 +17,15 @@
 
 static __always_inline void ack_leaves(struct aw_percpu *here, struct __sk_buff *skb)
 {
+	const struct aw_control *a;
+	__u32 k = 0;
+
 	here->left_rest_bytes += skb->len;
-	if (options.ack_priority)
+	if (!options.ack_priority)
+		return;
+	/* Another queue would take it for a class of its own, maybe the last one. */
+	a = bpf_map_lookup_elem(&control, &k);
+	if (AW_LIKELY(a && !a->queue_replaced))
 		skb->priority = options.ack_priority;
 }
 

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
 
-use crate::egress::ordinary;
 use crate::sys;
 
 const LOOK: Duration = Duration::from_secs(1);

@@ -21,7 +21,7 @@ use crate::programs::selftest::LockContention;
 use crate::programs::{DATA, Programs};
 use crate::renewal::{Renewal, Renewed};
 use crate::silence::check_silent_drop;
-use crate::{AttachMode, Error, FlowStats, Options, Stats};
+use crate::{AttachMode, Error, FlowStats, Options, Stats, sys};
 
 /// How long [`Datapath::wait`] sleeps between two looks.
 const POLL: Duration = Duration::from_millis(50);
@@ -102,6 +102,17 @@ impl Renewer {
     /// for one that has detached; else what the kernel refused. Then the old parameters count.
     pub fn renew(&self, policy: Config) -> Result<(), Error> {
         self.0.renew(policy)
+    }
+
+    /// Has a renewal that is under way fail soon, and all later ones: the datapath is about to end.
+    pub fn end(&self) {
+        self.0.end_renewals();
+    }
+
+    /// Says that the queue of the interface is another one now, for which `Options::ack_priority` is
+    /// not meant.
+    pub fn note_queue_replaced(&self) {
+        self.0.shared.queue_replaced.store(true, Ordering::SeqCst);
     }
 }
 
@@ -561,7 +572,7 @@ impl Inner {
         };
         self.shared.paused.store(paused, Ordering::SeqCst);
         if paused {
-            attached.programs.keep_alive(Duration::ZERO)?;
+            self.hold_nothing(&mut attached.programs)?;
         }
         Ok(())
     }
@@ -583,7 +594,8 @@ impl Inner {
             self.pause(true)?;
             std::thread::sleep(self.options.hold_max + DRAIN);
         }
-        let new = renewal.load(&policy);
+        let is_ending = || self.shared.ending.load(Ordering::SeqCst);
+        let new = renewal.load(&policy, || !is_ending());
         if pauses {
             self.pause(false)?;
         }
@@ -609,9 +621,24 @@ impl Inner {
         self.republish(&mut attached.right, &policy)
     }
 
+    /// Has a renewal that is under way fail soon.
+    fn end_renewals(&self) {
+        self.shared.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// Nothing is held from here on, whatever else is said.
+    fn hold_nothing(&self, programs: &mut Programs) -> Result<(), Error> {
+        let queue_replaced = u32::from(self.shared.queue_replaced.load(Ordering::SeqCst));
+        programs.say(sys::aw_control {
+            queue_replaced,
+            ..Default::default()
+        })
+    }
+
     /// Detaches once; later calls return the same counters.
     fn detach(&self) -> Result<Stats, Error> {
-        // The process that loads programs ends first, so that it outlives nothing of this.
+        // The process that loads programs ends first. What it loads now nobody wants any more.
+        self.end_renewals();
         drop(lock(&self.renewal).take());
         let mut guard = lock(&self.attached);
         let Some(mut attached) = guard.take() else {
@@ -620,7 +647,7 @@ impl Inner {
         // Nothing new is held from here on. What is held leaves by its deadline, through programs
         // that are still attached.
         self.shared.quiesce.store(true, Ordering::SeqCst);
-        attached.programs.keep_alive(Duration::ZERO)?;
+        self.hold_nothing(&mut attached.programs)?;
         if !self.options.dry_run && !self.shared.gone.load(Ordering::Acquire) {
             std::thread::sleep(self.options.hold_max + DRAIN);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
 use ackwise_netdev::netlink::{Netlink, QdiscStats};
 use ackwise_policy::{UPLINK_LOOK_US, Uplink};
 use aya::maps::{MapData, MapError, PerCpuArray};
@@ -115,22 +115,6 @@ impl FairQueue {
             self.fair.store(found, Ordering::Relaxed);
         }
     }
-}
-
-/// Gives back the real-time priority that a service manager gave the process: the thread that
-/// re-emits goes first.
-pub(crate) fn ordinary() {
-    // The kernel's `struct sched_param` is one int.
-    let priority: libc::c_int = 0;
-    // SAFETY: the priority outlives the call; the calling thread is meant.
-    unsafe {
-        libc::syscall(
-            libc::SYS_sched_setscheduler,
-            0,
-            libc::SCHED_OTHER,
-            &raw const priority,
-        )
-    };
 }
 
 /// How often packets were found waiting, over the last looks.

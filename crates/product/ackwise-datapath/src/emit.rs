@@ -36,6 +36,10 @@ pub(crate) struct Shared {
     /// Nothing is held until it is taken back.
     pub(crate) paused: AtomicBool,
     pub(crate) gone: AtomicBool,
+    /// No other parameters of the policy are wanted any more.
+    pub(crate) ending: AtomicBool,
+    /// The queue that ACKs had a class of is another one now.
+    pub(crate) queue_replaced: AtomicBool,
     pub(crate) realtime: AtomicBool,
     pub(crate) sent: AtomicU64,
     pub(crate) send_errors: AtomicU64,
@@ -125,6 +129,7 @@ impl Emitter {
         if let Some(cpus) = &self.cpus {
             self.said.busy_cpus = cpus.busy();
         }
+        self.said.queue_replaced = u32::from(shared.queue_replaced.load(Ordering::SeqCst));
         self.hold_until(until);
         // Somebody may have ended the holding just before that.
         if quiet() {

@@ -188,17 +188,18 @@ impl Programs {
     ///
     /// The heartbeat's map cannot be written.
     pub fn keep_alive(&mut self, how_long: Duration) -> Result<(), Error> {
-        let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
         let alive_until_ns =
             monotonic_ns() + u64::try_from(how_long.as_nanos()).unwrap_or(u64::MAX);
-        Ok(map.set(
-            0,
-            sys::aw_control {
-                alive_until_ns,
-                ..Default::default()
-            },
-            0,
-        )?)
+        self.say(sys::aw_control {
+            alive_until_ns,
+            ..Default::default()
+        })
+    }
+
+    /// Writes the heartbeat and what is said beside it.
+    pub(crate) fn say(&mut self, control: sys::aw_control) -> Result<(), Error> {
+        let mut map: Array<_, sys::aw_control> = Array::try_from(map(&mut self.bpf, "control")?)?;
+        Ok(map.set(0, control, 0)?)
     }
 
     /// The counters, summed over all CPUs.

@@ -59,12 +59,12 @@ impl Renewal {
         Ok(Self { helper })
     }
 
-    /// Loads the programs with the parameters of this policy.
-    pub fn load(&self, policy: &Config) -> Result<Renewed, Error> {
+    /// Loads the programs with the parameters of this policy, as long as they are wanted.
+    pub fn load(&self, policy: &Config, is_wanted: impl Fn() -> bool) -> Result<Renewed, Error> {
         let params = policy.policy().params().iter();
         let values = params.map(|param| policy.raw().param[param.index]);
         let request: Vec<u8> = values.flat_map(u32::to_ne_bytes).collect();
-        let loaded = self.helper.ask(&request, PATIENCE);
+        let loaded = self.helper.ask(&request, PATIENCE, is_wanted);
         let loaded = loaded.map_err(Error::system("loading the programs with other parameters"))?;
         let [data, acks]: [OwnedFd; 2] = loaded
             .try_into()

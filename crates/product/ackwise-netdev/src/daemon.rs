@@ -45,6 +45,22 @@ pub enum Ended {
     Renewed,
 }
 
+/// Gives back the real-time priority that a service manager gave the process: the thread that
+/// re-emits goes first. For the calling thread.
+pub fn ordinary() {
+    // The kernel's `struct sched_param` is one int.
+    let priority: libc::c_int = 0;
+    // SAFETY: the priority outlives the call; the calling thread is meant.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    };
+}
+
 /// What a daemon's thread and its owner share. All methods may be called from any thread.
 #[derive(Debug)]
 pub struct Lifecycle {

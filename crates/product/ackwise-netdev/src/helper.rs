@@ -2,12 +2,14 @@
 //!
 //! It is started before the daemon gives up its own. It keeps the BPF objects that the daemon has
 //! loaded and one socket, and ends when the daemon does, however that ends: nothing that it keeps
-//! holds an attachment. A request is a message, and so is the answer, which may bring descriptors.
+//! holds an attachment. A request is a message, and so is the answer, which may bring descriptors. Both
+//! begin with the number of the request, since one that was given up is answered all the same.
 
 use std::ffi::CStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::cmsg_space;
@@ -17,7 +19,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
     sendmsg, socketpair,
 };
-use nix::sys::wait::waitpid;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork, setgroups, setresgid, setresuid};
 
 use crate::Error;
@@ -34,7 +36,13 @@ const KEPT: [&str; 3] = [
     "anon_inode:bpf-prog",
     "anon_inode:btf",
 ];
-/// The first byte of an answer.
+/// The length of the number before a request and before its answer.
+const NUMBER: usize = 4;
+/// The pause between two looks whether an answer is still wanted, and whether the process has ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long the process may take to end: what it does at the moment it finishes.
+const ENDING: Duration = Duration::from_secs(2);
+/// The first byte of what is answered.
 const DONE: u8 = 0;
 const REFUSED: u8 = 1;
 
@@ -44,6 +52,7 @@ pub struct Helper {
     /// There until this is dropped.
     socket: Option<OwnedFd>,
     process: Pid,
+    asked: AtomicU32,
 }
 
 impl Helper {
@@ -76,34 +85,51 @@ impl Helper {
             ForkResult::Parent { child } => Ok(Self {
                 socket: Some(mine),
                 process: child,
+                asked: AtomicU32::new(0),
             }),
         }
     }
 
-    /// Asks, and waits for the answer and its descriptors.
+    /// Asks, and waits for the answer and its descriptors as long as they are wanted.
     ///
     /// # Errors
-    /// The process has ended, takes too long, or says why it refuses.
-    pub fn ask(&self, request: &[u8], patience: Duration) -> io::Result<Vec<OwnedFd>> {
+    /// The process has ended, takes too long, or says why it refuses; or nobody wants the answer.
+    pub fn ask(
+        &self,
+        request: &[u8],
+        patience: Duration,
+        is_wanted: impl Fn() -> bool,
+    ) -> io::Result<Vec<OwnedFd>> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
         let socket = self.socket.as_ref().ok_or_else(gone)?;
+        let number = self.asked.fetch_add(1, Ordering::Relaxed).to_ne_bytes();
         let flags = MsgFlags::MSG_NOSIGNAL;
-        let parts = [IoSlice::new(request)];
+        let parts = [IoSlice::new(&number), IoSlice::new(request)];
         sendmsg::<()>(socket.as_raw_fd(), &parts, &[], flags, None)?;
-        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-        let mut ready = [PollFd::new(
-            std::os::fd::AsFd::as_fd(socket),
-            PollFlags::POLLIN,
-        )];
-        if poll(&mut ready, timeout)? == 0 {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
+        let began = Instant::now();
         let mut message = [0; MAX_MESSAGE];
-        let (length, descriptors) = receive(socket, &mut message)?;
-        match message[..length].split_first() {
-            Some((&DONE, _)) => Ok(descriptors),
-            Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
-            None => Err(gone()),
+        loop {
+            if !is_wanted() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if began.elapsed() > patience {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            if !is_readable(socket)? {
+                continue;
+            }
+            let (length, descriptors) = receive(socket, &mut message)?;
+            let said = message[..length].split_first_chunk::<NUMBER>();
+            let (its_number, said) = said.ok_or_else(gone)?;
+            // The descriptors of an answer that comes too late are closed.
+            if *its_number != number {
+                continue;
+            }
+            return match said.split_first() {
+                Some((&DONE, _)) => Ok(descriptors),
+                Some((_, why)) => Err(io::Error::other(String::from_utf8_lossy(why).into_owned())),
+                None => Err(gone()),
+            };
         }
     }
 }
@@ -111,7 +137,25 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         drop(self.socket.take());
-        let _ = waitpid(self.process, None);
+        let began = Instant::now();
+        // It ends when it has finished what it does. That holds nothing up: it keeps no attachment.
+        while let Ok(WaitStatus::StillAlive) = waitpid(self.process, Some(WaitPidFlag::WNOHANG)) {
+            if began.elapsed() > ENDING {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Waits for a message, or its end, for a moment.
+fn is_readable(socket: &OwnedFd) -> io::Result<bool> {
+    let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::MAX);
+    let descriptor = std::os::fd::AsFd::as_fd(socket);
+    match poll(&mut [PollFd::new(descriptor, PollFlags::POLLIN)], timeout) {
+        Ok(ready) => Ok(ready > 0),
+        Err(nix::Error::EINTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -215,12 +259,19 @@ fn serve(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return 1,
         };
-        let (said, descriptors) = match answer(&message[..length]) {
-            Ok(descriptors) => (vec![DONE], descriptors),
+        let Some((number, request)) = message[..length].split_first_chunk::<NUMBER>() else {
+            return 1;
+        };
+        let mut said = number.to_vec();
+        let descriptors = match answer(request) {
+            Ok(descriptors) => {
+                said.push(DONE);
+                descriptors
+            }
             Err(why) => {
-                let mut said = vec![REFUSED];
-                said.extend(why.bytes().take(MAX_MESSAGE - 1));
-                (said, Vec::new())
+                said.push(REFUSED);
+                said.extend(why.bytes().take(MAX_MESSAGE - NUMBER - 1));
+                Vec::new()
             }
         };
         let numbers: Vec<_> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();

@@ -11,9 +11,9 @@
 //! removes the files.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Seek, Write};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -206,8 +206,7 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
                 return Err(TakeError::Held(record));
             }
             // Between open and lock the last holder may have removed the name.
-            let (named, opened) = (fs::metadata(&path).ok(), file.metadata().ok());
-            if named.zip(opened).is_some_and(|(a, b)| a.ino() == b.ino()) {
+            if is_named(&file, &path) {
                 // Only after the lock is taken: it removes what nobody has.
                 self.list().map_err(TakeError::Registry)?;
                 return Ok(Entry {
@@ -265,7 +264,12 @@ impl<R: Serialize + DeserializeOwned> Registry<R> {
                 continue;
             };
             let record = read_record(&path);
-            match try_lock(&file) {
+            let locked = try_lock(&file);
+            // Somebody else may have taken the name between open and lock.
+            if !is_named(&file, &path) {
+                continue;
+            }
+            match locked {
                 Ok(false) => records.extend(record.map(|record| (record, true))),
                 Ok(true) => match record {
                     Some(record) if (self.keep)(&record) => records.push((record, false)),
@@ -287,9 +291,9 @@ impl<R: Serialize> Entry<R> {
     pub fn publish(&mut self, record: &R) -> Result<(), Error> {
         let text = serde_json::to_string(record).map_err(io::Error::other);
         text.and_then(|text| {
-            self.file.set_len(0)?;
-            self.file.rewind()?;
-            self.file.write_all(text.as_bytes())
+            // Where there is no room the old record stays.
+            self.file.write_all_at(text.as_bytes(), 0)?;
+            self.file.set_len(text.len() as u64)
         })
         .map_err(|source| Error::Registry {
             path: self.path.clone(),
@@ -421,6 +425,14 @@ fn socket_of(lock: &Path) -> PathBuf {
     path
 }
 
+/// Whether an open file still has this name.
+fn is_named(file: &File, path: &Path) -> bool {
+    let (named, opened) = (fs::metadata(path).ok(), file.metadata().ok());
+    named
+        .zip(opened)
+        .is_some_and(|(a, b)| (a.dev(), a.ino()) == (b.dev(), b.ino()))
+}
+
 fn remove(lock: &Path) {
     let _ = fs::remove_file(socket_of(lock));
     let _ = fs::remove_file(lock);
@@ -447,6 +459,18 @@ fn try_lock(file: &File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_somebody_else_has_made_anew_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("up-1-2.lock");
+        let file = File::create(&path).unwrap();
+        assert!(is_named(&file, &path));
+        fs::remove_file(&path).unwrap();
+        assert!(!is_named(&file, &path));
+        let another = File::create(&path).unwrap();
+        assert!(!is_named(&file, &path) && is_named(&another, &path));
+    }
 
     #[test]
     fn an_entry_has_one_holder_and_tells_what_a_killed_one_left() {

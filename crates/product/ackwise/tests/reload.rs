@@ -577,3 +577,81 @@ fn a_fixed_rate_of_cake_changes_in_place() {
         assert_eq!(status.code(), Some(0), "{err}");
     });
 }
+
+/// The process that loads programs for a daemon.
+fn loader_of(parent: Pid) -> Pid {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let status = processes.filter_map(|it| std::fs::read_to_string(it.path().join("status")).ok());
+    let mut loaders = status.filter(|it| it.starts_with("Name:\tackwise-loader\n"));
+    let its = loaders.find(|it| it.contains(&format!("\nPPid:\t{parent}\n")));
+    let its = its.expect("a loader");
+    let pid = its.lines().find_map(|line| line.strip_prefix("Pid:\t"));
+    Pid::from_raw(pid.unwrap().parse().unwrap())
+}
+
+/// A loader that is stopped stands for a verifier that takes long.
+#[test]
+fn an_answer_that_comes_late_is_not_taken_for_another() {
+    in_virtual_time(|| {
+        let net = Net::new();
+        let policy = |n: u32| {
+            let policy = format!("policy = \"every-n:n={n},warm=0\"\nguard = false");
+            one(&net.iface, &policy)
+        };
+        let file = File::new(&policy(8));
+        let up = net.start("up", "up", &["--config", &file.name()]);
+        let mut transfer = Transfer::new(&net);
+        let loader = loader_of(up.pid());
+        kill(loader, Signal::SIGSTOP).unwrap();
+        file.write(&policy(16));
+        let Ended { code, err, .. } = net.run(&["reload", &net.iface]);
+        assert_eq!(code, 1, "{err}");
+        // Until the daemon has given up as well.
+        std::thread::sleep(Duration::from_secs(40));
+        assert_eq!(stats(&net)["policy"], "every-n:n=8,warm=0");
+        kill(loader, Signal::SIGCONT).unwrap();
+        file.write(&policy(1));
+        let Ended { code, err, .. } = net.run(&["reload", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        let before = count(&stats(&net), "withheld");
+        transfer.send(400_000);
+        assert_eq!(count(&stats(&net), "withheld"), before);
+        transfer.end();
+        up.signal(Signal::SIGTERM);
+        assert_eq!(up.end().status.code(), Some(0));
+    });
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_verifier() {
+    root();
+    for by_down in [false, true] {
+        let net = Net::new();
+        let file = File::new(&one(&net.iface, "policy = \"every-n:n=4\""));
+        let up = net.start("up", "up", &["--config", &file.name()]);
+        let loader = loader_of(up.pid());
+        kill(loader, Signal::SIGSTOP).unwrap();
+        file.write(&one(&net.iface, "policy = \"every-n:n=8\""));
+        let asked = net
+            .in_receiver(ACKWISE.path())
+            .args(["reload", &net.iface])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let mut asked = asked.unwrap();
+        // The loader has been asked by then, or will never be: both must end well.
+        std::thread::sleep(Duration::from_millis(500));
+        if by_down {
+            let Ended { code, err, .. } = net.run(&["down", &net.iface]);
+            assert_eq!(code, 0, "{err}");
+        } else {
+            up.signal(Signal::SIGTERM);
+        }
+        let ended = up.end();
+        kill(loader, Signal::SIGKILL).unwrap();
+        asked.wait().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+        assert_eq!(net.programs(), 0);
+    }
+}

@@ -462,6 +462,38 @@ fn what_somebody_changes_meanwhile_stays() {
     });
 }
 
+/// In `prio`, as in `pfifo_fast`, the class that ACKs have in cake would be the last band.
+#[test]
+fn acks_have_no_class_of_a_cake_that_is_gone() {
+    in_virtual_time(|| {
+        let (net, _) = router_with(None);
+        let mut attached = up(&net, &["--up", "50mbit"]);
+        set_root(&net, "handle 43: prio bands 3");
+        assert_eq!(attached.next_event()["event"], "queue-replaced");
+        // The programs hear of it with the next heartbeat.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let bytes = content(1_000_000);
+        assert!(
+            transfer(&net, bytes.clone()) == bytes,
+            "other bytes arrived"
+        );
+        let classes = must(&format!(
+            "tc -n {} -s class show dev {}",
+            net.receiver, net.iface
+        ));
+        let sent = |class: &str| {
+            let from = classes.find(class).unwrap_or_else(|| panic!("{classes}"));
+            let words = classes[from..].split_whitespace();
+            let pkts = words.skip_while(|it| *it != "bytes").nth(1).unwrap();
+            pkts.parse::<u64>().unwrap()
+        };
+        assert!(sent("43:1 ") + sent("43:2 ") > 50, "{classes}");
+        assert_eq!(sent("43:3 "), 0, "{classes}");
+        attached.signal(Signal::SIGTERM);
+        ends_well(attached);
+    });
+}
+
 #[test]
 fn a_deleted_interface_leaves_nothing_behind() {
     in_virtual_time(|| {

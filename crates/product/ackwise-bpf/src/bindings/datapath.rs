@@ -140,7 +140,8 @@ pub struct aw_control {
     pub shared_until_ns: aw_u64,
     #[doc = " aw_flow.shared"]
     pub shared_us: aw_u32,
-    pub reserved: aw_u32,
+    #[doc = " not 0: ack_priority is for a queue that is not there any more"]
+    pub queue_replaced: aw_u32,
     #[doc = " a bit a CPU: aw_flow.busy of what it handles"]
     pub busy_cpus: [aw_u32; 32usize],
 }
@@ -154,8 +155,8 @@ const _: () = {
         [::core::mem::offset_of!(aw_control, shared_until_ns) - 8usize];
     ["Offset of field: aw_control::shared_us"]
         [::core::mem::offset_of!(aw_control, shared_us) - 16usize];
-    ["Offset of field: aw_control::reserved"]
-        [::core::mem::offset_of!(aw_control, reserved) - 20usize];
+    ["Offset of field: aw_control::queue_replaced"]
+        [::core::mem::offset_of!(aw_control, queue_replaced) - 20usize];
     ["Offset of field: aw_control::busy_cpus"]
         [::core::mem::offset_of!(aw_control, busy_cpus) - 24usize];
 };

@@ -42,6 +42,20 @@ impl SharedDatapath {
         Ok(renewer.context("the attachment is gone")?.renew(policy)?)
     }
 
+    /// Has a renewal that is under way fail soon: it is about to end.
+    pub fn end_renewals(&self) {
+        if let Some(datapath) = &*self.daemon.lock() {
+            datapath.renewer().end();
+        }
+    }
+
+    /// Says that the queue of the interface is another one now.
+    pub fn note_queue_replaced(&self) {
+        if let Some(datapath) = &*self.daemon.lock() {
+            datapath.renewer().note_queue_replaced();
+        }
+    }
+
     /// Has whoever watches it begin anew: what was found out is of another policy.
     pub fn note_renewal(&self) {
         self.is_renewed.store(true, Ordering::SeqCst);

@@ -25,7 +25,7 @@ use nix::unistd::Pid;
 
 use super::reloaded::{self, Answer, FIRST, First, Reloaded, firsts};
 use super::settings::is_missing;
-use super::{check, is_hangup_a_request};
+use super::{beside, check, is_hangup_a_request};
 use crate::linux::cli::up::{CONFIG, UpArgs};
 
 /// How long those that were told to end may take: what they hold leaves first.
@@ -101,13 +101,13 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
             let shared = Arc::clone(&children);
             supervisor.on_hangup(move || {
                 let shared = Arc::clone(&shared);
-                std::thread::spawn(move || shared.reload());
+                beside(move || drop(shared.reload()));
             });
         }
         // With a duration each ends by itself.
         if args.duration.is_none() {
             let shared = Arc::clone(&children);
-            std::thread::spawn(move || shared.start_failed_until_the_end());
+            beside(move || shared.start_failed_until_the_end());
         }
         supervisor.ready(&describe(&0, &running, Duration::ZERO));
         outcome = supervisor.run(&*children, None, describe, None)?;
@@ -479,11 +479,17 @@ impl Children {
 
     /// Starts a process, and waits until it is up or has ended.
     fn start_and_wait(&self, name: &str, why: &str) -> Reloaded {
-        self.with(|all| all.retain(|it| it.name != name));
         let mut done = Reloaded::of(name);
-        if let Err(error) = self.start(name) {
-            done.failed = Some(format!("{error:#}"));
-            return done;
+        // One that has ended stays known until there is another one: it is started again.
+        match self.spawn(name) {
+            Ok(started) => self.with(|all| {
+                all.retain(|it| it.name != name);
+                all.push(started);
+            }),
+            Err(error) => {
+                done.failed = Some(format!("{error:#}"));
+                return done;
+            }
         }
         let began = Instant::now();
         while began.elapsed() < START {

@@ -48,7 +48,7 @@ pub struct Forwards {
 }
 
 /// The queue of the interface.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Queue {
     /// The root; an interface that is down may have none.
     pub root: Option<Root>,

@@ -19,7 +19,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ackwise_autorate::{Autorate, Bounds, Delay};
+use ackwise_autorate::{Autorate, Bounds, Delay, Halted};
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, GlobalArgs, text as out};
 use ackwise_datapath::{Datapath, Options, Position, Prepared};
@@ -30,7 +30,7 @@ use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::{self, Cake, Replaced};
 use ackwise_netdev::registry::{Entry, Key, Registry, TakeError};
 use ackwise_netdev::{Error as Netdev, Interface, ifreq};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -43,7 +43,7 @@ use crate::linux::shared_datapath::SharedDatapath;
 use crate::linux::summary;
 use crate::linux::watch::{reason, watch};
 use decision::{Plan, Queue, Refusal, Role, decide};
-use facts::Facts;
+use facts::{Facts, Owner};
 use reload::Reloader;
 use settings::Settings;
 
@@ -177,6 +177,13 @@ fn claim(name: &str, index: u32) -> anyhow::Result<Entry<Record>> {
     down::put_back(entry)
 }
 
+/// Does something in a thread of its own. Without one it is not done, and the log says so.
+fn beside(act: impl FnOnce() + Send + 'static) {
+    if let Err(error) = std::thread::Builder::new().spawn(act) {
+        tracing::error!("no thread can be started: {error}");
+    }
+}
+
 /// Ends what reads the file again, which the supervisor keeps a reference to.
 struct EndOnDrop(Arc<Reloader>);
 
@@ -249,6 +256,7 @@ impl Run<'_> {
         claim.publish(&self.record(replaced.clone())?)?;
         claim.guard(replaced.as_ref())?;
         if let Some(cake) = cake {
+            self.look_again()?;
             let done = Netlink::open().and_then(|mut it| it.replace_root_by_cake(index, cake));
             done.context("the kernel does not take cake as the root queue")?;
         }
@@ -274,8 +282,9 @@ impl Run<'_> {
         self.begun(server.as_ref())?;
         // Until these are dropped, which is before the guard puts the queue back.
         let is_fixed = cake.is_some() && autorate.is_none();
-        let autorate = autorate.map(|it| self.measure(it)).transpose()?;
-        let queue = is_fixed.then(|| queue_watch::start(&self.facts.interface, index, self.format));
+        let autorate = autorate.map(|it| self.measure(it, &shared)).transpose()?;
+        let here = (self.facts.interface.as_str(), index);
+        let queue = is_fixed.then(|| queue_watch::start(here, self.format, &shared));
         let queue = queue.transpose()?;
         let outcome = loop {
             let (policy, guard) = reloader.guarded();
@@ -294,6 +303,8 @@ impl Run<'_> {
         };
         let why = reason(outcome, "ackwise down");
         self.supervisor.stopping();
+        // Who reads the file again at the moment does not hold this up.
+        shared.end_renewals();
         drop(control);
         reloader.end();
         drop((autorate, queue));
@@ -301,6 +312,21 @@ impl Run<'_> {
         // No client of the metrics may delay what is above.
         drop(server);
         Ok(())
+    }
+
+    /// While the programs were loaded somebody may have set a queue, which is not ours to replace.
+    fn look_again(&self) -> anyhow::Result<()> {
+        let before = &self.facts.queue;
+        let now = Facts::gather(&self.facts.interface)?.queue;
+        // The kernel makes its own anew when the interface comes up.
+        let are_the_kernel_s = [before.owner, now.owner] == [Owner::Kernel; 2];
+        if now == *before || are_the_kernel_s {
+            return Ok(());
+        }
+        bail!(
+            "the queue of {} was {before}, and became {now} meanwhile; nothing is replaced\n  start it again",
+            self.facts.interface
+        )
     }
 
     /// Everything that a measured rate takes, if it is to be measured.
@@ -320,9 +346,13 @@ impl Run<'_> {
     }
 
     /// Starts to measure the rate.
-    fn measure(&self, autorate: Autorate) -> anyhow::Result<Worker> {
+    fn measure(&self, autorate: Autorate, datapath: &SharedDatapath) -> anyhow::Result<Worker> {
         let (interface, format) = (self.facts.interface.clone(), self.format);
+        let datapath = datapath.clone();
         let worker = autorate.start(move |why| {
+            if why == Halted::Replaced {
+                datapath.note_queue_replaced();
+            }
             tracing::warn!("{interface}: the rate is not measured any more: {why}");
             if format == Format::Json {
                 let event = json!({ "event": "rate-halted", "interface": interface, "why": why });
@@ -350,7 +380,7 @@ impl Run<'_> {
             self.supervisor.on_hangup(move || {
                 let reloader = Arc::clone(&reloader);
                 // The service manager hears of this process meanwhile.
-                std::thread::spawn(move || reloader.reload());
+                beside(move || drop(reloader.reload()));
             });
         }
         let reloader = Arc::clone(reloader);

@@ -4,28 +4,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ackwise_cli::{Format, text as out};
-use ackwise_netdev::daemon::{Ended, Lifecycle, Worker};
+use ackwise_netdev::daemon::{Ended, Lifecycle, Worker, ordinary};
 use ackwise_netdev::netlink::Netlink;
 use ackwise_netdev::qdisc::Qdisc;
 use anyhow::Context;
 use serde_json::json;
 
+use crate::linux::shared_datapath::SharedDatapath;
+
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Looks at the root queue of an interface until it is another one, or until the worker is dropped.
-pub fn start(interface: &str, index: u32, format: Format) -> anyhow::Result<Worker> {
+pub fn start(
+    (interface, index): (&str, u32),
+    format: Format,
+    datapath: &SharedDatapath,
+) -> anyhow::Result<Worker> {
     let lifecycle = Arc::new(Lifecycle::new().context("making an event descriptor")?);
     let life = Arc::clone(&lifecycle);
     let mut netlink = Netlink::open().context("opening a netlink socket")?;
-    let interface = interface.to_owned();
+    let (interface, datapath) = (interface.to_owned(), datapath.clone());
     let worker = Worker::spawn("ackwise-root", lifecycle, move || {
+        ordinary();
         while !life.wait_stop(LOOK) {
-            // An interface that is gone ends everything else as well.
             let Ok(all) = netlink.qdiscs(index) else {
+                // The rest of an answer may wait in the old socket. An interface that is gone ends
+                // everything else as well.
+                if let Ok(another) = Netlink::open() {
+                    netlink = another;
+                }
                 continue;
             };
             if let Some(root) = all.iter().find(|it| it.is_root() && !it.is_ours()) {
+                datapath.note_queue_replaced();
                 say(&interface, root, format);
                 break;
             }
