@@ -104,7 +104,7 @@ impl Renewer {
         self.0.renew(policy)
     }
 
-    /// Has a renewal that is under way fail soon, and all later ones: the datapath is about to end.
+    /// Has a renewal in progress fail soon, and all later ones: the datapath is about to end.
     pub fn end(&self) {
         self.0.end_renewals();
     }
@@ -621,7 +621,7 @@ impl Inner {
         self.republish(&mut attached.right, &policy)
     }
 
-    /// Has a renewal that is under way fail soon.
+    /// Has a renewal in progress fail soon.
     fn end_renewals(&self) {
         self.shared.ending.store(true, Ordering::SeqCst);
     }

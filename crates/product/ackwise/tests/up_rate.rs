@@ -253,7 +253,7 @@ fn without_who_sets_it_the_last_rate_stays() {
             )
             .unwrap();
         });
-        assert_eq!(why, "refused");
+        assert_eq!(why, "guard-gone");
     });
 }
 

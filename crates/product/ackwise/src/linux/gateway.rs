@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ackwise_cli::error::BadInput;
 use ackwise_cli::{Format, text};
-use ackwise_config::uplink;
+use ackwise_config::{units, uplink};
 use ackwise_gateway::{Config, Error, Prepared, Stats, control, describe};
 use ackwise_netdev::daemon::{Daemon, Supervisor};
 use serde_json::json;
@@ -38,7 +38,10 @@ fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
 /// A rate as files write it, of one that may be written as tc does. A mistake stays, and is told
 /// where the file is read.
 fn as_file_has_it(rate: &str) -> String {
-    uplink::rate(rate).map_or_else(|_| rate.to_owned(), |bps| format!("{bps} bit/s"))
+    match (units::rate(rate), uplink::rate(rate)) {
+        (Err(_), Ok(bps)) => format!("{bps} bit/s"),
+        _ => rate.to_owned(),
+    }
 }
 
 /// As a file that has a line for each argument, so that a mistake's line tells which

@@ -42,7 +42,7 @@ impl SharedDatapath {
         Ok(renewer.context("the attachment is gone")?.renew(policy)?)
     }
 
-    /// Has a renewal that is under way fail soon: it is about to end.
+    /// Has a renewal in progress fail soon: it is about to end.
     pub fn end_renewals(&self) {
         if let Some(datapath) = &*self.daemon.lock() {
             datapath.renewer().end();
