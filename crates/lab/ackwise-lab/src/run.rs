@@ -23,11 +23,7 @@ use crate::system;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
-    // An hour of measurements is not to be lost to a mistyped path.
-    let files = args.output.iter().chain(&args.render.html);
-    for file in files.chain(&args.render.parquet) {
-        writable(file)?;
-    }
+    all_writable(args)?;
     if radio::is_meant(&args.scenario) {
         if args.into.is_some() || args.render.parquet.is_some() {
             let file = args.scenario.display();
@@ -410,6 +406,22 @@ fn load(path: &Path) -> Result<Scenario, ScenarioError> {
 
 fn unreadable(path: &Path, e: &io::Error) -> BadInput {
     BadInput::new(format!("{}: cannot be read: {e}", path.display()))
+}
+
+/// An hour of measurements is not to be lost to a mistyped path.
+fn all_writable(args: &RunArgs) -> Result<(), BadInput> {
+    let files = args.output.iter().chain(&args.render.html);
+    for file in files.chain(&args.render.parquet) {
+        writable(file)?;
+    }
+    let Some(dir) = &args.render.csv else {
+        return Ok(());
+    };
+    fs::create_dir_all(dir)
+        .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
+    ["runs.csv", "series.csv", "draws.csv"]
+        .iter()
+        .try_for_each(|name| writable(&dir.join(name)))
 }
 
 /// Whether a file can be written here, without touching what it has.

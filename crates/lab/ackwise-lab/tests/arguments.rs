@@ -35,6 +35,16 @@ fn scenarios_and_results() {
         &["--kernel", "no kernel 6.18", "6.12, 7, 6.12-netfilter"],
     );
 
+    // Before anything runs.
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../scenarios/first-look.toml"
+    );
+    LAB.refuses(
+        &["run", scenario, "--csv", &broken],
+        &["broken.toml", "cannot be made"],
+    );
+
     LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);
     let json = file("not.json", "{\"runs\": 3}");
     LAB.refuses(&["report", &json], &["not.json", "ackwise-lab run"]);

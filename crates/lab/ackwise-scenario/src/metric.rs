@@ -93,10 +93,28 @@ impl Metric {
             Metric::RttMean => t.rtt_us.and_then(|q| q.mean),
             Metric::RttP50 => t.rtt_us.map(|q| q.p50),
             Metric::RttP99 => t.rtt_us.map(|q| q.p99),
-            Metric::CompletionP50 => t.completion.as_ref().map(|c| c.time_us.p50),
-            Metric::CompletionP99 => t.completion.as_ref().map(|c| c.time_us.p99),
+            Metric::CompletionP50 => t.completion.as_ref()?.times_us().map(|q| q.p50),
+            Metric::CompletionP99 => t.completion.as_ref()?.times_us().map(|q| q.p99),
             Metric::LateShare => t.completion.as_ref().and_then(|c| ratio(c.late?, c.due())),
             Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Completion;
+
+    #[test]
+    fn what_never_finished_has_no_time() {
+        let mut run = Run::default();
+        run.totals.completion = Some(Completion {
+            unfinished: 3,
+            ..Completion::default()
+        });
+        for metric in [Metric::CompletionP50, Metric::CompletionP99] {
+            assert_eq!(metric.of(&run), None);
         }
     }
 }

@@ -345,6 +345,11 @@ impl Completion {
     pub fn due(&self) -> u64 {
         self.count + self.unfinished
     }
+
+    /// Their times; `None` if none was completed, which is no time of 0.
+    pub fn times_us(&self) -> Option<Quantiles> {
+        (self.count > 0).then_some(self.time_us)
+    }
 }
 
 /// Completion times of the transfers of one size.

@@ -193,9 +193,7 @@ fn traffic<R>(columns: &mut Columns<'_, R>, of: impl Fn(&R) -> &Traffic) {
     let about = "Chunks that arrived after they were due, or not at all";
     columns.maybe_count("late", NONE, about, |r| done(of(r))?.late);
     let about = "the times that completed transfers or exchanges took";
-    quantiles(columns, "completion", about, |r| {
-        done(of(r)).map(|it| it.time_us)
-    });
+    quantiles(columns, "completion", about, |r| done(of(r))?.times_us());
     let about = "Whether the receiver got what the sender sent";
     columns.maybe_flag("content_ok", about, |r| {
         of(r).content.as_ref().map(|it| it.ok)
