@@ -50,6 +50,9 @@ pub(crate) fn replace(
             };
             match table.get("name").map(|value| value.kind.clone()) {
                 Some(Kind::Text(text)) if glob::matches(name, &text) => {
+                    if let Some(message) = overridden(list, table, &text, rest) {
+                        errors.error(path_span, format!("'{path}' has no effect: {message}"));
+                    }
                     table.set(rest, path_span, value);
                     replaced = true;
                 }
@@ -67,4 +70,20 @@ pub(crate) fn replace(
         suggest(name, &names)
     ));
     errors.error(path_span, message);
+}
+
+/// What a link says of one direction goes before what it says of both.
+fn overridden(list: &str, table: &Table, name: &str, rest: &[&str]) -> Option<String> {
+    let ("link", ["both", key, ..]) = (list, rest) else {
+        return None;
+    };
+    let has_own = |direction: &&str| match table.get(direction).map(|value| &value.kind) {
+        Some(Kind::Table(own)) => own.get(key).is_some(),
+        _ => false,
+    };
+    let direction = ["forward", "reverse"].into_iter().find(has_own)?;
+    Some(format!(
+        "{direction} of link '{name}' has a '{key}' of its own; write link.{name}.forward.{key} and \
+         link.{name}.reverse.{key}"
+    ))
 }
