@@ -13,6 +13,7 @@ use std::time::Duration;
 use ackwise_headers::{checksum, protocol};
 use ackwise_netdev::Interface;
 use ackwise_netdev::raw_socket::{self, SockProtocol};
+use ackwise_testbed::refuse;
 use ackwise_tunneld::{AttachMode, Config, Daemon, Delivery, Prepared, Stats};
 use aya::maps::MapInfo;
 use aya::programs::{ProgramInfo, loaded_programs};
@@ -233,41 +234,8 @@ fn the_device_of_the_program_is_deleted() {
 
 /// For this thread, and those that it starts.
 fn refuse_test_runs() {
-    let filter = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
-        code: code as u16,
-        jt,
-        jf,
-        k,
-    };
-    let (load, equal, give) = (
-        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-        libc::BPF_RET | libc::BPF_K,
-    );
-    let first_argument = if cfg!(target_endian = "big") { 20 } else { 16 };
-    let mut filters = [
-        filter(load, 0, 0, 0),
-        filter(equal, libc::SYS_bpf as u32, 0, 3),
-        filter(load, first_argument, 0, 0),
-        // BPF_PROG_TEST_RUN.
-        filter(equal, 10, 0, 1),
-        filter(give, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32, 0, 0),
-        filter(give, libc::SECCOMP_RET_ALLOW, 0, 0),
-    ];
-    let program = libc::sock_fprog {
-        len: filters.len() as u16,
-        filter: filters.as_mut_ptr(),
-    };
-    // SAFETY: a program that outlives the call, which copies it.
-    let set = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        libc::prctl(
-            libc::PR_SET_SECCOMP,
-            libc::SECCOMP_MODE_FILTER,
-            &raw const program,
-        )
-    };
-    assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
+    const BPF_PROG_TEST_RUN: u32 = 10;
+    refuse(libc::SYS_bpf, Some(BPF_PROG_TEST_RUN), libc::EPERM).expect("a filter");
 }
 
 extern "C" fn nothing(_signal: libc::c_int) {}

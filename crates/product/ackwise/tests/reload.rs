@@ -578,6 +578,23 @@ fn a_fixed_rate_of_cake_changes_in_place() {
     });
 }
 
+/// The process that loads programs for a daemon, stopped. It goes on when this is dropped.
+struct StoppedLoader(Pid);
+
+impl StoppedLoader {
+    fn of(parent: Pid) -> Self {
+        let loader = loader_of(parent);
+        kill(loader, Signal::SIGSTOP).unwrap();
+        Self(loader)
+    }
+}
+
+impl Drop for StoppedLoader {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
+}
+
 /// The process that loads programs for a daemon.
 fn loader_of(parent: Pid) -> Pid {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
@@ -601,15 +618,14 @@ fn an_answer_that_comes_late_is_not_taken_for_another() {
         let file = File::new(&policy(8));
         let up = net.start("up", "up", &["--config", &file.name()]);
         let mut transfer = Transfer::new(&net);
-        let loader = loader_of(up.pid());
-        kill(loader, Signal::SIGSTOP).unwrap();
+        let loader = StoppedLoader::of(up.pid());
         file.write(&policy(16));
         let Ended { code, err, .. } = net.run(&["reload", &net.iface]);
         assert_eq!(code, 1, "{err}");
         // Until the daemon has given up as well.
         std::thread::sleep(Duration::from_secs(40));
         assert_eq!(stats(&net)["policy"], "every-n:n=8,warm=0");
-        kill(loader, Signal::SIGCONT).unwrap();
+        drop(loader);
         file.write(&policy(1));
         let Ended { code, err, .. } = net.run(&["reload", &net.iface]);
         assert_eq!(code, 0, "{err}");
@@ -629,8 +645,7 @@ fn the_end_does_not_wait_for_a_verifier() {
         let net = Net::new();
         let file = File::new(&one(&net.iface, "policy = \"every-n:n=4\""));
         let up = net.start("up", "up", &["--config", &file.name()]);
-        let loader = loader_of(up.pid());
-        kill(loader, Signal::SIGSTOP).unwrap();
+        let loader = StoppedLoader::of(up.pid());
         file.write(&one(&net.iface, "policy = \"every-n:n=8\""));
         let asked = net
             .in_receiver(ACKWISE.path())
@@ -649,7 +664,7 @@ fn the_end_does_not_wait_for_a_verifier() {
             up.signal(Signal::SIGTERM);
         }
         let ended = up.end();
-        kill(loader, Signal::SIGKILL).unwrap();
+        drop(loader);
         asked.wait().unwrap();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
         assert_eq!(net.programs(), 0);

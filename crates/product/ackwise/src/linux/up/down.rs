@@ -123,8 +123,9 @@ fn end(record: &Record, runs: bool) -> anyhow::Result<Done> {
     if let Some(replaced) = &record.replaced {
         let all = Netlink::open().and_then(|mut netlink| netlink.qdiscs(replaced.index));
         let all = all.context("looking at the queue that is there now")?;
-        // An interface that is gone has none.
-        if let Some(now) = all.into_iter().find(Qdisc::is_root) {
+        // An interface that is gone has none, and ours is that of the next `ackwise up`.
+        let is_other = |it: &Qdisc| it.is_root() && !it.is_ours();
+        if let Some(now) = all.into_iter().find(is_other) {
             if is_back(replaced.found.as_ref(), &now) {
                 done.restored = Some(now.kind);
             } else {
