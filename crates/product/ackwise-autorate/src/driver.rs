@@ -236,15 +236,25 @@ impl Rates {
         let Some(there) = root.cake_rate_bps().filter(|_| root.is_ours()) else {
             return Err(Halted::Replaced);
         };
+        self.found(there, now)
+    }
+
+    /// Says what it means that the kernel has this rate. The same rate may have been asked for more than
+    /// once: it is the first of those whose successor is not overdue.
+    fn found(&mut self, bps: u64, now: Nanos) -> Result<(), Halted> {
         // The kernel counts bytes a second.
-        let is_there = |asked: &Asked| asked.bps / 8 == there / 8;
-        let Some(place) = self.0.iter().rposition(is_there) else {
-            return Err(Halted::RateChanged);
-        };
-        self.0.drain(..place);
-        match self.0.get(1) {
-            Some(next) if now.saturating_sub(next.at) > PATIENCE => Err(Halted::Refused),
-            _ => Ok(()),
+        let is_there = |asked: &Asked| asked.bps / 8 == bps / 8;
+        let is_overdue = |asked: &Asked| now.saturating_sub(asked.at) > PATIENCE;
+        let place = self.0.iter().enumerate().position(|(place, asked)| {
+            is_there(asked) && !self.0.get(place + 1).is_some_and(is_overdue)
+        });
+        match place {
+            Some(place) => {
+                self.0.drain(..place);
+                Ok(())
+            }
+            None if self.0.iter().any(is_there) => Err(Halted::Refused),
+            None => Err(Halted::RateChanged),
         }
     }
 
@@ -385,6 +395,38 @@ mod tests {
         assert_eq!(told(7_000), Some(3000));
         assert_eq!(told(7_150), Some(3000));
         assert_eq!(told(7_151), None);
+    }
+
+    #[test]
+    fn a_rate_that_comes_again_is_known_by_its_time() {
+        let second = 1_000_000_000;
+        let mut rates = Rates::new(1_000_000);
+        let mut ask = |bps, at| rates.0.push_back(Asked { bps, at });
+        for (bps, at) in [(2_000_000, 10), (1_000_000, 11), (3_000_000, 12)] {
+            ask(bps, at * second);
+        }
+        // The process that sets the rate is late: none is set yet, then the first, then each in turn.
+        for bps in [1_000_000, 2_000_000, 1_000_000, 3_000_000] {
+            assert_eq!(rates.found(bps, 12 * second), Ok(()), "{bps}");
+        }
+        assert_eq!(
+            rates.found(2_000_000, 12 * second),
+            Err(Halted::RateChanged)
+        );
+        for (bps, at) in [(2_000_000, 20), (3_000_000, 21)] {
+            rates.0.push_back(Asked {
+                bps,
+                at: at * second,
+            });
+        }
+        // The last one was set, and stays.
+        assert_eq!(rates.found(3_000_000, 40 * second), Ok(()));
+        rates.0.push_back(Asked {
+            bps: 2_000_000,
+            at: 41 * second,
+        });
+        assert_eq!(rates.found(3_000_000, 43 * second), Ok(()));
+        assert_eq!(rates.found(3_000_000, 44 * second), Err(Halted::Refused));
     }
 
     #[test]

@@ -79,9 +79,7 @@ pub fn remove_if_unused(index: u32) -> io::Result<()> {
     let mut filters = 0;
     for direction in [Direction::Ingress, Direction::Egress] {
         let request = tcmsg(index, 0, direction.parent());
-        netlink.dump(libc::RTM_GETTFILTER, &request, |kind, _| {
-            filters += u32::from(kind == libc::RTM_NEWTFILTER);
-        })?;
+        filters += netlink.count_filters(&request)?;
     }
     if filters > 0 {
         return Ok(());
@@ -141,14 +139,13 @@ fn push_program(body: &mut Vec<u8>, name: &str, program: BorrowedFd<'_>) {
 /// # Errors
 /// The kernel refuses.
 pub(crate) fn filters(index: u32, direction: Direction, name: &str) -> io::Result<Vec<Filter>> {
-    let mut found = Vec::new();
     let request = tcmsg(index, 0, direction.parent());
-    Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, |kind, message| {
+    let each = |found: &mut Vec<_>, kind, message: &[u8]| {
         if kind == libc::RTM_NEWTFILTER && name_of(message) == Some(name.as_bytes()) {
             found.extend(parse(index, direction, message));
         }
-    })?;
-    Ok(found)
+    };
+    Netlink::open()?.dump(libc::RTM_GETTFILTER, &request, each)
 }
 
 /// Removes a filter.

@@ -227,11 +227,14 @@ pub enum Outcome {
     Signal(&'static str),
     /// The deadline.
     Deadline,
+    /// The end of the process that started it, and waited until it worked.
+    ParentGone,
     /// The daemon itself.
     Ended(Ended),
 }
 
-/// Waits until a child that is a daemon works.
+/// Waits until a child that is a daemon works. The child ends when this is dropped, however this process
+/// ends.
 #[derive(Debug)]
 pub struct Readiness {
     pipe: File,
@@ -278,6 +281,30 @@ impl Readiness {
     }
 }
 
+/// What tells a parent that its child works, and the child that its parent is gone.
+struct Parent {
+    pipe: File,
+    is_told: Cell<bool>,
+}
+
+impl Parent {
+    fn tell(&self) {
+        if !self.is_told.replace(true) {
+            // One that does not wait any more need not know.
+            let _ = (&self.pipe).write_all(b"\n");
+        }
+    }
+
+    /// Nobody has the other end of the pipe any more.
+    fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::empty())];
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        fds[0]
+            .revents()
+            .is_some_and(|it| it.contains(PollFlags::POLLERR))
+    }
+}
+
 /// Returns the pipe of a parent that waits, if there is one, and keeps it from other processes.
 fn waiting_parent() -> Option<File> {
     let number: RawFd = std::env::var(READY_FD).ok()?.parse().ok()?;
@@ -296,7 +323,7 @@ fn waiting_parent() -> Option<File> {
 pub struct Supervisor {
     signals: SignalFd,
     hangup: RefCell<Option<Box<dyn Fn()>>>,
-    parent: RefCell<Option<File>>,
+    parent: Option<Parent>,
     watchdog: Option<Duration>,
     /// The last sign of life, of whichever run.
     beaten: Cell<Instant>,
@@ -328,7 +355,10 @@ impl Supervisor {
         Ok(Self {
             signals: SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?,
             hangup: RefCell::default(),
-            parent: RefCell::new(waiting_parent()),
+            parent: waiting_parent().map(|pipe| Parent {
+                pipe,
+                is_told: Cell::new(false),
+            }),
             watchdog: sd_notify::watchdog_enabled(),
             beaten: Cell::new(Instant::now()),
         })
@@ -342,9 +372,8 @@ impl Supervisor {
     /// Tells the service manager and a parent that waits that the daemon works, with a line for
     /// `systemctl status`.
     pub fn ready(&self, status: &str) {
-        if let Some(mut parent) = self.parent.take() {
-            // One that does not wait any more need not know.
-            let _ = parent.write_all(b"\n");
+        if let Some(parent) = &self.parent {
+            parent.tell();
         }
         notify(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
@@ -384,6 +413,9 @@ impl Supervisor {
             }
             if let Some(why) = daemon.ended() {
                 return Ok(Outcome::Ended(why));
+            }
+            if self.parent.as_ref().is_some_and(Parent::is_gone) {
+                return Ok(Outcome::ParentGone);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(Outcome::Deadline);

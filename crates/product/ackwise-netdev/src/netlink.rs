@@ -17,6 +17,8 @@ pub(crate) const TCA_STATS2: u16 = 7;
 pub(crate) const TCA_STATS_QUEUE: u16 = 3;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLMSG_HEADER: usize = 16;
+/// How often a list is asked for that changes while the kernel tells it.
+const DUMP_TRIES: u32 = 5;
 /// The length of `struct tcmsg` in bytes.
 pub(crate) const TCMSG: usize = 20;
 
@@ -124,13 +126,16 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub fn qdisc_stats(&mut self) -> io::Result<Vec<QdiscStats>> {
-        let mut queues = Vec::new();
-        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
-            if kind == libc::RTM_NEWQDISC {
-                queues.extend(parse_qdisc(body));
-            }
-        })?;
-        Ok(queues)
+        let every = tcmsg(0, 0, 0);
+        self.dump(
+            libc::RTM_GETQDISC,
+            &every,
+            |queues: &mut Vec<_>, kind, body| {
+                if kind == libc::RTM_NEWQDISC {
+                    queues.extend(parse_qdisc(body));
+                }
+            },
+        )
     }
 
     /// Sends a request and waits for the kernel's acknowledgment.
@@ -148,20 +153,36 @@ impl Netlink {
         mut each: impl FnMut(u16, &[u8]),
     ) -> io::Result<()> {
         self.send(kind, flags | libc::NLM_F_ACK, body)?;
-        while !self.receive(&mut each)? {}
-        Ok(())
+        self.answer(&mut each).map(|_| ())
     }
 
-    /// Sends a request for a list and calls `each` with the type and body of each message.
-    pub(crate) fn dump(
+    /// Sends a request for a list, and collects it: `each` takes the type and body of each message.
+    /// If the kernel says that the list changed meanwhile, it is asked for again.
+    ///
+    /// # Errors
+    /// The kernel refuses. `Interrupted` says that the list changed each time.
+    pub(crate) fn dump<T: Default>(
         &mut self,
         kind: u16,
         body: &[u8],
-        mut each: impl FnMut(u16, &[u8]),
-    ) -> io::Result<()> {
-        self.send(kind, libc::NLM_F_DUMP, body)?;
-        while !self.receive(&mut each)? {}
-        Ok(())
+        mut each: impl FnMut(&mut T, u16, &[u8]),
+    ) -> io::Result<T> {
+        for _ in 0..DUMP_TRIES {
+            let mut list = T::default();
+            self.send(kind, libc::NLM_F_DUMP, body)?;
+            if self.answer(&mut |kind, body| each(&mut list, kind, body))? {
+                return Ok(list);
+            }
+        }
+        let what = "the kernel's list changes all the time";
+        Err(io::Error::new(io::ErrorKind::Interrupted, what))
+    }
+
+    /// Receives the whole answer to the last request. Says whether it is consistent.
+    fn answer(&mut self, each: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
+        let mut is_consistent = true;
+        while !self.receive(each, &mut is_consistent)? {}
+        Ok(is_consistent)
     }
 
     fn send(&mut self, kind: u16, flags: i32, body: &[u8]) -> io::Result<()> {
@@ -189,8 +210,13 @@ impl Netlink {
         Ok(())
     }
 
-    /// Receives one datagram of an answer. Returns `true` if it was the last.
-    fn receive(&mut self, mut each: impl FnMut(u16, &[u8])) -> io::Result<bool> {
+    /// Receives one datagram of an answer. Returns `true` if it was the last. What is left of the
+    /// answer to an earlier request, which failed halfway, is passed over.
+    fn receive(
+        &mut self,
+        each: &mut impl FnMut(u16, &[u8]),
+        is_consistent: &mut bool,
+    ) -> io::Result<bool> {
         // SAFETY: the buffer is live and its length is its own.
         let length = unsafe {
             libc::recv(
@@ -206,18 +232,23 @@ impl Netlink {
             let malformed =
                 || io::Error::new(io::ErrorKind::InvalidData, "malformed answer of rtnetlink");
             let message = left.get(NLMSG_HEADER..size).ok_or_else(malformed)?;
-            let kind = u16_at(left, 4).unwrap_or(0);
+            let field = |at| u16_at(left, at).unwrap_or(0);
+            let (kind, flags, sequence) = (field(4), field(6), u32_at(left, 8));
+            left = left.get(size.next_multiple_of(4)..).unwrap_or(&[]);
+            if sequence != Some(self.sequence) {
+                continue;
+            }
+            *is_consistent &= i32::from(flags) & libc::NLM_F_DUMP_INTR == 0;
             match i32::from(kind) {
-                libc::NLMSG_DONE => return Ok(true),
-                libc::NLMSG_ERROR => {
+                // The end of a list carries why it ended early, if it did.
+                libc::NLMSG_DONE | libc::NLMSG_ERROR => {
                     return match u32_at(message, 0).unwrap_or(0) as i32 {
-                        0 => Ok(true),
+                        0.. => Ok(true),
                         code => Err(io::Error::from_raw_os_error(-code)),
                     };
                 }
                 _ => each(kind, message),
             }
-            left = left.get(size.next_multiple_of(4)..).unwrap_or(&[]);
         }
         Ok(false)
     }
@@ -298,6 +329,64 @@ mod tests {
         assert!(fair.separates_flows && fair.packets == 11, "{fair:?}");
         assert_eq!(parse_qdisc(&message[..40]), None);
         assert_eq!(find_attribute(&message[TCMSG..], 99), None);
+    }
+
+    /// What stands for the kernel, and a socket to it.
+    fn kernel() -> (std::os::unix::net::UnixDatagram, Netlink) {
+        let (kernel, own) = std::os::unix::net::UnixDatagram::pair().unwrap();
+        (kernel, Netlink::from_socket(own.into()))
+    }
+
+    fn answer(kind: i32, flags: i32, sequence: u32, body: u32) -> Vec<u8> {
+        let mut message = 20_u32.to_ne_bytes().to_vec();
+        message.extend((kind as u16).to_ne_bytes());
+        message.extend((flags as u16).to_ne_bytes());
+        for word in [sequence, 0, body] {
+            message.extend(word.to_ne_bytes());
+        }
+        message
+    }
+
+    fn list(netlink: &mut Netlink) -> io::Result<Vec<u8>> {
+        let each = |list: &mut Vec<u8>, _, body: &[u8]| list.push(body[0]);
+        netlink.dump(libc::RTM_GETQDISC, &[], each)
+    }
+
+    #[test]
+    fn a_list_that_changed_meanwhile_is_asked_for_again() {
+        let entry = i32::from(libc::RTM_NEWQDISC);
+        let torn = |sequence| {
+            let first = answer(entry, 0, sequence, 7);
+            let end = answer(libc::NLMSG_DONE, libc::NLM_F_DUMP_INTR, sequence, 0);
+            [first, end].concat()
+        };
+        let (kernel, mut netlink) = kernel();
+        kernel.send(&torn(1)).unwrap();
+        kernel.send(&answer(entry, 0, 2, 8)).unwrap();
+        kernel.send(&answer(libc::NLMSG_DONE, 0, 2, 0)).unwrap();
+        assert_eq!(list(&mut netlink).unwrap(), [8]);
+        for sequence in 3..3 + DUMP_TRIES {
+            kernel.send(&torn(sequence)).unwrap();
+        }
+        let error = list(&mut netlink).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+    }
+
+    #[test]
+    fn what_is_left_of_an_earlier_answer_is_passed_over() {
+        let entry = i32::from(libc::RTM_NEWQDISC);
+        let (kernel, mut netlink) = kernel();
+        let refused = (-libc::EPERM).cast_unsigned();
+        kernel
+            .send(&answer(libc::NLMSG_DONE, 0, 1, refused))
+            .unwrap();
+        let error = list(&mut netlink).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+        kernel.send(&answer(entry, 0, 1, 7)).unwrap();
+        kernel.send(&answer(libc::NLMSG_DONE, 0, 1, 0)).unwrap();
+        let own = [answer(entry, 0, 2, 8), answer(libc::NLMSG_DONE, 0, 2, 0)];
+        kernel.send(&own.concat()).unwrap();
+        assert_eq!(list(&mut netlink).unwrap(), [8]);
     }
 
     #[test]

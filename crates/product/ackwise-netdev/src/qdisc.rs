@@ -216,18 +216,21 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub fn root(&mut self, index: u32) -> io::Result<Option<Root>> {
-        let mut found = None;
         // A question about one of them is answered to everybody who listens to changes.
-        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
-            let is_root = u32_at(body, 4) == Some(index) && u32_at(body, 12) == Some(TC_H_ROOT);
-            if kind == libc::RTM_NEWQDISC && is_root {
-                found = parse(body).map(|qdisc| Root {
-                    qdisc,
-                    backlog_bytes: backlog(body).unwrap_or(0),
-                });
-            }
-        })?;
-        Ok(found)
+        let every = tcmsg(0, 0, 0);
+        self.dump(
+            libc::RTM_GETQDISC,
+            &every,
+            |found: &mut Option<_>, kind, body| {
+                let is_root = u32_at(body, 4) == Some(index) && u32_at(body, 12) == Some(TC_H_ROOT);
+                if kind == libc::RTM_NEWQDISC && is_root {
+                    *found = parse(body).map(|qdisc| Root {
+                        qdisc,
+                        backlog_bytes: backlog(body).unwrap_or(0),
+                    });
+                }
+            },
+        )
     }
 
     /// Changes the rate of the cake that is the root and has the handle [`HANDLE`], and nothing else. No
@@ -256,13 +259,16 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub fn qdiscs(&mut self, index: u32) -> io::Result<Vec<Qdisc>> {
-        let mut found = Vec::new();
-        self.dump(libc::RTM_GETQDISC, &tcmsg(0, 0, 0), |kind, body| {
-            if kind == libc::RTM_NEWQDISC && u32_at(body, 4) == Some(index) {
-                found.extend(parse(body));
-            }
-        })?;
-        Ok(found)
+        let every = tcmsg(0, 0, 0);
+        self.dump(
+            libc::RTM_GETQDISC,
+            &every,
+            |found: &mut Vec<_>, kind, body| {
+                if kind == libc::RTM_NEWQDISC && u32_at(body, 4) == Some(index) {
+                    found.extend(parse(body));
+                }
+            },
+        )
     }
 
     /// Counts the filters of the queue discipline with this handle.
@@ -270,12 +276,14 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub fn filters_of(&mut self, index: u32, handle: u32) -> io::Result<usize> {
-        let mut filters = 0;
-        let request = tcmsg(index, 0, handle);
-        self.dump(libc::RTM_GETTFILTER, &request, |kind, _| {
-            filters += usize::from(kind == libc::RTM_NEWTFILTER);
-        })?;
-        Ok(filters)
+        self.count_filters(&tcmsg(index, 0, handle))
+    }
+
+    /// Counts the filters that a `tcmsg` asks for.
+    pub(crate) fn count_filters(&mut self, request: &[u8]) -> io::Result<usize> {
+        self.dump(libc::RTM_GETTFILTER, request, |filters, kind, _| {
+            *filters += usize::from(kind == libc::RTM_NEWTFILTER);
+        })
     }
 
     /// Puts a cake with the handle [`HANDLE`] in the place of the root.

@@ -81,11 +81,15 @@ impl Netlink {
         ] {
             let mut body = vec![0; RTMSG];
             body[0] = family as u8;
-            self.dump(libc::RTM_GETROUTE, &body, |kind, message| {
-                if kind == libc::RTM_NEWROUTE {
-                    into.extend(parse_default_route(message));
-                }
-            })?;
+            *into = self.dump(
+                libc::RTM_GETROUTE,
+                &body,
+                |all: &mut Vec<_>, kind, message| {
+                    if kind == libc::RTM_NEWROUTE {
+                        all.extend(parse_default_route(message));
+                    }
+                },
+            )?;
             into.sort_unstable();
             into.dedup();
         }

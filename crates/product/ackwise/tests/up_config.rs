@@ -136,6 +136,42 @@ fn all_interfaces_are_up_until_one_signal() {
     assert!(out.contains("No `ackwise up`"), "{out}");
 }
 
+/// Whoever starts them may be killed: then they end, a gateway as well as who thins.
+#[test]
+fn all_end_if_the_first_process_is_killed() {
+    root();
+    let net = Net::new();
+    let file = File::new(&format!(
+        "[[interface]]\nname = \"{}\"\nrouter = true\nqueue = \"gateway\"\nup = \"50mbit\"\n\
+         [[interface]]\nname = \"lo\"\n",
+        net.iface
+    ));
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", file.path()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    for _ in 0..2 {
+        assert_eq!(next()["event"], "up");
+    }
+    assert!(net.programs() > 0);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for _ in 0..2 {
+        let down = next();
+        assert_eq!(down["event"], "down", "{down}");
+        assert_eq!(down["why"], "`ackwise up --all` is gone", "{down}");
+    }
+    until("the end of all", || {
+        let Ended { out, .. } = net.run(&["down"]);
+        (net.programs() == 0 && out.contains("No `ackwise up`")).then_some(())
+    });
+}
+
 /// Without the socket by which `ackwise reload` reaches it, it ends what it has started.
 #[test]
 fn all_end_if_the_first_process_cannot_listen() {

@@ -31,6 +31,7 @@ pub fn reason(outcome: Outcome, command: &'static str) -> &'static str {
     match outcome {
         Outcome::Signal(name) => name,
         Outcome::Deadline => "the time is over",
+        Outcome::ParentGone => "`ackwise up --all` is gone",
         Outcome::Ended(Ended::Asked | Ended::Renewed) => command,
         Outcome::Ended(Ended::InterfaceGone) => "the interface is gone",
         Outcome::Ended(Ended::DeviceGone) => "its device is gone",

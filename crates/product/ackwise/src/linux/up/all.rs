@@ -3,7 +3,7 @@
 //! A process gives its rights up after it has set up one interface, so that each interface needs
 //! its own. This one starts them, passes on that it is to end, and waits for them. It keeps its
 //! rights, so that it starts and ends processes when the file is read again, and starts one again
-//! that fails while others run.
+//! that fails while others run. If it is killed they end by themselves.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -117,7 +117,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     // Nobody starts another one from here on.
     children.is_ending.store(true, Ordering::SeqCst);
     drop(children.reloads());
-    if let Outcome::Signal(_) = outcome {
+    if let Outcome::Signal(_) | Outcome::ParentGone = outcome {
         children.signal(Signal::SIGTERM);
     }
     children.finish()

@@ -28,12 +28,8 @@ pub fn start(
     let worker = Worker::spawn("ackwise-root", lifecycle, move || {
         ordinary();
         while !life.wait_stop(LOOK) {
+            // An interface that is gone ends everything else as well.
             let Ok(all) = netlink.qdiscs(index) else {
-                // The rest of an answer may wait in the old socket. An interface that is gone ends
-                // everything else as well.
-                if let Ok(another) = Netlink::open() {
-                    netlink = another;
-                }
                 continue;
             };
             if let Some(root) = all.iter().find(|it| it.is_root() && !it.is_ours()) {
