@@ -179,7 +179,7 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<(f64, &'static str), St
 pub fn rate(text: &str) -> Result<u64, String> {
     let (value, _) = quantity(text, &RATE)?;
     if value == 0.0 {
-        return Err("a rate of zero carries nothing; leave the key out for no limit".to_owned());
+        return Err("a rate of zero carries nothing; leave it out for no limit".to_owned());
     }
     if !(1.0..=1e12).contains(&value) {
         return Err(format!(

@@ -27,10 +27,21 @@ pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> 
     let mut config = Config::new(known);
     let inline = inline.split(',').filter(|part| !part.trim().is_empty());
     let inline = inline.map(|part| (format!("--policy {policy}"), part));
-    let settings = settings
-        .iter()
-        .map(|setting| (format!("--set {setting}"), setting.as_str()));
-    for (argument, setting) in inline.chain(settings) {
+    set_all(&mut config, inline)?;
+    let settings = settings.iter();
+    let settings = settings.map(|setting| (format!("--set {setting}"), setting.as_str()));
+    set_all(&mut config, settings)?;
+    Ok(config)
+}
+
+/// Sets parameters, each of which is given once. With each comes the argument that has it.
+fn set_all<'a>(
+    config: &mut Config,
+    settings: impl Iterator<Item = (String, &'a str)>,
+) -> Result<(), BadInput> {
+    let name = config.policy().name();
+    let mut seen = Vec::new();
+    for (argument, setting) in settings {
         let Some((key, value)) = setting.split_once('=') else {
             let why = format!("{argument}: {setting:?} is not KEY=VALUE");
             return Err(
@@ -38,11 +49,16 @@ pub fn configure(policy: &str, settings: &[String]) -> Result<Config, BadInput> 
             );
         };
         let key = key.trim();
+        if seen.contains(&key) {
+            let why = format!("{argument}: {key} is given twice");
+            return Err(BadInput::new(why).mend("leave one of them out"));
+        }
+        seen.push(key);
         config
             .set(key, value)
             .map_err(|e| BadInput::new(format!("{argument}: {e}")).mend(e.advice()))?;
     }
-    Ok(config)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -69,6 +85,15 @@ mod tests {
             let e = set(&[bad]).unwrap_err().to_string();
             assert!(e.contains(says), "{bad}: {e}");
         }
+    }
+
+    #[test]
+    fn a_parameter_is_given_once() {
+        let twice = ["n=4".to_owned(), "n=5".to_owned()];
+        let e = configure("every-n", &twice).unwrap_err().to_string();
+        assert!(e.contains("--set n=5: n is given twice"), "{e}");
+        let e = configure("every-n:n=4,n=5", &[]).unwrap_err().to_string();
+        assert!(e.contains("n is given twice"), "{e}");
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub fn bytes(n: u64) -> String {
     scaled(n as f64, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB"])
 }
 
+/// A rate: `950 bit/s`, `12.3 kbit/s`.
+pub fn bit_rate(bps: f64) -> String {
+    let units = [" bit/s", " kbit/s", " Mbit/s", " Gbit/s", " Tbit/s"];
+    scaled(bps, 1000.0, &units)
+}
+
 /// Microseconds: `850 µs`, `12.3 ms`, `1.50 s`.
 pub fn micros(us: f64) -> String {
     scaled(us, 1000.0, &[" µs", " ms", " s", " ks"])

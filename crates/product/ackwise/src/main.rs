@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use ackwise_cli::{man, text};
 use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue};
 
 use cli::{Cli, Command};
 #[cfg(not(target_os = "linux"))]
@@ -27,7 +28,9 @@ use linux as live;
 
 fn main() -> ExitCode {
     // clap ends the process with 2 on bad arguments and with 0 after --help: our own exit codes.
-    let matches = lab::command().get_matches();
+    let matches = lab::command()
+        .try_get_matches()
+        .unwrap_or_else(|error| with_tip(error).exit());
     if let Some((name, _)) = matches.subcommand()
         && lab::has(name)
     {
@@ -36,6 +39,28 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     ackwise_cli::start_log(cli.global.verbose);
     ackwise_cli::finish("ackwise", dispatch(&cli), |_| false)
+}
+
+/// An option whose value may be left out takes it only after `=`: the next word is an argument of its own.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let word = word.clone();
+    let given: Vec<_> = std::env::args_os().collect();
+    let follows = |option: &&&str| {
+        given
+            .windows(2)
+            .any(|pair| pair == [**option, word.as_str()])
+    };
+    if let Some(option) = ["--guard", "--acks-first"].iter().find(follows) {
+        let tip = format!("write {option}={word}");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
+    error
 }
 
 fn dispatch(cli: &Cli) -> anyhow::Result<()> {

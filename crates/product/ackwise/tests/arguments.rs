@@ -36,6 +36,28 @@ fn parameters_that_are_not_there_or_out_of_range() {
 }
 
 #[test]
+fn arguments_that_miss_their_place() {
+    ACKWISE.refuses(&["up"], &["no interface is named", "--all"]);
+    ACKWISE.refuses(&["up", "lo", "--guard", "10m"], &["write --guard=10m"]);
+    ACKWISE.refuses(
+        &["gateway", "up", "lo", "--acks-first", "8"],
+        &["write --acks-first=8"],
+    );
+    ACKWISE.refuses(
+        &["up", "lo", "--up", "5mbit", "--overhead", "-5"],
+        &["-5 is not in 0..=256"],
+    );
+    ACKWISE.refuses(
+        &["probe", "192.0.2.1", "--listen", "192.0.2.2"],
+        &["cannot be used with"],
+    );
+    let twice = [
+        "attach", "lo", "--policy", "every-n", "--set", "n=4", "--set", "n=5",
+    ];
+    ACKWISE.refuses(&twice, &["--set n=5: n is given twice"]);
+}
+
+#[test]
 fn numbers_and_times() {
     ACKWISE.refuses(
         &["attach", "lo", "--hold-ms", "0"],

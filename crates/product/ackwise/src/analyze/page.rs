@@ -72,7 +72,7 @@ fn cost(out: &mut String, a: &Analysis) {
     if let Some(share) = a.line.ack_peak_share_of_uplink {
         rows.push(vec![
             "Uplink, at the peak of a tenth of a second".to_owned(),
-            format!("{}bit/s", text::count(a.line.ack_peak_bps as f64)),
+            text::bit_rate(a.line.ack_peak_bps as f64),
             percent(share),
         ]);
     }

@@ -96,7 +96,7 @@ fn cost(a: &Analysis) -> String {
         ],
         vec![
             String::new(),
-            format!("{}bit/s", text::count(a.line.ack_peak_bps as f64)),
+            text::bit_rate(a.line.ack_peak_bps as f64),
             "at most, over a tenth of a second".into(),
         ],
     ];

@@ -21,7 +21,7 @@ const PORT: u16 = 9479;
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
     /// The partner: a name or an address
-    #[arg(value_name = "HOST", conflicts_with = "serve")]
+    #[arg(value_name = "HOST", conflicts_with_all = ["serve", "listen", "user"])]
     pub host: Option<String>,
 
     /// Be the partner of others, one at a time

@@ -30,7 +30,6 @@ When the command ends, however it ends, the queue that it found is there again."
 #[derive(Debug, Clone, Args)]
 pub struct UpArgs {
     /// The interface through which ACKs leave
-    #[arg(required_unless_present = "all")]
     pub interface: Option<String>,
 
     /// Every interface of the configuration file, each in a process of its own
@@ -52,7 +51,7 @@ pub struct UpArgs {
     pub rate: Option<UplinkRate>,
 
     /// Bytes that each IP packet costs on the uplink beyond itself
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=256))]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=256))]
     pub overhead: Option<u32>,
 
     /// This box owns the uplink behind this interface, whatever its routes say

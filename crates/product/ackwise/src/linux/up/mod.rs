@@ -70,7 +70,10 @@ fn registry() -> Registry<Record> {
 pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     match &args.interface {
         Some(name) => up_one(args, name, global.format),
-        None => all::up(args, global),
+        None if args.all => all::up(args, global),
+        None => Err(BadInput::new("no interface is named")
+            .mend("`ackwise up eth0` is up on one, `ackwise up --all` on those of a file")
+            .into()),
     }
 }
 
