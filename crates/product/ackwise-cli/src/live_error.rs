@@ -15,17 +15,13 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
     }
     if let Some(e) = error.downcast_ref::<ackwise_gateway::Error>() {
         use ackwise_gateway::Error as Gateway;
-        return matches!(e, Gateway::NotThere(_))
-            || matches!(e, Gateway::Netdev(error) if is_bad_name(error));
+        return matches!(e, Gateway::Netdev(error) if is_bad_name(error));
     }
     if let Some(e) = error.downcast_ref::<ackwise_tunneld::Error>() {
         use ackwise_tunneld::Error as Tunnel;
         return matches!(
             e,
-            Tunnel::NotThere(_)
-                | Tunnel::Key { .. }
-                | Tunnel::KeyPermissions(_)
-                | Tunnel::OwnKey(_)
+            Tunnel::Key { .. } | Tunnel::KeyPermissions(_) | Tunnel::OwnKey(_)
         ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error));
     }
     false

@@ -198,9 +198,9 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     );
     pair.nothing_left();
     let Ended { code, err, .. } = pair.net.run(&["tunnel", "down"]);
-    assert_eq!(code, 2, "{err}");
+    assert_eq!(code, 1, "{err}");
     let Ended { code, err, .. } = pair.net.run(&["tunnel", "status", "awtun9"]);
-    assert_eq!(code, 2, "{err}");
+    assert_eq!(code, 1, "{err}");
 }
 
 #[test]

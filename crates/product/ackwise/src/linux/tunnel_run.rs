@@ -138,7 +138,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         Some(device) => control::down(device)?,
         None => match &control::list()?[..] {
             [only] => control::down(only)?,
-            [] => return Err(BadInput::new("there is no tunnel in this network namespace").into()),
+            [] => anyhow::bail!("there is no tunnel in this network namespace"),
             several => {
                 let what = format!("which one? there are {}", several.join(", "));
                 return Err(BadInput::new(what)
