@@ -23,6 +23,13 @@ bitflags! {
     }
 }
 
+impl Capabilities {
+    /// What the datapath at an interface can do.
+    pub const DATAPATH: Capabilities = Capabilities::SEE_DATA.union(Capabilities::HOLD);
+    /// What a receiver's own TCP can do.
+    pub const STACK: Capabilities = Capabilities::DATAPATH.union(Capabilities::MAKE_ACKS);
+}
+
 impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WORDS: [(Capabilities, &str); 4] = [

@@ -156,7 +156,7 @@ fn parameters_are_set_by_name_within_their_range() {
 #[test]
 fn an_environment_that_cannot_run_a_policy_is_told_why() {
     let policy = |name| Policy::by_name(name).unwrap();
-    let router = Capabilities::SEE_DATA | Capabilities::HOLD;
+    let router = Capabilities::DATAPATH;
     for p in Policy::all() {
         let makes_acks = p.needs().contains(Capabilities::MAKE_ACKS);
         assert_eq!(p.check(router).is_err(), makes_acks, "{p}");

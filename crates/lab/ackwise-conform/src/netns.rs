@@ -277,7 +277,7 @@ fn datapath(text: &str) -> Result<Options, Error> {
     let bad = |error: ackwise_policy::ConfigError| Error::BadPolicy(error.to_string());
     let policy = Policy::by_name(name).map_err(bad)?;
     policy
-        .check(Capabilities::SEE_DATA | Capabilities::HOLD)
+        .check(Capabilities::DATAPATH)
         .map_err(|error| Error::Missing(error.to_string()))?;
     let mut config = ackwise_policy::Config::new(policy);
     for setting in settings.split(',').filter(|it| !it.is_empty()) {

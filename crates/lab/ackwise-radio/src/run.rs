@@ -49,7 +49,7 @@ fn ends(
         })?;
     if let Some(text) = &arm.policy {
         let policy: Config = text.parse().map_err(|e| wrong(format!("{e}")))?;
-        let environment = Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS;
+        let environment = Capabilities::STACK;
         let check = policy.policy().check(environment);
         check.map_err(|e| wrong(e.to_string()))?;
         receiver.policy = Some(tcp::StackPolicy {

@@ -110,7 +110,7 @@ fn counter(run: &Run, name: &str) -> u64 {
 
 #[test]
 fn policies_of_the_list_called_from_outside_give_the_same_records() {
-    let can = Capabilities::SEE_DATA | Capabilities::HOLD;
+    let can = Capabilities::DATAPATH;
     let mut withheld = 0;
     for policy in Policy::all().filter(|policy| policy.check(can).is_ok()) {
         let scenario = scenario(policy.name());

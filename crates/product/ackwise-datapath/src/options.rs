@@ -191,9 +191,7 @@ impl Options {
             let longest = if p.address.is_ipv4() { 32 } else { 128 };
             range("prefix length", u64::from(p.length), 0, longest)?;
         }
-        self.policy
-            .policy()
-            .check(Capabilities::SEE_DATA | Capabilities::HOLD)?;
+        self.policy.policy().check(Capabilities::DATAPATH)?;
         Ok(())
     }
 

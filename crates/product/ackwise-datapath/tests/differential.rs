@@ -88,7 +88,7 @@ fn worlds(all: bool) -> Vec<(Script, World)> {
     let mut policies: Vec<String> = POLICIES.map(str::to_owned).to_vec();
     if all {
         policies.push("every-n:n=8,warm=0".to_owned());
-        let can = Capabilities::SEE_DATA | Capabilities::HOLD;
+        let can = Capabilities::DATAPATH;
         let others = Policy::all().filter(|policy| policy.check(can).is_ok());
         policies.extend(others.map(|policy| policy.to_string()));
     }

@@ -7,13 +7,10 @@ use serde::Serialize;
 use crate::cli::PoliciesArgs;
 
 /// Where a policy can run in this build, and what each of these can do.
-const ENVIRONMENTS: [(&str, Capabilities); 2] = {
-    let datapath = Capabilities::SEE_DATA.union(Capabilities::HOLD);
-    [
-        ("datapath", datapath),
-        ("stack", datapath.union(Capabilities::MAKE_ACKS)),
-    ]
-};
+const ENVIRONMENTS: [(&str, Capabilities); 2] = [
+    ("datapath", Capabilities::DATAPATH),
+    ("stack", Capabilities::STACK),
+];
 
 #[derive(Serialize)]
 struct Listing {

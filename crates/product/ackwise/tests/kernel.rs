@@ -194,7 +194,7 @@ fn policies() {
     let net = Net::new();
     let mut attached = 0;
     for policy in Policy::all() {
-        let here = Capabilities::SEE_DATA | Capabilities::HOLD;
+        let here = Capabilities::DATAPATH;
         if policy.check(here).is_ok() {
             let up = net.attach(&["--policy", policy.name()]);
             figure("verified", verified(&up));

@@ -369,6 +369,19 @@ fn mistakes_are_said_with_their_place() {
         assert!(err.contains("ackwise.toml:3:10: "), "{args:?}: {err}");
         assert!(err.contains("did you mean adaptive?"), "{args:?}: {err}");
     }
+    // The datapath cannot make ACKs.
+    let literal = "rate-limit-literal";
+    let elsewhere = File::new(&format!(
+        "[[interface]]\nname = \"lo\"\npolicy = \"{literal}\"\n"
+    ));
+    for args in [
+        &["check", elsewhere.path()][..],
+        &["up", "lo", "--explain", "--policy", literal],
+    ] {
+        let Ended { code, err, .. } = run(args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains("has to make the ACKs"), "{args:?}: {err}");
+    }
     let both = File::new(
         "[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n[[interface]]\nname = \"wan0\"\npolicy = \"tac\"\n",
     );
@@ -416,7 +429,7 @@ fn mistakes_are_said_with_their_place() {
             &["up", "lo", "--guard", "--no-guard"],
             "cannot be used with",
         ),
-        (&["up"], "<INTERFACE>"),
+        (&["up"], "`ackwise up --all`"),
     ] {
         let Ended { code, err, .. } = run(args);
         assert_eq!(code, 2, "{args:?}: {err}");

@@ -74,7 +74,7 @@ fn config(scenario: &Scenario, placement: &Placement) -> Result<Config, LabError
         |error: String| LabError::Invalid(scenario.error_at(&placement.policy_span, error));
     let policy = ackwise_policy::Policy::by_name(&placement.policy)
         .map_err(|error| at_policy(error.to_string()))?;
-    let mut means = Capabilities::SEE_DATA | Capabilities::HOLD;
+    let mut means = Capabilities::DATAPATH;
     if placement.environment == Environment::Stack {
         means |= Capabilities::MAKE_ACKS;
     }

@@ -19,8 +19,8 @@ pub(super) fn policy(scenario: &Scenario, placement: &Placement) -> Result<Confi
     let at = |e: ConfigError| scenario.error_at(&placement.policy_span, e.to_string());
     let policy = ackwise_policy::Policy::by_name(&placement.policy).map_err(at)?;
     let capabilities = match placement.environment {
-        Environment::Datapath => Capabilities::SEE_DATA | Capabilities::HOLD,
-        Environment::Stack => Capabilities::SEE_DATA | Capabilities::HOLD | Capabilities::MAKE_ACKS,
+        Environment::Datapath => Capabilities::DATAPATH,
+        Environment::Stack => Capabilities::STACK,
     };
     policy
         .check(capabilities)

@@ -8,7 +8,7 @@ use ackwise_cli::error::BadInput;
 use ackwise_cli::policy;
 use ackwise_config::interfaces::{Guard, Interface, Interfaces};
 use ackwise_config::{ConfigError, Source, Span};
-use ackwise_policy::Config;
+use ackwise_policy::{Capabilities, Config};
 
 use super::decision::Asked;
 use crate::linux::cli::ab::{GUARD_EVERY, GuardArgs};
@@ -104,7 +104,7 @@ impl Settings {
             return Err(BadInput::new(what).mend(has).into());
         }
         let policy = match (&args.policy, &file, described) {
-            (Some(asked), ..) => policy::configure(asked, &[])?,
+            (Some(asked), ..) => in_the_datapath(asked)?,
             (None, Some(file), Some(interface)) => policy_of(file, interface)?,
             (None, ..) => default_policy(),
         };
@@ -174,9 +174,20 @@ fn guard(args: &UpArgs, described: Option<Guard>) -> GuardArgs {
     }
 }
 
+/// A policy that the datapath can run.
+fn in_the_datapath(text: &str) -> Result<Config, BadInput> {
+    let config = policy::configure(text, &[])?;
+    let fits = config.policy().check(Capabilities::DATAPATH);
+    fits.map_err(|error| {
+        BadInput::new(format!("--policy {text}: {error}"))
+            .mend("`ackwise policies NAME` says where a policy can run")
+    })?;
+    Ok(config)
+}
+
 /// A policy of the file, or what is wrong with it.
 fn policy_named(text: &str) -> Result<Config, String> {
-    policy::configure(text, &[]).map_err(|error| {
+    in_the_datapath(text).map_err(|error| {
         let said = error.to_string();
         let option = format!("--policy {text}: ");
         said.strip_prefix(&option).unwrap_or(&said).to_owned()
