@@ -196,6 +196,12 @@ impl Facts {
 }
 
 impl Queue {
+    /// Whether it is still what it was. The kernel makes its own queue anew when the interface comes up.
+    pub fn is_still(&self, before: &Queue) -> bool {
+        let are_the_kernel_s = [before.owner, self.owner] == [Owner::Kernel; 2];
+        self == before || are_the_kernel_s
+    }
+
     /// The root that somebody will put back; without one the kernel makes its own.
     fn become_again(&mut self, found: Option<Qdisc>) {
         self.owner = found
@@ -339,6 +345,35 @@ mod tests {
         assert_eq!(of(&below), Owner::Somebody);
         let ours = [qdisc("cake", ackwise_netdev::qdisc::HANDLE, ROOT)];
         assert_eq!(of(&ours), Owner::Ackwise);
+    }
+
+    #[test]
+    fn a_queue_that_somebody_has_set_meanwhile_is_another_one() {
+        let queue = |kind: &str, handle: u32| {
+            let found = qdisc(kind, handle, ROOT);
+            Queue {
+                root: Some(Root::of(&found)),
+                owner: owner(std::slice::from_ref(&found), 0),
+                sqm: false,
+                found: Some(found),
+            }
+        };
+        let (own, another) = (queue("noqueue", 0), queue("fq_codel", 0));
+        assert!(own.is_still(&own) && another.is_still(&own));
+        let theirs = queue("fq_codel", 0x1_0000);
+        assert!(theirs.is_still(&theirs));
+        for (before, now) in [
+            (&own, &theirs),
+            (&theirs, &own),
+            (&theirs, &queue("htb", 0x1_0000)),
+        ] {
+            assert!(!now.is_still(before), "{before} and {now}");
+        }
+        // Another handle, or other options, are another queue of somebody's.
+        assert!(!queue("fq_codel", 0x2_0000).is_still(&theirs));
+        let mut changed = theirs.clone();
+        changed.found.as_mut().unwrap().options = vec![1];
+        assert!(!changed.is_still(&theirs));
     }
 
     #[test]

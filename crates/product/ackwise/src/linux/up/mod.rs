@@ -43,7 +43,7 @@ use crate::linux::shared_datapath::SharedDatapath;
 use crate::linux::summary;
 use crate::linux::watch::{reason, watch};
 use decision::{Plan, Queue, Refusal, Role, decide};
-use facts::{Facts, Owner};
+use facts::Facts;
 use reload::Reloader;
 use settings::Settings;
 
@@ -321,9 +321,7 @@ impl Run<'_> {
     fn look_again(&self) -> anyhow::Result<()> {
         let before = &self.facts.queue;
         let now = Facts::gather(&self.facts.interface)?.queue;
-        // The kernel makes its own anew when the interface comes up.
-        let are_the_kernel_s = [before.owner, now.owner] == [Owner::Kernel; 2];
-        if now == *before || are_the_kernel_s {
+        if now.is_still(before) {
             return Ok(());
         }
         bail!(
