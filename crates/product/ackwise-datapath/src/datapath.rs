@@ -397,7 +397,11 @@ impl Datapath {
         if lock(&self.inner.attached).is_none() {
             return Some(Ended::Asked);
         }
-        (!self.interface_alive()).then_some(Ended::InterfaceGone)
+        if !self.interface_alive() {
+            return Some(Ended::InterfaceGone);
+        }
+        let device_gone = self.inner.shared.device_gone.load(Ordering::Acquire);
+        device_gone.then_some(Ended::DeviceGone)
     }
 
     /// Waits until the datapath ends by itself, but no longer than `timeout`.
@@ -432,14 +436,17 @@ impl Datapath {
     /// Stops holding, lets out what is held, and detaches. Returns the last counters.
     ///
     /// # Errors
-    /// [`Error::InterfaceGone`] if the interface was deleted before.
+    /// [`Error::InterfaceGone`] or [`Error::DeviceGone`] if that is why it had ended.
     pub fn detach(self) -> Result<Stats, Error> {
         let stats = self.inner.detach()?;
-        if self.interface_alive() {
-            Ok(stats)
-        } else {
-            Err(Error::InterfaceGone(self.inner.options.ifname.clone()))
+        let ifname = || self.inner.options.ifname.clone();
+        if !self.interface_alive() {
+            return Err(Error::InterfaceGone(ifname()));
         }
+        if self.inner.shared.device_gone.load(Ordering::Acquire) {
+            return Err(Error::DeviceGone(ifname()));
+        }
+        Ok(stats)
     }
 
     /// Makes the datapath act as if the process were stopped: no heartbeat. For tests of failing
@@ -648,7 +655,7 @@ impl Inner {
         // that are still attached.
         self.shared.quiesce.store(true, Ordering::SeqCst);
         self.hold_nothing(&mut attached.programs)?;
-        if !self.options.dry_run && !self.shared.gone.load(Ordering::Acquire) {
+        if !self.options.dry_run && !self.shared.is_way_gone() {
             std::thread::sleep(self.options.hold_max + DRAIN);
         }
         attached.worker.stop_and_join();

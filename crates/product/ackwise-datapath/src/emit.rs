@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     /// Nothing is held until it is taken back.
     pub(crate) paused: AtomicBool,
     pub(crate) gone: AtomicBool,
+    /// The TAP device by which held ACKs come back was deleted, or taken down.
+    pub(crate) device_gone: AtomicBool,
     /// No other parameters of the policy are wanted any more.
     pub(crate) ending: AtomicBool,
     /// The queue that ACKs had a class of is another one now.
@@ -46,6 +48,13 @@ pub(crate) struct Shared {
     pub(crate) repeats_ignored: AtomicU64,
     pub(crate) checksums_filled: AtomicU64,
     pub(crate) checksums_wrong: AtomicU64,
+}
+
+impl Shared {
+    /// What is held could not leave any more.
+    pub(crate) fn is_way_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire) || self.device_gone.load(Ordering::Acquire)
+    }
 }
 
 /// Where frames go.
@@ -107,8 +116,8 @@ impl Emitter {
 
     fn beat(&mut self, lifecycle: &Lifecycle, shared: &Shared) {
         let quiet = || {
-            let flags = [&shared.quiesce, &shared.paused, &shared.gone];
-            flags.iter().any(|flag| flag.load(Ordering::SeqCst))
+            let flags = [&shared.quiesce, &shared.paused];
+            flags.iter().any(|flag| flag.load(Ordering::SeqCst)) || shared.is_way_gone()
         };
         if lifecycle.is_frozen() || quiet() {
             if let Some(egress) = &self.egress {
@@ -137,12 +146,18 @@ impl Emitter {
         }
     }
 
-    /// Looks whether the interface is still in this network namespace. If not, nothing can be
-    /// re-emitted, so the programs, which go with the interface, hold nothing more.
+    /// Looks whether the interface is still in this network namespace, and the TAP device is up. If not,
+    /// nothing can be re-emitted, so the programs hold nothing more.
     fn look(&mut self, shared: &Shared) {
-        if !shared.gone.load(Ordering::Acquire) && !exists(self.ifindex) {
+        if shared.is_way_gone() {
+            return;
+        }
+        let gone = !exists(self.ifindex);
+        let device_gone = matches!(&self.injection, Injection::Tap(device) if !device.is_up());
+        if gone || device_gone {
             self.hold_until(0);
-            shared.gone.store(true, Ordering::SeqCst);
+            shared.device_gone.store(device_gone, Ordering::SeqCst);
+            shared.gone.store(gone, Ordering::SeqCst);
         }
     }
 
@@ -180,7 +195,10 @@ impl Emitter {
                 Err(error) => {
                     shared.send_errors.fetch_add(1, Ordering::Relaxed);
                     tracing::debug!("re-emission of slot {}: {error}", e.slot);
-                    refused |= matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
+                    refused |= matches!(
+                        error.raw_os_error(),
+                        Some(libc::ENXIO | libc::ENODEV | libc::EIO | libc::EBADFD)
+                    );
                 }
             }
         }

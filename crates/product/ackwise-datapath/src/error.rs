@@ -144,6 +144,12 @@ pub enum Error {
     /// The interface went away while attached.
     #[error("{0} was deleted while ackwise was attached to it; nothing is held any more")]
     InterfaceGone(String),
+    /// The TAP device by which held ACKs come back went away while attached.
+    #[error(
+        "the device by which held ACKs come back to {0} was deleted or taken down by somebody else; \
+         nothing is held any more"
+    )]
+    DeviceGone(String),
     /// Nothing is attached there.
     #[error("ackwise is not attached to {0} in this network namespace (`ackwise status` lists)")]
     NotAttached(String),

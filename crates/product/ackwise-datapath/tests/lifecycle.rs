@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use ackwise_datapath::{
-    AttachMode, Datapath, Ended, Error, Options, Prepared, Programs, control, sys,
+    AttachMode, Datapath, Ended, Error, Options, Position, Prepared, Programs, control, sys,
 };
 use ackwise_netdev::{Error as Netdev, registry};
 use ackwise_testbed::refuse;
@@ -319,6 +319,35 @@ fn a_deleted_interface_ends_it() {
                 Err(Error::InterfaceGone(name)) => assert_eq!(name, "aw0"),
                 other => panic!("{other:?}"),
             }
+        });
+    }
+}
+
+/// At a sender what is held comes back by a device of ours. Without it nothing is held any more.
+#[test]
+fn a_device_that_is_deleted_or_taken_down_ends_it() {
+    let _alone = alone();
+    for (what, by) in [
+        ("link set ackwise0 down", AttachMode::Tcx),
+        ("link del ackwise0", AttachMode::Tcx),
+        ("link del ackwise0", AttachMode::Clsact),
+    ] {
+        Pair::new().run(|near, far| {
+            let a = attach(Options {
+                position: Position::Sender,
+                ..options(by)
+            });
+            let mut flow = Flow::start(far, near, Seg::ack(0));
+            step_until_withheld(&a, &mut flow, far, near);
+            ip(what);
+            assert_eq!(a.wait(ms(30_000)), Some(Ended::DeviceGone), "{what}");
+            near.drain(ms(10));
+            for _ in 0..20 {
+                flow.step(far, near);
+            }
+            let got = near.expect(20);
+            assert_eq!(got[19].bytes, flow.ack().frame());
+            assert!(matches!(a.detach(), Err(Error::DeviceGone(_))), "{what}");
         });
     }
 }
