@@ -98,7 +98,7 @@ fn install_by(options: &Options, interface: &Interface, mode: AttachMode) -> Res
     };
     let (injection, back) = match options.position {
         Position::Receiver | Position::Router => {
-            let socket = packet_socket::open(Layer::Link)
+            let socket = packet_socket::open(Layer::to_send(interface.kind))
                 .map_err(ackwise_netdev::Error::system("open a packet socket"))?;
             enlarge_send_buffer(&socket);
             (Injection::Packet(socket), None)

@@ -48,7 +48,8 @@ impl PacketSocket {
     /// # Errors
     /// A right is missing.
     pub fn open(interface: Interface, cookie: u32) -> Result<Self, Error> {
-        let socket = open(Layer::Link).map_err(Error::system("open a packet socket"))?;
+        let layer = Layer::to_send(interface.kind);
+        let socket = open(layer).map_err(Error::system("open a packet socket"))?;
         set_int(
             &socket,
             libc::SOL_SOCKET,

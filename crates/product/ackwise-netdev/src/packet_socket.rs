@@ -8,6 +8,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use ackwise_policy::LinkKind;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, socket};
 
 /// What the packets of a packet socket begin with.
@@ -17,6 +18,19 @@ pub enum Layer {
     Link,
     /// The IP header (`SOCK_DGRAM`).
     Network,
+}
+
+impl Layer {
+    /// What packets are to begin with that are sent by an interface of this kind. A PPP device has no header
+    /// in its packets, but room for one (`hard_header_len`): by `SOCK_RAW` the kernel would take the first
+    /// four bytes of a packet for it, and every queue behind would look for the IP header in the wrong place.
+    #[must_use]
+    pub fn to_send(kind: LinkKind) -> Layer {
+        match kind {
+            LinkKind::Ethernet => Layer::Link,
+            LinkKind::Ip => Layer::Network,
+        }
+    }
 }
 
 /// What a packet socket receives.
