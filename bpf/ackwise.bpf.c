@@ -394,6 +394,7 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	struct aw_lock *l;
 	__u64 now, about;
 	__u32 skipped;
+	int how;
 
 	selftest_tag(skb);
 	if (!here)
@@ -426,9 +427,19 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	if (!options.dry_run && AW_UNLIKELY(aw_flow_releases(&f->flow, &here->seg)) &&
 	    release_take(f, clock_ns())) {
 		lock_drop(l);
-		if (release_send(skb) == RELEASED_INSTEAD)
+		how = release_send(skb);
+		if (how == RELEASED_FIRST || how == RELEASED_INSTEAD)
+			release_note(f, clock_ns());
+		if (how == RELEASED_INSTEAD)
 			return AW_PASS;
 		l = lock_flow(f, here);
+		if (l && how != RELEASED_FIRST) {
+			release_undo(f);
+			lock_drop(l);
+			l = 0;
+		}
+		if (how == RELEASED_BROKEN)
+			return withheld();
 		if (!l) {
 			unseen_leaves(here, skb, f);
 			return AW_PASS;

@@ -182,11 +182,12 @@ struct aw_counters {
 /* A held ACK that leaves before the packet in hand: see release.h. */
 struct aw_released {
 	aw_u8 l3[AW_FRAME_L3];
-	aw_u32 len; /* bytes in l3 */
+	aw_u64 since_ns; /* when the hold began */
+	aw_u32 len;	 /* bytes in l3 */
 	aw_u32 mark, priority;
-	aw_u32 cloning; /* not 0: the next packet at the hook is the clone that it takes */
-	aw_u32 skipped; /* it covers more than R segments: see obey.h */
-	aw_u32 reserved;
+	aw_u32 cloning;	   /* not 0: the next packet at the hook is the clone that it takes */
+	aw_u32 skipped;	   /* it covers more than R segments: see obey.h */
+	aw_u32 generation; /* of its slot */
 };
 
 /* A map's value: counters, and room that a BPF stack of 512 bytes has not got. */

@@ -9,12 +9,14 @@
  *   ingress	a clone waits in the CPU's backlog. So it stays as it is, is decided about
  *		when it comes by, and the packet in hand takes the held bytes
  *
- * Both packets are of one flow and one interface, so that link header, tag and the state
- * of the checksum (complete, or left to the device) are the same.
+ * Both packets are of one flow and one interface, so that link header and tag are the same.
+ * The checksum of a merged packet is left to the device; then that of the held bytes is, too.
  *
  * If user space has already been told to send the held ACK, it leaves by this way as well,
  * and what user space sends is dropped when it comes by: it would come behind the ACK in
- * hand. If there is no memory for a clone, the ACK in hand supersedes the held one.
+ * hand. If there is no memory for a clone, the packet in hand passes, and the held ACK leaves
+ * at its deadline. So it does at ingress if the packet in hand has data: a clone in the
+ * backlog would come behind the data that follow.
  */
 #ifndef ACKWISE_RELEASE_H
 #define ACKWISE_RELEASE_H
@@ -23,20 +25,52 @@
 #include "hold.h"
 #include "maps.h"
 #include "obey.h"
+#include "selftest.h"
 #include "verdict.h"
 
 enum released {
-	RELEASED_NOT,
+	RELEASED_NOT,	  /* the packet in hand goes on alone */
 	RELEASED_FIRST,	  /* it has left; the packet in hand is next */
 	RELEASED_INSTEAD, /* it is the packet in hand now; a clone follows */
+	RELEASED_BROKEN,  /* the packet in hand is neither of the two; a clone follows */
 };
+
+/* Leaves the checksum of the held bytes to the device, as that of the packet is whose place
+ * they took: the field has the sum of the pseudo-header. Not with options of IPv4 or
+ * extension headers of IPv6. */
+static __noinline int release_leave_checksum(struct __sk_buff *skb, __u32 l3_off)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_released *r;
+	__u32 l4;
+	__u64 sum;
+	__u16 field;
+
+	if (!here)
+		return -1;
+	r = &here->released;
+	if (r->l3[0] == 0x45) {
+		l4 = 20;
+		sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)(r->l3 + 12), 8, 0);
+	} else if (r->l3[0] >> 4 == 6 && r->l3[6] == IPPROTO_TCP) {
+		l4 = 40;
+		sum = (__u32)bpf_csum_diff(0, 0, (__be32 *)(r->l3 + 8), 32, 0);
+	} else {
+		return -1;
+	}
+	sum += bpf_htons(IPPROTO_TCP) + bpf_htons(r->len - l4);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	field = (__u16)((sum & 0xffff) + (sum >> 16));
+	return bpf_skb_store_bytes(skb, l3_off + l4 + 16, &field, 2, 0);
+}
 
 /* Makes the packet the held ACK that was copied. */
 static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 {
 	struct aw_percpu *here = percpu_here();
 	struct aw_released *r;
-	__u32 len;
+	__u32 len, merged;
 
 	if (!here)
 		return -1;
@@ -44,8 +78,11 @@ static __noinline int release_write(struct __sk_buff *skb, __u32 l3_off)
 	len = r->len;
 	if (len < 40 || len > AW_FRAME_L3)
 		return -1;
+	merged = skb->gso_size;
 	if (bpf_skb_change_tail(skb, l3_off + len, 0) ||
 	    bpf_skb_store_bytes(skb, l3_off, r->l3, len, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	if (AW_UNLIKELY(merged) && release_leave_checksum(skb, l3_off))
 		return -1;
 	skb->mark = r->mark;
 	skb->priority = r->priority;
@@ -66,10 +103,10 @@ static __noinline int release_clone(struct __sk_buff *skb)
 
 	if (!here)
 		return AW_PASS;
-	here->released.cloning = 0;
 	/* If it cannot be written it is the packet in hand itself, and that follows. */
 	if (release_write(skb, here->seg.l3_off))
 		return TC_ACT_SHOT;
+	here->released.cloning = 0; /* it leaves */
 	ack_leaves(here, skb);
 	return AW_PASS;
 }
@@ -84,13 +121,11 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	const struct aw_handshake *h;
 	struct aw_seg held = {};
 	struct aw_released *r;
-	struct aw_counters *c;
 	struct aw_slot *s;
 
 	if (!f || !here)
 		return 0;
 	r = &here->released;
-	c = &here->counters;
 	s = slot_of(f, &here->key);
 	if (!s || s->lock != here->lock)
 		return 0;
@@ -104,11 +139,8 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	r->mark = s->mark;
 	r->priority = s->priority;
 	r->skipped = obey_skipped(f, s->ack);
-	note_hold(c, s->since_ns, now);
-	c->reemitted++;
-	c->reemitted_bytes += r->len;
-	f->count.reemitted++;
-	f->count.reemitted_bytes += r->len;
+	r->since_ns = s->since_ns;
+	r->generation = s->generation;
 
 	/* What the flow looks at, of the newest ACK that it received. */
 	held.ack = f->flow.acks.rcvd_ack;
@@ -123,28 +155,73 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	return 1;
 }
 
+/* The copied ACK has left. */
+static __noinline int release_note(struct aw_entry *f, __u64 now)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_released *r;
+
+	if (!f || !here)
+		return 0;
+	r = &here->released;
+	note_hold(&here->counters, r->since_ns, now);
+	here->counters.reemitted++;
+	here->counters.reemitted_bytes += r->len;
+	f->count.reemitted++;
+	f->count.reemitted_bytes += r->len;
+	return 0;
+}
+
+/*
+ * Under the flow's lock: the copied ACK has not left. If nobody has taken its slot meanwhile it
+ * leaves at its deadline, although the flow was told that it had left. The packet in hand
+ * passes, so that the next ACK counts as the flow's first.
+ */
+static __noinline int release_undo(struct aw_entry *f)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_slot *s;
+
+	if (!f || !here)
+		return 0;
+	f->flow.acks.flags &= ~AW_ACK_VALID;
+	s = slot_of(f, &here->key);
+	if (!s || s->lock != here->lock || s->generation != here->released.generation)
+		return 0;
+	s->owed = 1;
+	if (s->state == SLOT_SUPERSEDED)
+		s->state = SLOT_HELD;
+	else
+		__sync_val_compare_and_swap(&s->state, SLOT_STALE, SLOT_EMITTED);
+	return 0;
+}
+
 /* Sends the copied ACK before the packet in hand. Without the lock: the clone is seen
  * by this very hook. Returns an enum released. */
 static __noinline int release_send(struct __sk_buff *skb)
 {
 	struct aw_percpu *here = percpu_here();
-	__u32 l3_off, mark;
+	__u32 mark;
 
 	if (!here)
 		return RELEASED_NOT;
-	l3_off = here->seg.l3_off;
 	if (options.position == AW_AT_SENDER) {
-		if (bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
+		if (here->seg.payload ||
+		    bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), BPF_F_INGRESS))
 			return RELEASED_NOT;
-		return release_write(skb, l3_off) ? RELEASED_FIRST : RELEASED_INSTEAD;
+		return release_write(skb, here->seg.l3_off) ? RELEASED_BROKEN : RELEASED_INSTEAD;
 	}
 	here->released.cloning = 1;
 	/* The clone passes all programs of the interface. A gateway or a tunnel, which come
 	 * before this one, take nothing with a cookie. */
 	mark = skb->mark;
 	skb->mark = AW_COOKIE_MAGIC;
-	bpf_clone_redirect(skb, skb->ifindex, 0);
+	bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), 0);
 	skb->mark = mark;
+	if (here->released.cloning && !selftest_clone_is_unseen()) {
+		here->released.cloning = 0;
+		return RELEASED_NOT;
+	}
 	here->released.cloning = 0;
 	return RELEASED_FIRST;
 }

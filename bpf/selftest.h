@@ -45,7 +45,18 @@ static __always_inline __u32 selftest_clone_to(__u32 ifindex)
 	return selftest.clone_fails ? AW_NO_IFINDEX : ifindex;
 }
 
+/* The clone of a test run leaves by an interface that this program is not at. */
+static __always_inline int selftest_clone_is_unseen(void)
+{
+	return selftest.scripted && !selftest.clone_fails;
+}
+
 #else
+
+static __always_inline int selftest_clone_is_unseen(void)
+{
+	return 0;
+}
 
 static __always_inline void selftest_tag(struct __sk_buff *skb)
 {

@@ -516,6 +516,8 @@ impl Default for aw_counters {
 #[derive(Copy, Clone)]
 pub struct aw_released {
     pub l3: [aw_u8; 120usize],
+    #[doc = " when the hold began"]
+    pub since_ns: aw_u64,
     #[doc = " bytes in l3"]
     pub len: aw_u32,
     pub mark: aw_u32,
@@ -524,23 +526,26 @@ pub struct aw_released {
     pub cloning: aw_u32,
     #[doc = " it covers more than R segments: see obey.h"]
     pub skipped: aw_u32,
-    pub reserved: aw_u32,
+    #[doc = " of its slot"]
+    pub generation: aw_u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_released"][::core::mem::size_of::<aw_released>() - 144usize];
-    ["Alignment of aw_released"][::core::mem::align_of::<aw_released>() - 4usize];
+    ["Size of aw_released"][::core::mem::size_of::<aw_released>() - 152usize];
+    ["Alignment of aw_released"][::core::mem::align_of::<aw_released>() - 8usize];
     ["Offset of field: aw_released::l3"][::core::mem::offset_of!(aw_released, l3) - 0usize];
-    ["Offset of field: aw_released::len"][::core::mem::offset_of!(aw_released, len) - 120usize];
-    ["Offset of field: aw_released::mark"][::core::mem::offset_of!(aw_released, mark) - 124usize];
+    ["Offset of field: aw_released::since_ns"]
+        [::core::mem::offset_of!(aw_released, since_ns) - 120usize];
+    ["Offset of field: aw_released::len"][::core::mem::offset_of!(aw_released, len) - 128usize];
+    ["Offset of field: aw_released::mark"][::core::mem::offset_of!(aw_released, mark) - 132usize];
     ["Offset of field: aw_released::priority"]
-        [::core::mem::offset_of!(aw_released, priority) - 128usize];
+        [::core::mem::offset_of!(aw_released, priority) - 136usize];
     ["Offset of field: aw_released::cloning"]
-        [::core::mem::offset_of!(aw_released, cloning) - 132usize];
+        [::core::mem::offset_of!(aw_released, cloning) - 140usize];
     ["Offset of field: aw_released::skipped"]
-        [::core::mem::offset_of!(aw_released, skipped) - 136usize];
-    ["Offset of field: aw_released::reserved"]
-        [::core::mem::offset_of!(aw_released, reserved) - 140usize];
+        [::core::mem::offset_of!(aw_released, skipped) - 144usize];
+    ["Offset of field: aw_released::generation"]
+        [::core::mem::offset_of!(aw_released, generation) - 148usize];
 };
 impl Default for aw_released {
     fn default() -> Self {
@@ -581,7 +586,7 @@ pub struct aw_percpu {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2976usize];
+    ["Size of aw_percpu"][::core::mem::size_of::<aw_percpu>() - 2984usize];
     ["Alignment of aw_percpu"][::core::mem::align_of::<aw_percpu>() - 8usize];
     ["Offset of field: aw_percpu::counters"][::core::mem::offset_of!(aw_percpu, counters) - 0usize];
     ["Offset of field: aw_percpu::seg"][::core::mem::offset_of!(aw_percpu, seg) - 2048usize];
@@ -592,17 +597,17 @@ const _: () = {
     ["Offset of field: aw_percpu::fresh"][::core::mem::offset_of!(aw_percpu, fresh) - 2296usize];
     ["Offset of field: aw_percpu::released"]
         [::core::mem::offset_of!(aw_percpu, released) - 2728usize];
-    ["Offset of field: aw_percpu::search"][::core::mem::offset_of!(aw_percpu, search) - 2872usize];
+    ["Offset of field: aw_percpu::search"][::core::mem::offset_of!(aw_percpu, search) - 2880usize];
     ["Offset of field: aw_percpu::coarse_tick"]
-        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2936usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_tick) - 2944usize];
     ["Offset of field: aw_percpu::coarse_ns"]
-        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2944usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_ns) - 2952usize];
     ["Offset of field: aw_percpu::coarse_us"]
-        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2952usize];
+        [::core::mem::offset_of!(aw_percpu, coarse_us) - 2960usize];
     ["Offset of field: aw_percpu::left_rest_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2960usize];
+        [::core::mem::offset_of!(aw_percpu, left_rest_bytes) - 2968usize];
     ["Offset of field: aw_percpu::left_full_bytes"]
-        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2968usize];
+        [::core::mem::offset_of!(aw_percpu, left_full_bytes) - 2976usize];
 };
 impl Default for aw_percpu {
     fn default() -> Self {

@@ -207,8 +207,8 @@ impl Model {
     }
 
     pub fn forget(&mut self) {
-        assert!(self.is_empty());
         self.flows.clear();
+        self.slots.clear();
         self.handshakes.clear();
         self.handed_out.clear();
         self.counters = sys::aw_counters::default();
@@ -344,7 +344,7 @@ impl Model {
             self.counters.other_bytes += len;
             return done;
         }
-        if self.release(key, &s, &mut done) {
+        if self.release(key, &s, packet.gso_size > 0, &mut done) {
             return done;
         }
         self.decide(key, &s, packet, &mut done);
@@ -386,20 +386,49 @@ impl Model {
     }
 
     /// A held ACK leaves before one that does not say as much. Returns whether that is all
-    /// that happens to the packet in hand, which has become the held one.
-    fn release(&mut self, key: Key, s: &Segment, done: &mut Done) -> bool {
+    /// that happens to the packet in hand: it has become the held one, or passes alone.
+    fn release(&mut self, key: Key, s: &Segment, is_merged: bool, done: &mut Done) -> bool {
         if !self.flows[&key].flow.releases(s) {
             return false;
         }
+        let now = self.us();
+        let at_sender = self.setup.at_sender;
+        // A clone would come behind the data that follow.
+        let not_cloned = self.setup.clone_fails || (at_sender && s.payload() > 0);
+        let withheld = self.withheld();
         let Some(slot) = self.slot_of(&key) else {
             return false;
         };
-        slot.state = match slot.state {
+        // The checksum is left to the device, which is not done where TCP's header is elsewhere.
+        let is_plain = match slot.packet[0] >> 4 {
+            4 => slot.packet[0] & 15 == 5,
+            _ => slot.packet[6] == 6,
+        };
+        // At egress it is the program at the interface that writes it.
+        let not_written = at_sender && is_merged && !is_plain;
+        let left = match slot.state {
             State::Held => State::Superseded,
             // User space sends it as well, which is then dropped.
             State::Emitted => State::Stale,
             State::Superseded | State::Stale => return false,
         };
+        if not_cloned || not_written {
+            slot.owed = true;
+            if at_sender && !not_cloned {
+                // The packet in hand cannot be put back, and its clone comes by.
+                done.clones.push(done.frame.clone());
+                done.verdict = withheld;
+            }
+            let held = slot.segment;
+            let kept = self.flows.get_mut(&key).expect("it is kept");
+            kept.flow.on_sent(&self.setup.config, &held, now);
+            kept.flow.missed();
+            if s.payload() > 0 && done.verdict == PASSES {
+                self.counters.other_bytes += done.frame.len() as u64;
+            }
+            return true;
+        }
+        slot.state = left;
         let (held, mark, packet) = (slot.segment, slot.mark, slot.packet.clone());
         self.left(key, &held, true);
         done.clones.push(done.frame.clone());
