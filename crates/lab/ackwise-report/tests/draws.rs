@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ackwise_report::{TableOptions, draws_csv, table};
+use ackwise_report::{TableOptions, draws_csv, html, table};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Completion, FlowRecord, Quantiles, Report, Run, Traffic};
 
@@ -342,6 +342,62 @@ fn a_line_is_told_by_what_its_repeats_share() {
 }
 
 #[test]
+fn the_page_has_what_the_terminal_has() {
+    let report = repeated();
+    let text = table(&report, &TableOptions::default());
+    let page = html(&report);
+    let body = page.split("<script").next().unwrap();
+    assert!(body.contains("Each line was run 3 times"), "{body}");
+    // Every row of the terminal, number by number.
+    let drawn = body.split("<section id=\"draws\">").nth(1).unwrap();
+    let drawn = drawn.split("</section>").next().unwrap();
+    let shown = drawn
+        .replace("<i class=\"swatch\"></i>", "")
+        .replace('<', " <");
+    let shown = shown
+        .split('<')
+        .map(|tag| tag.split_once('>').map_or("", |it| it.1));
+    let shown: Vec<&str> = shown.flat_map(str::split_whitespace).collect();
+    let shown = shown.join(" ");
+    let (tables, worst) = text.split_once("\nThe worst lines; ").unwrap();
+    let mut rows = 0;
+    for line in tables.lines().skip(2) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Titles are made of a score and what it is compared with, which stand apart on the page.
+        if words.len() > 2 && !line.contains(" to ") {
+            assert!(shown.contains(&words.join(" ")), "{line}\n{shown}");
+            rows += 1;
+        }
+    }
+    assert!(rows > 40, "{rows}");
+    for name in ["chance 20", "hindsight 20", "true 12", "p5 p10 p25"] {
+        assert!(shown.contains(name), "{name}: {shown}");
+    }
+    assert!(shown.contains("--draw-seed 1 --repeats 3 --point N"));
+    for line in worst.lines().skip(1) {
+        let (_, words) = line.split_once(" (").unwrap();
+        assert!(shown.contains(words.trim_end_matches(')')), "{line}");
+    }
+    // The plots need the ratios.
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: serde_json::Value =
+        serde_json::from_str(data.split("</script>").next().unwrap()).unwrap();
+    let plots = data["draws"].as_array().unwrap();
+    let download = |plot: &&serde_json::Value| plot["score"] == "goodput server → client";
+    let download = plots.iter().find(download).unwrap();
+    assert_eq!(download["against"], "to nothing");
+    let curve = &download["arms"]["twice"];
+    assert_eq!(curve["lines"], 20);
+    assert_eq!(curve["ratios"][0], 0.2, "{curve}");
+    assert_eq!(curve["ratios"][19], 4.0, "{curve}");
+    // What is infinite is counted, and not drawn.
+    let without = report_of(DRAWN, |arm, _| if arm == "baseline" { 0.0 } else { 1.0 });
+    let page = html(&without);
+    assert!(page.contains("<td>∞</td>"), "{page}");
+    assert!(page.contains("\"half\":{\"lines\":20,\"ratios\":[]}"));
+}
+
+#[test]
 fn few_points_are_shown_one_by_one_too() {
     let mut few = report();
     few.runs
@@ -373,5 +429,7 @@ fn a_row_for_each_line_score_and_arm() {
         "{only}"
     );
     let plain = Scenario::parse("drawn.toml", DRAWN.split("[sweep.draw]").next().unwrap()).unwrap();
-    assert_eq!(draws_csv(&Report::new("sim", &plain)).unwrap(), None);
+    let plain = Report::new("sim", &plain);
+    assert_eq!(draws_csv(&plain).unwrap(), None);
+    assert!(!html(&plain).contains("drawn at random"));
 }
