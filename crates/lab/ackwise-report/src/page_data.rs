@@ -87,10 +87,7 @@ impl<'a> PageData<'a> {
 }
 
 fn run_data<'a>(run: &'a Run, comparison: &Comparison, points: usize) -> Option<RunData<'a>> {
-    let group = comparison
-        .groups
-        .iter()
-        .position(|group| group.cc == run.cc && group.point == run.point)?;
+    let group = comparison.groups.iter().position(|group| group.has(run))?;
     // With a single flow an engine may leave the totals without a series.
     let series = run.totals.series.as_ref().or(match run.flows.as_slice() {
         [only] => only.traffic.series.as_ref(),

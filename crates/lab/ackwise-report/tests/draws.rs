@@ -1,9 +1,10 @@
 //! The distributions of drawn points, on numbers that are made up so that they can be checked by
 //! hand.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use ackwise_report::{TableOptions, draws_csv, html, table};
+use ackwise_report::{Group, TableOptions, compare, draws_csv, html, table};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Completion, FlowRecord, Quantiles, Report, Run, Traffic};
 
@@ -406,6 +407,30 @@ fn few_points_are_shown_one_by_one_too() {
     assert!(text.contains("cubic · point 2"), "{text}");
     assert!(text.contains("to the best of all"), "{text}");
     assert!(!table(&report(), &TableOptions::default()).contains("point 2\n"));
+}
+
+#[test]
+fn groups_of_drawn_points_have_titles_of_their_own() {
+    let repeat = "n = 2\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
+    let text = DRAWN
+        .replace("n = 20\n", repeat)
+        .replace("[sweep.draw]\n", swept);
+    let found = compare(&report_of(&text, |_, _| 1.0));
+    let titles: Vec<String> = found.groups.iter().map(Group::title).collect();
+    assert_eq!(titles[0], "cubic · point 1 · start 0 s · repeat 1");
+    assert_eq!(titles[7], "cubic · point 2 · start 1 s · repeat 2");
+    let different: BTreeSet<&String> = titles.iter().collect();
+    assert_eq!((titles.len(), different.len()), (8, 8), "{titles:?}");
+    assert!(found.groups.iter().all(|group| group.rows.len() == 3));
+    // Points of which all values are the same are not one.
+    let two = DRAWN.replace("n = 20\n", "n = 20\nseed = 2\n").replace(
+        "{ log-uniform = [\"5 Mbit/s\", \"20 Mbit/s\"] }",
+        "\"10 Mbit/s\"",
+    );
+    let found = compare(&report_of(&two, |_, _| 1.0));
+    assert_eq!(found.groups.len(), 20);
+    assert!(found.groups.iter().all(|group| group.rows[0].runs == 1));
 }
 
 #[test]
