@@ -6,6 +6,7 @@
 mod definition;
 mod expression;
 mod order;
+mod possible;
 mod repeat;
 mod value;
 
@@ -109,6 +110,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     repeat::check_anew(&section, &repeats.anew, &common, &populations);
     common.extend(repeats.anew.clone());
     let kinds = kinds(&section, &common, &populations)?;
+    possible::check_cases(&section, &common, &populations);
     check_cc(&section, sweep, &kinds);
     let redrawn = repeat::redrawn(&common, &populations, &repeats.anew);
     repeat::check_cc(&section, &repeats.anew, &redrawn);
