@@ -70,8 +70,8 @@ fn worst_text(lines: &Lines<'_>) -> String {
     text
 }
 
-/// A row for each line, arm and score, with the values of the point; `None` if the report has no
-/// drawn points.
+/// A row for each line, arm and score, with the values of the point; `line` and `arm` are those of
+/// `runs.csv`. `None` if the report has no drawn points.
 ///
 /// # Errors
 /// A row cannot be written.
@@ -80,7 +80,7 @@ pub fn draws_csv(report: &Report) -> Result<Option<String>, RecordError> {
         return Ok(None);
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let names = ["point", "cc", "seed", "arm", "score", "value"].map(str::to_owned);
+    let names = ["line", "draw", "cc", "seed", "arm", "score", "value"].map(str::to_owned);
     let against = lines.against();
     let to = against.iter().map(|one| format!("to_{}", one.name()));
     writer.write_record(names.into_iter().chain(to).chain(["drawn".to_owned()]))?;
@@ -96,6 +96,7 @@ pub fn draws_csv(report: &Report) -> Result<Option<String>, RecordError> {
                 });
                 let run = line.run;
                 let first = [
+                    run.line().to_owned(),
                     run.draw.unwrap_or_default().to_string(),
                     run.cc.clone(),
                     run.seed.to_string(),

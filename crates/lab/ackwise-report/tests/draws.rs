@@ -1,7 +1,7 @@
 //! The distributions of drawn points, on numbers that are made up so that they can be checked by
 //! hand.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ackwise_report::{Group, TableOptions, compare, draws_csv, html, table};
@@ -434,23 +434,54 @@ fn groups_of_drawn_points_have_titles_of_their_own() {
 }
 
 #[test]
+fn rows_of_lines_join_with_those_of_their_runs() {
+    let repeat = "n = 3\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
+    let text = DRAWN
+        .replace("n = 20\n", repeat)
+        .replace("[sweep.draw]\n", swept);
+    let report = report_of(&text, |_, _| 1.0);
+    let keys = |csv: &str, names: [&str; 3]| {
+        let mut rows = csv.lines();
+        let heads: Vec<&str> = rows.next().unwrap().split(',').collect();
+        let at = names.map(|name| heads.iter().position(|head| *head == name).unwrap());
+        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        for row in rows {
+            let cells: Vec<&str> = row.split(',').collect();
+            *found.entry(at.map(|at| cells[at]).join(",")).or_default() += 1;
+        }
+        found
+    };
+    let names = ["line", "arm", "draw"];
+    let lines = keys(&draws_csv(&report).unwrap().unwrap(), names);
+    let runs = keys(&report.runs_csv().unwrap(), names);
+    // Three points at two swept values, with three arms.
+    assert_eq!(lines.len(), 18);
+    assert_eq!(
+        lines.keys().collect::<Vec<_>>(),
+        runs.keys().collect::<Vec<_>>()
+    );
+    assert!(lines.contains_key("cubic/1/flow.down.start=1 s/point=2,half,2"));
+}
+
+#[test]
 fn a_row_for_each_line_score_and_arm() {
     let rows = draws_csv(&report()).unwrap().unwrap();
     let mut lines = rows.lines();
     let head = lines.next().unwrap();
     assert_eq!(
         head,
-        "point,cc,seed,arm,score,value,to_nothing,to_best,to_slow,drawn"
+        "line,draw,cc,seed,arm,score,value,to_nothing,to_best,to_slow,drawn"
     );
     let of_twice: Vec<&str> = lines
-        .filter(|line| line.starts_with("3,cubic,1,twice,goodput server"))
+        .filter(|line| line.starts_with("cubic/1/point=3,3,cubic,1,twice,goodput server"))
         .collect();
     let [only] = of_twice.as_slice() else {
         panic!("{of_twice:?}");
     };
     let cells: Vec<&str> = only.split(',').collect();
     assert!(
-        cells[6].starts_with("0.1") && cells[9].starts_with("down="),
+        cells[7].starts_with("0.1") && cells[10].starts_with("down="),
         "{only}"
     );
     let plain = Scenario::parse("drawn.toml", DRAWN.split("[sweep.draw]").next().unwrap()).unwrap();
