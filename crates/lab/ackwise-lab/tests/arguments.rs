@@ -183,6 +183,7 @@ fn traces_are_printed_and_bad_ones_refused() {
     for bad in [
         &["trace", "3g"][..],
         &["trace", "lte", "--mean", "20"],
+        &["trace", "lte", "--mean", "0 Mbit/s"],
         &["trace", "lte", "--mean", "NaN Mbit/s"],
         &["trace", "lte", "--mean", "900 Gbit/s"],
         &["trace", "lte", "--duration", "0s"],

@@ -23,11 +23,15 @@ pub(crate) fn draws_html(lines: &Lines<'_>) -> String {
     for score in lines.scores() {
         let against = lines.against();
         let sheets = against.iter().map(|one| distribution(lines, score, one));
+        let sheets: Vec<Sheet> = sheets.collect();
+        if sheets.iter().all(|sheet| sheet.rows.is_empty()) {
+            continue;
+        }
         let _ = write!(
             html,
             "<h3>{}</h3>{}",
             escape(&score.title()),
-            table(&sheets.collect::<Vec<_>>())
+            table(&sheets)
         );
         for name in &lines.draw.group {
             let sheets = grouped(lines, score, name);

@@ -61,16 +61,24 @@ pub(crate) fn heading(lines: &Lines<'_>) -> String {
              of the odd repeats to that of the even ones."
         ),
     };
-    let hindsight = match lines.draw.repeats == 1 || lines.draw.against.is_empty() {
-        true => String::new(),
-        false => format!(
+    let rivals = lines.against().len() > 1;
+    let hindsight = match lines.draw.repeats > 1 && rivals {
+        false => String::new(),
+        true => format!(
             " \"{HINDSIGHT}\" is the best arm of the odd repeats beside the best one of the even ones: \
              what knowing the line would bring, by half of the repeats."
         ),
     };
+    let alone = match lines.arms.as_slice() {
+        [only] => format!(
+            " There are results of '{only}' alone, so that there is nothing to compare; run other \
+             arms, too."
+        ),
+        _ => String::new(),
+    };
     format!(
         "{} lines of points drawn with seed {}. Ratios are formed on the same line: 1 is equal, \
-         more is better.{repeats}{hindsight}",
+         more is better.{repeats}{hindsight}{alone}",
         lines.lines.len(),
         lines.draw.seed
     )
@@ -137,6 +145,9 @@ pub(crate) fn grouped(lines: &Lines<'_>, score: &Score, name: &str) -> Vec<Sheet
     }
     let arms = lines.arms.iter().copied();
     let arms: Vec<&str> = arms.filter(|arm| *arm != BASELINE).collect();
+    if lines.is_of_one_arm() {
+        return Vec::new();
+    }
     let sheet = |against: &Against| {
         let row = |value: &&str| {
             let of_value = |line: &Line<'_>| line.drawn(name) == Some(value);

@@ -81,7 +81,7 @@ pub fn draws_csv(report: &Report) -> Result<Option<String>, RecordError> {
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
     let names = ["line", "draw", "cc", "seed", "arm", "score", "value"].map(str::to_owned);
-    let against = lines.against();
+    let against = lines.all_against();
     let to = against.iter().map(|one| format!("to_{}", one.name()));
     writer.write_record(names.into_iter().chain(to).chain(["drawn".to_owned()]))?;
     for line in &lines.lines {

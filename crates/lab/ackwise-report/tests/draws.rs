@@ -465,6 +465,31 @@ fn rows_of_lines_join_with_those_of_their_runs() {
 }
 
 #[test]
+fn one_arm_alone_is_compared_with_nothing() {
+    for arm in ["baseline", "half"] {
+        let mut one = repeated();
+        one.runs.retain(|run| run.arm == arm);
+        let text = table(&one, &TableOptions::default());
+        let told = format!("There are results of '{arm}' alone, so that there is nothing");
+        assert!(text.contains(&told), "{text}");
+        for empty in ["best of", "hindsight", "median (least)", "worst"] {
+            assert!(!text.contains(empty), "{empty}: {text}");
+        }
+        // What chance makes of it is still to be seen, and so is each point.
+        let chance = text.lines().any(|line| line.contains("chance  "));
+        assert_eq!(chance, arm == "baseline", "{text}");
+        assert!(text.contains("point 20 · repeat 3"), "{text}");
+        let page = html(&one);
+        assert!(page.contains("alone, so that there is nothing to compare"));
+        assert!(!page.contains("to the best of all"), "{page}");
+        assert_eq!(page.contains("<h3>goodput "), arm == "baseline", "{page}");
+        // A program finds the same columns.
+        let csv = draws_csv(&one).unwrap().unwrap();
+        assert!(csv.contains(",to_nothing,to_best,to_slow,"), "{csv}");
+    }
+}
+
+#[test]
 fn a_row_for_each_line_score_and_arm() {
     let rows = draws_csv(&report()).unwrap().unwrap();
     let mut lines = rows.lines();

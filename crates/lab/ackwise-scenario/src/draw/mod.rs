@@ -482,8 +482,10 @@ impl Source<'_> {
                 Ok(Drawn::Quantity(quantity))
                     if !quantity.amount.is_finite() || quantity.amount < 0.0 =>
                 {
-                    let message =
-                        format!("at point {number} '{name}' comes to {}", quantity.amount);
+                    let amount = quantity.amount;
+                    let message = format!(
+                        "at point {number} '{name}' comes to {amount}; let it be a number from zero on"
+                    );
                     self.section.error(&definition.span, message);
                     return None;
                 }
@@ -491,7 +493,7 @@ impl Source<'_> {
                     values.insert(name, value);
                 }
                 Err(message) => {
-                    let message = format!("at point {number}: {message}");
+                    let message = format!("at point {number} '{name}': {message}");
                     self.section.error(&definition.span, message);
                     return None;
                 }
