@@ -21,7 +21,7 @@ pub(crate) struct PageData<'a> {
     arms: Vec<&'a str>,
     groups: Vec<GroupData<'a>>,
     runs: Vec<RunData<'a>>,
-    /// Of drawn points.
+    /// The distributions of drawn points.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     draws: Vec<DrawsData<'a>>,
 }

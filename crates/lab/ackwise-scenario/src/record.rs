@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::draw::REPEAT;
-
 /// Version of the JSON; raised when a reader of the old one would be misled.
 pub const SCHEMA: u32 = 1;
 
@@ -155,19 +153,6 @@ pub struct Run {
     /// What went wrong; the numbers are not to be trusted if there is any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-}
-
-impl Run {
-    /// What all arms of a line have in common, and the repeats of a drawn point: the id without the
-    /// arm and the repeat.
-    pub fn line(&self) -> &str {
-        let id = self.id.strip_prefix(&self.arm);
-        let id = id.and_then(|id| id.strip_prefix('/')).unwrap_or(&self.id);
-        let repeat = self.point.get(REPEAT);
-        repeat
-            .and_then(|n| id.strip_suffix(&format!("/{REPEAT}={n}")))
-            .unwrap_or(id)
-    }
 }
 
 /// One flow of a run.
