@@ -237,7 +237,7 @@ pub struct TraceArgs {
     pub kind: TraceKind,
 
     /// The mean rate over all seeds; that of one trace differs
-    #[arg(long, value_name = "RATE", value_parser = ackwise_config::units::rate, default_value = "20 Mbit/s")]
+    #[arg(long, value_name = "RATE", value_parser = ackwise_scenario::trace::mean_rate, default_value = "20 Mbit/s")]
     pub mean: u64,
 
     /// What the draws come from

@@ -23,7 +23,7 @@ use crate::system;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
-    all_writable(args)?;
+    all_writable(args.output.as_deref(), &args.render)?;
     if radio::is_meant(&args.scenario) {
         if args.into.is_some() || args.render.parquet.is_some() {
             let file = args.scenario.display();
@@ -235,6 +235,7 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
 
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
+    all_writable(args.output.as_deref(), &args.render)?;
     if let Some(directory) = &args.merge {
         return merged(args, directory, format);
     }
@@ -257,9 +258,6 @@ pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
 
 /// Shows the results of a directory, and writes them as one record.
 fn merged(args: &ReportArgs, directory: &Path, format: Format) -> anyhow::Result<()> {
-    if let Some(file) = &args.output {
-        writable(file)?;
-    }
     let report = shards::merge(directory, args.set.as_deref())?;
     if let Some(path) = &args.output {
         fs::write(path, report.to_json()?)
@@ -409,12 +407,12 @@ fn unreadable(path: &Path, e: &io::Error) -> BadInput {
 }
 
 /// An hour of measurements is not to be lost to a mistyped path.
-fn all_writable(args: &RunArgs) -> Result<(), BadInput> {
-    let files = args.output.iter().chain(&args.render.html);
-    for file in files.chain(&args.render.parquet) {
+fn all_writable(output: Option<&Path>, render: &RenderArgs) -> Result<(), BadInput> {
+    let rendered = [render.html.as_deref(), render.parquet.as_deref()];
+    for file in output.into_iter().chain(rendered.into_iter().flatten()) {
         writable(file)?;
     }
-    let Some(dir) = &args.render.csv else {
+    let Some(dir) = &render.csv else {
         return Ok(());
     };
     fs::create_dir_all(dir)

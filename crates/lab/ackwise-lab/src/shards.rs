@@ -171,9 +171,10 @@ pub fn merge(directory: &Path, set: Option<&str>) -> anyhow::Result<Report> {
     let there = merged.report.runs.len();
     if there < merged.scenario_runs {
         tracing::warn!(
-            "{}: results of {there} of the scenario's {} runs",
+            "{}: results of {there} of the scenario's {} runs for '{}'",
             directory.display(),
-            merged.scenario_runs
+            merged.scenario_runs,
+            merged.report.engine
         );
     }
     Ok(merged.report)

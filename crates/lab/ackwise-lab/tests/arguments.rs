@@ -45,6 +45,22 @@ fn scenarios_and_results() {
         &["broken.toml", "cannot be made"],
     );
 
+    let record = dir.path().join("record.json");
+    let record = record.to_str().unwrap();
+    let whole = LAB.run(&["run", scenario, "--duration", "100ms", "--output", record]);
+    assert_eq!(whole.code, 0, "{}", whole.err);
+    let page = dir.path().join("page.html");
+    let shown = ["report", record, "--html", page.to_str().unwrap()];
+    for (flag, says) in [
+        ("--csv", "cannot be made"),
+        ("--parquet", "cannot be written"),
+    ] {
+        let bad = format!("{broken}/not-a-directory");
+        let arguments = [&shown[..], &[flag, &bad]].concat();
+        LAB.refuses(&arguments, &["not-a-directory", says]);
+        assert!(!page.exists(), "{flag}: half of what was asked for");
+    }
+
     LAB.refuses(&["report", "/nowhere.json"], &["/nowhere.json"]);
     let json = file("not.json", "{\"runs\": 3}");
     LAB.refuses(&["report", &json], &["not.json", "ackwise-lab run"]);
@@ -183,6 +199,7 @@ fn traces_are_printed_and_bad_ones_refused() {
     for bad in [
         &["trace", "3g"][..],
         &["trace", "lte", "--mean", "20"],
+        &["trace", "lte", "--mean", "0 Mbit/s"],
         &["trace", "lte", "--mean", "NaN Mbit/s"],
         &["trace", "lte", "--mean", "900 Gbit/s"],
         &["trace", "lte", "--duration", "0s"],

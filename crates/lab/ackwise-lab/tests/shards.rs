@@ -136,6 +136,44 @@ fn who_is_killed_at_any_moment_leaves_whole_results_or_none() {
 }
 
 #[test]
+fn an_arm_for_another_engine_is_not_missing() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("two.toml");
+    let text = fs::read_to_string(SCENARIO).unwrap();
+    let arm = "[[arm]]\nname = \"elsewhere\"\non = \"virtual\"\n";
+    fs::write(&file, format!("{text}\n{arm}")).unwrap();
+    let results = out.path().join("results");
+    let run = |duration: &str, shard: &str| {
+        let mut command = LAB.command();
+        command.arg("run").arg(&file).arg("--into").arg(&results);
+        command.args(["--on", "sim", "--duration", duration, "--shard", shard]);
+        assert!(command.output().unwrap().status.success());
+    };
+    let merge = |more: &[&str]| {
+        let mut command = LAB.command();
+        command
+            .arg("report")
+            .arg("--merge")
+            .arg(&results)
+            .args(more);
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    run("1s", "1/2");
+    let warning = merge(&[]);
+    let (_, counts) = warning.split_once("results of ").unwrap();
+    let words: Vec<&str> = counts.split_whitespace().collect();
+    let (there, all): (usize, usize) = (words[0].parse().unwrap(), words[4].parse().unwrap());
+    assert_eq!(all, 2 * there, "{warning}");
+    run("1s", "2/2");
+    assert_eq!(merge(&[]), "");
+    run("2s", "1/1");
+    let several = merge(&[]);
+    let whole = format!("{all} of {all} runs");
+    assert_eq!(several.matches(&whole).count(), 2, "{several}");
+}
+
+#[test]
 fn bad_input_is_told_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();

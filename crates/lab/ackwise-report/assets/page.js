@@ -283,6 +283,44 @@
     redraws.push(redraw);
   }
 
+  const drawn = data.draws || [];
+  if (drawn.length) {
+    el("draws-plot").hidden = false;
+    const scores = [...new Set(drawn.map((d) => d.score))];
+    const arms = data.arms.filter((arm) => drawn.some((d) => d.arms[arm]));
+    const chosen = new Set(arms.length > 6 ? firstChoice(arms) : arms);
+    let score = scores[0];
+    const redraw = () => {
+      const box = el("draws-plots");
+      box.replaceChildren();
+      for (const { against, arms: curves } of drawn.filter((d) => d.score === score)) {
+        const shown = arms.filter((arm) => chosen.has(arm) && curves[arm]);
+        // A ratio of zero has no place on a logarithmic axis: it is left of all others.
+        const all = shown.flatMap((arm) => curves[arm].ratios).filter((v) => v > 0);
+        if (!shown.length) continue;
+        const low = Math.min(1, ...all) * 0.97, high = Math.max(1, ...all) * 1.03;
+        const wide = high / low > 12;
+        const xs = Array.from({ length: 400 }, (_, i) => wide ? low * (high / low) ** (i / 399) : low + (high - low) * i / 399);
+        const lines = shown.map((arm) => {
+          const { ratios, lines: count } = curves[arm];
+          let n = 0;
+          return { arm, ys: xs.map((x) => { while (n < ratios.length && ratios[n] <= x) n++; return 100 * n / count; }) };
+        });
+        draw(box, {
+          title: against, unit: "% of lines up to a ratio", xs, lines, xLabel: wide ? "ratio (logarithmic)" : "ratio",
+          x: wide ? { distr: 3, log: 10 } : {}, log: wide, xFormat: short, yRange: () => [0, 102],
+          // At rest: how many lines lose.
+          yFormat: (v) => `${short(v)} %`, restAt: () => xs.findIndex((v) => v >= 1) - 1,
+        });
+      }
+      if (!box.children.length) box.append(make("p", "nothing", "Choose an arm."));
+    };
+    segmented(el("draws-score"), scores, 0, (i) => { score = scores[i]; redraw(); });
+    armChips(el("draws-arms"), arms, chosen, redraw);
+    redraw();
+    redraws.push(redraw);
+  }
+
   paintArms();
   dark.addEventListener("change", () => {
     look = armLooks();

@@ -1,9 +1,9 @@
 //! Runs grouped by what they have in common, and each arm against the baseline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ackwise_scenario::record::{Report, Run};
-use ackwise_scenario::{BASELINE, Metric};
+use ackwise_scenario::{BASELINE, Metric, REPEAT};
 use serde::Serialize;
 
 /// All groups of a report.
@@ -36,22 +36,32 @@ pub struct Group {
     pub draw: Option<u32>,
     /// Varied values.
     pub point: BTreeMap<String, String>,
+    /// Those of them that the title has.
+    #[serde(skip)]
+    pub titled: Vec<String>,
     /// An arm each, in the order of the runs.
     pub rows: Vec<Row>,
 }
 
 impl Group {
-    /// `cubic`, or `cubic · loss 1 %` if something is varied; a drawn point is its number.
+    /// `cubic`, or `cubic · loss 1 %` if something is varied; a drawn point is its number, its
+    /// repeat, and what is swept besides.
     pub fn title(&self) -> String {
         let mut title = self.cc.clone();
         if let Some(number) = self.draw {
-            return format!("{title} · point {number}");
+            title.push_str(&format!(" · point {number}"));
         }
-        for (path, value) in &self.point {
+        for path in &self.titled {
             let key = path.rsplit('.').next().unwrap_or(path);
+            let value = self.point.get(path).map_or("", String::as_str);
             title.push_str(&format!(" · {key} {value}"));
         }
         title
+    }
+
+    /// Whether a run is one of it.
+    pub(crate) fn has(&self, run: &Run) -> bool {
+        (&self.cc, self.draw, &self.point) == (&run.cc, run.draw, &run.point)
     }
 
     /// The row of an arm.
@@ -145,14 +155,13 @@ pub(crate) fn ratio(value: f64, base: f64) -> Option<f64> {
 pub fn compare(report: &Report) -> Comparison {
     let mut groups: Vec<(Group, Vec<Vec<&Run>>)> = Vec::new();
     for run in &report.runs {
-        let at = groups
-            .iter()
-            .position(|(group, _)| group.cc == run.cc && group.point == run.point);
+        let at = groups.iter().position(|(group, _)| group.has(run));
         let index = at.unwrap_or_else(|| {
             let group = Group {
                 cc: run.cc.clone(),
                 draw: run.draw,
                 point: run.point.clone(),
+                titled: Vec::new(),
                 rows: Vec::new(),
             };
             groups.push((group, Vec::new()));
@@ -164,7 +173,7 @@ pub fn compare(report: &Report) -> Comparison {
             None => arms.push(vec![run]),
         }
     }
-    let groups = groups
+    let mut groups: Vec<Group> = groups
         .into_iter()
         .map(|(mut group, arms)| {
             let baseline = arms.iter().find(|runs| runs[0].arm == BASELINE);
@@ -172,7 +181,30 @@ pub fn compare(report: &Report) -> Comparison {
             group
         })
         .collect();
+    let swept = swept(&groups);
+    for group in &mut groups {
+        let paths = group.point.keys();
+        let all = group.draw.is_none();
+        let wanted = |path: &&String| all || *path == REPEAT || swept.contains(*path);
+        group.titled = paths.filter(wanted).cloned().collect();
+    }
     Comparison { groups }
+}
+
+/// The paths that are swept beside the draws: in the same repeat of the same point all that was
+/// drawn is the same.
+fn swept(groups: &[Group]) -> BTreeSet<String> {
+    let mut swept = BTreeSet::new();
+    let mut firsts: BTreeMap<(u32, Option<&String>), &Group> = BTreeMap::new();
+    for group in groups {
+        let Some(number) = group.draw else { continue };
+        let same = (number, group.point.get(REPEAT));
+        let first = firsts.entry(same).or_insert(group);
+        let differs = |(path, value): &(&String, &String)| first.point.get(*path) != Some(value);
+        let paths = group.point.iter().filter(differs);
+        swept.extend(paths.map(|(path, _)| path.clone()));
+    }
+    swept
 }
 
 fn row(runs: &[&Run], baseline: Option<&Vec<&Run>>) -> Row {

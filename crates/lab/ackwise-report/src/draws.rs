@@ -182,10 +182,22 @@ impl<'a> Lines<'a> {
         scores
     }
 
-    /// What arms are compared with.
-    pub(crate) fn against(&self) -> Vec<Against> {
+    /// Whether there is nothing to compare.
+    pub(crate) fn is_of_one_arm(&self) -> bool {
+        self.arms.len() == 1
+    }
+
+    /// What arms are compared with: also where it says nothing.
+    pub(crate) fn all_against(&self) -> Vec<Against> {
         let rivals = self.draw.against.iter().cloned().map(Against::Best);
         std::iter::once(Against::Baseline).chain(rivals).collect()
+    }
+
+    /// What it is of interest to compare arms with: one arm alone is the best of one.
+    pub(crate) fn against(&self) -> Vec<Against> {
+        let mut all = self.all_against();
+        all.truncate(if self.is_of_one_arm() { 1 } else { all.len() });
+        all
     }
 
     /// The ratios of an arm on the lines that `wanted` takes, least first.

@@ -7,6 +7,8 @@ use ackwise_scenario::trace::TraceFiles;
 use ackwise_scenario::{BASELINE, Metric, Scenario};
 
 use crate::compare::{Comparison, Row, compare};
+use crate::draws::Lines;
+use crate::draws_html::draws_html;
 use crate::expect::{ExpectationResult, expectations};
 use crate::findings::{Tone, findings};
 use crate::format::{change, escape, factor, grouped, percent, short};
@@ -21,11 +23,14 @@ const SCRIPT: &str = include_str!("../assets/page.js");
 /// Text and table are there without a script; plots need one.
 pub fn html(report: &Report) -> String {
     let comparison = compare(report);
-    let data = embed(&PageData::new(report, &comparison)).unwrap_or_else(|_| "null".to_owned());
+    let lines = Lines::of(report);
+    let data = embed(&PageData::new(report, &comparison, lines.as_ref()))
+        .unwrap_or_else(|_| "null".to_owned());
     let main = fill(
         TEMPLATE,
         &[
             ("findings", &findings_html(report, &comparison)),
+            ("draws", &lines.as_ref().map(draws_html).unwrap_or_default()),
             ("table", &table_html(&comparison)),
             ("expectations", &expectations_html(report)),
             ("errors", &errors_html(report)),

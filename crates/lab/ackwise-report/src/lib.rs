@@ -10,6 +10,8 @@
 
 mod compare;
 mod draws;
+mod draws_html;
+mod draws_sheets;
 mod draws_text;
 mod expect;
 mod experiment;

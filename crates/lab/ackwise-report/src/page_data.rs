@@ -7,6 +7,8 @@ use ackwise_scenario::record::{Report, Run, Series};
 use serde::Serialize;
 
 use crate::compare::Comparison;
+use crate::draws::Lines;
+use crate::draws_html::{DrawsData, draws_data};
 
 /// All points of all series together; a few megabytes of JSON.
 const POINT_BUDGET: usize = 400_000;
@@ -19,6 +21,9 @@ pub(crate) struct PageData<'a> {
     arms: Vec<&'a str>,
     groups: Vec<GroupData<'a>>,
     runs: Vec<RunData<'a>>,
+    /// The distributions of drawn points.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    draws: Vec<DrawsData<'a>>,
 }
 
 #[derive(Serialize)]
@@ -47,7 +52,11 @@ struct SizeData {
 }
 
 impl<'a> PageData<'a> {
-    pub fn new(report: &'a Report, comparison: &'a Comparison) -> PageData<'a> {
+    pub fn new(
+        report: &'a Report,
+        comparison: &'a Comparison,
+        lines: Option<&'a Lines<'a>>,
+    ) -> PageData<'a> {
         let mut arms: Vec<&str> = Vec::new();
         for run in &report.runs {
             if !arms.contains(&run.arm.as_str()) {
@@ -68,15 +77,17 @@ impl<'a> PageData<'a> {
             .iter()
             .filter_map(|run| run_data(run, comparison, points))
             .collect();
-        PageData { arms, groups, runs }
+        PageData {
+            arms,
+            groups,
+            runs,
+            draws: lines.map(draws_data).unwrap_or_default(),
+        }
     }
 }
 
 fn run_data<'a>(run: &'a Run, comparison: &Comparison, points: usize) -> Option<RunData<'a>> {
-    let group = comparison
-        .groups
-        .iter()
-        .position(|group| group.cc == run.cc && group.point == run.point)?;
+    let group = comparison.groups.iter().position(|group| group.has(run))?;
     // With a single flow an engine may leave the totals without a series.
     let series = run.totals.series.as_ref().or(match run.flows.as_slice() {
         [only] => only.traffic.series.as_ref(),

@@ -9,7 +9,7 @@ use comfy_table::{
     Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets::NOTHING,
 };
 
-use crate::compare::{Group, Row, Stat, compare};
+use crate::compare::{Group, Row, Stat, compare, failed};
 use crate::draws_text::draws_text;
 use crate::format::{change, factor, grouped, percent, short};
 
@@ -176,9 +176,12 @@ const FEW_POINTS: usize = 4;
 /// seeds. Columns that no run has are left out. Ends with a line feed.
 pub fn table(report: &Report, options: &TableOptions) -> String {
     let drawn = draws_text(report);
+    let whole = report.runs.iter().filter(|run| !failed(run));
+    let arms: BTreeSet<&str> = whole.map(|run| run.arm.as_str()).collect();
     let points: BTreeSet<Option<u32>> = report.runs.iter().map(|run| run.draw).collect();
     match drawn {
-        Some(text) if points.len() > FEW_POINTS => text + &legend(report),
+        // The distributions of one arm say nothing.
+        Some(text) if points.len() > FEW_POINTS && arms.len() != 1 => text + &legend(report),
         Some(text) => format!("{}\n{text}", comparison_table(report, options)),
         None => comparison_table(report, options),
     }
@@ -283,7 +286,7 @@ fn legend(report: &Report) -> String {
     let bad: Vec<String> = report
         .runs
         .iter()
-        .filter(|run| crate::compare::failed(run))
+        .filter(|run| failed(run))
         .map(|run| {
             let why = if run.errors.is_empty() {
                 "contents differ from what was sent".to_owned()

@@ -1,9 +1,10 @@
 //! The distributions of drawn points, on numbers that are made up so that they can be checked by
 //! hand.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use ackwise_report::{TableOptions, draws_csv, table};
+use ackwise_report::{Group, TableOptions, compare, draws_csv, html, table};
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::{Completion, FlowRecord, Quantiles, Report, Run, Traffic};
 
@@ -342,6 +343,62 @@ fn a_line_is_told_by_what_its_repeats_share() {
 }
 
 #[test]
+fn the_page_has_what_the_terminal_has() {
+    let report = repeated();
+    let text = table(&report, &TableOptions::default());
+    let page = html(&report);
+    let body = page.split("<script").next().unwrap();
+    assert!(body.contains("Each line was run 3 times"), "{body}");
+    // Every row of the terminal, number by number.
+    let drawn = body.split("<section id=\"draws\">").nth(1).unwrap();
+    let drawn = drawn.split("</section>").next().unwrap();
+    let shown = drawn
+        .replace("<i class=\"swatch\"></i>", "")
+        .replace('<', " <");
+    let shown = shown
+        .split('<')
+        .map(|tag| tag.split_once('>').map_or("", |it| it.1));
+    let shown: Vec<&str> = shown.flat_map(str::split_whitespace).collect();
+    let shown = shown.join(" ");
+    let (tables, worst) = text.split_once("\nThe worst lines; ").unwrap();
+    let mut rows = 0;
+    for line in tables.lines().skip(2) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // Titles are made of a score and what it is compared with, which stand apart on the page.
+        if words.len() > 2 && !line.contains(" to ") {
+            assert!(shown.contains(&words.join(" ")), "{line}\n{shown}");
+            rows += 1;
+        }
+    }
+    assert!(rows > 40, "{rows}");
+    for name in ["chance 20", "hindsight 20", "true 12", "p5 p10 p25"] {
+        assert!(shown.contains(name), "{name}: {shown}");
+    }
+    assert!(shown.contains("--draw-seed 1 --repeats 3 --point N"));
+    for line in worst.lines().skip(1) {
+        let (_, words) = line.split_once(" (").unwrap();
+        assert!(shown.contains(words.trim_end_matches(')')), "{line}");
+    }
+    // The plots need the ratios.
+    let (_, data) = page.split_once("id=\"data\">").unwrap();
+    let data: serde_json::Value =
+        serde_json::from_str(data.split("</script>").next().unwrap()).unwrap();
+    let plots = data["draws"].as_array().unwrap();
+    let download = |plot: &&serde_json::Value| plot["score"] == "goodput server → client";
+    let download = plots.iter().find(download).unwrap();
+    assert_eq!(download["against"], "to nothing");
+    let curve = &download["arms"]["twice"];
+    assert_eq!(curve["lines"], 20);
+    assert_eq!(curve["ratios"][0], 0.2, "{curve}");
+    assert_eq!(curve["ratios"][19], 4.0, "{curve}");
+    // What is infinite is counted, and not drawn.
+    let without = report_of(DRAWN, |arm, _| if arm == "baseline" { 0.0 } else { 1.0 });
+    let page = html(&without);
+    assert!(page.contains("<td>∞</td>"), "{page}");
+    assert!(page.contains("\"half\":{\"lines\":20,\"ratios\":[]}"));
+}
+
+#[test]
 fn few_points_are_shown_one_by_one_too() {
     let mut few = report();
     few.runs
@@ -353,25 +410,107 @@ fn few_points_are_shown_one_by_one_too() {
 }
 
 #[test]
+fn groups_of_drawn_points_have_titles_of_their_own() {
+    let repeat = "n = 2\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
+    let text = DRAWN
+        .replace("n = 20\n", repeat)
+        .replace("[sweep.draw]\n", swept);
+    let found = compare(&report_of(&text, |_, _| 1.0));
+    let titles: Vec<String> = found.groups.iter().map(Group::title).collect();
+    assert_eq!(titles[0], "cubic · point 1 · start 0 s · repeat 1");
+    assert_eq!(titles[7], "cubic · point 2 · start 1 s · repeat 2");
+    let different: BTreeSet<&String> = titles.iter().collect();
+    assert_eq!((titles.len(), different.len()), (8, 8), "{titles:?}");
+    assert!(found.groups.iter().all(|group| group.rows.len() == 3));
+    // Points of which all values are the same are not one.
+    let two = DRAWN.replace("n = 20\n", "n = 20\nseed = 2\n").replace(
+        "{ log-uniform = [\"5 Mbit/s\", \"20 Mbit/s\"] }",
+        "\"10 Mbit/s\"",
+    );
+    let found = compare(&report_of(&two, |_, _| 1.0));
+    assert_eq!(found.groups.len(), 20);
+    assert!(found.groups.iter().all(|group| group.rows[0].runs == 1));
+}
+
+#[test]
+fn rows_of_lines_join_with_those_of_their_runs() {
+    let repeat = "n = 3\nrepeat = { n = 2, off = { uniform = [0.9, 1.1] } }\n";
+    let swept = "[sweep]\nflow.down.start = [\"0 s\", \"1 s\"]\n[sweep.draw]\n";
+    let text = DRAWN
+        .replace("n = 20\n", repeat)
+        .replace("[sweep.draw]\n", swept);
+    let report = report_of(&text, |_, _| 1.0);
+    let keys = |csv: &str, names: [&str; 3]| {
+        let mut rows = csv.lines();
+        let heads: Vec<&str> = rows.next().unwrap().split(',').collect();
+        let at = names.map(|name| heads.iter().position(|head| *head == name).unwrap());
+        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        for row in rows {
+            let cells: Vec<&str> = row.split(',').collect();
+            *found.entry(at.map(|at| cells[at]).join(",")).or_default() += 1;
+        }
+        found
+    };
+    let names = ["line", "arm", "draw"];
+    let lines = keys(&draws_csv(&report).unwrap().unwrap(), names);
+    let runs = keys(&report.runs_csv().unwrap(), names);
+    // Three points at two swept values, with three arms.
+    assert_eq!(lines.len(), 18);
+    assert_eq!(
+        lines.keys().collect::<Vec<_>>(),
+        runs.keys().collect::<Vec<_>>()
+    );
+    assert!(lines.contains_key("cubic/1/flow.down.start=1 s/point=2,half,2"));
+}
+
+#[test]
+fn one_arm_alone_is_compared_with_nothing() {
+    for arm in ["baseline", "half"] {
+        let mut one = repeated();
+        one.runs.retain(|run| run.arm == arm);
+        let text = table(&one, &TableOptions::default());
+        let told = format!("There are results of '{arm}' alone, so that there is nothing");
+        assert!(text.contains(&told), "{text}");
+        for empty in ["best of", "hindsight", "median (least)", "worst"] {
+            assert!(!text.contains(empty), "{empty}: {text}");
+        }
+        // What chance makes of it is still to be seen, and so is each point.
+        let chance = text.lines().any(|line| line.contains("chance  "));
+        assert_eq!(chance, arm == "baseline", "{text}");
+        assert!(text.contains("point 20 · repeat 3"), "{text}");
+        let page = html(&one);
+        assert!(page.contains("alone, so that there is nothing to compare"));
+        assert!(!page.contains("to the best of all"), "{page}");
+        assert_eq!(page.contains("<h3>goodput "), arm == "baseline", "{page}");
+        // A program finds the same columns.
+        let csv = draws_csv(&one).unwrap().unwrap();
+        assert!(csv.contains(",to_nothing,to_best,to_slow,"), "{csv}");
+    }
+}
+
+#[test]
 fn a_row_for_each_line_score_and_arm() {
     let rows = draws_csv(&report()).unwrap().unwrap();
     let mut lines = rows.lines();
     let head = lines.next().unwrap();
     assert_eq!(
         head,
-        "point,cc,seed,arm,score,value,to_nothing,to_best,to_slow,drawn"
+        "line,draw,cc,seed,arm,score,value,to_nothing,to_best,to_slow,drawn"
     );
     let of_twice: Vec<&str> = lines
-        .filter(|line| line.starts_with("3,cubic,1,twice,goodput server"))
+        .filter(|line| line.starts_with("cubic/1/point=3,3,cubic,1,twice,goodput server"))
         .collect();
     let [only] = of_twice.as_slice() else {
         panic!("{of_twice:?}");
     };
     let cells: Vec<&str> = only.split(',').collect();
     assert!(
-        cells[6].starts_with("0.1") && cells[9].starts_with("down="),
+        cells[7].starts_with("0.1") && cells[10].starts_with("down="),
         "{only}"
     );
     let plain = Scenario::parse("drawn.toml", DRAWN.split("[sweep.draw]").next().unwrap()).unwrap();
-    assert_eq!(draws_csv(&Report::new("sim", &plain)).unwrap(), None);
+    let plain = Report::new("sim", &plain);
+    assert_eq!(draws_csv(&plain).unwrap(), None);
+    assert!(!html(&plain).contains("drawn at random"));
 }

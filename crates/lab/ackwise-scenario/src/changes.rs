@@ -92,6 +92,13 @@ fn recipe(outer: &Section<'_>, generator: Generator) -> Option<Recipe> {
         let message = format!("{} has no 'mean'; add mean = \"20 Mbit/s\"", section.what);
         section.error(&section.span, message);
     }
+    if let Some(Kind::Text(text)) = section.value("mean").map(|value| &value.kind)
+        && rate_or_zero(text) == Ok(0)
+    {
+        let message = "a 'mean' of zero carries nothing; write e.g. mean = \"20 Mbit/s\"";
+        section.error(&section.span_of("mean"), message);
+        return None;
+    }
     let mean_bps = section.rate("mean")?;
     if mean_bps > MAX_MEAN_BPS {
         let message = "a 'mean' is at most 400 Gbit/s: the peaks are twice as high";

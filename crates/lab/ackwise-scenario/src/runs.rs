@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::ScenarioError;
 use crate::glob;
 use crate::model::{DrawnPoint, RunSpec, Scenario, Sweep};
-use crate::record::{Report, SCHEMA, ScenarioInfo};
+use crate::record::{Report, Run, SCHEMA, ScenarioInfo};
 
 /// Which runs are wanted. An empty list wants all; patterns know `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -221,6 +221,19 @@ impl Scenario {
             });
         }
         Ok(runs.into_iter().map(|run| run.id).collect())
+    }
+}
+
+impl Run {
+    /// What all arms of a line have in common, and the repeats of a drawn point: the id without the
+    /// arm and the repeat.
+    pub fn line(&self) -> &str {
+        let id = self.id.strip_prefix(&self.arm);
+        let id = id.and_then(|id| id.strip_prefix('/')).unwrap_or(&self.id);
+        let repeat = self.point.get(REPEAT);
+        repeat
+            .and_then(|n| id.strip_suffix(&format!("/{REPEAT}={n}")))
+            .unwrap_or(id)
     }
 }
 

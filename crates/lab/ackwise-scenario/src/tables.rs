@@ -20,13 +20,15 @@ pub const TABLES: [&str; 7] = [
 ];
 
 /// What `runs.csv` has of each run and flow: its name there, and the name of the column.
-const RUNS_CSV: [(&str, &str); 33] = [
+const RUNS_CSV: [(&str, &str); 35] = [
     ("engine", "engine"),
     ("scenario", "scenario"),
     ("arm", "arm"),
     ("cc", "cc"),
     ("seed", "seed"),
     ("point", "point"),
+    ("draw", "draw"),
+    ("line", "line"),
     ("flow", "flow"),
     ("duration_s", "duration_s"),
     ("bytes", "bytes"),

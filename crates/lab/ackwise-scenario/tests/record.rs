@@ -128,8 +128,8 @@ fn what_is_not_a_report_is_refused() {
 
 #[test]
 fn csv_has_these_columns() {
-    let columns = "engine,scenario,arm,cc,seed,point,flow,duration_s,bytes,goodput_bps,data_segments,\
-                   acks_on_wire,segments_per_ack,ack_bytes_on_wire,uplink_share,retransmits,timeouts,\
+    let columns = "engine,scenario,arm,cc,seed,point,draw,line,flow,duration_s,bytes,goodput_bps,\
+                   data_segments,acks_on_wire,segments_per_ack,ack_bytes_on_wire,uplink_share,retransmits,timeouts,\
                    rtt_p50_us,rtt_p99_us,acks_pure,acks_sack,acks_dup,acks_window_update,acks_old,\
                    acks_other,completed,completion_p50_us,completion_p99_us,content_ok,cpu_process_s,\
                    cpu_stack_s,sha256,errors";

@@ -7,7 +7,7 @@ use ackwise_scenario::{Engine, RunSpec, Scenario};
 use sha2::{Digest, Sha256};
 
 /// Raised when a run of the same inputs gives another file.
-const FORMAT: &str = "ackwise results 1";
+const FORMAT: &str = "ackwise results 2";
 
 /// The name of a run's result, 32 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

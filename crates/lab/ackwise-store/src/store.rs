@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use ackwise_scenario::record::{Report, Run, RunContext};
-use ackwise_scenario::{RunSpec, Scenario};
+use ackwise_scenario::trace::TraceFiles;
+use ackwise_scenario::{Filter, RunSpec, Scenario};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::StoreError;
@@ -34,7 +35,7 @@ pub struct Store {
 pub struct Merged {
     /// The report, as one machine would have made it of the same runs.
     pub report: Report,
-    /// How many runs the scenario has; the report may be of fewer.
+    /// How many runs the scenario has for the engine; the report may be of fewer.
     pub scenario_runs: usize,
 }
 
@@ -176,7 +177,7 @@ impl Store {
         let Some(first) = entries.next() else {
             return Err(self.empty());
         };
-        let scenario_runs = first.place.1;
+        let scenario_runs = first.all_runs();
         let mut report = first.report;
         for entry in entries {
             join(&mut report, entry.report);
@@ -195,6 +196,11 @@ impl Store {
         if sets.is_empty() {
             return Err(self.empty());
         }
+        let is_asked = |id: &&String| asked.is_none_or(|asked| id.starts_with(asked));
+        let chosen: Vec<String> = sets.keys().filter(is_asked).cloned().collect();
+        if let [only] = chosen.as_slice() {
+            return Ok(sets.remove(only).unwrap_or_default());
+        }
         let lines = sets
             .iter()
             .filter_map(|(id, entries)| {
@@ -205,23 +211,19 @@ impl Store {
                     any.report.engine,
                     any.report.version,
                     entries.len(),
-                    any.place.1
+                    any.all_runs()
                 ))
             })
             .collect();
-        if let Some(asked) = asked {
-            sets.retain(|id, _| id.starts_with(asked));
-        }
         let path = self.directory.clone();
-        match (sets.len(), asked) {
-            (1, _) => Ok(sets.into_values().next().unwrap_or_default()),
-            (0, Some(asked)) => Err(StoreError::NoSuchSet {
+        Err(match asked.filter(|_| chosen.is_empty()) {
+            Some(asked) => StoreError::NoSuchSet {
                 path,
                 asked: asked.to_owned(),
                 sets: lines,
-            }),
-            _ => Err(StoreError::Several { path, sets: lines }),
-        }
+            },
+            None => StoreError::Several { path, sets: lines },
+        })
     }
 
     fn empty(&self) -> StoreError {
@@ -277,6 +279,20 @@ impl Entry {
             place,
             report,
         })
+    }
+
+    /// How many runs the scenario has for the engine: arms may be for other engines alone.
+    fn all_runs(&self) -> usize {
+        let scenario = &self.report.scenario;
+        let name = format!("{}.toml", scenario.name);
+        let parsed = Scenario::parse_with(name, &scenario.text, &TraceFiles::nowhere()).ok();
+        let here = Filter {
+            engine: self.report.engine.parse().ok(),
+            ..Filter::default()
+        };
+        let runs = parsed.and_then(|scenario| scenario.select(&here).ok());
+        // What this version cannot read says how many there are for all engines.
+        runs.map_or(self.place.1, |runs| runs.len())
     }
 }
 

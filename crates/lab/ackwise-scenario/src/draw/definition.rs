@@ -40,7 +40,7 @@ pub(super) enum Rule {
 }
 
 /// A range with both ends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
     low: Quantity,
     high: Quantity,
@@ -51,7 +51,7 @@ pub(super) struct Range {
 /// One of several values, and how often it is drawn.
 #[derive(Debug, Clone)]
 pub(super) struct Weighted {
-    value: Drawn,
+    pub value: Drawn,
     weight: f64,
 }
 
@@ -59,9 +59,11 @@ pub(super) struct Weighted {
 #[derive(Debug, Clone)]
 pub(super) struct Case {
     /// The other name.
-    on: String,
+    pub on: String,
     /// Its value as text, and what applies then.
     by_value: BTreeMap<String, Definition>,
+    /// Where the values stand.
+    pub spans: BTreeMap<String, Span>,
     /// What applies to any other value.
     otherwise: Option<Box<Definition>>,
 }
@@ -286,6 +288,7 @@ fn case(section: &Section<'_>, name: &str) -> Option<Case> {
     let mut case = Case {
         on,
         by_value: BTreeMap::new(),
+        spans: BTreeMap::new(),
         otherwise: None,
     };
     let mut fine = true;
@@ -300,7 +303,14 @@ fn case(section: &Section<'_>, name: &str) -> Option<Case> {
         match entry.key.as_str() {
             "else" => case.otherwise = Some(Box::new(definition)),
             key => {
-                case.by_value.insert(key.to_owned(), definition);
+                let value = canonical(key);
+                if case.by_value.contains_key(&value) {
+                    let message = format!("there is another case for '{value}'");
+                    section.error(&entry.key_span, message);
+                    fine = false;
+                }
+                case.spans.insert(value.clone(), entry.key_span.clone());
+                case.by_value.insert(value, definition);
             }
         }
     }
@@ -313,6 +323,19 @@ fn case(section: &Section<'_>, name: &str) -> Option<Case> {
     fine.then_some(case)
 }
 
+/// A value as it is written when it is drawn: `1 Mbit/s` for `1000 kbit/s`.
+fn canonical(text: &str) -> String {
+    let quantity = Quantity::parse(text).map(Drawn::Quantity);
+    quantity.map_or(text.to_owned(), |it| it.setting().to_string())
+}
+
+impl Case {
+    /// What applies in one case or another.
+    pub(super) fn inner(&self) -> impl Iterator<Item = &Definition> {
+        self.by_value.values().chain(self.otherwise.as_deref())
+    }
+}
+
 impl Definition {
     /// The names that it depends on.
     pub(super) fn names(&self) -> Vec<&str> {
@@ -320,8 +343,7 @@ impl Definition {
             Rule::Expression(expression) => expression.names(),
             Rule::Case(case) => {
                 let mut names = vec![case.on.as_str()];
-                let inner = case.by_value.values().chain(case.otherwise.as_deref());
-                names.extend(inner.flat_map(Definition::names));
+                names.extend(case.inner().flat_map(Definition::names));
                 names
             }
             _ => Vec::new(),
@@ -338,10 +360,7 @@ impl Definition {
                 };
                 choices.iter().filter_map(word).collect()
             }
-            Rule::Case(case) => {
-                let inner = case.by_value.values().chain(case.otherwise.as_deref());
-                inner.flat_map(Definition::words).collect()
-            }
+            Rule::Case(case) => case.inner().flat_map(Definition::words).collect(),
             _ => Vec::new(),
         }
     }
@@ -351,10 +370,7 @@ impl Definition {
         match &self.rule {
             Rule::Choice(_) | Rule::Constant(_) => true,
             Rule::Uniform(range) | Rule::LogUniform(range) => range.whole,
-            Rule::Case(case) => {
-                let mut inner = case.by_value.values().chain(case.otherwise.as_deref());
-                inner.all(Definition::is_of_few)
-            }
+            Rule::Case(case) => case.inner().all(Definition::is_of_few),
             Rule::Expression(_) => false,
         }
     }
@@ -376,7 +392,7 @@ impl Definition {
                 .ok_or_else(|| "there is nothing to choose".to_owned()),
             Rule::Case(case) => {
                 let mut all: Option<Type> = None;
-                for one in case.by_value.values().chain(case.otherwise.as_deref()) {
+                for one in case.inner() {
                     let kind = one.kind(known)?;
                     if let Some(first) = all.filter(|first| *first != kind) {
                         return Err(format!(
@@ -449,6 +465,23 @@ fn chosen(choices: &[Weighted], share: f64) -> &Drawn {
 }
 
 impl Range {
+    /// The least and the greatest value.
+    pub(super) fn ends(self) -> [Quantity; 2] {
+        [self.low, self.high]
+    }
+
+    /// Whether a value that is written so can be drawn.
+    pub(super) fn can_be(self, text: &str) -> bool {
+        let number = || text.parse().ok().map(Quantity::number);
+        let Some(quantity) = Quantity::parse(text).or_else(number) else {
+            return false;
+        };
+        quantity.dimension == self.low.dimension
+            && (!self.whole || quantity.is_whole())
+            && (self.low.amount..=self.high.amount).contains(&quantity.amount)
+            && Drawn::Quantity(quantity).setting().to_string() == text
+    }
+
     /// What is written is rounded, and never beyond the ends.
     fn within(self, amount: f64) -> Quantity {
         let dimension = self.low.dimension;

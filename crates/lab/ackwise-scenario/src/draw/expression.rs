@@ -57,6 +57,12 @@ const UNITS: [&str; 21] = [
     "kB", "min", "ms", "us", "µs", "ns", "B", "s", "h", "%",
 ];
 
+/// The longest expression, in bytes. Whoever needs more names the parts.
+const MAX_LENGTH: usize = 1000;
+
+/// The most of an expression that a message repeats, in characters.
+const SHOWN: usize = 60;
+
 /// Deepest nesting of parentheses.
 const MAX_DEPTH: usize = 32;
 
@@ -66,6 +72,13 @@ impl Expression {
     /// # Errors
     /// What is wrong, for a message that names the place.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
+        if text.len() > MAX_LENGTH {
+            return Err(format!(
+                "'{}' is {} bytes long, and an expression {MAX_LENGTH} at most; name parts of it",
+                shortened(text),
+                text.len()
+            ));
+        }
         let mut parser = Parser {
             text,
             rest: text.trim_start(),
@@ -116,7 +129,7 @@ impl Expression {
     /// Its value.
     ///
     /// # Errors
-    /// A name is not known, or has no number.
+    /// A name is not known, or has no number; or it divides by zero.
     pub(super) fn value(&self, known: &dyn Fn(&str) -> Option<Drawn>) -> Result<Drawn, String> {
         if let Expression::Name(name) = self {
             return known(name).ok_or_else(|| format!("'{name}' is not known here"));
@@ -126,7 +139,41 @@ impl Expression {
             Some(_) => Err(format!("'{name}' is no number")),
             None => Err(format!("'{name}' is not known here")),
         };
+        if let Some(zero) = self.zero_divisor(&number)? {
+            let named = match zero {
+                Expression::Name(name) => format!(" '{name}', which is 0 there"),
+                _ => " zero".to_owned(),
+            };
+            return Err(format!(
+                "it divides by{named}; keep what it divides by above zero"
+            ));
+        }
         self.quantity(&number).map(Drawn::Quantity)
+    }
+
+    /// The first part that something is divided by and that is zero.
+    fn zero_divisor(
+        &self,
+        known: &dyn Fn(&str) -> Result<Quantity, String>,
+    ) -> Result<Option<&Expression>, String> {
+        let parts: Vec<&Expression> = match self {
+            Expression::Constant(_) | Expression::Name(_) => Vec::new(),
+            Expression::Binary(_, left, right) => vec![left, right],
+            Expression::Call(_, of) => of.iter().collect(),
+        };
+        for part in parts {
+            if let Some(zero) = part.zero_divisor(known)? {
+                return Ok(Some(zero));
+            }
+        }
+        match self {
+            Expression::Binary(Operator::Divide, _, right)
+                if right.quantity(known)?.amount == 0.0 =>
+            {
+                Ok(Some(right))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn quantity(
@@ -226,12 +273,13 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn unexpected(&self) -> String {
-        let text = self.text;
+        let all = self.text;
+        let text = shortened(all);
         let example = "write e.g. \"down / ratio\" or \"max(up * 100 ms, 3000 B)\"";
         match self.rest.chars().next() {
             Some(c) => format!(
                 "'{text}' is not an expression: '{c}' is not expected in column {}; {example}",
-                text.chars().count() - self.rest.chars().count() + 1
+                all.chars().count() - self.rest.chars().count() + 1
             ),
             None => format!("'{text}' is not an expression: it ends too early; {example}"),
         }
@@ -307,7 +355,7 @@ impl Parser<'_> {
     fn nested(&mut self) -> Result<Expression, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let text = self.text;
+            let text = shortened(self.text);
             return Err(format!(
                 "'{text}' has parentheses too deep; name a part of it"
             ));
@@ -320,6 +368,7 @@ impl Parser<'_> {
     fn call(&mut self, name: &str) -> Result<Expression, String> {
         let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             let known = FUNCTIONS.map(|(known, _)| known).join(", ");
+            let name = shortened(name);
             return Err(format!("there is no function '{name}'; known: {known}"));
         };
         let mut of = vec![self.nested()?];
@@ -357,6 +406,14 @@ impl Parser<'_> {
     }
 }
 
+/// A text as a message repeats it.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 pub(super) fn is_name_start(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_'
 }
@@ -373,6 +430,7 @@ mod tests {
         let known = |name: &str| match name {
             "down" => Quantity::parse("50 Mbit/s").map(Drawn::Quantity),
             "ratio" => Some(Drawn::Quantity(Quantity::number(40.0))),
+            "nothing" => Some(Drawn::Quantity(Quantity::number(0.0))),
             "rtt" => Quantity::parse("100 ms").map(Drawn::Quantity),
             "line" => Some(Drawn::Word("dsl".to_owned())),
             _ => None,
@@ -426,6 +484,33 @@ mod tests {
         ] {
             let error = value(text).expect_err(text);
             assert!(error.contains(complaint), "{text}: {error}");
+        }
+        for (text, complaint) in [
+            ("1 / 0", "divides by zero; keep"),
+            ("1 / (rtt / rtt - 1)", "divides by zero"),
+            (
+                "min(1 s, rtt / nothing)",
+                "divides by 'nothing', which is 0",
+            ),
+            ("down / (ratio / nothing)", "divides by 'nothing'"),
+        ] {
+            let error = value(text).expect_err(text);
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+        assert_eq!(value("nothing / ratio").as_deref(), Ok("0"));
+        for (text, complaint) in [
+            (
+                format!("1{} ?", " + 1".repeat(200)),
+                "'?' is not expected in column 803",
+            ),
+            (
+                format!("1{}", " + 1".repeat(500_000)),
+                "2000001 bytes long, and an expression 1000",
+            ),
+            (format!("{}(1)", "a".repeat(900)), "no function 'aaa"),
+        ] {
+            let error = value(&text).unwrap_err();
+            assert!(error.contains(complaint) && error.len() < 300, "{error}");
         }
         let deep = format!("{}1{}", "(".repeat(100), ")".repeat(100));
         assert!(value(&deep).unwrap_err().contains("too deep"));

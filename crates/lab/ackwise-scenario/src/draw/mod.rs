@@ -6,6 +6,7 @@
 mod definition;
 mod expression;
 mod order;
+mod possible;
 mod repeat;
 mod value;
 
@@ -109,6 +110,7 @@ pub(crate) fn draw(top: &Section<'_>, arms: &[Arm]) -> Option<Draw> {
     repeat::check_anew(&section, &repeats.anew, &common, &populations);
     common.extend(repeats.anew.clone());
     let kinds = kinds(&section, &common, &populations)?;
+    possible::check_cases(&section, &common, &populations);
     check_cc(&section, sweep, &kinds);
     let redrawn = repeat::redrawn(&common, &populations, &repeats.anew);
     repeat::check_cc(&section, &repeats.anew, &redrawn);
@@ -480,8 +482,10 @@ impl Source<'_> {
                 Ok(Drawn::Quantity(quantity))
                     if !quantity.amount.is_finite() || quantity.amount < 0.0 =>
                 {
-                    let message =
-                        format!("at point {number} '{name}' comes to {}", quantity.amount);
+                    let amount = quantity.amount;
+                    let message = format!(
+                        "at point {number} '{name}' comes to {amount}; let it be a number from zero on"
+                    );
                     self.section.error(&definition.span, message);
                     return None;
                 }
@@ -489,7 +493,7 @@ impl Source<'_> {
                     values.insert(name, value);
                 }
                 Err(message) => {
-                    let message = format!("at point {number}: {message}");
+                    let message = format!("at point {number} '{name}': {message}");
                     self.section.error(&definition.span, message);
                     return None;
                 }

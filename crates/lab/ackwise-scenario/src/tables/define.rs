@@ -58,8 +58,7 @@ pub(super) fn runs(report: &Report) -> Vec<Column> {
     let id = "The run: arm, congestion control, seed, varied values";
     columns.text("id", id, |r| &r.run.id);
     which(&mut columns);
-    let draw = "Number of the drawn point, from 1";
-    columns.maybe_count("draw", NONE, draw, |r| r.run.draw.map(u64::from));
+    draw(&mut columns);
     let paths: BTreeSet<&String> = rows.iter().flat_map(|r| r.run.point.keys()).collect();
     for path in paths {
         let name = format!("point.{path}");
@@ -78,8 +77,16 @@ pub(super) fn runs_and_flows(report: &Report) -> Vec<Column> {
     which(&mut columns);
     let about = "Varied values, PATH=VALUE; empty without any";
     columns.maybe_text("point", about, |r| Some(super::point(r.run)));
+    draw(&mut columns);
+    let about = "What all arms and repeats of a line share: the id without both";
+    columns.maybe_text("line", about, |r| Some(r.run.line().to_owned()));
     result(&mut columns);
     columns.made()
+}
+
+fn draw<'a>(columns: &mut Columns<'a, Row<'a>>) {
+    let about = "Number of the drawn point, from 1";
+    columns.maybe_count("draw", NONE, about, |r| r.run.draw.map(u64::from));
 }
 
 /// Which run it is.

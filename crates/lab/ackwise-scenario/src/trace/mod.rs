@@ -9,7 +9,7 @@ use ackwise_queue::{RateSchedule, ScheduleError};
 pub use files::TraceFiles;
 pub use generate::{Generator, Recipe, SPAN_NS};
 pub(crate) use text::rate_or_zero;
-pub use text::{Mistake, parse};
+pub use text::{Mistake, mean_rate, parse};
 
 /// Bytes of an IP packet that a delivery opportunity of mahimahi carries. Its code counts 1504
 /// bytes, with the header of a TUN device; here the `overhead` of a link takes that place.

@@ -68,11 +68,12 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Reads the text of a trace.
+/// Reads the text of a trace. What marks it as UTF-8 at its beginning does not count.
 ///
 /// # Errors
 /// The first mistake.
 pub fn parse(text: &str) -> Result<Trace, Mistake> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let end = |message: &str| Mistake {
         line: text.lines().count().max(1),
         column: 1,
@@ -194,9 +195,30 @@ pub(crate) fn rate_or_zero(text: &str) -> Result<u64, String> {
     units::rate(text)
 }
 
+/// The mean rate of a generated trace, in bits per second.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn mean_rate(text: &str) -> Result<u64, String> {
+    match rate_or_zero(text)? {
+        0 => Err("a mean of zero carries nothing; write e.g. \"20 Mbit/s\"".to_owned()),
+        mean => Ok(mean),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_byte_order_mark_does_not_count() {
+        for text in ["1\n25\n", "0 s 1 Mbit/s\n", "# Verizon\n1\n"] {
+            assert_eq!(parse(&format!("\u{feff}{text}")), parse(text));
+        }
+        let place = |mistake: Mistake| (mistake.line, mistake.column);
+        assert_eq!(place(parse("\u{feff}x\n").unwrap_err()), (1, 1));
+        assert_eq!(place(parse("1\n\u{feff}2\n").unwrap_err()), (2, 1));
+    }
 
     #[test]
     fn opportunities_are_read() {
