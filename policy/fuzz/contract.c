@@ -6,7 +6,8 @@
  * withheld must be accounted for: replaced by an ACK that says at least as much,
  * released before one that does not, or let out by the deadline (which the input
  * chooses). "As much" is all that an ACK says: number, ECE, the counters of AccECN,
- * timestamps. A number that was never sent may change nothing.
+ * timestamps. A number that was never sent may change nothing, and neither may one of a
+ * segment that its receiver drops as old.
  *
  * Input: byte 0 the policy and its greed, byte 1 what the handshake says and whether the
  * flow is past its start, bytes 2-5 the first sequence number; then operations of 4 bytes,
@@ -46,6 +47,7 @@ struct notes {
 	int accecn;
 	uint32_t high; /* data */
 	int high_any;
+	uint32_t own; /* the ACKs' own direction: what comes next */
 	/* To be acknowledged before thinning goes on: by the data, and by SACK. */
 	uint32_t repair, sack_repair;
 	int broken, sack_broken;
@@ -292,7 +294,10 @@ static void seen(struct run *r, const struct aw_seg *s)
 	uint32_t i, now[3];
 	int moved = 0;
 
-	if (!(s->flags & AW_TCP_ACK) || (n->any && before(s->ack, n->newest.ack)))
+	if (!(s->flags & AW_TCP_ACK))
+		return;
+	n->own = s->seq + s->payload + !!(s->flags & AW_TCP_FIN);
+	if (n->any && before(s->ack, n->newest.ack))
 		return;
 	if (!s->n_sack)
 		n->duplicates = 0;
@@ -349,19 +354,27 @@ static void note_pause(struct run *r, const struct aw_seg *s)
 	n->advanced_us = r->now;
 }
 
-/* What nobody sent cannot be acknowledged: it passes, and is forgotten. */
+/* What the receiver of s has from the ACKs' own direction, it has beyond s: it drops s. */
+static int is_old(const struct notes *n, const struct aw_seg *s)
+{
+	uint32_t end = s->seq + s->payload + !!(s->flags & AW_TCP_FIN);
+
+	return n->any && before(end, n->own) && n->own - end <= 0x1000000u;
+}
+
+/* What nobody sent, and what nobody reads, acknowledges nothing: it passes, and is forgotten. */
 static void unacceptable(struct run *r, const struct aw_seg *s)
 {
 	struct aw_flow was = r->flow;
 	struct aw_decision d;
 
 	if (aw_flow_releases(&r->flow, s))
-		fail("a number that was never sent releases the held ACK");
+		fail("a number that says nothing releases the held ACK");
 	aw_flow_on_ack(&r->flow, &r->cfg, s, r->now, &d);
 	if (d.kind != AW_SEND || d.flags)
-		fail("a number that was never sent supersedes");
+		fail("a number that says nothing supersedes");
 	if (memcmp(&was, &r->flow, sizeof(was)))
-		fail("a number that was never sent is remembered");
+		fail("a number that says nothing is remembered");
 }
 
 /* Would a sender count s as a duplicate of the older one (RFC 5681 §2)? */
@@ -378,7 +391,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 	const char *why, *less;
 	struct aw_decision d;
 
-	if (n->high_any && before(n->high, s->ack)) {
+	if ((n->high_any && before(n->high, s->ack)) || is_old(n, s)) {
 		unacceptable(r, s);
 		return;
 	}
@@ -541,6 +554,11 @@ static void make_special(struct aw_seg *s, const struct aw_seg *newest, const ui
 		if (s->n_sack && !before(s->ack, s->sack[0]))
 			s->ack = newest->ack + (s->sack[0] - newest->ack) / 2;
 		break;
+	case 8: /* sent again, in part or whole, or a jump */
+		s->payload = (b[2] & 15) * 16;
+		s->seq += (b[2] & 0x80 ? 0x1800000u : 4u) * ((b[2] >> 4 & 7) - 4u);
+		s->seq -= s->payload;
+		break;
 	default:
 		blocks(s, b[2]);
 	}
@@ -557,6 +575,7 @@ static void step_ack(struct run *r, const uint8_t *b, uint32_t base, uint32_t hi
 	struct aw_seg s;
 
 	blank(&s);
+	s.seq = n->own;
 	s.ack = (n->any ? n->newest.ack : base) + (b[1] & 15) * (MSS / 2);
 	if (b[1] & 0x80)
 		s.ack -= 4 * MSS;

@@ -37,7 +37,7 @@
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
 	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open") \
-	AW_REASON(UNACCEPTABLE, "unacceptable", "acknowledges data that were never sent")
+	AW_REASON(UNACCEPTABLE, "unacceptable", "acknowledges what was never sent, or is sent again")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -48,6 +48,8 @@ enum aw_reason {
 
 /* No thinning before this many segments were acknowledged: IW10, RFC 6928. */
 #define AW_START_SEGMENTS 10
+/* A retransmission begins no further back than a window; few are larger. */
+#define AW_BEHIND_BYTES (1U << 24)
 /*
  * RFC 9768 §3.2.2.5: a sender that sees more than this many packets newly
  * acknowledged must assume that the 3-bit ACE field may have wrapped.
@@ -90,6 +92,7 @@ enum aw_reason {
  * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
  * @advanced: when an ACK acknowledged more than those before, units of 1024 us; 0: never
  * @probe_edge: right edge that was sent before the near probe of the RTT (rtt.h)
+ * @end: end of the highest segment of this direction
  * @ecn: ECE, CWR and AE of the newest received
  * @n_sack: blocks in @sack
  * @flags: enum aw_ack_flag, enum aw_token
@@ -113,13 +116,14 @@ struct aw_ack_state {
 	aw_u32 recover;
 	aw_u32 advanced;
 	aw_u32 probe_edge;
+	aw_u32 end;
 	aw_u16 ecn;
 	aw_u8 n_sack;
 	aw_u8 flags;
 	aw_u32 sack[2 * AW_SACK_BLOCKS];
 };
 
-AW_ASSERT(sizeof(struct aw_ack_state) == 92, "aw_ack_state");
+AW_ASSERT(sizeof(struct aw_ack_state) == 96, "aw_ack_state");
 
 enum aw_ack_flag {
 	AW_ACK_VALID = 1 << 0,	 /* an ACK was received */
@@ -197,6 +201,33 @@ AW_FN int aw_recovering(const struct aw_ack_state *a, const struct aw_data_state
 AW_FN int aw_acceptable(const struct aw_data_state *d, const struct aw_seg *s)
 {
 	return !d->valid || !aw_after(s->ack, d->high);
+}
+
+/* The end of a segment that is no SYN, in its own direction. */
+AW_FN aw_u32 aw_seg_end(const struct aw_seg *s)
+{
+	return s->seq + s->payload + !!(s->flags & AW_TCP_FIN);
+}
+
+/*
+ * Does s end before what its direction has sent: a probe of a closed window or of a silent
+ * connection, or a part that is sent again? Who has all that drops it, and does not look at
+ * its number (RFC 9293 §3.10.7.4). What is further back than any such is a jump ahead that
+ * was never followed.
+ */
+AW_FN int aw_is_behind(const struct aw_ack_state *a, const struct aw_seg *s)
+{
+	return (a->flags & AW_ACK_VALID) && a->end - aw_seg_end(s) - 1 < AW_BEHIND_BYTES;
+}
+
+/*
+ * Does the number of s stand for something: can it be an ACK of what the sender sent, and
+ * does the sender look at it?
+ */
+AW_FN int aw_counts(const struct aw_ack_state *a, const struct aw_data_state *d,
+		    const struct aw_seg *s)
+{
+	return aw_acceptable(d, s) && !aw_is_behind(a, s);
 }
 
 /* What of AccECN's option an ACK carries. */
@@ -403,7 +434,7 @@ AW_SUBPROG enum aw_reason aw_contract(const struct aw_ack_state *a, const struct
 		return s->flags & AW_TCP_ACK ? AW_R_FLAGS : AW_R_NOT_ACK;
 	if (AW_UNLIKELY(s->opts & ~(AW_OPT_TS | AW_OPT_SACK | AW_OPT_ACCECN)))
 		return AW_R_OPTION;
-	if (AW_UNLIKELY(!aw_acceptable(d, s)))
+	if (AW_UNLIKELY(!aw_counts(a, d, s)))
 		return AW_R_UNACCEPTABLE;
 	if (AW_UNLIKELY(!(a->flags & AW_ACK_VALID)))
 		return AW_R_FIRST;

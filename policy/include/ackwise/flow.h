@@ -87,7 +87,6 @@ struct aw_decision {
  *	two full packets (uplink.h); written by the environment before aw_flow_on_ack()
  * @busy: not 0 while the CPU that the ACKs pass is short of time, which goes to packets;
  *	written by the environment before aw_flow_on_ack()
- * @reserved: 0
  * @rtt: round-trip time
  */
 struct aw_flow {
@@ -97,7 +96,6 @@ struct aw_flow {
 	struct aw_ack_state acks;
 	aw_u32 shared;
 	aw_u32 busy;
-	aw_u32 reserved;
 	struct aw_rtt rtt;
 };
 
@@ -492,7 +490,7 @@ AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 
 	if (AW_LIKELY(!(a->flags & AW_ACK_HOLDING) || !aw_leaves_out(a, s)))
 		return 0;
-	return (s->flags & AW_TCP_ACK) && aw_acceptable(&f->data, s) &&
+	return (s->flags & AW_TCP_ACK) && aw_counts(a, &f->data, s) &&
 	       aw_after_eq(s->ack, a->rcvd_ack);
 }
 
@@ -509,7 +507,7 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	struct aw_ack_state *a = &f->acks;
 	aw_u32 now = aw_max((aw_u32)(now_us >> 10), 1);
 
-	if (!(s->flags & AW_TCP_ACK) || !aw_acceptable(&f->data, s))
+	if (!(s->flags & AW_TCP_ACK) || !aw_counts(a, &f->data, s))
 		return;
 	if ((a->flags & AW_ACK_VALID) && !aw_after(s->ack, a->rcvd_ack))
 		return;
@@ -574,6 +572,7 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			  aw_u64 now_us, struct aw_decision *out)
 {
 	struct aw_ack_state *a = &f->acks;
+	int counts = aw_counts(a, &f->data, s);
 	enum aw_reason why;
 	struct aw_verdict v;
 	struct aw_event *e = &out->event;
@@ -581,18 +580,19 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 	if (now_us) /* else the environment has done it */
 		aw_flow_clock(f, c, s, now_us);
 	/* Without a clock there is no RTT of the moment. */
-	if (AW_UNLIKELY(s->n_sack) && aw_acceptable(&f->data, s))
+	if (AW_UNLIKELY(s->n_sack) && counts)
 		aw_flow_note_sack(f, s, aw_flow_reads_time(c) ? now_us : 0);
 	why = aw_contract(a, &f->data, &f->hs, s);
-	if (AW_LIKELY(aw_acceptable(&f->data, s)) && (s->opts & AW_OPT_TS))
+	if (AW_LIKELY(counts) && (s->opts & AW_OPT_TS))
 		aw_rtt_on_ack(&f->rtt, a, &f->data, s, now_us);
 	out->kind = AW_SEND;
 	out->reason = why;
 	out->flags = 0;
 	out->hold_us = 0;
 	/* Without the flag the acknowledgment number means nothing (RFC 9293 §3.1). */
-	if (AW_UNLIKELY(!(s->flags & AW_TCP_ACK) || !aw_acceptable(&f->data, s)))
+	if (AW_UNLIKELY(!(s->flags & AW_TCP_ACK) || !counts))
 		return;
+	a->end = aw_seg_end(s);
 	if (a->flags & AW_ACK_HOLDING) {
 		/* Whatever is sent with a number at least as high says all that it says. */
 		if (aw_after_eq(s->ack, a->rcvd_ack))

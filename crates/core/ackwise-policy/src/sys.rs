@@ -6,6 +6,7 @@ pub const AW_SACK_BLOCKS: u32 = 4;
 pub const AW_OFF_MAX: u32 = 16383;
 pub const AW_OPT_BYTES: u32 = 40;
 pub const AW_START_SEGMENTS: u32 = 10;
+pub const AW_BEHIND_BYTES: u32 = 16777216;
 pub const AW_ACE_SAFE_SEGMENTS: u32 = 4;
 pub const AW_RESTART_US: u32 = 200000;
 pub const AW_NEAR_ZERO_SEGMENTS: u32 = 2;
@@ -364,6 +365,7 @@ pub struct aw_ack_state {
     pub recover: aw_u32,
     pub advanced: aw_u32,
     pub probe_edge: aw_u32,
+    pub end: aw_u32,
     pub ecn: aw_u16,
     pub n_sack: aw_u8,
     pub flags: aw_u8,
@@ -371,7 +373,7 @@ pub struct aw_ack_state {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_ack_state"][::core::mem::size_of::<aw_ack_state>() - 92usize];
+    ["Size of aw_ack_state"][::core::mem::size_of::<aw_ack_state>() - 96usize];
     ["Alignment of aw_ack_state"][::core::mem::align_of::<aw_ack_state>() - 4usize];
     ["Offset of field: aw_ack_state::rcvd_ack"]
         [::core::mem::offset_of!(aw_ack_state, rcvd_ack) - 0usize];
@@ -407,12 +409,13 @@ const _: () = {
         [::core::mem::offset_of!(aw_ack_state, advanced) - 48usize];
     ["Offset of field: aw_ack_state::probe_edge"]
         [::core::mem::offset_of!(aw_ack_state, probe_edge) - 52usize];
-    ["Offset of field: aw_ack_state::ecn"][::core::mem::offset_of!(aw_ack_state, ecn) - 56usize];
+    ["Offset of field: aw_ack_state::end"][::core::mem::offset_of!(aw_ack_state, end) - 56usize];
+    ["Offset of field: aw_ack_state::ecn"][::core::mem::offset_of!(aw_ack_state, ecn) - 60usize];
     ["Offset of field: aw_ack_state::n_sack"]
-        [::core::mem::offset_of!(aw_ack_state, n_sack) - 58usize];
+        [::core::mem::offset_of!(aw_ack_state, n_sack) - 62usize];
     ["Offset of field: aw_ack_state::flags"]
-        [::core::mem::offset_of!(aw_ack_state, flags) - 59usize];
-    ["Offset of field: aw_ack_state::sack"][::core::mem::offset_of!(aw_ack_state, sack) - 60usize];
+        [::core::mem::offset_of!(aw_ack_state, flags) - 63usize];
+    ["Offset of field: aw_ack_state::sack"][::core::mem::offset_of!(aw_ack_state, sack) - 64usize];
 };
 pub const AW_ACK_VALID: aw_ack_flag = 1;
 pub const AW_ACK_TS: aw_ack_flag = 2;
@@ -1102,7 +1105,6 @@ pub struct aw_flow {
     pub acks: aw_ack_state,
     pub shared: aw_u32,
     pub busy: aw_u32,
-    pub reserved: aw_u32,
     pub rtt: aw_rtt,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -1113,9 +1115,8 @@ const _: () = {
     ["Offset of field: aw_flow::hs"][::core::mem::offset_of!(aw_flow, hs) - 64usize];
     ["Offset of field: aw_flow::data"][::core::mem::offset_of!(aw_flow, data) - 84usize];
     ["Offset of field: aw_flow::acks"][::core::mem::offset_of!(aw_flow, acks) - 104usize];
-    ["Offset of field: aw_flow::shared"][::core::mem::offset_of!(aw_flow, shared) - 196usize];
-    ["Offset of field: aw_flow::busy"][::core::mem::offset_of!(aw_flow, busy) - 200usize];
-    ["Offset of field: aw_flow::reserved"][::core::mem::offset_of!(aw_flow, reserved) - 204usize];
+    ["Offset of field: aw_flow::shared"][::core::mem::offset_of!(aw_flow, shared) - 200usize];
+    ["Offset of field: aw_flow::busy"][::core::mem::offset_of!(aw_flow, busy) - 204usize];
     ["Offset of field: aw_flow::rtt"][::core::mem::offset_of!(aw_flow, rtt) - 208usize];
 };
 impl Default for aw_flow {

@@ -55,6 +55,8 @@ struct Receiver {
     timestamps: bool,
     unacked: u32,
     newest: u32,
+    /// What it sends next.
+    seq: u32,
 }
 
 impl Receiver {
@@ -97,7 +99,7 @@ impl Receiver {
     fn ack(&mut self, base: u32, now_us: u64, payload: u32) -> Segment {
         self.unacked = 0;
         let mut s = sys::aw_seg {
-            seq: 1,
+            seq: self.seq,
             ack: base.wrapping_add(self.next * MSS),
             payload,
             len: 40 + payload,
@@ -106,6 +108,7 @@ impl Receiver {
             ip_version: 4,
             ..Default::default()
         };
+        self.seq = self.seq.wrapping_add(payload);
         (s.ce_bytes, s.e0_bytes, s.e1_bytes) = (u32::MAX, u32::MAX, u32::MAX);
         if self.timestamps {
             s.opts |= sys::AW_OPT_TS as u16;
@@ -392,6 +395,7 @@ impl Receiver {
             timestamps,
             unacked: 0,
             newest: 0,
+            seq: 1,
         }
     }
 

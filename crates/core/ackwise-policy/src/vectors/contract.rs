@@ -170,6 +170,8 @@ struct Reader {
     clock: u64,
     window: u16,
     ack: u32,
+    /// What the ACKs' side sends next, as an offset from `base`.
+    own: u32,
     /// End of the data that a trace named or implied, as an offset from `base`.
     high: u32,
 }
@@ -217,6 +219,7 @@ impl Reader {
             clock: 0,
             window: 50_000,
             ack: 0,
+            own: 0,
             high: 0,
         })
     }
@@ -281,6 +284,7 @@ impl Reader {
             self.ack += self.mss;
             self.high = self.high.max(self.ack);
             let mut ack = blank(self.base);
+            ack.seq = self.base.wrapping_add(self.own);
             ack.ack = self.base.wrapping_add(self.ack);
             ack.window = self.window;
             self.push(line, Happening::Ack(Segment(ack)), None);
@@ -338,7 +342,7 @@ impl Reader {
         self.push(line, Happening::Data(Segment(data), segments), None);
     }
 
-    /// `+us ack n [window=] [flags=ACK|ECE] [payload=] [sack=l-r,..] [ts=val]
+    /// `+us ack n [window=] [flags=ACK|ECE] [seq=] [payload=] [sack=l-r,..] [ts=val]
     /// [ce_bytes=] [e0_bytes=] [e1_bytes=] [accecn] [unknown] [ce] [beyond]
     /// -> reason [supersedes] [twice] [releases]`
     fn ack(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
@@ -349,6 +353,7 @@ impl Reader {
         let (head, tail) = (&words[..arrow], &words[arrow + 1..]);
         let (first, rest) = head.split_first().ok_or("an ack without its number")?;
         let mut segment = blank(self.base);
+        segment.seq = self.base.wrapping_add(self.own);
         let ack = number("ack", first)?;
         segment.ack = self.base.wrapping_add(ack);
         let mut beyond = false;
@@ -362,6 +367,9 @@ impl Reader {
             }
         }
         segment.window = self.window;
+        let fin = u32::from(segment.flags & TcpFlags::FIN.bits() != 0);
+        let end = segment.seq.wrapping_sub(self.base);
+        self.own = self.own.max(end.wrapping_add(segment.payload + fin));
         let (reason, flags) = tail.split_first().ok_or("an arrow to nowhere")?;
         let mut expect = Answer {
             reason: Reason::all()
@@ -395,6 +403,7 @@ impl Reader {
         match name {
             "window" => self.window = number(name, value)?,
             "payload" => segment.payload = number(name, value)?,
+            "seq" => segment.seq = self.base.wrapping_add(number(name, value)?),
             "flags" => segment.flags = flags(value)?,
             "ts" => {
                 segment.opts |= Options::TS.bits();

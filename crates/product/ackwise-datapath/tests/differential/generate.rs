@@ -37,6 +37,8 @@ struct Peer {
     next: u32,
     /// The last acknowledgment of the data.
     acked: u32,
+    /// What the ACKs' side sends next.
+    own: u32,
     clock: u32,
     window: u16,
     ecn: u16,
@@ -80,6 +82,7 @@ impl Peer {
             mss: [100, 536, 1000, 1400][rng.below(4) as usize],
             next: first,
             acked: first,
+            own: 1,
             clock: rng.next_u64() as u32,
             window: 1000 + rng.below(60_000) as u16,
             ecn: 0,
@@ -157,7 +160,7 @@ impl Peer {
 
     fn plain_ack(&mut self, number: u32) -> Tcp {
         let mut t = self.segment(true);
-        t.seq = 1;
+        t.seq = self.own;
         t.ack = number;
         t.flags |= self.ecn;
         self.stamps(&mut t.options, 0);
@@ -218,27 +221,34 @@ impl Peer {
         let half = self.mss / 2;
         let forward = self.acked.wrapping_add(rng.below(6) as u32 * half);
         let mut t = self.plain_ack(forward);
-        match rng.below(14) {
+        match rng.below(15) {
             0 => t.ack = t.ack.wrapping_sub(rng.below(8) as u32 * half),
             1 => t.ack = self.next.wrapping_add(1 + rng.below(5000) as u32),
             2 => t.flags ^= 1 << rng.below(12),
-            3 => t.payload = rng.below(3) as usize * 10,
-            4 => t.window = rng.below(70_000) as u16 / [1, 16, 4096][rng.below(3) as usize],
-            5 => ip.ecn = 3,
-            6 => t.options.clear(),
-            7 => {
+            3 => {
+                t.payload = rng.below(3) as usize * 10;
+                self.own = self.own.wrapping_add(t.payload as u32);
+            }
+            4 => {
+                t.payload = rng.below(3) as usize * 10;
+                t.seq = t.seq.wrapping_sub(rng.below(40) as u32);
+            }
+            5 => t.window = rng.below(70_000) as u16 / [1, 16, 4096][rng.below(3) as usize],
+            6 => ip.ecn = 3,
+            7 => t.options.clear(),
+            8 => {
                 t.options.clear();
                 self.stamps(&mut t.options, rng.below(100) as u32);
             }
-            8 => {
+            9 => {
                 t.options.clear();
                 self.stamps(&mut t.options, 0);
                 let at = rng.below(3) as usize;
                 self.counted[at] = self.counted[at].wrapping_add(rng.below(3) as u32);
                 self.counters(&mut t.options, rng.below(4) as usize);
             }
-            9 => t.options.extend([30, 4, 0, 0]),
-            10 => {
+            10 => t.options.extend([30, 4, 0, 0]),
+            11 => {
                 let left = t
                     .ack
                     .wrapping_add((rng.below(6) as u32 * self.mss).wrapping_sub(self.mss));
@@ -249,8 +259,8 @@ impl Peer {
                 self.stamps(&mut t.options, 0);
                 self.sack(&mut t.options);
             }
-            11 => self.blocks.clear(),
-            12 => self.ecn ^= [ECE, CWR, AE, ECE][rng.below(4) as usize],
+            12 => self.blocks.clear(),
+            13 => self.ecn ^= [ECE, CWR, AE, ECE][rng.below(4) as usize],
             _ => self.window = rng.below(65_536) as u16,
         }
         t.options.truncate(40);
