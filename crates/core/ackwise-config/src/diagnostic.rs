@@ -240,7 +240,9 @@ pub fn suggest(written: &str, known: &[&str]) -> String {
     }
 }
 
-fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+/// The known word that the written one is a slip of the hand for.
+#[must_use]
+pub fn closest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     let lower = written.to_lowercase();
     let length = lower.chars().count();
     known

@@ -344,6 +344,15 @@ impl App {
             App::Chunks { .. } => "chunks",
         }
     }
+
+    /// Whether it sends as much as there is time for, until the end of the run.
+    pub fn is_endless(&self) -> bool {
+        match self {
+            App::Bulk { bytes } | App::Iperf3 { bytes } => bytes.is_none(),
+            App::RequestResponse { count, .. } | App::ShortFlows { count, .. } => count.is_none(),
+            App::Chunks { .. } => false,
+        }
+    }
 }
 
 /// TCP options of a flow's connections. `None` leaves the kernel's default.

@@ -177,7 +177,8 @@ pub struct FlowRecord {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {
-    /// From the first data sent to the last received, seconds.
+    /// From the first data sent to the last received, seconds; to the end of the run if a flow that goes
+    /// on until then has stalled.
     pub duration_s: f64,
     /// Bytes that the receiving application read.
     pub bytes: u64,

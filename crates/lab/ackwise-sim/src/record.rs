@@ -17,6 +17,9 @@ use crate::line::Wire;
 use crate::recorder::Recorder;
 use crate::time::seconds;
 
+/// A flow has stalled of which nothing arrives in the last such part of its time.
+const STALLED: Nanos = 50;
+
 /// Points kept of a distribution of completion times, as on the live engine.
 const CDF_POINTS: usize = 200;
 
@@ -96,6 +99,8 @@ struct Narrowest {
 #[derive(Default)]
 struct Part {
     sums: Sums,
+    /// When the run ended, of a flow that goes on until then.
+    end: Option<Nanos>,
     tally: count::Tally,
     stretch: BTreeMap<u32, u64>,
     rtt: Histogram,
@@ -125,6 +130,7 @@ impl Part {
         }
         let mut part = Part {
             sums,
+            end: flow.app.is_endless().then_some(network.now),
             stretch: counted.tally.stretch(),
             tally: counted.tally.clone(),
             rtt: counted.rtt.clone(),
@@ -205,6 +211,7 @@ impl Part {
             mine.timeouts = mine.timeouts.zip(theirs.timeouts).map(|(a, b)| a + b);
             mine.first = mine.first.min(theirs.first);
             mine.last = mine.last.max(theirs.last);
+            all.end = all.end.max(part.end);
             let (mine, theirs) = (&mut all.tally, &part.tally);
             mine.data_segments += theirs.data_segments;
             mine.acks_total += theirs.acks_total;
@@ -233,8 +240,20 @@ impl Part {
         all
     }
 
+    /// From the first data sent to the last received. The time in which a flow had stalled counts, or
+    /// whoever starves would have the more goodput the sooner nothing arrives.
+    fn span(&self) -> Nanos {
+        let Sums { first, last, .. } = self.sums;
+        let whole = self.end.unwrap_or(last).saturating_sub(first);
+        let span = last.saturating_sub(first);
+        match whole.saturating_sub(span) > whole / STALLED {
+            true => whole,
+            false => span,
+        }
+    }
+
     fn traffic(&self, series: Option<Series>) -> Traffic {
-        let span = self.sums.last.saturating_sub(self.sums.first);
+        let span = self.span();
         let duration_s = seconds(span);
         let bits = self.sums.bytes as f64 * 8.0;
         let goodput_bps = if span > 0 { bits / duration_s } else { 0.0 };

@@ -1,14 +1,14 @@
-//! Which values a name can have: a case for another one never applies, so it is a slip of the hand.
+//! Which values a name can have: a case for another one never applies, and may be a slip of the hand.
 
 use std::collections::BTreeMap;
 
 use ackwise_config::Span;
-use ackwise_config::diagnostic::suggest;
+use ackwise_config::diagnostic::{closest, suggest};
 use ackwise_config::section::Section;
 
 use super::definition::{Case, Definition, Range, Rule};
 use super::expression::Expression;
-use super::value::Drawn;
+use super::value::{Drawn, Quantity};
 use super::{Definitions, POPULATION, Population, each, of_population, order};
 
 /// Most values that a message lists.
@@ -31,7 +31,8 @@ struct Looked {
     possible: Possible,
 }
 
-/// Refuses each case for a value that the name it looks at never has.
+/// Refuses each case for a value that the name it looks at never has, unless it looks like one that was left
+/// out.
 pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populations: &[Population]) {
     // By where the value stands: several populations may have the same definition.
     let mut looked: BTreeMap<(usize, usize), Looked> = BTreeMap::new();
@@ -54,12 +55,36 @@ pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populatio
     ) in looked
     {
         let Some(possible) = possible else { continue };
-        if possible.iter().any(|piece| piece.has(&value)) {
+        if possible.iter().any(|piece| piece.has(&value)) || is_left_out(&value, &possible) {
             continue;
         }
         let span: Span = start..end;
         section.error(&span, refusal(&on, &value, &possible));
     }
+}
+
+/// Whether a value looks like one that was left out on purpose: of the kind that the others are, and no slip
+/// of the hand for one of them. So a population is narrowed by one line, and its cases stay.
+fn is_left_out(value: &str, possible: &[Piece]) -> bool {
+    let words = words(possible);
+    let is_flag = matches!(value, "true" | "false");
+    possible.iter().any(|piece| match piece {
+        Piece::One(Drawn::Flag(_)) => is_flag,
+        Piece::One(Drawn::Quantity(_)) | Piece::Within(_) => is_number(value),
+        Piece::One(Drawn::Word(_)) => closest(value, &words).is_none(),
+    })
+}
+
+fn is_number(value: &str) -> bool {
+    value.parse::<f64>().is_ok() || Quantity::parse(value).is_some()
+}
+
+fn words(possible: &[Piece]) -> Vec<&str> {
+    let words = possible.iter().filter_map(|piece| match piece {
+        Piece::One(Drawn::Word(word)) => Some(word.as_str()),
+        _ => None,
+    });
+    words.collect()
 }
 
 fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
