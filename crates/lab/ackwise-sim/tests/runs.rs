@@ -476,3 +476,25 @@ link = "wan"
         }
     }
 }
+
+/// The time in which nothing arrives counts: to the end for a bulk transfer without a size, not for
+/// one that is done.
+#[test]
+fn a_flow_that_stalls_has_less_goodput_not_more() {
+    let ends = r#"forward = { rate = { steps = [["0 s", "10 Mbit/s"], ["2 s", "1 kbit/s"]] }, delay = "10 ms", queue = "50 packets" }"#;
+    let plain = NETWORK.lines().find(|l| l.starts_with("forward")).unwrap();
+    let stalls = NETWORK.replace(plain, ends);
+    let sized = format!("{BULK}bytes = \"1 MB\"\n");
+    let of = |network: &str, flow: &str| {
+        let scenario = scenario(&[network, flow]);
+        report(&scenario, 1).runs[0].totals.clone()
+    };
+    let stalled = of(&stalls, BULK);
+    assert!(stalled.bytes > 1_000_000, "{stalled:?}");
+    assert!((4.9..=5.0).contains(&stalled.duration_s), "{stalled:?}");
+    let done = of(NETWORK, &sized);
+    assert!((0.8..2.0).contains(&done.duration_s), "{done:?}");
+    let whole = of(NETWORK, BULK);
+    assert!(stalled.goodput_bps < 0.5 * whole.goodput_bps, "{stalled:?}");
+    assert!(done.goodput_bps > 0.7 * whole.goodput_bps, "{done:?}");
+}
