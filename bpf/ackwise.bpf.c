@@ -428,18 +428,13 @@ AW_SEC("acks") int ackwise_acks(struct __sk_buff *skb)
 	    release_take(f, clock_ns())) {
 		lock_drop(l);
 		how = release_send(skb);
-		if (how == RELEASED_FIRST || how == RELEASED_INSTEAD)
-			release_note(f, clock_ns());
-		if (how == RELEASED_INSTEAD)
-			return AW_PASS;
 		l = lock_flow(f, here);
-		if (l && how != RELEASED_FIRST) {
-			release_undo(f);
-			lock_drop(l);
-			l = 0;
+		release_end(f, how, !!l, clock_ns());
+		if (how == RELEASED_INSTEAD || how == RELEASED_BROKEN) {
+			if (l)
+				lock_drop(l);
+			return how == RELEASED_INSTEAD ? AW_PASS : withheld();
 		}
-		if (how == RELEASED_BROKEN)
-			return withheld();
 		if (!l) {
 			unseen_leaves(here, skb, f);
 			return AW_PASS;

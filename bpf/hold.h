@@ -130,6 +130,13 @@ static __always_inline int has_unsent_sack(const struct aw_entry *f)
 	return !!aw_sack_unsent(&f->flow.acks);
 }
 
+/* Whether a held ACK leaves although the flow counts its number as sent. */
+enum owed {
+	OWED_NOT,
+	OWED_BESIDE_EQUAL, /* unless one with a higher number has left */
+	OWED_ALWAYS,	   /* what has left, or will leave, does not say all that it says */
+};
+
 enum hold_result {
 	HOLD_NEW,
 	HOLD_REPLACED,
@@ -139,7 +146,7 @@ enum hold_result {
 	HOLD_NO_TIMER,
 	HOLD_SHORT,
 	HOLD_FRAME,
-	HOLD_OLDER, /* a newer one is held, which the flow does not know of */
+	HOLD_OLDER, /* one is held that must not be replaced, which the flow does not know of */
 };
 
 /*
@@ -223,7 +230,7 @@ static __always_inline enum hold_result hold(struct __sk_buff *skb, const struct
 	if (!s || s->state != SLOT_HELD || s->lock != here->lock)
 		return hold_new(skb, seg, f, hold_us, now);
 	/* With the same number it has SACK blocks that the held one has not. */
-	if (aw_after(s->ack, seg->ack))
+	if (aw_after(s->ack, seg->ack) || s->owed == OWED_ALWAYS)
 		return HOLD_OLDER;
 	if (AW_LIKELY(slot_store(s, skb, seg))) {
 		s->owed = has_unsent_sack(f);
@@ -252,7 +259,7 @@ static __always_inline void supersede(const struct aw_entry *f, __u32 ack, struc
 	struct aw_slot *s = slot_of(f, &here->key);
 	struct aw_counters *c = &here->counters;
 
-	if (!s || aw_after(s->ack, ack))
+	if (!s || aw_after(s->ack, ack) || s->owed == OWED_ALWAYS)
 		return;
 	if (s->state == SLOT_HELD)
 		s->state = SLOT_SUPERSEDED;
@@ -268,7 +275,7 @@ static __always_inline void owe(const struct aw_entry *f, __u32 ack, const struc
 	struct aw_slot *s = slot_of(f, &here->key);
 
 	if (s && s->ack == ack)
-		s->owed = 1;
+		s->owed = OWED_BESIDE_EQUAL;
 }
 
 #endif

@@ -65,7 +65,7 @@ struct aw_slot {
 	aw_u16 protocol;
 	aw_u16 vlan_proto, vlan_tci; /* of a tag beside the frame; vlan_proto 0: none */
 	aw_u16 tries;		     /* times that it was handed to user space */
-	aw_u16 owed;		     /* leaves although the flow counts it as sent */
+	aw_u16 owed;		     /* enum owed */
 	struct aw_key key;
 	aw_u8 l2[AW_FRAME_L2];
 	aw_u8 l3[AW_FRAME_L3];

@@ -10,12 +10,13 @@
  *		when it comes by, and the packet in hand takes the held bytes
  *
  * Both packets are of one flow and one interface, so that link header and tag are the same.
- * The checksum of a merged packet is left to the device; then that of the held bytes is, too.
+ * The checksum of a merged packet is left to the device; then the checksum of the held bytes
+ * is left to it as well.
  *
  * If user space has already been told to send the held ACK, it leaves by this way as well,
  * and what user space sends is dropped when it comes by: it would come behind the ACK in
- * hand. If there is no memory for a clone, the packet in hand passes, and the held ACK leaves
- * at its deadline. So it does at ingress if the packet in hand has data: a clone in the
+ * hand. If there is no memory for a clone, the packet in hand goes first, and the held ACK
+ * leaves at its deadline. So it does at ingress if the packet in hand has data: a clone in the
  * backlog would come behind the data that follow.
  */
 #ifndef ACKWISE_RELEASE_H
@@ -113,7 +114,7 @@ static __noinline int release_clone(struct __sk_buff *skb)
 
 /*
  * Under the flow's lock: takes the held ACK out of its slot and tells the flow that it
- * left. Returns 0 if there is nothing to send.
+ * left. Returns 0 if there is nothing to send, or if it leaves at its deadline.
  */
 static __noinline int release_take(struct aw_entry *f, __u64 now)
 {
@@ -129,6 +130,10 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	s = slot_of(f, &here->key);
 	if (!s || s->lock != here->lock)
 		return 0;
+	if (options.position == AW_AT_SENDER && here->seg.payload) {
+		s->owed = OWED_ALWAYS;
+		return 0;
+	}
 	if (AW_LIKELY(s->state == SLOT_HELD))
 		s->state = SLOT_SUPERSEDED; /* the flow may take it again */
 	else if (__sync_val_compare_and_swap(&s->state, SLOT_EMITTED, SLOT_STALE) != SLOT_EMITTED)
@@ -155,47 +160,6 @@ static __noinline int release_take(struct aw_entry *f, __u64 now)
 	return 1;
 }
 
-/* The copied ACK has left. */
-static __noinline int release_note(struct aw_entry *f, __u64 now)
-{
-	struct aw_percpu *here = percpu_here();
-	struct aw_released *r;
-
-	if (!f || !here)
-		return 0;
-	r = &here->released;
-	note_hold(&here->counters, r->since_ns, now);
-	here->counters.reemitted++;
-	here->counters.reemitted_bytes += r->len;
-	f->count.reemitted++;
-	f->count.reemitted_bytes += r->len;
-	return 0;
-}
-
-/*
- * Under the flow's lock: the copied ACK has not left. If nobody has taken its slot meanwhile it
- * leaves at its deadline, although the flow was told that it had left. The packet in hand
- * passes, so that the next ACK counts as the flow's first.
- */
-static __noinline int release_undo(struct aw_entry *f)
-{
-	struct aw_percpu *here = percpu_here();
-	struct aw_slot *s;
-
-	if (!f || !here)
-		return 0;
-	f->flow.acks.flags &= ~AW_ACK_VALID;
-	s = slot_of(f, &here->key);
-	if (!s || s->lock != here->lock || s->generation != here->released.generation)
-		return 0;
-	s->owed = 1;
-	if (s->state == SLOT_SUPERSEDED)
-		s->state = SLOT_HELD;
-	else
-		__sync_val_compare_and_swap(&s->state, SLOT_STALE, SLOT_EMITTED);
-	return 0;
-}
-
 /* Sends the copied ACK before the packet in hand. Without the lock: the clone is seen
  * by this very hook. Returns an enum released. */
 static __noinline int release_send(struct __sk_buff *skb)
@@ -206,8 +170,7 @@ static __noinline int release_send(struct __sk_buff *skb)
 	if (!here)
 		return RELEASED_NOT;
 	if (options.position == AW_AT_SENDER) {
-		if (here->seg.payload ||
-		    bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), BPF_F_INGRESS))
+		if (bpf_clone_redirect(skb, selftest_clone_to(skb->ifindex), BPF_F_INGRESS))
 			return RELEASED_NOT;
 		return release_write(skb, here->seg.l3_off) ? RELEASED_BROKEN : RELEASED_INSTEAD;
 	}
@@ -224,6 +187,40 @@ static __noinline int release_send(struct __sk_buff *skb)
 	}
 	here->released.cloning = 0;
 	return RELEASED_FIRST;
+}
+
+/*
+ * Counts the copied ACK, or has it leave at its deadline if nobody has taken its slot
+ * meanwhile. The flow's entry is touched if its lock is held.
+ */
+static __noinline int release_end(struct aw_entry *f, __u32 how, __u32 locked, __u64 now)
+{
+	struct aw_percpu *here = percpu_here();
+	struct aw_released *r;
+	struct aw_slot *s;
+
+	if (!f || !here)
+		return 0;
+	r = &here->released;
+	if (how == RELEASED_FIRST || how == RELEASED_INSTEAD) {
+		note_hold(&here->counters, r->since_ns, now);
+		here->counters.reemitted++;
+		here->counters.reemitted_bytes += r->len;
+		f->count.reemitted += locked;
+		f->count.reemitted_bytes += locked ? r->len : 0;
+		return 0;
+	}
+	s = locked ? slot_of(f, &here->key) : 0;
+	if (!s || s->lock != here->lock || s->generation != r->generation) {
+		here->counters.lost++;
+		return 0;
+	}
+	s->owed = OWED_ALWAYS;
+	if (s->state == SLOT_SUPERSEDED)
+		s->state = SLOT_HELD;
+	else
+		__sync_val_compare_and_swap(&s->state, SLOT_STALE, SLOT_EMITTED);
+	return 0;
 }
 
 #endif

@@ -127,9 +127,11 @@ static __always_inline void restore(struct __sk_buff *skb, const struct held_met
 	skb->priority = m->priority;
 }
 
-/* Whether an ACK that says as much has left; one that is owed leaves beside its equal. */
+/* Whether an ACK that says as much has left. */
 static __always_inline int has_left(const struct aw_flow *f, __u32 ack, __u32 owed)
 {
+	if (owed == OWED_ALWAYS)
+		return 0;
 	return owed ? aw_after(f->acks.sent_ack, ack) : !aw_after(ack, f->acks.sent_ack);
 }
 

@@ -354,12 +354,32 @@ static void note_pause(struct run *r, const struct aw_seg *s)
 	n->advanced_us = r->now;
 }
 
-/* What the receiver of s has from the ACKs' own direction, it has beyond s: it drops s. */
-static int is_old(const struct notes *n, const struct aw_seg *s)
+/* Has no ACK gone on for longer than an RTO? In the flow's units of 1024 us. */
+static int is_late(const struct run *r)
 {
-	uint32_t end = s->seq + s->payload + !!(s->flags & AW_TCP_FIN);
+	uint64_t rtt = aw_flow_min_rtt(&r->flow), sure = aw_rtt_sure(&r->flow.rtt);
+	uint64_t rto = 200000 + (sure > rtt ? sure : rtt) + r->cfg.hold_max_us;
+	uint32_t now = (uint32_t)(r->now >> 10), then = (uint32_t)(r->n.advanced_us >> 10);
 
-	return n->any && before(end, n->own) && n->own - end <= 0x1000000u;
+	return r->n.advanced_any &&
+	       before((then ? then : 1) + (uint32_t)(rto >> 10), now ? now : 1);
+}
+
+/*
+ * The receiver of s has all of the ACKs' own direction that s has: it drops s. Unless only
+ * such come for an RTO: then what seemed to be sent was not.
+ */
+static int is_old(const struct run *r, const struct aw_seg *s)
+{
+	uint32_t length = s->payload + !!(s->flags & AW_TCP_FIN);
+	uint32_t beyond = r->n.own - (s->seq + length);
+
+	if (!r->n.any || (beyond == 0 && length == 0))
+		return 0;
+	if (length ? beyond >= 0x1000000u : beyond > 0x1000000u)
+		return 0;
+	return !((s->flags & AW_TCP_ACK) && before(r->n.newest.ack, s->ack) && is_late(r) &&
+		 !r->n.holding);
 }
 
 /* What nobody sent, and what nobody reads, acknowledges nothing: it passes, and is forgotten. */
@@ -391,7 +411,7 @@ static void on_ack(struct run *r, const struct aw_seg *s)
 	const char *why, *less;
 	struct aw_decision d;
 
-	if ((n->high_any && before(n->high, s->ack)) || is_old(n, s)) {
+	if ((n->high_any && before(n->high, s->ack)) || is_old(r, s)) {
 		unacceptable(r, s);
 		return;
 	}

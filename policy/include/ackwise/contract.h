@@ -37,7 +37,7 @@
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
 	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open") \
-	AW_REASON(UNACCEPTABLE, "unacceptable", "acknowledges what was never sent, or is sent again")
+	AW_REASON(UNACCEPTABLE, "unacceptable", "the number is above what was sent, or the segment is old")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -92,7 +92,7 @@ enum aw_reason {
  * @recover: with AW_ACK_RECOVERING: all below must be acknowledged first
  * @advanced: when an ACK acknowledged more than those before, units of 1024 us; 0: never
  * @probe_edge: right edge that was sent before the near probe of the RTT (rtt.h)
- * @end: end of the highest segment of this direction
+ * @end: end of the newest segment of this direction that counted
  * @ecn: ECE, CWR and AE of the newest received
  * @n_sack: blocks in @sack
  * @flags: enum aw_ack_flag, enum aw_token
@@ -210,14 +210,16 @@ AW_FN aw_u32 aw_seg_end(const struct aw_seg *s)
 }
 
 /*
- * Does s end before what its direction has sent: a probe of a closed window or of a silent
+ * Does s bring nothing new in its own direction: a probe of a closed window or of a silent
  * connection, or a part that is sent again? Who has all that drops it, and does not look at
- * its number (RFC 9293 §3.10.7.4). What is further back than any such is a jump ahead that
- * was never followed.
+ * its number (RFC 9293 §3.10.7.4). A pure ACK ends where its direction does. What is further
+ * back than any such follows a jump ahead that was none.
  */
 AW_FN int aw_is_behind(const struct aw_ack_state *a, const struct aw_seg *s)
 {
-	return (a->flags & AW_ACK_VALID) && a->end - aw_seg_end(s) - 1 < AW_BEHIND_BYTES;
+	aw_u32 end = aw_seg_end(s), pure = end == s->seq;
+
+	return (a->flags & AW_ACK_VALID) && a->end - end - pure < AW_BEHIND_BYTES;
 }
 
 /*

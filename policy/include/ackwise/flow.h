@@ -482,7 +482,7 @@ AW_FN int aw_is_plain_duplicate(const struct aw_ack_state *a, const struct aw_ha
 /*
  * Must the held ACK be sent, as it is, before s of the ACK direction? So it is if s will
  * not say all that it says. Then the environment sends it, calls aw_flow_on_sent(), and
- * only then aw_flow_on_ack() with s. One that cannot send it goes on with s.
+ * only then aw_flow_on_ack() with s. One that cannot send it now has it leave later.
  */
 AW_FN int aw_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 {
@@ -506,13 +506,21 @@ AW_FN void aw_flow_clock(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	aw_u32 rto = AW_RESTART_US + rtt + c->hold_max_us;
 	struct aw_ack_state *a = &f->acks;
 	aw_u32 now = aw_max((aw_u32)(now_us >> 10), 1);
+	int is_late;
 
-	if (!(s->flags & AW_TCP_ACK) || !aw_counts(a, &f->data, s))
+	if (!(s->flags & AW_TCP_ACK) || !aw_acceptable(&f->data, s))
 		return;
 	if ((a->flags & AW_ACK_VALID) && !aw_after(s->ack, a->rcvd_ack))
 		return;
-	if (a->advanced && aw_after(now, a->advanced + (rto >> 10)))
-		a->started = 0;
+	is_late = a->advanced && aw_after(now, a->advanced + (rto >> 10));
+	/* For so long nothing has been sent from where its direction seems to be: it is here. */
+	if (AW_UNLIKELY(aw_is_behind(a, s))) {
+		if (!is_late || (a->flags & AW_ACK_HOLDING))
+			return;
+		a->end = s->seq;
+	}
+	if (is_late)
+		a->started = 0; /* a pause */
 	a->advanced = now;
 }
 
@@ -572,13 +580,14 @@ AW_FN void aw_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			  aw_u64 now_us, struct aw_decision *out)
 {
 	struct aw_ack_state *a = &f->acks;
-	int counts = aw_counts(a, &f->data, s);
 	enum aw_reason why;
 	struct aw_verdict v;
 	struct aw_event *e = &out->event;
+	int counts;
 
 	if (now_us) /* else the environment has done it */
 		aw_flow_clock(f, c, s, now_us);
+	counts = aw_counts(a, &f->data, s);
 	/* Without a clock there is no RTT of the moment. */
 	if (AW_UNLIKELY(s->n_sack) && counts)
 		aw_flow_note_sack(f, s, aw_flow_reads_time(c) ? now_us : 0);

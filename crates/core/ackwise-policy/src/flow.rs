@@ -186,12 +186,6 @@ impl Flow {
         unsafe { sys::aw_shim_flow_on_sent(&mut self.0, &config.0, &s.0, now_us) };
     }
 
-    /// Something of the ACK direction left that the flow was not shown: the next ACK counts as its
-    /// first.
-    pub fn missed(&mut self) {
-        self.0.acks.flags &= !(sys::AW_ACK_VALID as u8);
-    }
-
     /// The longest hold that the contract grants now.
     pub fn hold_us(&self, config: &FlowConfig) -> u32 {
         // SAFETY: both pointers are to live values of the types C expects.

@@ -17,8 +17,8 @@ use crate::line::Wire;
 use crate::recorder::Recorder;
 use crate::time::seconds;
 
-/// A flow has stalled of which nothing arrives in the last such part of its time.
-const STALLED: Nanos = 50;
+/// A flow has stalled if nothing arrives in the last part of its time: one in so many.
+const STALLED_PART: Nanos = 50;
 
 /// Points kept of a distribution of completion times, as on the live engine.
 const CDF_POINTS: usize = 200;
@@ -240,13 +240,13 @@ impl Part {
         all
     }
 
-    /// From the first data sent to the last received. The time in which a flow had stalled counts, or
-    /// whoever starves would have the more goodput the sooner nothing arrives.
+    /// From the first data sent to the last received. The time in which a flow had stalled counts: else
+    /// its goodput would be the higher the sooner nothing arrived any more.
     fn span(&self) -> Nanos {
         let Sums { first, last, .. } = self.sums;
         let whole = self.end.unwrap_or(last).saturating_sub(first);
         let span = last.saturating_sub(first);
-        match whole.saturating_sub(span) > whole / STALLED {
+        match whole.saturating_sub(span) > whole / STALLED_PART {
             true => whole,
             false => span,
         }

@@ -181,13 +181,15 @@ impl TunDevice {
     /// Says whether the device still exists, up or down.
     #[must_use]
     pub fn exists(&self) -> bool {
-        ifreq::flags(&self.socket, &self.name).is_ok()
+        ifreq::name_at(self.index).is_some()
     }
 
     /// Says whether the device is up. Packets that are sent to one that is down or gone are lost.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        ifreq::flags(&self.socket, &self.name).is_ok_and(|flags| flags & libc::IFF_UP != 0)
+        // Somebody may have given it another name.
+        let flags = ifreq::name_at(self.index).map(|name| ifreq::flags(&self.socket, &name));
+        flags.is_some_and(|flags| flags.is_ok_and(|flags| flags & libc::IFF_UP != 0))
     }
 
     /// Returns the MTU, in bytes, of an interface of the device's network namespace.

@@ -100,6 +100,15 @@ enum Refused {
     TooShort,
 }
 
+/// Whether a held ACK leaves although the flow counts its number as sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owed {
+    Not,
+    /// Unless one with a higher number has left.
+    BesideEqual,
+    Always,
+}
+
 #[derive(Debug, Clone)]
 struct Slot {
     key: Key,
@@ -112,7 +121,7 @@ struct Slot {
     deadline: u64,
     mark: u32,
     tries: u32,
-    owed: bool,
+    owed: Owed,
     tag: Option<Tag>,
     link: Vec<u8>,
     packet: Vec<u8>,
@@ -386,19 +395,22 @@ impl Model {
     }
 
     /// A held ACK leaves before one that does not say as much. Returns whether that is all
-    /// that happens to the packet in hand: it has become the held one, or passes alone.
+    /// that happens to the packet in hand: it has become the held one, or is neither.
     fn release(&mut self, key: Key, s: &Segment, is_merged: bool, done: &mut Done) -> bool {
         if !self.flows[&key].flow.releases(s) {
             return false;
         }
-        let now = self.us();
-        let at_sender = self.setup.at_sender;
-        // A clone would come behind the data that follow.
-        let not_cloned = self.setup.clone_fails || (at_sender && s.payload() > 0);
+        let (at_sender, clone_fails) = (self.setup.at_sender, self.setup.clone_fails);
         let withheld = self.withheld();
+        let now = self.us();
         let Some(slot) = self.slot_of(&key) else {
             return false;
         };
+        // A clone would come behind the data that follow.
+        if at_sender && s.payload() > 0 {
+            slot.owed = Owed::Always;
+            return false;
+        }
         // The checksum is left to the device, which is not done where TCP's header is elsewhere.
         let is_plain = match slot.packet[0] >> 4 {
             4 => slot.packet[0] & 15 == 5,
@@ -412,20 +424,17 @@ impl Model {
             State::Emitted => State::Stale,
             State::Superseded | State::Stale => return false,
         };
-        if not_cloned || not_written {
-            slot.owed = true;
-            if at_sender && !not_cloned {
-                // The packet in hand cannot be put back, and its clone comes by.
-                done.clones.push(done.frame.clone());
-                done.verdict = withheld;
-            }
+        if clone_fails || not_written {
+            slot.owed = Owed::Always;
             let held = slot.segment;
             let kept = self.flows.get_mut(&key).expect("it is kept");
             kept.flow.on_sent(&self.setup.config, &held, now);
-            kept.flow.missed();
-            if s.payload() > 0 && done.verdict == PASSES {
-                self.counters.other_bytes += done.frame.len() as u64;
+            if clone_fails {
+                return false;
             }
+            // The packet in hand cannot be put back, and its clone comes by.
+            done.clones.push(done.frame.clone());
+            done.verdict = withheld;
             return true;
         }
         slot.state = left;
@@ -527,7 +536,7 @@ impl Model {
         } else if let Some(slot) = self.slot_of(&key)
             && slot.segment.ack() == ack
         {
-            slot.owed = true;
+            slot.owed = Owed::BesideEqual;
         }
     }
 
@@ -554,9 +563,12 @@ impl Model {
         };
         // It has SACK blocks that were not sent, though its number may have been.
         let flags = u32::from(self.flows[&key].flow.raw().acks.sack_flags);
-        let unsent = flags & sys::AW_SACK_UNSENT_MASK != 0;
+        let unsent = match flags & sys::AW_SACK_UNSENT_MASK {
+            0 => Owed::Not,
+            _ => Owed::BesideEqual,
+        };
         if let Some(slot) = self.slot_of(&key).filter(|slot| slot.state == State::Held) {
-            if after(slot.segment.ack(), s.ack()) {
+            if after(slot.segment.ack(), s.ack()) || slot.owed == Owed::Always {
                 return Err(Refused::Frame);
             }
             if !fits {
@@ -610,7 +622,7 @@ impl Model {
         let Some(slot) = self.slot_of(&key) else {
             return;
         };
-        if after(slot.segment.ack(), ack) {
+        if after(slot.segment.ack(), ack) || slot.owed == Owed::Always {
             return;
         }
         slot.state = match slot.state {
@@ -694,8 +706,9 @@ impl Model {
         let has_left = kept.is_some_and(|kept| {
             let sent = kept.flow.raw().acks.sent_ack;
             match slot.owed {
-                true => after(sent, s.ack()),
-                false => !after(s.ack(), sent),
+                Owed::Always => false,
+                Owed::BesideEqual => after(sent, s.ack()),
+                Owed::Not => !after(s.ack(), sent),
             }
         });
         if slot.state == State::Stale || has_left {
