@@ -218,7 +218,9 @@ fn a_clone_that_fails_loses_nothing() {
                 let newer = flow.ack().frame();
                 flow.data(far);
                 let next = flow.ack().frame();
-                [&held, &newer, &next].map(|frame| near.send(frame));
+                for frame in [&held, &newer, &next] {
+                    near.send(frame);
+                }
                 sent = vec![newer, next, held];
                 got = far.expect(3).into_iter().map(|f| f.bytes).collect();
             });
@@ -256,7 +258,9 @@ fn data_at_a_sender_keep_their_place() {
             let newer = newer.frame();
             flow.data(near);
             let next = flow.ack().frame();
-            [&held, &newer, &next].map(|frame| far.send(frame));
+            for frame in [&held, &newer, &next] {
+                far.send(frame);
+            }
             sent = [newer, next, held].map(|frame| frame[34..].to_vec()).into();
             got = out
                 .expect(3)
