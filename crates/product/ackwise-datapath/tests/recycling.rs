@@ -6,10 +6,11 @@ mod common;
 use std::time::Duration;
 
 use ackwise_datapath::{AttachMode, Datapath, Options, Programs, Recycled, sys};
-use common::{ACK, FIN, Flow, Pair, SYN, Seg, Wire, alone, in_virtual_time, ms};
+use common::{ACK, Flow, Pair, SYN, Seg, Wire, alone, in_virtual_time, ms};
 
 const PASSES: u32 = u32::MAX; // TCX_NEXT
 const VANISHES: u32 = 7; // TC_ACT_REDIRECT
+const PSH: u8 = 8;
 
 fn options() -> Options {
     let mut o = Options::new("aw0", "every-n:n=8,warm=0".parse().expect("a policy"));
@@ -64,7 +65,7 @@ impl Bench {
             }
             // Nothing is held any more.
             let last = Seg {
-                flags: ACK | FIN,
+                flags: ACK | PSH,
                 ..bench.flows[n].ack()
             };
             assert_eq!(bench.run("ackwise_acks", &last.frame()), PASSES);
@@ -110,7 +111,7 @@ fn l2_an_entry_of_another_flow_is_not_used() {
         assert_eq!(bench.ack(0), PASSES, "it is held in the other flow's slot");
         take(&mut bench);
         let end = Seg {
-            flags: ACK | FIN,
+            flags: ACK | PSH,
             ..bench.flows[0].ack()
         };
         assert_eq!(bench.run("ackwise_acks", &end.frame()), PASSES);
@@ -145,7 +146,7 @@ fn l2_a_slot_of_another_flow_is_not_used() {
             let taken = bench.programs.recycle(4001, 4000, Recycled::Slot);
             taken.unwrap_or_else(|e| panic!("{e}"));
             let end = Seg {
-                flags: ACK | FIN,
+                flags: ACK | PSH,
                 ..bench.flows[0].ack()
             };
             assert_eq!(bench.run("ackwise_acks", &end.frame()), PASSES);
