@@ -23,6 +23,7 @@ pub struct Test {
     pub id: u32,
     pub flow: u32,
     pub flags: u16,
+    pub seq: u32,
     pub ack: u32,
     pub payload: u32,
     pub window: u16,
@@ -40,6 +41,7 @@ pub fn ack(id: u32, ack: u32) -> Test {
         id,
         flow: 0,
         flags: ACK,
+        seq: 0,
         ack,
         payload: 0,
         window: 10_000,
@@ -58,6 +60,9 @@ impl Test {
     }
     pub fn flags(self, flags: u16) -> Self {
         Self { flags, ..self }
+    }
+    pub fn seq(self, seq: u32) -> Self {
+        Self { seq, ..self }
     }
     pub fn payload(self, payload: u32) -> Self {
         Self { payload, ..self }
@@ -124,6 +129,7 @@ impl Packet for Test {
                 Ecn::Marked => 3,
             },
             ttl: 64,
+            seq: self.seq,
             ack: self.ack,
             payload: self.payload,
             len: self.len(),
