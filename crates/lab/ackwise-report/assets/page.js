@@ -156,6 +156,12 @@
   // ---- plots ----
   const stroke = (arm) => arm === "baseline" ? [5, 3] : dash(look[arm]);
   // One plot: `lines` are {arm, ys}, all over the same xs.
+  // Of the ticks of a logarithmic axis those that begin with 1, 2 or 5, if they are enough.
+  const roundTicks = (all) => {
+    const first = (v) => Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
+    const kept = all.map((v) => [1, 2, 5].includes(first(v)) ? v : null);
+    return kept.filter((v) => v !== null).length > 2 ? kept : all;
+  };
   const draw = (box, { title, unit, xs, lines, xLabel, x, xFormat, yRange, sync, log, yFormat, restAt }) => {
     const card = make("div", "plot");
     const head = make("h3", "", title + " ");
@@ -183,7 +189,7 @@
       cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false }, ...(sync ? { sync: { key: sync } } : {}) },
       scales: { x: { time: false, ...x }, y: { range: yRange || ((u, low, high) => [0, high > 0 ? high * 1.06 : 1]) } },
       axes: [
-        axis({ label: xLabel, labelSize: 18, size: 30, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)), ...(log ? { space: 34, filter: (u, vs) => vs } : {}) }),
+        axis({ label: xLabel, labelSize: 18, size: 30, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)), ...(log ? { space: 34, filter: (u, vs) => roundTicks(vs) } : {}) }),
         axis({ size: 46, gap: 4, values: (u, vs) => vs.map((v) => v === null ? "" : tick(v)) }),
       ],
       series: [{}, ...lines.map(({ arm }) => ({
