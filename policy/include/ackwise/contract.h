@@ -37,7 +37,7 @@
 	AW_REASON(OPEN, "window-opens", "the window opens from zero or for a sender at its end") \
 	AW_REASON(TIMESTAMP, "timestamp", "timestamps appeared, vanished or ran backwards") \
 	AW_REASON(NO_HOLD, "no-hold", "there is no room or time to hold it: fail open") \
-	AW_REASON(UNACCEPTABLE, "unacceptable", "the number is above what was sent, or the segment is old")
+	AW_REASON(UNACCEPTABLE, "unacceptable", "acknowledges what was never sent, or is old")
 
 enum aw_reason {
 #define AW_REASON(IDENT, name, what) AW_R_##IDENT,
@@ -49,7 +49,7 @@ enum aw_reason {
 /* No thinning before this many segments were acknowledged: IW10, RFC 6928. */
 #define AW_START_SEGMENTS 10
 /* A retransmission begins no further back than a window; few are larger. */
-#define AW_BEHIND_BYTES (1U << 24)
+#define AW_BEHIND_BYTES 0x1000000U
 /*
  * RFC 9768 §3.2.2.5: a sender that sees more than this many packets newly
  * acknowledged must assume that the 3-bit ACE field may have wrapped.
