@@ -2,10 +2,10 @@
 
 mod common;
 
-use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats};
+use ackwise_datapath::{AttachMode, Datapath, Options, Position};
 use common::{
-    ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, eventually, here_and_in_virtual_time,
-    in_virtual_time, ms, tagged, tc, time_is_virtual,
+    ACK, FIN, Flow, Pair, RST, SYN, Seg, Wire, alone, attach, eventually, here_and_in_virtual_time,
+    in_virtual_time, ms, started, stats, tagged, tc, time_is_virtual,
 };
 
 /// 8 segments an ACK, from the first on; D is 4 ms (no timestamps: RTT unknown).
@@ -14,20 +14,6 @@ fn options(attach: AttachMode) -> Options {
     o.attach = attach;
     o.hold_rtt_shift = 0;
     o
-}
-
-fn attach(o: Options) -> Datapath {
-    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn stats(a: &Datapath) -> Stats {
-    a.stats().unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn started(near: &Wire, far: &Wire, like: Seg) -> Flow {
-    let flow = Flow::start(near, far, like);
-    far.drain(ms(20));
-    flow
 }
 
 /// One ACK after another until `count` of them were withheld: each arrives from byte `at` on as

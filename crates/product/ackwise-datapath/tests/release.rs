@@ -4,11 +4,11 @@ mod common;
 
 use std::process::Command;
 
-use ackwise_datapath::{AttachMode, Datapath, Options, Position, Stats};
+use ackwise_datapath::{AttachMode, Datapath, Options, Position};
 use ackwise_headers::{checksum, protocol};
 use ackwise_netdev::packet_socket::{self, Destination, Layer};
 use ackwise_netdev::{ifreq, sockopt};
-use common::{Flow, Pair, Seg, Wire, alone, eventually, ms};
+use common::{Flow, Pair, Seg, Wire, alone, attach, eventually, ms, started, stats};
 use nix::sys::socket::MsgFlags;
 
 /// 8 segments an ACK, from the first on; what is held stays for 25 ms.
@@ -18,20 +18,6 @@ fn options(attach: AttachMode) -> Options {
     o.hold_rtt_shift = 0;
     o.hold_min = ms(25);
     o
-}
-
-fn attach(o: Options) -> Datapath {
-    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn stats(a: &Datapath) -> Stats {
-    a.stats().unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn started(near: &Wire, far: &Wire, like: Seg) -> Flow {
-    let flow = Flow::start(near, far, like);
-    far.drain(ms(20));
-    flow
 }
 
 /// One ACK, and a newer one that does not say all that it says: both arrive, in this order,

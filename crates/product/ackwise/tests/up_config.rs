@@ -5,7 +5,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use ackwise_netdev::registry::{Key, Registry};
@@ -57,6 +57,20 @@ fn get(namespace: &str, address: &str) -> String {
     asked.join().unwrap()
 }
 
+/// Starts `ackwise up --all`, and gives the events that it prints, one after the other.
+fn all_up(net: &Net, file: &File) -> (Child, impl FnMut() -> Value) {
+    let mut child = net
+        .in_receiver(ACKWISE.path())
+        .args(["--format", "json", "up", "--all", "--config", file.path()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let next = move || serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    (child, next)
+}
+
 #[test]
 fn the_file_says_what_arguments_leave_open() {
     root();
@@ -93,15 +107,7 @@ fn all_interfaces_are_up_until_one_signal() {
         "[[interface]]\nname = \"{}\"\n[[interface]]\nname = \"lo\"\npolicy = \"every-n\"\n",
         net.iface
     ));
-    let mut child = net
-        .in_receiver(ACKWISE.path())
-        .args(["--format", "json", "up", "--all", "--config", file.path()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let (mut child, mut next) = all_up(&net, &file);
     let event = |line: &Value| {
         let name = line["facts"]["interface"].as_str();
         let name = name.or(line["interface"].as_str()).unwrap().to_owned();
@@ -146,15 +152,7 @@ fn all_end_if_the_first_process_is_killed() {
          [[interface]]\nname = \"lo\"\n",
         net.iface
     ));
-    let mut child = net
-        .in_receiver(ACKWISE.path())
-        .args(["--format", "json", "up", "--all", "--config", file.path()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let (mut child, mut next) = all_up(&net, &file);
     for _ in 0..2 {
         assert_eq!(next()["event"], "up");
     }

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use ackwise_datapath::{Datapath, Options, Stats};
 use ackwise_headers::{checksum, protocol};
 use ackwise_netdev::create_tun;
 use ackwise_netdev::ifreq::{self, index_of};
@@ -20,6 +21,20 @@ use ackwise_netdev::sockopt::set_int;
 use ackwise_policy::LinkKind;
 pub use ackwise_testbed::*;
 use nix::sys::socket::MsgFlags;
+
+pub fn attach(o: Options) -> Datapath {
+    Datapath::attach(o).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub fn stats(a: &Datapath) -> Stats {
+    a.stats().unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub fn started(near: &Wire, far: &Wire, like: Seg) -> Flow {
+    let flow = Flow::start(near, far, like);
+    far.drain(ms(20));
+    flow
+}
 
 pub fn tc(args: &str) {
     run_command("tc", args);
