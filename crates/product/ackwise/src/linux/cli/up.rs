@@ -24,7 +24,8 @@ Examples:
   ackwise up wwan0 --up 1mbit..40mbit  where the rate changes: it is measured, between these
   ackwise up --all               every interface of /etc/ackwise/ackwise.toml
 
-When the command ends, however it ends, the queue that it found is there again.";
+When the command ends, even by kill -9, a second process puts back the queue that it found; if
+both are killed, `ackwise down` does.";
 
 /// `ackwise up`.
 #[derive(Debug, Clone, Args)]
