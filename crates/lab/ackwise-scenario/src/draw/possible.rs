@@ -66,7 +66,8 @@ pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populatio
 /// Whether a value looks like one that was left out on purpose: of the kind that the others are, and no slip
 /// of the hand for one of them. So a population is narrowed by one line, and its cases stay.
 fn is_left_out(value: &str, possible: &[Piece]) -> bool {
-    let words = words(possible);
+    let words: Vec<String> = possible.iter().filter_map(Piece::word).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_flag = matches!(value, "true" | "false");
     possible.iter().any(|piece| match piece {
         Piece::One(Drawn::Flag(_)) => is_flag,
@@ -77,14 +78,6 @@ fn is_left_out(value: &str, possible: &[Piece]) -> bool {
 
 fn is_number(value: &str) -> bool {
     value.parse::<f64>().is_ok() || Quantity::parse(value).is_some()
-}
-
-fn words(possible: &[Piece]) -> Vec<&str> {
-    let words = possible.iter().filter_map(|piece| match piece {
-        Piece::One(Drawn::Word(word)) => Some(word.as_str()),
-        _ => None,
-    });
-    words.collect()
 }
 
 fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
