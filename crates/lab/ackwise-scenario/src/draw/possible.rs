@@ -66,6 +66,9 @@ pub(super) fn check_cases(section: &Section<'_>, common: &Definitions, populatio
 /// Whether a value looks like one that was left out on purpose: of the kind that the others are, and no slip
 /// of the hand for one of them. So a population is narrowed by one line, and its cases stay.
 fn is_left_out(value: &str, possible: &[Piece]) -> bool {
+    if spelled(value, possible).is_some() {
+        return false;
+    }
     let words: Vec<String> = possible.iter().filter_map(Piece::word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let is_flag = matches!(value, "true" | "false");
@@ -76,6 +79,17 @@ fn is_left_out(value: &str, possible: &[Piece]) -> bool {
     })
 }
 
+/// A plain number of those that a name can be is written in one way: that of `8.0` is `8`.
+fn spelled(value: &str, possible: &[Piece]) -> Option<String> {
+    let number = Quantity::number(value.parse().ok()?);
+    let spelled = Drawn::Quantity(number).setting().to_string();
+    let can_be = possible.iter().any(|piece| match piece {
+        Piece::One(drawn) => *drawn == Drawn::Quantity(number),
+        Piece::Within(range) => range.can_be(&spelled),
+    });
+    can_be.then_some(spelled)
+}
+
 fn is_number(value: &str) -> bool {
     value.parse::<f64>().is_ok() || Quantity::parse(value).is_some()
 }
@@ -83,9 +97,13 @@ fn is_number(value: &str) -> bool {
 fn refusal(on: &str, value: &str, possible: &[Piece]) -> String {
     let words: Vec<String> = possible.iter().filter_map(Piece::word).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    // All that it can be is listed anyway.
-    let hint = suggest(value, &words);
-    let hint = hint.strip_prefix("; known").map_or(hint.as_str(), |_| "");
+    let suggested = suggest(value, &words);
+    let hint = match spelled(value, possible) {
+        Some(spelled) => format!("; write {spelled}"),
+        // All that it can be is listed anyway.
+        None if suggested.starts_with("; known") => String::new(),
+        None => suggested,
+    };
     let all = possible.iter().take(LISTED).map(Piece::text);
     let listed = all.collect::<Vec<_>>().join(", ");
     let more = if possible.len() > LISTED { ", …" } else { "" };
