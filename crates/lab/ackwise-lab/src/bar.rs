@@ -65,11 +65,8 @@ impl Bar {
         if let Some(finished) = &mut self.finished {
             *finished += 1;
             let mbps = run.totals.goodput_bps / 1e6;
-            eprintln!(
-                "{finished} of {}: {}, {mbps:.1} Mbit/s",
-                self.done.len(),
-                run.id
-            );
+            let of = self.done.len();
+            text::note(&format!("{finished} of {of}: {}, {mbps:.1} Mbit/s", run.id));
         }
         self.at(index, STEPS);
     }

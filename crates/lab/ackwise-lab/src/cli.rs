@@ -125,7 +125,7 @@ pub struct RunArgs {
 
     /// How many runs at the same time, in virtual time or on the simulator [default: one for each
     /// core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs)]
     pub jobs: Option<NonZeroU16>,
 
     /// The kernel that runs in virtual time: `6.12` or `7`, as kernel/build made it last, or the
@@ -152,7 +152,9 @@ pub struct RunArgs {
     pub into: Option<PathBuf>,
 
     /// Only a part of the runs, e.g. `3/8` for the third of eight
-    #[arg(long, value_name = "I/N", requires = "into")]
+    // What conflicts with `into` would set `requires` aside.
+    #[arg(long, value_name = "I/N", requires = "into",
+          conflicts_with_all = ["against", "output", "html", "csv", "parquet"])]
     pub shard: Option<Shard>,
 
     #[command(flatten)]
@@ -187,11 +189,18 @@ pub struct ReportArgs {
     pub merge: Option<PathBuf>,
 
     /// Which results, if the directory has those of several scenarios: the first digits of the set
-    #[arg(long, value_name = "SET", requires = "merge")]
+    // What conflicts with `merge` would set `requires` aside.
+    #[arg(
+        long,
+        value_name = "SET",
+        requires = "merge",
+        conflicts_with = "result"
+    )]
     pub set: Option<String>,
 
     /// Write the merged record (JSON) to this file
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "merge")]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "merge",
+          conflicts_with = "result")]
     pub output: Option<PathBuf>,
 
     #[command(flatten)]
@@ -267,6 +276,12 @@ pub struct BenchArgs {
     /// The tunnel's round trip, in milliseconds: what is referred to is that old
     #[arg(long, default_value_t = 40, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=2000))]
     pub rtt_ms: u64,
+}
+
+/// How many runs at a time.
+fn jobs(text: &str) -> Result<NonZeroU16, String> {
+    text.parse()
+        .map_err(|_| format!("give a whole number from 1 to {}", u16::MAX))
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Report(args) => run::report(args, format),
         Command::System(command) => system::run(command, format),
         Command::Scenario(ScenarioCommand::Check { files }) => run::check(files, format),
-        Command::Trace(args) => trace::trace(args),
+        Command::Trace(args) => trace::trace(args, format),
         Command::TunnelBench(args) => tunnel_bench::bench(args, format),
         Command::Completions { shell } => {
             let mut script = Vec::new();

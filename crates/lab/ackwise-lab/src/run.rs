@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, text};
+use ackwise_cli::{Format, outputs, text};
 use ackwise_radio::scenario::RadioReport;
 use ackwise_report::{AgreementResult, TableOptions};
 use ackwise_scenario::record::Report;
@@ -23,15 +23,8 @@ use crate::system;
 
 /// Runs a scenario and shows what came out.
 pub fn run(args: &RunArgs, format: Format) -> anyhow::Result<()> {
-    all_writable(args.output.as_deref(), &args.render)?;
+    check_arguments(args)?;
     if radio::is_meant(&args.scenario) {
-        if args.into.is_some() || args.render.parquet.is_some() {
-            let file = args.scenario.display();
-            let what = "--into and --parquet take no radio network";
-            return Err(BadInput::new(format!("{file}: {what}"))
-                .mend("write its record to a file by --output")
-                .into());
-        }
         return radio::run(args, format);
     }
     let scenario = wanted(args)?;
@@ -235,7 +228,7 @@ fn whole(report: &Report, wanted: usize, stopped: bool) -> anyhow::Result<()> {
 
 /// Shows the result of an earlier run.
 pub fn report(args: &ReportArgs, format: Format) -> anyhow::Result<()> {
-    all_writable(args.output.as_deref(), &args.render)?;
+    check_outputs(args.output.as_deref(), &args.render, args.result.as_deref())?;
     if let Some(directory) = &args.merge {
         return merged(args, directory, format);
     }
@@ -406,32 +399,41 @@ fn unreadable(path: &Path, e: &io::Error) -> BadInput {
     BadInput::new(format!("{}: cannot be read: {e}", path.display()))
 }
 
-/// An hour of measurements is not to be lost to a mistyped path.
-fn all_writable(output: Option<&Path>, render: &RenderArgs) -> Result<(), BadInput> {
-    let rendered = [render.html.as_deref(), render.parquet.as_deref()];
-    for file in output.into_iter().chain(rendered.into_iter().flatten()) {
-        writable(file)?;
+/// What belongs to other runs is refused before one begins.
+fn check_arguments(args: &RunArgs) -> Result<(), BadInput> {
+    let render = &args.render;
+    check_outputs(args.output.as_deref(), render, Some(&args.scenario))?;
+    let engines = [Some(args.engine), args.against];
+    if args.kernel.is_some() && !engines.contains(&Some(Engine::Virtual)) {
+        return Err(BadInput::new("--kernel is for runs in virtual time")
+            .mend("add `--on virtual`, or leave it out"));
     }
-    let Some(dir) = &render.csv else {
-        return Ok(());
-    };
-    fs::create_dir_all(dir)
-        .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
-    ["runs.csv", "series.csv", "draws.csv"]
-        .iter()
-        .try_for_each(|name| writable(&dir.join(name)))
-}
-
-/// Whether a file can be written here, without touching what it has.
-fn writable(path: &Path) -> Result<(), BadInput> {
-    let existed = path.exists();
-    fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|e| BadInput::new(format!("{}: cannot be written: {e}", path.display())))?;
-    if !existed {
-        let _ = fs::remove_file(path);
+    let keeps = args.into.is_some() || render.parquet.is_some();
+    if keeps && radio::is_meant(&args.scenario) {
+        let file = args.scenario.display();
+        let what = "--into and --parquet take no radio network";
+        return Err(
+            BadInput::new(format!("{file}: {what}")).mend("write its record to a file by --output")
+        );
     }
     Ok(())
+}
+
+/// An hour of measurements is not to be lost to a mistyped path.
+fn check_outputs(
+    output: Option<&Path>,
+    render: &RenderArgs,
+    input: Option<&Path>,
+) -> Result<(), BadInput> {
+    let mut files: Vec<PathBuf> = [output, render.html.as_deref(), render.parquet.as_deref()]
+        .into_iter()
+        .flatten()
+        .map(Path::to_owned)
+        .collect();
+    if let Some(dir) = &render.csv {
+        fs::create_dir_all(dir)
+            .map_err(|e| BadInput::new(format!("{}: cannot be made: {e}", dir.display())))?;
+        files.extend(["runs.csv", "series.csv", "draws.csv"].map(|name| dir.join(name)));
+    }
+    outputs::check(files.iter().map(PathBuf::as_path), input)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ackwise_cli::error::BadInput;
-use ackwise_cli::text;
+use ackwise_cli::{Format, text};
 use ackwise_scenario::trace::{Generator, Recipe};
 
 use crate::cli::{TraceArgs, TraceFormat, TraceKind};
@@ -16,8 +16,12 @@ const MAX_MEAN_BPS: u64 = 400_000_000_000;
 const MAX_LINES: u128 = 30_000_000;
 
 /// Prints a generated trace.
-pub fn trace(args: &TraceArgs) -> anyhow::Result<()> {
+pub fn trace(args: &TraceArgs, format: Format) -> anyhow::Result<()> {
     let bad = |what: String, mend: &str| Err(BadInput::new(what).mend(mend).into());
+    if format == Format::Json {
+        let what = "--format json: a trace has a format of its own".to_owned();
+        return bad(what, "leave it out, or say --as mahimahi");
+    }
     let span = args.duration;
     if span.is_zero() || span > MAX_SPAN || !span.subsec_nanos().is_multiple_of(1_000_000) {
         let what = format!("--duration {span:?} is not a span of a trace");

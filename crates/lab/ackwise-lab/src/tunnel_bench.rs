@@ -9,7 +9,6 @@ use ackwise_rng::Probability;
 use ackwise_tunnel::Variant;
 use ackwise_tunnel::trace::{Recorded, TracedPacket, read_pcap};
 use ackwise_tunnel::trace_replay::{Outcome, ReplayConfig, replay};
-use anyhow::Context;
 use serde::Serialize;
 
 use crate::cli::BenchArgs;
@@ -170,7 +169,8 @@ pub fn bench(args: &BenchArgs, format: Format) -> anyhow::Result<()> {
 }
 
 fn read_capture(path: &Path) -> anyhow::Result<Vec<TracedPacket>> {
-    let file = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = std::fs::read(path)
+        .map_err(|e| BadInput::new(format!("{}: cannot be read: {e}", path.display())))?;
     let trace = read_pcap(&file);
     trace.map_err(|error| BadInput::new(format!("{}: {error}", path.display())).into())
 }

@@ -1,6 +1,7 @@
 //! Bad input: each is told what, where and how to mend it, and ends with 2.
 
 use std::fs;
+use std::process::Command;
 
 use ackwise_testbed::program::{Ended, Program};
 use serde_json::Value;
@@ -70,6 +71,66 @@ fn scenarios_and_results() {
     );
 }
 
+/// What a result is written to is neither read nor written otherwise, and no option goes unheeded.
+#[test]
+fn no_file_is_overwritten_and_no_option_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let scenarios = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../scenarios");
+    let text = fs::read_to_string(format!("{scenarios}/first-look.toml")).unwrap();
+    let (scenario, record, other) = (path("s.toml"), path("r.json"), path("o"));
+    fs::write(&scenario, &text).unwrap();
+    LAB.refuses(
+        &["run", &scenario, "--output", &scenario],
+        &["s.toml", "is what is read"],
+    );
+    assert_eq!(fs::read_to_string(&scenario).unwrap(), text);
+    let run = ["run", scenario.as_str(), "--duration", "100ms"];
+    let ran = LAB.run(&[&run[..], &["--output", &record]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let written = fs::read_to_string(&record).unwrap();
+    LAB.refuses(
+        &["report", &record, "--html", &record],
+        &["r.json", "is what is read"],
+    );
+    assert_eq!(fs::read_to_string(&record).unwrap(), written);
+    let refused: [(&[&str], &str); 6] = [
+        (&["--html", &other, "--output", &other], "two outputs"),
+        (&["--shard", "1/2", "--output", &other], "--shard"),
+        (&["--shard", "1/2", "--csv", &other], "--shard"),
+        (&["--kernel", "7"], "--on virtual"),
+        (&["-j", "0"], "from 1 to 65535"),
+        (&["-j", "100000"], "from 1 to 65535"),
+    ];
+    for (more, says) in refused {
+        LAB.refuses(&[&run[..], more].concat(), &[says]);
+    }
+    LAB.refuses(&["report", &record, "--output", &other], &["--output"]);
+    LAB.refuses(&["report", &record, "--set", "abc"], &["--set"]);
+    LAB.refuses(&["trace", "lte", "--format", "json"], &["--format json"]);
+    LAB.refuses(&["tunnel-bench", "--pcap", &other], &["cannot be read"]);
+    assert!(!fs::exists(&other).unwrap());
+}
+
+/// Who does not listen to the progress gets the results.
+#[test]
+fn a_full_standard_error_loses_no_result() {
+    let scenario = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../scenarios/first-look.toml"
+    );
+    let run = |arguments: &[&str]| {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ackwise-lab"));
+        let command = command.args(arguments).stderr(full.unwrap());
+        Ended::of(&command.output().unwrap())
+    };
+    let ended = run(&["run", scenario, "--duration", "100ms"]);
+    assert_eq!(ended.code, 0);
+    assert!(ended.out.contains("adaptive"), "{}", ended.out);
+    assert_eq!(run(&["run", "/nowhere.toml"]).code, 2, "not a panic");
+}
+
 /// A kernel that was named and is not there, by its release, its path or the environment.
 #[test]
 fn a_kernel_that_was_not_built_is_bad_input() {
@@ -106,6 +167,8 @@ fn a_kernel_that_was_not_built_is_bad_input() {
             "ACKWISE_KERNEL=7: there is no kernel for virtual time at",
         ),
         (None, "6.18", "ACKWISE_KERNEL=6.18: there is no kernel 6.18"),
+        (Some("/"), "", "at /: it is not a file"),
+        (Some(scenario), "", "first-look.toml: it is not executable"),
     ] {
         let Ended { code, out, err } = run(kernel, variable);
         assert_eq!(

@@ -129,24 +129,39 @@ fn check(report: &Report, expect: &Expect, like: &Run, bound: &Bound) -> Expecta
     }
 }
 
-/// As lines of text, those that did not come true first.
+/// As lines of text: those that did not come true, those that nothing was found for, the others.
 pub fn expectations_text(results: &[ExpectationResult]) -> String {
     let mut text = String::new();
-    let (met, missed): (Vec<_>, Vec<_>) = results.iter().partition(|r| r.met);
-    for result in missed.iter().chain(&met) {
-        let mark = if result.met { "met   " } else { "MISSED" };
-        let found = result.found.map_or("no such number".to_owned(), short);
+    let mut sorted: Vec<_> = results.iter().collect();
+    sorted.sort_by_key(|result| (result.met, result.found.is_none()));
+    for result in sorted {
+        let mark = match result.found {
+            None => "–     ",
+            Some(_) if result.met => "met   ",
+            Some(_) => "MISSED",
+        };
+        let found = result.found.map_or(
+            "not judged: the runs have no such number".to_owned(),
+            |it| format!("found {}", short(it)),
+        );
         let _ = write!(
             text,
-            "{mark}  {} {}: {} {}, found {found}",
+            "{mark}  {} {}: {} {}, {found}",
             result.group, result.arm, result.metric, result.bound
         );
-        if !result.met && !result.why.is_empty() {
+        if result.is_missed() && !result.why.is_empty() {
             let _ = write!(text, " ({})", result.why);
         }
         text.push('\n');
     }
     text
+}
+
+impl ExpectationResult {
+    /// Whether a number was found, and it is not what was expected.
+    pub fn is_missed(&self) -> bool {
+        !self.met && self.found.is_some()
+    }
 }
 
 /// How far two engines are apart in one number of one run.

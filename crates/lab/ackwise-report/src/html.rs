@@ -295,10 +295,10 @@ fn expectations_html(report: &Report) -> String {
         results.len()
     );
     for result in results {
-        let (class, word) = if result.met {
-            ("good", "met")
-        } else {
-            ("bad", "missed")
+        let (class, word) = match result.found {
+            None => ("", "not judged"),
+            Some(_) if result.met => ("good", "met"),
+            Some(_) => ("bad", "missed"),
         };
         let why = if result.why.is_empty() {
             String::new()

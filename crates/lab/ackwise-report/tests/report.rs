@@ -165,11 +165,15 @@ fn expectations_are_met_or_missed() {
         "{text}"
     );
     report.runs.retain(|run| run.arm != "baseline");
+    let results = expectations(&report, &scenario);
     assert!(
-        expectations(&report, &scenario)
-            .iter()
-            .all(|r| !r.met && r.found.is_none()),
-        "without a baseline nothing can be met"
+        results.iter().all(|r| !r.met && !r.is_missed()),
+        "without a baseline nothing can be met or missed"
+    );
+    let text = expectations_text(&results);
+    assert!(
+        text.contains("not judged") && !text.contains("MISSED"),
+        "{text}"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io::{self, Write};
 
 /// The command did what it was asked to.
 pub const EXIT_OK: u8 = 0;
@@ -77,7 +78,8 @@ pub fn print(program: &str, error: &anyhow::Error) {
             said.push_str(&cause);
         }
     }
-    eprint!("{}", crate::journal::error(&text));
+    // The exit code says that there was an error, also if nobody can read of it.
+    let _ = write!(io::stderr().lock(), "{}", crate::journal::error(&text));
 }
 
 #[cfg(test)]

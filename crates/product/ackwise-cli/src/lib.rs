@@ -6,6 +6,7 @@ mod journal;
 #[cfg(target_os = "linux")]
 mod live_error;
 pub mod man;
+pub mod outputs;
 pub mod policy;
 pub mod text;
 pub mod time;

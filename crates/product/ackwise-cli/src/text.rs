@@ -73,6 +73,11 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes a line to standard error. Nothing is lost if nobody reads it.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
 /// Writes a value as JSON with a line end.
 ///
 /// # Errors

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::Error;
@@ -131,7 +133,7 @@ impl Kernel {
             Choice::Image(path) => (path, Release::Linux6_12.command()),
         };
         // Its link moves when another is built; this run stays with what it has.
-        let image = fs::canonicalize(&image).map_err(|error| {
+        let image = program(&image).map_err(|error| {
             let what = format!(
                 "there is no kernel for virtual time at {}: {error}",
                 image.display()
@@ -179,6 +181,19 @@ impl Kernel {
             sources: fact("sources"),
         }
     }
+}
+
+/// The program at a path, by the name that it has without links.
+fn program(path: &Path) -> io::Result<PathBuf> {
+    let path = fs::canonicalize(path)?;
+    let meta = path.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    if meta.permissions().mode() & 0o111 == 0 {
+        return Err(io::Error::other("it is not executable"));
+    }
+    Ok(path)
 }
 
 /// What [`VARIABLE`] names; `asked` says so in an error.

@@ -34,7 +34,7 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
     for device in &asked {
         match device.judge(args, &schedule) {
             Ok(report) => {
-                eprintln!("{}: {}", report.name, report.outcome().name());
+                text::note(&format!("{}: {}", report.name, report.outcome().name()));
                 if report.outcome() == Outcome::Unsafe {
                     unsafe_devices.push(report.name.clone());
                 }
@@ -42,7 +42,7 @@ pub fn conform(args: &ConformArgs, format: Format) -> anyhow::Result<()> {
             }
             Err(error) if alone => return Err(error.into()),
             Err(error) => {
-                eprintln!("{}: error", device.name());
+                text::note(&format!("{}: error", device.name()));
                 document.broken(device.name(), error);
             }
         }

@@ -54,7 +54,7 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
             .create(true)
             .truncate(false)
             .open(path);
-        file.with_context(|| format!("cannot write {}", path.display()))
+        file.map_err(|e| BadInput::new(format!("{}: cannot be written: {e}", path.display())))
     });
     let mut page = page.transpose()?;
     let setup = Setup {
