@@ -399,6 +399,12 @@ fn mistakes_are_said_with_their_place() {
     assert_eq!(code, 2);
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(said["mistakes"].as_array().unwrap().len(), 1, "{out}");
+    assert_eq!(said["found"][0]["file"], fine.path(), "{out}");
+    assert_eq!(said["found"][0]["says"], says, "{out}");
+    let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
+    let Ended { out, .. } = run(&["check", File::new(all).path()]);
+    let says = "lo (adaptive; guarded every 600 s; metrics on 127.0.0.1:9478; as the user nobody)";
+    assert!(out.contains(says), "{out}");
 
     let empty = File::new("");
     for (args, says) in [

@@ -14,18 +14,22 @@ pub fn files<T, E: std::error::Error + Send + Sync + 'static>(
     describe: impl Fn(&T) -> String,
 ) -> anyhow::Result<()> {
     let mut mistakes = Vec::new();
+    let mut found = Vec::new();
     for file in files {
         match load(file) {
-            Ok(found) if format == Format::Text => {
-                text::print(&format!("{}: {}\n", file.display(), describe(&found)))?;
+            Ok(good) => {
+                let (file, says) = (file.display().to_string(), describe(&good));
+                if format == Format::Text {
+                    text::print(&format!("{file}: {says}\n"))?;
+                }
+                found.push(json!({ "file": file, "says": says }));
             }
-            Ok(_) => {}
             Err(error) => mistakes.push(error),
         }
     }
     if format == Format::Json {
         let list: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-        text::print_json(&json!({ "files": files.len(), "mistakes": list }))?;
+        text::print_json(&json!({ "files": files.len(), "found": found, "mistakes": list }))?;
     }
     match mistakes.len() {
         0 => Ok(()),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use ackwise_cli::Format;
+use ackwise_cli::{Format, text};
 use ackwise_config::ConfigError;
-use ackwise_config::interfaces::{Interface, Interfaces};
+use ackwise_config::interfaces::{Guard, Interface, Interfaces};
 
 use super::settings::check_policies;
 use super::text::shaped;
@@ -32,9 +32,23 @@ fn describe(file: &Interfaces) -> String {
 fn one(interface: &Interface) -> String {
     let name = &interface.name.text;
     let policy = interface.policy.as_ref();
-    let policy = policy.map_or("adaptive", |word| word.text.as_str());
+    let mut with = vec![policy.map_or("adaptive".to_owned(), |word| word.text.clone())];
+    match interface.guard {
+        Some(Guard::Off) => with.push("not guarded".to_owned()),
+        Some(Guard::Every(span)) => {
+            with.push(format!(
+                "guarded every {}",
+                text::micros(span.as_secs_f64() * 1e6)
+            ));
+        }
+        Some(Guard::On) | None => {}
+    }
+    with.extend(interface.metrics.map(|it| format!("metrics on {it}")));
+    let user = interface.user.as_ref();
+    with.extend(user.map(|user| format!("as the user {user}")));
+    let with = with.join("; ");
     match interface.up {
-        Some(up) => format!("{name} at {} ({policy})", shaped(up.bps, up.min_bps)),
-        None => format!("{name} ({policy})"),
+        Some(up) => format!("{name} at {} ({with})", shaped(up.bps, up.min_bps)),
+        None => format!("{name} ({with})"),
     }
 }
