@@ -66,7 +66,7 @@ function show(name, found) {
 		element("div", sentence, advice);
 	}
 	if (found.cut_at !== null) {
-		element("p", `The capture ends within a packet, at byte ${found.cut_at}.`, result);
+		element("p", `The capture was cut off after byte ${found.cut_at}: what came before is here.`, result);
 	}
 	element("h2", "What the ACKs cost", result);
 	table(

@@ -2,23 +2,24 @@
 
 use std::io::{self, Cursor, Read};
 
-use flate2::read::MultiGzDecoder;
 use pcap_parser::pcapng::Block;
 use pcap_parser::traits::PcapReaderIterator;
 use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
-use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 use crate::link::LinkType;
+use crate::unpack::{Failure, Unpacked, fill};
 
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// With any last half byte.
-const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// What a section has that is in the order in which it is read.
+const PCAPNG_ORDER: u32 = 0x1a2b_3c4d;
+const PCAPNG_SIMPLE: u32 = 3;
+const PCAPNG_ENHANCED: u32 = 6;
 /// The first buffer; it grows with the largest packet.
 const BUFFER: usize = 256 << 10;
 /// No packet is larger than that: longer blocks are taken for damage.
 const MAX_BLOCK: usize = 64 << 20;
+/// What a packet may have whose file has a smaller snap length: that of libpcap.
+const MIN_SNAP_LEN: u32 = 262_144;
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
 /// A packet as it was captured.
@@ -41,7 +42,7 @@ pub struct Packet<'a> {
 pub enum CaptureError {
     /// The system says no.
     #[error("{0}")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
     /// There is nothing in it.
     #[error("it is empty")]
     Empty,
@@ -58,6 +59,21 @@ pub enum CaptureError {
         /// What is wrong there.
         what: String,
     },
+    /// A gzip or zstd file that cannot be unpacked.
+    #[error("after {at} unpacked bytes, the compressed data are damaged: {what}")]
+    Packed {
+        /// Bytes that were unpacked before.
+        at: u64,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+impl From<io::Error> for CaptureError {
+    /// A decompressor can only return an I/O error: what is wrong may be inside.
+    fn from(error: io::Error) -> Self {
+        error.downcast().unwrap_or_else(CaptureError::Io)
+    }
 }
 
 impl CaptureError {
@@ -69,6 +85,7 @@ impl CaptureError {
             CaptureError::Damaged { .. } => {
                 Some("`editcap -r` of Wireshark writes the packets before it to another file")
             }
+            CaptureError::Packed { .. } => Some("copy the file again, or capture anew"),
             CaptureError::Empty => Some("capture while there are downloads"),
             CaptureError::Io(_) => None,
         }
@@ -80,7 +97,8 @@ impl CaptureError {
 pub struct End {
     /// Packets that were read.
     pub packets: u64,
-    /// Where the file ends within a packet, if it does: a capture that was interrupted.
+    /// Where the file was cut off, if it was: the byte, once it is unpacked, up to which there are
+    /// whole packets.
     pub cut_at: Option<u64>,
 }
 
@@ -92,9 +110,13 @@ pub fn read(
     source: impl Read + Send,
     each: &mut dyn FnMut(&Packet<'_>),
 ) -> Result<End, CaptureError> {
-    let mut source = unpacked(source)?;
+    let Unpacked { mut source, cut } = Unpacked::new(source)?;
     let mut first = [0; 4];
     let n = fill(&mut source, &mut first)?;
+    if n == 0 && cut.is_set() {
+        let what = "they end there".to_owned();
+        return Err(CaptureError::Packed { at: 0, what });
+    }
     if n == 0 {
         return Err(CaptureError::Empty);
     }
@@ -118,12 +140,16 @@ pub fn read(
         }
     };
     let mut state = State::default();
-    read_blocks(&mut *reader, &mut state, each).map_err(|stop| match stop {
+    let whole = read_blocks(&mut *reader, &mut state, each).map_err(|stop| match stop {
         Stop::Unreadable => failed.take().map_or_else(
             || state.damaged(reader.consumed(), "it cannot be read"),
             Into::into,
         ),
         Stop::Damaged(what) => state.damaged(reader.consumed(), &what),
+    })?;
+    Ok(End {
+        packets: state.packets,
+        cut_at: (!whole || cut.is_set()).then_some(reader.consumed() as u64),
     })
 }
 
@@ -132,11 +158,12 @@ enum Stop {
     Damaged(String),
 }
 
+/// Whether the last packet is whole.
 fn read_blocks(
     reader: &mut dyn PcapReaderIterator,
     state: &mut State,
     each: &mut dyn FnMut(&Packet<'_>),
-) -> Result<End, Stop> {
+) -> Result<bool, Stop> {
     let mut capacity = BUFFER;
     loop {
         let more = match reader.next() {
@@ -145,11 +172,11 @@ fn read_blocks(
                 reader.consume(size);
                 continue;
             }
-            Err(PcapError::Eof) => return Ok(state.end(None)),
+            Err(PcapError::Eof) => return Ok(true),
             Err(PcapError::UnexpectedEof) => {
-                // A reader that fails looks like one that ends.
-                let at = reader.consumed() as u64;
-                return Ok(state.end(Some(at)));
+                // A length that is wrong reaches beyond the end, too.
+                let wrong = state.wrong_length(reader.data());
+                return wrong.map_or(Ok(false), |what| Err(Stop::Damaged(what)));
             }
             Err(PcapError::Incomplete(_)) => false,
             Err(PcapError::BufferTooSmall) => true,
@@ -189,6 +216,10 @@ struct State {
     interfaces: Vec<Interface>,
     /// The first interface of this section: a file may be several captures, one after another.
     section: usize,
+    /// The byte order of this section.
+    big_endian: bool,
+    /// What a pcap file says; in pcapng each interface has its own.
+    legacy_snap_len: Option<u32>,
     packets: u64,
     last_ns: u64,
 }
@@ -202,10 +233,32 @@ impl State {
         }
     }
 
-    fn end(&self, cut_at: Option<u64>) -> End {
-        End {
-            packets: self.packets,
-            cut_at,
+    /// What is wrong with the lengths at the beginning of a packet or block that is not whole.
+    fn wrong_length(&self, data: &[u8]) -> Option<String> {
+        let field = |at| u32_at(data, at, self.big_endian);
+        let packet = |len: Option<u32>, max| {
+            len.filter(|len| *len as usize > max)
+                .map(|len| format!("a packet of {len} bytes"))
+        };
+        if let Some(snap_len) = self.legacy_snap_len {
+            let max = MAX_BLOCK.min(snap_len.max(MIN_SNAP_LEN) as usize);
+            return packet(field(8), max).or_else(|| packet(field(12), MAX_BLOCK));
+        }
+        // A section says itself in which order its bytes are.
+        let big_endian = match data.get(..4)? {
+            kind if *kind == PCAPNG => u32_at(data, 8, true)? == PCAPNG_ORDER,
+            _ => self.big_endian,
+        };
+        let len = u32_at(data, 4, big_endian)?;
+        if len < 12 || len % 4 != 0 || len as usize > MAX_BLOCK {
+            return Some(format!("a block of {len} bytes"));
+        }
+        match field(0)? {
+            PCAPNG_SIMPLE => packet(field(8), MAX_BLOCK),
+            PCAPNG_ENHANCED => {
+                packet(field(20), len as usize).or_else(|| packet(field(24), MAX_BLOCK))
+            }
+            _ => None,
         }
     }
 
@@ -216,6 +269,8 @@ impl State {
     ) -> Result<(), String> {
         match block {
             PcapBlockOwned::LegacyHeader(h) => {
+                self.big_endian = h.is_bigendian();
+                self.legacy_snap_len = Some(h.snaplen);
                 self.interfaces.push(Interface {
                     link: LinkType(h.network.0.cast_unsigned() & 0xffff),
                     per_second: if h.is_nanosecond_precision() {
@@ -243,7 +298,8 @@ impl State {
         each: &mut dyn FnMut(&Packet<'_>),
     ) -> Result<(), String> {
         match block {
-            Block::SectionHeader(_) => {
+            Block::SectionHeader(s) => {
+                self.big_endian = s.big_endian();
                 self.section = self.interfaces.len();
                 Ok(())
             }
@@ -290,6 +346,9 @@ impl State {
         each: &mut dyn FnMut(&Packet<'_>),
     ) -> Result<(), String> {
         let interface = self.interface(number)?;
+        if wire_len as usize > MAX_BLOCK {
+            return Err(format!("a packet of {wire_len} bytes"));
+        }
         // A packet without a time came with the one before.
         let at_ns = units.map_or(self.last_ns, |units| to_ns(units, &interface));
         self.last_ns = at_ns;
@@ -316,6 +375,15 @@ fn to_ns(units: u64, interface: &Interface) -> u64 {
     u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
 }
 
+fn u32_at(data: &[u8], at: usize, big_endian: bool) -> Option<u32> {
+    let bytes = data.get(at..at + 4)?.try_into().ok()?;
+    Some(if big_endian {
+        u32::from_be_bytes(bytes)
+    } else {
+        u32::from_le_bytes(bytes)
+    })
+}
+
 /// A packet's bytes without the padding of its block.
 fn captured(data: &[u8], len: u32) -> Result<&[u8], String> {
     data.get(..len as usize).ok_or_else(|| {
@@ -326,145 +394,14 @@ fn captured(data: &[u8], len: u32) -> Result<&[u8], String> {
     })
 }
 
-/// Reads until the buffer is full or the source ends.
-fn fill(source: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut n = 0;
-    while n < buffer.len() {
-        match source.read(&mut buffer[n..]) {
-            Ok(0) => break,
-            Ok(more) => n += more,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(n)
-}
-
 /// The parser wants a whole header at once, and forgets why a reader failed.
 struct Filling<R> {
     inner: R,
     failed: Failure,
 }
 
-#[derive(Clone, Default)]
-struct Failure(std::sync::Arc<std::sync::Mutex<Option<io::Error>>>);
-
-impl Failure {
-    fn set(&self, error: io::Error) {
-        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);
-    }
-
-    fn take(&self) -> Option<io::Error> {
-        self.0.lock().unwrap_or_else(|e| e.into_inner()).take()
-    }
-}
-
 impl<R: Read> Read for Filling<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        fill(&mut self.inner, buffer).map_err(|e| {
-            let kind = e.kind();
-            self.failed.set(e);
-            io::Error::from(kind)
-        })
-    }
-}
-
-/// The source, unpacked if it is compressed.
-fn unpacked<'a>(mut source: impl Read + Send + 'a) -> io::Result<Box<dyn Read + Send + 'a>> {
-    let mut first = [0; 4];
-    let n = fill(&mut source, &mut first)?;
-    let whole = Cursor::new(first[..n].to_vec()).chain(source);
-    if first.starts_with(&GZIP) {
-        return Ok(Box::new(MultiGzDecoder::new(whole)));
-    }
-    if first == ZSTD || is_skippable(first) {
-        return Ok(Box::new(ZstdFrames::Between(whole)));
-    }
-    Ok(Box::new(whole))
-}
-
-/// A source whose first bytes were looked at.
-struct Again<R> {
-    first: [u8; 4],
-    left: usize,
-    inner: R,
-}
-
-impl<R: Read> Read for Again<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return self.inner.read(buffer);
-        }
-        let n = self.left.min(buffer.len());
-        let from = self.first.len() - self.left;
-        buffer[..n].copy_from_slice(&self.first[from..from + n]);
-        self.left -= n;
-        Ok(n)
-    }
-}
-
-type ZstdFrame<R> = StreamingDecoder<Again<R>, FrameDecoder>;
-
-/// All the frames of a zstd file, one after another (RFC 8878 §3.1).
-enum ZstdFrames<R: Read> {
-    Between(R),
-    Within(Box<ZstdFrame<R>>),
-    Ended,
-}
-
-impl<R: Read> ZstdFrames<R> {
-    /// The next frame that is not to be skipped.
-    fn begin(mut source: R) -> io::Result<ZstdFrames<R>> {
-        loop {
-            let mut first = [0; 4];
-            match fill(&mut source, &mut first)? {
-                0 => return Ok(ZstdFrames::Ended),
-                4 => {}
-                n => return Err(zstd_error(format!("{n} bytes after the last frame"))),
-            }
-            if !is_skippable(first) {
-                let again = Again {
-                    first,
-                    left: 4,
-                    inner: source,
-                };
-                let frame = StreamingDecoder::new(again).map_err(zstd_error)?;
-                return Ok(ZstdFrames::Within(Box::new(frame)));
-            }
-            let mut length = [0; 4];
-            fill(&mut source, &mut length)?;
-            let length = u64::from(u32::from_le_bytes(length));
-            io::copy(&mut (&mut source).take(length), &mut io::sink())?;
-        }
-    }
-}
-
-fn is_skippable(magic: [u8; 4]) -> bool {
-    u32::from_le_bytes(magic) & !0xf == ZSTD_SKIPPABLE
-}
-
-fn zstd_error(error: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {error}"))
-}
-
-impl<R: Read> Read for ZstdFrames<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            *self = match std::mem::replace(self, ZstdFrames::Ended) {
-                ZstdFrames::Ended => return Ok(0),
-                ZstdFrames::Between(source) => ZstdFrames::begin(source)?,
-                ZstdFrames::Within(mut frame) => {
-                    let n = frame.read(buffer)?;
-                    if n > 0 {
-                        *self = ZstdFrames::Within(frame);
-                        return Ok(n);
-                    }
-                    ZstdFrames::Between(frame.into_inner().inner)
-                }
-            };
-        }
+        fill(&mut self.inner, buffer).map_err(|e| self.failed.keep(e))
     }
 }

@@ -26,6 +26,7 @@ mod dry_run;
 mod finish;
 mod link;
 mod options;
+mod unpack;
 
 pub use airtime::Channel;
 pub use analysis::*;

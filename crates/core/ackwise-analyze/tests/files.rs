@@ -10,7 +10,11 @@ use common::{CAPTURES, Kept, analyze, capture, packets, pcap, pcapng, shown};
 const ETHERNET: u32 = 1;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed(bytes, flate2::Compression::fast())
+}
+
+fn packed(bytes: &[u8], level: flate2::Compression) -> Vec<u8> {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), level);
     out.write_all(bytes).unwrap();
     out.finish().unwrap()
 }
@@ -97,6 +101,105 @@ fn a_capture_that_was_interrupted_is_read_up_to_there() {
     assert_eq!(end.cut_at, Some((plain.len() - last) as u64));
 }
 
+/// A compressed file that was cut off has what was unpacked before, wherever that is.
+#[test]
+fn a_compressed_capture_that_was_interrupted_is_read_up_to_there() {
+    let plain = capture("loss.pcap");
+    let (all, _) = packets(&plain[..]).unwrap();
+    let stored = |bytes: &[u8]| packed(bytes, flate2::Compression::none());
+    let half = plain.len() / 2;
+    let two_frames = [zstd(&plain[..half]), zstd(&plain[half..])].concat();
+    // The most that may be missing beside as many bytes as were cut off: one of zstd's blocks.
+    let files = [
+        ("gzip, stored", stored(&plain), 0),
+        ("gzip", gzip(&plain), plain.len() / 4),
+        ("zstd", zstd(&plain), 128 << 10),
+        ("zstd in two frames", two_frames, 128 << 10),
+    ];
+    for (what, file, missing) in files {
+        for gone in (1..64).chain((64..file.len() / 8).step_by(97)) {
+            let (found, end) = packets(&file[..file.len() - gone])
+                .unwrap_or_else(|e| panic!("{what} without {gone} bytes: {e}"));
+            let at = end.cut_at.expect("it was cut") as usize;
+            assert!(found[..] == all[..found.len()], "{what}: other packets");
+            let size: usize = found.iter().map(|p| 16 + p.bytes.len()).sum();
+            assert_eq!(at, 24 + size, "{what} without {gone} bytes");
+            let packet = 16 + all.iter().map(|p| p.bytes.len()).max().unwrap();
+            assert!(
+                at + missing + gone + packet > plain.len(),
+                "{what} without {gone} bytes: {at}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_compressed_capture_is_cut_between_packets_too() {
+    let plain = capture("loss.pcap");
+    let (all, _) = packets(&plain[..]).unwrap();
+    // Only the checksum of what was packed is missing.
+    for file in [gzip(&plain), zstd(&plain)] {
+        let (found, end) = packets(&file[..file.len() - 1]).unwrap();
+        assert!(found == all);
+        assert_eq!(end.cut_at, Some(plain.len() as u64));
+    }
+    // Of the second frame or member, or of what is to be skipped, only the beginning is there.
+    for next in [&gzip(&plain)[..5], &gzip(&plain)[..11]] {
+        let (found, end) = packets(&[&gzip(&plain), next].concat()[..]).unwrap();
+        assert!(found == all && end.cut_at == Some(plain.len() as u64));
+    }
+    let skipped = [0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2];
+    for next in [
+        &zstd(&plain)[..3],
+        &zstd(&plain)[..5],
+        &skipped[..6],
+        &skipped,
+    ] {
+        let (found, end) = packets(&[&zstd(&plain), next].concat()[..]).unwrap();
+        assert!(found == all && end.cut_at == Some(plain.len() as u64));
+    }
+    let nothing = packets(&gzip(&plain)[..12]).unwrap_err();
+    assert!(
+        nothing.to_string().contains("after 0 unpacked bytes"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn damaged_compressed_data_are_told_in_words() {
+    let plain = capture("loss.pcap");
+    let (gzip, zstd) = (gzip(&plain), zstd(&plain));
+    let with = |file: &[u8], at: usize, byte: u8| {
+        let mut file = file.to_vec();
+        file[at] ^= byte;
+        file
+    };
+    let second = [&gzip[..], b"garbage that is no member"].concat();
+    let files = [
+        ("gzip's middle", with(&gzip, gzip.len() / 2, 0xff)),
+        ("gzip's checksum", with(&gzip, gzip.len() - 8, 1)),
+        ("gzip's length", with(&gzip, gzip.len() - 1, 1)),
+        ("behind gzip", second),
+        ("zstd's first block", with(&zstd, 40, 0xff)),
+        ("zstd's checksum", with(&zstd, zstd.len() - 1, 1)),
+        ("behind zstd", [&zstd[..], b"garbage"].concat()),
+    ];
+    for (what, file) in files {
+        let error = packets(&file[..]).expect_err(what);
+        assert!(
+            matches!(error, CaptureError::Packed { .. }),
+            "{what}: {error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.starts_with("after ") && text.contains(" unpacked bytes, the compressed data"),
+            "{what}: {text}"
+        );
+        assert!(!text.contains(['(', '{']), "{what}: {text}");
+        assert!(error.advice().unwrap().contains("copy the file again"));
+    }
+}
+
 #[test]
 fn packets_larger_than_the_buffer_are_read() {
     let big = Kept {
@@ -137,13 +240,8 @@ fn broken_files_are_told_with_place_and_reason() {
             .contains("the disk is gone")
     );
     let packed = gzip(&plain);
-    let mut damaged = packed.clone();
-    damaged[packed.len() / 2] ^= 0xff;
-    assert!(matches!(packets(&damaged[..]), Err(CaptureError::Io(_))));
-    let mut damaged = zstd(&plain);
-    let at = damaged.len() / 2;
-    damaged.truncate(at);
-    assert!(matches!(packets(&damaged[..]), Err(CaptureError::Io(_))));
+    let broken = Read::chain(&packed[..packed.len() / 2], Failing);
+    assert_eq!(packets(broken).unwrap_err().to_string(), "the disk is gone");
 
     // A packet of an interface that nobody has described.
     let (all, _) = packets(&plain[..]).unwrap();
@@ -161,4 +259,97 @@ fn broken_files_are_told_with_place_and_reason() {
     let last = file.len() - 4;
     file[last] ^= 1;
     assert!(said(&file).contains("after 2 packets"), "{}", said(&file));
+}
+
+/// A number of four bytes in the byte order of a file.
+fn set(file: &mut [u8], at: usize, value: u32, big_endian: bool) {
+    let bytes = if big_endian {
+        value.to_be_bytes()
+    } else {
+        value.to_le_bytes()
+    };
+    file[at..at + 4].copy_from_slice(&bytes);
+}
+
+/// The file with another number at this place.
+fn with(file: &[u8], at: usize, value: u32, big_endian: bool) -> Vec<u8> {
+    let mut file = file.to_vec();
+    set(&mut file, at, value, big_endian);
+    file
+}
+
+fn five_packets() -> Vec<Kept> {
+    let (mut all, _) = packets(&capture("loss.pcap")[..]).unwrap();
+    all.truncate(5);
+    all
+}
+
+/// Asserts that the fifth packet is told to be damaged.
+fn damaged(file: &[u8], at: usize, reason: &str) {
+    let text = packets(file).expect_err(reason).to_string();
+    let expected = format!("after 4 packets, at byte {at} of the capture: {reason}");
+    assert_eq!(text, expected);
+}
+
+/// Asserts that the fifth packet is told to be cut off.
+fn cut_off(file: &[u8], at: usize) {
+    let (found, end) = packets(file).unwrap();
+    assert_eq!((found.len(), end.cut_at), (4, Some(at as u64)));
+}
+
+const LARGEST: u32 = i32::MAX as u32;
+const A_PACKET: &str = "a packet of 2147483647 bytes";
+
+#[test]
+fn a_length_in_pcap_that_cannot_be_is_damage_and_not_the_end() {
+    let all = five_packets();
+    for big in [false, true] {
+        let file = pcap(&all, ETHERNET, big, true);
+        let last = file.len() - 16 - all[4].bytes.len();
+        let original = with(&file, last + 12, LARGEST, big);
+        damaged(&with(&file, last + 8, LARGEST, big), last, A_PACKET);
+        damaged(&original, last, A_PACKET);
+        damaged(&original[..file.len() - 1], last, A_PACKET);
+        let reason = "a packet of 262145 bytes";
+        damaged(&with(&file, last + 8, 262_145, big), last, reason);
+        // These could be true.
+        cut_off(&with(&file, last + 8, 262_144, big), last);
+        let snap_len = |file: &[u8], len| with(file, 16, len, big);
+        cut_off(
+            &snap_len(&with(&file, last + 8, 300_000, big), 300_000),
+            last,
+        );
+        let limitless = snap_len(&with(&file, last + 8, LARGEST, big), u32::MAX);
+        damaged(&limitless, last, A_PACKET);
+        // BIG TCP has such packets.
+        let (found, _) = packets(&with(&file, last + 12, 512 << 10, big)[..]).unwrap();
+        assert_eq!(found[4].wire_len, 512 << 10);
+    }
+}
+
+#[test]
+fn a_length_in_pcapng_that_cannot_be_is_damage_and_not_the_end() {
+    let all = five_packets();
+    for big in [false, true] {
+        let file = pcapng(&all, ETHERNET, big);
+        let last = file.len() - 32 - all[4].bytes.len().next_multiple_of(4);
+        let length = |len| with(&file, last + 4, len, big);
+        let reason = "a block of 2147483644 bytes";
+        damaged(&length(LARGEST - 3), last, reason);
+        damaged(&length(4001), last, "a block of 4001 bytes");
+        damaged(&length(8)[..last + 9], last, "a block of 8 bytes");
+        cut_off(&length(4000), last);
+        let original = with(&file, last + 24, LARGEST, big);
+        damaged(&original, last, A_PACKET);
+        damaged(&original[..file.len() - 1], last, A_PACKET);
+        let captured = with(&file, last + 20, LARGEST, big);
+        damaged(&captured[..file.len() - 1], last, A_PACKET);
+
+        // The next section may have the other order.
+        let four = pcapng(&all[..4], ETHERNET, !big);
+        let two = [&four[..], &file[..30]].concat();
+        let length = |len| with(&two, four.len() + 4, len, big);
+        damaged(&length(1 << 27), four.len(), "a block of 134217728 bytes");
+        cut_off(&length(4000), four.len());
+    }
 }

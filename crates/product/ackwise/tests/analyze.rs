@@ -154,5 +154,71 @@ fn files_that_cannot_be_read_are_told() {
     let cut = write("cut.pcap", &bytes);
     let Ended { code, out, err } = ACKWISE.run(&["analyze", &cut]);
     assert_eq!(code, 0, "{err}");
-    assert!(out.contains("ends within a packet, at byte"), "{out}");
+    assert!(out.contains("was cut off after byte"), "{out}");
+}
+
+/// A gzip file of stored blocks, whose checksum is wrong.
+fn gzip_with_a_wrong_checksum(bytes: &[u8]) -> Vec<u8> {
+    let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    for block in bytes.chunks(60_000) {
+        let len = block.len() as u16;
+        file.push(0);
+        file.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
+        file.extend(block);
+    }
+    file.extend([1, 0, 0, 255, 255]);
+    file.extend([[0; 4], (bytes.len() as u32).to_le_bytes()].concat());
+    file
+}
+
+#[test]
+fn a_compressed_capture_is_cut_off_or_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("loss.pcap.gz");
+    let name = path.to_str().unwrap();
+    let bytes = gzip_with_a_wrong_checksum(&fs::read(capture("loss.pcap")).unwrap());
+    fs::write(&path, &bytes).unwrap();
+    ACKWISE.refuses(
+        &["analyze", name],
+        &[
+            "after 158622 unpacked bytes, the compressed data are damaged",
+            "copy the file again, or capture anew",
+        ],
+    );
+    for end in [bytes.len() - 3, 100_000] {
+        fs::write(&path, &bytes[..end]).unwrap();
+        let Ended { code, out, err } = ACKWISE.run(&["analyze", name]);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("was cut off after byte"), "{out}");
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_told_before_the_work() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (input, page) = (at("in.pcap"), at("page.html"));
+    fs::copy(capture("loss.pcap"), &input).unwrap();
+    let refused = |outputs: &[&str], says: &[&str]| {
+        // A file that is not there would be told, were it opened.
+        for file in [&input, "/nowhere.pcap"] {
+            ACKWISE.refuses(&[&["analyze", &input, file], outputs].concat(), says);
+        }
+    };
+    let folder = dir.path().to_str().unwrap();
+    refused(&["--csv", folder], &[folder, "cannot be written"]);
+    let nowhere = at("none/x.html");
+    refused(&["--html", &nowhere], &[&nowhere, "cannot be written"]);
+    refused(&["--csv", &input], &["in.pcap: it is what is read"]);
+    refused(&["--html", &page, "--csv", &page], &["two outputs"]);
+    assert!(!fs::exists(&page).unwrap());
+    assert!(fs::read(&input).unwrap() == fs::read(capture("loss.pcap")).unwrap());
+}
+
+#[test]
+fn standard_input_is_read_once() {
+    ACKWISE.refuses(
+        &["analyze", "-", "-"],
+        &["standard input is named twice", "name it once"],
+    );
 }

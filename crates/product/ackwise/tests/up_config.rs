@@ -354,6 +354,30 @@ fn one_that_fails_leaves_the_others_up() {
 }
 
 #[test]
+fn check_says_what_a_file_asks_for() {
+    let run = |args: &[&str]| ACKWISE.run(args);
+    let wrong = File::new("[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n");
+    let fine = File::new(
+        "[[interface]]\nname = \"lo\"\n[[interface]]\nname = \"wan0\"\nup = \"1mbit..5mbit\"\n",
+    );
+    let Ended { code, out, err } = run(&["check", fine.path()]);
+    assert_eq!(code, 0, "{err}");
+    let says =
+        "lo (adaptive), wan0 at a measured rate from 1.000 Mbit/s to 5.000 Mbit/s (adaptive)";
+    assert!(out.contains(says), "{out}");
+    let Ended { code, out, .. } = run(&["--format", "json", "check", fine.path(), wrong.path()]);
+    assert_eq!(code, 2);
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(said["mistakes"].as_array().unwrap().len(), 1, "{out}");
+    assert_eq!(said["found"][0]["file"], fine.path(), "{out}");
+    assert_eq!(said["found"][0]["says"], says, "{out}");
+    let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
+    let Ended { out, .. } = run(&["check", File::new(all).path()]);
+    let says = "lo (adaptive; guarded every 600 s; metrics on 127.0.0.1:9478; as the user nobody)";
+    assert!(out.contains(says), "{out}");
+}
+
+#[test]
 fn mistakes_are_said_with_their_place() {
     let run = |args: &[&str]| ACKWISE.run(args);
     let wrong = File::new("[[interface]]\nname = \"lo\"\npolicy = \"adaptve\"\n");
@@ -387,26 +411,7 @@ fn mistakes_are_said_with_their_place() {
     for place in [":3:10: ", ":6:10: "] {
         assert!(err.contains(place), "{err}");
     }
-    let fine = File::new(
-        "[[interface]]\nname = \"lo\"\n[[interface]]\nname = \"wan0\"\nup = \"1mbit..5mbit\"\n",
-    );
-    let Ended { code, out, err } = run(&["check", fine.path()]);
-    assert_eq!(code, 0, "{err}");
-    let says =
-        "lo (adaptive), wan0 at a measured rate from 1.000 Mbit/s to 5.000 Mbit/s (adaptive)";
-    assert!(out.contains(says), "{out}");
-    let Ended { code, out, .. } = run(&["--format", "json", "check", fine.path(), wrong.path()]);
-    assert_eq!(code, 2);
-    let said: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(said["mistakes"].as_array().unwrap().len(), 1, "{out}");
-    assert_eq!(said["found"][0]["file"], fine.path(), "{out}");
-    assert_eq!(said["found"][0]["says"], says, "{out}");
-    let all = "[[interface]]\nname = \"lo\"\nguard = \"10 min\"\nmetrics = \"127.0.0.1:9478\"\nuser = \"nobody\"\n";
-    let Ended { out, .. } = run(&["check", File::new(all).path()]);
-    let says = "lo (adaptive; guarded every 600 s; metrics on 127.0.0.1:9478; as the user nobody)";
-    assert!(out.contains(says), "{out}");
-
-    let empty = File::new("");
+    let (empty, fine) = (File::new(""), File::new("[[interface]]\nname = \"lo\"\n"));
     for (args, says) in [
         (
             &["up", "--all", "--config", empty.path()][..],

@@ -6,23 +6,26 @@ mod table;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ackwise_analyze::{Analysis, Analyzer, CaptureError, Options, read};
 use ackwise_cli::error::BadInput;
-use ackwise_cli::{Format, policy, text};
+use ackwise_cli::{Format, outputs, policy, text};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::cli::analyze::AnalyzeArgs;
 
+/// Standard input, among the files.
+const STDIN: &str = "-";
+
 /// What was found in one file.
 #[derive(Serialize)]
 pub struct Finding {
     /// Its name; `-` is standard input.
     pub file: String,
-    /// The byte, of what is unpacked, at which the capture ends within a packet.
+    /// The byte, of what is unpacked, up to which a capture that was cut off has whole packets.
     pub cut_at: Option<u64>,
     #[serde(flatten)]
     pub analysis: Analysis,
@@ -35,6 +38,7 @@ struct Findings<'a> {
 
 /// Analyses each file, and prints what was found.
 pub fn analyze(args: &AnalyzeArgs, format: Format) -> anyhow::Result<()> {
+    check_files(args)?;
     let options = options(args)?;
     let findings = args
         .files
@@ -56,6 +60,20 @@ pub fn analyze(args: &AnalyzeArgs, format: Format) -> anyhow::Result<()> {
             text::print(&pages.join("\n"))
         }
     }
+}
+
+/// Refuses files that cannot be read or written together, before any is opened.
+fn check_files(args: &AnalyzeArgs) -> Result<(), BadInput> {
+    let (stdin, inputs): (Vec<_>, Vec<_>) = args
+        .files
+        .iter()
+        .map(PathBuf::as_path)
+        .partition(|file| *file == Path::new(STDIN));
+    if stdin.len() > 1 {
+        return Err(BadInput::new("-: standard input is named twice").mend("name it once"));
+    }
+    let written = args.html.iter().chain(&args.csv);
+    outputs::check(written.map(PathBuf::as_path), inputs)
 }
 
 fn options(args: &AnalyzeArgs) -> Result<Options, BadInput> {
@@ -98,7 +116,7 @@ fn one(path: &Path, options: &Options) -> anyhow::Result<Finding> {
 }
 
 fn open(path: &Path, name: &str) -> anyhow::Result<(Box<dyn Read + Send>, ProgressBar)> {
-    if name == "-" {
+    if name == STDIN {
         if io::stdin().is_terminal() {
             return Err(BadInput::new("-: standard input is a terminal")
                 .mend("tcpdump -i IFACE -s 128 -w - tcp | ackwise analyze -")

@@ -29,7 +29,7 @@ fn section(out: &mut String, finding: &Finding) {
     out.push_str("</div>\n");
     if let Some(at) = finding.cut_at {
         out.push_str(&format!(
-            "<p>The capture ends within a packet, at byte {at}: what came before is here.</p>\n"
+            "<p>The capture was cut off after byte {at}: what came before is here.</p>\n"
         ));
     }
     cost(out, a);

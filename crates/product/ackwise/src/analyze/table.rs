@@ -44,7 +44,7 @@ fn head(finding: &Finding) -> String {
     );
     if let Some(at) = finding.cut_at {
         out.push_str(&format!(
-            "The capture ends within a packet, at byte {at}: what came before is here.\n"
+            "The capture was cut off after byte {at}: what came before is here.\n"
         ));
     }
     let u = &a.unread;
