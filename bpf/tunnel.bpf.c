@@ -52,13 +52,23 @@ struct {
 	__uint(max_entries, AW_TUNNEL_RING);
 } acks SEC(".maps");
 
+/* Whether its destination is on the link, as that of DHCP, MLD and mDNS: multicast, broadcast, link-local. */
+static __always_inline int is_link_scoped(const struct ip_info *ip)
+{
+	__u32 first = bpf_ntohl(ip->dst.w[0]);
+
+	if (ip->version == 4)
+		return first >> 28 == 0xe || first == 0xffffffff || first >> 16 == 0xa9fe;
+	return first >> 24 == 0xff || first >> 22 == 0xfe80 >> 6;
+}
+
 /* Whether the tunnel may carry it. A packet that keeps the link alive must not be taken. */
 static __always_inline int is_wanted(const struct ip_info *ip, int pure_ack)
 {
 	if (pure_ack)
 		return 1;
 	return ip->l4_off + ip->l4_len <= tunnel_options.max_other_len &&
-	       ip->protocol != IPPROTO_ICMPV6;
+	       ip->protocol != IPPROTO_ICMPV6 && !is_link_scoped(ip);
 }
 
 /* The peer that the packet's destination is behind; 0: none that answers. */

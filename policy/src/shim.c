@@ -73,6 +73,11 @@ void aw_shim_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const s
 	aw_flow_on_ack(f, c, s, now_us, d);
 }
 
+int aw_shim_flow_counts(const struct aw_flow *f, const struct aw_seg *s)
+{
+	return aw_counts(&f->acks, &f->data, s);
+}
+
 int aw_shim_flow_releases(const struct aw_flow *f, const struct aw_seg *s)
 {
 	return aw_flow_releases(f, s);

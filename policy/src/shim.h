@@ -43,6 +43,7 @@ void aw_shim_flow_on_data(struct aw_flow *f, const struct aw_flow_cfg *c, const 
 			  aw_u32 segments, aw_u64 now_us);
 void aw_shim_flow_on_ack(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			 aw_u64 now_us, struct aw_decision *d);
+int aw_shim_flow_counts(const struct aw_flow *f, const struct aw_seg *s);
 int aw_shim_flow_releases(const struct aw_flow *f, const struct aw_seg *s);
 void aw_shim_flow_on_sent(struct aw_flow *f, const struct aw_flow_cfg *c, const struct aw_seg *s,
 			  aw_u64 now_us);

@@ -164,6 +164,13 @@ impl Flow {
         unsafe { sys::aw_shim_flow_on_data(&mut self.0, &config.0, &s.0, segments, now_us) };
     }
 
+    /// Does the number of this segment of the ACK direction stand for something? Its receiver drops a
+    /// probe, or data sent again, without looking at it.
+    pub fn counts(&self, s: &Segment) -> bool {
+        // SAFETY: both pointers are to live values of the types C expects.
+        unsafe { sys::aw_shim_flow_counts(&self.0, &s.0) != 0 }
+    }
+
     /// Must the held ACK leave, as it is, before this segment of the ACK direction? Then
     /// the environment sends it and calls [`Flow::on_sent`], and only then
     /// [`Flow::on_ack`]: the segment does not say all that the held ACK says.

@@ -1347,6 +1347,9 @@ unsafe extern "C" {
     );
 }
 unsafe extern "C" {
+    pub fn aw_shim_flow_counts(f: *const aw_flow, s: *const aw_seg) -> ::core::ffi::c_int;
+}
+unsafe extern "C" {
     pub fn aw_shim_flow_releases(f: *const aw_flow, s: *const aw_seg) -> ::core::ffi::c_int;
 }
 unsafe extern "C" {

@@ -235,12 +235,12 @@ fn conserved(outcome: &Outcome) {
     assert_eq!(seen.len(), outcome.offered.len());
 }
 
-/// Data of a flow among themselves, and everything else of it, keep their order. Under `fq_codel`
-/// what ends a connection keeps its place among its data.
-fn in_order(outcome: &Outcome, replaced: bool, fq_codel: bool) {
+/// Data of a flow among themselves, and everything else of it, keep their order. What ends a
+/// connection keeps its place among its data.
+fn in_order(outcome: &Outcome, replaced: bool) {
     let with_data = |packet: &&Test| {
         let ends = packet.flags & (FIN | RST | URG) != 0 || packet.flags & (ACK | SYN) == 0;
-        packet.payload > 0 || fq_codel && ends
+        packet.payload > 0 || ends
     };
     for number in 0..3 {
         for data in [true, false] {
@@ -271,7 +271,7 @@ proptest! {
             filter.rule,
             FilterRule::Rfc3449 { place: Place::Replace, .. }
         ));
-        in_order(&outcome, replaced, config.fq_codel.is_some());
+        in_order(&outcome, replaced);
         for id in &outcome.filtered {
             let gone = outcome.offered[id];
             assert!(ackwise_queue::Packet::is_pure_ack(&gone));

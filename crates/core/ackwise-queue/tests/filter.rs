@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::num::NonZeroU32;
+
 use ackwise_policy::Reason;
 use ackwise_queue::{Ecn, FilterConfig, FilterRule, Place, QueueConfig, QueueLimit};
 use common::{ACK, AE, Bench, CWR, ECE, FIN, PSH, RFC, RST, SYN, URG, ack, filtered};
@@ -32,6 +34,35 @@ fn a_newer_ack_takes_the_older_out() {
     assert_eq!(reason("first"), 1);
     assert_eq!(reason("start"), 5);
     assert_eq!(reason("held"), 14 + 5);
+}
+
+/// A probe of a closed window ends before what its sender has sent, so that its receiver drops it unread:
+/// it stands for no ACK that waits, and for none that comes.
+#[test]
+fn a_probe_takes_nothing_out() {
+    let mut bench = grown(RFC);
+    assert!(bench.put(ack(1, 21_000).seq(5000)));
+    assert!(bench.put(ack(2, 22_000).seq(4999)));
+    assert!(bench.gone.is_empty(), "{:?}", bench.gone);
+    assert!(bench.put(ack(3, 23_000).seq(5000)));
+    assert_eq!(bench.gone, [1]);
+    assert_eq!(bench.drain(), [2, 3]);
+}
+
+/// Nor does the bound of a stretch begin at the number of a probe.
+#[test]
+fn a_probe_says_nothing_to_the_sender() {
+    let rule = FilterRule::Rfc3449 {
+        keep: 0,
+        place: Place::Append,
+        max_stretch: Some(3000),
+    };
+    let mut bench = grown(rule);
+    assert!(bench.put(ack(1, 22_000).seq(5000)));
+    assert!(bench.put(ack(2, 23_000).seq(4999)));
+    assert!(bench.put(ack(3, 24_000).seq(5000)));
+    assert!(bench.gone.is_empty(), "{:?}", bench.gone);
+    assert_eq!(bench.drain(), [1, 2, 3]);
 }
 
 #[test]
@@ -501,6 +532,22 @@ fn cake_always_leaves_one_redundant_ack() {
     // The third finds 1 and 2 both eligible, and 1 goes; and so on.
     assert_eq!(bench.gone, [1, 2, 3, 4]);
     assert_eq!(bench.drain(), [5, 6]);
+}
+
+/// Where ACKs leave first, one that data have comes behind all data that wait.
+#[test]
+fn cake_takes_nothing_out_for_data_of_another_class() {
+    for (first, gone) in [(None, vec![1]), (NonZeroU32::new(u32::MAX), vec![])] {
+        let rule = FilterRule::Cake { aggressive: true };
+        let mut bench = Bench::new(&QueueConfig {
+            acks_first: first,
+            ..filtered(rule, ROOM)
+        });
+        bench.grow(0, 20);
+        assert!(bench.put(ack(1, 21_000)));
+        assert!(bench.put(ack(2, 22_000).payload(1000)));
+        assert_eq!(bench.gone, gone, "{first:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use std::num::NonZeroU32;
 
 use ackwise_queue::{Ecn, QueueConfig, QueueDiscipline, QueueLimit, RedConfig, RedUnit};
-use common::{ACK, Bench, SYN, ack};
+use common::{ACK, Bench, FIN, RST, SYN, URG, ack};
 
 fn queue(red: RedConfig, limit: QueueLimit) -> QueueConfig {
     QueueConfig {
@@ -269,6 +269,13 @@ fn acks_first_but_not_for_ever() {
     assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 1)));
     assert!(bench.put(ack(3, 0).flags(SYN | ACK)) && bench.put(ack(4, 2)));
     assert_eq!(bench.drain(), [2, 3, 1, 4]);
+    // What ends one has its place behind the data of its flow.
+    for end in [FIN | ACK, RST, URG | ACK] {
+        let mut bench = Bench::new(&config);
+        assert!(bench.put(ack(1, 0).payload(1000)) && bench.put(ack(2, 0).flags(end)));
+        assert!(bench.put(ack(3, 1)));
+        assert_eq!(bench.drain(), [3, 1, 2], "{end:#x}");
+    }
     // Order of arrival among themselves, and nothing is lost of the shared room.
     let config = QueueConfig {
         acks_first: NonZeroU32::new(u32::MAX),

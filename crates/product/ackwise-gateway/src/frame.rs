@@ -23,6 +23,7 @@ pub struct Frame {
     len: usize,
     /// Where the IP header begins, if there is one.
     ip: Option<usize>,
+    link: LinkKind,
     segment: Option<Segment>,
 }
 
@@ -82,6 +83,7 @@ impl FrameBuf {
             bytes: vec![0; size],
             len: 0,
             ip: None,
+            link: LinkKind::Ip,
             segment: None,
         }))
     }
@@ -99,6 +101,7 @@ impl Frame {
         self.len = len.min(self.bytes.len());
         let frame = &self.bytes[..self.len];
         self.ip = ip_offset(frame, link);
+        self.link = link;
         self.segment = if look { parse(frame, link).ok() } else { None };
     }
 
@@ -168,7 +171,7 @@ impl Packet for FrameBuf {
         }
     }
 
-    /// RFC 3168 §5; the header's checksum follows.
+    /// RFC 3168 §5; the header's checksum follows, and the segment has the mark as well.
     fn mark(&mut self) {
         let Some(at) = self.ip else { return };
         let len = self.len;
@@ -182,6 +185,9 @@ impl Packet for FrameBuf {
             }
             Some(Ip::V6(_)) => bytes[1] |= CE << 4,
             None => {}
+        }
+        if self.segment.is_some() {
+            self.segment = parse(self.bytes(), self.link).ok();
         }
     }
 
@@ -226,6 +232,26 @@ mod tests {
                 "class {class:#x}"
             );
             assert_eq!(frame.bytes()[12..], packet[12..]);
+        }
+    }
+
+    /// The contract keeps a marked ACK, and the filter asks it after RED has marked.
+    #[test]
+    fn the_segment_has_the_mark() {
+        let mut packet = tcp_v4(1, 2, &[]);
+        packet[1] = 2;
+        for link in [LinkKind::Ip, LinkKind::Ethernet] {
+            let header = [vec![0; 12], vec![8, 0]].concat();
+            let header = if link == LinkKind::Ethernet {
+                header
+            } else {
+                Vec::new()
+            };
+            let mut frame = frame_of(&[header, packet.clone()].concat(), link);
+            let ecn = |frame: &FrameBuf| frame.segment().expect("an ACK").raw().ip_ecn;
+            assert_eq!(ecn(&frame), 2);
+            frame.mark();
+            assert_eq!(ecn(&frame), 3);
         }
     }
 

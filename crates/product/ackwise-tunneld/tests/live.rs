@@ -19,6 +19,7 @@ use common::{
     Capture, Netns, Sites, ack_from, alone, ip, is_up, once, peer, run_command, send_strange_acks,
     transfer, transfer_and, until,
 };
+use nix::sys::socket::{setsockopt, sockopt};
 
 const BYTES: usize = 4_000_000;
 const DOWNLOADS: [&str; 2] = ["10.9.1.1:5001", "[fd09:1::1]:5001"];
@@ -291,12 +292,8 @@ fn h1_a_second_peer_is_heard_and_may_roam() {
     transfer(&sites.server, &sites.host, DOWNLOADS[0], BYTES);
 }
 
-/// Each family has a port of its own, the tunnel carries short packets to everywhere, and
-/// still never its own datagrams.
-#[test]
-fn m8_the_tunnel_does_not_take_its_own_datagrams() {
-    let _alone = alone();
-    let sites = Sites::new();
+/// A tunnel whose near end takes short packets to any address.
+fn carrying_everything(sites: &Sites) -> (Daemon, Daemon) {
     let mut near = sites.near_config("other_packets = \"carry\"");
     near.listen = ["10.9.2.1:51840", "[fd09:2::1]:51841"]
         .map(|at| at.parse().unwrap())
@@ -311,8 +308,53 @@ fn m8_the_tunnel_does_not_take_its_own_datagrams() {
     let far = sites.start(&sites.far, sites.far_config("other_packets = \"carry\""));
     let near = sites.start(&sites.near, near);
     until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    (near, far)
+}
+
+/// DHCP, mDNS, MLD and the like concern the link that they leave by.
+#[test]
+fn what_is_for_the_link_is_not_carried() {
+    const PAYLOAD: &[u8] = b"for the link";
+    const LINK: [&str; 4] = ["255.255.255.255", "224.0.0.251", "169.254.7.7", "ff02::1"];
+    let _alone = alone();
+    let sites = Sites::new();
+    let (near, _far) = carrying_everything(&sites);
+    let arrived = Capture::start(&sites.far, "wan1");
+    sites.near.run(|| {
+        // Nobody there answers for an address of the link.
+        run_command(
+            "ip",
+            "neigh add 169.254.7.7 lladdr 02:00:00:00:00:07 dev wan0",
+        );
+        for to in LINK {
+            let any = if to.contains(':') {
+                "[::]:0"
+            } else {
+                "0.0.0.0:0"
+            };
+            let socket = UdpSocket::bind(any).unwrap();
+            socket.set_broadcast(true).unwrap();
+            setsockopt(&socket, sockopt::BindToDevice, &"wan0".into()).unwrap();
+            socket.send_to(PAYLOAD, (to, 9999)).unwrap();
+        }
+    });
+    thread::sleep(Duration::from_secs(1));
+    let frames = arrived.end();
+    let came = frames
+        .iter()
+        .filter(|frame| frame.ends_with(PAYLOAD))
+        .count();
+    assert_eq!(came, LINK.len(), "{:#?}", near.stats());
+}
+
+/// Each family has a port of its own, the tunnel carries short packets to everywhere, and
+/// still never its own datagrams.
+#[test]
+fn m8_the_tunnel_does_not_take_its_own_datagrams() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let (near, far) = carrying_everything(&sites);
     let stats = acks_of(&sites.server, &sites.host, &DOWNLOADS[..1], &near);
-    // The far end drops what the near router says itself, for example by IGMP.
     until("all that was sent", || {
         (peer(&near).packets_in == peer(&far).packets_out).then_some(())
     });

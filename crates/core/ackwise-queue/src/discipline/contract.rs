@@ -61,6 +61,12 @@ impl Contract {
         flow.is_some_and(|flow| flow.releases(segment))
     }
 
+    /// Does this one stand for any that waits?
+    pub fn counts<K>(state: &FlowState<K>, segment: &Segment) -> bool {
+        let flow = state.contract.as_ref();
+        flow.is_none_or(|flow| flow.counts(segment))
+    }
+
     pub fn judge<K>(&self, state: &mut FlowState<K>, segment: &Segment, now: Nanos) -> Judgement {
         let Some(config) = &self.config else {
             return Judgement {

@@ -95,6 +95,8 @@ pub(super) struct Arrival {
     slot: u32,
     segment: Segment,
     pure: bool,
+    /// Its receiver looks at its number.
+    counts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,13 +113,17 @@ pub(super) struct Filter<K> {
     flows: Flows<K>,
     contract: Contract,
     newest_sack: bool,
+    /// Data wait elsewhere than ACKs, and leave later.
+    has_classes: bool,
     /// What the arrival at hand changes, head first.
     plan: Vec<(u32, Change)>,
 }
 
 impl<K: Copy + Eq + Hash> Filter<K> {
-    pub fn new(config: FilterConfig) -> Self {
+    /// A filter; `has_classes` if ACKs leave before data.
+    pub fn new(config: FilterConfig, has_classes: bool) -> Self {
         Self {
+            has_classes,
             rule: config.rule,
             flows: Flows::new(config.max_flows),
             contract: Contract::new(),
@@ -149,16 +155,19 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             slot,
             segment,
             pure,
+            counts: Contract::counts(self.flows.state(slot), &segment),
         };
         match self.rule {
             FilterRule::Rfc3449 {
                 keep, max_stretch, ..
-            } if pure => {
+            } if pure && arrival.counts => {
                 self.plan_redundant(store, &arrival, keep, max_stretch);
                 self.plan_release(&arrival);
                 self.plan_news(store, &arrival);
             }
             FilterRule::Ns2Append => self.plan_redundant(store, &arrival, 0, None),
+            // What data say comes behind all data that wait.
+            FilterRule::Cake { .. } if !pure && self.has_classes => {}
             FilterRule::Cake { aggressive } => self.plan_cake(store, &arrival, aggressive),
             FilterRule::Rfc3449 { .. } => {}
         }
@@ -304,7 +313,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
                 let replaces = self.plan.iter().any(|(id, _)| *id == replaces);
                 // What the other said is now for this one to say.
                 let may_go = self.judge(store, arrival, now, stats) && !replaces;
-                if !arrival.pure {
+                if !arrival.pure || !arrival.counts {
                     tag.flow = NONE;
                 }
                 tag.held = may_go;
@@ -337,6 +346,7 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             // Whatever is left in the list acknowledges no less.
             FilterRule::Ns2Append => store.list_front(&mut state.list, id),
             _ if listed => store.list_back(&mut state.list, id),
+            _ if !arrival.counts => {}
             _ => {
                 if arrival.segment.flags().contains(TcpFlags::ACK) {
                     state.raise_floor(tag.ack);

@@ -254,7 +254,9 @@ impl<P: Packet> FqCodel<P> {
             seed: queue.seed,
             limits: config.limits(config.full_packet),
             store: Store::with_capacity(queue.limit.room().min(1024), lanes).split_at(flows),
-            filter: queue.ack_filter.map(Filter::new),
+            filter: queue
+                .ack_filter
+                .map(|filter| Filter::new(filter, config.ack_share.is_some())),
             queues: vec![idle; lanes],
             classes: [
                 class,
@@ -505,7 +507,7 @@ impl<P: Packet> FqCodel<P> {
 /// Whether a packet may leave before data of its flow that came earlier: a pure ACK, or a SYN without
 /// data. A FIN and an RST have their place behind these data: a receiver keeps a FIN that comes before
 /// them as a gap, and challenges an RST (RFC 5961 §3.2). URG tells of data.
-fn may_overtake<P: Packet>(packet: &P) -> bool {
+pub(super) fn may_overtake<P: Packet>(packet: &P) -> bool {
     packet.segment().is_some_and(|segment| {
         let flags = segment.flags();
         segment.payload() == 0

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use super::filter::Filter;
+use super::fq_codel::may_overtake;
 use super::red::{Fate, Red};
 use super::store::{Store, Tag};
 use super::{FromConfig, QueueConfig};
@@ -36,7 +37,9 @@ impl<P: Packet> Managed<P> {
             limit: config.limit,
             store: Store::with_capacity(config.limit.room(), 2),
             red: config.red.map(|red| Red::new(red, config.seed)),
-            filter: config.ack_filter.map(Filter::new),
+            filter: config
+                .ack_filter
+                .map(|filter| Filter::new(filter, config.acks_first.is_some())),
             acks_first: config.acks_first,
             run: 0,
             stats: QueueStats::default(),
@@ -104,6 +107,11 @@ impl<P: Packet> Managed<P> {
     }
 }
 
+/// Data, and what has its place behind those of its flow.
+fn belongs_to_data<P: Packet>(packet: &P) -> bool {
+    packet.carries_data() || packet.segment().is_some() && !may_overtake(packet)
+}
+
 impl<P: Packet> FromConfig for Box<Managed<P>> {
     fn from_config(config: &QueueConfig) -> Option<Self> {
         let asked =
@@ -136,10 +144,9 @@ impl<P: Packet> QueueDiscipline<P> for Managed<P> {
                 cause: DropCause::QueueFull,
             });
         }
-        let lane = if self.acks_first.is_some() && queued.packet.carries_data() {
-            SECOND
-        } else {
-            FIRST
+        let lane = match self.acks_first {
+            Some(_) if belongs_to_data(&queued.packet) => SECOND,
+            _ => FIRST,
         };
         match (&mut self.filter, arrival) {
             (Some(filter), Some(arrival)) => filter.admit(
