@@ -52,7 +52,8 @@ struct {
 	__uint(max_entries, AW_TUNNEL_RING);
 } acks SEC(".maps");
 
-/* Whether its destination is on the link, as that of DHCP, MLD and mDNS: multicast, broadcast, link-local. */
+/* Whether its destination is on this link: multicast, broadcast or link-local. DHCP, MLD and
+ * mDNS have such ones. */
 static __always_inline int is_link_scoped(const struct ip_info *ip)
 {
 	__u32 first = bpf_ntohl(ip->dst.w[0]);

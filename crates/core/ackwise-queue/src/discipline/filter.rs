@@ -346,15 +346,15 @@ impl<K: Copy + Eq + Hash> Filter<K> {
             // Whatever is left in the list acknowledges no less.
             FilterRule::Ns2Append => store.list_front(&mut state.list, id),
             _ if listed => store.list_back(&mut state.list, id),
-            _ if !arrival.counts => {}
             _ => {
-                if arrival.segment.flags().contains(TcpFlags::ACK) {
+                if arrival.counts && arrival.segment.flags().contains(TcpFlags::ACK) {
                     state.raise_floor(tag.ack);
                 }
                 if arrival.segment.payload() == 0 {
                     state.fence = state.fence.max(store.order(id));
                 }
-                if self.newest_sack && arrival.pure && arrival.segment.sack().next().is_some() {
+                let has_news = arrival.pure && arrival.segment.sack().next().is_some();
+                if self.newest_sack && arrival.counts && has_news {
                     state.news = id;
                 }
             }

@@ -7,8 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -172,8 +172,8 @@ pub fn transfer(from: &Netns, to: &Netns, address: &str, len: usize) {
 /// Frames that pass an interface, from now until [`Capture::end`].
 pub struct Capture {
     stop: Arc<AtomicBool>,
-    count: Arc<AtomicUsize>,
-    thread: thread::JoinHandle<Vec<Vec<u8>>>,
+    frames: Arc<Mutex<Vec<Vec<u8>>>>,
+    thread: thread::JoinHandle<()>,
 }
 
 impl Capture {
@@ -183,36 +183,40 @@ impl Capture {
         let socket = File::from(socket);
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&count);
+        let frames = Arc::default();
+        let kept: Arc<Mutex<Vec<Vec<u8>>>> = Arc::clone(&frames);
         let thread = thread::spawn(move || {
-            let (mut frames, mut room) = (Vec::new(), vec![0; 1 << 16]);
+            let mut room = vec![0; 1 << 16];
             loop {
                 match (&socket).read(&mut room) {
-                    Ok(len) => {
-                        frames.push(room[..len].to_vec());
-                        counted.store(frames.len(), Ordering::Release);
-                    }
-                    Err(_) if seen.load(Ordering::Acquire) => return frames,
+                    Ok(len) => kept.lock().unwrap().push(room[..len].to_vec()),
+                    Err(_) if seen.load(Ordering::Acquire) => return,
                     Err(_) => {}
                 }
             }
         });
         Self {
             stop,
-            count,
+            frames,
             thread,
         }
     }
 
     /// Frames so far.
     pub fn count(&self) -> usize {
-        self.count.load(Ordering::Acquire)
+        self.frames.lock().unwrap().len()
+    }
+
+    /// Frames so far that end in these bytes.
+    pub fn count_with(&self, payload: &[u8]) -> usize {
+        let frames = self.frames.lock().unwrap();
+        frames.iter().filter(|it| it.ends_with(payload)).count()
     }
 
     pub fn end(self) -> Vec<Vec<u8>> {
         self.stop.store(true, Ordering::Release);
-        self.thread.join().unwrap()
+        self.thread.join().unwrap();
+        std::mem::take(&mut *self.frames.lock().unwrap())
     }
 }
 
