@@ -6,23 +6,34 @@
  * It takes no packet, and changes none.
  *
  * A segment leaves, and a segment comes in that answers it. What that takes beyond the minimum of
- * the connection was spent in queues, on the way there or on the way back.
+ * the connection was spent in queues, on the way there or on the way back. Data are timed by round
+ * trips, ACKs by one-way times.
+ *
+ * Data:
  *
  * - What answers data is the ACK that ends where they end. One that ends later waited for a second
  *   segment (RFC 1122 §4.2.3.2), which on a slow line comes much later, and is no answer.
  * - An ACK for more than a full segment goes at once (RFC 1122 §4.2.3.2). One for less may have waited
  *   for a timer, unless ACKs come faster than that. What it took counts if it is shorter than any timer;
  *   of a longer time only what exceeds the longest timer does.
- * - A segment without data is not timed: it is answered whenever the far end has something to say.
+ * - The other side's own timestamp says when its segment left: what that took beyond its
+ *   minimum was spent on the way back, and is taken off.
  *
- * The other side's own timestamp says when its segment left: what that took beyond its
- * minimum was spent on the way back, and is taken off. This needs a clock of a millisecond there,
- * which is found out over the first second; with any other the way back counts as well.
+ * ACKs, of a connection whose data come in:
+ *
+ * - The first data that echo an ACK's timestamp (RFC 7323) left after it had arrived there, and the data
+ *   before them left before it had. Both carry the other side's own timestamp, so that the way back is not
+ *   in it. The way there took between the two. If they are far apart, because the other side had nothing
+ *   to send, that says nothing but that it took no longer.
+ * - An ACK whose timestamp is overtaken by that of a later one was lost, or arrived together with it.
+ *
+ * The other side's timestamps are times if its clock ticks in milliseconds, which is found out over the
+ * first second. With any other clock the way back counts with data as well, and ACKs are not timed.
  *
  * - It keeps one entry for each connection, with a few probes in flight, spread over the round trip.
  *   A probe is forgotten after some seconds: it, or its answer, was lost.
- * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data,
- *   and none goes on when data are sent again.
+ * - Data may be sent again, and an ACK may be of either time. So a probe begins only with new data or with
+ *   a new timestamp, and none goes on when data are sent again.
  *
  * Only the usual shape of a segment is read: no IP options or extension headers, and
  * NOP, NOP, timestamps as the first options (RFC 7323 appendix A). Others are counted, not timed.
@@ -36,12 +47,13 @@
 #include "delay_shared.h"
 
 #define LOST_NS 10000000000ULL
-#define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of the way back counts */
+#define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of one way counts */
 /* ACKs that wait for a timer are as far apart as the shortest timer, 40 ms in Linux, and less in
  * others. */
 #define TIMER_MIN_NS 25000000ULL
 #define TIMER_MAX_US 200000U   /* the longest timer of Linux, and the usual one of others */
 #define TICKS_NS 1000000000ULL /* the time over which a clock is measured */
+#define CLOSE_US 5000	       /* two bounds of a wait that are as close count as one */
 #define DEFAULT_MSS 536	       /* RFC 9293 §3.7.1 */
 #define PROBES 8	       /* in flight of a connection */
 #define TAKE_NONE 0	       /* the socket gets nothing of the packet */
@@ -65,15 +77,21 @@ enum far_clock {
 struct probe {
 	__u64 since_ns; /* when it left; 0: none is in flight */
 	__u64 bytes;	/* what had left by then */
-	__u32 end;	/* the sequence number after its data */
-	__u32 pad;
+	__u32 end;	/* the sequence number after its data; of an ACK, its timestamp */
+	__u32 is_ack;
+};
+
+/* The least of one way by two clocks, over the last 8 to 16 seconds: clocks drift. */
+struct least {
+	__u64 since_ns;	  /* when the running window began; 0: nothing was seen */
+	__s32 of_now;	  /* in the running window */
+	__s32 before_now; /* in the one before it */
 };
 
 struct times {
 	struct probe probes[PROBES];
 	__u64 probed_ns;   /* when the last probe left */
 	__u64 acked_ns;	   /* when the last ACK came; 0: none has */
-	__u64 window_ns;   /* when the running window of down_min began */
 	__u64 first_ns;	   /* when the first echo came */
 	__u32 first_stamp; /* its own timestamp */
 	__u32 rtt_us;	   /* the last round trip */
@@ -82,9 +100,11 @@ struct times {
 	__u32 end;	   /* the sequence number after all data that have left */
 	__u32 acked;	   /* by the last ACK */
 	__u32 largest;	   /* segment that has left, bytes */
-	__u32 pad;
-	/* Arrival less departure by the other side's clock, ms: of this window and the last. */
-	__s32 down_min[2];
+	__u32 stamp;	   /* the last timestamp that has left */
+	__u32 data_stamp;  /* the last timestamp of data that came */
+	__u32 data_came;
+	struct least down; /* arrival here less departure there, ms */
+	struct least up;   /* arrival there, or a little later, less departure here, us */
 };
 
 struct {
@@ -116,7 +136,7 @@ struct tcp_start {
 
 struct segment {
 	struct connection of;
-	__u32 tsval;
+	__u32 tsval, tsecr;
 	__u32 start, end, ack;
 	__u32 has_data;
 	__u32 is_syn;
@@ -160,6 +180,7 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	seg->of.far_port = leaves ? tcp.header.dest : tcp.header.source;
 	seg->is_syn = tcp.header.syn;
 	seg->tsval = bpf_ntohl(tcp.tsval);
+	seg->tsecr = bpf_ntohl(tcp.tsecr);
 	payload -= tcp.header.doff * 4;
 	seg->has_data = payload != 0;
 	seg->start = bpf_ntohl(tcp.header.seq);
@@ -173,20 +194,55 @@ static __always_inline int after(__u32 a, __u32 b)
 	return (__s32)(a - b) > 0;
 }
 
+/* Finds the connection of a segment that leaves, or makes an entry for it. */
+static __always_inline struct times *times_of(const struct segment *seg)
+{
+	struct times *t, fresh = { .min_us = ~0U, .end = seg->start, .stamp = seg->tsval - 1 };
+
+	t = bpf_map_lookup_elem(&connections, &seg->of);
+	if (t)
+		return t;
+	bpf_map_update_elem(&connections, &seg->of, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&connections, &seg->of);
+}
+
+/* Begins to time a segment: by the end of its data, or by the timestamp of an ACK. */
+static __always_inline void probe(struct times *t, __u64 bytes, __u32 end, __u32 is_ack)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	/* The probes are spread over a round trip. */
+	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
+		return;
+	for (int i = 0; i < PROBES; i++) {
+		struct probe *p = &t->probes[i];
+
+		if (p->since_ns && now - p->since_ns < LOST_NS)
+			continue;
+		p->bytes = bytes;
+		p->end = end;
+		p->is_ack = is_ack;
+		t->probed_ns = now;
+		/* Another CPU looks at this first. */
+		__sync_lock_test_and_set(&p->since_ns, now);
+		return;
+	}
+}
+
 static __always_inline void leaves(const struct __sk_buff *skb)
 {
 	struct aw_delay_sent *all;
 	struct segment seg;
 	struct times *t;
-	__u32 length, zero = 0;
-	__u64 now;
+	__u32 length, is_new_stamp, bytes, packet, zero = 0;
 
 	all = bpf_map_lookup_elem(&sent, &zero);
 	if (!all)
 		return;
-	__sync_fetch_and_add(&all->bytes, skb->len + delay_options.overhead);
-	__sync_fetch_and_add(&all->packets, 1);
-	/* What has no data is answered whenever the far end has something to say. */
+	bytes = skb->len + delay_options.overhead;
+	packet = skb->gso_size && skb->gso_size < bytes ? skb->gso_size : bytes;
+	__sync_fetch_and_add(&all->bytes, bytes);
+	__sync_fetch_and_add(&all->lengths, (__u64)bytes * packet);
 	if (!read(skb, 1, &seg))
 		return;
 	if (seg.is_syn) {
@@ -194,16 +250,16 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 		bpf_map_delete_elem(&connections, &seg.of);
 		return;
 	}
-	if (!seg.has_data)
+	t = times_of(&seg);
+	if (!t)
 		return;
-	t = bpf_map_lookup_elem(&connections, &seg.of);
-	if (!t) {
-		struct times fresh = { .min_us = ~0U, .end = seg.start };
-
-		bpf_map_update_elem(&connections, &seg.of, &fresh, BPF_NOEXIST);
-		t = bpf_map_lookup_elem(&connections, &seg.of);
-		if (!t)
-			return;
+	is_new_stamp = after(seg.tsval, t->stamp);
+	if (is_new_stamp)
+		t->stamp = seg.tsval;
+	if (!seg.has_data) {
+		if (is_new_stamp)
+			probe(t, all->bytes, seg.tsval, 1);
+		return;
 	}
 	/* Data are sent again. What has left since waits for them at the far end, and an answer
 	 * may be to either time (Karn and Partridge, 1987). */
@@ -216,58 +272,68 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	length = skb->gso_size ? skb->gso_size : seg.end - seg.start;
 	if (length > t->largest)
 		t->largest = length;
-	now = bpf_ktime_get_ns();
-	/* The probes are spread over a round trip. */
-	if (now - t->probed_ns < (__u64)t->rtt_us * 1000 / PROBES)
-		return;
-	for (int i = 0; i < PROBES; i++) {
-		struct probe *p = &t->probes[i];
-
-		if (p->since_ns && now - p->since_ns < LOST_NS)
-			continue;
-		p->bytes = all->bytes;
-		p->end = seg.end;
-		t->probed_ns = now;
-		/* Another CPU looks at this first. */
-		__sync_lock_test_and_set(&p->since_ns, now);
-		return;
-	}
+	probe(t, all->bytes, seg.end, 0);
 }
 
-/* What the way back took beyond its minimum, us; 0 if that is not known. */
+/* Takes a time and returns what it is beyond the least. */
+static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
+{
+	__s32 least;
+
+	if (!l->since_ns) {
+		l->since_ns = now;
+		l->of_now = time;
+		l->before_now = time;
+		return 0;
+	}
+	/* The difference of two numbers that wrap has a sign. */
+	if (time - l->of_now < 0)
+		l->of_now = time;
+	if (now - l->since_ns > WINDOW_NS) {
+		l->since_ns = now;
+		l->before_now = l->of_now;
+		l->of_now = time;
+	}
+	least = l->of_now;
+	if (l->before_now - least < 0)
+		least = l->before_now;
+	return time - least;
+}
+
+/* Takes a timestamp of the other side, and finds out whether it is a time. Returns what the way back took
+ * beyond its minimum, us; 0 if that is not known. */
 static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now)
 {
-	__s32 down = (__s32)((__u32)(now / 1000000) - tsval), min;
+	__s32 down = beyond(&t->down, (__s32)((__u32)(now / 1000000) - tsval), now);
 	__u32 ms, ticks;
 
 	if (!t->first_ns) {
 		t->first_ns = now;
 		t->first_stamp = tsval;
-		t->window_ns = now;
-		t->down_min[0] = down;
-		t->down_min[1] = down;
-		return 0;
-	}
-	if (t->clock == CLOCK_UNKNOWN && now - t->first_ns > TICKS_NS) {
+	} else if (t->clock == CLOCK_UNKNOWN && now - t->first_ns > TICKS_NS) {
 		ms = (now - t->first_ns) / 1000000;
 		ticks = tsval - t->first_stamp;
 		/* A queue on the way back may make some of the difference. */
 		t->clock = ticks > ms - ms / 4 && ticks < ms + ms / 4 ? CLOCK_MS : CLOCK_OTHER;
 	}
-	/* The difference of two numbers that wrap has a sign. */
-	if (down - t->down_min[0] < 0)
-		t->down_min[0] = down;
-	if (now - t->window_ns > WINDOW_NS) {
-		t->window_ns = now;
-		t->down_min[1] = t->down_min[0];
-		t->down_min[0] = down;
+	return t->clock == CLOCK_MS ? (__u32)down * 1000 : 0;
+}
+
+/* Counts a sample: what left at `since` waited so long. */
+static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us)
+{
+	struct aw_delay_sample *s;
+	__u32 zero = 0;
+
+	s = bpf_map_lookup_elem(&samples, &zero);
+	if (!s)
+		return;
+	if (!s->count || waited_us < s->waited_us) {
+		s->left_ns = since;
+		s->bytes = bytes;
+		s->waited_us = waited_us;
 	}
-	if (t->clock != CLOCK_MS)
-		return 0;
-	min = t->down_min[0];
-	if (t->down_min[1] - min < 0)
-		min = t->down_min[1];
-	return (__u32)(down - min) * 1000;
+	s->count++;
 }
 
 /* What an answer took beyond the minimum, us, less what a timer of the far end may have been.
@@ -279,16 +345,10 @@ static __always_inline __u32 without_timer(__u32 us, int at_once)
 	return us > TIMER_MAX_US ? us - TIMER_MAX_US : ~0U;
 }
 
-/* A probe that left at `since` was answered after `us`. */
+/* A probe of data that left at `since` was answered after `us`. */
 static __always_inline void answered(const struct probe *p, struct times *t, __u64 since, __u32 us,
 				     __u32 back, int at_once)
 {
-	struct aw_delay_sample *s;
-	__u32 zero = 0;
-
-	s = bpf_map_lookup_elem(&samples, &zero);
-	if (!s)
-		return;
 	if (t->min_us == ~0U) {
 		/* The first says nothing: it may have waited as well. */
 		t->min_us = us;
@@ -298,51 +358,98 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 		t->min_us = us;
 	us -= t->min_us;
 	us = without_timer(us > back ? us - back : 0, at_once);
-	if (us == ~0U)
-		return;
-	if (!s->count || us < s->waited_us) {
-		s->left_ns = since;
-		s->bytes = p->bytes;
-		s->waited_us = us;
-	}
-	s->count++;
+	if (us != ~0U)
+		count(p->bytes, since, us);
 }
 
-static __always_inline void comes(const struct __sk_buff *skb)
+/* Data came that echo an ACK which left at `since`, the first to do so. */
+static __always_inline void echoed(const struct probe *p, struct times *t, __u64 since, __u32 tsval,
+				   __u64 now)
+{
+	__s32 most, least, apart;
+	int is_first = !t->up.since_ns;
+
+	most = beyond(&t->up, (__s32)(tsval * 1000 - (__u32)(since / 1000)), now);
+	if (is_first || t->clock != CLOCK_MS || !t->data_came)
+		return;
+	/* It had not arrived when the data before these left. */
+	apart = (__s32)(tsval - t->data_stamp);
+	if (apart < 0 || apart > 1000)
+		return;
+	least = most - apart * 1000;
+	if (least < 0)
+		least = 0;
+	if (most - least <= CLOSE_US || most - least <= (__s32)((__u32)most / 4))
+		count(p->bytes, since, least);
+}
+
+/* What comes with data echoes ACKs. */
+static __always_inline void data_come(struct times *t, const struct segment *seg, __u64 now)
+{
+	__u64 since;
+
+	way_back_us(t, seg->tsval, now);
+	for (int i = 0; i < PROBES; i++) {
+		struct probe *p = &t->probes[i];
+
+		since = p->since_ns;
+		if (!since || since >= now || !p->is_ack || after(p->end, seg->tsecr))
+			continue;
+		if (p->end == seg->tsecr) {
+			t->rtt_us = (now - since) / 1000;
+			echoed(p, t, since, seg->tsval, now);
+		}
+		p->since_ns = 0;
+	}
+	if (!t->data_came || after(seg->tsval, t->data_stamp))
+		t->data_stamp = seg->tsval;
+	t->data_came = 1;
+}
+
+static __always_inline void acks_come(struct times *t, const struct segment *seg, __u64 now)
 {
 	__u32 acked, full;
-	struct segment seg;
-	struct times *t;
-	__u64 now, since;
 	int at_once;
+	__u64 since;
 
-	if (!read(skb, 0, &seg) || seg.is_syn)
-		return;
-	t = bpf_map_lookup_elem(&connections, &seg.of);
-	if (!t)
-		return;
 	/* What acknowledges nothing new answers nothing, and what was never sent (but a FIN) is no
 	 * answer. */
-	if ((t->acked_ns && !after(seg.ack, t->acked)) || after(seg.ack, t->end + 1))
+	if ((t->acked_ns && !after(seg->ack, t->acked)) || after(seg->ack, t->end + 1))
 		return;
-	now = bpf_ktime_get_ns();
-	acked = seg.ack - t->acked;
+	acked = seg->ack - t->acked;
 	full = t->largest > DEFAULT_MSS ? t->largest : DEFAULT_MSS;
 	at_once = t->acked_ns && (acked > full || now - t->acked_ns < TIMER_MIN_NS);
 	for (int i = 0; i < PROBES; i++) {
 		struct probe *p = &t->probes[i];
 
 		since = p->since_ns;
-		if (!since || since >= now || after(p->end, seg.ack))
+		if (!since || since >= now || p->is_ack || after(p->end, seg->ack))
 			continue;
-		if (p->end == seg.ack) {
+		if (p->end == seg->ack) {
 			t->rtt_us = (now - since) / 1000;
-			answered(p, t, since, t->rtt_us, way_back_us(t, seg.tsval, now), at_once);
+			answered(p, t, since, t->rtt_us, way_back_us(t, seg->tsval, now), at_once);
 		}
 		p->since_ns = 0;
 	}
-	t->acked = seg.ack;
+	t->acked = seg->ack;
 	t->acked_ns = now;
+}
+
+static __always_inline void comes(const struct __sk_buff *skb)
+{
+	struct segment seg;
+	struct times *t;
+	__u64 now;
+
+	if (!read(skb, 0, &seg) || seg.is_syn)
+		return;
+	t = bpf_map_lookup_elem(&connections, &seg.of);
+	if (!t)
+		return;
+	now = bpf_ktime_get_ns();
+	if (seg.has_data)
+		data_come(t, &seg, now);
+	acks_come(t, &seg, now);
 }
 
 SEC("socket")

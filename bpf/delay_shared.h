@@ -13,7 +13,9 @@ struct aw_delay_options {
 /* What has left since the program was loaded. */
 struct aw_delay_sent {
 	__u64 bytes; /* with the overhead */
-	__u64 packets;
+	/* Of each byte the length of its packet, up to which one that the device cuts up counts: over
+	 * `bytes`, what a byte finds before it on the mean. */
+	__u64 lengths;
 };
 
 /* Of the round trips that ended since the loader last looked, which sets all to 0. */

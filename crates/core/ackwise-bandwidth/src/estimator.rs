@@ -7,9 +7,10 @@ use crate::service_curve::{Point, Sample, ServiceCurve, bits_per_s};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
+/// A full packet.
 const PACKET_BYTES: u64 = 1514;
 
-/// The wait behind the interface that is aimed at, µs, beside the time of two full packets: as
+/// The wait behind the interface that is aimed at, µs, beside the time of two packets: as
 /// little as can be told from the noise of round trips, and enough to keep the link busy.
 pub const TARGET_US: u64 = 6_000;
 /// The time in which a difference from the target is to be gone, µs.
@@ -19,13 +20,13 @@ pub const FUTILE: u32 = 5;
 /// How often the queue is emptied, if it was not empty meanwhile, ns.
 pub const EMPTY_EVERY_NS: Nanos = 10 * SECOND;
 
-/// A wait below this is none, µs, beside the time of a full packet.
+/// A wait below this is none, µs, beside the time of a packet.
 const LOW_US: u64 = 2_000;
-/// A wait above the target and this is not wanted, µs, beside the time of a full packet.
+/// A wait above the target and this is not wanted, µs, beside the time of a packet.
 const HIGH_US: u64 = 15_000;
 /// The shortest span over which a rate is measured.
 const SPAN: Nanos = 75 * MS;
-/// As many full packets are measured at least.
+/// As many packets are measured at least.
 const SPAN_PACKETS: u64 = 8;
 /// The rate is between these parts of what was measured, in hundredths.
 const MIN_OF_CAPACITY: u64 = 25;
@@ -42,6 +43,8 @@ const RETURN: u64 = 500;
 const OF_LATE: Nanos = 10 * SECOND;
 /// Segments of a flow that come farther apart than this may be answered by the far end's timer, µs.
 const TIMER_US: u64 = 25_000;
+/// The time over which the length of packets is taken.
+const MEMORY: Nanos = SECOND;
 /// Less than this part of the rate is little to send, in hundredths.
 const LOADED: u64 = 75;
 /// A sample older than this says nothing about now.
@@ -54,7 +57,7 @@ const MAX_FORGET: Nanos = 160 * SECOND;
 /// hundredths, it is no queue.
 const CALM: u64 = 70;
 /// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
-/// back.
+/// back; it does so as well if it drops.
 const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
 /// A wait is no queue of the link if for this time nobody was held back before it, and if meanwhile
 /// [`SLACK_SAMPLES`] samples told of the wait.
@@ -77,17 +80,37 @@ pub struct Bounds {
     pub max_bps: u64,
 }
 
+/// What has left the interface since the start, as it counts against the rate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The bytes.
+    pub bytes: u64,
+    /// The sum of the packets' squared lengths, in bytes squared; it may wrap. Over the bytes it is the length of the packet
+    /// that a byte is in on the mean.
+    pub lengths: u64,
+}
+
 /// What was seen since the last look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// The time now; it never goes back.
     pub at_ns: Nanos,
-    /// The bytes that have left the interface since the start, as they count against the rate.
-    pub sent_bytes: u64,
+    /// What has left the interface since the start.
+    pub sent: Sent,
     /// The bytes that wait in the queue that is shaped.
     pub backlog_bytes: u64,
+    /// Whether that queue dropped packets of late. One that filters ACKs holds flows of ACKs back with hardly
+    /// a packet in it.
+    pub has_dropped: bool,
     /// The round trip that waited least of those that ended since the last look, if there was any.
     pub sample: Option<Sample>,
+}
+
+impl Look {
+    /// Says whether the queue that is shaped holds the senders back.
+    fn holds_back(&self) -> bool {
+        self.backlog_bytes > BACKLOG_BYTES || self.has_dropped
+    }
 }
 
 /// What the estimator does.
@@ -129,6 +152,10 @@ pub struct Estimator {
     sampled_at: Option<Nanos>,
     /// The last round trip, ns.
     rtt_ns: Nanos,
+    /// What had left at the last look.
+    sent_last: Option<Sent>,
+    /// What left of late, older looks counting less.
+    sent_of_late: Sent,
     /// Bytes that had left, at the looks of late.
     sent: VecDeque<(Nanos, u64)>,
     growth: u64,
@@ -173,6 +200,8 @@ impl Estimator {
             calm_bps: None,
             sampled_at: None,
             rtt_ns: 0,
+            sent_last: None,
+            sent_of_late: Sent::default(),
             sent: VecDeque::new(),
             growth: GROWTH,
             episode: None,
@@ -209,9 +238,9 @@ impl Estimator {
 
     /// Takes a look and returns the rate from now on, bit/s.
     pub fn observe(&mut self, look: &Look) -> u64 {
-        self.remember_sent(look);
         let passed = look.at_ns - self.looked_at.replace(look.at_ns).unwrap_or(look.at_ns);
-        if look.backlog_bytes > BACKLOG_BYTES {
+        self.remember_sent(look, passed);
+        if look.holds_back() {
             self.are_held_back(look);
         }
         let step = look
@@ -303,8 +332,19 @@ impl Estimator {
         self.not_held_back = 0;
     }
 
-    fn remember_sent(&mut self, look: &Look) {
-        self.sent.push_back((look.at_ns, look.sent_bytes));
+    fn remember_sent(&mut self, look: &Look, passed: Nanos) {
+        let last = self.sent_last.replace(look.sent).unwrap_or(look.sent);
+        let of_late = |all: u64, now: u64, last: u64| {
+            let left = u128::from(all) * u128::from(MEMORY.saturating_sub(passed));
+            let left = u64::try_from(left / u128::from(MEMORY)).unwrap_or(u64::MAX);
+            left.saturating_add(now.wrapping_sub(last))
+        };
+        let all = self.sent_of_late;
+        self.sent_of_late = Sent {
+            bytes: of_late(all.bytes, look.sent.bytes, last.bytes),
+            lengths: of_late(all.lengths, look.sent.lengths, last.lengths),
+        };
+        self.sent.push_back((look.at_ns, look.sent.bytes));
         while self.sent.len() > 2 && look.at_ns - self.sent[1].0 >= self.span() {
             self.sent.pop_front();
         }
@@ -333,10 +373,18 @@ impl Estimator {
         });
     }
 
-    /// The time of a full packet, µs, at the link's rate or at the queue's.
+    /// The length of the packets that leave, in bytes: a full one where most bytes are in such, little where only
+    /// ACKs leave.
+    fn packet_bytes(&self) -> u64 {
+        let Sent { bytes, lengths } = self.sent_of_late;
+        let mean = lengths.checked_div(bytes).unwrap_or(PACKET_BYTES);
+        mean.min(PACKET_BYTES)
+    }
+
+    /// The time of a packet, µs, at the link's rate or at the queue's.
     fn packet_us(&self) -> u64 {
         let bps = self.capacity_bps.unwrap_or(self.rate_bps);
-        PACKET_BYTES * 8 * 1_000_000 / bps.max(1)
+        self.packet_bytes() * 8 * 1_000_000 / bps.max(1)
     }
 
     fn low_us(&self) -> u32 {
@@ -355,7 +403,7 @@ impl Estimator {
     /// what the link has served since then.
     fn waits_now_us(&self, look: &Look, last: Point) -> u64 {
         let capacity = u128::from(self.capacity_bps.unwrap_or(self.rate_bps).max(1));
-        let bits = 8 * u128::from(look.sent_bytes.saturating_sub(last.bytes));
+        let bits = 8 * u128::from(look.sent.bytes.saturating_sub(last.bytes));
         let added_us = bits * 1_000_000 / capacity;
         let served_us = u128::from(look.at_ns.saturating_sub(last.served_ns) / 1_000);
         // A packet of the future is served already if the last point is of one that still waits.
@@ -378,7 +426,7 @@ impl Estimator {
     fn grow(&mut self, look: &Look, step: Nanos) {
         let sent = self.sent_bps();
         // What waits is enough to send, however little left.
-        let is_loaded = look.backlog_bytes > BACKLOG_BYTES || sent >= self.rate_bps / 100 * LOADED;
+        let is_loaded = look.holds_back() || sent >= self.rate_bps / 100 * LOADED;
         if !is_loaded {
             self.state = State::Idle;
             self.growth = GROWTH;

@@ -55,7 +55,7 @@ mod estimator;
 mod service_curve;
 
 pub use crate::estimator::{
-    Bounds, DRAIN_US, EMPTY_EVERY_NS, Estimator, FUTILE, Look, State, TARGET_US,
+    Bounds, DRAIN_US, EMPTY_EVERY_NS, Estimator, FUTILE, Look, Sent, State, TARGET_US,
 };
 pub use crate::service_curve::Sample;
 

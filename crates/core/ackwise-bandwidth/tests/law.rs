@@ -3,7 +3,7 @@
 mod model;
 
 use ackwise_bandwidth::{Bounds, Estimator, Look, Sample, State};
-use model::{Law, MS, Outcome, Path, Pings, Trace, lte, run, steps};
+use model::{Law, MS, Outcome, Path, Pings, Trace, full_packets, lte, run, steps};
 use proptest::prelude::*;
 
 const BOUNDS: Bounds = Bounds {
@@ -67,8 +67,9 @@ fn one_late_sample_of_a_long_wait_is_a_queue() {
         });
         estimator.observe(&Look {
             at_ns,
-            sent_bytes,
+            sent: full_packets(sent_bytes),
             backlog_bytes,
+            has_dropped: false,
             sample,
         })
     };
@@ -192,8 +193,9 @@ fn a_few_bytes_a_second_say_nothing_of_the_link() {
         sent_bytes += if answered { 66 } else { 0 };
         let rate = estimator.observe(&Look {
             at_ns,
-            sent_bytes,
+            sent: full_packets(sent_bytes),
             backlog_bytes: 0,
+            has_dropped: false,
             sample,
         });
         assert_eq!(rate, BOUNDS.max_bps);
@@ -229,8 +231,9 @@ fn after_a_silence_the_first_sample_that_waited_does_not_throttle_it() {
     let mut look = |ms: u64, sample| {
         estimator.observe(&Look {
             at_ns: ms * MS,
-            sent_bytes: 600 * ms,
+            sent: full_packets(600 * ms),
             backlog_bytes: 0,
+            has_dropped: false,
             sample,
         })
     };
@@ -306,7 +309,7 @@ proptest! {
                 bytes: sent_bytes - behind,
                 waited_us,
             });
-            let look = Look { at_ns, sent_bytes, backlog_bytes: bytes, sample };
+            let look = Look { at_ns, sent: full_packets(sent_bytes), backlog_bytes: bytes, has_dropped: bytes % 3 == 0, sample };
             let rate = estimator.observe(&look);
             prop_assert!((min..=min + more).contains(&rate), "{rate}");
             prop_assert_eq!(rate, estimator.rate_bps());

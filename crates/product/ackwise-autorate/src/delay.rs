@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use ackwise_bandwidth::Sample;
+use ackwise_bandwidth::{Sample, Sent};
 use ackwise_bpf::delay as sys;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
 use ackwise_netdev::{Error, Interface};
@@ -71,13 +71,16 @@ impl Delay {
         })
     }
 
-    /// Returns the bytes that have left since the start, as they count on the link.
+    /// Returns what has left since the start, as it counts on the link.
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn sent_bytes(&self) -> io::Result<u64> {
+    pub fn sent(&self) -> io::Result<Sent> {
         let sent = self.sent.get(&0, 0).map_err(io::Error::other)?;
-        Ok(sent.bytes)
+        Ok(Sent {
+            bytes: sent.bytes,
+            lengths: sent.lengths,
+        })
     }
 
     /// Returns the round trip that waited least since the last call, if any ended. One that ends

@@ -204,6 +204,8 @@ impl Autorate {
                 all: self,
                 netlink,
                 backlog: None,
+                drops: 0,
+                has_dropped: false,
                 changes: 0,
             };
             if let Some(why) = thread.run(&life) {
@@ -279,6 +281,10 @@ struct Thread {
     rates: Rates,
     netlink: Netlink,
     backlog: Option<Backlog>,
+    /// What the queue had dropped at the last look at it.
+    drops: u32,
+    /// Whether it dropped anything between the last two.
+    has_dropped: bool,
     changes: u64,
 }
 
@@ -307,11 +313,12 @@ impl Thread {
             self.check(now)?;
         }
         let sample = self.all.delay.sample().map_err(|e| unreadable(&e))?;
-        let sent_bytes = self.all.delay.sent_bytes().map_err(|e| unreadable(&e))?;
+        let sent = self.all.delay.sent().map_err(|e| unreadable(&e))?;
         let bps = self.estimator.observe(&Look {
             at_ns: monotonic_ns(),
-            sent_bytes,
+            sent,
             backlog_bytes: self.backlog.map_or(0, |it| it.bytes),
+            has_dropped: self.has_dropped,
             sample,
         });
         if self.rates.is_worth(bps, now) {
@@ -337,10 +344,13 @@ impl Thread {
         };
         // What waits in another's queue says nothing of ours.
         self.rates.judge(&root.qdisc, now).map_err(Stop::Halted)?;
+        let is_first = self.backlog.is_none();
         self.backlog = Some(Backlog {
             at: now,
             bytes: u64::from(root.backlog_bytes),
         });
+        self.has_dropped = !is_first && root.drops != self.drops;
+        self.drops = root.drops;
         Ok(())
     }
 

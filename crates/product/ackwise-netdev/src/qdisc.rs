@@ -208,6 +208,8 @@ pub struct Root {
     pub qdisc: Qdisc,
     /// The bytes that wait in it.
     pub backlog_bytes: u32,
+    /// The packets that it dropped, those of an ACK filter among them.
+    pub drops: u32,
 }
 
 impl Netlink {
@@ -226,7 +228,8 @@ impl Netlink {
                 if kind == libc::RTM_NEWQDISC && is_root {
                     *found = parse(body).map(|qdisc| Root {
                         qdisc,
-                        backlog_bytes: backlog(body).unwrap_or(0),
+                        backlog_bytes: queue_stat(body, 4),
+                        drops: queue_stat(body, 8),
                     });
                 }
             },
@@ -340,9 +343,13 @@ impl Netlink {
 }
 
 /// The bytes that wait, of a message about a queue discipline.
-fn backlog(message: &[u8]) -> Option<u32> {
-    let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;
-    u32_at(find_attribute(statistics, TCA_STATS_QUEUE)?, 4)
+/// A word of `struct gnet_stats_queue`; 0 if it is not there.
+fn queue_stat(message: &[u8], at: usize) -> u32 {
+    let word = || {
+        let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;
+        u32_at(find_attribute(statistics, TCA_STATS_QUEUE)?, at)
+    };
+    word().unwrap_or(0)
 }
 
 fn parse(message: &[u8]) -> Option<Qdisc> {

@@ -16,7 +16,7 @@ use common::ACKWISE;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use uplink::{Measured, Uplink, near, quantile, upload};
+use uplink::{Downloads, Measured, Uplink, near, quantile, upload};
 
 /// A running `ackwise up`; killed when dropped.
 struct Up {
@@ -136,6 +136,66 @@ fn it_follows_a_link_that_changes() {
         let shown = &last["stats"]["measured_rate"];
         assert!(shown["changes"].as_u64().unwrap() > 10, "{last}");
         assert_eq!(queue(), before);
+    });
+}
+
+/// Nobody sends data: the ACKs of two downloads are six times what the uplink carries, and a second of them
+/// waits in the modem without a rate.
+#[test]
+fn it_follows_a_link_that_only_acks_fill() {
+    in_virtual_time(|| {
+        let mut uplink = Uplink::new(100_000, 12_500);
+        uplink.limit_downlink(30_000_000, 500, 0);
+        let up = Up::start(&["--up", "50kbit..20mbit", "--policy", "none"]);
+        let downloads = Downloads::start(2, Duration::ZERO);
+        let rates = [100_000, 200_000, 100_000];
+        let each: Vec<u64> = rates.iter().flat_map(|rate| [*rate; 100]).collect();
+        let mut seen = Vec::new();
+        let mut before = 0;
+        let measured = uplink.measure(&each, 50, 0, |index, rate| {
+            if index == 50 {
+                before = downloads.bytes();
+            }
+            if index % 100 >= 70 {
+                seen.push((rate, rate_now()));
+            }
+        });
+        let goodput_bps = (downloads.bytes() - before) as f64 * 8.0 / 25.0;
+        println!("{goodput_bps} bit/s; {}", row("measured", &measured));
+        for phase in seen.chunks(30) {
+            let parts = phase.iter().map(|(link, rate)| *rate as f64 / *link as f64);
+            let mut parts: Vec<f64> = parts.collect();
+            parts.sort_by(f64::total_cmp);
+            assert!((0.9..1.1).contains(&quantile(&parts, 0.5)), "{parts:?}");
+        }
+        assert!(quantile(&measured.modem_ms, 0.5) < 60.0);
+        assert!(quantile(&measured.modem_ms, 0.95) < 200.0);
+        assert!(goodput_bps > 0.9 * 30e6, "{goodput_bps}");
+        downloads.end();
+        up.end();
+    });
+}
+
+/// Three downloads of chunks with pauses, over a way back whose delay changes from packet to packet: what their
+/// ACKs take is neither a queue nor a capacity.
+#[test]
+fn acks_that_wait_nowhere_do_not_throttle_it() {
+    in_virtual_time(|| {
+        for pause_ms in [60, 700] {
+            let mut uplink = Uplink::new(1_000_000, 125_000);
+            uplink.limit_downlink(20_000_000, 500, 10);
+            let up = Up::start(&["--up", "50kbit..20mbit", "--policy", "none"]);
+            let downloads = Downloads::start(3, Duration::from_millis(pause_ms));
+            let mut least = u64::MAX;
+            uplink.measure(&[1_000_000; 300], 20, 0, |_, _| {
+                least = least.min(rate_now())
+            });
+            assert!(least > 1_000_000, "{least} with pauses of {pause_ms} ms");
+            assert_eq!(rate_now(), 20_000_000);
+            assert!(downloads.bytes() > 20_000_000);
+            downloads.end();
+            up.end();
+        }
     });
 }
 

@@ -4,11 +4,19 @@
 
 use std::collections::VecDeque;
 
-use ackwise_bandwidth::{Bounds, Estimator, Look, Nanos, Sample};
+use ackwise_bandwidth::{Bounds, Estimator, Look, Nanos, Sample, Sent};
 use ackwise_rng::Rng;
 
 pub const MS: Nanos = 1_000_000;
 pub const LOOK_MS: u64 = 25;
+
+/// So many bytes in full packets.
+pub fn full_packets(bytes: u64) -> Sent {
+    Sent {
+        bytes,
+        lengths: bytes.wrapping_mul(1514),
+    }
+}
 
 /// What the link carries in each millisecond, bit/s; it begins anew at the end.
 pub type Trace = Vec<f64>;
@@ -277,8 +285,9 @@ impl Fluid {
                 }
                 it.observe(&Look {
                     at_ns: ms * MS,
-                    sent_bytes: self.sent as u64,
+                    sent: full_packets(self.sent as u64),
                     backlog_bytes: if idle { 0 } else { self.backlog as u64 },
+                    has_dropped: false,
                     sample: least,
                 });
             }

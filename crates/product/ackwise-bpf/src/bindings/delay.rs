@@ -22,7 +22,8 @@ const _: () = {
 pub struct aw_delay_sent {
     #[doc = " with the overhead"]
     pub bytes: __u64,
-    pub packets: __u64,
+    #[doc = " Of each byte the length of its packet, up to which one that the device cuts up counts: over\n `bytes`, what a byte finds before it on the mean."]
+    pub lengths: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -30,8 +31,8 @@ const _: () = {
     ["Alignment of aw_delay_sent"][::core::mem::align_of::<aw_delay_sent>() - 8usize];
     ["Offset of field: aw_delay_sent::bytes"]
         [::core::mem::offset_of!(aw_delay_sent, bytes) - 0usize];
-    ["Offset of field: aw_delay_sent::packets"]
-        [::core::mem::offset_of!(aw_delay_sent, packets) - 8usize];
+    ["Offset of field: aw_delay_sent::lengths"]
+        [::core::mem::offset_of!(aw_delay_sent, lengths) - 8usize];
 };
 #[doc = " Of the round trips that ended since the loader last looked, which sets all to 0."]
 #[repr(C)]

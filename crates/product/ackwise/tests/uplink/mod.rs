@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -116,6 +116,15 @@ impl Uplink {
             input,
             port: 5000,
         }
+    }
+
+    /// Gives the way back a rate, and a queue of so many packets; its delay differs by up to `jitter_ms` from one
+    /// packet to the next.
+    pub fn limit_downlink(&self, rate_bps: u64, packets: u32, jitter_ms: u32) {
+        must(&format!(
+            "tc -n modem qdisc change dev in0 root netem delay {WAY_BACK_MS}ms {jitter_ms}ms \
+             rate {rate_bps}bit limit {packets}"
+        ));
     }
 
     /// Changes the modem's rate.
@@ -229,6 +238,73 @@ pub fn upload(port: u16, end: &Arc<AtomicBool>) -> JoinHandle<()> {
             let _ = stream.write(&bytes);
         }
     })
+}
+
+/// Downloads that go on until they are ended.
+pub struct Downloads {
+    end: Arc<AtomicBool>,
+    bytes: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Downloads {
+    /// The far end sends as much as it can, and pauses for so long after each 200 kB.
+    pub fn start(count: u16, pause: Duration) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let mut threads = Vec::new();
+        for port in 6000..6000 + count {
+            let listener = inside("far", move || {
+                TcpListener::bind(("10.2.0.2", port)).unwrap()
+            });
+            let listener = listener.join().unwrap();
+            let ended = Arc::clone(&end);
+            threads.push(std::thread::spawn(move || {
+                let (stream, _) = listener.accept().unwrap();
+                send_chunks(stream, pause, &ended);
+            }));
+            let counted = Arc::clone(&bytes);
+            threads.push(inside("near", move || {
+                let mut stream = TcpStream::connect(("10.2.0.2", port)).unwrap();
+                let mut taken = vec![0; 1 << 16];
+                while let Ok(n @ 1..) = stream.read(&mut taken) {
+                    counted.fetch_add(n as u64, Ordering::Relaxed);
+                }
+            }));
+        }
+        Self {
+            end,
+            bytes,
+            threads,
+        }
+    }
+
+    /// What has come, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn end(self) {
+        self.end.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn send_chunks(mut stream: TcpStream, pause: Duration, end: &AtomicBool) {
+    stream
+        .set_write_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let bytes = vec![0; 1 << 14];
+    let mut sent = 0;
+    while !end.load(Ordering::Relaxed) {
+        sent += stream.write(&bytes).unwrap_or(0);
+        if sent >= 200_000 {
+            std::thread::sleep(pause);
+            sent = 0;
+        }
+    }
 }
 
 /// Asks the far end every 20 ms; returns when each answer came, and what it took.
