@@ -1,7 +1,7 @@
 //! Runs of a scenario as a record.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::scenario::{RadioFlowRecord, RadioReport, RadioRun, RadioScenario, RadioSpec};
 use ackwise_scenario::ScenarioError;
@@ -41,11 +41,7 @@ pub fn run(
             seed: run.seed,
         })
         .collect();
-    let go_on = |count: usize| {
-        done(count);
-        !options.cancel.load(Ordering::Relaxed)
-    };
-    let results = run_points(scenario, &points, jobs, &go_on)?;
+    let results = run_points(scenario, &points, jobs, &options.cancel, done)?;
     let finished = runs.iter().zip(results);
     Ok(RadioReport {
         schema: SCHEMA,

@@ -1,7 +1,7 @@
 //! Runs of a radio scenario.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::scenario::{Field, RadioArm, RadioScenario};
@@ -90,22 +90,29 @@ pub fn check(scenario: &RadioScenario) -> Result<(), ScenarioError> {
     arms.try_for_each(|arm| ends(scenario, arm).map(|_| ()))
 }
 
+/// What a point runs, and until when.
+fn world(scenario: &RadioScenario, point: Point) -> Result<(World, Nanos), ScenarioError> {
+    let field = &scenario.fields[point.field];
+    let arm = &scenario.arms[point.arm];
+    let ends = ends(scenario, arm)?;
+    let flows = setups(scenario, field, &ends, point.seed);
+    let world = World::new(&field.places, &arm.radio, &flows, point.seed);
+    let until = Nanos::try_from(scenario.duration.as_nanos()).unwrap_or(Nanos::MAX);
+    Ok((world, until))
+}
+
 /// Runs one point.
 ///
 /// # Errors
 /// A policy or a model that does not exist, with its place in the file.
 pub fn run_point(scenario: &RadioScenario, point: Point) -> Result<RadioResult, ScenarioError> {
-    let field = &scenario.fields[point.field];
-    let arm = &scenario.arms[point.arm];
-    let ends = ends(scenario, arm)?;
-    let flows = setups(scenario, field, &ends, point.seed);
-    let mut world = World::new(&field.places, &arm.radio, &flows, point.seed);
-    let until = Nanos::try_from(scenario.duration.as_nanos()).unwrap_or(Nanos::MAX);
+    let (mut world, until) = world(scenario, point)?;
     Ok(world.run(until))
 }
 
-/// Runs all points, several at a time; a result for each, in their order. `done` is told
-/// how many there are so far, and says whether to go on: what was not begun then is `None`.
+/// Runs all points, several at a time; a result for each, in their order. Once `cancel` is set,
+/// they end soon: what was not begun then, or had not ended, is `None`. `done` is told how many
+/// have ended so far.
 ///
 /// # Errors
 /// As [`run_point`].
@@ -113,27 +120,32 @@ pub fn run_points(
     scenario: &RadioScenario,
     points: &[Point],
     jobs: usize,
-    done: &(dyn Fn(usize) -> bool + Sync),
+    cancel: &AtomicBool,
+    done: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Option<RadioResult>>, ScenarioError> {
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let results = Mutex::new(vec![None; points.len()]);
     let failed = Mutex::new(None);
     let work = || {
-        loop {
+        // A world has tables of all of its nodes, which take their time: it is asked before.
+        while !cancel.load(Ordering::Relaxed) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(point) = points.get(index) else {
                 return;
             };
-            match run_point(scenario, *point) {
-                Ok(result) => lock(&results)[index] = Some(result),
+            match world(scenario, *point) {
+                Ok((mut world, until)) => {
+                    let Some(result) = world.run_unless(cancel, until) else {
+                        return;
+                    };
+                    lock(&results)[index] = Some(result);
+                }
                 Err(error) => {
                     lock(&failed).get_or_insert(error);
                     next.store(points.len(), Ordering::Relaxed);
                 }
             }
-            if !done(finished.fetch_add(1, Ordering::Relaxed) + 1) {
-                next.store(points.len(), Ordering::Relaxed);
-            }
+            done(finished.fetch_add(1, Ordering::Relaxed) + 1);
         }
     };
     std::thread::scope(|scope| {

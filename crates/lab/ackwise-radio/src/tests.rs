@@ -1,10 +1,14 @@
 //! The MAC against sums by hand and published formulas; the network end to end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use crate::scenario::{MacModel, RadioModel, RadioScenario, Routing};
 use ackwise_config::queues::QueueLimit;
 use ackwise_queue::Nanos;
 
 use crate::mac::Filler;
+use crate::report::{RadioOptions, run};
 use crate::run::{Point, run_point, run_points};
 use crate::timing::{self, BACKOFF};
 use crate::world::World;
@@ -230,13 +234,46 @@ fn points_run_in_order_whatever_the_threads() {
             })
         })
         .collect();
-    let one = run_points(&s, &points, 1, &|_| true).unwrap();
-    let two = run_points(&s, &points, 2, &|_| true).unwrap();
+    let cancel = AtomicBool::new(false);
+    let one = run_points(&s, &points, 1, &cancel, &|_| ()).unwrap();
+    let two = run_points(&s, &points, 2, &cancel, &|_| ()).unwrap();
     assert_eq!(one.len(), 6);
     assert_eq!(one, two);
-    let stopped = run_points(&s, &points, 1, &|_| false).unwrap();
-    assert_eq!(stopped.len(), points.len());
-    assert_eq!(stopped.iter().flatten().count(), 1);
+    let alone: Vec<_> = points.iter().map(|it| run_point(&s, *it).ok()).collect();
+    assert_eq!(one, alone);
+    // The second is not begun.
+    let stop = |_| cancel.store(true, Ordering::Relaxed);
+    let stopped = run_points(&s, &points, 1, &cancel, &stop).unwrap();
+    assert_eq!(stopped[0], one[0]);
+    assert_eq!(stopped[1..], [const { None }; 5]);
+    // Nor is any, once it is set: nobody so much as looks at its policy.
+    let s = scenario(
+        "topology = \"cross\"\nhops = [2, 4]",
+        "policy = \"dac\"",
+        "",
+    );
+    let none = run_points(&s, &points, 2, &cancel, &|_| panic!("one has ended")).unwrap();
+    assert_eq!(none, [const { None }; 6]);
+}
+
+/// A run that would take much longer ends in the middle, and is not in the report.
+#[test]
+fn a_signal_ends_a_run() {
+    let mut s = scenario("topology = \"chain\"\nhops = 10\nparallel = 4", "", "");
+    s.duration = Duration::from_secs(100_000);
+    s.bytes = 2_000_000;
+    let options = RadioOptions {
+        jobs: 1,
+        ..RadioOptions::default()
+    };
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            options.cancel.store(true, Ordering::Relaxed);
+        });
+        run(&s, &s.runs(), &options, &|_| panic!("one has ended"))
+    });
+    assert_eq!(report.unwrap().runs, []);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::scenario::{RadioModel, Routing};
 use ackwise_queue::Nanos;
@@ -28,6 +29,8 @@ const NEVER: Nanos = Nanos::MAX;
 const TTL: u8 = 64;
 /// More events than any transfer takes that ends: a guard against one that never does.
 const MAX_EVENTS: u64 = 2_000_000_000;
+/// After so many events it is looked whether to go on: some milliseconds.
+const LOOK: u64 = 4096;
 
 /// What happens.
 #[derive(Debug)]
@@ -315,14 +318,30 @@ impl World {
 
     /// Runs until all flows have ended, or to that time.
     pub fn run(&mut self, until: Nanos) -> RadioResult {
+        let (events, _) = self.deal(until, || true);
+        self.result(events)
+    }
+
+    /// The same, unless `cancel` is set before it has ended; `None` then.
+    pub fn run_unless(&mut self, cancel: &AtomicBool, until: Nanos) -> Option<RadioResult> {
+        let (events, ended) = self.deal(until, || !cancel.load(Ordering::Relaxed));
+        ended.then(|| self.result(events))
+    }
+
+    /// Deals with what comes until all flows have ended, or to that time, or `go_on` says no; how
+    /// many events that were, and whether it was not `go_on` that ended it.
+    fn deal(&mut self, until: Nanos, go_on: impl Fn() -> bool) -> (u64, bool) {
         let mut events = 0;
         while events < MAX_EVENTS && self.step(until) {
             events += 1;
             if self.left == 0 && self.fillers.is_empty() {
                 break;
             }
+            if events % LOOK == 0 && !go_on() {
+                return (events, false);
+            }
         }
-        self.result(events)
+        (events, true)
     }
 
     /// Deals with what comes next, if it comes by then; else it is then.

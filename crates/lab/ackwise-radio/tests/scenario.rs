@@ -93,6 +93,37 @@ fn mistakes_are_found_where_they_stand() {
     }
 }
 
+/// Runs that would count twice, more nodes than there is memory for, and energies that throughput
+/// cannot be divided by.
+#[test]
+fn what_no_run_could_be_judged_by_is_refused() {
+    let chain = "[radio]\ntopology = \"chain\"\n";
+    for (text, said) in [
+        (
+            format!("{chain}hops = [2, 4, 2]\n{ARM}"),
+            "t.toml:5:15: 'hops': 2 stands here twice",
+        ),
+        (
+            format!("{chain}parallel = [1, 1]\n{ARM}"),
+            "t.toml:5:16: 'parallel': 1 stands here twice",
+        ),
+        (
+            format!("[radio]\ntopology = \"grid\"\nhops = [31, 32]\n{ARM}"),
+            "t.toml:5:13: a grid of 32 hops a side has 1089 nodes, which are too many; 1024 at most",
+        ),
+        (
+            format!("{chain}[energy]\nvoltage = 0\n{ARM}"),
+            "t.toml:6:11: 'voltage' is out of range: 0; it lies between 0.001 and 48 V",
+        ),
+        (
+            format!("{chain}[energy]\ntx = 0\nrx = 0\nidle = 0\n{ARM}"),
+            "t.toml:5:1: a radio takes no energy to send, to receive and to listen, and a run is measured by its throughput per joule; give 'tx', 'rx' or 'idle' at least 0.001 mA",
+        ),
+    ] {
+        assert_eq!(mistake(&text), said, "{text}");
+    }
+}
+
 #[test]
 fn a_hop_limit_counts_given_positions_too() {
     let places: Vec<String> = (0..66).map(|i| format!("[{}, 0]", 50 * i)).collect();
@@ -126,6 +157,35 @@ fn fields_are_what_they_are_called() {
         (s.fields[0].places[ends.from], s.fields[0].places[ends.to]),
         ((30.0, -30.0), (30.0, 30.0))
     );
+}
+
+/// The most nodes that a scenario may have, and the least energy that a radio may take.
+#[test]
+fn bounds_themselves_are_allowed() {
+    let text = format!(
+        "[scenario]\n[radio]\ntopology = \"grid\"\nhops = 31\n\
+         [energy]\nvoltage = 0.001\ntx = 0\nrx = 0.001\nidle = 0\nsleep = 0\n{ARM}"
+    );
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(s.fields[0].places.len(), 1024);
+    let text = text.replace("grid", "cross").replace("31", "63");
+    let s = RadioScenario::parse("t.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(s.fields[0].places.len(), 127);
+}
+
+/// More positions than a scenario may have are not looked at any further, which would take a time
+/// that grows with their square.
+#[test]
+fn too_many_positions_are_refused_at_once() {
+    let places: Vec<String> = (0..2000).map(|i| format!("[{}, 0]", 90 * i)).collect();
+    let text = format!(
+        "[scenario]\n[radio]\ntopology = \"positions\"\npositions = [{}]\n\
+         [[flow]]\nfrom = 0\nto = 1\n{ARM}",
+        places.join(", ")
+    );
+    let error = RadioScenario::parse("t.toml", &text).unwrap_err();
+    let said: Vec<&str> = error.diagnostics().iter().map(|it| &*it.message).collect();
+    assert_eq!(said, ["2000 nodes are too many; 1024 at most"]);
 }
 
 #[test]
@@ -232,6 +292,8 @@ fn a_record_is_told_from_that_of_links_and_comes_back() {
     let text = report.to_json().unwrap();
     assert_eq!(RadioReport::from_json(&text).unwrap(), Some(report.clone()));
     assert_eq!(RadioReport::from_json("{\"schema\": 1}").unwrap(), None);
+    assert!(RadioReport::is_meant(&text));
+    assert!(!RadioReport::is_meant("{\"schema\": 1}") && !RadioReport::is_meant("{"));
     let old = text.replace("\"schema\": 1", "\"schema\": 99");
     assert!(RadioReport::from_json(&old).is_err());
     let csv = report.runs_csv().unwrap();

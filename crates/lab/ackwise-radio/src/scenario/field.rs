@@ -25,16 +25,21 @@ pub(super) const FIELD_KEYS: [&str; 5] = ["topology", "hops", "parallel", "spaci
 const MAX_HOPS: usize = 63;
 const MAX_NODES: usize = 1024;
 
-/// Whole numbers, one or several.
+/// Whole numbers, one or several, each once: the runs of one that is repeated would count as those
+/// of other seeds.
 fn numbers(s: &Section<'_>, key: &str, most: usize) -> Vec<(usize, Span)> {
     let Some(list) = s.list(key) else {
         return vec![(1, s.span.clone())];
     };
-    let mut found = Vec::new();
+    let mut found: Vec<(usize, Span)> = Vec::new();
     for item in list {
         match item.kind {
             Kind::Integer(n) if usize::try_from(n).is_ok_and(|n| (1..=most).contains(&n)) => {
-                found.push((n as usize, item.span.clone()));
+                let n = n as usize;
+                if found.iter().any(|(other, _)| *other == n) {
+                    s.error(&item.span, format!("'{key}': {n} stands here twice"));
+                }
+                found.push((n, item.span.clone()));
             }
             Kind::Integer(n) => {
                 let why = if key == "hops" { "the hop limit: " } else { "" };
@@ -74,23 +79,7 @@ pub(super) fn fields(
     let parallel = numbers(&s, "parallel", 64);
     let mut fields = Vec::new();
     if shape == Shape::Positions {
-        let given = positions(&s);
-        let places: Vec<(f64, f64)> = given.iter().flatten().copied().collect();
-        let flows = if given.is_empty() {
-            Vec::new()
-        } else {
-            flows(root, given.len())
-        };
-        // A node that has no place may be the one that the way goes over.
-        if places.len() == given.len() {
-            check_ways(root, radio, &places, &flows);
-        }
-        let field = Field {
-            places,
-            flows: flows.iter().map(|(flow, _)| *flow).collect(),
-            hops: 0,
-            parallel: 0,
-        };
+        let field = placed(root, &s, radio);
         return (field.flows.clone(), vec![field]);
     }
     if root.has("flow") {
@@ -109,7 +98,18 @@ pub(super) fn fields(
             ),
         );
     }
-    for (hops, _) in numbers(&s, "hops", MAX_HOPS) {
+    for (hops, span) in numbers(&s, "hops", MAX_HOPS) {
+        let side = hops + 1;
+        if shape == Shape::Grid && side * side > MAX_NODES {
+            s.error(
+                &span,
+                format!(
+                    "a grid of {hops} hops a side has {} nodes, which are too many; {MAX_NODES} at most",
+                    side * side
+                ),
+            );
+            continue;
+        }
         for (parallel, _) in &parallel {
             let (places, ways) = match shape {
                 Shape::Cross => cross(hops, spacing),
@@ -126,6 +126,28 @@ pub(super) fn fields(
         }
     }
     (Vec::new(), fields)
+}
+
+/// The field whose places are given.
+fn placed(root: &Section<'_>, s: &Section<'_>, radio: &RadioModel) -> Field {
+    let given = positions(s);
+    let places: Vec<(f64, f64)> = given.iter().flatten().copied().collect();
+    let flows = if given.is_empty() {
+        Vec::new()
+    } else {
+        flows(root, given.len())
+    };
+    // A node that has no place may be the one that the way goes over. The time that ways take to
+    // find grows with the square of the nodes.
+    if places.len() == given.len() && places.len() <= MAX_NODES {
+        check_ways(root, radio, &places, &flows);
+    }
+    Field {
+        places,
+        flows: flows.iter().map(|(flow, _)| *flow).collect(),
+        hops: 0,
+        parallel: 0,
+    }
 }
 
 fn chain(hops: usize, spacing: f64) -> (Vec<(f64, f64)>, Vec<RadioFlow>) {

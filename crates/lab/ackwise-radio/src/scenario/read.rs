@@ -61,6 +61,9 @@ const ACK_WAITS_US: [u64; 2] = [545, 100_000];
 /// Between these a channel is checked: a train of a sixtieth of a second fits, and TCP does not
 /// give up before a neighbour wakes.
 const WAKE_UPS: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+/// Below these a run would take next to no energy, and throughput per energy would be no number.
+const MIN_V: f64 = 0.001;
+const MIN_MA: f64 = 0.001;
 
 impl RadioScenario {
     /// Checks the text of a scenario; `name` stands for the file in messages.
@@ -270,16 +273,26 @@ fn sleep(s: &Section<'_>, d: Option<&SleepModel>) -> Option<SleepModel> {
 fn energy(model: &mut EnergyModel, table: &Table, span: &Span, errors: &RefCell<Collector>) {
     let keys = ["voltage", "tx", "rx", "idle", "sleep"];
     let s = Section::open(table, span, "[energy]", &keys, errors);
-    let set = |to: &mut f64, key, most, unit| {
-        if let Some(value) = s.number_within(key, 0.0, most, unit) {
+    let set = |to: &mut f64, key, [least, most]: [f64; 2], unit| {
+        if let Some(value) = s.number_within(key, least, most, unit) {
             *to = value;
         }
     };
-    set(&mut model.voltage, "voltage", 48.0, "V");
-    set(&mut model.tx_ma, "tx", 10_000.0, "mA");
-    set(&mut model.rx_ma, "rx", 10_000.0, "mA");
-    set(&mut model.idle_ma, "idle", 10_000.0, "mA");
-    set(&mut model.sleep_ma, "sleep", 10_000.0, "mA");
+    set(&mut model.voltage, "voltage", [MIN_V, 48.0], "V");
+    let currents = [0.0, 10_000.0];
+    set(&mut model.tx_ma, "tx", currents, "mA");
+    set(&mut model.rx_ma, "rx", currents, "mA");
+    set(&mut model.idle_ma, "idle", currents, "mA");
+    set(&mut model.sleep_ma, "sleep", currents, "mA");
+    // 'sleep' does not count: radios that never sleep take nothing by it.
+    if model.tx_ma.max(model.rx_ma).max(model.idle_ma) < MIN_MA {
+        s.error(
+            span,
+            format!(
+                "a radio takes no energy to send, to receive and to listen, and a run is measured by its throughput per joule; give 'tx', 'rx' or 'idle' at least {MIN_MA} mA"
+            ),
+        );
+    }
 }
 
 fn arms(root: &Section<'_>, radio: &RadioModel) -> Vec<RadioArm> {

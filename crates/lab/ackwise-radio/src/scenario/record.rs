@@ -122,6 +122,19 @@ impl RadioRun {
     }
 }
 
+/// What `world` says in such a record.
+const RADIO: &str = "radio";
+
+/// What `world` says in a record.
+fn world(text: &str) -> Result<Option<String>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Which {
+        world: Option<String>,
+    }
+    let which: Which = serde_json::from_str(text)?;
+    Ok(which.world)
+}
+
 const COLUMNS: [&str; 23] = [
     "scenario",
     "arm",
@@ -157,17 +170,17 @@ impl RadioReport {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
+    /// Whether a text is the record of radio, of whichever version.
+    pub fn is_meant(text: &str) -> bool {
+        world(text).is_ok_and(|world| world.as_deref() == Some(RADIO))
+    }
+
     /// From JSON; `None` if that is the record of another world.
     ///
     /// # Errors
     /// It is a record of radio, and not one that this version reads.
     pub fn from_json(text: &str) -> Result<Option<RadioReport>, RecordError> {
-        #[derive(Deserialize)]
-        struct Which {
-            world: Option<String>,
-        }
-        let which: Which = serde_json::from_str(text)?;
-        if which.world.as_deref() != Some("radio") {
+        if world(text)?.as_deref() != Some(RADIO) {
             return Ok(None);
         }
         let report: RadioReport = serde_json::from_str(text)?;
