@@ -8,6 +8,7 @@ use std::time::Duration;
 use ackwise_scenario::record::{Report, Run, RunContext, Testbed};
 use ackwise_scenario::{App, Progress, RunSpec, Scenario};
 use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use crate::build;
 use crate::error::SimError;
@@ -56,9 +57,7 @@ pub fn run_these(
 ) -> Result<Report, SimError> {
     build::check(scenario, runs)?;
     own_policy::check(scenario, &options.policies)?;
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.jobs)
-        .build()?;
+    let pool = pool(options.jobs, runs.len())?;
     estimate::check(scenario, runs, options, pool.current_num_threads())?;
     let observe = Mutex::new(observe);
     let tell = |progress: Progress<'_>| {
@@ -111,6 +110,14 @@ pub fn run_these(
             .push(format!("Cancelled: {left} of {total} runs are missing."));
     }
     Ok(report)
+}
+
+/// The threads for so many runs: no more than there are runs, since each thread takes memory and
+/// time to start; as many as there are CPUs if `jobs` is 0.
+fn pool(jobs: usize, runs: usize) -> Result<ThreadPool, ThreadPoolBuildError> {
+    ThreadPoolBuilder::new()
+        .num_threads(jobs.min(runs.max(1)))
+        .build()
 }
 
 /// News come so often in a run.
@@ -189,5 +196,19 @@ fn context(scenario: &Scenario) -> RunContext {
             ..Testbed::default()
         },
         notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_threads_than_runs() {
+        let threads = |jobs, runs| pool(jobs, runs).unwrap().current_num_threads();
+        assert_eq!(threads(300, 3), 3);
+        assert_eq!(threads(2, 3), 2);
+        assert_eq!(threads(300, 0), 1);
+        assert_eq!(threads(0, 1), rayon::current_num_threads());
     }
 }
