@@ -5,6 +5,7 @@
 mod builder;
 mod capture;
 mod errors;
+mod number;
 mod own_policy;
 mod policy;
 mod results;

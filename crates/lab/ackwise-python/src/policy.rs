@@ -9,11 +9,30 @@ use ackwise_policy::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors;
+use crate::{errors, number};
 
 fn refused(py: Python<'_>, error: &ConfigError) -> PyErr {
     let text = format!("{error}\n  {}", error.advice());
     errors::raise(py, "PolicyError", (text,))
+}
+
+/// What is said of a number that is no `u64`: there is no such parameter, or it is outside of its
+/// bounds, as any number is that is as large as this.
+fn out_of_range(config: &mut Config, name: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let py = value.py();
+    let Err(error) = config.set_number(name, u64::MAX) else {
+        return number::no_number(value, name);
+    };
+    let text = error.to_string();
+    let text = match text.strip_suffix(&u64::MAX.to_string()) {
+        Some(said) => format!("{said}{}", number::shown(value)),
+        None => text,
+    };
+    errors::raise(
+        py,
+        "PolicyError",
+        (format!("{text}\n  {}", error.advice()),),
+    )
 }
 
 /// A policy as it is written, e.g. `every-n:n=8`.
@@ -79,6 +98,20 @@ pub fn shown(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
+/// The numbers of an event, in the order in which Python hands them over.
+const NUMBERS: [&str; 10] = [
+    "bytes",
+    "segments",
+    "len",
+    "hops",
+    "peer_wnd",
+    "mss",
+    "rcv_wnd",
+    "srtt_us",
+    "min_rtt_us",
+    "hold_us",
+];
+
 /// A policy and the state of one flow.
 #[pyclass(frozen, module = "ackwise._native")]
 pub struct Policy {
@@ -96,15 +129,19 @@ impl Policy {
 #[pymethods]
 impl Policy {
     #[new]
-    fn new(py: Python<'_>, name: &str, params: Vec<(String, i64)>) -> PyResult<Self> {
+    fn new(py: Python<'_>, name: &str, params: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let mut config = config(py, name)?;
         for (name, value) in params {
-            let set = match u64::try_from(value) {
-                Ok(value) => config.set_number(&name, value),
-                // Says that it is no whole number, or that there is no such parameter.
-                Err(_) => config.set(&name, &value.to_string()),
-            };
-            set.map_err(|e| refused(py, &e))?;
+            match value.extract() {
+                Ok(number) => {
+                    let set = config.set_number(&name, number);
+                    set.map_err(|e| refused(py, &e))?;
+                }
+                Err(error) if number::is_out_of_range(py, &error) => {
+                    return Err(out_of_range(&mut config, &name, &value));
+                }
+                Err(_) => return Err(number::no_number(&value, &name)),
+            }
         }
         Ok(Self {
             config,
@@ -139,14 +176,13 @@ impl Policy {
         self.config.to_string()
     }
 
-    /// The next event: `numbers` are bytes, segments, len, hops, peer_wnd, mss, rcv_wnd, srtt_us,
-    /// min_rtt_us and hold_us.
+    /// The next event: `numbers` are what [`NUMBERS`] names.
     fn step(
         &self,
         kind: &str,
-        now_us: u64,
+        now_us: &Bound<'_, PyAny>,
         flags: Vec<String>,
-        numbers: [u32; 10],
+        numbers: [Bound<'_, PyAny>; NUMBERS.len()],
     ) -> PyResult<Said> {
         let kind = match kind {
             "data" => EventKind::Data,
@@ -162,6 +198,10 @@ impl Policy {
         for name in &flags {
             all |= flag(name)?;
         }
+        let mut facts = [0; NUMBERS.len()];
+        for (fact, (name, value)) in facts.iter_mut().zip(NUMBERS.iter().zip(&numbers)) {
+            *fact = number::whole(value, name, u32::MAX)?;
+        }
         let [
             bytes,
             segments,
@@ -173,9 +213,9 @@ impl Policy {
             srtt_us,
             min_rtt_us,
             hold_us,
-        ] = numbers;
+        ] = facts;
         let event = Event {
-            now_us,
+            now_us: number::whole(now_us, "now_us", u64::MAX)?,
             kind,
             flags: all,
             bytes,
@@ -247,23 +287,36 @@ impl Flow {
 #[pymethods]
 impl Flow {
     #[new]
-    fn new(policy: &Policy, ethernet: bool, hold_us: Option<(u32, u32)>) -> Self {
+    fn new(
+        policy: &Policy,
+        ethernet: bool,
+        hold_us: Option<(Bound<'_, PyAny>, Bound<'_, PyAny>)>,
+    ) -> PyResult<Self> {
         let mut config = FlowConfig::new(policy.config());
         if let Some((least, most)) = hold_us {
+            let least = number::whole(&least, "the least of hold_us", u32::MAX)?;
+            let most = number::whole(&most, "the largest of hold_us", u32::MAX)?;
+            if least > most || most == 0 {
+                return Err(PyValueError::new_err(format!(
+                    "hold_us=({least}, {most}): the largest hold must be 1 µs or more, and the \
+                     least must not be above it"
+                )));
+            }
             config = config.with_hold(least, most, sys::AW_HOLD_RTT_SHIFT);
         }
-        Self {
+        Ok(Self {
             config,
             link: match ethernet {
                 true => LinkKind::Ethernet,
                 false => LinkKind::Ip,
             },
             kept: Mutex::default(),
-        }
+        })
     }
 
     /// A packet from the data sender.
-    fn data(&self, packet: &[u8], now_us: u64) -> PyResult<()> {
+    fn data(&self, packet: &[u8], now_us: &Bound<'_, PyAny>) -> PyResult<()> {
+        let now_us = number::whole(now_us, "now_us", u64::MAX)?;
         let segment = self.segment(packet)?;
         let mut kept = lock(&self.kept);
         match &mut kept.flow {
@@ -277,7 +330,8 @@ impl Flow {
 
     /// A packet to the data sender; whether a held ACK has to leave first, and what becomes of the
     /// packet. `None` of what the contract does not judge.
-    fn ack(&self, packet: &[u8], now_us: u64) -> PyResult<Option<Decided>> {
+    fn ack(&self, packet: &[u8], now_us: &Bound<'_, PyAny>) -> PyResult<Option<Decided>> {
+        let now_us = number::whole(now_us, "now_us", u64::MAX)?;
         let segment = self.segment(packet)?;
         let mut kept = lock(&self.kept);
         if segment.flags().contains(TcpFlags::SYN) {
@@ -312,7 +366,8 @@ impl Flow {
     }
 
     /// The held ACK has left.
-    fn sent(&self, packet: &[u8], now_us: u64) -> PyResult<()> {
+    fn sent(&self, packet: &[u8], now_us: &Bound<'_, PyAny>) -> PyResult<()> {
+        let now_us = number::whole(now_us, "now_us", u64::MAX)?;
         let segment = self.segment(packet)?;
         if let Some(flow) = &mut lock(&self.kept).flow {
             flow.on_sent(&self.config, &segment, now_us);

@@ -1,5 +1,6 @@
 //! What runs gave.
 
+use ackwise_radio::scenario::RadioReport;
 use ackwise_report::TableOptions;
 use ackwise_scenario::record::Report;
 use pyo3::prelude::*;
@@ -27,6 +28,13 @@ impl Record {
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         let report = Report::from_json(text);
+        // One of radio may look like one of links that has no runs.
+        let empty = report.as_ref().map_or(true, |it| it.runs.is_empty());
+        if empty && RadioReport::is_meant(text) {
+            let why = "this is a record of low-power radio, whose runs have no tables in Python\n  \
+                       `ackwise-lab report` shows it";
+            return Err(errors::raise(py, "Error", (why,)));
+        }
         report
             .map(Self::new)
             .map_err(|e| errors::raise(py, "Error", (e.to_string(),)))

@@ -1,7 +1,7 @@
 //! A scenario.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +14,12 @@ use pyo3::types::PyDict;
 
 use crate::results::Record;
 use crate::run::{self, Limits, Policies};
-use crate::{errors, toml};
+use crate::{errors, number, toml};
 
 /// What runs for longer than a day is a service: the bound of the program's `--duration`.
 const MAX_DURATION: Duration = Duration::from_secs(86_400);
+/// The bound of the program's `--jobs`.
+const MAX_JOBS: usize = u16::MAX as usize;
 
 /// A scenario, checked.
 #[pyclass(frozen, module = "ackwise._native")]
@@ -56,21 +58,27 @@ fn engine(name: &str) -> PyResult<Engine> {
         .map_err(|e: ackwise_scenario::UnknownEngine| PyValueError::new_err(e.to_string()))
 }
 
+/// What is said of a scenario of another kind.
+fn radio(py: Python<'_>, path: &Path) -> PyErr {
+    let text = format!(
+        "{}: this is a scenario of low-power radio, which is not run from Python\n  \
+         `ackwise-lab run` does",
+        path.display()
+    );
+    let none: Vec<(usize, usize, String)> = Vec::new();
+    errors::raise(py, "ScenarioError", (text, none))
+}
+
 #[pymethods]
 impl Scenario {
     /// Reads and checks a file.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let read = ackwise_scenario::Scenario::load(&path);
-        let radio = || std::fs::read_to_string(&path).is_ok_and(|it| RadioScenario::is_meant(&it));
-        if read.is_err() && radio() {
-            let text = format!(
-                "{}: this is a scenario of low-power radio, which is not run from Python\n  \
-                 `ackwise-lab run` does",
-                path.display()
-            );
-            let none: Vec<(usize, usize, String)> = Vec::new();
-            return Err(errors::raise(py, "ScenarioError", (text, none)));
+        if read.is_err()
+            && std::fs::read_to_string(&path).is_ok_and(|it| RadioScenario::is_meant(&it))
+        {
+            return Err(radio(py, &path));
         }
         Self::new(py, read, true)
     }
@@ -78,7 +86,11 @@ impl Scenario {
     /// Checks a text; `name` stands for the file.
     #[staticmethod]
     fn from_toml(py: Python<'_>, text: &str, name: PathBuf) -> PyResult<Self> {
-        Self::new(py, ackwise_scenario::Scenario::parse(name, text), false)
+        let read = ackwise_scenario::Scenario::parse(&name, text);
+        if read.is_err() && RadioScenario::is_meant(text) {
+            return Err(radio(py, &name));
+        }
+        Self::new(py, read, false)
     }
 
     /// Checks a dict of the same layout.
@@ -173,13 +185,14 @@ impl Scenario {
         cc: Vec<String>,
         arms: Vec<String>,
         seeds: Vec<String>,
-        points: Vec<u32>,
+        points: Vec<Bound<'_, PyAny>>,
     ) -> PyResult<Vec<String>> {
+        let points = points.iter().map(|it| number::whole(it, "point", u32::MAX));
         let filter = Filter {
             arms,
             cc,
             seeds,
-            points,
+            points: points.collect::<PyResult<_>>()?,
             engine: None,
         };
         let runs = self.checked.select_on(engine(on)?, filter);
@@ -198,16 +211,16 @@ impl Scenario {
         &self,
         py: Python<'_>,
         only: Vec<String>,
-        jobs: usize,
-        max_events: u64,
-        max_memory: u64,
+        jobs: &Bound<'_, PyAny>,
+        max_events: &Bound<'_, PyAny>,
+        max_memory: &Bound<'_, PyAny>,
         policies: Policies,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Record> {
         let limits = Limits {
-            jobs,
-            max_events,
-            max_memory,
+            jobs: number::whole(jobs, "jobs", MAX_JOBS)?,
+            max_events: number::whole(max_events, "max_events", u64::MAX)?,
+            max_memory: number::whole(max_memory, "max_memory", u64::MAX)?,
         };
         let told = progress.as_ref();
         run::simulate(py, &self.checked, only, &limits, policies, told).map(Record::new)

@@ -12,6 +12,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::number;
 use crate::results::Record;
 use crate::scenario::Scenario;
 
@@ -131,16 +132,16 @@ impl Sweep {
         &self,
         py: Python<'_>,
         places: Vec<usize>,
-        max_events: u64,
-        max_memory: u64,
+        max_events: &Bound<'_, PyAny>,
+        max_memory: &Bound<'_, PyAny>,
     ) -> PyResult<Done> {
         for place in &places {
             self.spec(*place)?;
         }
         let options = RunOptions {
             jobs: 1,
-            max_events,
-            max_memory,
+            max_events: number::whole(max_events, "max_events", u64::MAX)?,
+            max_memory: number::whole(max_memory, "max_memory", u64::MAX)?,
             ..RunOptions::default()
         };
         let (outcome, added, failed, refused) = py.detach(|| {

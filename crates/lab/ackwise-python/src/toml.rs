@@ -1,9 +1,11 @@
 //! Python's values as TOML.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
+
+use crate::number;
 
 /// A whole file.
 pub fn document(dict: &Bound<'_, PyDict>) -> PyResult<DocumentMut> {
@@ -68,7 +70,15 @@ fn plain(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
         return Ok(value.extract::<bool>()?.into());
     }
     if value.is_instance_of::<PyInt>() {
-        return Ok(value.extract::<i64>()?.into());
+        let number = value.extract::<i64>().map_err(|_| {
+            PyValueError::new_err(format!(
+                "{path} must be from {} to {}, not {}",
+                i64::MIN,
+                i64::MAX,
+                number::shown(value)
+            ))
+        });
+        return Ok(number?.into());
     }
     if value.is_instance_of::<PyFloat>() {
         return Ok(value.extract::<f64>()?.into());

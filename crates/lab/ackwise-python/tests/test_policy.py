@@ -97,7 +97,9 @@ def test_a_verdict_has_a_reason() -> None:
     [
         ("adaptiv", {}, 'there is no policy "adaptiv"; there are none, '),
         ("every-n", {"n": 0}, "every-n: n must be from 1 to 256"),
-        ("every-n", {"n": -1}, "n must be a whole number"),
+        ("every-n", {"n": -1}, "every-n: n must be from 1 to 256 segments, not -1\n  `ackwise policies every-n`"),
+        ("every-n", {"n": 2**70}, f"every-n: n must be from 1 to 256 segments, not {2**70}\n"),
+        ("every-n", {"m": -1}, 'policy every-n has no parameter "m"'),
         ("every-n", {"m": 1}, 'policy every-n has no parameter "m"'),
         ("every-n:n", {}, "is not name=value"),
     ],
@@ -114,8 +116,48 @@ def test_an_unknown_event_or_flag_is_refused() -> None:
         policy.step(Event("syn"))
     with pytest.raises(ValueError, match="there is no flag 'hold'; there are out-of-order"):
         policy.step(Event.ack(flags=["hold"]))
-    with pytest.raises(OverflowError):
-        policy.step(Event.ack(bytes=-1))
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"bytes": -1}, "bytes must be from 0 to 4294967295, not -1"),
+        ({"segments": -1, "bytes": 0}, "segments must be from 0 to 4294967295, not -1"),
+        ({"segments": 2**33}, f"segments must be from 0 to 4294967295, not {2**33}"),
+        ({"hold_us": 2**70}, f"hold_us must be from 0 to 4294967295, not {2**70}"),
+        ({"now_us": -1}, f"now_us must be from 0 to {2**64 - 1}, not -1"),
+        ({"now_us": 2**64}, f"now_us must be from 0 to {2**64 - 1}, not {2**64}"),
+        # Python refuses to print it.
+        ({"rcv_wnd": 10**5000}, "rcv_wnd must be from 0 to 4294967295, not a number of more digits"),
+    ],
+)
+def test_a_number_that_an_event_cannot_have_is_named(facts: dict[str, int], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{says}"):
+        Policy("none").step(Event.ack(**facts))
+
+
+def test_what_is_no_number_is_named() -> None:
+    with pytest.raises(TypeError, match="^mss must be a whole number, not 1.5$"):
+        Policy("none").step(Event.ack(mss=1.5, bytes=0))
+    with pytest.raises(TypeError, match="^n must be a whole number, not '8'$"):
+        Policy("every-n", n="8")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("hold_us", "says"),
+    [
+        ((30_000, 1_000), "hold_us=(30000, 1000): the largest hold must be 1 µs or more, and the least"),
+        ((0, 0), "hold_us=(0, 0): the largest hold must be 1 µs or more"),
+        ((-1, 1_000), "the least of hold_us must be from 0 to 4294967295, not -1"),
+        ((1_000, 2**32), f"the largest of hold_us must be from 0 to 4294967295, not {2**32}"),
+    ],
+)
+def test_bounds_of_a_hold_that_there_cannot_be_are_refused(hold_us: tuple[int, int], says: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Flow("none", hold_us=hold_us)
+    assert str(caught.value).startswith(says)
+    for fine in ((0, 1), (1_000, 1_000)):
+        Flow("none", hold_us=fine)
 
 
 def packet(*, ack: int, seq: int = 1, flags: int = 0x10, payload: int = 0, back: bool = True) -> bytes:
@@ -152,5 +194,8 @@ def test_a_flow_is_under_the_contract() -> None:
     assert flow.ack(packet(ack=0, flags=0x02), 52_000) is None
     with pytest.raises(ValueError, match="the packet: "):
         flow.ack(b"E", 53_000)
+    for told in (flow.ack, flow.data, flow.sent):
+        with pytest.raises(ValueError, match="^now_us must be from 0 to [0-9]+, not -1$"):
+            told(packet(ack=1), -1)
     with pytest.raises(ValueError, match="there is no link 'wifi'"):
         Flow("none", link="wifi")

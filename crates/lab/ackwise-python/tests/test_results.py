@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -12,7 +13,7 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Program
 
 import ackwise
 from ackwise import Results, Scenario
@@ -114,6 +115,21 @@ def test_a_parquet_file_is_read_again(
 def test_an_unknown_table_is_refused(results: Results) -> None:
     with pytest.raises(ackwise.Error, match="there is no table 'run'; there are runs, flows"):
         results.table("run")
+
+
+def test_a_record_of_radio_is_known_for_one(lab: Program) -> None:
+    file = "scenarios/papers/ayadi-2013/grid.toml"
+    options = ["--arm", "tcp", "--seed", "1", "--duration", "1s", "--format", "json"]
+    text = lab.run("run", file, *options)[0]
+    record = json.loads(text)
+    assert record["world"] == "radio" and record["runs"]
+    for given in (text, json.dumps(record | {"runs": []}), json.dumps(record | {"schema": 99})):
+        with pytest.raises(ackwise.Error) as caught:
+            Results.from_json(given)
+        assert str(caught.value) == (
+            "this is a record of low-power radio, whose runs have no tables in Python\n"
+            "  `ackwise-lab report` shows it"
+        )
 
 
 def test_a_page_is_written(results: Results, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import ROOT, Program
@@ -109,6 +111,29 @@ def test_values_of_other_types_are_refused() -> None:
         scenario.with_(**{"sweep.seed": [1, {2}]})
     with pytest.raises(TypeError, match="node.*: a key must be a str, not int"):
         Scenario.from_dict({"node": [{1: "a"}]})
+    with pytest.raises(ValueError, match=r"^sweep\.seed\[1\] must be from -[0-9]+ to [0-9]+, not 1180591620717411303424$"):
+        scenario.with_(**{"sweep.seed": [1, 2**70]})
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"jobs": -1}, "jobs must be from 0 to 65535, not -1"),
+        ({"jobs": 65536}, "jobs must be from 0 to 65535, not 65536"),
+        ({"jobs": 2**70}, f"jobs must be from 0 to 65535, not {2**70}"),
+        ({"max_memory": -1}, f"max_memory must be from 0 to {2**64 - 1}, not -1"),
+        ({"max_events": 2**64}, f"max_events must be from 0 to {2**64 - 1}, not {2**64}"),
+        ({"point": -1}, "point must be from 0 to 4294967295, not -1"),
+    ],
+)
+def test_a_limit_that_there_cannot_be_is_named(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=f"^{says}$"):
+        Scenario.load(QUICK).run(**given)
+
+
+def test_more_jobs_than_runs_start_no_threads_for_nothing() -> None:
+    results = Scenario.load(QUICK).run(arms="baseline", duration="1 s", jobs=65535)
+    assert len(results) == 1
 
 
 MISTAKES = """
@@ -201,8 +226,24 @@ def test_files_that_cannot_be_read_have_the_programs_text(lab: Program) -> None:
         with pytest.raises(ScenarioError) as caught:
             Scenario.load(path)
         assert str(caught.value) == lab.refuses("run", path)
-    with pytest.raises(ScenarioError, match="`ackwise-lab run` does"):
-        Scenario.load("scenarios/papers/ayadi-2013/grid.toml")
+
+
+def test_a_scenario_of_radio_is_known_for_one_however_it_is_given() -> None:
+    file = "scenarios/papers/ayadi-2013/grid.toml"
+    text = Path(file).read_text()
+    makers: list[Callable[[], Scenario]] = [
+        lambda: Scenario.load(file),
+        lambda: Scenario.from_toml(text, file),
+        lambda: Scenario.from_dict(tomllib.loads(text), file),
+    ]
+    for make in makers:
+        with pytest.raises(ScenarioError) as caught:
+            make()
+        assert str(caught.value) == (
+            f"{file}: this is a scenario of low-power radio, which is not run from Python\n"
+            "  `ackwise-lab run` does"
+        )
+        assert caught.value.diagnostics == []
 
 
 @pytest.mark.parametrize("duration", ["2 s", 2, 2.0, datetime.timedelta(seconds=2)])

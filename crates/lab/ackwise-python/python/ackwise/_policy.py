@@ -352,6 +352,12 @@ class Policy:
         Verdict
             What it says to an ACK, with the reason ``'held'``, ``'dropped'`` or ``'policy'``.
             Data and deadlines only move the state: ``'send'`` with the reason ``'not-ack'``.
+
+        Raises
+        ------
+        ValueError
+            There is no such kind of event or flag, or a number is negative, or too large: times
+            have 64 bits, all others 32.
         """
         numbers = (
             event.bytes,
@@ -387,6 +393,11 @@ class Flow:
         What the first byte of a packet belongs to.
     hold_us : (int, int), optional
         Least and largest hold, µs; 1,000 and 25,000 if left out.
+
+    Raises
+    ------
+    ValueError
+        There is no such link, the largest hold is 0, or the least is above it.
 
     Examples
     --------

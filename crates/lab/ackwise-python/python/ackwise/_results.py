@@ -248,6 +248,11 @@ class Results:
         -------
         Results
             Its runs.
+
+        Raises
+        ------
+        Error
+            It is no record that this version reads, or one of low-power radio.
         """
         return cls(_native.Record.from_json(text))
 

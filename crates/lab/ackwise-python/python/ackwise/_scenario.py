@@ -300,7 +300,7 @@ link 'wam'; did you mean 'wan'?
         duration : str, float or timedelta, optional
             How long traffic flows, instead of what the scenario says: ``'10 s'``, or seconds.
         jobs : int, optional
-            How many runs at the same time; one for each core if left out.
+            How many runs at the same time, 65,535 at most; one for each core if left out or 0.
         max_events : int, optional
             Refuse a run that would take more events than this, on the simulator.
         max_memory : int, optional
@@ -334,7 +334,8 @@ link 'wam'; did you mean 'wan'?
         ProgramError
             ``ackwise-lab`` is missing or has failed, or needs Linux where there is none.
         TypeError, ValueError
-            A policy of your own returned what is no verdict.
+            A limit is no number that it can be, or a policy of your own returned what is no
+            verdict.
 
         Examples
         --------
