@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Times the way behind an interface's queue. It is the filter of a packet socket, which the kernel
+ * Times the way behind a queue. Behind that of the interface it is the filter of a packet socket, which the kernel
  * shows each packet after the queue discipline and before the driver (dev_queue_xmit_nit), so that
- * the wait in the queue itself is not counted. A program at tc egress would be before the queue.
- * It takes no packet, and changes none.
+ * the wait in the queue itself is not counted. Behind the gateway it is a program at tc egress, after the
+ * gateway's own, and one at ingress: what waits in the interface's queue counts. It takes no packet, and
+ * changes none.
  *
  * A segment leaves, and a segment comes in that answers it. What that takes beyond the minimum of
  * the connection was spent in queues, on the way there or on the way back. Data are timed by round
@@ -45,6 +46,7 @@
 #include <bpf/bpf_helpers.h>
 #include "headers.h"
 #include "delay_shared.h"
+#include "verdict.h"
 
 #define LOST_NS 10000000000ULL
 #define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of one way counts */
@@ -460,6 +462,20 @@ int ackwise_delay(struct __sk_buff *skb)
 	else
 		comes(skb);
 	return TAKE_NONE;
+}
+
+SEC("classifier")
+int ackwise_delay_out(struct __sk_buff *skb)
+{
+	leaves(skb);
+	return AW_PASS;
+}
+
+SEC("classifier")
+int ackwise_delay_in(struct __sk_buff *skb)
+{
+	comes(skb);
+	return AW_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -7,7 +7,7 @@
 
 /* Written before the program is loaded. */
 struct aw_delay_options {
-	__s32 overhead; /* bytes that each packet costs beyond itself, from the IP header on */
+	__s32 overhead; /* bytes that each packet costs beyond what the program sees of it */
 };
 
 /* What has left since the program was loaded. */

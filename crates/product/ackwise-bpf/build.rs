@@ -13,7 +13,7 @@ struct Object {
     bindings: &'static str,
 }
 
-const OBJECTS: [Object; 10] = [
+const OBJECTS: [Object; 9] = [
     Object {
         source: "ackwise",
         bindings: "datapath",
@@ -25,10 +25,6 @@ const OBJECTS: [Object; 10] = [
     Object {
         source: "echo",
         bindings: "echo",
-    },
-    Object {
-        source: "rtt",
-        bindings: "rtt",
     },
     Object {
         source: "delay",

@@ -20,7 +20,7 @@ struct Binding {
 }
 
 /// Headers of `bpf/`, whose types from `policy/` are those of the crate `ackwise-policy`.
-const BPF: [Binding; 10] = [
+const BPF: [Binding; 9] = [
     Binding {
         header: "bpf/ackwise_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/datapath.rs",
@@ -32,10 +32,6 @@ const BPF: [Binding; 10] = [
     Binding {
         header: "bpf/echo_shared.h",
         output: "crates/product/ackwise-bpf/src/bindings/echo.rs",
-    },
-    Binding {
-        header: "bpf/rtt_shared.h",
-        output: "crates/product/ackwise-bpf/src/bindings/rtt.rs",
     },
     Binding {
         header: "bpf/delay_shared.h",

@@ -1,4 +1,4 @@
-//! The program that times the way behind the queue (see `bpf/delay.bpf.c`).
+//! The programs that time the way behind a queue (see `bpf/delay.bpf.c`).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,20 +6,27 @@ use std::os::fd::OwnedFd;
 use ackwise_bandwidth::{Sample, Sent};
 use ackwise_bpf::delay as sys;
 use ackwise_netdev::packet_socket::{self, Layer, Receives};
-use ackwise_netdev::{Error, Interface};
+use ackwise_netdev::{AttachMode, AttachOptions, Attachment, Direction, Error, Interface, Order};
 use ackwise_policy::LinkKind;
 use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues};
-use aya::programs::SocketFilter;
+use aya::programs::{ProgramError, SchedClassifier, SocketFilter};
 use aya::{Ebpf, EbpfLoader};
 
 const ETHERNET_HEADER: i32 = 14;
 
-/// The program and its socket, until this is dropped.
+/// What holds the programs.
+enum Attached {
+    /// The filter of this packet socket.
+    Socket { _socket: OwnedFd },
+    /// Two programs of tc.
+    Tc { _programs: [Attachment; 2] },
+}
+
+/// The programs, which are attached until this is dropped.
 pub struct Delay {
     sent: Array<MapData, sys::aw_delay_sent>,
     samples: PerCpuArray<MapData, sys::aw_delay_sample>,
-    /// Holds the program.
-    _socket: OwnedFd,
+    _attached: Attached,
     _bpf: Ebpf,
 }
 
@@ -30,43 +37,78 @@ impl std::fmt::Debug for Delay {
 }
 
 impl Delay {
-    /// Loads the program and lets it see what passes the interface. `overhead` is what a packet costs
+    /// Times what passes the interface, behind its queue discipline. `overhead` is what a packet costs
     /// on the link beyond itself, in bytes; `None` for what the device counts. Takes CAP_BPF and
     /// CAP_NET_RAW.
     ///
     /// # Errors
     /// A right is missing, or the kernel refuses.
-    pub fn attach(interface: &Interface, overhead: Option<i32>) -> Result<Self, Error> {
-        let fail = |why: &dyn std::error::Error| Error::program(&interface.name, why);
-        let device = match interface.kind {
-            LinkKind::Ethernet => ETHERNET_HEADER,
-            LinkKind::Ip => 0,
-        };
-        let options = sys::aw_delay_options {
-            overhead: overhead.unwrap_or(device),
-        };
-        let mut bpf = EbpfLoader::new()
-            .override_global("delay_options", &options, true)
-            .load(sys::OBJECT)
-            .map_err(|e| fail(&e))?;
-        let unusable = || Error::unusable("ackwise_delay");
-        let program = bpf.program_mut("ackwise_delay").ok_or_else(unusable)?;
-        let program: &mut SocketFilter = program.try_into().map_err(|_| unusable())?;
-        program.load().map_err(|e| fail(&e))?;
+    pub fn behind_qdisc(interface: &Interface, overhead: Option<i32>) -> Result<Self, Error> {
         // The program sees packets from the IP header on.
+        let overhead = overhead.unwrap_or(header(interface));
+        let mut bpf = load(interface, overhead)?;
+        let program = bpf
+            .program_mut("ackwise_delay")
+            .ok_or(ProgramError::NotLoaded);
+        let program = program.and_then(TryInto::<&mut SocketFilter>::try_into);
+        let fail = |why: ProgramError| Error::program(&interface.name, &why);
+        let program = program.map_err(fail)?;
+        program.load().map_err(fail)?;
         let socket =
             packet_socket::open(Layer::Network).map_err(Error::system("open a packet socket"))?;
         // Before it is bound, so that it never gets a packet.
-        program.attach(&socket).map_err(|e| fail(&e))?;
+        program
+            .attach(&socket)
+            .map_err(|e| Error::program(&interface.name, &e))?;
         packet_socket::bind(&socket, Some(interface.index), Receives::All)
             .map_err(Error::system("bind a packet socket"))?;
-        let map = |bpf: &mut Ebpf, name| bpf.take_map(name).ok_or_else(|| Error::unusable(name));
-        let sent = Array::try_from(map(&mut bpf, "sent")?).map_err(|_| unusable())?;
-        let samples = PerCpuArray::try_from(map(&mut bpf, "samples")?).map_err(|_| unusable())?;
+        Self::of(bpf, Attached::Socket { _socket: socket })
+    }
+
+    /// Times what passes the interface, behind the programs of tc that are there already and before its queue
+    /// discipline. `overhead` is what a packet costs on the link beyond itself, in bytes. Takes CAP_BPF and CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    /// A right is missing, or the kernel refuses.
+    pub fn behind_tc(
+        interface: &Interface,
+        overhead: i32,
+        mode: AttachMode,
+    ) -> Result<Self, Error> {
+        let mut bpf = load(interface, overhead - header(interface))?;
+        let mut attach = |name, direction| {
+            let program = bpf.program_mut(name).ok_or(ProgramError::NotLoaded);
+            program
+                .and_then(TryInto::<&mut SchedClassifier>::try_into)
+                .and_then(SchedClassifier::load)
+                .map_err(|e| Error::program(&interface.name, &e))?;
+            let options = AttachOptions {
+                interface: &interface.name,
+                direction,
+                mode,
+                order: Order::Last,
+            };
+            Attachment::attach(&mut bpf, name, &options)
+        };
+        let programs = [
+            attach("ackwise_delay_out", Direction::Egress)?,
+            attach("ackwise_delay_in", Direction::Ingress)?,
+        ];
+        Self::of(
+            bpf,
+            Attached::Tc {
+                _programs: programs,
+            },
+        )
+    }
+
+    fn of(mut bpf: Ebpf, attached: Attached) -> Result<Self, Error> {
+        let mut map = |name| bpf.take_map(name).ok_or_else(|| Error::unusable(name));
+        let (sent, samples) = (map("sent")?, map("samples")?);
         Ok(Self {
-            sent,
-            samples,
-            _socket: socket,
+            sent: Array::try_from(sent).map_err(|_| Error::unusable("sent"))?,
+            samples: PerCpuArray::try_from(samples).map_err(|_| Error::unusable("samples"))?,
+            _attached: attached,
             _bpf: bpf,
         })
     }
@@ -104,4 +146,21 @@ impl Delay {
         self.samples.set(0, fresh, 0).map_err(io::Error::other)?;
         Ok(Some(sample))
     }
+}
+
+/// The bytes of the interface's link header.
+fn header(interface: &Interface) -> i32 {
+    match interface.kind {
+        LinkKind::Ethernet => ETHERNET_HEADER,
+        LinkKind::Ip => 0,
+    }
+}
+
+/// Loads the object for programs that see packets which cost `overhead` bytes beyond what they see.
+fn load(interface: &Interface, overhead: i32) -> Result<Ebpf, Error> {
+    let options = sys::aw_delay_options { overhead };
+    EbpfLoader::new()
+        .override_global("delay_options", &options, true)
+        .load(sys::OBJECT)
+        .map_err(|e| Error::program(&interface.name, &e))
 }

@@ -64,6 +64,17 @@ pub enum Halted {
     Unreadable,
 }
 
+impl From<bandwidth::State> for State {
+    fn from(state: bandwidth::State) -> Self {
+        match state {
+            bandwidth::State::Blind => Self::Blind,
+            bandwidth::State::Idle => Self::Idle,
+            bandwidth::State::Growing => Self::Growing,
+            bandwidth::State::Following => Self::Following,
+        }
+    }
+}
+
 impl fmt::Display for Halted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -324,12 +335,7 @@ impl Thread {
         if self.rates.is_worth(bps, now) {
             self.ask(bps, now)?;
         }
-        self.publish(match self.estimator.state() {
-            bandwidth::State::Blind => State::Blind,
-            bandwidth::State::Idle => State::Idle,
-            bandwidth::State::Growing => State::Growing,
-            bandwidth::State::Following => State::Following,
-        });
+        self.publish(self.estimator.state().into());
         Ok(())
     }
 

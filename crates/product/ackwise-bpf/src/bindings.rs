@@ -18,7 +18,6 @@ pub mod delay;
 pub mod echo;
 pub mod gateway;
 pub mod inject;
-pub mod rtt;
 #[cfg(feature = "selftest")]
 pub mod selftest;
 pub mod silence;

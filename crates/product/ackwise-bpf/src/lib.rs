@@ -84,16 +84,6 @@ pub mod delay {
     pod!(aw_delay_options, aw_delay_sent, aw_delay_sample);
 }
 
-/// Measures round-trip times behind an interface (`bpf/rtt.bpf.c`).
-pub mod rtt {
-    pub use crate::bindings::rtt::*;
-
-    /// The programs, compiled.
-    pub static OBJECT: &[u8] = object!("rtt");
-
-    pod!(aw_rtt_options, aw_rtt_samples);
-}
-
 /// Drops packets as the datapath does, to see whether the sender is told (`bpf/silence.bpf.c`).
 pub mod silence {
     pub use crate::bindings::silence::*;

@@ -66,7 +66,7 @@ pub fn down(interface: &str) -> Result<Stats, Error> {
     ask(interface, Request::Stop)
 }
 
-/// Returns the interfaces of this network namespace that have a gateway.
+/// Returns the interfaces of this network namespace that have a gateway, by the names that they have now.
 ///
 /// # Errors
 /// The registry cannot be read.
@@ -74,7 +74,11 @@ pub fn list() -> Result<Vec<String>, Error> {
     let netns = netns_inode().map_err(Error::system("reading the network namespace's inode"))?;
     let here = registry().list()?.into_iter();
     let here = here.filter(|gateway| gateway.netns == netns);
-    let mut names: Vec<_> = here.map(|gateway| gateway.name).collect();
+    let name_now = |gateway: Redirector| {
+        let now = gateway.redirect.and_then(|it| ifreq::name_at(it.ifindex));
+        now.unwrap_or(gateway.name)
+    };
+    let mut names: Vec<_> = here.map(name_now).collect();
     names.sort();
     Ok(names)
 }

@@ -136,6 +136,13 @@ impl Core {
         self.link.queue().stats()
     }
 
+    /// The packets that did not leave: for want of room, by RED or CoDel, or because a newer ACK came.
+    #[must_use]
+    pub fn drops(&self) -> u64 {
+        let queue = self.queue();
+        self.link().dropped_queue + queue.early_drops + queue.forced_drops + queue.filtered
+    }
+
     /// What waits.
     #[must_use]
     pub fn waiting(&self) -> Amount {

@@ -11,13 +11,12 @@ use ackwise_queue::Nanos;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
-use crate::bandwidth::{Estimator, Observation};
 use crate::core::Core;
 use crate::frame::FrameBuf;
+use crate::measuring::Measuring;
 use crate::redirect::Heartbeat;
-use crate::rtt::Rtt;
 use crate::shared::{Shared, lock};
-use crate::stats::{Amount, Measured, reasons};
+use crate::stats::{Amount, reasons};
 
 /// The frames that are read before others are sent.
 const MAX_READ: usize = 256;
@@ -43,14 +42,6 @@ pub(crate) struct Forwarder {
     pub out: Vec<FrameBuf>,
     pub read: u64,
     pub sent: SendStats,
-}
-
-/// What measures the rate.
-pub(crate) struct Measuring {
-    pub estimator: Estimator,
-    pub rtt: Rtt,
-    /// Whether the queue was empty at some moment since the last look.
-    pub is_idle: bool,
 }
 
 impl Forwarder {
@@ -83,8 +74,12 @@ impl Forwarder {
                     return why;
                 }
             }
+            let mut next = next_beat;
+            if let Some(measuring) = &mut self.measuring {
+                next = next.min(measuring.look(&mut self.core, now));
+            }
             if read < MAX_READ {
-                self.wait(next_beat);
+                self.wait(next);
             }
         }
     }
@@ -132,29 +127,6 @@ impl Forwarder {
             }
             self.send();
         }
-        if self.core.wakeup().is_none()
-            && let Some(measuring) = &mut self.measuring
-        {
-            measuring.is_idle = true;
-        }
-    }
-
-    /// Estimates the bandwidth anew from the delay behind the gateway.
-    fn measure(&mut self) {
-        let Some(measuring) = &mut self.measuring else {
-            return;
-        };
-        let rtt = measuring.rtt.samples().unwrap_or_else(|error| {
-            tracing::warn!("measuring round-trip times: {error}; the rate stays");
-            None
-        });
-        let rate = measuring.estimator.observe(Observation {
-            at: monotonic_ns(),
-            sent_bytes: self.core.link().sent_bytes,
-            is_busy: !std::mem::take(&mut measuring.is_idle),
-            rtt,
-        });
-        self.core.set_rate(rate);
     }
 
     fn send(&mut self) {
@@ -199,7 +171,6 @@ impl Forwarder {
         {
             tracing::warn!("heartbeat: {error}; packets pass until it works again");
         }
-        self.measure();
         self.publish(shared);
         None
     }
@@ -212,10 +183,7 @@ impl Forwarder {
         let mut stats = lock(&shared.stats);
         stats.cpu_s = thread_cpu_ns() as f64 / 1e9;
         stats.read = self.read;
-        stats.measured = self.measuring.as_ref().map(|measuring| Measured {
-            rate_bps: measuring.estimator.rate_bps(),
-            known: measuring.estimator.has_measured(),
-        });
+        stats.measured = self.measuring.as_ref().map(Measuring::now);
         stats.sent = Amount {
             packets: self.sent.packets,
             bytes: self.sent.bytes,
@@ -241,12 +209,9 @@ impl Forwarder {
         stats.reasons = reasons(&queue);
     }
 
-    /// Sleeps until a frame comes or is due, or the next heartbeat.
-    fn wait(&self, next_beat: Nanos) {
-        let due = self
-            .core
-            .wakeup()
-            .map_or(next_beat, |due| due.min(next_beat));
+    /// Sleeps until a frame comes or is due, at most until `next`.
+    fn wait(&self, next: Nanos) {
+        let due = self.core.wakeup().map_or(next, |due| due.min(next));
         let span = due.saturating_sub(monotonic_ns());
         if span == 0 {
             return;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use ackwise_bandwidth::Bounds;
 use ackwise_netdev::control::{Listener, Request, Server, TIMEOUT};
 use ackwise_netdev::daemon::{Daemon, Ended, Lifecycle, Worker};
 use ackwise_netdev::privileges::{Uses, drop_privileges};
@@ -10,14 +11,13 @@ use ackwise_netdev::registry::{self, Entry, Redirector, netns_inode};
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, Role, SendStats, TunDevice};
 
 use crate::Error;
-use crate::bandwidth::Estimator;
 use crate::config::Config;
 use crate::control;
 use crate::core::Core;
 use crate::echo::Echo;
-use crate::forwarder::{Forwarder, Measuring};
+use crate::forwarder::Forwarder;
+use crate::measuring::Measuring;
 use crate::redirect::Redirect;
-use crate::rtt::Rtt;
 use crate::shared::{Shared, lock};
 use crate::stats::Stats;
 
@@ -125,21 +125,18 @@ impl Prepared {
         let echo = config.acc.then(|| Echo::install(&interface, mode));
         let echo = echo.transpose()?;
         let measuring = config.min_rate_bps.map(|min| {
-            Ok::<_, Error>(Measuring {
-                estimator: Estimator::new(min, config.rate_bps),
-                rtt: Rtt::install(&interface, mode)?,
-                is_idle: true,
-            })
+            let bounds = Bounds {
+                min_bps: min,
+                max_bps: config.rate_bps,
+            };
+            Measuring::install(&interface, mode, bounds, config.overhead)
         });
         let measuring = measuring.transpose()?;
         let heartbeat = redirect.heartbeat()?;
         let lifecycle = Lifecycle::new().map_err(Error::system("making an event descriptor"))?;
         let wake = lifecycle.wake_fd();
         let wake = wake.map_err(Error::system("duplicating a descriptor"))?;
-        let mut core = Core::new(&config, interface.kind, interface.mtu, seed);
-        if let Some(min) = config.min_rate_bps {
-            core.set_rate(min);
-        }
+        let core = Core::new(&config, interface.kind, interface.mtu, seed);
         let shared = Arc::new(Shared {
             config,
             device: device.name.clone(),

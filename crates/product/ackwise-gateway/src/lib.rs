@@ -23,7 +23,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod bandwidth;
 #[doc(hidden)]
 pub mod bench;
 mod config;
@@ -34,22 +33,21 @@ mod error;
 mod forwarder;
 mod frame;
 mod gateway;
+mod measuring;
 mod observer;
 mod redirect;
-mod rtt;
 mod shared;
 mod stats;
 #[cfg(test)]
 mod testing;
 
-pub use crate::bandwidth::{Estimator, Observation};
 pub use crate::config::{Config, describe};
 pub use crate::core::Core;
 pub use crate::echo::Acc;
 pub use crate::error::Error;
 pub use crate::frame::{Flow, Frame, FrameBuf};
 pub use crate::gateway::{Gateway, Prepared};
-pub use crate::rtt::RttSamples;
 pub use crate::stats::{Amount, Dropped, Measured, Passed, Stats, Waiting};
+pub use ackwise_autorate::State;
 pub use ackwise_netdev::AttachMode;
 pub use ackwise_netdev::daemon::Ended;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ackwise_autorate::State;
 use ackwise_policy::Reason;
 use ackwise_queue::QueueStats;
 use serde::{Deserialize, Serialize};
@@ -65,13 +66,15 @@ pub struct Waiting {
     pub red_average: Option<f64>,
 }
 
-/// The bandwidth estimator.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A rate that is measured, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// The current rate, in bits per second.
+    /// What the queue is shaped to, bit/s.
     pub rate_bps: u64,
-    /// Whether the rate of the link was measured yet.
-    pub known: bool,
+    /// What the link was last seen to carry, bit/s.
+    pub link_bps: Option<u64>,
+    /// What sets it.
+    pub state: State,
 }
 
 /// The counters of a gateway.
@@ -85,7 +88,7 @@ pub struct Stats {
     pub rate_bps: u64,
     /// Bytes that are added to the length of each IP packet.
     pub overhead: u32,
-    /// The bandwidth estimator, if the rate is measured; `rate_bps` is then its upper bound.
+    /// There if the rate is measured; `rate_bps` is then the greatest that it may be.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measured: Option<Measured>,
     /// The queue in words.

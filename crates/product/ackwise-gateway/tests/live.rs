@@ -275,24 +275,79 @@ fn finds_the_rate() {
         }
     };
     let rate = |stats: &Stats| stats.measured.unwrap().rate_bps;
-    assert_eq!(rate(&gateway.stats().unwrap()), 300_000);
-    // Twofold twice a second: past 3 Mbit/s in two seconds, unless the sender first
-    // loses what does not fit and waits for its timeout.
-    let began = Instant::now();
-    while !gateway.stats().unwrap().measured.unwrap().known {
+    assert_eq!(rate(&gateway.stats().unwrap()), 50_000_000);
+    // The last is a twentieth of the one before.
+    for link_bps in [3_000_000, 10_000_000, 500_000] {
+        network.router.run(|| {
+            let modem = format!("rate {link_bps}bit burst 3000 limit 2000000");
+            common::run_command("tc", &format!("qdisc change dev wan0 root tbf {modem}"));
+        });
+        feed(Duration::from_secs(5));
+        let mut found = Vec::new();
+        for _ in 0..20 {
+            feed(Duration::from_millis(300));
+            let stats = gateway.stats().unwrap();
+            assert!(stats.measured.unwrap().link_bps.is_some(), "{stats:#?}");
+            found.push(rate(&stats) as f64 / link_bps as f64);
+        }
+        found.sort_by(f64::total_cmp);
+        println!("{link_bps}: {found:?}");
+        assert!((0.85..1.15).contains(&found[10]), "{link_bps}: {found:?}");
+    }
+    drop(stream);
+    account(&gateway.stop().unwrap());
+    gone(&network);
+}
+
+/// The ACKs of a download are all that fills the modem.
+#[test]
+fn it_finds_the_rate_of_a_link_that_only_acks_fill() {
+    in_virtual_time(|| {
+        finds_the_rate_by_acks();
+    });
+}
+
+fn finds_the_rate_by_acks() {
+    let network = AccessNetwork::new();
+    network.router.run(|| {
+        let modem = "rate 200kbit burst 1600 limit 25000";
+        common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
+    });
+    let text =
+        "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nmin_rate = \"50 kbit/s\"\noverhead = 14";
+    let config = Config::parse("test", text).unwrap();
+    let gateway = network
+        .router
+        .run(|| Gateway::start(config, AttachMode::Auto));
+    let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
+    let listener = network
+        .server
+        .run(|| TcpListener::bind("10.9.2.2:5001").unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        while stream.write_all(&[1; 1 << 14]).is_ok() {}
+    });
+    let mut stream = network
+        .host
+        .run(|| TcpStream::connect("10.9.2.2:5001").unwrap());
+    let mut buffer = vec![0; 1 << 16];
+    let mut took = |span: Duration| {
+        let (began, mut bytes) = (Instant::now(), 0);
+        while began.elapsed() < span {
+            bytes += stream.read(&mut buffer).unwrap();
+        }
+        bytes
+    };
+    took(Duration::from_secs(5));
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for _ in 0..20 {
+        bytes += took(Duration::from_millis(300));
         let stats = gateway.stats().unwrap();
-        assert!(began.elapsed() < Duration::from_secs(60), "{stats:#?}");
-        feed(Duration::from_millis(500));
+        found.push(stats.measured.unwrap().rate_bps as f64 / 2e5);
     }
-    feed(Duration::from_secs(3));
-    let mut found = Vec::new();
-    for _ in 0..10 {
-        feed(Duration::from_millis(300));
-        found.push(rate(&gateway.stats().unwrap()));
-    }
-    found.sort_unstable();
-    println!("{found:?}");
-    assert!((2_500_000..3_500_000).contains(&found[5]), "{found:?}");
+    found.sort_by(f64::total_cmp);
+    println!("{found:?}, {} Mbit/s", bytes as f64 * 8.0 / 6e6);
+    assert!((0.85..1.15).contains(&found[10]), "{found:?}");
     drop(stream);
     account(&gateway.stop().unwrap());
     gone(&network);
@@ -470,6 +525,13 @@ fn an_interface_has_one_gateway_that_answers_and_goes_when_asked() {
         assert_eq!(control::list().unwrap(), ["wan0"]);
         assert_eq!(control::status("wan0").unwrap().rate_bps, 8_000_000);
         assert!(matches!(control::status("lan1"), Err(Error::NotThere(_))));
+        for (name, new) in [("wan0", "wan7"), ("wan7", "wan0")] {
+            ip(&format!("link set {name} down"));
+            ip(&format!("link set {name} name {new}"));
+            ip(&format!("link set {new} up"));
+            assert_eq!(control::list().unwrap(), [new]);
+            assert_eq!(control::status(new).unwrap().rate_bps, 8_000_000);
+        }
         assert_eq!(control::down("wan0").unwrap().interface, "wan0");
     });
     assert_eq!(until("the end", || first.ended()), Ended::Asked);

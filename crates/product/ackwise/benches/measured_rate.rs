@@ -5,8 +5,8 @@
 //! scripts/bench-rate
 //! ```
 //!
-//! Each run boots a kernel of its own: a host behind a modem (`tests/uplink`), two uploads, and questions
-//! and answers beside them. `scripts/bench-device` calls the guest's part in an emulated machine, where CPU
+//! Each run boots a kernel of its own: a host behind a modem (`tests/uplink`), two uploads, or two downloads whose
+//! ACKs fill the uplink, and questions and answers beside them. `scripts/bench-device` calls the guest's part in an emulated machine, where CPU
 //! time counts instructions.
 
 #[path = "../tests/uplink/mod.rs"]
@@ -20,7 +20,7 @@ mod table;
 mod trace;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,6 +43,11 @@ struct Args {
     /// Seconds of each trace, of which the first five are not counted
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
     seconds: u64,
+
+    /// Two downloads instead of uploads, over a downlink that is so many times as fast as the uplink on the mean;
+    /// utilisation is that of the downlink
+    #[arg(long, value_name = "RATIO", value_parser = clap::value_parser!(u64).range(1..))]
+    downloads: Option<u64>,
 
     /// Machines at a time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -74,7 +79,7 @@ enum Format {
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(arm) = args.boot {
-        let found = arm::run(arm, &args.rates, args.autorate.as_deref());
+        let found = arm::run(arm, &args.rates, args.downloads, args.autorate.as_deref());
         println!("{}", serde_json::to_string(&found).expect("plain data"));
         return ExitCode::SUCCESS;
     }
@@ -104,6 +109,9 @@ fn compare(args: &Args) -> Result<(), String> {
     } else {
         eprintln!("measured_rate: without cake-autorate: --autorate names a clone of it");
     }
+    if args.downloads.is_some() {
+        arms.insert(0, Arm::Nothing);
+    }
     let runs: Vec<_> = traces
         .iter()
         .flat_map(|trace| arms.iter().map(move |arm| (trace, *arm)))
@@ -116,7 +124,7 @@ fn compare(args: &Args) -> Result<(), String> {
         for _ in 0..jobs.min(runs.len()) {
             scope.spawn(|| {
                 while let Some((trace, arm)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let found = boot(&kernel, trace, *arm, args.autorate.as_deref());
+                    let found = boot(&kernel, trace, *arm, args);
                     let count = done.fetch_add(1, Ordering::Relaxed) + 1;
                     eprintln!("{count} of {}: {}, {}", runs.len(), trace.name, arm.name());
                     all.lock().expect("no panic").push((trace, *arm, found));
@@ -148,16 +156,18 @@ fn compare(args: &Args) -> Result<(), String> {
 }
 
 /// Boots a kernel for one run.
-fn boot(
-    kernel: &Kernel,
-    trace: &Trace,
-    arm: Arm,
-    autorate: Option<&Path>,
-) -> Result<Found, String> {
+fn boot(kernel: &Kernel, trace: &Trace, arm: Arm, args: &Args) -> Result<Found, String> {
     let rates: Vec<_> = trace.rates.iter().map(u64::to_string).collect();
     let rates = rates.join(",");
     let mut arguments = vec!["--boot", arm.name(), "--rates", &rates];
-    let directory = autorate.map(|path| path.display().to_string());
+    let ratio = args.downloads.map(|ratio| ratio.to_string());
+    if let Some(ratio) = &ratio {
+        arguments.extend(["--downloads", ratio]);
+    }
+    let directory = args
+        .autorate
+        .as_ref()
+        .map(|path| path.display().to_string());
     if let Some(directory) = &directory {
         arguments.extend(["--autorate", directory]);
     }

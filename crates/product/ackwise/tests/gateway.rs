@@ -55,7 +55,14 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
         net.iface
     );
     std::fs::write(file.path(), text).unwrap();
-    let child = up(&net, &["--config", file.path().to_str().unwrap()]);
+    // As the unit of systemd has it: the file is for the interface that is named.
+    let path = file.path().to_str().unwrap();
+    let Ended { code, err, .. } = net.run(&["gateway", "up", "lo", "--config", path]);
+    assert_eq!(code, 2, "{err}");
+    let says = format!("INTERFACE is lo, and {path} is for {}", net.iface);
+    assert!(err.contains(&says), "{err}");
+    assert!(!gateway_device(&net) && net.programs() == 0);
+    let child = up(&net, &[&net.iface, "--config", path]);
     assert!(net.download(1) > 100_000);
     let shown = stats(&net);
     assert_eq!(shown["rate_bps"], 20_000_000);

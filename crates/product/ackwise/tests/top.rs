@@ -9,12 +9,13 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ackwise_testbed::program::{Ended, root, until};
+use ackwise_testbed::program::{Ended, must, root, until};
 use common::{ACKWISE, Net};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
 use nix::unistd::Pid;
+use serde_json::Value;
 
 const SIZE: Winsize = Winsize {
     ws_row: 24,
@@ -121,6 +122,51 @@ fn it_shows_an_attachment_and_leaves_the_terminal_as_it_was() {
     kill(Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).unwrap();
     top.ends();
     // Killed, it would leave its entry in the registry.
+    attached.signal(Signal::SIGTERM);
+    assert_eq!(attached.end().status.code(), Some(0));
+}
+
+/// The name that it was attached by may be that of another interface by now.
+#[test]
+fn a_renamed_interface_is_shown_by_both_names() {
+    root();
+    let net = Net::new();
+    let Net {
+        receiver, iface, ..
+    } = &net;
+    let attached = net.attach(&[]);
+    let listed = || {
+        let Ended { code, out, err } = net.run(&["--format", "json", "status"]);
+        assert_eq!(code, 0, "{err}");
+        let all: Value = serde_json::from_str(&out).unwrap();
+        // Those of other tests are in other namespaces.
+        let all = all["attachments"].as_array().unwrap().iter();
+        let mut own = all.filter(|it| it["interface"] == iface.as_str());
+        own.next().unwrap()["interface_now"].clone()
+    };
+    assert_eq!(listed(), Value::Null);
+    for how in ["down", "name renamed0", "up"] {
+        let name = if how == "up" { "renamed0" } else { iface };
+        must(&format!("ip -n {receiver} link set {name} {how}"));
+    }
+    // Somebody else has the old name.
+    must(&format!(
+        "ip -n {receiver} link add {iface} type veth peer name other0"
+    ));
+    assert_eq!(listed(), "renamed0");
+    let both = format!("renamed0 (was {iface})");
+    for args in [&["status"][..], &["status", "renamed0"]] {
+        let Ended { code, out, err } = net.run(args);
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(&both), "{args:?}: {out}");
+    }
+    let top = OnTerminal::start(&net, &["renamed0"]);
+    // It moves over spaces instead of writing them.
+    for word in ["renamed0", "(was", &format!("{iface}):")] {
+        top.shows(word);
+    }
+    kill(Pid::from_raw(top.child.id() as i32), Signal::SIGTERM).unwrap();
+    top.ends();
     attached.signal(Signal::SIGTERM);
     assert_eq!(attached.end().status.code(), Some(0));
 }

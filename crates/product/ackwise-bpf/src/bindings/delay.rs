@@ -6,7 +6,7 @@ pub type __u64 = ::core::ffi::c_ulonglong;
 #[repr(C)]
 #[derive(Default, Copy, Clone)]
 pub struct aw_delay_options {
-    #[doc = " bytes that each packet costs beyond itself, from the IP header on"]
+    #[doc = " bytes that each packet costs beyond what the program sees of it"]
     pub overhead: __s32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -13,11 +13,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::uplink::{Uplink, near, quantile};
+use crate::uplink::{Downloads, Uplink, near, quantile};
 
 /// What is not counted, in steps of 100 ms.
 const WARM: usize = 50;
-const UPLOADS: usize = 2;
+/// Uploads, or downloads.
+const FLOWS: u16 = 2;
 /// Hosts behind the modem that cake-autorate may ping: it takes six, and two are in reserve.
 const HOSTS: u32 = 8;
 /// Where cake-autorate has its configuration and its log.
@@ -25,10 +26,12 @@ const DIRECTORY: &str = "/tmp/autorate";
 /// What is measured, as a control group.
 const GROUP: &str = "/sys/fs/cgroup/arm";
 
-/// What sets the rate of cake.
+/// What sets the rate of cake, if there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arm {
+    /// The queue of the modem alone.
+    Nothing,
     /// `ackwise up --up MIN..MAX`.
     Measured,
     /// cake-autorate, with its defaults.
@@ -40,6 +43,7 @@ pub enum Arm {
 impl Arm {
     pub fn name(self) -> &'static str {
         match self {
+            Self::Nothing => "nothing",
             Self::Measured => "measured",
             Self::CakeAutorate => "cake-autorate",
             Self::Known => "known",
@@ -59,8 +63,9 @@ pub struct Found {
     pub cpu: Option<f64>,
 }
 
-/// Goes through the rates, one each 100 ms.
-pub fn run(arm: Arm, rates: &[u64], autorate: Option<&Path>) -> Found {
+/// Goes through the rates, one each 100 ms. With `downloads` the traffic is two of them, over a downlink that is so many
+/// times as fast as the uplink on the mean, and its utilisation counts.
+pub fn run(arm: Arm, rates: &[u64], downloads: Option<u64>, autorate: Option<&Path>) -> Found {
     let mean_bps = rates.iter().sum::<u64>() / rates.len() as u64;
     // A second's worth waits in the modem.
     let mut uplink = Uplink::new(rates[0], mean_bps / 8);
@@ -68,33 +73,55 @@ pub fn run(arm: Arm, rates: &[u64], autorate: Option<&Path>) -> Found {
     if accounts {
         fs::create_dir(GROUP).unwrap();
     }
-    let bounds = [mean_bps / 20, mean_bps, mean_bps * 4];
+    // `ackwise up` takes no less than 8 kbit/s.
+    let bounds = [(mean_bps / 20).max(8_000), mean_bps, mean_bps * 4];
+    let down_bps = downloads.map(|ratio| mean_bps * ratio);
+    if let Some(bps) = down_bps {
+        uplink.limit_downlink(bps, 500, 0);
+    }
+    // What `ackwise up` has, the others have: a filter where ACKs are the load.
+    let filter = downloads.map_or("", |_| "ack-filter-aggressive");
     let child = match arm {
+        Arm::Nothing => None,
         Arm::Measured => Some(measured(bounds)),
-        Arm::CakeAutorate => Some(cake_autorate(bounds, autorate.expect("--autorate"))),
+        Arm::CakeAutorate => {
+            cake("add", bounds[1], filter);
+            Some(cake_autorate(bounds, autorate.expect("--autorate")))
+        }
         Arm::Known => {
-            cake("add", rates[0]);
+            cake("add", rates[0], filter);
             None
         }
     };
     let used = || accounts.then(cpu_us);
     let mut before = None;
     let mut seen = Vec::new();
-    let measured = uplink.measure(rates, WARM, UPLOADS, |index, rate| {
+    let traffic = down_bps.map(|bps| (bps, Downloads::start(FLOWS, Duration::ZERO)));
+    let down = || {
+        traffic
+            .as_ref()
+            .map_or(0, |(_, downloads)| downloads.bytes())
+    };
+    let uploads = if traffic.is_some() { 0 } else { FLOWS };
+    let measured = uplink.measure(rates, WARM, usize::from(uploads), |index, rate| {
         if index == WARM {
-            before = Some((Instant::now(), used()));
+            before = Some((Instant::now(), used(), down()));
         }
         if arm == Arm::Known {
-            cake("change", rate / 100 * 95);
+            cake("change", rate / 100 * 95, "");
         } else if index % 10 == 9 {
             seen.push(must("tc -n near qdisc show dev up0"));
         }
     });
-    let (began, used_before) = before.expect("longer than what is not counted");
+    let (began, used_before, down_before) = before.expect("longer than what is not counted");
     let seconds = began.elapsed().as_secs_f64();
+    let utilisation = match down_bps {
+        Some(bps) => (down() - down_before) as f64 * 8.0 / seconds / bps as f64,
+        None => measured.utilisation,
+    };
     let cpu = used().zip(used_before);
     let found = Found {
-        utilisation: measured.utilisation,
+        utilisation,
         modem_ms: [0.5, 0.95, 0.99].map(|part| quantile(&measured.modem_ms, part)),
         sparse_ms: [0.5, 0.95, 0.99].map(|part| quantile(&measured.sparse_ms, part)),
         rates: {
@@ -104,11 +131,14 @@ pub fn run(arm: Arm, rates: &[u64], autorate: Option<&Path>) -> Found {
         },
         cpu: cpu.map(|(now, then)| (now - then) as f64 / 1e6 / seconds),
     };
-    // What does not change a rate is no peer.
-    if arm != Arm::Known && found.rates < 2 {
+    // What does not change a rate is no peer; where ACKs are thinned, none of them may have waited.
+    if matches!(arm, Arm::Measured | Arm::CakeAutorate) && downloads.is_none() && found.rates < 2 {
         let log = format!("{DIRECTORY}/cake-autorate.primary.log");
         let said = fs::read_to_string(log).unwrap_or_default();
         panic!("{} changed no rate\n{said}", arm.name());
+    }
+    if let Some((_, downloads)) = traffic {
+        downloads.end();
     }
     if let Some(child) = child {
         end(child);
@@ -121,9 +151,9 @@ pub fn run(arm: Arm, rates: &[u64], autorate: Option<&Path>) -> Found {
     found
 }
 
-fn cake(verb: &str, bps: u64) {
+fn cake(verb: &str, bps: u64, more: &str) {
     must(&format!(
-        "tc -n near qdisc {verb} dev up0 root handle 9: cake bandwidth {bps}bit"
+        "tc -n near qdisc {verb} dev up0 root handle 9: cake bandwidth {bps}bit {more}"
     ));
 }
 
@@ -161,7 +191,6 @@ fn measured([min, _, max]: [u64; 3]) -> Child {
 /// active is told by the least rate, since the default of 2 Mbit/s is more than some links have. The way back
 /// is not adjusted.
 fn cake_autorate([min, base, max]: [u64; 3], script: &Path) -> Child {
-    cake("add", base);
     // It asks for another interface for the way back, and takes its MTU.
     must("ip link add down0 netns near type veth peer name down1 netns near");
     let mut hosts = String::new();

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::linux::cli::gateway::{
     GatewayCommand, GatewayDownArgs, GatewayStatusArgs, GatewayUpArgs,
 };
-use crate::linux::rates::rate;
+use crate::linux::rates::{measured_rate, rate};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{reason, watch};
 
@@ -29,9 +29,22 @@ pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
 
 /// The file, or what the arguments say.
 fn config(args: &GatewayUpArgs) -> anyhow::Result<Config> {
-    match &args.config {
-        Some(file) => Ok(Config::load(file)?),
-        None => Ok(of_arguments(args)?),
+    let Some(file) = &args.config else {
+        return Ok(of_arguments(args)?);
+    };
+    let config = Config::load(file)?;
+    match &args.interface {
+        Some(asked) if *asked != config.interface => Err(BadInput::new(format!(
+            "INTERFACE is {asked}, and {} is for {}",
+            file.display(),
+            config.interface
+        ))
+        .mend(format!(
+            "set interface = {asked:?} in the file, name {} here, or name another file",
+            config.interface
+        ))
+        .into()),
+        _ => Ok(config),
     }
 }
 
@@ -273,8 +286,7 @@ pub fn in_full(stats: &Stats) -> String {
     let n = |count: u64| count.to_string();
     let shaped = match stats.measured {
         None => rate(stats.rate_bps),
-        Some(measured) if measured.known => format!("{}, measured", rate(measured.rate_bps)),
-        Some(measured) => format!("{}, measuring", rate(measured.rate_bps)),
+        Some(now) => measured_rate(now.rate_bps, now.link_bps, now.state),
     };
     let (dropped, passed, waiting) = (&stats.dropped, &stats.passed, &stats.waiting);
     let mut rows = vec![

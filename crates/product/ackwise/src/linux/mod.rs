@@ -10,6 +10,7 @@ mod http;
 mod looks;
 mod metrics;
 mod options;
+mod present;
 mod probe;
 mod rates;
 mod shared_daemon;

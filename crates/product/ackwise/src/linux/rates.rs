@@ -1,6 +1,6 @@
 //! Rates as a person reads them.
 
-use ackwise_autorate::{Measured, State};
+use ackwise_autorate::State;
 
 /// A rate in the largest unit that it has one of.
 pub fn rate(bps: u64) -> String {
@@ -12,13 +12,11 @@ pub fn rate(bps: u64) -> String {
     }
 }
 
-/// A rate that is measured, and what sets it.
-pub fn measured_rate(measured: &Measured) -> String {
-    let bps = rate(measured.rate_bps);
-    let link = measured
-        .link_bps
-        .map_or_else(|| "not seen yet".to_owned(), rate);
-    let state = match measured.state {
+/// A rate that is measured, what the link was last seen to carry, and what sets the rate.
+pub fn measured_rate(rate_bps: u64, link_bps: Option<u64>, state: State) -> String {
+    let bps = rate(rate_bps);
+    let link = link_bps.map_or_else(|| "not seen yet".to_owned(), rate);
+    let state = match state {
         State::Blind => "no round trips".to_owned(),
         State::Idle => "little to send".to_owned(),
         State::Growing => "growing".to_owned(),

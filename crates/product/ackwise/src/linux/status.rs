@@ -1,18 +1,21 @@
 //! `ackwise status` and `ackwise detach`.
 
-use std::os::unix::fs::MetadataExt;
-
 use ackwise_cli::{Format, text};
 use ackwise_datapath::control::{self, Holder, Status};
 use ackwise_datapath::{FlowStats, Stats};
 use serde::Serialize;
 
 use crate::linux::cli::{DetachArgs, StatusArgs};
+use crate::linux::present::{Names, named};
 use crate::linux::rates::measured_rate;
 
 #[derive(Serialize)]
 struct Attachment {
+    /// Its name when it was attached to.
     interface: String,
+    /// Its name now, if it is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface_now: Option<String>,
     netns: u64,
     pid: u32,
     policy: String,
@@ -27,13 +30,14 @@ struct Attachment {
 }
 
 impl Attachment {
-    fn new(holder: Holder, status: Result<Status, ackwise_datapath::Error>) -> Self {
+    fn new(names: &Names, holder: Holder, status: Result<Status, ackwise_datapath::Error>) -> Self {
         let (status, error) = match status {
             Ok(status) => (Some(status), None),
             Err(e) => (None, Some(e.to_string())),
         };
         let (stats, flows) = status.map_or((None, Vec::new()), |s| (Some(s.stats), s.flows));
         Self {
+            interface_now: names.other(&holder),
             interface: holder.ifname,
             netns: holder.netns,
             pid: holder.pid,
@@ -44,21 +48,26 @@ impl Attachment {
             error,
         }
     }
+
+    fn name(&self) -> String {
+        named(&self.interface, self.interface_now.as_deref())
+    }
 }
 
 /// Shows what is attached: everything, or one interface in full.
 pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
+    let names = Names::new();
     let attachments: Vec<_> = match &args.interface {
         Some(interface) => {
             let holder = control::holder(interface).map_err(|error| mended(interface, error))?;
             let status = control::status_of(&holder, args.flows)?;
-            vec![Attachment::new(holder, Ok(status))]
+            vec![Attachment::new(&names, holder, Ok(status))]
         }
         None => control::list()?
             .into_iter()
             .map(|holder| {
                 let status = control::status_of(&holder, 0);
-                Attachment::new(holder, status)
+                Attachment::new(&names, holder, status)
             })
             .collect(),
     };
@@ -76,7 +85,7 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
     }
     let mut out = match attachments.is_empty() {
         true => "Nothing is attached.\n".to_owned(),
-        false => listing(&attachments),
+        false => listing(&attachments, names.netns),
     };
     for interface in gateways {
         out.push_str(&format!(
@@ -97,10 +106,7 @@ fn mended(interface: &str, error: ackwise_datapath::Error) -> anyhow::Error {
     }
 }
 
-fn listing(attachments: &[Attachment]) -> String {
-    let here = std::fs::metadata("/proc/self/ns/net")
-        .map(|m| m.ino())
-        .unwrap_or(0);
+fn listing(attachments: &[Attachment], here: u64) -> String {
     let head = [
         "INTERFACE",
         "POLICY",
@@ -116,7 +122,7 @@ fn listing(attachments: &[Attachment]) -> String {
         let policy = a.policy.split(':').next().unwrap_or_default();
         let mut row = vec![
             if a.netns == here {
-                a.interface.clone()
+                a.name()
             } else {
                 format!("{} (netns {})", a.interface, a.netns)
             },
@@ -153,7 +159,7 @@ fn in_full(a: &Attachment) -> String {
     };
     let mut out = format!(
         "{}: {}{}\n{}, {}, process {}, up {}\n\n",
-        a.interface,
+        a.name(),
         a.policy,
         if a.dry_run {
             " (dry run: nothing is withheld)"
@@ -171,7 +177,10 @@ fn in_full(a: &Attachment) -> String {
         out.push_str(&format!("attached by clsact: {why}\n\n"));
     }
     if let Some(measured) = &s.measured_rate {
-        out.push_str(&format!("queue: {}\n\n", measured_rate(measured)));
+        out.push_str(&format!(
+            "queue: {}\n\n",
+            measured_rate(measured.rate_bps, measured.link_bps, measured.state)
+        ));
     }
     out.push_str(&totals(s));
     let mut reasons: Vec<_> = s.reasons.iter().filter(|(_, n)| **n > 0).collect();

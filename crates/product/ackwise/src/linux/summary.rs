@@ -31,7 +31,10 @@ pub fn line(before: &Stats, now: &Stats, took: Duration) -> String {
         ));
     }
     if let Some(measured) = &now.measured_rate {
-        line.push_str(&format!("; queue at {}", measured_rate(measured)));
+        line.push_str(&format!(
+            "; queue at {}",
+            measured_rate(measured.rate_bps, measured.link_bps, measured.state)
+        ));
     }
     line
 }

@@ -39,12 +39,13 @@ pub enum GatewayCommand {
 /// `ackwise gateway up`.
 #[derive(Debug, Args)]
 pub struct GatewayUpArgs {
-    /// The interface whose outgoing direction is the bottleneck
+    /// The interface whose outgoing direction is the bottleneck; with --config the one that the
+    /// file has to name
     pub interface: Option<String>,
 
     /// Everything from a file (docs/gateway.md) instead of from arguments
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["interface", "rate", "min_rate", "overhead", "discipline", "limit", "ack_share", "red", "ecn", "ack_filter", "acks_first", "acc"])]
+          conflicts_with_all = ["rate", "min_rate", "overhead", "discipline", "limit", "ack_share", "red", "ecn", "ack_filter", "acks_first", "acc"])]
     pub config: Option<PathBuf>,
 
     /// What leaves is shaped to this rate, e.g. `1 Mbit/s`: a little less than the link has, so

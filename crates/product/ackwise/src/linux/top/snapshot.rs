@@ -1,12 +1,12 @@
 //! What runs on this host, read at one moment.
 
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use ackwise_datapath::control::Status;
 use ackwise_netdev::netlink::{Netlink, QdiscStats};
 
 use crate::linux::looks::root_queue;
+use crate::linux::present::{Names, named};
 
 /// The flows that are read of an attachment: those with most ACKs.
 const FLOWS: usize = 256;
@@ -28,7 +28,8 @@ pub struct Id {
     pub kind: Kind,
     /// The inode of the network namespace if it is another than the caller's.
     pub netns: Option<u64>,
-    /// The interface, or the tunnel's device.
+    /// The interface, with the name that it had when it was attached to if that is another one, or the
+    /// tunnel's device.
     pub name: String,
 }
 
@@ -75,7 +76,7 @@ pub struct Reader {
     /// Only sources of this name.
     only: Option<String>,
     netlink: Option<Netlink>,
-    here: u64,
+    names: Names,
 }
 
 impl Reader {
@@ -85,7 +86,7 @@ impl Reader {
             only,
             // Without it there are no queues to show; everything else is.
             netlink: Netlink::open().ok(),
-            here: std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino()),
+            names: Names::new(),
         }
     }
 
@@ -108,24 +109,27 @@ impl Reader {
     fn attachments(&self, queues: &[QdiscStats]) -> anyhow::Result<Vec<Source>> {
         let holders = ackwise_datapath::control::list()?.into_iter();
         let source = |holder: ackwise_datapath::control::Holder| {
+            let now = self.names.other(&holder);
+            // One that gets another name meanwhile is still shown.
+            let names = [Some(&holder.ifname), now.as_ref()];
+            if !names.into_iter().flatten().any(|it| self.wanted(it)) {
+                return None;
+            }
             let status = ackwise_datapath::control::status_of(&holder, FLOWS);
-            let here = holder.netns == self.here;
-            Source {
+            let here = holder.netns == self.names.netns;
+            Some(Source {
                 backlog: here.then(|| root_backlog(queues, holder.ifindex)).flatten(),
                 id: Id {
                     kind: Kind::Attachment,
                     netns: (!here).then_some(holder.netns),
-                    name: holder.ifname,
+                    name: named(&holder.ifname, now.as_deref()),
                 },
                 counters: status
                     .map(Counters::Attachment)
                     .map_err(|error| error.to_string()),
-            }
+            })
         };
-        Ok(holders
-            .filter(|holder| self.wanted(&holder.ifname))
-            .map(source)
-            .collect())
+        Ok(holders.filter_map(source).collect())
     }
 
     fn gateways(&self) -> anyhow::Result<Vec<Source>> {

@@ -336,7 +336,7 @@ impl Run<'_> {
             return Ok(None);
         };
         let interface = Interface::find(&self.facts.interface)?;
-        let delay = Delay::attach(&interface, cake.overhead)?;
+        let delay = Delay::behind_qdisc(&interface, cake.overhead)?;
         let setter = claim.rate_setter().context("setting the rate")?;
         let setter = setter.context("the process that sets the rate is not there")?;
         let bounds = Bounds {

@@ -1,0 +1,75 @@
+//! Measures what the link behind the gateway carries, and sets the rate by it.
+
+use ackwise_autorate::Delay;
+use ackwise_bandwidth::{Bounds, Estimator, Look};
+use ackwise_netdev::{AttachMode, Interface};
+use ackwise_queue::Nanos;
+
+use crate::Error;
+use crate::core::Core;
+use crate::stats::Measured;
+
+/// The time between two looks.
+const LOOK: Nanos = 25_000_000;
+
+/// The estimator of the rate, and the program that times what passes.
+#[derive(Debug)]
+pub(crate) struct Measuring {
+    estimator: Estimator,
+    delay: Delay,
+    next: Nanos,
+    /// What the core had dropped at the last look.
+    drops: u64,
+}
+
+impl Measuring {
+    /// Times what passes the interface from now on. A packet costs `overhead` bytes there beyond itself. The rate begins at the
+    /// greatest, which shapes nothing. `mode` is how the gateway's own program is attached.
+    pub fn install(
+        interface: &Interface,
+        mode: AttachMode,
+        bounds: Bounds,
+        overhead: u32,
+    ) -> Result<Self, Error> {
+        let overhead = i32::try_from(overhead).unwrap_or(i32::MAX);
+        Ok(Self {
+            estimator: Estimator::new(bounds, bounds.max_bps),
+            delay: Delay::behind_tc(interface, overhead, mode)?,
+            next: 0,
+            drops: 0,
+        })
+    }
+
+    /// Looks what has passed, if it is time to, and sets the core's rate. Returns when to look again.
+    pub fn look(&mut self, core: &mut Core, now: Nanos) -> Nanos {
+        if now < self.next {
+            return self.next;
+        }
+        self.next = now + LOOK;
+        let drops = core.drops();
+        let has_dropped = drops != std::mem::replace(&mut self.drops, drops);
+        let seen = self.delay.sample().and_then(|sample| {
+            Ok(Look {
+                at_ns: now,
+                sent: self.delay.sent()?,
+                backlog_bytes: core.waiting().bytes,
+                has_dropped,
+                sample,
+            })
+        });
+        match seen {
+            Ok(look) => core.set_rate(self.estimator.observe(&look)),
+            Err(error) => tracing::warn!("measuring the rate: {error}; it stays"),
+        }
+        self.next
+    }
+
+    /// Returns what is known now.
+    pub fn now(&self) -> Measured {
+        Measured {
+            rate_bps: self.estimator.rate_bps(),
+            link_bps: self.estimator.capacity_bps(),
+            state: self.estimator.state().into(),
+        }
+    }
+}
