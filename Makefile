@@ -238,18 +238,29 @@ test-metrics: build-ackwise ## alert rules and the pages of all daemons, by prom
 test-packages: ## install what `make dist` made in a clean Debian 12 and 13, use it, purge it; have rpm do so in an empty root; run the image for containers; look at the rest (root, two minutes)
 	@$(NICE) scripts/test-packages
 
+# systemd reads its units again, where it runs and they are its own.
+RELOAD_UNITS = [ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
+UNITS = ackwise@ ackwise-gateway@ ackwise-tunnel@
+
 install: build-ackwise ## install ackwise with its systemd units and completions under PREFIX
 	install -D -s -m 0755 $(ACKWISE) $(DESTDIR)$(PREFIX)/bin/ackwise
 	install -d $(DESTDIR)$(UNITDIR) $(DESTDIR)/etc/ackwise
-	for unit in ackwise@ ackwise-gateway@ ackwise-tunnel@; do \
+	for unit in $(UNITS); do \
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/systemd/$$unit.service \
 			> $(DESTDIR)$(UNITDIR)/$$unit.service || exit; \
 	done
 	install -D -m 0644 packaging/sysusers.d/ackwise.conf $(DESTDIR)$(SYSUSERSDIR)/ackwise.conf
 	[ -n "$(DESTDIR)" ] || systemd-sysusers $(SYSUSERSDIR)/ackwise.conf
+	$(RELOAD_UNITS)
 	install -D -m 0644 packaging/ackwise.toml $(DESTDIR)/etc/ackwise/ackwise.toml.example
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(ACKWISE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise
+	install -d $(DESTDIR)$(PREFIX)/share/man/man8 $(DESTDIR)$(PREFIX)/share/man/man5
+	$(ACKWISE) man $(DESTDIR)$(PREFIX)/share/man/man8
+	version=$$($(ACKWISE) --version) && for page in 8/ackwise.8 5/ackwise.toml.5; do \
+		sed "s/@VERSION@/$${version##* }/" packaging/man/ackwise/$${page#*/} \
+			> $(DESTDIR)$(PREFIX)/share/man/man$$page || exit; \
+	done
 
 install-lab: build-lab ## install ackwise-lab with its completions and ackwise-scenario(5) under PREFIX
 	install -D -s -m 0755 $(LAB) $(DESTDIR)$(PREFIX)/bin/ackwise-lab
@@ -259,7 +270,8 @@ install-lab: build-lab ## install ackwise-lab with its completions and ackwise-s
 	version=$$($(LAB) --version) && sed "s/@VERSION@/$${version##* }/" packaging/man/ackwise-lab/ackwise-scenario.5 \
 		> $(DESTDIR)$(PREFIX)/share/man/man5/ackwise-scenario.5
 
-uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
+uninstall: ## stop the units, and remove what install and install-lab put there; /etc/ackwise stays
+	[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl stop $(UNITS:%='%*.service')
 	rm -f $(DESTDIR)$(PREFIX)/bin/ackwise $(DESTDIR)$(PREFIX)/bin/ackwise-lab \
 		$(DESTDIR)$(UNITDIR)/ackwise@.service \
 		$(DESTDIR)$(UNITDIR)/ackwise-gateway@.service \
@@ -267,7 +279,10 @@ uninstall: ## remove what install and install-lab put there; /etc/ackwise stays
 		$(DESTDIR)$(SYSUSERSDIR)/ackwise.conf \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/ackwise-lab \
-		$(DESTDIR)$(PREFIX)/share/man/man5/ackwise-scenario.5
+		$(DESTDIR)$(PREFIX)/share/man/man5/ackwise-scenario.5 \
+		$(DESTDIR)$(PREFIX)/share/man/man5/ackwise.toml.5 \
+		$(DESTDIR)$(PREFIX)/share/man/man8/ackwise.8 $(DESTDIR)$(PREFIX)/share/man/man8/ackwise-*.8
+	$(RELOAD_UNITS)
 
 clean: ## remove what was built and reported
 	$(CARGO) clean

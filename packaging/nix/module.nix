@@ -7,6 +7,7 @@ self:
   config,
   lib,
   pkgs,
+  utils,
   ...
 }:
 
@@ -18,11 +19,12 @@ let
     ${lib.getExe cfg.package} check ${toml.generate "ackwise.toml" cfg.settings}
     cp ${toml.generate "ackwise.toml" cfg.settings} $out
   '';
+  device = interface: utils.escapeSystemdPath interface.name;
   service = interface: {
-    name = "ackwise@${interface.name}";
+    name = "ackwise@${device interface}";
     value = {
       overrideStrategy = "asDropin";
-      wantedBy = [ "multi-user.target" ];
+      wantedBy = [ "sys-subsystem-net-devices-${device interface}.device" ];
       reloadTriggers = [ file ];
     };
   };
@@ -45,7 +47,7 @@ in
           up = "4.75 Mbit/s";
         }
       ];
-      description = "What stands in /etc/ackwise/ackwise.toml: ackwise.conf(5).";
+      description = "What stands in /etc/ackwise/ackwise.toml: ackwise.toml(5).";
     };
   };
 

@@ -73,8 +73,10 @@ let
     self = self;
     nixpkgs = { inherit legacyPackages; };
   };
+  # As NixOS does, for the names of interfaces.
+  utils.escapeSystemdPath = builtins.replaceStrings [ "-" ] [ "\\x2d" ];
   module = self.nixosModules.default {
-    inherit lib pkgs;
+    inherit lib pkgs utils;
     config.services.ackwise = {
       enable = true;
       package = self.packages.x86_64-linux.ackwise;
@@ -103,7 +105,7 @@ in
     module = {
       inherit (module.config) assertions users;
       file = module.config.environment.etc."ackwise/ackwise.toml".source.script;
-      services = builtins.attrNames module.config.systemd.services;
+      services = builtins.mapAttrs (_: service: service.wantedBy) module.config.systemd.services;
     };
   };
 }

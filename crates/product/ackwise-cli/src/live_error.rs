@@ -22,7 +22,7 @@ pub fn is_bad_input(error: &(dyn Error + 'static)) -> bool {
         return matches!(
             e,
             Tunnel::Key { .. } | Tunnel::KeyPermissions(_) | Tunnel::OwnKey(_)
-        ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error));
+        ) || matches!(e, Tunnel::Netdev(error) if is_bad_name(error) && !is_absent(error));
     }
     false
 }
@@ -37,14 +37,29 @@ fn is_bad_name(error: &ackwise_netdev::Error) -> bool {
     )
 }
 
+/// Whether an interface is not there. The one of a tunnel is named in its file, which is right: the interface may come.
+fn is_absent(error: &ackwise_netdev::Error) -> bool {
+    matches!(error, ackwise_netdev::Error::NoInterface(_))
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::error::{EXIT_BAD_INPUT, exit_code};
+    use crate::error::{EXIT_BAD_INPUT, EXIT_FAILED, exit_code};
 
     #[test]
     fn l11_a_key_file_that_others_may_read_is_bad_input() {
         let error = ackwise_tunneld::Error::KeyPermissions("tunnel.key".into());
         assert!(error.to_string().contains("`chmod 600 tunnel.key`"));
+        assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
+    }
+
+    /// Its unit tries again: an interface may come late.
+    #[test]
+    fn an_interface_of_a_tunnel_that_is_not_there_is_no_bad_input() {
+        let absent = || ackwise_netdev::Error::NoInterface("wan0".to_owned());
+        let error = ackwise_tunneld::Error::from(absent());
+        assert_eq!(exit_code(&error.into(), |_| false), EXIT_FAILED);
+        let error = ackwise_gateway::Error::from(absent());
         assert_eq!(exit_code(&error.into(), |_| false), EXIT_BAD_INPUT);
     }
 }

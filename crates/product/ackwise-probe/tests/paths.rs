@@ -354,8 +354,8 @@ fn a_long_round_trip_is_told() {
 #[test]
 fn a_slow_path_is_probed() {
     in_virtual_time_on(Release::Netfilter, || {
-        // What --rate 1mbit and 314kbit come to.
-        for (rate, interval_us) in [("1mbit", 6260), ("314kbit", 19_936)] {
+        // What --rate 1mbit and 313kbit come to.
+        for (rate, interval_us) in [("1mbit", 6260), ("313kbit", 20_000)] {
             let ends = format!("netem delay 10ms rate {rate} limit 100");
             let report = Path::new(&ends).probe_at("10.9.4.2", interval_us);
             let facts = report.directions.iter().flat_map(|it| &it.facts);

@@ -37,7 +37,7 @@ pub enum Error {
         why: String,
     },
     /// The key file cannot be used.
-    #[error("{}: {why}; `ackwise tunnel keygen` makes a key", path.display())]
+    #[error("{}: {why}", path.display())]
     Key {
         /// The file.
         path: PathBuf,

@@ -11,6 +11,7 @@ use ackwise_netdev::daemon::Lifecycle;
 use ackwise_netdev::registry;
 use ackwise_netdev::{AttachMode, Interface, PacketSocket, TunDevice, clock};
 use ackwise_tunnel::{HandshakeGuard, KeyPair, key_from_base64, key_to_base64};
+use nix::unistd::{Uid, User};
 use zeroize::Zeroizing;
 
 use crate::bypass::Bypass;
@@ -129,12 +130,29 @@ fn cookie() -> u32 {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
 }
 
+/// Says why a key file cannot be opened, and what to do.
+fn unopened(path: &Path, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("{error}; `ackwise tunnel keygen` makes a key"),
+        io::ErrorKind::PermissionDenied => {
+            let user = Uid::effective();
+            let name = User::from_uid(user).ok().flatten();
+            let name = name.map_or_else(|| user.to_string(), |user| user.name);
+            format!(
+                "{error}; this process is of the user {name}: `chown {name} {}`",
+                path.display()
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
 fn read_key(path: &Path) -> Result<KeyPair, Error> {
     let wrong = |why: String| Error::Key {
         path: path.to_owned(),
         why,
     };
-    let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut file = File::open(path).map_err(|error| wrong(unopened(path, &error)))?;
     let about = file.metadata().map_err(|error| wrong(error.to_string()))?;
     if about.permissions().mode() & 0o077 != 0 {
         return Err(Error::KeyPermissions(path.to_owned()));

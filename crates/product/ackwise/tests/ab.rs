@@ -218,3 +218,41 @@ fn what_cannot_be_measured_is_refused_before_anything_is_attached() {
     let Ended { code, err, .. } = net.run(&["ab", "nosuch0"]);
     assert_eq!(code, 2, "{err}");
 }
+
+/// No empty page of an experiment that did not start is left, and a page that is there stays.
+#[test]
+fn a_page_is_made_by_an_experiment_only() {
+    root();
+    let net = Net::new();
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("ab.html");
+    let html = page.to_str().unwrap();
+    let attached = net.attach(&["--dry-run"]);
+    let refused: [(&[&str], i32); 4] = [
+        (&["ab", "nosuch0"], 2),
+        (&["ab", "lo", "--policy", "nosuch"], 2),
+        // The last thing that is looked at before the start.
+        (&["ab", "lo", "--user", "nosuchuser"], 2),
+        // Somebody is attached there.
+        (&["ab", &net.iface], 1),
+    ];
+    for (args, code) in refused {
+        let args = [args, &["--html", html]].concat();
+        let ended = net.run(&args);
+        assert_eq!(ended.code, code, "{args:?}: {}", ended.err);
+        assert!(!page.exists(), "{args:?} leaves a page");
+        std::fs::write(&page, "another report").unwrap();
+        assert_eq!(net.run(&args).code, code);
+        let stays = std::fs::read_to_string(&page).unwrap();
+        assert_eq!(stays, "another report", "{args:?}");
+        std::fs::remove_file(&page).unwrap();
+    }
+    attached.signal(Signal::SIGTERM);
+    assert_eq!(attached.end().status.code(), Some(0));
+
+    let nowhere = directory.path().join("nosuch").join("ab.html");
+    let Ended { code, err, .. } = net.run(&["ab", &net.iface, "--html", nowhere.to_str().unwrap()]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("cannot be written"), "{err}");
+    assert_eq!(net.programs(), 0);
+}

@@ -88,6 +88,44 @@ fn arguments_that_exclude_each_other_are_refused() {
     // Before anybody is asked.
     ACKWISE.refuses(
         &["probe", "somebody", "--rate", "300kbit"],
-        &["--rate", "314kbit"],
+        &["--rate", "313kbit"],
     );
+}
+
+/// What can never be a partner, or an address to listen on, is told before anybody is asked.
+#[test]
+fn hosts_and_addresses_that_cannot_be_are_refused() {
+    ACKWISE.refuses(&["probe", ""], &["HOST is empty", "name the partner"]);
+    ACKWISE.refuses(
+        &["probe", "10.77.2.2:9479"],
+        &[
+            "HOST \"10.77.2.2:9479\"",
+            "`ackwise probe 10.77.2.2 --port 9479`",
+        ],
+    );
+    ACKWISE.refuses(
+        &["probe", "[2001:db8::7]:9479"],
+        &["`ackwise probe 2001:db8::7 --port 9479`"],
+    );
+    // An address of documentation (RFC 5737, RFC 3849).
+    for address in ["192.0.2.9", "2001:db8::9"] {
+        ACKWISE.refuses(
+            &["probe", "--serve", "--listen", address],
+            &[
+                &format!("--listen {address}: no interface of this host"),
+                "`ip address`",
+            ],
+        );
+    }
+    ACKWISE.refuses(
+        &["probe", "--serve", "--listen", "fe80::1"],
+        &[
+            "--listen fe80::1: a link-local address",
+            "leave --listen out",
+        ],
+    );
+    // An IPv6 address is a host, and nobody serves there.
+    let ended = ACKWISE.run(&["probe", "::1", "--port", "1"]);
+    assert_eq!(ended.code, 1, "{}", ended.err);
+    assert!(ended.err.contains("::1, port 1: "), "{}", ended.err);
 }

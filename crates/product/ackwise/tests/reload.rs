@@ -481,7 +481,7 @@ fn interfaces_come_and_go_with_the_file() {
 
     kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
     let status = until("its end", || all.child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(2), "nothere0 has failed");
+    assert_eq!(status.code(), Some(0), "nothere0 may come");
     assert_eq!(net.programs(), 0);
 }
 
@@ -543,6 +543,66 @@ fn an_interface_that_comes_back_is_up_again() {
     pull_out();
     kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
     until("its end", || all.child.try_wait().unwrap());
+    assert_eq!(net.programs(), 0);
+}
+
+/// As a modem that is not plugged in yet: nothing else is wrong, so that nobody has to start it again.
+#[test]
+fn an_interface_that_is_not_there_yet_is_waited_for() {
+    root();
+    let net = Net::new();
+    let file = File::new(&one("aw6", ""));
+    let stderr = file.directory.path().join("stderr");
+    let start = |more: &[&str]| {
+        net.in_receiver(ACKWISE.path())
+            .args(["--format", "json", "up", "--all", "--config", &file.name()])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&stderr).unwrap())
+            .spawn()
+            .unwrap()
+    };
+    let said = || std::fs::read_to_string(&stderr).unwrap();
+    let waits = |times: usize| {
+        let line = "aw6 is not there; it is waited for";
+        until("a wait", || {
+            (said().matches(line).count() == times).then_some(())
+        });
+    };
+    // For a time that is over before it comes there is nothing to wait for.
+    let out = start(&["--duration", "1h"]).wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(2), "{}", said());
+
+    let mut child = start(&[]);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut all = All { child, lines };
+    for times in [1, 2] {
+        waits(times);
+        // It looks several times meanwhile, and says nothing more.
+        std::thread::sleep(Duration::from_secs(3));
+        waits(times);
+        assert_eq!(all.child.try_wait().unwrap(), None, "{}", said());
+        plug_in(&net, "aw6");
+        let event = all.next();
+        assert_eq!(event["event"], "up", "{event}");
+        must(&format!("ip -n {} link del aw6", net.receiver));
+        assert_eq!(all.next()["event"], "down");
+    }
+    waits(3);
+    kill(Pid::from_raw(all.child.id() as i32), Signal::SIGTERM).unwrap();
+    let status = until("its end", || all.child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0), "{}", said());
+
+    // Something else is wrong as well, and the service manager has to know.
+    file.write(&format!("{}{}", one("aw6", ""), one(&net.iface, "")));
+    let held = net.start("up", "up", &[]);
+    let out = start(&[]).wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(2), "{}", said());
+    let failed = format!("failed: aw6, {}", net.iface);
+    assert!(said().contains(&failed), "{}", said());
+    held.signal(Signal::SIGTERM);
+    assert_eq!(held.end().status.code(), Some(0));
     assert_eq!(net.programs(), 0);
 }
 

@@ -42,7 +42,6 @@ impl Systemd {
             .args(["systemd", "sysusers.d"].map(|name| format!("{PACKAGING}/{name}")))
             .arg(ACKWISE.path())
             .arg(configuration)
-            .arg(&net.iface)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
@@ -241,6 +240,51 @@ fn units_start_restart_and_stop() {
         assert_eq!(links.lines().count(), 2, "{unit}: {links}");
     }
     assert!(net.download(1) > 100_000);
+}
+
+/// An interface that goes and comes again, as a modem's or that of PPP, has its units again, which nobody starts.
+#[test]
+fn units_come_back_with_their_interface() {
+    root();
+    let net = Net::new();
+    let files = configuration(&net);
+    let systemd = Systemd::boot(&net, files.path());
+    let iface = &net.iface;
+    // A name that systemd has to have escaped.
+    let other = "br-lan0";
+    let make = |name: &str| {
+        systemd.must("ip", &["link", "add", name, "type", "veth"]);
+        systemd.must("ip", &["link", "set", name, "up"]);
+    };
+    make(other);
+    let escaped = systemd.must("systemd-escape", &[other]);
+    systemd.must("ip", &["link", "del", other]);
+    let units = [
+        (format!("ackwise@{escaped}"), other),
+        (format!("ackwise-gateway@{iface}"), iface.as_str()),
+        ("ackwise-tunnel@office".to_owned(), iface.as_str()),
+    ];
+    for (unit, interface) in &units {
+        if *interface == other {
+            make(other);
+        }
+        systemd.must("systemctl", &["enable", "--now", unit]);
+        for _ in 0..2 {
+            systemd.must("ip", &["link", "del", interface]);
+            until("the end of the unit", || {
+                let state = systemd.property(unit, "ActiveState");
+                ["inactive", "failed", "activating"]
+                    .contains(&state.as_str())
+                    .then_some(())
+            });
+            make(interface);
+            until("the unit", || {
+                let state = systemd.property(unit, "ActiveState");
+                (state == "active").then_some(())
+            });
+        }
+        systemd.must("systemctl", &["disable", "--now", unit]);
+    }
 }
 
 /// A process that hangs gives no sign of life: the watchdog ends it, and it is started again.

@@ -1,5 +1,6 @@
 //! `ackwise probe`: what a path does to ACKs, with a partner at its other end.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub fn probe(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
 
 fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     let interval = interval(args.rate)?;
+    check_host(host)?;
     let client = Client::connect(host, args.port)?;
     // All sockets are open.
     drop_all(None, &Uses::default())?;
@@ -46,13 +48,49 @@ fn ask(host: &str, args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
     }
 }
 
+/// Refuses what is neither a name nor an address, before anybody is asked for it.
+fn check_host(host: &str) -> Result<(), BadInput> {
+    if host.trim().is_empty() {
+        return Err(BadInput::new("HOST is empty")
+            .mend("name the partner, or give its address: `ackwise probe server.example`"));
+    }
+    // The interface of a link-local address stands behind a percent sign.
+    let address = host.split('%').next().unwrap_or(host);
+    if !host.contains([':', '[', ']']) || address.parse::<Ipv6Addr>().is_ok() {
+        return Ok(());
+    }
+    let bad = BadInput::new(format!("HOST {host:?} is neither a name nor an address"));
+    Err(match without_port(host) {
+        Some((name, Some(port))) => bad.mend(format!(
+            "the port has an argument of its own: `ackwise probe {name} --port {port}`"
+        )),
+        Some((name, None)) => bad.mend(format!("leave the brackets out: `ackwise probe {name}`")),
+        None => bad.mend("write one of them alone, without brackets; a port follows --port"),
+    })
+}
+
+/// A name or an address, and the port that follows it as in a URL.
+fn without_port(host: &str) -> Option<(&str, Option<u16>)> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => host.split_at(host.find(':')?),
+    };
+    let is_meant = !name.is_empty() && !name.contains(['[', ']']);
+    match rest.strip_prefix(':') {
+        _ if !is_meant => None,
+        None => rest.is_empty().then_some((name, None)),
+        Some(port) => Some((name, Some(port.parse().ok()?))),
+    }
+}
+
 /// The time between the segments of the fast flow, in microseconds. A slower path than the slowest
 /// flow fits through is refused.
 fn interval(rate: Option<u64>) -> Result<u32, BadInput> {
-    let fits = rate.map_or(0, |rate| SEGMENT_BITS * 1_000_000 / rate.max(1));
+    let takes = |rate: u64| (SEGMENT_BITS * 1_000_000).div_ceil(rate.max(1));
+    let fits = rate.map_or(0, takes);
     let (low, high) = (*INTERVALS.start(), *INTERVALS.end());
     if fits > u64::from(high) {
-        let least = SEGMENT_BITS * 1_000_000 / u64::from(high) / 1000 + 1;
+        let least = takes(u64::from(high)).div_ceil(1000);
         return Err(BadInput::new(format!(
             "--rate {} bit/s is too slow for a probe",
             rate.unwrap_or(0)
@@ -102,25 +140,54 @@ fn serve(args: &ProbeArgs, format: Format) -> anyhow::Result<()> {
 }
 
 /// Listens on the address that was asked for, or on all that the host has.
-fn bind(args: &ProbeArgs) -> Result<(Server, SocketAddr), Error> {
+fn bind(args: &ProbeArgs) -> anyhow::Result<(Server, SocketAddr)> {
     if let Some(address) = args.listen {
-        let address = SocketAddr::new(address, args.port);
-        return Ok((Server::bind(address)?, address));
+        let at = SocketAddr::new(address, args.port);
+        return match Server::bind(at) {
+            Ok(server) => Ok((server, at)),
+            Err(error) => Err(no_address(address, &error).map_or(error.into(), Into::into)),
+        };
     }
     let all = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), args.port);
     match Server::bind(all) {
         Ok(server) => Ok((server, all)),
-        Err(Error::System { source, .. }) if source.kind() != std::io::ErrorKind::AddrInUse => {
+        Err(Error::System { source, .. }) if source.kind() != ErrorKind::AddrInUse => {
             // A host without IPv6.
             let all = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), args.port);
             Ok((Server::bind(all)?, all))
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is wrong with an address that nobody can listen on here.
+fn no_address(address: IpAddr, error: &Error) -> Option<BadInput> {
+    let Error::System { source, .. } = error else {
+        return None;
+    };
+    let is_link_local = matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+    match source.kind() {
+        ErrorKind::AddrNotAvailable => Some(
+            BadInput::new(format!(
+                "--listen {address}: no interface of this host has this address"
+            ))
+            .mend("`ip address` lists those there are; without --listen it listens on all"),
+        ),
+        // Without its interface it is no address.
+        ErrorKind::InvalidInput if is_link_local => Some(
+            BadInput::new(format!(
+                "--listen {address}: a link-local address is that of an interface, which cannot be named here"
+            ))
+            .mend("give another address, or leave --listen out: it then listens on all"),
+        ),
+        _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Args;
+
     use super::*;
 
     #[test]
@@ -129,9 +196,59 @@ mod tests {
         assert_eq!(interval(None), Ok(1000));
         assert_eq!(interval(Some(100_000_000)), Ok(1000));
         assert_eq!(interval(Some(1_000_000)), Ok(6260));
-        assert_eq!(interval(Some(314_000)), Ok(19_936));
-        for slow in [0, 1, 312_000] {
-            assert!(interval(Some(slow)).is_err());
+        assert_eq!(interval(Some(314_000)), Ok(19_937));
+        assert_eq!(interval(Some(313_000)), Ok(20_000));
+        for slow in [0, 1, 312_000, 312_999] {
+            let error = interval(Some(slow)).unwrap_err();
+            assert!(error.contains("name 313kbit or more"), "{error}");
+        }
+    }
+
+    /// What is said names the least rate that is taken.
+    #[test]
+    fn the_help_names_the_least_rate() {
+        assert!(interval(Some(313_000)).is_ok());
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/probe.md");
+        let docs = std::fs::read_to_string(docs).unwrap();
+        assert!(docs.contains("Below 313 kbit/s a path is too slow"));
+        let help = ProbeArgs::augment_args(clap::Command::new("probe"));
+        let help = help.get_arguments().find(|it| it.get_id() == "rate");
+        let help = help.and_then(|it| it.get_help()).unwrap().to_string();
+        assert!(help.contains("at least 313kbit"), "{help}");
+    }
+
+    #[test]
+    fn a_host_is_a_name_or_an_address() {
+        for fine in [
+            "server.example",
+            "server",
+            "192.0.2.7",
+            "2001:db8::7",
+            "::1",
+            "fe80::1%eth0",
+            "::ffff:192.0.2.7",
+        ] {
+            assert!(check_host(fine).is_ok(), "{fine}");
+        }
+        for (bad, mend) in [
+            ("", "name the partner"),
+            (" ", "name the partner"),
+            ("192.0.2.7:9479", "`ackwise probe 192.0.2.7 --port 9479`"),
+            ("server:442", "`ackwise probe server --port 442`"),
+            (
+                "[2001:db8::7]:442",
+                "`ackwise probe 2001:db8::7 --port 442`",
+            ),
+            ("[2001:db8::7]", "`ackwise probe 2001:db8::7`"),
+            ("server:http", "a port follows --port"),
+            ("http://server/", "a port follows --port"),
+            (":9479", "a port follows --port"),
+            ("[]", "a port follows --port"),
+            ("1:2:3", "a port follows --port"),
+            ("[", "a port follows --port"),
+        ] {
+            let error = check_host(bad).unwrap_err().to_string();
+            assert!(error.contains(mend), "{bad}: {error}");
         }
     }
 }

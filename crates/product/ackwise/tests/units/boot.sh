@@ -2,10 +2,10 @@
 # Boots systemd with the units of ackwise and nothing else, in the network namespace of the caller.
 # It sees changed copies of what it would write to, and ends with this process.
 #
-#   boot.sh UNITS SYSUSERS PROGRAM CONFIGURATION INTERFACE
+#   boot.sh UNITS SYSUSERS PROGRAM CONFIGURATION
 #
-# The directories of the units and of the users, the program, a directory that becomes
-# /etc/ackwise, and the interface whose device unit there is.
+# The directories of the units and of the users, the program, and a directory that becomes
+# /etc/ackwise. udev makes a device unit for each interface.
 set -eu
 
 if [ "${1:-}" != inside ]; then
@@ -27,7 +27,7 @@ if [ "${1:-}" != inside ]; then
 	done
 	exit
 fi
-units=$2 sysusers=$3 program=$4 configuration=$5 interface=$6
+units=$2 sysusers=$3 program=$4 configuration=$5
 
 # All that is copied, before anything is hidden.
 new=/mnt
@@ -49,6 +49,10 @@ for unit in ackwise@ ackwise-gateway@ ackwise-tunnel@; do
 done
 mount --bind $new/etc /etc
 mount --bind $new/bin /usr/local/bin
+mkdir $new/rules
+echo 'SUBSYSTEM=="net", KERNEL!="lo", TAG+="systemd", ENV{SYSTEMD_ALIAS}+="/sys/subsystem/net/devices/$name"' \
+	>$new/rules/99-systemd.rules
+mount --bind $new/rules /lib/udev/rules.d
 mount --bind $new/system /usr/lib/systemd/system
 systemd-sysusers $new/sysusers/*.conf
 chown -R ackwise /etc/ackwise
@@ -61,17 +65,11 @@ for directory in /run /tmp /var/tmp; do
 	mount -t tmpfs tmpfs $directory
 done
 
-# What udev would know of the interface (its rules 99-systemd).
-index=$(cat "/sys/class/net/$interface/ifindex")
-mkdir -p /run/udev/data /run/udev/tags/systemd
-cat >"/run/udev/data/n$index" <<END
-I:1
-E:SYSTEMD_ALIAS=/sys/subsystem/net/devices/$interface
-G:systemd
-Q:systemd
-V:1
-END
-touch "/run/udev/tags/systemd/n$index"
+# A real udev, with the one rule that matters here (its 99-systemd.rules).
+mkdir -p /run/udev
+/lib/systemd/systemd-udevd --daemon
+udevadm trigger --action=add --subsystem-match=net
+udevadm settle
 
 exec env container=ackwise-test /usr/lib/systemd/systemd --system --unit=multi-user.target \
 	--log-target=console --show-status=0

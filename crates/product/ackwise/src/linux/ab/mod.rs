@@ -5,10 +5,10 @@ mod blocks;
 pub mod guard;
 mod outcome;
 mod page;
+mod page_file;
 mod report;
 pub mod subject;
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
@@ -27,6 +27,7 @@ use crate::linux::summary;
 use crate::linux::watch::reason;
 use blocks::{Blocks, Lengths};
 use outcome::Meter;
+use page_file::PageFile;
 use report::{Report, Setup, in_text, judged, report};
 
 /// Shorter blocks measure the coin, not the policy.
@@ -46,17 +47,6 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     let options = thin_options(&args.thin)?;
     // Before any thread is started, so that all of them leave signals to this one.
     let supervisor = Supervisor::new()?;
-    // Before rights are given up.
-    let page = args.html.as_ref().map(|path| {
-        // Not emptied yet: it may be the report of another experiment.
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
-        file.map_err(|e| BadInput::new(format!("{}: cannot be written: {e}", path.display())))
-    });
-    let mut page = page.transpose()?;
     let setup = Setup {
         interface: options.ifname.clone(),
         policy: options.policy.to_string(),
@@ -72,6 +62,8 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     };
     let meter = Meter::new(options.position);
     let prepared = Prepared::checked(options)?;
+    // Before rights are given up, and after all that refuses what was asked for.
+    let page = args.html.as_deref().map(PageFile::open).transpose()?;
     let prepared = prepared.drop_privileges(args.thin.user.as_deref())?;
     let datapath = prepared.start()?;
     supervisor.ready(&format!(
@@ -92,9 +84,8 @@ pub fn ab(args: &AbArgs, format: Format) -> anyhow::Result<()> {
     supervisor.stopping();
     let detached = datapath.detach();
     let report = report?;
-    if let Some(file) = &mut page {
-        file.set_len(0)
-            .and_then(|()| file.write_all(page::page(&report).as_bytes()))
+    if let Some(file) = page {
+        file.write(&page::page(&report))
             .context("cannot write the page")?;
     }
     match format {

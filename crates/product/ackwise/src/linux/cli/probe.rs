@@ -32,7 +32,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "PORT", default_value_t = PORT, value_parser = clap::value_parser!(u16).range(1..=65534))]
     pub port: u16,
 
-    /// The rate of the path's slower direction, if it is below 7 Mbit/s: flows are then slower; at least 314kbit
+    /// The rate of the path's slower direction, if it is below 7 Mbit/s: flows are then slower; at least 313kbit
     #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "serve")]
     pub rate: Option<u64>,
 

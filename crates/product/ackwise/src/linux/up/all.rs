@@ -3,7 +3,8 @@
 //! A process gives its rights up after it has set up one interface, so that each interface needs
 //! its own. This one starts them, passes on that it is to end, and waits for them. It keeps its
 //! rights, so that it starts and ends processes when the file is read again, and starts one again
-//! that fails while others run. If it is killed they end by themselves.
+//! that fails while others run. Without `--duration` it also waits where an interface that is not there is all
+//! that is wrong, as before a modem comes. If it is killed they end by themselves.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -81,12 +82,13 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     for name in &names {
         if let Err(error) = children.start(name) {
             children.signal(Signal::SIGTERM);
-            return children.finish().and(Err(error));
+            return children.finish(false).and(Err(error));
         }
     }
     let describe = |_: &usize, running: &usize, _| format!("{running} of {} run", children.count());
     let mut outcome = supervisor.run(&Starting(&children), None, describe, None)?;
-    if let (Outcome::Ended(_), running @ 1..) = (outcome, children.running()) {
+    let running = children.running();
+    if matches!(outcome, Outcome::Ended(_)) && children.has_work() {
         let shared = Arc::clone(&children);
         let server = claim.listen().map_err(anyhow::Error::from);
         let server = server.and_then(|it| reloaded::serve(&FIRST, it, move || shared.reload()));
@@ -94,7 +96,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
             Ok(server) => server,
             Err(error) => {
                 children.signal(Signal::SIGTERM);
-                return children.finish().and(Err(error));
+                return children.finish(false).and(Err(error));
             }
         };
         if is_hangup_a_request() {
@@ -106,6 +108,7 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
         }
         // With a duration each ends by itself.
         if args.duration.is_none() {
+            children.say_waits();
             let shared = Arc::clone(&children);
             beside(move || shared.start_failed_until_the_end());
         }
@@ -117,10 +120,11 @@ pub fn up(args: &UpArgs, global: &GlobalArgs) -> anyhow::Result<()> {
     // Nobody starts another one from here on.
     children.is_ending.store(true, Ordering::SeqCst);
     drop(children.reloads());
-    if let Outcome::Signal(_) | Outcome::ParentGone = outcome {
+    let is_told = matches!(outcome, Outcome::Signal(_) | Outcome::ParentGone);
+    if is_told {
         children.signal(Signal::SIGTERM);
     }
-    children.finish()
+    children.finish(is_told)
 }
 
 fn names(path: &Path) -> anyhow::Result<Vec<String>> {
@@ -202,8 +206,10 @@ struct Started {
     /// How it has ended; without a status if the kernel does not say.
     ended: Option<Option<ExitStatus>>,
     ended_at: Instant,
-    /// Its interface was not there when it ended.
+    /// Its interface was not there when it ended, or when it began if it ended for that.
     lacked_interface: bool,
+    /// Whoever reads the log knows that its interface is waited for.
+    is_wait_said: bool,
     /// How long it stays down if it fails.
     pause: Duration,
 }
@@ -216,15 +222,21 @@ impl Started {
                 Err(_) => Some(None),
             };
             self.ended_at = Instant::now();
-            self.lacked_interface = index_of(&self.name).is_none();
+            // One that came between the two was missing all the same.
+            let lacked = self.lacked_interface && self.is_bad_input();
+            self.lacked_interface = lacked || index_of(&self.name).is_none();
         }
+    }
+
+    /// It failed, and has no interface.
+    fn waits(&self) -> bool {
+        self.ended.is_some() && self.has_failed() && self.lacked_interface
     }
 
     /// It failed long enough ago, and its interface is there. What is wrong with its settings does not
     /// mend itself.
     fn is_due(&self) -> bool {
-        let is_bad_input = self.code() == Some(i32::from(EXIT_BAD_INPUT));
-        let is_lost = is_bad_input && !self.lacked_interface;
+        let is_lost = self.is_bad_input() && !self.lacked_interface;
         self.ended.flatten().is_some()
             && self.has_failed()
             && !is_lost
@@ -259,8 +271,9 @@ impl Started {
         }
     }
 
-    fn code(&self) -> Option<i32> {
-        self.ended.flatten().and_then(|status| status.code())
+    fn is_bad_input(&self) -> bool {
+        let code = self.ended.flatten().and_then(|status| status.code());
+        code == Some(i32::from(EXIT_BAD_INPUT))
     }
 }
 
@@ -272,6 +285,7 @@ impl Children {
     }
 
     fn spawn(&self, name: &str) -> anyhow::Result<Started> {
+        let lacks_interface = index_of(name).is_none();
         let mut command = command(&self.args, &self.path, name, &self.global)?;
         let started = Readiness::of(&mut command)
             .and_then(|readiness| Ok((command.spawn()?, readiness)))
@@ -286,12 +300,38 @@ impl Children {
             began: now,
             ended: None,
             ended_at: now,
-            lacked_interface: false,
+            lacked_interface: lacks_interface,
+            is_wait_said: false,
             pause: MIN_PAUSE,
         })
     }
 
-    /// While at least one runs. If none does, the service manager starts all again.
+    /// Something runs, or is waited for. If nothing is, the service manager starts all again.
+    fn has_work(&self) -> bool {
+        if self.running() > 0 {
+            return true;
+        }
+        // With a duration each ends by itself.
+        let may_wait = self.args.duration.is_none();
+        may_wait
+            && self.with(|all| {
+                let failed = || all.iter().filter(|it| it.has_failed());
+                failed().next().is_some() && failed().all(Started::waits)
+            })
+    }
+
+    /// Says once which interfaces are waited for.
+    fn say_waits(&self) {
+        self.with(|all| {
+            for started in all.iter_mut().filter(|it| it.waits() && !it.is_wait_said) {
+                let name = &started.name;
+                tracing::warn!("{name} is not there; it is waited for, and started when it comes");
+                started.is_wait_said = true;
+            }
+        });
+    }
+
+    /// As long as there is work.
     fn start_failed_until_the_end(&self) {
         while !self.is_ending.load(Ordering::SeqCst) {
             std::thread::sleep(LOOK_FOR_FAILED);
@@ -299,7 +339,8 @@ impl Children {
             let Ok(_no_reload) = self.reloads.try_lock() else {
                 continue;
             };
-            if !self.is_ending.load(Ordering::SeqCst) && self.running() > 0 {
+            if !self.is_ending.load(Ordering::SeqCst) && self.has_work() {
+                self.say_waits();
                 self.start_failed();
             }
         }
@@ -308,10 +349,15 @@ impl Children {
     fn start_failed(&self) {
         let due = self.with(|all| {
             let due = all.iter().filter(|it| it.is_due());
-            due.map(|it| it.name.clone()).collect::<Vec<_>>()
+            due.map(|it| (it.name.clone(), it.waits()))
+                .collect::<Vec<_>>()
         });
-        for name in due {
-            tracing::warn!("{name} has failed, and is started again");
+        for (name, waited) in due {
+            if waited {
+                tracing::info!("{name} is there, and is started");
+            } else {
+                tracing::warn!("{name} has failed, and is started again");
+            }
             let started = self.spawn(&name);
             self.with(|all| {
                 let Some(failed) = all.iter_mut().find(|it| it.name == name) else {
@@ -356,8 +402,10 @@ impl Children {
     }
 
     /// Waits for those that run, and kills what does not end in time: what they replaced comes back
-    /// all the same. Each has said itself what went wrong.
-    fn finish(&self) -> anyhow::Result<()> {
+    /// all the same. Each has said itself what went wrong. Nothing is wrong with one that waits for its
+    /// interface until this process is told to end.
+    fn finish(&self, is_told: bool) -> anyhow::Result<()> {
+        let excuses = is_told && self.args.duration.is_none();
         let began = Instant::now();
         while self.running() > 0 {
             if began.elapsed() > PATIENCE {
@@ -368,8 +416,8 @@ impl Children {
         let mut failed = Vec::new();
         let mut bad_input = false;
         for started in self.with(std::mem::take) {
-            if started.has_failed() {
-                bad_input |= started.code() == Some(i32::from(EXIT_BAD_INPUT));
+            if started.has_failed() && !(excuses && started.waits()) {
+                bad_input |= started.is_bad_input();
                 failed.push(started.name);
             }
         }
@@ -532,7 +580,7 @@ impl Daemon for Children {
     fn ended(&self) -> Option<Ended> {
         // One that is started anew has ended before.
         let _no_reload = self.reloads.try_lock().ok()?;
-        (self.running() == 0).then_some(Ended::Asked)
+        (!self.has_work()).then_some(Ended::Asked)
     }
 }
 

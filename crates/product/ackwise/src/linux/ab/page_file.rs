@@ -1,0 +1,60 @@
+//! The file of `--html`. It is opened before rights are given up, and written when the experiment is over.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use ackwise_cli::error::BadInput;
+
+/// A file that is as it was until the page is written. One that was made for it goes again if no page
+/// comes.
+#[derive(Debug)]
+pub struct PageFile {
+    file: File,
+    /// Its path, as long as it was made and is empty.
+    made: Option<PathBuf>,
+}
+
+impl PageFile {
+    /// Opens it for writing.
+    pub fn open(path: &Path) -> Result<Self, BadInput> {
+        let open = |new: bool| {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).create_new(new).open(path)
+        };
+        let opened = match open(true) {
+            Ok(file) => Ok((file, Some(path.to_owned()))),
+            // Not emptied yet: it may be the report of another experiment.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                open(false).map(|file| (file, None))
+            }
+            Err(error) => Err(error),
+        };
+        let (file, made) = opened.map_err(|error| {
+            BadInput::new(format!(
+                "--html {}: cannot be written: {error}",
+                path.display()
+            ))
+            .mend("name a file in a directory that is there and may be written to")
+        })?;
+        Ok(Self { file, made })
+    }
+
+    /// Writes the page in the place of what is there.
+    pub fn write(mut self, page: &str) -> io::Result<()> {
+        self.made = None;
+        self.file.set_len(0)?;
+        self.file.write_all(page.as_bytes())
+    }
+}
+
+impl Drop for PageFile {
+    fn drop(&mut self) {
+        if let Some(path) = self.made.take()
+            && let Err(error) = std::fs::remove_file(&path)
+        {
+            // Rights are given up by now, perhaps that to remove it, too.
+            tracing::warn!("{} stays, and is empty: {error}", path.display());
+        }
+    }
+}
