@@ -12,7 +12,7 @@ const BOUNDS: Bounds = Bounds {
 };
 
 fn ours() -> Law {
-    Law::Measured(Estimator::new(BOUNDS, BOUNDS.max_bps))
+    Law::Measured(Box::new(Estimator::new(BOUNDS, BOUNDS.max_bps)))
 }
 
 fn constant(bps: f64) -> Trace {

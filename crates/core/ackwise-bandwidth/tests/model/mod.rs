@@ -63,7 +63,7 @@ pub fn steps(seed: u64, mean_bps: f64, seconds: usize, every: usize) -> Trace {
 /// What sets the rate of the queue.
 pub enum Law {
     /// Ours.
-    Measured(Estimator),
+    Measured(Box<Estimator>),
     /// cake-autorate's, by its documentation.
     Pings(Pings),
     /// 95 % of what the link has at each time.

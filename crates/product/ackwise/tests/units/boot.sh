@@ -50,6 +50,7 @@ done
 mount --bind $new/etc /etc
 mount --bind $new/bin /usr/local/bin
 mkdir $new/rules
+# shellcheck disable=SC2016 # udev expands the name
 echo 'SUBSYSTEM=="net", KERNEL!="lo", TAG+="systemd", ENV{SYSTEMD_ALIAS}+="/sys/subsystem/net/devices/$name"' \
 	>$new/rules/99-systemd.rules
 mount --bind $new/rules /lib/udev/rules.d
