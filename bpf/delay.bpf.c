@@ -27,6 +27,7 @@
  *   in it. The way there took between the two. If they are far apart, because the other side had nothing
  *   to send, that says nothing but that it took no longer.
  * - An ACK whose timestamp is overtaken by that of a later one was lost, or arrived together with it.
+ * - Linux stamps what it paces with the time at which it is to leave, a little later than the data are made.
  *
  * The other side's timestamps are times if its clock ticks in milliseconds, which is found out over the
  * first second. With any other clock the way back counts with data as well, and ACKs are not timed.
@@ -49,16 +50,23 @@
 #include "verdict.h"
 
 #define LOST_NS 10000000000ULL
-#define WINDOW_NS 8000000000ULL /* half of the time over which a minimum of one way counts */
+/* Half of the time over which a minimum of one way counts: longer than the 10 s after which the
+ * queue is emptied (EMPTY_EVERY_NS of ackwise-bandwidth), and the second that takes. */
+#define WINDOW_NS 12000000000ULL
 /* ACKs that wait for a timer are as far apart as the shortest timer, 40 ms in Linux, and less in
  * others. */
 #define TIMER_MIN_NS 25000000ULL
-#define TIMER_MAX_US 200000U   /* the longest timer of Linux, and the usual one of others */
-#define TICKS_NS 1000000000ULL /* the time over which a clock is measured */
-#define CLOSE_US 5000	       /* two bounds of a wait that are as close count as one */
-#define DEFAULT_MSS 536	       /* RFC 9293 §3.7.1 */
-#define PROBES 8	       /* in flight of a connection */
-#define TAKE_NONE 0	       /* the socket gets nothing of the packet */
+#define TIMER_MAX_US 200000U	    /* the longest timer of Linux, and the usual one of others */
+#define TICKS_NS 1000000000ULL	    /* the time over which a clock is measured */
+#define MAX_TICKS_NS 30000000000ULL /* the time after which a clock is taken for another */
+#define CLOSE_US 5000		    /* two bounds of a wait that are as close count as one */
+#define APART_US 20000		    /* ... that are as far apart count, where the wait is long */
+#define TAGS 2			    /* of VLANs */
+#define PPP_IP 0x0021
+#define PPP_IPV6 0x0057
+#define DEFAULT_MSS 536			/* RFC 9293 §3.7.1 */
+#define PROBES 8			/* in flight of a connection */
+#define TAKE_NONE 0			/* the socket gets nothing of the packet */
 #define TS_OPTION bpf_htonl(0x0101080a) /* NOP, NOP, kind 8, 10 bytes */
 
 const volatile struct aw_delay_options delay_options = {};
@@ -83,7 +91,7 @@ struct probe {
 	__u32 is_ack;
 };
 
-/* The least of one way by two clocks, over the last 8 to 16 seconds: clocks drift. */
+/* The least of one way by two clocks, over the last 12 to 24 seconds: clocks drift. */
 struct least {
 	__u64 since_ns;	  /* when the running window began; 0: nothing was seen */
 	__s32 of_now;	  /* in the running window */
@@ -144,6 +152,37 @@ struct segment {
 	__u32 is_syn;
 };
 
+/* Finds the IP header behind tags of VLANs and a header of PPP over Ethernet. Returns its protocol, or 0. */
+static __always_inline __u16 find_ip(const struct __sk_buff *skb, __u32 *off)
+{
+	__u16 protocol = skb->protocol;
+	struct {
+		__be16 tci, protocol;
+	} tag;
+	struct {
+		__u8 version_type, code;
+		__be16 session, length, protocol;
+	} pppoe;
+
+	*off = 0;
+	for (int i = 0; i < TAGS; i++) {
+		if (protocol != bpf_htons(ETH_P_8021Q) && protocol != bpf_htons(ETH_P_8021AD))
+			break;
+		if (!load_l3(skb, *off, &tag, sizeof(tag)))
+			return 0;
+		protocol = tag.protocol;
+		*off += sizeof(tag);
+	}
+	if (protocol != bpf_htons(ETH_P_PPP_SES))
+		return protocol;
+	if (!load_l3(skb, *off, &pppoe, sizeof(pppoe)) || pppoe.code)
+		return 0;
+	*off += sizeof(pppoe);
+	if (pppoe.protocol == bpf_htons(PPP_IP))
+		return bpf_htons(ETH_P_IP);
+	return pppoe.protocol == bpf_htons(PPP_IPV6) ? bpf_htons(ETH_P_IPV6) : 0;
+}
+
 /* Reads a SYN, or a segment with a timestamp. Returns 1, or 0. */
 static __always_inline int read(const struct __sk_buff *skb, int leaves, struct segment *seg)
 {
@@ -151,22 +190,23 @@ static __always_inline int read(const struct __sk_buff *skb, int leaves, struct 
 	struct tcp_start tcp;
 	struct ipv6hdr ip6;
 	struct iphdr ip;
-	__u32 l4, payload;
+	__u32 l3, l4, payload;
+	__u16 protocol = find_ip(skb, &l3);
 
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (!load_l3(skb, 0, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl != 5 ||
+	if (protocol == bpf_htons(ETH_P_IP)) {
+		if (!load_l3(skb, l3, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl != 5 ||
 		    ip.protocol != IPPROTO_TCP || ip.frag_off & bpf_htons(0x3fff))
 			return 0;
 		src.w[0] = ip.saddr;
 		dst.w[0] = ip.daddr;
-		l4 = sizeof(ip);
-		payload = bpf_ntohs(ip.tot_len) - l4;
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		if (!load_l3(skb, 0, &ip6, sizeof(ip6)) || ip6.nexthdr != IPPROTO_TCP)
+		l4 = l3 + sizeof(ip);
+		payload = bpf_ntohs(ip.tot_len) - sizeof(ip);
+	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
+		if (!load_l3(skb, l3, &ip6, sizeof(ip6)) || ip6.nexthdr != IPPROTO_TCP)
 			return 0;
 		__builtin_memcpy(&src, &ip6.saddr, sizeof(src));
 		__builtin_memcpy(&dst, &ip6.daddr, sizeof(dst));
-		l4 = sizeof(ip6);
+		l4 = l3 + sizeof(ip6);
 		payload = bpf_ntohs(ip6.payload_len);
 	} else {
 		return 0;
@@ -277,6 +317,13 @@ static __always_inline void leaves(const struct __sk_buff *skb)
 	probe(t, all->bytes, seg.end, 0);
 }
 
+/* What was least long ago says nothing: clocks drift. */
+static __always_inline void forget(struct least *l, __u64 now)
+{
+	if (now - l->since_ns > 2 * WINDOW_NS)
+		l->since_ns = 0;
+}
+
 /* Takes a time and returns what it is beyond the least. */
 static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
 {
@@ -306,23 +353,29 @@ static __always_inline __s32 beyond(struct least *l, __s32 time, __u64 now)
  * beyond its minimum, us; 0 if that is not known. */
 static __always_inline __u32 way_back_us(struct times *t, __u32 tsval, __u64 now)
 {
-	__s32 down = beyond(&t->down, (__s32)((__u32)(now / 1000000) - tsval), now);
 	__u32 ms, ticks;
+	__s32 down;
 
+	forget(&t->down, now);
+	down = beyond(&t->down, (__s32)((__u32)(now / 1000000) - tsval), now);
 	if (!t->first_ns) {
 		t->first_ns = now;
 		t->first_stamp = tsval;
 	} else if (t->clock == CLOCK_UNKNOWN && now - t->first_ns > TICKS_NS) {
 		ms = (now - t->first_ns) / 1000000;
 		ticks = tsval - t->first_stamp;
-		/* A queue on the way back may make some of the difference. */
-		t->clock = ticks > ms - ms / 4 && ticks < ms + ms / 4 ? CLOCK_MS : CLOCK_OTHER;
+		/* A queue on the way back may make some of the difference, less of it the longer this takes. */
+		if (ticks > ms - ms / 4 && ticks < ms + ms / 4)
+			t->clock = CLOCK_MS;
+		else if (now - t->first_ns > MAX_TICKS_NS)
+			t->clock = CLOCK_OTHER;
 	}
 	return t->clock == CLOCK_MS ? (__u32)down * 1000 : 0;
 }
 
-/* Counts a sample: what left at `since` waited so long. */
-static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us)
+/* Counts a sample: what left at `since` waited so long. Data say more than ACKs, which some modems send
+ * first. */
+static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us, __u32 is_data)
 {
 	struct aw_delay_sample *s;
 	__u32 zero = 0;
@@ -330,10 +383,12 @@ static __always_inline void count(__u64 bytes, __u64 since, __u32 waited_us)
 	s = bpf_map_lookup_elem(&samples, &zero);
 	if (!s)
 		return;
-	if (!s->count || waited_us < s->waited_us) {
+	if (!s->count || is_data > s->is_data ||
+	    (is_data == s->is_data && waited_us < s->waited_us)) {
 		s->left_ns = since;
 		s->bytes = bytes;
 		s->waited_us = waited_us;
+		s->is_data = is_data;
 	}
 	s->count++;
 }
@@ -361,7 +416,7 @@ static __always_inline void answered(const struct probe *p, struct times *t, __u
 	us -= t->min_us;
 	us = without_timer(us > back ? us - back : 0, at_once);
 	if (us != ~0U)
-		count(p->bytes, since, us);
+		count(p->bytes, since, us, 1);
 }
 
 /* Data came that echo an ACK which left at `since`, the first to do so. */
@@ -369,11 +424,18 @@ static __always_inline void echoed(const struct probe *p, struct times *t, __u64
 				   __u64 now)
 {
 	__s32 most, least, apart;
-	int is_first = !t->up.since_ns;
+	int is_first;
 
+	forget(&t->up, now);
+	is_first = !t->up.since_ns;
 	most = beyond(&t->up, (__s32)(tsval * 1000 - (__u32)(since / 1000)), now);
 	if (is_first || t->clock != CLOCK_MS || !t->data_came)
 		return;
+	/* More than the whole round trip: a clock was set or stood still, as while a machine sleeps. */
+	if (most > (__s32)((now - since) / 1000) + CLOSE_US) {
+		t->up.since_ns = 0;
+		return;
+	}
 	/* It had not arrived when the data before these left. */
 	apart = (__s32)(tsval - t->data_stamp);
 	if (apart < 0 || apart > 1000)
@@ -381,8 +443,10 @@ static __always_inline void echoed(const struct probe *p, struct times *t, __u64
 	least = most - apart * 1000;
 	if (least < 0)
 		least = 0;
-	if (most - least <= CLOSE_US || most - least <= (__s32)((__u32)most / 4))
-		count(p->bytes, since, least);
+	if (most - least <= CLOSE_US)
+		count(p->bytes, since, least, 0);
+	else if (most - least <= APART_US && most - least <= (__s32)((__u32)most / 4))
+		count(p->bytes, since, (__u32)(most + least) / 2, 0);
 }
 
 /* What comes with data echoes ACKs. */
@@ -397,7 +461,7 @@ static __always_inline void data_come(struct times *t, const struct segment *seg
 		since = p->since_ns;
 		if (!since || since >= now || !p->is_ack || after(p->end, seg->tsecr))
 			continue;
-		if (p->end == seg->tsecr) {
+		if (p->end == seg->tsecr && now - since < LOST_NS) {
 			t->rtt_us = (now - since) / 1000;
 			echoed(p, t, since, seg->tsval, now);
 		}

@@ -21,10 +21,11 @@ struct aw_delay_sent {
 /* Of the round trips that ended since the loader last looked, which sets all to 0. */
 struct aw_delay_sample {
 	__u64 count;
-	/* Of the one that waited least, if count is not 0: */
+	/* Of the one that waited least, of data if there was any, if count is not 0: */
 	__u64 left_ns; /* when the packet left, by CLOCK_MONOTONIC */
 	__u64 bytes;   /* aw_delay_sent.bytes when it had left */
 	__u64 waited_us;
+	__u64 is_data; /* and not an ACK */
 };
 
 #endif

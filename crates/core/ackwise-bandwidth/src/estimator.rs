@@ -57,7 +57,7 @@ const MAX_FORGET: Nanos = 160 * SECOND;
 /// hundredths, it is no queue.
 const CALM: u64 = 70;
 /// Bytes that wait in the queue that is shaped, from which on it is that queue which holds the senders
-/// back; it does so as well if it drops.
+/// back; it does so as well if it drops, and what leaves is near the rate.
 const BACKLOG_BYTES: u64 = 2 * PACKET_BYTES;
 /// A wait is no queue of the link if for this time nobody was held back before it, and if meanwhile
 /// [`SLACK_SAMPLES`] samples told of the wait.
@@ -106,10 +106,11 @@ pub struct Look {
     pub sample: Option<Sample>,
 }
 
-impl Look {
-    /// Says whether the queue that is shaped holds the senders back.
-    fn holds_back(&self) -> bool {
-        self.backlog_bytes > BACKLOG_BYTES || self.has_dropped
+impl Sample {
+    /// Says whether it can be: what is answered has waited already.
+    fn is_possible(&self, now: Nanos) -> bool {
+        let waited = u64::from(self.waited_us) * 1_000;
+        self.left_ns.saturating_add(waited) <= now
     }
 }
 
@@ -240,7 +241,11 @@ impl Estimator {
     pub fn observe(&mut self, look: &Look) -> u64 {
         let passed = look.at_ns - self.looked_at.replace(look.at_ns).unwrap_or(look.at_ns);
         self.remember_sent(look, passed);
-        if look.holds_back() {
+        let look = &Look {
+            sample: look.sample.filter(|it| it.is_possible(look.at_ns)),
+            ..*look
+        };
+        if self.holds_back(look) {
             self.are_held_back(look);
         }
         let step = look
@@ -358,6 +363,17 @@ impl Estimator {
         bits_per_s(to.1.saturating_sub(from.1), to.0 - from.0).unwrap_or(0)
     }
 
+    /// Says whether what leaves is near the rate.
+    fn is_loaded(&self) -> bool {
+        self.sent_bps() >= self.rate_bps / 100 * LOADED
+    }
+
+    /// Says whether the queue that is shaped holds the senders back. A filter drops ACKs of a burst as well, at
+    /// any rate.
+    fn holds_back(&self, look: &Look) -> bool {
+        look.backlog_bytes > BACKLOG_BYTES || (look.has_dropped && self.is_loaded())
+    }
+
     fn take(&mut self, look: &Look, sample: &Sample) {
         self.sampled_at = Some(look.at_ns);
         self.rtt_ns = look.at_ns.saturating_sub(sample.left_ns);
@@ -424,10 +440,8 @@ impl Estimator {
     }
 
     fn grow(&mut self, look: &Look, step: Nanos) {
-        let sent = self.sent_bps();
         // What waits is enough to send, however little left.
-        let is_loaded = look.holds_back() || sent >= self.rate_bps / 100 * LOADED;
-        if !is_loaded {
+        if !self.holds_back(look) && !self.is_loaded() {
             self.state = State::Idle;
             self.growth = GROWTH;
             return;
@@ -449,6 +463,7 @@ impl Estimator {
         self.growth = self.growth.saturating_add(faster).min(MAX_GROWTH);
         let more = u64::try_from(more).unwrap_or(u64::MAX).max(1);
         self.set_rate(self.rate_bps.saturating_add(more));
+        let sent = self.sent_bps();
         if self.capacity_bps.is_some_and(|known| known < sent) {
             self.capacity_bps = Some(sent);
         }

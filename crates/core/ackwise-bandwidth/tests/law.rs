@@ -177,6 +177,52 @@ fn a_longer_path_does_not_throttle_who_has_little_to_send() {
     }
 }
 
+/// A filter keeps hardly an ACK in the queue that is shaped, and a full packet is as long as twenty ACKs.
+#[test]
+fn where_only_acks_leave_a_short_queue_is_kept() {
+    for link in [100e3, 200e3, 500e3] {
+        let path = Path {
+            acks: Some(80),
+            buffer: link / 8.0,
+            offers: 10.0 * link,
+            ..Path::default()
+        };
+        let mut law = Law::Measured(Box::new(Estimator::new(
+            Bounds {
+                min_bps: 50_000,
+                max_bps: 20_000_000,
+            },
+            20_000_000,
+        )));
+        let seen = run(&mut law, &constant(link), &path, 60, 10);
+        let (half, late) = (seen.wait(0.5), seen.wait(0.95));
+        assert!(seen.utilisation > 0.95, "{link}: {}", seen.utilisation);
+        assert!(half < 50.0 && late < 100.0, "{link}: {half} {late} ms");
+    }
+}
+
+/// As a clock that stood still while a machine slept has it.
+#[test]
+fn a_wait_that_is_longer_than_the_round_trip_is_none() {
+    let mut estimator = Estimator::new(BOUNDS, BOUNDS.max_bps);
+    for look in 1..400_u64 {
+        let at_ns = look * 25 * MS;
+        let sample = Sample {
+            left_ns: at_ns - at_ns.min(40 * MS),
+            bytes: 1_000 * look,
+            waited_us: 60_000_000,
+        };
+        let rate = estimator.observe(&Look {
+            at_ns,
+            sent: full_packets(1_000 * look),
+            backlog_bytes: 0,
+            has_dropped: true,
+            sample: Some(sample),
+        });
+        assert_eq!(rate, BOUNDS.max_bps);
+    }
+}
+
 /// Keep-alives are no load, however late their answers are.
 #[test]
 fn a_few_bytes_a_second_say_nothing_of_the_link() {

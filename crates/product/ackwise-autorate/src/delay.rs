@@ -132,8 +132,9 @@ impl Delay {
     /// The map cannot be read or written.
     pub fn sample(&mut self) -> io::Result<Option<Sample>> {
         let values = self.samples.get(&0, 0).map_err(io::Error::other)?;
-        let least = values.iter().filter(|one| one.count > 0);
-        let Some(least) = least.min_by_key(|one| one.waited_us) else {
+        // One that a program has begun to write when all was set to 0 has no time.
+        let least = values.iter().filter(|one| one.count > 0 && one.left_ns > 0);
+        let Some(least) = least.min_by_key(|one| (one.is_data == 0, one.waited_us)) else {
             return Ok(None);
         };
         let sample = Sample {
@@ -164,3 +165,6 @@ fn load(interface: &Interface, overhead: i32) -> Result<Ebpf, Error> {
         .load(sys::OBJECT)
         .map_err(|e| Error::program(&interface.name, &e))
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,6 +50,10 @@ impl Forwarder {
     pub fn run(mut self, shared: &Shared) -> Ended {
         let why = self.work(shared);
         let _ = self.heartbeat.beat(Duration::ZERO);
+        // First, since with clsact the other one takes the qdisc along, if it is not in use.
+        if let Some(measuring) = &mut self.measuring {
+            measuring.detach();
+        }
         lock(&shared.redirect).detach();
         while matches!(self.receive(), Ok(1..)) {}
         self.flush();

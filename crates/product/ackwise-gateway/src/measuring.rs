@@ -16,10 +16,13 @@ const LOOK: Nanos = 25_000_000;
 #[derive(Debug)]
 pub(crate) struct Measuring {
     estimator: Estimator,
-    delay: Delay,
+    /// Not there any more when the gateway ends.
+    delay: Option<Delay>,
     next: Nanos,
     /// What the core had dropped at the last look.
     drops: u64,
+    /// It was said that nothing can be measured.
+    has_warned: bool,
 }
 
 impl Measuring {
@@ -34,24 +37,25 @@ impl Measuring {
         let overhead = i32::try_from(overhead).unwrap_or(i32::MAX);
         Ok(Self {
             estimator: Estimator::new(bounds, bounds.max_bps),
-            delay: Delay::behind_tc(interface, overhead, mode)?,
+            delay: Some(Delay::behind_tc(interface, overhead, mode)?),
             next: 0,
             drops: 0,
+            has_warned: false,
         })
     }
 
     /// Looks what has passed, if it is time to, and sets the core's rate. Returns when to look again.
     pub fn look(&mut self, core: &mut Core, now: Nanos) -> Nanos {
-        if now < self.next {
+        let Some(delay) = self.delay.as_mut().filter(|_| now >= self.next) else {
             return self.next;
-        }
+        };
         self.next = now + LOOK;
         let drops = core.drops();
         let has_dropped = drops != std::mem::replace(&mut self.drops, drops);
-        let seen = self.delay.sample().and_then(|sample| {
+        let seen = delay.sample().and_then(|sample| {
             Ok(Look {
                 at_ns: now,
-                sent: self.delay.sent()?,
+                sent: delay.sent()?,
                 backlog_bytes: core.waiting().bytes,
                 has_dropped,
                 sample,
@@ -59,9 +63,18 @@ impl Measuring {
         });
         match seen {
             Ok(look) => core.set_rate(self.estimator.observe(&look)),
-            Err(error) => tracing::warn!("measuring the rate: {error}; it stays"),
+            Err(error) if !self.has_warned => {
+                tracing::warn!("measuring the rate: {error}; it stays while that is so");
+                self.has_warned = true;
+            }
+            Err(_) => {}
         }
         self.next
+    }
+
+    /// Detaches the programs. What was learnt stays.
+    pub fn detach(&mut self) {
+        self.delay = None;
     }
 
     /// Returns what is known now.

@@ -461,6 +461,20 @@ fn on_clsact_as_well() {
     gateway.stop().unwrap();
     gone(&network);
     transfer(&network.host, &network.server, "10.9.2.2:5002");
+    let qdiscs = || {
+        network
+            .router
+            .run(|| common::run_command("tc", "qdisc show dev wan0"))
+    };
+    assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
+    let text = "interface = \"wan0\"\nrate = \"40 Mbit/s\"\nmin_rate = \"1 Mbit/s\"";
+    let config = Config::parse("test", text).unwrap();
+    let start = || Gateway::start(config, AttachMode::Clsact);
+    let gateway = network.router.run(start).unwrap();
+    assert!(qdiscs().contains("clsact"), "{}", qdiscs());
+    gateway.stop().unwrap();
+    gone(&network);
+    assert!(!qdiscs().contains("clsact"), "{}", qdiscs());
 }
 
 #[test]

@@ -342,8 +342,7 @@ impl Netlink {
     }
 }
 
-/// The bytes that wait, of a message about a queue discipline.
-/// A word of `struct gnet_stats_queue`; 0 if it is not there.
+/// A word of `struct gnet_stats_queue` in a message about a queue discipline; 0 if it is not there.
 fn queue_stat(message: &[u8], at: usize) -> u32 {
     let word = || {
         let statistics = find_attribute(message.get(TCMSG..)?, TCA_STATS2)?;

@@ -10,12 +10,17 @@ use ackwise_rng::Rng;
 pub const MS: Nanos = 1_000_000;
 pub const LOOK_MS: u64 = 25;
 
-/// So many bytes in full packets.
-pub fn full_packets(bytes: u64) -> Sent {
+/// So many bytes in packets of this length.
+pub fn packets(bytes: u64, length: u64) -> Sent {
     Sent {
         bytes,
-        lengths: bytes.wrapping_mul(1514),
+        lengths: bytes.wrapping_mul(length),
     }
+}
+
+/// So many bytes in full packets.
+pub fn full_packets(bytes: u64) -> Sent {
+    packets(bytes, 1514)
 }
 
 /// What the link carries in each millisecond, bit/s; it begins anew at the end.
@@ -182,6 +187,8 @@ pub struct Path {
     pub offers: f64,
     /// There is nothing to send in these milliseconds.
     pub idle: std::ops::Range<u64>,
+    /// All packets are ACKs of this length, and the queue that is shaped drops those that a newer one stands for.
+    pub acks: Option<u64>,
     pub seed: u64,
 }
 
@@ -196,6 +203,7 @@ impl Default for Path {
             gaps_ms: 0,
             offers: f64::INFINITY,
             idle: 0..0,
+            acks: None,
             seed: 1,
         }
     }
@@ -273,7 +281,7 @@ impl Fluid {
     }
 
     /// Tells a law what it sees in this millisecond.
-    fn tell(&mut self, law: &mut Law, ms: u64, rate: f64, idle: bool) {
+    fn tell(&mut self, law: &mut Law, ms: u64, rate: f64, path: &Path, idle: bool) {
         match law {
             Law::Measured(it) if ms.is_multiple_of(LOOK_MS) => {
                 let mut least: Option<Sample> = None;
@@ -285,9 +293,13 @@ impl Fluid {
                 }
                 it.observe(&Look {
                     at_ns: ms * MS,
-                    sent: full_packets(self.sent as u64),
-                    backlog_bytes: if idle { 0 } else { self.backlog as u64 },
-                    has_dropped: false,
+                    sent: packets(self.sent as u64, path.acks.unwrap_or(1514)),
+                    backlog_bytes: if idle || path.acks.is_some() {
+                        0
+                    } else {
+                        self.backlog as u64
+                    },
+                    has_dropped: path.acks.is_some() && !idle && path.offers > rate,
                     sample: least,
                 });
             }
@@ -322,7 +334,7 @@ pub fn run(law: &mut Law, trace: &Trace, path: &Path, seconds: u64, warm: u64) -
         let idle = path.idle.contains(&ms);
         let bytes = fluid.flow(rate, link, path, idle);
         fluid.time(ms, link, path, idle, &mut draws);
-        fluid.tell(law, ms, rate, idle);
+        fluid.tell(law, ms, rate, path, idle);
         if ms >= warm * 1000 {
             could += link / 8000.0;
             did += bytes;

@@ -44,10 +44,12 @@ pub struct aw_delay_sample {
     #[doc = " aw_delay_sent.bytes when it had left"]
     pub bytes: __u64,
     pub waited_us: __u64,
+    #[doc = " and not an ACK"]
+    pub is_data: __u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of aw_delay_sample"][::core::mem::size_of::<aw_delay_sample>() - 32usize];
+    ["Size of aw_delay_sample"][::core::mem::size_of::<aw_delay_sample>() - 40usize];
     ["Alignment of aw_delay_sample"][::core::mem::align_of::<aw_delay_sample>() - 8usize];
     ["Offset of field: aw_delay_sample::count"]
         [::core::mem::offset_of!(aw_delay_sample, count) - 0usize];
@@ -57,4 +59,6 @@ const _: () = {
         [::core::mem::offset_of!(aw_delay_sample, bytes) - 16usize];
     ["Offset of field: aw_delay_sample::waited_us"]
         [::core::mem::offset_of!(aw_delay_sample, waited_us) - 24usize];
+    ["Offset of field: aw_delay_sample::is_data"]
+        [::core::mem::offset_of!(aw_delay_sample, is_data) - 32usize];
 };

@@ -1,0 +1,253 @@
+//! The programs on packets that are made here; nothing is sent.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+
+use super::*;
+
+const NEAR: [u8; 4] = [10, 0, 0, 1];
+const FAR: [u8; 4] = [10, 0, 0, 2];
+/// What is between the addresses of a frame and its IP header.
+const PLAIN: &[u8] = &[8, 0];
+const TAGS: &[u8] = &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 7, 8, 0];
+const PPPOE: &[u8] = &[0x88, 0x64, 0x11, 0, 0, 1, 0, 82, 0, 0x21];
+
+/// The object, loaded and attached nowhere.
+struct Programs(Ebpf);
+
+/// A segment of the one connection there is.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    seq: u32,
+    ack: u32,
+    tsval: u32,
+    tsecr: u32,
+    payload: usize,
+}
+
+fn frame(leaves: bool, link: &[u8], segment: Segment) -> Vec<u8> {
+    let (from, to) = if leaves { (NEAR, FAR) } else { (FAR, NEAR) };
+    let ports: [u16; 2] = if leaves { [1000, 80] } else { [80, 1000] };
+    let total = (20 + 32 + segment.payload) as u16;
+    let mut frame = vec![0; 12];
+    frame.extend(link);
+    frame.extend([0x45, 0]);
+    frame.extend(total.to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+    frame.extend(from);
+    frame.extend(to);
+    ports
+        .iter()
+        .for_each(|port| frame.extend(port.to_be_bytes()));
+    frame.extend(segment.seq.to_be_bytes());
+    frame.extend(segment.ack.to_be_bytes());
+    // ACK, a window, and timestamps behind two NOPs.
+    frame.extend([0x80, 0x10, 0x20, 0, 0, 0, 0, 0, 1, 1, 8, 10]);
+    frame.extend(segment.tsval.to_be_bytes());
+    frame.extend(segment.tsecr.to_be_bytes());
+    frame.resize(frame.len() + segment.payload, 0);
+    frame
+}
+
+impl Programs {
+    fn load() -> Self {
+        // SAFETY: no arguments, cannot fail.
+        let user = unsafe { libc::geteuid() };
+        assert_eq!(user, 0, "this test loads BPF programs: run it as root");
+        let mut bpf = super::load(&Interface::find("lo").unwrap(), 0).unwrap();
+        for name in ["ackwise_delay_out", "ackwise_delay_in"] {
+            let program = bpf.program_mut(name).unwrap();
+            let program: &mut SchedClassifier = program.try_into().unwrap();
+            program.load().unwrap();
+        }
+        Self(bpf)
+    }
+
+    fn run(&self, name: &str, frame: &[u8]) {
+        let mut options = TestRunOptions::new();
+        options.data_in = Some(frame);
+        let program: &SchedClassifier = self.0.program(name).unwrap().try_into().unwrap();
+        let verdict = program.test_run(options).unwrap().return_value;
+        assert_eq!(verdict as i32, -1, "TC_ACT_UNSPEC");
+    }
+
+    fn leaves(&self, link: &[u8], segment: Segment) {
+        self.run("ackwise_delay_out", &frame(true, link, segment));
+    }
+
+    fn comes(&self, link: &[u8], segment: Segment) {
+        self.run("ackwise_delay_in", &frame(false, link, segment));
+    }
+
+    /// The samples since the last look, and the wait of the one that counts, µs.
+    fn samples(&mut self) -> (u64, Option<u64>) {
+        let map = self.0.map_mut("samples").unwrap();
+        let mut map: PerCpuArray<_, sys::aw_delay_sample> = map.try_into().unwrap();
+        let values = map.get(&0, 0).unwrap();
+        let fresh: Vec<_> = values.iter().map(|_| Default::default()).collect();
+        map.set(0, PerCpuValues::try_from(fresh).unwrap(), 0)
+            .unwrap();
+        let seen = || values.iter().filter(|one| one.count > 0);
+        (
+            seen().map(|one| one.count).sum(),
+            seen().map(|one| one.waited_us).min(),
+        )
+    }
+}
+
+/// Milliseconds by the clock that the programs have.
+fn now_ms() -> u32 {
+    (ackwise_netdev::clock::monotonic_ns() / 1_000_000) as u32
+}
+
+/// Data leave and are answered, behind any header of the link.
+#[test]
+fn data_are_timed_behind_tags_and_pppoe() {
+    for link in [PLAIN, TAGS, PPPOE] {
+        let mut programs = Programs::load();
+        for n in 0..3 {
+            let seq = 1 + 1000 * n;
+            programs.leaves(
+                link,
+                Segment {
+                    seq,
+                    ack: 1,
+                    tsval: n,
+                    tsecr: 0,
+                    payload: 1000,
+                },
+            );
+            sleep(Duration::from_millis(2));
+            programs.comes(
+                link,
+                Segment {
+                    seq: 1,
+                    ack: seq + 1000,
+                    tsval: now_ms(),
+                    tsecr: n,
+                    payload: 0,
+                },
+            );
+        }
+        // The first says nothing.
+        assert_eq!(programs.samples().0, 2, "{link:02x?}");
+    }
+}
+
+/// A download: its data come every few milliseconds, and echo the newest ACK.
+struct Download {
+    programs: Programs,
+    seq: u32,
+    stamp: u32,
+    /// The far clock to ours, ms.
+    ahead_ms: u32,
+}
+
+impl Download {
+    fn new() -> Self {
+        Self {
+            programs: Programs::load(),
+            seq: 1,
+            stamp: 1,
+            ahead_ms: 123_456,
+        }
+    }
+
+    fn data(&mut self, tsecr: u32) {
+        let segment = Segment {
+            seq: self.seq,
+            ack: 1,
+            tsval: now_ms().wrapping_add(self.ahead_ms),
+            tsecr,
+            payload: 1000,
+        };
+        self.programs.comes(PLAIN, segment);
+        self.seq += 1000;
+    }
+
+    /// An ACK leaves, is on its way for so long, and the data before and after its arrival come at once.
+    fn ack(&mut self, way_ms: u64) {
+        self.stamp += 1;
+        let segment = Segment {
+            seq: 1,
+            ack: self.seq,
+            tsval: self.stamp,
+            tsecr: 0,
+            payload: 0,
+        };
+        self.programs.leaves(PLAIN, segment);
+        sleep(Duration::from_millis(way_ms));
+        self.data(self.stamp - 1);
+        self.data(self.stamp);
+    }
+}
+
+/// Only what a download's ACKs waited for is told, and only once the far clock is known.
+#[test]
+fn acks_are_timed_by_the_data_that_echo_them() {
+    let mut download = Download::new();
+    for _ in 0..5 {
+        download.ack(1);
+    }
+    assert_eq!(download.programs.samples().0, 0, "the clock is not known");
+    sleep(Duration::from_millis(1100));
+    download.data(download.stamp);
+    for _ in 0..5 {
+        download.ack(1);
+    }
+    let (count, waited) = download.programs.samples();
+    assert!(count >= 1 && waited.unwrap() < 20_000, "{count} {waited:?}");
+    // Wherever the test stands still, the wait is longer, never shorter.
+    sleep(Duration::from_millis(30));
+    download.ack(300);
+    let (count, waited) = download.programs.samples();
+    assert_eq!(count, 1);
+    assert!(waited.unwrap() > 250_000, "{waited:?}");
+}
+
+/// While a machine sleeps its clock stands still, and the far one goes on: no ACK has waited that long.
+#[test]
+fn a_clock_that_jumps_is_no_wait() {
+    let mut download = Download::new();
+    download.ack(1);
+    sleep(Duration::from_millis(1100));
+    download.data(download.stamp);
+    for _ in 0..3 {
+        sleep(Duration::from_millis(30));
+        download.ack(1);
+    }
+    assert!(download.programs.samples().0 >= 1);
+    download.ahead_ms += 60_000;
+    for _ in 0..5 {
+        sleep(Duration::from_millis(30));
+        download.ack(1);
+        let (_, waited) = download.programs.samples();
+        assert!(waited.is_none_or(|us| us < 1_000_000), "{waited:?}");
+    }
+}
+
+/// A sender that has nothing to send for a while says nothing about the way.
+#[test]
+fn a_sender_that_pauses_shows_no_wait() {
+    let mut download = Download::new();
+    download.ack(1);
+    sleep(Duration::from_millis(1100));
+    download.data(download.stamp);
+    download.programs.samples();
+    for _ in 0..3 {
+        download.stamp += 1;
+        let segment = Segment {
+            seq: 1,
+            ack: download.seq,
+            tsval: download.stamp,
+            tsecr: 0,
+            payload: 0,
+        };
+        download.programs.leaves(PLAIN, segment);
+        sleep(Duration::from_millis(150));
+        download.data(download.stamp);
+    }
+    assert_eq!(download.programs.samples(), (0, None));
+}
