@@ -105,8 +105,11 @@ conform: build-lab ## judge every ACK filter that docs/conformance.md names: bui
 	@mkdir -p $(REPORT)
 	$(LAB) conform --all --pcap $(REPORT)/conform --html $(REPORT)/conform.html
 
+# Unit tests that load BPF programs.
+ROOTED := delay::tests echo::tests
+
 check: ## the tests that need no root, in under three minutes
-	$(NICE) $(CARGO) test --workspace --exclude ackwise-python --locked --lib --bins
+	$(NICE) $(CARGO) test --workspace --exclude ackwise-python --locked --lib --bins -- $(ROOTED:%=--skip %)
 	$(NICE) $(CARGO) test --locked $(ROOTLESS:%=-p %) --tests
 	$(NICE) $(CARGO) test --locked -p ackwise-conform --test mutants --test queues
 	$(NICE) $(CARGO) test --locked -p ackwise --test arguments --test lab --test tunnel
