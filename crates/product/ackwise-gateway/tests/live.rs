@@ -240,22 +240,23 @@ fn it_finds_the_rate_of_a_link_that_keeps_a_queue() {
     });
 }
 
+/// A gateway before a modem that is a token bucket, and a server behind it.
+fn measuring(network: &AccessNetwork, modem: &str, keys: &str) -> (Gateway, TcpListener) {
+    let text = format!("interface = \"wan0\"\nrate = \"50 Mbit/s\"\noverhead = 14\n{keys}");
+    let config = Config::parse("test", &text).unwrap();
+    let gateway = network.router.run(|| {
+        common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
+        Gateway::start(config, AttachMode::Auto).unwrap_or_else(|e| panic!("{e}"))
+    });
+    let listen = || TcpListener::bind("10.9.2.2:5001").unwrap();
+    (gateway, network.server.run(listen))
+}
+
 fn finds_the_rate() {
     let network = AccessNetwork::new();
-    network.router.run(|| {
-        let modem = "rate 3mbit burst 3000 limit 2000000";
-        common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
-    });
-    let text = "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nmin_rate = \"300 kbit/s\"\n\
-                queue = \"40 packets\"\noverhead = 14";
-    let config = Config::parse("test", text).unwrap();
-    let gateway = network
-        .router
-        .run(|| Gateway::start(config, AttachMode::Auto));
-    let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
-    let listener = network
-        .server
-        .run(|| TcpListener::bind("10.9.2.2:5001").unwrap());
+    let modem = "rate 3mbit burst 3000 limit 2000000";
+    let keys = "min_rate = \"300 kbit/s\"\nqueue = \"40 packets\"";
+    let (gateway, listener) = measuring(&network, modem, keys);
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut buffer = vec![0; 1 << 16];
@@ -309,20 +310,8 @@ fn it_finds_the_rate_of_a_link_that_only_acks_fill() {
 
 fn finds_the_rate_by_acks() {
     let network = AccessNetwork::new();
-    network.router.run(|| {
-        let modem = "rate 200kbit burst 1600 limit 25000";
-        common::run_command("tc", &format!("qdisc add dev wan0 root tbf {modem}"));
-    });
-    let text =
-        "interface = \"wan0\"\nrate = \"50 Mbit/s\"\nmin_rate = \"50 kbit/s\"\noverhead = 14";
-    let config = Config::parse("test", text).unwrap();
-    let gateway = network
-        .router
-        .run(|| Gateway::start(config, AttachMode::Auto));
-    let gateway = gateway.unwrap_or_else(|e| panic!("{e}"));
-    let listener = network
-        .server
-        .run(|| TcpListener::bind("10.9.2.2:5001").unwrap());
+    let modem = "rate 200kbit burst 1600 limit 25000";
+    let (gateway, listener) = measuring(&network, modem, "min_rate = \"50 kbit/s\"");
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         while stream.write_all(&[1; 1 << 14]).is_ok() {}

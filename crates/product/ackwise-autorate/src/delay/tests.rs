@@ -167,8 +167,8 @@ impl Download {
         self.seq += 1000;
     }
 
-    /// An ACK leaves, is on its way for so long, and the data before and after its arrival come at once.
-    fn ack(&mut self, way_ms: u64) {
+    /// An ACK leaves, with a timestamp of its own.
+    fn ack_leaves(&mut self) {
         self.stamp += 1;
         let segment = Segment {
             seq: 1,
@@ -178,6 +178,11 @@ impl Download {
             payload: 0,
         };
         self.programs.leaves(PLAIN, segment);
+    }
+
+    /// An ACK leaves, is on its way for so long, and the data before and after its arrival come at once.
+    fn ack(&mut self, way_ms: u64) {
+        self.ack_leaves();
         sleep(Duration::from_millis(way_ms));
         self.data(self.stamp - 1);
         self.data(self.stamp);
@@ -237,15 +242,7 @@ fn a_sender_that_pauses_shows_no_wait() {
     download.data(download.stamp);
     download.programs.samples();
     for _ in 0..3 {
-        download.stamp += 1;
-        let segment = Segment {
-            seq: 1,
-            ack: download.seq,
-            tsval: download.stamp,
-            tsecr: 0,
-            payload: 0,
-        };
-        download.programs.leaves(PLAIN, segment);
+        download.ack_leaves();
         sleep(Duration::from_millis(150));
         download.data(download.stamp);
     }
