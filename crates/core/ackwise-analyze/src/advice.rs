@@ -62,7 +62,7 @@ fn pays(a: &Analysis, policy: &PolicyFinding) -> Pays {
             .is_some_and(|t| t.ack_share_shared >= RARE);
     if policy.saved_share < WORTH {
         Pays::No
-    } else if scarce || a.tcp.ack_share_of_packets >= 2.0 * RARE {
+    } else if scarce {
         Pays::Yes
     } else if a.tcp.ack_share_of_packets < RARE {
         Pays::No
@@ -90,8 +90,11 @@ fn whether(a: &Analysis, policy: &PolicyFinding, pays: Pays) -> String {
         (None, None) => String::new(),
     };
     let verdict = match pays {
-        Pays::Yes => "thinning them pays",
-        Pays::Little => "thinning them saves packets, but nothing here shows that these are scarce",
+        Pays::Yes => "they may hold downloads back, so thinning them should pay",
+        Pays::Little => {
+            "thinning them saves packets, so CPU time and airtime; nothing here shows that \
+             downloads would be faster"
+        }
         _ if policy.saved_share < WORTH => "hardly any of them can be withheld",
         _ => "thinning them saves little",
     };

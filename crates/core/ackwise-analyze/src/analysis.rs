@@ -219,7 +219,7 @@ pub struct FlowFinding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Pays {
-    /// ACKs are many or the uplink is thin, and a policy would have withheld many.
+    /// ACKs take much of a thin uplink or of the airtime, and a policy would have withheld many.
     Yes,
     /// Something would be saved, and nothing says that it is scarce.
     Little,

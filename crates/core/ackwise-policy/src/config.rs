@@ -90,6 +90,22 @@ impl Config {
         self.policy
     }
 
+    /// The form that [`Config::from_str`] reads, with the parameters that are not at their defaults.
+    pub fn brief(&self) -> String {
+        let changed: Vec<String> = self
+            .policy
+            .params()
+            .iter()
+            .filter(|param| self.raw.param[param.index] != param.default)
+            .map(|param| format!("{}={}", param.name, self.raw.param[param.index]))
+            .collect();
+        let name = self.policy.name();
+        match changed.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name}:{}", changed.join(",")),
+        }
+    }
+
     /// The C structure of the policy and its parameters.
     pub fn raw(&self) -> &sys::aw_cfg {
         &self.raw

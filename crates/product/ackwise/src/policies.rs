@@ -97,13 +97,23 @@ fn all(policies: &[Entry]) -> String {
     out
 }
 
+/// Where a policy runs, for a person. The simulator runs all of them.
+fn places(environments: &[&str]) -> String {
+    let place = |environment: &&str| match *environment {
+        "datapath" => "`ackwise attach` and `ackwise up`",
+        _ => "the kernel series",
+    };
+    let places: Vec<&str> = environments.iter().map(place).collect();
+    format!("{}, the simulator", places.join(", "))
+}
+
 fn one(p: &Entry) -> String {
     let mut out = format!(
         "{}: {}\nSource: {}\nRuns in: {}\n",
         p.name,
         p.summary,
         p.source,
-        p.environments.join(", ")
+        places(&p.environments)
     );
     if p.parameters.is_empty() {
         out.push_str("It has no parameters.\n");

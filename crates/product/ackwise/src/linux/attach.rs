@@ -36,7 +36,11 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     shared.set(prepared.start()?);
     let stats = shared.stats()?;
 
-    supervisor.ready(&format!("{} on {}", options.policy, options.ifname));
+    supervisor.ready(&format!(
+        "{} on {}",
+        options.policy.brief(),
+        options.ifname
+    ));
     announce(&options, &stats, server.as_ref(), format)?;
     let until = args.duration.map(|d| started + d);
     let guarded = Guarded {
@@ -87,7 +91,7 @@ fn announce(
         options.ifname,
         name(&options.position),
         name(&stats.attach),
-        options.policy,
+        options.policy.brief(),
         if options.dry_run {
             "; dry run: nothing is withheld"
         } else {

@@ -283,7 +283,7 @@ fn with_rate(
     }
     if plan.queue != Queue::Keep && rate.min_bps.is_some() {
         plan.min_bps = rate.min_bps;
-        plan.notes.push(measured(plan));
+        plan.notes.push(MEASURED.to_owned());
     }
     // What a gateway takes has passed its filter before a program on the interface sees it.
     plan.thins = !matches!(plan.queue, Queue::Gateway { .. });
@@ -291,16 +291,9 @@ fn with_rate(
 }
 
 /// What a rate that is measured depends on.
-fn measured(plan: &Plan) -> String {
-    let begins = match plan.queue {
-        Queue::Gateway { .. } => "the least",
-        Queue::Cake(_) | Queue::Keep => "the greatest",
-    };
-    format!(
-        "the rate is measured by the TCP timestamps of what passes; until something waits behind \
-         the interface, and without timestamps, it is {begins}"
-    )
-}
+const MEASURED: &str = "the rate is measured by the TCP timestamps of what passes; until \
+                        something waits behind the interface, and without timestamps, it is the \
+                        greatest";
 
 fn because_of_cake(facts: &Facts) -> String {
     let queue = &facts.queue;

@@ -139,10 +139,10 @@ fn plan(facts: &Facts, settings: &Settings) -> anyhow::Result<Plan> {
 fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Result<()> {
     let facts = Facts::foresee(interface)?;
     let plan = plan(&facts, settings);
-    let policy = settings.policy.to_string();
+    let policy = &settings.policy;
     if format == Format::Json {
         let decision = match &plan {
-            Ok(plan) => json!({ "plan": plan, "policy": policy }),
+            Ok(plan) => json!({ "plan": plan, "policy": policy.to_string() }),
             Err(error) => json!({ "refused": error.to_string() }),
         };
         // A line, so that those of `--all` are JSON Lines.
@@ -150,7 +150,7 @@ fn explain(interface: &str, settings: &Settings, format: Format) -> anyhow::Resu
         out::print(&format!("{explained}\n"))?;
         return plan.map(|_| ());
     }
-    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy))?;
+    out::print(&text::explain(&facts, plan.as_ref().ok(), &policy.brief()))?;
     plan.map(|_| ())
 }
 
@@ -457,8 +457,8 @@ impl Run<'_> {
     }
 
     fn begun(&self, server: Option<&http::Server>) -> anyhow::Result<()> {
-        let policy = self.settings.policy.to_string();
-        let mut lines = text::three_lines(&self.facts, &self.plan, &policy);
+        let policy = &self.settings.policy;
+        let mut lines = text::three_lines(&self.facts, &self.plan, &policy.brief());
         self.supervisor.ready(lines.lines().next().unwrap_or(""));
         let metrics = server.map(|it| it.address().to_string());
         if self.format == Format::Json {
@@ -466,7 +466,7 @@ impl Run<'_> {
                 "event": "up",
                 "facts": self.facts,
                 "plan": self.plan,
-                "policy": policy,
+                "policy": policy.to_string(),
                 "metrics": metrics,
             });
             return out::print(&format!("{event}\n"));
