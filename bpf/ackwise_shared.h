@@ -67,7 +67,8 @@ struct aw_options {
 	aw_u8 uplink;	     /* flows are told who fills the link: egress.h */
 	aw_u8 obey_ack_rate; /* see obey.h */
 	aw_u8 ack_request;   /* see ack_request.h */
-	aw_u8 reserved[2];
+	aw_u8 ipsec; /* frames may come out of IPsec, and the kernel says of each whether it did */
+	aw_u8 reserved;
 };
 
 /* One map entry that user space rewrites every 100 ms. */

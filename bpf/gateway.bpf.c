@@ -36,6 +36,7 @@
 #include <bpf/bpf_helpers.h>
 #include "ackwise_shared.h"
 #include "gateway_shared.h"
+#include "metadata.h"
 #include "verdict.h"
 
 const volatile struct aw_gateway_options gateway_options = {};
@@ -165,6 +166,11 @@ int ackwise_gateway(struct __sk_buff *skb)
 		count->neighbour++;
 		return AW_PASS;
 	default:
+		count->other++;
+		return AW_PASS;
+	}
+	/* The device would drop it when the gateway sends it. */
+	if (has_tunnel_key(skb)) {
 		count->other++;
 		return AW_PASS;
 	}

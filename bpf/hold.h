@@ -26,6 +26,7 @@
 #define ACKWISE_HOLD_H
 
 #include "maps.h"
+#include "metadata.h"
 #include "timer.h"
 
 /* Words, as packets allow them: an Ethernet header leaves IP at 2 mod 4, and the
@@ -93,14 +94,24 @@ static __always_inline void slot_meta(struct aw_slot *s, const struct __sk_buff 
 	s->vlan_proto = skb->vlan_present ? skb->vlan_proto : 0;
 }
 
+/* Is there something beside the frame that no slot keeps? It is in a function of its own, as the stack is full. */
+static __noinline int has_metadata(struct __sk_buff *skb)
+{
+	if (has_tunnel_key(skb))
+		return 1;
+	return options.ipsec && has_security_path(skb);
+}
+
 /* Under the flow's lock, as all that follows. */
-static __always_inline int slot_store(struct aw_slot *s, const struct __sk_buff *skb,
+static __always_inline int slot_store(struct aw_slot *s, struct __sk_buff *skb,
 				      const struct aw_seg *seg)
 {
 	const __u8 *data = (const __u8 *)(long)skb->data;
 	const __u8 *end = (const __u8 *)(long)skb->data_end;
 	__u64 off = seg->l3_off & 31;
 
+	if (AW_UNLIKELY(has_metadata(skb)))
+		return 0;
 	if (!copy_l2(s, data, end, off) || !copy_l3(s, data + off, end, seg->len))
 		return 0;
 	/* It would come back with three tags inside, more than the parser reads. */

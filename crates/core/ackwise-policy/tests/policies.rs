@@ -118,8 +118,21 @@ fn hop_waits_no_longer_than_an_environment_allows() {
     assert_eq!(state.step(&config, &ack), Verdict::Hold { us: 0 });
 }
 
+#[test]
+fn a_brief_form_names_what_is_not_at_its_default() {
+    assert_eq!(config("adaptive").brief(), "adaptive");
+    assert_eq!(config("every-n:n=8,warm=16").brief(), "every-n");
+    assert_eq!(config("every-n:n=4,warm=0").brief(), "every-n:n=4,warm=0");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn both_forms_are_read_back(config in any_config()) {
+        prop_assert_eq!(config.brief().parse::<Config>().unwrap(), config.clone());
+        prop_assert_eq!(config.to_string().parse::<Config>().unwrap(), config);
+    }
 
     #[test]
     fn no_policy_holds_longer_than_it_may_or_what_it_must_not(

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::Duration;
 
 use ackwise_policy::{Capabilities, Config, FlowConfig};
@@ -26,6 +27,11 @@ pub enum Position {
 /// An ACK may be as old as Linux's longest delayed ACK, 200 ms, when it comes here, and
 /// must leave within 500 ms of what it answers (RFC 9293 §3.8.6.3).
 const MAX_HOLD_US: u64 = 300_000;
+
+/// Whether the kernel has IPsec, and so a helper that says of a packet whether it came out of it.
+fn has_ipsec() -> bool {
+    Path::new("/proc/sys/net/core/xfrm_acq_expires").exists()
+}
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
@@ -237,6 +243,8 @@ impl Options {
         o.cwnd_hint = u8::from(self.cwnd_hint);
         o.ack_request = u8::from(self.ack_request);
         o.obey_ack_rate = u8::from(self.obey_ack_rate);
+        // Packets come out of IPsec at ingress.
+        o.ipsec = u8::from(self.position == Position::Sender && has_ipsec());
         o.class_us = [sys::AW_CLASS_UNUSED; sys::AW_CLASS_TABLE as usize];
         o.class_us[0] = 0;
         o.class_us[1..=classes.len()].copy_from_slice(&classes);

@@ -1,5 +1,5 @@
 //! What may happen to an interface while the datapath is attached, and what may stand above it:
-//! another name, a link that goes down, VLAN devices.
+//! another name, a link that goes down, VLAN devices, tunnels.
 
 mod common;
 
@@ -88,9 +88,13 @@ fn a_renamed_interface_stays_attached() {
 
 /// Bytes from the far side to the near one, over TCP, each of them compared.
 fn transfer(pair: &Pair) {
+    transfer_to("198.19.0.1", pair);
+}
+
+fn transfer_to(near: &str, pair: &Pair) {
     let listener = pair
         .near
-        .run(|| TcpListener::bind("198.19.0.1:0").expect("listen"));
+        .run(|| TcpListener::bind((near, 0)).expect("listen"));
     let to = listener.local_addr().expect("an address");
     // No period of the pattern divides a segment.
     let bytes: Vec<u8> = (0..BYTES).map(|n| (n % 251) as u8).collect();
@@ -148,4 +152,46 @@ fn vlan_devices_of_real_stacks() {
             });
         }
     });
+}
+
+/// A tunnel device whose routes say where each packet goes says so beside the frame, and drops one that
+/// is sent anew without. Such ACKs pass. The same device with one fixed far end thins.
+#[test]
+fn what_a_route_sends_through_a_tunnel_passes() {
+    for by_routes in [true, false] {
+        let _alone = alone();
+        let pair = Pair::new();
+        for (at, link, host, other) in [(&pair.near, "aw0", 1, 2), (&pair.far, "aw1", 2, 1)] {
+            let far_end = format!("198.18.0.{other}");
+            at.run(|| {
+                ip(&format!("addr add 198.18.0.{host}/24 dev {link}"));
+                let how = match by_routes {
+                    true => "external".to_owned(),
+                    false => format!("id 5 remote {far_end}"),
+                };
+                ip(&format!("link add awx type vxlan {how} dstport 4789"));
+                ip(&format!("link set awx address 02:00:00:00:00:0{host} gso_max_segs 1 up"));
+                ip(&format!("addr add 198.19.1.{host}/32 dev awx"));
+                let route = match by_routes {
+                    true => format!("encap ip id 5 dst {far_end}"),
+                    false => String::new(),
+                };
+                ip(&format!("route add 198.19.1.{other}/32 {route} dev awx"));
+                ip(&format!(
+                    "neigh add 198.19.1.{other} lladdr 02:00:00:00:00:0{other} dev awx"
+                ));
+            });
+        }
+        pair.run(|_, _| {
+            let a = attach(options("awx", AttachMode::Tcx));
+            transfer_to("198.19.1.1", &pair);
+            let stats = a.detach().expect("detach");
+            let no_frame = stats.fail_open["frame"];
+            match by_routes {
+                true => assert!(stats.withheld == 0 && no_frame > 10, "{stats:#?}"),
+                false => assert!(stats.withheld > 10 && no_frame == 0, "{stats:#?}"),
+            }
+            assert_eq!(stats.release.lost, 0, "{stats:#?}");
+        });
+    }
 }

@@ -88,7 +88,9 @@ pub struct aw_options {
     pub obey_ack_rate: aw_u8,
     #[doc = " see ack_request.h"]
     pub ack_request: aw_u8,
-    pub reserved: [aw_u8; 2usize],
+    #[doc = " frames may come out of IPsec, and the kernel says of each whether it did"]
+    pub ipsec: aw_u8,
+    pub reserved: aw_u8,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -118,8 +120,9 @@ const _: () = {
         [::core::mem::offset_of!(aw_options, obey_ack_rate) - 432usize];
     ["Offset of field: aw_options::ack_request"]
         [::core::mem::offset_of!(aw_options, ack_request) - 433usize];
+    ["Offset of field: aw_options::ipsec"][::core::mem::offset_of!(aw_options, ipsec) - 434usize];
     ["Offset of field: aw_options::reserved"]
-        [::core::mem::offset_of!(aw_options, reserved) - 434usize];
+        [::core::mem::offset_of!(aw_options, reserved) - 435usize];
 };
 impl Default for aw_options {
     fn default() -> Self {

@@ -1,0 +1,30 @@
+//! What is advised depends on whether ACKs are scarce on the line, not on how many they are.
+
+mod common;
+
+use ackwise_analyze::{Analysis, Analyzer, Options, Pays, read};
+use common::capture;
+
+fn on_a_line(up_bps: u64, down_bps: u64) -> Analysis {
+    let mut analyzer = Analyzer::new(Options {
+        up_bps: Some(up_bps),
+        down_bps: Some(down_bps),
+        ..Options::default()
+    });
+    read(&capture("loss.pcap")[..], &mut |packet| {
+        analyzer.packet(packet)
+    })
+    .unwrap();
+    analyzer.finish()
+}
+
+#[test]
+fn thinning_pays_on_a_thin_uplink_and_saves_packets_on_a_wide_one() {
+    let thin = on_a_line(50_000, 50_000_000);
+    assert_eq!(thin.advice.pays, Pays::Yes, "{:?}", thin.advice);
+    let wide = on_a_line(1_000_000_000, 1_000_000_000);
+    assert!(wide.tcp.ack_share_of_packets > 0.2, "{:?}", wide.tcp);
+    assert_eq!(wide.advice.pays, Pays::Little, "{:?}", wide.advice);
+    let text = &wide.advice.text[0];
+    assert!(text.contains("nothing here shows"), "{text}");
+}
