@@ -350,7 +350,7 @@ impl App {
         match self {
             App::Bulk { bytes } | App::Iperf3 { bytes } => bytes.is_none(),
             App::RequestResponse { count, .. } | App::ShortFlows { count, .. } => count.is_none(),
-            App::Chunks { .. } => false,
+            App::Chunks { .. } => true,
         }
     }
 }

@@ -178,7 +178,7 @@ pub struct FlowRecord {
 #[serde(default)]
 pub struct Traffic {
     /// From the first data sent to the last received, seconds; to the end of the run if a flow that goes
-    /// on until then has stalled.
+    /// on until then has stalled or was not finished, and for chunks.
     pub duration_s: f64,
     /// Bytes that the receiving application read.
     pub bytes: u64,

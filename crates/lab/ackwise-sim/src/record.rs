@@ -9,7 +9,7 @@ use ackwise_scenario::record::{
 };
 use ackwise_scenario::{App, Histogram, RunSpec, Scenario};
 
-use crate::app::{Chunks, Kind, Transfer};
+use crate::app::{self, Chunks, Kind, Transfer};
 use crate::build::{self, Built, Simulation};
 use crate::connection::Sums;
 use crate::count;
@@ -86,6 +86,32 @@ fn jain(flows: &[FlowRecord]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
+/// How much of what an application was to do was not done, and what that is; `None` if it
+/// has done all, or has no end. `bytes` have arrived.
+fn left(app: &app::App, bytes: u64) -> Option<(u64, &'static str)> {
+    let connections = u64::from(app.connections);
+    let done = |begun: &[Transfer]| begun.iter().filter(|t| t.took.is_some()).count() as u64;
+    let (wanted, done, what) = match &app.kind {
+        Kind::Bulk(each) => (
+            each.map(|each| each.saturating_mul(connections)),
+            bytes,
+            "bytes",
+        ),
+        Kind::Short(transfers) => {
+            let wanted = transfers.more.is_none().then_some(transfers.order.len());
+            let wanted = wanted.map(|wanted| wanted as u64);
+            (wanted, done(&transfers.begun), "transfers")
+        }
+        Kind::Exchange(exchanges) => {
+            let wanted = exchanges.count.map(|count| u64::from(count) * connections);
+            (wanted, done(&exchanges.begun), "exchanges")
+        }
+        Kind::Chunks(_) => return None,
+    };
+    let left = wanted?.saturating_sub(done);
+    (left > 0).then_some((left, what))
+}
+
 /// The line of the least rate on the way of a flow's ACKs.
 #[derive(Debug, Clone, Copy)]
 struct Narrowest {
@@ -99,8 +125,10 @@ struct Narrowest {
 #[derive(Default)]
 struct Part {
     sums: Sums,
-    /// When the run ended, of a flow that goes on until then.
+    /// When the run ended, of a flow that goes on until then or was not finished.
     end: Option<Nanos>,
+    /// Pauses belong to it, the last one too: of chunks alone.
+    pauses: bool,
     tally: count::Tally,
     stretch: BTreeMap<u32, u64>,
     rtt: Histogram,
@@ -131,6 +159,7 @@ impl Part {
         let mut part = Part {
             sums,
             end: flow.app.is_endless().then_some(network.now),
+            pauses: matches!(flow.app, App::Chunks { .. }),
             stretch: counted.tally.stretch(),
             tally: counted.tally.clone(),
             rtt: counted.rtt.clone(),
@@ -143,42 +172,22 @@ impl Part {
             rate_bps: narrowest.and_then(|line| build::rate(scenario, line)),
         });
         for app in network.apps().iter().filter(|app| app.flow == index) {
-            let (begun, wanted) = match &app.kind {
-                Kind::Bulk(_) => continue,
-                Kind::Short(transfers) => {
-                    let endless = transfers.more.is_some();
-                    (
-                        &transfers.begun,
-                        (!endless).then_some(transfers.order.len()),
-                    )
+            if let Some((left, what)) = left(app, part.sums.bytes) {
+                part.end = Some(network.now);
+                // Papers cut bulk transfers on purpose.
+                if !matches!(app.kind, Kind::Bulk(_)) {
+                    part.errors.push(format!(
+                        "flow '{}': {left} {what} were left when the time was over; make 'duration' longer",
+                        flow.name
+                    ));
                 }
-                Kind::Exchange(exchanges) => {
-                    let connections = app.connections as usize;
-                    let each = exchanges.count.map(|count| count as usize);
-                    (&exchanges.begun, each.map(|count| count * connections))
-                }
-                Kind::Chunks(chunks) => {
-                    part.chunks(chunks, network.now);
-                    continue;
-                }
-            };
-            let wanted = wanted.unwrap_or(0);
-            let done = begun
-                .iter()
-                .filter(|transfer| transfer.took.is_some())
-                .count();
-            if done < wanted {
-                let what = match flow.app {
-                    App::RequestResponse { .. } => "exchanges",
-                    _ => "transfers",
-                };
-                part.errors.push(format!(
-                    "flow '{}': {} {what} were left when the time was over; make 'duration' longer",
-                    flow.name,
-                    wanted - done
-                ));
             }
-            part.transfers = Some(begun.clone());
+            match &app.kind {
+                Kind::Bulk(_) => {}
+                Kind::Short(transfers) => part.transfers = Some(transfers.begun.clone()),
+                Kind::Exchange(exchanges) => part.transfers = Some(exchanges.begun.clone()),
+                Kind::Chunks(chunks) => part.chunks(chunks, network.now),
+            }
         }
         if !content_ok {
             part.errors.push(format!(
@@ -202,6 +211,7 @@ impl Part {
     fn sum(parts: &[Part]) -> Part {
         let mut all = Part {
             content_ok: true,
+            pauses: parts.iter().all(|part| part.pauses),
             ..Part::default()
         };
         for part in parts {
@@ -246,7 +256,7 @@ impl Part {
         let Sums { first, last, .. } = self.sums;
         let whole = self.end.unwrap_or(last).saturating_sub(first);
         let span = last.saturating_sub(first);
-        match whole.saturating_sub(span) > whole / STALLED_PART {
+        match self.pauses || whole.saturating_sub(span) > whole / STALLED_PART {
             true => whole,
             false => span,
         }

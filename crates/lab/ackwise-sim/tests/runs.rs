@@ -498,3 +498,33 @@ fn a_flow_that_stalls_has_less_goodput_not_more() {
     assert!(stalled.goodput_bps < 0.5 * whole.goodput_bps, "{stalled:?}");
     assert!(done.goodput_bps > 0.7 * whole.goodput_bps, "{done:?}");
 }
+
+/// Goodput of what starves is over the time until the end of the run: of chunks always, since
+/// pauses belong to them, and of a transfer that was not finished.
+#[test]
+fn the_goodput_of_what_starves_is_over_the_whole_time() {
+    let ends = r#"forward = { rate = { steps = [["0 s", "10 Mbit/s"], ["2 s", "0 kbit/s"], ["100 s", "10 Mbit/s"]] }, delay = "10 ms", queue = "50 packets" }"#;
+    let plain = NETWORK.lines().find(|l| l.starts_with("forward")).unwrap();
+    let stalls = NETWORK.replace(plain, ends);
+    let chunks = BULK.replace(
+        "\"bulk\"\nfrom",
+        "\"video\"\nchunk = \"100 kB\"\nperiod = \"900 ms\"\nfrom",
+    );
+    let chunks = chunks.replace("app = \"bulk\"", "app = \"chunks\"");
+    let sized = format!("{BULK}bytes = \"100 MB\"\n");
+    let of = |network: &str, flow: &str| {
+        let scenario = scenario(&[network, flow]);
+        report(&scenario, 1).runs.remove(0)
+    };
+    let whole = of(NETWORK, &chunks);
+    let stalled = of(&stalls, &chunks);
+    assert_eq!(
+        (whole.totals.bytes, stalled.totals.bytes),
+        (600_000, 300_000)
+    );
+    assert_eq!(whole.totals.duration_s, stalled.totals.duration_s);
+    assert_eq!(whole.totals.goodput_bps, 2.0 * stalled.totals.goodput_bps);
+    assert_eq!(whole.errors, [""; 0]);
+    let unfinished = of(&stalls, &sized);
+    assert_eq!(unfinished.totals.duration_s, whole.totals.duration_s);
+}

@@ -134,7 +134,7 @@ fn result<'a>(columns: &mut Columns<'a, Row<'a>>) {
 
 /// The columns that runs and flows share.
 fn traffic<R>(columns: &mut Columns<'_, R>, of: impl Fn(&R) -> &Traffic) {
-    let about = "From the first data sent to the last received, or to the end of a run in which the flow stalled";
+    let about = "From the first data sent to the last received, or to the end of a run in which the flow stalled or was not finished";
     columns.number("duration_s", SECOND, about, |r| of(r).duration_s);
     let about = "Bytes that the receiving application read";
     columns.count("bytes", BYTES, about, |r| of(r).bytes);
