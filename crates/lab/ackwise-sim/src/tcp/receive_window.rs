@@ -15,7 +15,8 @@ const START: u64 = 65_535;
 const FIRST_LIMIT: u64 = 81_920;
 /// The limit that the largest buffer of `tcp_rmem` allows, 5/8 of it.
 pub(crate) const LAST_LIMIT: u64 = 3_932_160;
-/// Segments read in the first round trip that do not raise the limit.
+/// Segments read in a round trip that do not raise the first limit, if the first window has room
+/// for so many (`tcp_init_buffer_space()`).
 const FIRST_ROUND: u64 = 10;
 /// Segments on top of twice what was read.
 const SPARE: u64 = 16;
@@ -52,7 +53,7 @@ impl ReceiveWindow {
             open,
             limit: if c.auto_window { limit } else { c.window },
             edge: 0,
-            read: FIRST_ROUND * u64::from(c.mss),
+            read: open.min(FIRST_ROUND * u64::from(c.mss)),
             since: 0,
             from: 0,
             rtt8: 0,
