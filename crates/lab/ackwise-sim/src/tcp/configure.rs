@@ -156,7 +156,7 @@ impl Defaults<'_> {
                 .growth
                 .unwrap_or(self.of(Growth::PerSegment, Growth::Abc, Growth::PerAck)),
             abc_limit: m.abc_limit.unwrap_or(1),
-            initial_window: self.segments(m.initial_window.unwrap_or(self.of(10, 10, 2))),
+            initial_window: self.initial_window(),
             initial_ssthresh: match m.initial_ssthresh {
                 Some(limit) => self.bytes(limit),
                 None => self.of(UNLIMITED, UNLIMITED, window_limit),
@@ -212,6 +212,16 @@ impl Defaults<'_> {
             ack_rate: None,
             ack_congestion_control: None,
         }
+    }
+
+    fn initial_window(&self) -> u64 {
+        if let Some(segments) = self.model.initial_window {
+            return self.segments(segments);
+        }
+        let ten = self.segments(10);
+        // RFC 6928 §2.
+        let rfc = ten.min(self.segments(2).max(14_600));
+        self.of(ten, rfc, self.segments(2))
     }
 
     /// ns-2's sinks send 40 bytes, timestamps or not.
