@@ -112,16 +112,16 @@ fn reno_takes_a_partial_ack_for_the_end() {
 }
 
 /// RFC 6582 §4: with a window full of holes the impatient variant's timer runs out,
-/// the slow-but-steady one repairs one hole each round trip.
+/// the slow-but-steady one, which is Linux', repairs one hole each round trip.
 #[test]
 fn impatience_is_a_choice() {
-    let timeouts = |partial_ack| {
+    let timeouts = |stack, partial_ack| {
         let model = TcpModel {
-            stack: Some(Stack::Rfc),
+            stack: Some(stack),
             handshake: Some(false),
             initial_window: Some(40),
             window_limit: Some(QueueLimit::Packets(100)),
-            partial_ack: Some(partial_ack),
+            partial_ack,
             ..TcpModel::default()
         };
         let ends = ends("newreno", &model, &SocketOptions::default());
@@ -136,8 +136,11 @@ fn impatience_is_a_choice() {
             net.sender.stats().fast_recoveries,
         )
     };
-    assert_eq!(timeouts(PartialAck::Impatient), (1, 1));
-    assert_eq!(timeouts(PartialAck::SlowButSteady), (0, 1));
+    let (impatient, steady) = (PartialAck::Impatient, PartialAck::SlowButSteady);
+    assert_eq!(timeouts(Stack::Rfc, Some(impatient)), (1, 1));
+    assert_eq!(timeouts(Stack::Rfc, Some(steady)), (0, 1));
+    assert_eq!(timeouts(Stack::Rfc, None), (1, 1));
+    assert_eq!(timeouts(Stack::Linux, None), (0, 1));
 }
 
 #[test]

@@ -184,7 +184,11 @@ impl Defaults<'_> {
             idle_duplicates: m.idle_duplicates.unwrap_or(self.of(false, false, true)),
             limited_transmit: m.limited_transmit.unwrap_or(true),
             avoid_repeat: m.avoid_repeat.unwrap_or(true),
-            partial_ack: m.partial_ack.unwrap_or(PartialAck::Impatient),
+            partial_ack: m.partial_ack.unwrap_or(self.of(
+                PartialAck::SlowButSteady,
+                PartialAck::Impatient,
+                PartialAck::Impatient,
+            )),
             recovery_exit: m
                 .recovery_exit
                 .unwrap_or(match (self.stack, self.recovery) {
