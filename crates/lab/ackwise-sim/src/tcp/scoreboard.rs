@@ -255,6 +255,13 @@ impl Scoreboard {
         self.segs.get(i).filter(|s| s.seq == seq).map(|_| i)
     }
 
+    /// How many segments inside the block were sent again at some time.
+    pub fn resent_within(&self, block: Block) -> u64 {
+        let from = self.segs.partition_point(|s| s.seq < block.start);
+        let within = self.segs.range(from..).take_while(|s| s.end() <= block.end);
+        within.filter(|s| s.mark.contains(Mark::EVER)).count() as u64
+    }
+
     /// The segment is sent again.
     pub fn resent(&mut self, i: usize, now: Nanos) -> Option<Seg> {
         let seg = self.segs.get_mut(i)?;

@@ -50,6 +50,8 @@ pub(crate) struct Selective {
     probe: Option<Probe>,
     prr: Prr,
     undo: Option<Undo>,
+    /// Segments that DSACKs have reported so far.
+    dsacked: u64,
     /// RFC 6675: the rescue retransmission of this recovery was made.
     rescued: bool,
     /// RFC 6675: the highest that rule 3 has sent again.
@@ -65,12 +67,21 @@ pub(crate) struct Selective {
 #[derive(Debug, Clone, Copy)]
 struct Undo {
     window: SavedWindow,
+    /// Nothing below this was sent again for it.
+    marker: u64,
     /// Retransmissions that no DSACK has reported yet.
     resent: u32,
     /// Something was sent again.
     any: bool,
     /// When the first retransmission left.
     at: Nanos,
+}
+
+impl Undo {
+    /// DSACKs have reported every retransmission.
+    fn by_dsack(&self) -> bool {
+        self.any && self.resent == 0
+    }
 }
 
 impl LossRecovery for Selective {
@@ -92,11 +103,10 @@ impl LossRecovery for Selective {
         let news = self.take_news(tcb, packet, now);
         let lost = self.scoreboard.lost();
         if tcb.config.recovery == Recovery::Rack {
-            self.rack.note_dsack(news.dsack, tcb.una, tcb.nxt);
+            let counts = news.dsack && !news.dsack_of_probe;
+            self.rack.note_dsack(counts, tcb.una, tcb.nxt);
         }
-        if news.advanced {
-            self.probe_acked(tcb, packet.ack, news.dsack);
-        }
+        self.probe_acked(tcb, packet.ack, &news);
         self.act(tcb, &ack, &news);
         let new_loss = self.scoreboard.lost() > lost;
         if news.advanced || self.sack_renews(news.sacked_oldest, now) {
@@ -116,6 +126,7 @@ impl LossRecovery for Selective {
         if !again && (fresh || tcb.una >= self.recover || lost_before) {
             self.undo = Some(Undo {
                 window: tcb.saved_window(),
+                marker: tcb.una,
                 resent: self.scoreboard.retrans(),
                 any: self.scoreboard.retrans() > 0,
                 at: now,
@@ -239,6 +250,7 @@ impl Selective {
         self.high_resent = 0;
         self.undo = fresh.then_some(Undo {
             window,
+            marker: tcb.una,
             resent: self.scoreboard.retrans(),
             any: false,
             at: now,
@@ -280,10 +292,9 @@ impl Selective {
         let Some(undo) = self.undo.filter(|_| tcb.config.undo) else {
             return false;
         };
-        let by_dsack = undo.any && undo.resent == 0;
         // Eifel (RFC 3522): the echo is older than the first retransmission.
         let by_time = undo.any && tcb.config.timestamps && p.tsecr < undo.at;
-        if !(by_dsack || by_time || !undo.any) {
+        if !(undo.by_dsack() || by_time || !undo.any) {
             return false;
         }
         self.undo_model(tcb);
@@ -302,7 +313,7 @@ impl Selective {
             && tcb.config.timestamps
             && p.tsecr < undo.at
             && self.scoreboard.retrans() == 0;
-        if !(delayed || news.dsack && undo.resent == 0) || !self.try_undo(tcb, p) {
+        if !(delayed || news.dsack && undo.by_dsack()) || !self.try_undo(tcb, p) {
             return false;
         }
         self.scoreboard.forgive();

@@ -9,6 +9,8 @@ use ackwise_scenario::{SocketOptions, TcpModel};
 
 const MS: Nanos = 1_000_000;
 const MSS: u64 = 1000;
+/// A threshold before the first loss.
+const NONE: u64 = u64::MAX / 8;
 
 /// A connection with ten segments out, all sent at time 0, and no more data.
 struct Flight {
@@ -42,7 +44,9 @@ impl Flight {
     fn sent(&mut self, now: Nanos) -> Vec<NextSegment> {
         let mut sent = Vec::new();
         while let Some(next) = self.recovery.next_segment(&mut self.tcb, now) {
-            if !next.again {
+            if next.again {
+                self.tcb.stats.retransmits += 1;
+            } else {
                 self.tcb.max = next.end();
             }
             self.recovery.on_sent(&mut self.tcb, &next, now);
@@ -149,6 +153,24 @@ fn a_needless_reduction_is_undone() {
     assert_eq!(flight.tcb.window.cwnd, 11 * MSS);
 }
 
+/// What the network doubled says nothing about what was sent again, and more of it than was
+/// sent again is not believed at all (RFC 3708, Linux).
+#[test]
+fn what_the_network_doubled_undoes_nothing() {
+    let mut flight = Flight::new(Recovery::Sack);
+    flight.ack(2, Some(4..7), 50 * MS);
+    assert_eq!(flight.sent(50 * MS), [again(2), again(3)]);
+    for doubled in [0, 1] {
+        flight.ack(2, Some(doubled..doubled + 1), 60 * MS);
+    }
+    flight.ack(10, None, 100 * MS);
+    for doubled in [2, 3] {
+        flight.ack(10, Some(doubled..doubled + 1), 110 * MS);
+    }
+    assert_eq!(flight.tcb.stats.undos, 0);
+    assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
+}
+
 /// RACK waits for reordering before it takes a segment for lost.
 #[test]
 fn rack_sets_the_timer_for_reordering_and_then_finds_the_loss() {
@@ -173,6 +195,36 @@ fn a_probe_sends_the_last_segment_again() {
     assert_eq!(flight.sent(at), [again(9)]);
     assert_eq!(flight.tcb.timer(), Timer::Retransmit);
     assert_eq!(flight.tcb.stats.tail_probes, 1);
+}
+
+/// RFC 8985 §7.4.2: the original and its repetition have arrived, so nothing was lost. The
+/// ACK that says so does not advance.
+#[test]
+fn a_needless_probe_changes_nothing() {
+    // A DSACK, a duplicate that says nothing, or neither.
+    for (answers, ssthresh) in [
+        (vec![Some(9..10)], NONE),
+        (vec![None], NONE),
+        (vec![], 5 * MSS),
+    ] {
+        let mut flight = Flight::new(Recovery::Rack);
+        let at = flight.tcb.timer_at();
+        flight.recovery.on_probe_timer(&mut flight.tcb, at);
+        assert_eq!(flight.sent(at), [again(9)]);
+        flight.ack(10, None, 100 * MS);
+        for answer in &answers {
+            flight.ack(10, answer.clone(), 122 * MS);
+        }
+        let new: Vec<_> = (10..20).map(new).collect();
+        flight.tcb.supply(10 * MSS);
+        flight.tcb.renew_burst();
+        assert_eq!(flight.sent(200 * MS), new);
+        flight.ack(11, Some(12..13), 240 * MS);
+        assert_eq!(flight.tcb.window.ssthresh, ssthresh, "{answers:?}");
+        // A quarter of the least RTT, and two ticks: the DSACK has not made it more.
+        assert_eq!(flight.tcb.timer(), Timer::Reorder);
+        assert_eq!(flight.tcb.timer_at(), 252 * MS);
+    }
 }
 
 #[test]

@@ -16,8 +16,12 @@ pub(super) struct News {
     pub advanced: bool,
     /// It newly covers segments by SACK.
     pub sacked: bool,
-    /// It reports data that arrived twice (RFC 2883).
+    /// It reports data that arrived twice (RFC 2883), and no more than were sent again.
     pub dsack: bool,
+    /// It reports that the segment arrived twice that a probe of the tail repeated.
+    pub dsack_of_probe: bool,
+    /// It says nothing at all, as the answer to a segment that arrived before.
+    pub repeats: bool,
     /// Data that were sent once were delivered.
     pub original: bool,
     /// When the oldest segment left that it newly acknowledges and that was sent once.
@@ -45,11 +49,18 @@ impl Selective {
             advanced: p.ack > tcb.una,
             ..News::default()
         };
+        if is_dsack(p)
+            && let Some(block) = p.sack.blocks().first()
+        {
+            self.note_dsack(tcb, *block, &mut news);
+        }
         if news.advanced {
             self.note_cumulative(p, now, before, &mut news);
             tcb.take_ack(p);
         }
         self.note_sack(p, now, before, &mut news);
+        news.repeats = !news.advanced && !news.sacked;
+        news.repeats &= p.payload == 0 && p.window <= tcb.offered;
         tcb.stats.dup_acks += u64::from(duplicate);
         self.note_rtt(tcb, p, now, &news);
         // A segment that was delivered late but never sent again: the path reorders.
@@ -89,14 +100,31 @@ impl Selective {
         self.scoreboard.trim(p.ack);
     }
 
+    /// Counts data that arrived twice, as `tcp_check_dsack()` of Linux does: what the network
+    /// doubled is no needless retransmission. `tcb.una` is the number before this ACK.
+    fn note_dsack(&mut self, tcb: &Tcb, block: Block, news: &mut News) {
+        let segments = block.end.saturating_sub(block.start).div_ceil(tcb.mss());
+        let probe = self.probe.is_some_and(|probe| probe.end == block.end);
+        news.dsack_of_probe = probe && segments == 1;
+        self.dsacked += segments;
+        news.dsack = self.dsacked <= tcb.stats.retransmits;
+        let Some(undo) = self.undo.as_mut().filter(|_| news.dsack) else {
+            return;
+        };
+        let resent = if block.end > tcb.una {
+            self.scoreboard.resent_within(block)
+        } else if block.end > undo.marker {
+            segments
+        } else {
+            0
+        };
+        undo.resent = undo.resent.saturating_sub(resent as u32);
+    }
+
     /// What the SACK blocks cover is marked.
     fn note_sack(&mut self, p: &Packet, now: Nanos, before: u64, news: &mut News) {
         for (i, block) in p.sack.blocks().iter().enumerate() {
             if i == 0 && is_dsack(p) {
-                news.dsack = true;
-                if let Some(undo) = &mut self.undo {
-                    undo.resent = undo.resent.saturating_sub(1);
-                }
                 continue;
             }
             let Selective {

@@ -4,6 +4,7 @@
 use ackwise_queue::Nanos;
 use ackwise_scenario::tcp_model::Recovery;
 
+use super::news::News;
 use super::rack::Limits;
 use super::{NextSegment, Selective};
 use crate::tcp::recovery_state::RecoveryState;
@@ -17,7 +18,7 @@ const TIMER_SLACK: Nanos = 2_000_000;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe {
     /// First byte after all that was sent when it left.
-    end: u64,
+    pub end: u64,
     /// It repeats data; else it is a new segment.
     repeats: bool,
 }
@@ -148,12 +149,13 @@ impl Selective {
     }
 
     /// An ACK came while a probe is out. If the probe has repaired a loss that nobody would
-    /// have noticed, the window comes down (RFC 8985 §7.4).
-    pub(super) fn probe_acked(&mut self, tcb: &mut Tcb, ack: u64, dsack: bool) {
+    /// have noticed, the window comes down; not if the original has arrived, too (RFC 8985
+    /// §7.4.2).
+    pub(super) fn probe_acked(&mut self, tcb: &mut Tcb, ack: u64, news: &News) {
         let Some(probe) = self.probe.filter(|probe| ack >= probe.end) else {
             return;
         };
-        if !probe.repeats || dsack {
+        if !probe.repeats || news.dsack_of_probe || news.repeats {
             self.probe = None;
         } else if ack > probe.end {
             self.start_reduction(tcb, RecoveryState::Reduced);
