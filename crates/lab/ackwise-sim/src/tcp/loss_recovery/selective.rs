@@ -63,7 +63,7 @@ pub(crate) struct Selective {
     rate: Option<Box<RateSampler>>,
 }
 
-/// What was before a reduction, until the loss is proven.
+/// What was before a reduction, until it is undone or the next one begins.
 #[derive(Debug, Clone, Copy)]
 struct Undo {
     window: SavedWindow,
@@ -211,12 +211,10 @@ impl Selective {
                         self.end_reduction(tcb);
                         self.rack.forget_step();
                     }
-                    self.undo = None;
                     self.state = RecoveryState::Open;
                 }
                 RecoveryState::Loss => {
                     self.try_undo(tcb, packet);
-                    self.undo = None;
                     self.state = RecoveryState::Open;
                 }
                 _ => {}
@@ -224,6 +222,9 @@ impl Selective {
         }
         if self.state == RecoveryState::Recovery && self.undo_early(tcb, packet, news) {
             self.state = RecoveryState::Open;
+        }
+        if self.state == RecoveryState::Open && news.dsack {
+            self.undo_late(tcb);
         }
         if !(self.state == RecoveryState::Loss && self.new_first) {
             self.find_losses(tcb, now);
@@ -278,6 +279,7 @@ impl Selective {
         self.recover = tcb.nxt;
         self.state = state;
         self.probe = None;
+        self.undo = None;
     }
 
     fn end_reduction(&mut self, tcb: &mut Tcb) {
@@ -297,10 +299,23 @@ impl Selective {
         if !(undo.by_dsack() || by_time || !undo.any) {
             return false;
         }
+        self.take_back(tcb, &undo);
+        true
+    }
+
+    /// After a recovery: the DSACKs of its last retransmissions come when it is over.
+    fn undo_late(&mut self, tcb: &mut Tcb) {
+        if let Some(undo) = self.undo.filter(Undo::by_dsack)
+            && tcb.config.undo
+        {
+            self.take_back(tcb, &undo);
+        }
+    }
+
+    fn take_back(&mut self, tcb: &mut Tcb, undo: &Undo) {
         self.undo_model(tcb);
         tcb.undo_reduction(&undo.window);
         self.undo = None;
-        true
     }
 
     /// In the middle of a recovery: DSACKs have reported every retransmission, or a

@@ -171,6 +171,21 @@ fn what_the_network_doubled_undoes_nothing() {
     assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
 }
 
+/// The DSACK of the last retransmission comes when the recovery is over.
+#[test]
+fn a_needless_reduction_is_undone_after_the_recovery() {
+    let mut flight = Flight::new(Recovery::Sack);
+    flight.ack(0, Some(1..4), 50 * MS);
+    assert_eq!(flight.sent(50 * MS), [again(0)]);
+    flight.ack(10, None, 90 * MS);
+    assert_eq!(flight.tcb.stats.undos, 0);
+    assert_eq!(flight.tcb.window.ssthresh, 5 * MSS);
+    flight.ack(10, Some(0..1), 95 * MS);
+    assert_eq!(flight.tcb.stats.undos, 1);
+    assert_eq!(flight.tcb.window.cwnd, 10 * MSS);
+    assert_eq!(flight.tcb.window.ssthresh, NONE);
+}
+
 /// RACK waits for reordering before it takes a segment for lost.
 #[test]
 fn rack_sets_the_timer_for_reordering_and_then_finds_the_loss() {

@@ -118,7 +118,9 @@ impl Selective {
         }
         self.prr.out += 1;
         self.high_resent = self.high_resent.max(seg.end());
-        if let Some(undo) = &mut self.undo {
+        // A probe of the tail belongs to no reduction.
+        let repairing = self.state >= RecoveryState::Recovery;
+        if let Some(undo) = self.undo.as_mut().filter(|_| repairing) {
             if !undo.any {
                 undo.any = true;
                 undo.at = now;
