@@ -7,8 +7,8 @@ use crate::build;
 use crate::draw;
 use crate::error::ScenarioError;
 use crate::limits::MAX_RUNS;
-use crate::model::{DrawnPoint, RunSpec, Scenario};
-use crate::replace::replace;
+use crate::model::{DrawnPoint, DrawnValue, RunSpec, Scenario};
+use crate::replace::{overlap, replace};
 use crate::sweep::{Replacement, replacements, values, varied, written, zips};
 use crate::trace::TraceFiles;
 use ackwise_config::diagnostic::Collector;
@@ -292,6 +292,21 @@ fn check_cc_is_shared(changes: &Table, errors: &RefCell<Collector>) {
     }
 }
 
+/// No two paths that are swept or drawn set the same value.
+fn check_paths(tree: &Table, swept: &[&str], point: &DrawnPoint, found: &RefCell<Collector>) {
+    for (index, DrawnValue { name, span, .. }) in point.values.iter().enumerate() {
+        let drawn = point.values[..index].iter().map(|it| it.name.as_str());
+        let swept = swept.iter().map(|path| (*path, "swept"));
+        let mut others = swept.chain(drawn.map(|path| (path, "drawn")));
+        let same = others.find(|(path, _)| path == name || overlap(tree, path, name));
+        if let Some((path, how)) = same {
+            let what = if path == name { "" } else { ", and sets this" };
+            let message = format!("'{path}' is {how}{what}, too; keep one of the two");
+            found.borrow_mut().error(span, message);
+        }
+    }
+}
+
 /// Builds the scenario at each drawn point. Of a mistake that many points share, the first
 /// point is reported.
 fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &RefCell<Collector>) {
@@ -308,12 +323,7 @@ fn check_points(tree: &Table, scenario: &Scenario, source: &Source, errors: &Ref
         if built.is_some_and(|it| it.flows.iter().all(|flow| flow.connections == 0)) {
             found.borrow_mut().error(&draw.span, NO_FLOW);
         }
-        for value in &point.values {
-            if swept.contains(&value.name.as_str()) {
-                let message = format!("'{}' is swept, too; keep one of the two", value.name);
-                found.borrow_mut().error(&value.span, message);
-            }
-        }
+        check_paths(tree, &swept, point, &found);
         for (span, message) in found.into_inner().into_found() {
             if seen.contains(&span) {
                 continue;

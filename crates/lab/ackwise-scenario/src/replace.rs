@@ -72,6 +72,48 @@ pub(crate) fn replace(
     errors.error(path_span, message);
 }
 
+/// Whether two paths set the same value: `link.*.forward.rate` sets that of `link.wan.both.rate`,
+/// too. A path within another one sets a part of it.
+pub(crate) fn overlap(tree: &Table, one: &str, other: &str) -> bool {
+    let others = places(tree, other);
+    let within = |a: &[String], b: &[String]| a.iter().zip(b).all(|(a, b)| a == b);
+    places(tree, one)
+        .iter()
+        .any(|one| others.iter().any(|other| within(one, other)))
+}
+
+/// The places that a path stands for: one for each name that its pattern matches, and for each
+/// direction of a link where it names both.
+fn places(tree: &Table, path: &str) -> Vec<Vec<String>> {
+    let parts: Vec<&str> = path.split('.').collect();
+    let [list @ ("node" | "link" | "flow"), pattern, rest @ ..] = parts.as_slice() else {
+        return vec![parts.into_iter().map(str::to_owned).collect()];
+    };
+    let ways: &[Vec<&str>] = match (*list, rest) {
+        ("link", ["both", key @ ..]) => &["forward", "reverse"].map(|way| [&[way], key].concat()),
+        _ => &[rest.to_vec()],
+    };
+    let items = match tree.get(list).map(|value| &value.kind) {
+        Some(Kind::Array(items)) => items.as_slice(),
+        _ => &[],
+    };
+    let mut places = Vec::new();
+    for item in items {
+        if let Kind::Table(table) = &item.kind
+            && let Some(Kind::Text(name)) = table.get("name").map(|value| &value.kind)
+            && glob::matches(pattern, name)
+        {
+            for way in ways {
+                let place = [*list, name.as_str()]
+                    .into_iter()
+                    .chain(way.iter().copied());
+                places.push(place.map(str::to_owned).collect());
+            }
+        }
+    }
+    places
+}
+
 /// What a link says of one direction goes before what it says of both.
 fn overridden(list: &str, table: &Table, name: &str, rest: &[&str]) -> Option<String> {
     let ("link", ["both", key, ..]) = (list, rest) else {

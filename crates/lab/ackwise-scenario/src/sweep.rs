@@ -3,6 +3,7 @@
 use crate::draw;
 use crate::model::{Sweep, Vary};
 use crate::names::check_cc;
+use crate::replace::overlap;
 use ackwise_config::Span;
 use ackwise_config::section::{Section, Word};
 use ackwise_config::tree::{Entry, Kind, Table, Value};
@@ -42,19 +43,21 @@ pub(crate) fn sweep(top: &Section<'_>) -> Sweep {
         sweep.cc = draw::congestion_controls(top, table);
     }
     seeds(&section, &mut sweep);
-    for replacement in varied(table) {
-        let texts = texts(&section, &replacement, true);
+    let mut replaced = varied(table);
+    for replacement in &replaced {
         sweep.vary.push(Vary {
-            path: replacement.path,
-            values: texts,
+            path: replacement.path.clone(),
+            values: texts(&section, replacement, true),
         });
     }
     if section.has("zip") {
         for (table, span) in zips(&section) {
-            sweep.zips.push(zip(&section, table, span));
+            let together = replacements(table);
+            sweep.zips.push(zip(&section, &together, span));
+            replaced.extend(together);
         }
     }
-    paths_differ(&section, &sweep);
+    paths_differ(top, &replaced);
     sweep
 }
 
@@ -102,10 +105,10 @@ fn texts(section: &Section<'_>, replacement: &Replacement<'_>, differ: bool) -> 
 }
 
 /// One `zip`: each path has as many values as the others.
-fn zip(section: &Section<'_>, table: &Table, span: &Span) -> Vec<Vary> {
+fn zip(section: &Section<'_>, replaced: &[Replacement<'_>], span: &Span) -> Vec<Vary> {
     let mut together: Vec<Vary> = Vec::new();
-    for replacement in replacements(table) {
-        let texts = texts(section, &replacement, false);
+    for replacement in replaced {
+        let texts = texts(section, replacement, false);
         if let Some(first) = together.first()
             && first.values.len() != texts.len()
         {
@@ -119,10 +122,11 @@ fn zip(section: &Section<'_>, table: &Table, span: &Span) -> Vec<Vary> {
             section.error(&replacement.entry.value.span, message);
         }
         together.push(Vary {
-            path: replacement.path,
+            path: replacement.path.clone(),
             values: texts,
         });
     }
+    places_differ(section, replaced, &together);
     if together.len() < 2 {
         let message = "'zip' is of two paths or more; write one path without it";
         section.error(span, message);
@@ -130,15 +134,45 @@ fn zip(section: &Section<'_>, table: &Table, span: &Span) -> Vec<Vary> {
     together
 }
 
-/// A path stands in one place of the sweep.
-fn paths_differ(section: &Section<'_>, sweep: &Sweep) {
-    let mut seen: Vec<&str> = sweep.vary.iter().map(|vary| vary.path.as_str()).collect();
-    for vary in sweep.zips.iter().flatten() {
-        if seen.contains(&vary.path.as_str()) {
-            let message = format!("'{}' is varied twice; keep one", vary.path);
-            section.error(&section.span_of("zip"), message);
+/// No two places of a `zip` are equal: they would be the same runs twice.
+fn places_differ(section: &Section<'_>, replaced: &[Replacement<'_>], together: &[Vary]) {
+    let Some(first) = replaced.first() else {
+        return;
+    };
+    let place = |index: usize| -> Option<Vec<&String>> {
+        together.iter().map(|vary| vary.values.get(index)).collect()
+    };
+    for (index, value) in values(&first.entry.value).into_iter().enumerate() {
+        let Some(here) = place(index) else { return };
+        if let Some(earlier) = (0..index).find(|&earlier| place(earlier).as_ref() == Some(&here)) {
+            let message = format!(
+                "places {} and {} of this zip are equal; keep one",
+                earlier + 1,
+                index + 1
+            );
+            section.error(&value.span, message);
         }
-        seen.push(&vary.path);
+    }
+}
+
+/// A value stands in one place of the sweep: else runs are labelled with one that they do not
+/// have.
+fn paths_differ(top: &Section<'_>, replaced: &[Replacement<'_>]) {
+    for (index, later) in replaced.iter().enumerate() {
+        let path = &later.path;
+        let twice = |earlier: &&Replacement<'_>| {
+            earlier.path == *path || overlap(top.table, &earlier.path, path)
+        };
+        let message = match replaced[..index].iter().find(twice) {
+            Some(earlier) if earlier.path == *path => format!("'{path}' is varied twice; keep one"),
+            Some(earlier) => format!(
+                "'{path}' sets what '{}' sets, too, so that runs would be labelled with values \
+                 that they do not have; keep one",
+                earlier.path
+            ),
+            None => continue,
+        };
+        top.error(&later.entry.key_span, message);
     }
 }
 
