@@ -105,7 +105,8 @@ impl Row {
 /// A number over several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stat {
-    /// Median; of an even number of values the mean of the middle two.
+    /// Median; of an even number of values the mean of the middle two. It can be infinite, as can
+    /// the others: a ratio to a baseline of zero. JSON has `null` then.
     pub median: f64,
     /// Least.
     pub min: f64,
@@ -116,9 +117,9 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// From values in any order; what is not finite is left out.
+    /// From values in any order; what is not a number is left out.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Stat> {
-        let mut sorted: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        let mut sorted: Vec<f64> = values.into_iter().filter(|v| !v.is_nan()).collect();
         sorted.sort_by(f64::total_cmp);
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         let count = sorted.len();
@@ -142,12 +143,13 @@ pub(crate) fn failed(run: &Run) -> bool {
         || run.flows.iter().any(|flow| wrong(&flow.traffic.content))
 }
 
-/// `value / base`; 1 if both are zero, nothing if only the base is.
-pub(crate) fn ratio(value: f64, base: f64) -> Option<f64> {
-    if base == 0.0 {
-        return (value == 0.0).then_some(1.0);
+/// A value by another; 1 if both are zero, infinite if only the other is.
+pub(crate) fn ratio(value: f64, base: f64) -> f64 {
+    match base > 0.0 {
+        true => value / base,
+        false if value > 0.0 => f64::INFINITY,
+        false => 1.0,
     }
-    Some(value / base)
 }
 
 /// Groups the runs and forms ratios with `baseline`. A ratio is formed seed by
@@ -216,7 +218,7 @@ fn row(runs: &[&Run], baseline: Option<&Vec<&Run>>) -> Row {
         }
         let pairs = runs.iter().filter_map(|run| {
             let base = baseline?.iter().find(|base| base.seed == run.seed)?;
-            ratio(metric.of(run)?, metric.of(base)?)
+            Some(ratio(metric.of(run)?, metric.of(base)?))
         });
         if let Some(stat) = Stat::of(pairs) {
             ratios.insert(name, stat);

@@ -9,7 +9,7 @@ use ackwise_scenario::{
     App, BASELINE, Draw, Flow, REPEAT, Rivals, RunSpec, Scenario, glob_matches,
 };
 
-use crate::compare::failed;
+use crate::compare::{failed, ratio};
 
 /// What is measured on a line; more is better in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -297,15 +297,6 @@ impl Line<'_> {
             words.push(format!("cc {}", self.run.cc));
         }
         words.join(", ")
-    }
-}
-
-/// A value by another; infinite where the other is nothing.
-fn ratio(value: f64, base: f64) -> f64 {
-    match base > 0.0 {
-        true => value / base,
-        false if value > 0.0 => f64::INFINITY,
-        false => 1.0,
     }
 }
 

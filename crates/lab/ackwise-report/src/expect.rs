@@ -21,7 +21,8 @@ pub struct ExpectationResult {
     /// In words: `≥ 3.5 × baseline`.
     pub bound: String,
     /// The median over seeds of what the bound speaks of; `None` if the
-    /// report has no such number.
+    /// report has no such number. A ratio to zero is infinite, and `null` in JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<f64>,
     /// Whether it came true; not if nothing was found.
     pub met: bool,
@@ -103,7 +104,7 @@ fn check(report: &Report, expect: &Expect, like: &Run, bound: &Bound) -> Expecta
                 .iter()
                 .filter(same)
                 .find(|base| base.arm == expect.against && base.seed == run.seed)?;
-            ratio(value, expect.metric.of(base)?)
+            Some(ratio(value, expect.metric.of(base)?))
         });
     let found = Stat::of(values).map(|stat| stat.median);
     let sign = if bound.least { '≥' } else { '≤' };

@@ -1,9 +1,14 @@
 //! Numbers as people read them.
 
-/// Three significant digits, never an exponent: `41.3`, `0.52`, `1 234`.
+/// What a ratio to zero is written as.
+const INFINITE: &str = "∞";
+
+/// Three significant digits, never an exponent: `41.3`, `0.52`, `1 234`, `∞`.
 pub fn short(value: f64) -> String {
     let size = value.abs();
-    if !value.is_finite() {
+    if value == f64::INFINITY {
+        INFINITE.to_owned()
+    } else if !value.is_finite() {
         "–".to_owned()
     } else if size >= 1000.0 {
         grouped(value)
@@ -36,7 +41,9 @@ pub(crate) fn grouped(value: f64) -> String {
 
 /// A ratio as a factor: `3.62×`.
 pub(crate) fn factor(ratio: f64) -> String {
-    if ratio >= 100.0 {
+    if ratio == f64::INFINITY {
+        format!("{INFINITE}×")
+    } else if ratio >= 100.0 {
         format!("{ratio:.0}×")
     } else if ratio >= 10.0 {
         format!("{ratio:.1}×")
@@ -50,6 +57,7 @@ pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent.round() {
         0.0 => "±0 %".to_owned(),
+        f64::INFINITY => format!("+{INFINITE} %"),
         p if p < 0.0 => format!("−{:.0} %", -p),
         p => format!("+{p:.0} %"),
     }
@@ -107,6 +115,9 @@ mod tests {
         assert_eq!(short(999.4), "999");
         assert_eq!(short(12_345.6), "12\u{202f}346");
         assert_eq!(short(f64::NAN), "–");
+        assert_eq!(short(f64::INFINITY), "∞");
+        assert_eq!(factor(f64::INFINITY), "∞×");
+        assert_eq!(change(f64::INFINITY), "+∞ %");
         assert_eq!(grouped(-1_234_567.0), "−1\u{202f}234\u{202f}567");
         assert_eq!(grouped(-0.2), "0");
         assert_eq!(factor(3.618), "3.62×");

@@ -177,6 +177,70 @@ fn expectations_are_met_or_missed() {
     );
 }
 
+/// A symmetric report of cubic with so many retransmissions of baseline and adaptive, by seed.
+fn with_retransmits(pairs: &[[u64; 2]]) -> (Scenario, Report) {
+    let seeds: Vec<String> = (1..=pairs.len()).map(|seed| seed.to_string()).collect();
+    let sweep = format!("[sweep]\nseed = [{}]\n", seeds.join(", "));
+    let text = scenario("symmetric").source.text;
+    let scenario = Scenario::parse("x", &text.replace("[sweep]\n", &sweep)).unwrap();
+    let mut report = record(&scenario);
+    let wanted = |arm: &str| {
+        ["baseline", "adaptive"]
+            .iter()
+            .position(|name| *name == arm)
+    };
+    report
+        .runs
+        .retain(|run| run.cc == "cubic" && wanted(&run.arm).is_some());
+    for run in &mut report.runs {
+        let arm = wanted(&run.arm).unwrap();
+        run.totals.retransmits = pairs[run.seed as usize - 1][arm];
+    }
+    (scenario, report)
+}
+
+#[test]
+fn a_ratio_to_zero_is_infinite_and_counts() {
+    let found = |pairs: &[[u64; 2]]| {
+        let (scenario, report) = with_retransmits(pairs);
+        let results = expectations(&report, &scenario);
+        let comparison = compare(&report);
+        let row = comparison.groups[0].row("adaptive").unwrap();
+        let stat = row.ratio(Metric::Retransmits).unwrap();
+        let result = results.into_iter().find(|one| one.metric == "retransmits");
+        let result = result.unwrap();
+        assert_eq!(result.found, Some(stat.median));
+        (result.met, stat, expectations_text(&[result]))
+    };
+    let (met, stat, text) = found(&[[0, 5], [10, 10], [0, 8]]);
+    assert!(!met && stat.median == f64::INFINITY && stat.count == 3);
+    assert!(
+        text.starts_with("MISSED") && text.contains("found ∞"),
+        "{text}"
+    );
+    // Of two seeds the worse one says what the median is.
+    assert_eq!(found(&[[0, 5], [10, 10]]).1.median, f64::INFINITY);
+    assert_eq!(found(&[[10, 10], [0, 5], [10, 11]]).1.median, 1.1);
+    let (met, stat, _) = found(&[[0, 0]]);
+    assert!(met && stat.median == 1.0);
+}
+
+#[test]
+fn infinite_ratios_are_shown_and_leave_the_page_whole() {
+    let mut report = record(&scenario("quick"));
+    for run in report.runs.iter_mut().filter(|run| run.arm == "baseline") {
+        run.totals.goodput_bps = 0.0;
+    }
+    assert!(plain(&report).contains("∞×"), "{}", plain(&report));
+    let page = html(&report);
+    assert!(page.contains("∞×"));
+    let ratio = &embedded(&page)["groups"][0]["rows"][1]["ratios"]["goodput"];
+    assert!(
+        ratio["median"].is_null() && ratio["count"] == 1,
+        "{ratio:#}"
+    );
+}
+
 #[test]
 fn engines_agree_within_what_the_scenario_says() {
     let mut text = scenario("quick").source.text;
