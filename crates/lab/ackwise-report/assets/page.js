@@ -92,6 +92,8 @@
     ["acks", "ACKs", "on the wire", 1, "Fewer ACKs cost less; but an arm that carries more data needs more."],
     ["acks-per-segment", "ACKs per segment", "ACKs for 100 data segments", 100, "Shorter is cheaper. A stock receiver sends about 50."],
     ["uplink-share", "Uplink share", "% of the uplink's rate used by ACKs", 100, "At 100 % the ACKs, not the data, set the pace."],
+    ["completions", "Completions", "transfers", 1, "Longer is better: what never finished has no time below."],
+    ["late-share", "Late chunks", "% of those that were due", 100, "Shorter is better."],
     ["completion-p50", "Completion, median", "ms", 1e-3, "Shorter is better."],
     ["completion-p99", "Completion, p99", "ms", 1e-3, "Shorter is better."],
     ["rtt-p50", "RTT, median", "ms", 1e-3, "As the sender measured it: queues in both directions are part of it."],

@@ -131,6 +131,12 @@ fn about_arm(comparison: &Comparison, arm: &str) -> Vec<Finding> {
             stat.max > 1.02,
         );
     }
+    // What did not finish has no time, so that times alone do not show it.
+    let done = range(comparison, arm, Metric::Completions);
+    if let Some(stat) = done.filter(|stat| stat.min < 0.98) {
+        let caption = "the baseline's completed transfers";
+        push(span(stat, factor, "×"), caption, false, true);
+    }
     if let Some(stat) = range(comparison, arm, Metric::AcksPerSegment) {
         let caption = "ACKs for each data segment";
         push(

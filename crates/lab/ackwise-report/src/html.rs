@@ -163,7 +163,7 @@ fn median(row: &Row, metric: Metric, scale: f64) -> Option<(String, &'static str
     Some((text, ""))
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 16] = [
     Column {
         head: "Goodput",
         unit: "Mbit/s",
@@ -173,6 +173,21 @@ const COLUMNS: [Column; 13] = [
         head: "to baseline",
         unit: "ratio",
         show: |row| more_is_better(row, Metric::Goodput),
+    },
+    Column {
+        head: "Done",
+        unit: "transfers",
+        show: |row| median(row, Metric::Completions, 1.0),
+    },
+    Column {
+        head: "to baseline",
+        unit: "ratio",
+        show: |row| more_is_better(row, Metric::Completions),
+    },
+    Column {
+        head: "Late",
+        unit: "of chunks",
+        show: |row| Some((percent(row.value(Metric::LateShare)?), "")),
     },
     Column {
         head: "Done, median",

@@ -90,7 +90,7 @@ fn judged(
     })
 }
 
-const COLUMNS: [Column; 13] = [
+const COLUMNS: [Column; 16] = [
     Column {
         head: "goodput\nMbit/s",
         show: |row| plain(spread(row.stat(Metric::Goodput)?, 1e-6)),
@@ -100,7 +100,29 @@ const COLUMNS: [Column; 13] = [
         show: |row| judged(row, Metric::Goodput, |r| r >= 1.05, |r| r < 0.98, factor),
     },
     Column {
-        head: "done p50\nms",
+        head: "done",
+        show: |row| plain(grouped(row.value(Metric::Completions)?)),
+    },
+    Column {
+        head: "vs\nbase",
+        // Left out where all have as many, for the width of a terminal.
+        show: |row| {
+            judged(
+                row,
+                Metric::Completions,
+                |r| r >= 1.05,
+                |r| r < 0.98,
+                factor,
+            )
+            .filter(|shown| shown.text != factor(1.0))
+        },
+    },
+    Column {
+        head: "late",
+        show: |row| plain(percent(row.value(Metric::LateShare)?)),
+    },
+    Column {
+        head: "p50\nms",
         show: |row| plain(short(row.value(Metric::CompletionP50)? / 1e3)),
     },
     Column {
@@ -116,7 +138,7 @@ const COLUMNS: [Column; 13] = [
         },
     },
     Column {
-        head: "done p99\nms",
+        head: "p99\nms",
         show: |row| plain(short(row.value(Metric::CompletionP99)? / 1e3)),
     },
     Column {
@@ -190,9 +212,10 @@ pub fn table(report: &Report, options: &TableOptions) -> String {
 fn comparison_table(report: &Report, options: &TableOptions) -> String {
     let comparison = compare(report);
     let rows = || comparison.groups.iter().flat_map(|group| &group.rows);
+    let skipped = comparison.goodput_columns_to_skip();
     let used: Vec<&Column> = COLUMNS
         .iter()
-        .skip(comparison.goodput_columns_to_skip())
+        .skip(skipped)
         .filter(|column| rows().any(|row| (column.show)(row).is_some()))
         .collect();
     let mut table = Table::new();
@@ -207,7 +230,11 @@ fn comparison_table(report: &Report, options: &TableOptions) -> String {
     } else {
         table.force_no_tty();
     }
-    let heads = ["", "arm"].into_iter().chain(used.iter().map(|c| c.head));
+    let head = |column: &&Column| match skipped {
+        0 => column.head,
+        _ => narrow(column.head),
+    };
+    let heads = ["", "arm"].into_iter().chain(used.iter().map(head));
     table.set_header(heads.enumerate().map(|(index, head)| {
         Cell::new(head)
             .set_alignment(alignment(index))
@@ -231,6 +258,16 @@ fn comparison_table(report: &Report, options: &TableOptions) -> String {
         text.push_str(&nodes);
     }
     text
+}
+
+/// A head of shorter lines: with completion times a table has more columns, and a terminal has not.
+fn narrow(head: &'static str) -> &'static str {
+    match head {
+        "ACKs/seg\nvs base" => "ACKs/\nseg vs\nbase",
+        "RTT p50\nms" => "RTT\np50\nms",
+        "RTT p99\nms" => "RTT\np99\nms",
+        head => head,
+    }
 }
 
 fn alignment(column: usize) -> CellAlignment {

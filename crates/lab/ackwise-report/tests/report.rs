@@ -47,7 +47,7 @@ fn a_table_fits_a_terminal_and_has_colours_only_when_asked() {
         let report = record(&scenario(name));
         let text = plain(&report);
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= 120, "{name}: {widest}\n{text}");
+        assert!(widest <= 110, "{name}: {widest}\n{text}");
         assert!(!text.contains('\u{1b}'));
         let colourful = TableOptions {
             color: true,
@@ -239,6 +239,53 @@ fn infinite_ratios_are_shown_and_leave_the_page_whole() {
         ratio["median"].is_null() && ratio["count"] == 1,
         "{ratio:#}"
     );
+}
+
+#[test]
+fn an_arm_whose_transfers_never_finish_is_seen() {
+    let mut text = scenario("short-flows").source.text;
+    text.push_str("\n[[expect]]\narm = \"adaptive\"\nmetric = \"completions\"\nmin_ratio = 0.99\n");
+    let scenario = Scenario::parse("x", &text).unwrap();
+    let mut report = record(&scenario);
+    let completions = expectations(&report, &scenario).pop().unwrap();
+    assert!(completions.met, "{completions:?}");
+    assert!(!plain(&report).contains("late"));
+    let of = |report: &Report, arm: &str| {
+        let text = plain(report);
+        let line = text.lines().find(|line| line.contains(&format!(" {arm} ")));
+        line.unwrap().to_owned()
+    };
+    assert!(
+        of(&report, "adaptive").contains(" 300 "),
+        "{}",
+        plain(&report)
+    );
+    // The ratio takes a column where it says something.
+    let width = |report: &Report| plain(report).lines().next().unwrap().chars().count();
+    let narrow = width(&report);
+    for run in report.runs.iter_mut().filter(|run| run.arm == "adaptive") {
+        let completion = run.totals.completion.as_mut().unwrap();
+        completion.count = 60;
+        completion.unfinished = 240;
+    }
+    assert!(width(&report) > narrow);
+    // Simulated runs have no CPU time.
+    report.runs.iter_mut().for_each(|run| run.nodes.clear());
+    let widest = plain(&report).lines().map(|l| l.chars().count()).max();
+    assert!(widest <= Some(100), "{widest:?}\n{}", plain(&report));
+    for run in report.runs.iter_mut().filter(|run| run.arm == "adaptive") {
+        run.totals.completion.as_mut().unwrap().late = Some(120);
+    }
+    let line = of(&report, "adaptive");
+    assert!(line.contains(" 60  0.20×  40 % "), "{}", plain(&report));
+    let completions = expectations(&report, &scenario).pop().unwrap();
+    assert!(completions.is_missed() && completions.found == Some(0.2));
+    let page = html(&report);
+    assert!(page.contains("Done<span>transfers</span>") && page.contains("Late<span>of chunks"));
+    let found = findings(&report, &compare(&report));
+    let done = found.iter().find(|f| f.caption.contains("completed"));
+    let done = done.unwrap();
+    assert_eq!((done.tone, done.figure.as_str()), (Tone::Bad, "0.20×"));
 }
 
 #[test]

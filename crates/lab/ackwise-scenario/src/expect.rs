@@ -174,7 +174,10 @@ fn check_pattern(section: &Section<'_>, pattern: &Word, what: &str, known: &[&st
 }
 
 fn check_metric(section: &Section<'_>, metric: Metric, flows: &[Flow]) {
-    let completion = matches!(metric, Metric::CompletionP50 | Metric::CompletionP99);
+    let completion = matches!(
+        metric,
+        Metric::CompletionP50 | Metric::CompletionP99 | Metric::Completions
+    );
     let chunks = flows
         .iter()
         .any(|flow| matches!(flow.app, App::Chunks { .. }));

@@ -33,6 +33,8 @@ pub enum Metric {
     CompletionP50,
     /// `completion.time_us.p99`.
     CompletionP99,
+    /// `completion.count`.
+    Completions,
     /// `completion.late` as a share of the chunks that were due, 0…1.
     LateShare,
     /// CPU seconds of all nodes, processes and stack, per gigabyte.
@@ -41,7 +43,7 @@ pub enum Metric {
 
 impl Metric {
     /// All, with the names that scenario files use.
-    pub const ALL: [(Metric, &'static str); 16] = [
+    pub const ALL: [(Metric, &'static str); 17] = [
         (Metric::Goodput, "goodput"),
         (Metric::DataSegments, "data-segments"),
         (Metric::Acks, "acks"),
@@ -56,6 +58,7 @@ impl Metric {
         (Metric::RttP99, "rtt-p99"),
         (Metric::CompletionP50, "completion-p50"),
         (Metric::CompletionP99, "completion-p99"),
+        (Metric::Completions, "completions"),
         (Metric::LateShare, "late-share"),
         (Metric::CpuPerGigabyte, "cpu-per-gigabyte"),
     ];
@@ -95,6 +98,7 @@ impl Metric {
             Metric::RttP99 => t.rtt_us.map(|q| q.p99),
             Metric::CompletionP50 => t.completion.as_ref()?.times_us().map(|q| q.p50),
             Metric::CompletionP99 => t.completion.as_ref()?.times_us().map(|q| q.p99),
+            Metric::Completions => t.completion.as_ref().map(|c| c.count as f64),
             Metric::LateShare => t.completion.as_ref().and_then(|c| ratio(c.late?, c.due())),
             Metric::CpuPerGigabyte => run.cpu_s_per_gigabyte(),
         }
@@ -116,5 +120,7 @@ mod tests {
         for metric in [Metric::CompletionP50, Metric::CompletionP99] {
             assert_eq!(metric.of(&run), None);
         }
+        assert_eq!(Metric::Completions.of(&run), Some(0.0));
+        assert_eq!(Metric::Completions.of(&Run::default()), None);
     }
 }
