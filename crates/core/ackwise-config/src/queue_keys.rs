@@ -341,6 +341,15 @@ fn bucket(section: &Section<'_>) -> Option<Bucket> {
     })
 }
 
+/// The largest packet fits into the burst: else it waits for ever, or is always dropped.
+fn check_fits(section: &Section<'_>, bucket: &Bucket, what: &What, context: &Context<'_>) {
+    let largest = if what.pure_acks { 128 } else { context.mtu };
+    if bucket.burst < u64::from(largest) + 18 {
+        let message = format!("a packet of {largest} bytes never fits into this burst");
+        section.error(&section.span_of("burst"), message);
+    }
+}
+
 /// The table `police` of a link's direction.
 pub fn police(
     direction: &Section<'_>,
@@ -356,7 +365,9 @@ pub fn police(
             let message = "'mode' says how a share is dropped; add drop = \"80 %\"";
             section.error(&entry.key_span, message);
         }
-        let how = PoliceHow::Bucket(bucket(&section)?);
+        let bucket = bucket(&section)?;
+        check_fits(&section, &bucket, &what, context);
+        let how = PoliceHow::Bucket(bucket);
         return Some(Police { how, what });
     }
     for key in ["rate", "burst", "length"] {
@@ -401,11 +412,7 @@ pub fn shape(
         }
     };
     let bucket = bucket?;
-    let largest = if what.pure_acks { 128 } else { context.mtu };
-    if bucket.burst < u64::from(largest) + 18 {
-        let message = format!("a packet of {largest} bytes never fits into this burst");
-        section.error(&section.span_of("burst"), message);
-    }
+    check_fits(&section, &bucket, &what, context);
     Some(Shape {
         bucket,
         packets,
