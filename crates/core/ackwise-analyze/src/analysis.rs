@@ -124,6 +124,8 @@ pub struct ThinnedAlready {
     pub aggregated_packets: u64,
     /// Their share of all packets with data.
     pub aggregated_share: f64,
+    /// Directions whose ACKs were counted in segments of a size that is a guess.
+    pub guessed_sizes: u64,
     /// IDs that are missing of ACK senders that count their IP IDs: ACKs that were lost or withheld
     /// between the sender and the capture. `None` where no sender counts.
     pub missing_by_ip_id: Option<u64>,
@@ -205,6 +207,9 @@ pub struct FlowFinding {
     pub still_acks: u64,
     /// Bytes of a full segment.
     pub segment_size: u32,
+    /// Whether that is a guess: the capture has no SYN of the receiver, and packets that may be
+    /// several segments, or none.
+    pub segment_size_guessed: bool,
     /// Pure ACKs by the segments that they acknowledge, in the classes of `stretch`.
     pub stretch: Vec<u64>,
     /// The smoothed round-trip time at the end, us, if time stamps told it.

@@ -4,11 +4,10 @@
 use ackwise_policy::{FlowConfig, Handshake, Segment, TcpFlags};
 
 use crate::dry_run::{Counters, DryRun, Saved};
+use crate::segment_size::SegmentSize;
 
 /// Upper ends of the classes of the stretch histogram, in segments; the last is open.
 pub const STRETCH_CLASSES: [u32; 7] = [1, 2, 4, 8, 16, 32, u32::MAX];
-/// The segment size until one is known: Ethernet, IPv4, time stamps.
-const SEGMENT: u32 = 1448;
 /// A step of IP IDs above that is no gap but another counter.
 const MAX_GAP: u16 = 64;
 
@@ -89,9 +88,7 @@ pub struct DataDirection {
     /// Sums of flows that have ended.
     ended: Box<[Saved]>,
     last_ack: Option<u32>,
-    /// The MSS that the receiver told, without the option of time stamps.
-    told_mss: u32,
-    largest: u32,
+    size: SegmentSize,
 }
 
 /// The policies that are tried, and their counters.
@@ -109,13 +106,12 @@ pub struct Policies {
 impl DataDirection {
     /// Bytes of a full segment, as far as that is known.
     pub fn segment_size(&self) -> u32 {
-        match (self.told_mss, self.largest) {
-            (0, 0) => SEGMENT,
-            (0, largest) if largest <= 9000 => largest,
-            (0, _) => SEGMENT,
-            (told, 0) => told,
-            (told, largest) => told.min(largest),
-        }
+        self.size.bytes()
+    }
+
+    /// Whether that is a guess from the sizes of packets.
+    pub fn segment_size_is_guess(&self) -> bool {
+        self.size.is_guess()
     }
 
     fn segments(&self, payload: u32) -> u32 {
@@ -125,7 +121,7 @@ impl DataDirection {
     /// A segment of the data sender.
     pub fn on_data(&mut self, s: &Segment, policies: &Policies, now_ns: u64) -> u32 {
         let payload = s.payload();
-        self.largest = self.largest.max(payload);
+        self.size.see(payload);
         let segments = self.segments(payload);
         if payload > 0 {
             let c = &mut self.counts;
@@ -151,7 +147,8 @@ impl DataDirection {
     pub fn on_ack(&mut self, s: &Segment, policies: &mut Policies, now_ns: u64) {
         if s.flags().contains(TcpFlags::SYN) {
             let timestamps = 12 * u32::from(s.timestamps().is_some());
-            self.told_mss = u32::from(s.raw().mss).saturating_sub(timestamps);
+            let mss = u32::from(s.raw().mss).saturating_sub(timestamps);
+            self.size.tell(mss);
             self.handshake(s, true, now_ns);
             return;
         }

@@ -99,7 +99,7 @@ fn line(a: &Analyzer) -> Line {
 }
 
 fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
-    let (mut acked, mut acks, mut data, mut aggregated) = (0.0, 0, 0, 0);
+    let (mut acked, mut acks, mut data, mut aggregated, mut guessed) = (0.0, 0, 0, 0, 0);
     let (mut counting, mut missing, mut seen) = (false, 0, 0);
     for connection in connections {
         for (at, direction) in connection.directions.iter().enumerate() {
@@ -110,6 +110,7 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
             if c.acks < LONG {
                 continue;
             }
+            guessed += u64::from(direction.segment_size_is_guess());
             acked += c.acked_bytes as f64 / f64::from(direction.segment_size().max(1));
             acks += c.stretch.iter().sum::<u64>();
             // And only who sends little else shows by its IDs where ACKs are missing.
@@ -125,6 +126,7 @@ fn thinned_already(connections: &[Connection]) -> ThinnedAlready {
         segments_per_ack: (acks > 0).then(|| acked / acks as f64),
         aggregated_packets: aggregated,
         aggregated_share: share(aggregated, data),
+        guessed_sizes: guessed,
         missing_by_ip_id: counting.then_some(missing),
         missing_share: counting.then(|| share(missing, seen + missing)),
     }
@@ -211,6 +213,7 @@ fn flows(connections: &[Connection]) -> Vec<FlowFinding> {
                 sack_acks: c.sack_acks,
                 still_acks: c.still_acks,
                 segment_size: direction.segment_size(),
+                segment_size_guessed: direction.segment_size_is_guess(),
                 stretch: c.stretch.to_vec(),
                 srtt_us: direction.flow().and_then(ackwise_policy::Flow::srtt_us),
                 min_rtt_us: direction.flow().and_then(ackwise_policy::Flow::min_rtt_us),

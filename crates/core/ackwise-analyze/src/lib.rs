@@ -27,6 +27,7 @@ mod error;
 mod finish;
 mod link;
 mod options;
+mod segment_size;
 mod unpack;
 
 pub use airtime::Channel;

@@ -16,6 +16,7 @@ pub fn flows(findings: &[Finding]) -> String {
         "sack_acks",
         "still_acks",
         "segment_size",
+        "segment_size_guessed",
         "srtt_us",
         "min_rtt_us",
     ]
@@ -42,6 +43,7 @@ pub fn flows(findings: &[Finding]) -> String {
                 f.sack_acks.to_string(),
                 f.still_acks.to_string(),
                 f.segment_size.to_string(),
+                f.segment_size_guessed.to_string(),
                 known(f.srtt_us),
                 known(f.min_rtt_us),
             ];

@@ -157,6 +157,11 @@ fn thinned(a: &Analysis) -> String {
             percent(t.aggregated_share)
         ));
     }
+    if t.guessed_sizes > 0 {
+        out.push_str(
+            "Segments are guessed from the sizes of packets: not all connections begin here.\n",
+        );
+    }
     match (t.missing_by_ip_id, t.missing_share) {
         (Some(n), Some(share)) if n > 0 => out.push_str(&format!(
             "{} ACKs ({}) are missing by their IP IDs: lost or withheld before this capture.\n",

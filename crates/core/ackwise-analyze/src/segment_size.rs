@@ -1,0 +1,139 @@
+//! The bytes of a full segment of one direction: what the handshake told, else a guess from the
+//! packets, several of which a host or its interface may have put together.
+
+/// The segment size until one is known: Ethernet, IPv4, time stamps.
+const SEGMENT: u32 = 1448;
+/// The greatest segment on Ethernet.
+const ETHERNET: u32 = 1460;
+/// The greatest segment that jumbo frames carry.
+const JUMBO: u32 = 9000;
+/// The least segment that hosts of today send when it is full (RFC 9293 §3.7.1).
+const LEAST: u32 = 536;
+/// Usual segment sizes: Ethernet, PPPoE and tunnels, IPv4 and IPv6, with and without time stamps.
+const USUAL: [u32; 8] = [1460, 1448, 1440, 1428, 1452, 1412, 1400, 1388];
+
+/// What is known of the size of a full segment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SegmentSize {
+    /// The MSS that the receiver told, without the option of time stamps.
+    told: u32,
+    /// The largest payload.
+    largest: u32,
+    /// The largest payload that Ethernet carries, and how often it was seen.
+    single: u32,
+    singles: u32,
+    /// The size that most larger payloads are multiples of, 0 if they are of none, and its lead
+    /// over the others.
+    divisor: u32,
+    lead: u32,
+}
+
+impl SegmentSize {
+    /// The receiver has told its MSS.
+    pub fn tell(&mut self, mss: u32) {
+        self.told = mss;
+    }
+
+    /// The payload of a packet was seen.
+    pub fn see(&mut self, payload: u32) {
+        self.largest = self.largest.max(payload);
+        if payload > ETHERNET {
+            self.vote(self.divisor_of(payload));
+        } else if payload > self.single {
+            (self.single, self.singles) = (payload, 1);
+        } else if payload == self.single {
+            self.singles = self.singles.saturating_add(1);
+        }
+    }
+
+    /// A segment size of which the payload is a multiple: one that was seen before, or a usual one.
+    /// 0 if there is none.
+    fn divisor_of(&self, payload: u32) -> u32 {
+        let seen = (self.single >= LEAST && self.singles > 1).then_some(self.single);
+        let mut sizes = seen.into_iter().chain(USUAL);
+        sizes
+            .find(|size| payload.is_multiple_of(*size))
+            .unwrap_or(0)
+    }
+
+    /// The majority counts: some packets end within a segment, and some jumbo frames are multiples
+    /// by chance.
+    fn vote(&mut self, divisor: u32) {
+        if divisor == self.divisor {
+            self.lead = self.lead.saturating_add(1);
+        } else if self.lead > 0 {
+            self.lead -= 1;
+        } else {
+            (self.divisor, self.lead) = (divisor, 1);
+        }
+    }
+
+    /// Bytes of a full segment, as far as that is known.
+    pub fn bytes(&self) -> u32 {
+        match (self.told, self.largest) {
+            (0, largest) if largest > ETHERNET && self.divisor > 0 => self.divisor,
+            (0, 1..=JUMBO) => self.largest,
+            (0, _) => SEGMENT,
+            (told, 0) => told,
+            (told, largest) => told.min(largest),
+        }
+    }
+
+    /// Whether it was neither told nor seen on the wire.
+    pub fn is_guess(&self) -> bool {
+        self.told == 0 && (self.largest == 0 || self.largest > ETHERNET)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The segment size after these payloads, each seen several times in turn.
+    fn after(payloads: &[u32]) -> (u32, bool) {
+        let mut size = SegmentSize::default();
+        for payload in payloads.repeat(10) {
+            size.see(payload);
+        }
+        (size.bytes(), size.is_guess())
+    }
+
+    #[test]
+    fn packets_that_were_put_together_are_several_segments() {
+        for (payloads, bytes) in [
+            (&[2896][..], 1448),
+            (&[5792, 2920, 14_480, 14_480], 1448),
+            (&[2920], 1460),
+            (&[2880, 4320], 1440),
+            // A size of its own, seen alone as well; and the ends of what was written.
+            (&[1358, 2716, 4074], 1358),
+            (&[14_480, 14_480, 15_000], 1448),
+            // Small requests say nothing of a full segment.
+            (&[2, 8948], 8948),
+            (&[4, 2896], 1448),
+        ] {
+            assert_eq!(after(payloads), (bytes, true), "{payloads:?}");
+        }
+    }
+
+    #[test]
+    fn jumbo_frames_stay_whole() {
+        for size in [8948, 8960, 8928, 8940, 3948] {
+            assert_eq!(after(&[size]), (size, true));
+            assert_eq!(after(&[size, size, 2896]), (size, true));
+        }
+    }
+
+    #[test]
+    fn what_was_told_or_seen_is_no_guess() {
+        assert_eq!(after(&[1448, 600]), (1448, false));
+        assert_eq!(after(&[]), (SEGMENT, true));
+        let mut size = SegmentSize::default();
+        size.tell(1448);
+        assert_eq!((size.bytes(), size.is_guess()), (1448, false));
+        size.see(2896);
+        assert_eq!((size.bytes(), size.is_guess()), (1448, false));
+        size.tell(8948);
+        assert_eq!((size.bytes(), size.is_guess()), (2896, false));
+    }
+}

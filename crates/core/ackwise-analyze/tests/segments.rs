@@ -1,0 +1,75 @@
+//! Segments that were put together before the capture, with and without the handshake.
+
+use ackwise_analyze::{Analysis, Analyzer, LinkType, Options, Packet};
+
+/// Linux's IP packets without a link header.
+const RAW: LinkType = LinkType(101);
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// An IPv4 packet with a TCP segment: to the receiver or from it.
+fn packet(to_receiver: bool, seq: u32, ack: u32, flags: u8, payload: u16) -> Vec<u8> {
+    let mut options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 1];
+    if flags & SYN != 0 {
+        options.extend([2, 4, 0x05, 0xb4]); // an MSS of 1460
+    }
+    let headers = 40 + options.len() as u16;
+    let mut ends = [(10_u8, 80_u16), (20, 4000)];
+    if !to_receiver {
+        ends.reverse();
+    }
+    let [(from, from_port), (to, to_port)] = ends;
+    let mut bytes = vec![0x45, 0];
+    bytes.extend((headers + payload).to_be_bytes());
+    bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
+    bytes.extend(from_port.to_be_bytes());
+    bytes.extend(to_port.to_be_bytes());
+    bytes.extend(seq.to_be_bytes());
+    bytes.extend(ack.to_be_bytes());
+    bytes.extend([(((headers - 20) / 4) << 4) as u8, flags, 1, 244, 0, 0, 0, 0]);
+    bytes.extend(options);
+    bytes
+}
+
+/// A download in packets of this size, with an ACK for each.
+fn download(payload: u16, packets: u32, handshake: bool) -> Analysis {
+    let mut all = Vec::new();
+    if handshake {
+        all.push((packet(false, 0, 0, SYN, 0), 0));
+        all.push((packet(true, 0, 1, SYN | ACK, 0), 0));
+    }
+    for n in 0..packets {
+        let seq = 1 + n * u32::from(payload);
+        all.push((packet(true, seq, 1, ACK, payload), payload));
+        all.push((packet(false, 1, seq + u32::from(payload), ACK, 0), 0));
+    }
+    let mut analyzer = Analyzer::new(Options::default());
+    for (n, (bytes, payload)) in (0..).zip(&all) {
+        analyzer.packet(&Packet {
+            at_ns: n * 1_000_000,
+            wire_len: bytes.len() as u32 + u32::from(*payload),
+            bytes,
+            link: RAW,
+            interface: 0,
+        });
+    }
+    analyzer.finish()
+}
+
+#[test]
+fn a_capture_that_begins_within_a_connection_counts_as_one_that_has_it_all() {
+    for (payload, segments) in [(1448, 1), (2896, 2), (5792, 4), (14_480, 10)] {
+        for handshake in [true, false] {
+            let found = download(payload, 200, handshake);
+            let flow = found.flows.iter().find(|flow| flow.data_bytes > 0).unwrap();
+            assert_eq!(flow.segment_size, 1448, "{payload} {handshake}");
+            assert_eq!(flow.data_segments, 200 * segments, "{payload} {handshake}");
+            let guessed = segments > 1 && !handshake;
+            assert_eq!(flow.segment_size_guessed, guessed, "{payload} {handshake}");
+            let thinned = &found.thinned_already;
+            let per_ack = thinned.segments_per_ack.unwrap();
+            assert!((per_ack - segments as f64).abs() < 0.1, "{per_ack}");
+            assert_eq!(thinned.guessed_sizes, u64::from(guessed));
+        }
+    }
+}
