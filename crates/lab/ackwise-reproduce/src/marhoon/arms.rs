@@ -1,6 +1,6 @@
 //! The paper's two arms, and those that it left out, over seeds of start times.
 
-use ackwise_report::{Experiment, Spread, Tolerance, Value};
+use ackwise_report::{Experiment, Spread, Stat, Tolerance, Value};
 use ackwise_rng::Rng;
 use ackwise_scenario::Scenario;
 use ackwise_scenario::record::Run;
@@ -395,6 +395,12 @@ fn removed(outcome: &Outcome, run: &Run) -> Result<f64, Error> {
     Ok((queue.drops + queue.filtered.unwrap_or(0)) as f64)
 }
 
+/// The median of ratios. A seed without any on either side has none; where only NewReno has
+/// none, it is infinite and counts, though a spread has no place for it.
+fn median(ratios: &[f64]) -> f64 {
+    Stat::of(ratios.iter().copied()).map_or(f64::NAN, |stat| stat.median)
+}
+
 /// The paper's conclusions, as ratios of its arms; and of the system that it meant to test.
 fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
     let [baseline, others @ ..] = &ARMS;
@@ -408,10 +414,9 @@ fn verdict(outcome: &Outcome, all: &mut Reproduced) -> Result<(), Error> {
         for ratio in ratios() {
             let base = each(outcome, baseline, |run| (ratio.of)(outcome, baseline, run))?;
             let other = each(outcome, arm, |run| (ratio.of)(outcome, arm, run))?;
-            // A seed without any on either side has no ratio.
-            let values = other.iter().zip(base).map(|(a, b)| a / b);
+            let values: Vec<f64> = other.iter().zip(base).map(|(a, b)| a / b).collect();
+            let median = median(&values);
             let spread = Spread::of("seeds of the start times", values);
-            let median = spread.as_ref().map_or(f64::NAN, |s| s.median);
             let row = Experiment::new(format!("marhoon/{id}/{}", ratio.id), ratio.what, median)
                 .part(format!("{}, to NewReno", arm.title))
                 .setup("sim; ratios formed seed by seed")
@@ -496,4 +501,18 @@ pub(super) fn rate_between(
     let rate = series.and_then(|s| mean(&s.t_s, &s.data_rate_hz, from, to));
     let rate = rate.ok_or_else(|| outcome.lacks(format_args!("series of {name}")))?;
     Ok(rate * arm.packet * 8.0 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn a_ratio_to_none_counts() {
+        let infinite = f64::INFINITY;
+        assert_eq!(median(&[infinite, 1.0, infinite]), infinite);
+        assert_eq!(median(&[infinite, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[f64::NAN, 1.0]), 1.0);
+        assert!(median(&[]).is_nan());
+    }
 }
