@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_tun.h>
+#include <linux/virtio_net.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
@@ -23,6 +24,9 @@
 #define HERE 0x0a090001
 #define THERE 0x0a090002
 #define PEER_PORT 40000
+
+#define IP sizeof(struct iphdr)
+#define VNET sizeof(struct virtio_net_hdr) /* before each packet of the device */
 
 static int tun_fd = -1;
 
@@ -99,7 +103,7 @@ static void set_address(int s, const char *name, unsigned long what, uint32_t ad
 
 void peer_open(const char *tun)
 {
-	struct ifreq r = { .ifr_flags = IFF_TUN | IFF_NO_PI };
+	struct ifreq r = { .ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR };
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
 
 	tun_fd = open(tun, O_RDWR | O_NONBLOCK);
@@ -158,34 +162,47 @@ static size_t put_options(const struct conn *c, uint8_t *p, uint8_t flags)
 
 void send_at(struct conn *c, uint32_t seq, uint32_t bytes, uint8_t flags, uint8_t ecn)
 {
-	static uint8_t b[2048];
+	static uint8_t packet[VNET + 65536];
+	struct virtio_net_hdr vnet = {};
 	struct iphdr ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_TCP };
-	uint8_t *t = b + 20;
-	size_t n;
+	uint8_t *b = packet + VNET, *t = b + IP;
+	size_t n, header;
+	uint16_t check;
 
-	memset(b, 0, sizeof(b));
-	n = 20 + put_options(c, t + 20, flags);
-	t[0] = PEER_PORT >> 8;
-	t[1] = PEER_PORT & 0xff;
+	memset(packet, 0, sizeof(packet));
+	header = 20 + put_options(c, t + 20, flags);
+	t[0] = c->peer_port >> 8;
+	t[1] = c->peer_port & 0xff;
 	t[2] = c->port >> 8;
 	t[3] = c->port & 0xff;
 	put32(t + 4, seq);
 	put32(t + 8, flags & ACK ? c->rcv : 0);
-	t[12] = n / 4 << 4;
+	t[12] = header / 4 << 4;
 	t[13] = flags;
 	t[14] = t[15] = 0xff;
-	memset(t + n, 'x', bytes);
-	n += bytes;
+	memset(t + header, 'x', bytes);
+	n = header + bytes;
 	ip.tos = ecn;
-	ip.tot_len = htons(20 + n);
+	ip.tot_len = htons(IP + n);
 	ip.saddr = htonl(THERE);
 	ip.daddr = htonl(HERE);
-	ip.check = fold(sum(&ip, 20, 0));
-	memcpy(b, &ip, 20);
-	n = fold(sum(t, n, sum(&ip.saddr, 8, IPPROTO_TCP + n)));
-	memcpy(t + 16, &(uint16_t){ n }, 2);
-	n = ntohs(ip.tot_len);
-	if (write(tun_fd, b, n) != (ssize_t)n)
+	ip.check = fold(sum(&ip, IP, 0));
+	memcpy(b, &ip, IP);
+	check = fold(sum(t, n, sum(&ip.saddr, 8, IPPROTO_TCP + n)));
+	if (bytes > MSS) {
+		/* Merged, as GRO hands it on: of the checksum there is the pseudo-header's part. */
+		check = ~fold(sum(&ip.saddr, 8, IPPROTO_TCP + n));
+		vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+		vnet.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+		vnet.gso_size = MSS;
+		vnet.hdr_len = IP + header;
+		vnet.csum_start = IP;
+		vnet.csum_offset = 16;
+	}
+	memcpy(t + 16, &check, 2);
+	memcpy(packet, &vnet, VNET);
+	n += VNET + IP;
+	if (write(tun_fd, packet, n) != (ssize_t)n)
 		die("write to the TUN device");
 }
 
@@ -223,7 +240,7 @@ bool receive(struct conn *c, struct segment *s, uint64_t timeout_us)
 	struct pollfd p = { tun_fd, POLLIN, 0 };
 	struct timespec wait;
 	uint64_t end = now_us() + timeout_us, now;
-	uint8_t b[2048], *t;
+	uint8_t packet[2048], *b = packet + VNET, *t;
 	ssize_t n;
 
 	for (;;) {
@@ -232,11 +249,11 @@ bool receive(struct conn *c, struct segment *s, uint64_t timeout_us)
 		wait.tv_nsec = now < end ? (end - now) % 1000000 * 1000 : 0;
 		if (ppoll(&p, 1, &wait, NULL) <= 0)
 			return false;
-		n = read(tun_fd, b, sizeof(b));
+		n = read(tun_fd, packet, sizeof(packet)) - (ssize_t)VNET;
 		if (n < 40 || b[0] >> 4 != 4 || b[9] != IPPROTO_TCP)
 			continue; /* IPv6 looking for neighbours */
 		t = b + 4 * (b[0] & 15);
-		if ((t[0] << 8 | t[1]) == c->port)
+		if ((t[0] << 8 | t[1]) == c->port && (t[2] << 8 | t[3]) == c->peer_port)
 			break;
 	}
 	memset(s, 0, sizeof(*s));
@@ -260,37 +277,49 @@ int receive_all(struct conn *c, struct segment *last, uint64_t timeout_us)
 	return n;
 }
 
+static int listener_open(const struct conn_options *o, uint16_t port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), one = 1;
+
+	a.sin_port = htons(port);
+	a.sin_addr.s_addr = htonl(HERE);
+	if (o->rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &o->rcvbuf, sizeof(o->rcvbuf)))
+		die("SO_RCVBUF");
+	if (o->policy && setsockopt(fd, IPPROTO_TCP, TCP_ACK_POLICY, o->policy, strlen(o->policy)))
+		die("TCP_ACK_POLICY of the listener");
+	if (o->fast_open && setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN, &one, sizeof(one)))
+		die("TCP_FASTOPEN");
+	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 1))
+		die("listen");
+	return fd;
+}
+
 void conn_open(struct conn *c, const struct conn_options *o)
 {
 	static uint16_t port = 7000;
-	struct sockaddr_in a = { .sin_family = AF_INET };
 	uint8_t ecn = o->ecn ? ECE | CWR : 0;
+	uint32_t bytes = o->fast_open ? 100 : 0;
 	struct segment s;
 
 	memset(c, 0, sizeof(*c));
-	c->port = port++;
+	c->port = o->beside ? o->beside->port : port++;
+	c->peer_port = o->beside ? o->beside->peer_port + 1 : PEER_PORT;
 	c->sack = !o->no_sack;
 	c->ts = !o->no_ts;
 	c->ecn = o->ecn;
 	c->snd = 1000;
-	a.sin_port = htons(c->port);
-	a.sin_addr.s_addr = htonl(HERE);
-	c->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-	if (o->rcvbuf &&
-	    setsockopt(c->listener, SOL_SOCKET, SO_RCVBUF, &o->rcvbuf, sizeof(o->rcvbuf)))
-		die("SO_RCVBUF");
-	if (o->policy &&
-	    setsockopt(c->listener, IPPROTO_TCP, TCP_ACK_POLICY, o->policy, strlen(o->policy)))
-		die("TCP_ACK_POLICY of the listener");
-	if (bind(c->listener, (struct sockaddr *)&a, sizeof(a)) || listen(c->listener, 1))
-		die("listen");
-	send_at(c, c->snd++, 0, SYN | ecn, 0);
+	c->listener = o->beside ? dup(o->beside->listener) : listener_open(o, c->port);
+	send_at(c, c->snd, bytes, SYN | ecn, 0);
+	c->snd += 1 + bytes;
 	if (!receive(c, &s, 1000000) || !(s.flags & SYN))
 		die("no SYN-ACK");
 	if (o->ecn && !(s.flags & ECE))
 		die("the kernel does not want ECN: net.ipv4.tcp_ecn");
-	sleep_us(o->rtt_us);
-	send_at(c, c->snd, 0, ACK, 0);
+	if (!o->fast_open) {
+		sleep_us(o->rtt_us);
+		send_at(c, c->snd, 0, ACK, 0);
+	}
 	c->fd = accept4(c->listener, NULL, NULL, SOCK_NONBLOCK);
 	if (c->fd < 0)
 		die("accept");

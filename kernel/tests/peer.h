@@ -33,7 +33,7 @@ struct segment {
 /* One connection: the socket, and where its peer is in both streams. */
 struct conn {
 	int fd, listener;
-	uint16_t port;
+	uint16_t port, peer_port;
 	uint32_t snd, rcv; /* the peer's next byte, and the next it expects */
 	uint32_t tsecr;
 	bool sack, ts, ecn;
@@ -44,7 +44,9 @@ struct conn_options {
 	const char *policy; /* of the listener; NULL: the namespace's */
 	uint64_t rtt_us;
 	bool no_sack, no_ts, ecn;
+	bool fast_open; /* accepted with 100 bytes; the handshake's last ACK is the caller's */
 	int rcvbuf;
+	const struct conn *beside; /* with this one's listener */
 };
 
 uint64_t now_us(void);
@@ -60,7 +62,10 @@ long counter(const char *wanted);
 void peer_open(const char *tun);
 void conn_open(struct conn *c, const struct conn_options *o);
 void conn_close(struct conn *c);
-/* A segment of the peer's at seq, with the IP header's ECN field. */
+/*
+ * A segment of the peer's at seq, with the IP header's ECN field; if there are more bytes than
+ * MSS, several that were merged on the way.
+ */
 void send_at(struct conn *c, uint32_t seq, uint32_t bytes, uint8_t flags, uint8_t ecn);
 /* The next ones in order, read by the application as they come. */
 void send_next(struct conn *c, uint32_t bytes, uint8_t flags);
