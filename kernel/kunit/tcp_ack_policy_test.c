@@ -225,8 +225,11 @@ static void fake_exit(struct kunit *test)
 	sock_release(f->sock);
 }
 
-/* A segment of `len` bytes in order, and what would follow it: is an ACK due? */
-static bool fake_segment(struct kunit *test, u32 len)
+/*
+ * `len` bytes in order, merged from segments if there is a size, and what would follow them: is
+ * an ACK due?
+ */
+static bool fake_merged(struct kunit *test, u32 len, u16 size, u16 segs)
 {
 	struct fake *f = test->priv;
 	struct sk_buff *skb = alloc_skb(256, GFP_KERNEL);
@@ -237,6 +240,8 @@ static bool fake_segment(struct kunit *test, u32 len)
 	skb_put_zero(skb, sizeof(struct iphdr));
 	skb->protocol = htons(ETH_P_IP);
 	ip_hdr(skb)->ttl = 64;
+	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = segs;
 	TCP_SKB_CB(skb)->seq = f->tp->rcv_nxt;
 	TCP_SKB_CB(skb)->end_seq = f->tp->rcv_nxt + len;
 	TCP_SKB_CB(skb)->tcp_flags = TCPHDR_ACK;
@@ -252,6 +257,11 @@ static bool fake_segment(struct kunit *test, u32 len)
 		f->acks++;
 	}
 	return due;
+}
+
+static bool fake_segment(struct kunit *test, u32 len)
+{
+	return fake_merged(test, len, 0, 0);
 }
 
 static void fake_segments(struct kunit *test, u32 n)
@@ -346,6 +356,38 @@ static void must_test(struct kunit *test)
 	f->tp->ecn_flags = TCP_ECN_OK | TCP_ECN_DEMAND_CWR;
 	KUNIT_EXPECT_TRUE(test, fake_segment(test, MSS));
 	f->tp->ecn_flags = 0;
+}
+
+/* What GRO and tcp_add_backlog() make of full segments is full, and of others is not. */
+static void merged_test(struct kunit *test)
+{
+	static const struct {
+		u32 len;
+		u16 size, segs;
+		bool due;
+	} cases[] = {
+		{ 4 * MSS, MSS, 4, false },    /* GRO */
+		{ 4 * MSS, MSS, 0, false },    /* virtio-net does not count */
+		{ MSS, MSS, 2, false },	       /* a pure ACK before or after it, in the backlog */
+		{ 3 * MSS + 1, MSS, 4, true }, /* a short one at the end */
+		{ 4 * MSS - 1, MSS, 4, true },
+		{ 2 * MSS + 500, MSS, 3, true },     /* in the middle: the backlog */
+		{ 4 * (MSS / 2), MSS / 2, 4, true }, /* all are short */
+	};
+	struct fake *f = test->priv;
+	struct tcp_ack_policy *ap;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		fake_holding(test);
+		KUNIT_EXPECT_EQ_MSG(test,
+				    fake_merged(test, cases[i].len, cases[i].size, cases[i].segs),
+				    cases[i].due, "case %u", i);
+		/* A packet of several segments is no segment of their length. */
+		ap = rcu_dereference_protected(f->tp->ack_policy, 1);
+		KUNIT_EXPECT_LE_MSG(test, ap->flow.data.mss, MSS, "case %u", i);
+		KUNIT_EXPECT_GE_MSG(test, ap->flow.data.mss, MSS - 8, "case %u", i);
+	}
 }
 
 /* Reading sends nothing that is held, unless the end of a message arrived. */
@@ -476,6 +518,7 @@ static struct kunit_case plain_cases[] = {
 static struct kunit_case socket_cases[] = { KUNIT_CASE(off_test),
 					    KUNIT_CASE(ratio_test),
 					    KUNIT_CASE(must_test),
+					    KUNIT_CASE(merged_test),
 					    KUNIT_CASE(read_test),
 					    KUNIT_CASE(deadline_test),
 					    KUNIT_CASE(delack_test),

@@ -311,6 +311,49 @@ static void small_segment(void)
 	conn_close(&c);
 }
 
+/* GRO merges segments of one size, and a shorter one behind them: that is answered at once. */
+static void merged_segments(void)
+{
+	static const struct {
+		uint32_t bytes;
+		int acks;
+	} cases[] = { { 2 * MSS, 0 },	    { 4 * MSS, 0 },	{ 2 * MSS + 1, 1 },
+		      { 3 * MSS + 500, 1 }, { 4 * MSS - 1, 1 }, { MSS + MSS / 2, 1 } };
+	struct segment s;
+	struct conn c;
+	unsigned int i;
+	int n;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		c = open_with("every-n:n=64,warm=0");
+		hold_some(&c);
+		send_next(&c, cases[i].bytes, PSH);
+		n = receive_all(&c, &s, 0);
+		CHECK(n == cases[i].acks, "%d ACKs of %u bytes", n, cases[i].bytes);
+		receive_all(&c, &s, 600000);
+		CHECK(s.ack == c.snd, "%u acknowledged, %u sent", s.ack, c.snd);
+		conn_close(&c);
+	}
+}
+
+/* A packet of four segments counts as four. */
+static void merged_segments_are_counted(void)
+{
+	struct conn c = open_with("every-n:n=16,warm=0");
+	struct segment s;
+	int i, n = 0;
+
+	send_full(&c, 40, &s);
+	receive_all(&c, &s, 600000);
+	for (i = 0; i < 40; i++) {
+		send_next(&c, 4 * MSS, 0);
+		n += receive_all(&c, &s, 0);
+	}
+	CHECK(n == 10, "%d ACKs of 160 segments in 40 packets", n);
+	CHECK(s.ack == c.snd, "%u acknowledged, %u sent", s.ack, c.snd);
+	conn_close(&c);
+}
+
 /* PSH on a full segment is how every burst of a bulk sender ends. */
 static void pushed_full_segment(void)
 {
@@ -457,6 +500,8 @@ static const struct {
 	TEST(m1_dctcp_counts_what_was_marked),
 	TEST(end_of_data),
 	TEST(small_segment),
+	TEST(merged_segments),
+	TEST(merged_segments_are_counted),
 	TEST(pushed_full_segment),
 	TEST(window_update),
 	TEST(window_probe),
