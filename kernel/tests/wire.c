@@ -436,6 +436,38 @@ static void piggyback(void)
 	conn_close(&c);
 }
 
+/*
+ * Data of our own that are sent again carry news as well. The policy goes on afterwards, though
+ * no new data follow.
+ */
+static void piggyback_on_a_retransmission(void)
+{
+	struct conn c = open_with("every-n:n=16,warm=0");
+	uint32_t answer, acked;
+	struct segment s;
+	bool news = false;
+	int n, i;
+
+	send_full(&c, 40, &s);
+	receive_all(&c, &s, 600000);
+	if (write(c.fd, "answer", 6) != 6)
+		die("write");
+	n = receive_all(&c, &s, 0);
+	CHECK(n == 1 && s.payload == 6, "%d segments", n);
+	answer = s.seq;
+	for (i = 0; i < 1000 && !news; i++) {
+		acked = s.ack;
+		c.rcv = answer; /* it was lost */
+		send_next(&c, MSS, 0);
+		news = receive(&c, &s, 3000) && s.payload && s.ack != acked;
+	}
+	CHECK(news, "not sent again with news");
+	c.rcv = answer + 6;
+	n = send_full(&c, 96, &s);
+	CHECK(n == 6, "%d ACKs of 96 segments", n);
+	conn_close(&c);
+}
+
 static void quickack_option(void)
 {
 	struct conn c = open_with("every-n:n=64,warm=0");
@@ -506,6 +538,7 @@ static const struct {
 	TEST(window_update),
 	TEST(window_probe),
 	TEST(piggyback),
+	TEST(piggyback_on_a_retransmission),
 	TEST(quickack_option),
 	TEST(lowat),
 	TEST(socket_option),
