@@ -393,6 +393,67 @@ static void window_update(void)
 	conn_close(&c);
 }
 
+/* The next ones in order, nobody reads, and the timestamp that they echo. */
+static int send_unread(struct conn *c, int n, uint32_t echo, struct segment *last)
+{
+	int acks = 0;
+
+	while (n--) {
+		c->tsecr = echo;
+		send_at(c, c->snd, MSS, ACK, 0);
+		c->snd += MSS;
+		acks += receive_all(c, last, 0);
+	}
+	return acks;
+}
+
+/*
+ * To a sender that fills its window, each 32nd of it is news. If an ACK that opens it by less is
+ * held when the application reads more, it leaves at once.
+ */
+static void window_opens_behind_a_held_ack(void)
+{
+	struct conn_options o = { .policy = "every-n:n=256,warm=0",
+				  .rtt_us = RTT_US,
+				  .rcvbuf = 400000 };
+	uint32_t edge, old, echo, window;
+	char b[3 * MSS];
+	struct segment s;
+	struct conn c;
+	int n;
+
+	conn_open(&c, &o);
+	send_full(&c, 400, &s);
+	receive_all(&c, &s, 600000);
+	edge = s.ack + s.window;
+	old = c.tsecr;
+	sleep_us(2000);
+	/* The ACK of these two is echoed when the window before it is nearly used up. */
+	send_full(&c, 2, &s);
+	receive_all(&c, &s, 600000);
+	sleep_us(2000);
+	echo = c.tsecr;
+	while ((int32_t)(edge - c.snd) > (int32_t)(s.window / 16)) {
+		c.tsecr = old;
+		send_full(&c, 1, &s);
+	}
+	c.tsecr = echo;
+	send_full(&c, 1, &s);
+	/* Then a part of it stays used, since the application reads late. */
+	send_unread(&c, 60, echo, &s);
+	receive_all(&c, &s, 600000);
+	window = s.window;
+	CHECK(s.ack == c.snd && window / 32 > 3 * MSS, "%u of %u, window %u", s.ack, c.snd, window);
+	CHECK(read(c.fd, b, sizeof(b)) == sizeof(b), "a short read");
+	n = send_unread(&c, 2, echo, &s);
+	CHECK(n == 0, "%d ACKs that open the window by %d", n, 3 * MSS);
+	read_all(&c);
+	n = receive_all(&c, &s, 0);
+	CHECK(n == 1 && s.ack == c.snd && s.window > window + window / 32,
+	      "%d ACKs, %u of %u, window %u, before %u", n, s.ack, c.snd, s.window, window);
+	conn_close(&c);
+}
+
 /* A probe of a closed window, RFC 9293 §3.8.6.1. */
 static void window_probe(void)
 {
@@ -536,6 +597,7 @@ static const struct {
 	TEST(merged_segments_are_counted),
 	TEST(pushed_full_segment),
 	TEST(window_update),
+	TEST(window_opens_behind_a_held_ack),
 	TEST(window_probe),
 	TEST(piggyback),
 	TEST(piggyback_on_a_retransmission),
