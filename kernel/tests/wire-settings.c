@@ -73,6 +73,29 @@ void socket_option(void)
 	conn_close(&c);
 }
 
+/* Fast Open hands a connection over before its handshake ends (RFC 7413 §3). */
+void fast_open_option(void)
+{
+	struct conn_options o = { .fast_open = true };
+	struct segment s;
+	struct conn c;
+	int n;
+
+	sysctl_set("tcp_fastopen", "1538"); /* for servers, all listeners, without cookies */
+	conn_open(&c, &o);
+	n = set_policy(&c, "every-n:n=16,warm=0");
+	CHECK(n == 0, "errno %d", n);
+	sleep_us(RTT_US);
+	send_at(&c, c.snd, 0, ACK, 0);
+	read_all(&c);
+	send_full(&c, 600, &s); /* its quick ACKs are over */
+	receive_all(&c, &s, 600000);
+	n = send_full(&c, 160, &s);
+	CHECK(n == 10, "%d ACKs of 160 segments", n);
+	conn_close(&c);
+	sysctl_set("tcp_fastopen", "1");
+}
+
 /* The kernel's log; its length. */
 static int read_log(char *log, int size)
 {
