@@ -73,6 +73,33 @@ void socket_option(void)
 	conn_close(&c);
 }
 
+/* A connection takes the policy that its listener has when it is made, and keeps it. */
+void listener_option(void)
+{
+	struct conn_options o = { .policy = "every-n:n=4,warm=0", .rtt_us = RTT_US };
+	struct conn old, new;
+	struct conn_options later = { .rtt_us = RTT_US, .beside = &old };
+	struct segment s;
+	int n;
+
+	conn_open(&old, &o);
+	n = setsockopt(old.listener, IPPROTO_TCP, TCP_ACK_POLICY, "every-n:n=8,warm=0", 18);
+	CHECK(n == 0, "errno %d", errno);
+	conn_open(&new, &later);
+	expect_policy(&old, "every-n:n=4,warm=0");
+	expect_policy(&new, "every-n:n=8,warm=0");
+	send_full(&old, 40, &s);
+	receive_all(&old, &s, 600000);
+	send_full(&new, 40, &s);
+	receive_all(&new, &s, 600000);
+	n = send_full(&old, 80, &s);
+	CHECK(n == 20, "%d ACKs of 80 segments, the listener's first policy", n);
+	n = send_full(&new, 80, &s);
+	CHECK(n == 10, "%d ACKs of 80 segments, the listener's second policy", n);
+	conn_close(&new);
+	conn_close(&old);
+}
+
 /* Fast Open hands a connection over before its handshake ends (RFC 7413 §3). */
 void fast_open_option(void)
 {

@@ -604,6 +604,7 @@ static const struct {
 	TEST(quickack_option),
 	TEST(lowat),
 	TEST(socket_option),
+	TEST(listener_option),
 	TEST(fast_open_option),
 	TEST(m9_the_log_is_the_kernels),
 	TEST(settings_changed_in_flight),

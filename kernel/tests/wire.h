@@ -31,6 +31,7 @@ void hold_some(struct conn *c);
 
 /* The cases of wire-settings.c. */
 void socket_option(void);
+void listener_option(void);
 void fast_open_option(void);
 void m9_the_log_is_the_kernels(void);
 void settings_changed_in_flight(void);
