@@ -132,10 +132,10 @@ impl Tunnel {
     }
 
     /// Returns the least value of `memory`, with which no honest peer loses a flow: 8 KiB for
-    /// each flow and 4 MiB for each peer.
+    /// each flow and 8 MiB for each peer.
     #[must_use]
     pub fn least_memory(flows: u16, peers: usize) -> u64 {
-        peers as u64 * (u64::from(flows) * (8 << 10) + (4 << 20))
+        peers as u64 * (u64::from(flows) * (8 << 10) + (8 << 20))
     }
 
     /// Returns the bytes that the states of the flows of one peer may take.

@@ -55,14 +55,14 @@ fn what_is_not_said_has_a_default() {
 #[test]
 fn l12_memory_is_enough_for_the_flows_of_all_peers() {
     let with = |keys: &str| Tunnel::parse("x", &format!("{keys}\n{MINIMAL}"));
-    let tunnel = with("memory = \"12 MiB\"").unwrap();
+    let tunnel = with("memory = \"16 MiB\"").unwrap();
     assert_eq!(tunnel.memory, Tunnel::least_memory(1024, 1));
     assert_eq!(
         with("flows = 65535").unwrap().memory,
         Tunnel::least_memory(65535, 1)
     );
-    let error = with("memory = \"12 MB\"").unwrap_err().to_string();
-    assert!(error.contains("memory = \"12288 KiB\""), "{error}");
+    let error = with("memory = \"16 MB\"").unwrap_err().to_string();
+    assert!(error.contains("memory = \"16384 KiB\""), "{error}");
     let error = with("memory = 64").unwrap_err().to_string();
     assert!(error.contains("memory"), "{error}");
 }

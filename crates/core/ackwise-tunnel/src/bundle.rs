@@ -14,7 +14,7 @@ pub enum Variant {
 
 /// How many versions of a flow, and of the models, the sender keeps to refer to. If more
 /// bundles are in flight, flows start again with an uncompressed packet.
-pub(crate) const MAX_VERSIONS: usize = 64;
+pub(crate) const MAX_VERSIONS: usize = 128;
 /// How many of them the receiver keeps: more than the sender, so that a reordered bundle
 /// finds what it refers to.
 pub(crate) const MAX_KEPT: usize = MAX_VERSIONS + 32;

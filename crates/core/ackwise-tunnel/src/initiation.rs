@@ -5,7 +5,7 @@ use crate::handshake::{Received, Response};
 use crate::keys::{CryptoError, KeyPair};
 use crate::mac::Parts;
 use crate::open_error::OpenError;
-use crate::session::INDEX_MASK;
+use crate::session::{HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK};
 
 /// The version in the payload of handshakes.
 const VERSION: u8 = 1;
@@ -74,6 +74,15 @@ impl Initiation {
 /// Whether a datagram is an initiation, by its first byte.
 #[must_use]
 pub fn is_initiation(datagram: &[u8]) -> bool {
-    let kind = datagram.first().map(|first| first & !INDEX_MASK);
-    kind == Some(crate::session::HANDSHAKE_INITIATION)
+    is_of_kind(datagram, HANDSHAKE_INITIATION)
+}
+
+/// Whether a datagram is a response to an initiation, by its first byte.
+#[must_use]
+pub fn is_response(datagram: &[u8]) -> bool {
+    is_of_kind(datagram, HANDSHAKE_RESPONSE)
+}
+
+fn is_of_kind(datagram: &[u8], kind: u8) -> bool {
+    datagram.first().map(|first| first & !INDEX_MASK) == Some(kind)
 }

@@ -53,7 +53,7 @@ pub use bundle::{Feedback, Variant};
 pub use decoder::{DecodeError, Decoded, Decoder};
 pub use encoder::{Bundled, Encoder, MAX_CARRIED, MIN_BUNDLE, Pushed};
 pub use handshake_guard::{Admission, HandshakeGuard};
-pub use initiation::{Initiation, is_initiation};
+pub use initiation::{Initiation, is_initiation, is_response};
 pub use keys::{CryptoError, KeyPair, Security, key_from_base64, key_to_base64};
 pub use open_error::OpenError;
 pub use packets::Packets;

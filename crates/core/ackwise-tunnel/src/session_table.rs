@@ -13,7 +13,9 @@ use crate::open_error::OpenError;
 use crate::session::{
     COOKIE_REPLY, HANDSHAKE_INITIATION, HANDSHAKE_RESPONSE, INDEX_MASK, Session, TRANSPORT_DATA,
 };
-use crate::timers::{COOKIE_LIFETIME, REKEY_TIMEOUT, Timers, UNCONFIRMED_GRACE};
+use crate::timers::{
+    COOKIE_LIFETIME, FIRST_REKEY_TIMEOUT, REKEY_TIMEOUT, Timers, UNCONFIRMED_GRACE,
+};
 use crate::{HEADER, Variant};
 
 /// The current session, the last one, and those in which the peer has yet to prove that it
@@ -59,6 +61,8 @@ pub(crate) struct SessionTable {
     /// The keys of this end, if there is encryption.
     keys: Option<KeyPair>,
     initiated: Option<Initiated>,
+    /// How often this end has initiated since a session was established.
+    attempts: u32,
     /// The cookie of the responder, and when it came.
     cookie: Option<(Cookie, u64)>,
     /// Nanoseconds since 1970 when the clock of this end is 0.
@@ -80,6 +84,7 @@ impl SessionTable {
             keys: config.security.keys(),
             config,
             initiated: None,
+            attempts: 0,
             cookie: None,
             unix_offset: 0,
             last_stamp: 0,
@@ -128,8 +133,9 @@ impl SessionTable {
     }
 
     fn retry_at(&self) -> u64 {
+        let doubled = FIRST_REKEY_TIMEOUT << self.attempts.saturating_sub(1).min(8);
         let initiated = self.initiated.as_ref();
-        initiated.map_or(0, |initiated| initiated.at + REKEY_TIMEOUT)
+        initiated.map_or(0, |initiated| initiated.at + doubled.min(REKEY_TIMEOUT))
     }
 
     /// Initiates a handshake and returns the datagram to send.
@@ -148,6 +154,7 @@ impl SessionTable {
         let responder = responder_key(&self.config.security, false);
         let cookie = cookie.as_ref().map(|(cookie, _)| cookie);
         let mac1 = mac::append(&responder, cookie, &mut datagram);
+        self.attempts = self.attempts.saturating_add(1);
         self.initiated = Some(Initiated {
             index,
             handshake,
@@ -301,6 +308,7 @@ impl SessionTable {
         let established = established.map_err(|_| OpenError::NotAuthentic)?;
         let theirs = Payload::from_bytes(&established.payload).ok_or(OpenError::UnknownType)?;
         self.initiated = None;
+        self.attempts = 0;
         self.make_room(true, now);
         self.add(index, theirs, established, true, now);
         self.use_from_now(index, now);
@@ -649,6 +657,43 @@ mod tests {
         // It was refused, not taken: the same message is no replay later.
         b.open(last, 5 * S, &mut Vec::new()).expect("room");
         assert_eq!(b.sessions.len(), MAX_SESSIONS);
+    }
+
+    /// The peer's response takes longer than the first wait for it: a later wait is long enough.
+    #[test]
+    fn a_handshake_completes_over_a_long_round_trip() {
+        for round_trip in [11 * S / 10, 3 * S, 4 * S] {
+            let [mut a, mut b] = pair();
+            let mut on_the_way: Vec<(u64, Vec<u8>)> = Vec::new();
+            let ends = 30 * S;
+            let mut now = 0;
+            while a.current().is_none() && now < ends {
+                if a.handshake_due(now) {
+                    let initiation = a.initiate(now).expect("random numbers");
+                    let answered = b.open(&initiation, now + round_trip / 2, &mut Vec::new());
+                    if let Ok(Opened::Response(response)) = answered {
+                        on_the_way.push((now + round_trip, response));
+                    }
+                }
+                for (_, response) in on_the_way.extract_if(.., |(at, _)| *at <= now) {
+                    let _ = a.open(&response, now, &mut Vec::new());
+                }
+                now += S / 20;
+            }
+            assert!(a.current().is_some(), "none over {round_trip} ns");
+        }
+    }
+
+    /// A peer that is silent for long is asked every five seconds.
+    #[test]
+    fn initiations_become_rarer() {
+        let mut a = plain();
+        let times = (0..40 * S).step_by(S as usize / 10);
+        let at: Vec<u64> = times
+            .filter(|now| a.handshake_due(*now) && a.initiate(*now).is_ok())
+            .map(|now| now / S)
+            .collect();
+        assert_eq!(at, [0, 1, 3, 7, 12, 17, 22, 27, 32, 37]);
     }
 
     #[test]

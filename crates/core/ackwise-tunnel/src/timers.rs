@@ -15,8 +15,11 @@ pub(crate) const REPLACED_GRACE: u64 = 10 * SECOND;
 pub(crate) const SIMULTANEOUS: u64 = 2 * SECOND;
 /// A session is replaced after it has sent this many bytes.
 pub(crate) const REKEY_AFTER_BYTES: u64 = 1 << 36;
-/// How long an initiator waits for a response before it initiates again.
-pub(crate) const REKEY_TIMEOUT: u64 = SECOND;
+/// How long an initiator waits for the first response before it initiates again. It waits twice as
+/// long for each further one, so that a response is in time on a path of any round trip.
+pub(crate) const FIRST_REKEY_TIMEOUT: u64 = SECOND;
+/// How long it waits at most (WireGuard's REKEY_TIMEOUT).
+pub(crate) const REKEY_TIMEOUT: u64 = 5 * SECOND;
 /// How long a session that the peer has not confirmed keeps its place.
 pub(crate) const UNCONFIRMED_GRACE: u64 = 5 * SECOND;
 /// How long a cookie is used (WireGuard's COOKIE_REFRESH_TIME).

@@ -170,7 +170,9 @@ fn what_a_route_sends_through_a_tunnel_passes() {
                     false => format!("id 5 remote {far_end}"),
                 };
                 ip(&format!("link add awx type vxlan {how} dstport 4789"));
-                ip(&format!("link set awx address 02:00:00:00:00:0{host} gso_max_segs 1 up"));
+                ip(&format!(
+                    "link set awx address 02:00:00:00:00:0{host} gso_max_segs 1 up"
+                ));
                 ip(&format!("addr add 198.19.1.{host}/32 dev awx"));
                 let route = match by_routes {
                     true => format!("encap ip id 5 dst {far_end}"),

@@ -28,7 +28,7 @@ impl User {
             tracing::warn!(
                 "this process stays root's: there is no user '{SYSTEM_USER}'; make it \
                  (systemd-sysusers, with packaging/sysusers.d/ackwise.conf), or choose one \
-                 (--user)"
+                 (--user, or `user` in the file of a tunnel)"
             );
         }
         Ok(user)

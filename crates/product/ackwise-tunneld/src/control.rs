@@ -1,5 +1,7 @@
 //! Which tunnels run, and how to ask and stop them: by the name of their device.
 
+use std::time::{Duration, Instant};
+
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
 
@@ -69,6 +71,24 @@ pub fn status(device: &str) -> Result<Stats, Error> {
 /// not answer.
 pub fn down(device: &str) -> Result<Stats, Error> {
     ask(device, Request::Stop)
+}
+
+/// Waits until the process of a tunnel has ended as well, so that another one may begin. Returns
+/// whether it has in this time.
+///
+/// # Errors
+/// Fails if the registry cannot be read.
+pub fn wait_gone(device: &str, time: Duration) -> Result<bool, Error> {
+    let until = Instant::now() + time;
+    loop {
+        if !list()?.iter().any(|name| name == device) {
+            return Ok(true);
+        }
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Lists the devices of the tunnels in this network namespace.

@@ -1,8 +1,8 @@
 //! One peer: the tunnel with it, and its address.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use ackwise_config::tunnel::{Encoding, OtherPackets, Peer as Described, Prefix, Tunnel as Config};
+use ackwise_config::tunnel::{Encoding, OtherPackets, Tunnel as Config};
 use ackwise_tunnel::{
     Actions, DatagramError, Initiation, KeyPair, OpenError, Security, Source, Tunnel, TunnelConfig,
     Variant,
@@ -25,8 +25,9 @@ const MIN_WAITING_FOR_NAP: usize = 8;
 /// Naps in a period. Expedited ACKs wait for a quarter of a period in any case.
 const NAPS_PER_PERIOD: u64 = 4;
 
-/// Where packets and datagrams go.
+/// Where packets and datagrams go, by the configuration.
 pub(crate) struct Outputs<'a> {
+    pub config: &'a Config,
     pub sockets: &'a Sockets,
     pub link: &'a TunInjector,
     pub bypass: &'a mut Bypass,
@@ -46,10 +47,15 @@ struct HeaderBytes {
 /// A peer: the other end of the tunnel.
 #[derive(Debug)]
 pub(crate) struct Peer {
+    /// Its place in the configuration.
+    index: usize,
     name: String,
     public_key: Option<[u8; 32]>,
-    allowed_ips: Vec<Prefix>,
     endpoint: Option<Endpoint>,
+    /// The address of the configuration, which is tried as well while the peer does not answer.
+    configured: Option<Endpoint>,
+    /// Where it was heard from last, if that is elsewhere.
+    moved_to: Option<Endpoint>,
     /// Whether the peer is identified by its key, so that its address may change.
     may_roam: bool,
     tunnel: Tunnel,
@@ -58,6 +64,10 @@ pub(crate) struct Peer {
     /// The bundles whose headers were counted.
     bundles: u64,
     failures: Failures,
+    /// Whether it was said that packets of this peer are dropped, since they are not ACKs.
+    told_refused: bool,
+    /// The same, since their sources are not its own.
+    told_not_allowed: bool,
     /// The statistics when this end closed. The end of this side is not a timeout of the peer.
     at_close: Option<PeerStats>,
 }
@@ -72,11 +82,8 @@ pub(crate) enum Taken {
 }
 
 impl Peer {
-    pub fn new(
-        described: &Described,
-        config: &Config,
-        keys: Option<&KeyPair>,
-    ) -> Result<Self, Error> {
+    pub fn new(index: usize, config: &Config, keys: Option<&KeyPair>) -> Result<Self, Error> {
+        let described = &config.peers[index];
         let security = match (keys, described.public_key) {
             (Some(keys), Some(peer)) if keys.public == peer => {
                 return Err(Error::OwnKey(described.name.clone()));
@@ -116,16 +123,20 @@ impl Peer {
             ..TunnelConfig::new(security)
         };
         Ok(Self {
+            index,
             name: described.name.clone(),
             public_key: described.public_key,
-            allowed_ips: described.allowed_ips.clone(),
             endpoint,
+            configured: endpoint,
+            moved_to: None,
             may_roam: keys.is_some(),
             tunnel: Tunnel::new(settings),
             actions: Actions::default(),
             headers: HeaderBytes::default(),
             bundles: 0,
             failures: Failures::default(),
+            told_refused: false,
+            told_not_allowed: false,
             at_close: None,
         })
     }
@@ -145,6 +156,7 @@ impl Peer {
         if !self.is_up() && !self.is_at(address) {
             tracing::info!("peer '{}' is looked for at {address}", self.name);
             self.endpoint = Some(address.into());
+            self.configured = self.endpoint;
         }
     }
 
@@ -227,6 +239,7 @@ impl Peer {
                 }
                 // The peer may accept answers only from the address that it sent to.
                 self.endpoint = Some(from);
+                self.moved_to = None;
                 self.act(None, outputs);
             }
             Err(DatagramError::Decode(_)) => self.act(None, outputs),
@@ -246,7 +259,24 @@ impl Peer {
             endpoint.local = None;
         }
         self.tunnel.tick(now, &mut self.actions);
+        if !self.is_up() && !self.actions.datagrams.is_empty() {
+            self.try_both_addresses();
+        }
         self.act(None, outputs);
+    }
+
+    /// Tries the address of the configuration and the last one in turn: a peer that had moved may
+    /// have come back.
+    fn try_both_addresses(&mut self) {
+        let Some(configured) = self.configured else {
+            return;
+        };
+        let moved = self.endpoint.filter(|at| at.remote != configured.remote);
+        self.moved_to = moved.or(self.moved_to);
+        self.endpoint = match moved {
+            Some(_) => Some(configured),
+            None => self.moved_to.or(self.endpoint),
+        };
     }
 
     fn act(&mut self, respond_to: Option<Endpoint>, outputs: &mut Outputs<'_>) {
@@ -269,20 +299,46 @@ impl Peer {
         let header = self.endpoint.map_or(0, |endpoint| header(endpoint.remote));
         self.headers.bundles += (bundles - self.bundles) * header;
         self.bundles = bundles;
+        let mut not_allowed = None;
+        // Most packets of a bundle have one source.
+        let mut last = (None, None);
         for packet in self.actions.packets.iter() {
-            let allowed = source(packet)
-                .is_some_and(|from| self.allowed_ips.iter().any(|prefix| prefix.contains(from)));
-            if allowed {
+            let from = source(packet);
+            if last.0 != from {
+                last = (from, from.and_then(|from| outputs.config.peer_of(from)));
+            }
+            if last.1 == Some(self.index) {
                 outputs.link.put(packet);
             } else {
                 self.failures.not_allowed += 1;
+                not_allowed = from;
             }
         }
         self.failures.not_delivered += outputs.link.flush();
+        self.warn_of_drops(not_allowed);
         for packet in self.actions.bypass.iter() {
             outputs.bypass.put(packet);
         }
         self.actions.clear();
+    }
+
+    /// Says once what is dropped of what the peer sends. The peer does not know of it.
+    fn warn_of_drops(&mut self, not_allowed: Option<IpAddr>) {
+        let name = &self.name;
+        if let Some(source) = not_allowed.filter(|_| !self.told_not_allowed) {
+            self.told_not_allowed = true;
+            tracing::warn!(
+                "packets of peer '{name}' from {source} are dropped: allowed_ips here does not \
+                 give it this address"
+            );
+        }
+        if self.tunnel.counters().refused > 0 && !self.told_refused {
+            self.told_refused = true;
+            tracing::warn!(
+                "packets of peer '{name}' that are no ACKs are dropped: other_packets is \
+                 \"carry\" there; set it so here as well, or to \"bypass\" there"
+            );
+        }
     }
 
     /// Closes this end. Waiting ACKs bypass the tunnel; restored ones are delivered at once.

@@ -40,8 +40,8 @@ pub(crate) struct Setup {
 impl Setup {
     pub fn new(config: Config, attach: AttachMode) -> Result<Self, Error> {
         let keys = config.private_key.as_deref().map(read_key).transpose()?;
-        let peers = config.peers.iter();
-        let peers = peers.map(|peer| Peer::new(peer, &config, keys.as_ref()));
+        let peers = 0..config.peers.len();
+        let peers = peers.map(|index| Peer::new(index, &config, keys.as_ref()));
         let peers = peers.collect::<Result<Vec<_>, _>>()?;
         let guard = HandshakeGuard::new(keys.clone())
             .map_err(|error| Error::system("drawing random numbers")(io::Error::other(error)))?;
@@ -91,6 +91,7 @@ impl Setup {
             last_route: None,
             guard,
             handshake_budget: HandshakeBudget::new(clock::monotonic_ns()),
+            response_budget: HandshakeBudget::new(clock::monotonic_ns()),
             unknown_sources: 0,
             handshakes_limited: 0,
             cookies_sent: 0,

@@ -8,7 +8,7 @@ use ackwise_config::tunnel::Tunnel as Config;
 use ackwise_netdev::TunDevice;
 use ackwise_netdev::clock::{monotonic_ns, thread_cpu_ns};
 use ackwise_netdev::daemon::Ended;
-use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation};
+use ackwise_tunnel::{Admission, HandshakeGuard, OpenError, is_initiation, is_response};
 
 use crate::bypass::{Bypass, destination};
 use crate::handshake_budget::HandshakeBudget;
@@ -41,13 +41,25 @@ pub(crate) struct LastRoute {
     peer: Option<usize>,
 }
 
+/// How a packet came here.
+#[derive(Debug, Clone, Copy)]
+enum Via {
+    /// By the program at the interface, with the header of that link.
+    Program,
+    /// By a route to the tunnel's device.
+    Route,
+}
+
 /// Everything that the thread owns.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub config: Config,
     pub peers: Vec<Peer>,
     pub guard: HandshakeGuard,
+    /// The time for initiations of others.
     pub handshake_budget: HandshakeBudget,
+    /// The time for responses to those of this end.
+    pub response_budget: HandshakeBudget,
     pub sockets: Sockets,
     /// Runs while the thread does, if an endpoint is a name.
     pub resolver: Option<Resolver>,
@@ -179,7 +191,7 @@ impl Worker {
             let Some(len) = self.link.recv(&mut self.buffer)? else {
                 return Ok(busy);
             };
-            self.packet(Frame { ip: 0, len }, now);
+            self.packet(&Frame { ip: 0, len }, Via::Route, now);
         }
         Ok(true)
     }
@@ -190,20 +202,23 @@ impl Worker {
             let Some(frame) = redirect.take(&mut self.buffer, at_device)? else {
                 return Ok(false);
             };
-            self.packet(frame, now);
+            self.packet(&frame, Via::Program, now);
         }
         Ok(true)
     }
 
-    /// Gives a packet in the buffer to its peer. A packet that was redirected has a link
-    /// header.
-    fn packet(&mut self, frame: Frame, now: u64) {
+    /// Gives a packet in the buffer to its peer.
+    fn packet(&mut self, frame: &Frame, via: Via, now: u64) {
         let (header, packet) = self.buffer[..frame.len].split_at(frame.ip);
         let Some(to) = destination(packet) else {
             return;
         };
-        if frame.ip > 0 {
-            self.bypass.headers.learn(to, header);
+        match via {
+            // On a link without headers this one is empty, and says that `to` was routed there.
+            Via::Program => self.bypass.headers.learn(to, header),
+            // The kernel talks to the link of each of its devices, by MLD for example.
+            Via::Route if is_link_local(to) => return,
+            Via::Route => {}
         }
         let peer = match self.last_route {
             Some(last) if last.destination == to => last.peer,
@@ -214,14 +229,14 @@ impl Worker {
             peer,
         });
         let Some(peer) = peer.and_then(|peer| self.peers.get_mut(peer)) else {
-            // It was routed here, but no peer has its address. Packets that only concern a
-            // link end here.
+            // It was routed here, but no peer has its address.
             if !is_link_scoped(to) {
                 self.bypass.put(packet);
             }
             return;
         };
         let mut outputs = Outputs {
+            config: &self.config,
             sockets: &self.sockets,
             link: &self.link,
             bypass: &mut self.bypass,
@@ -247,8 +262,7 @@ impl Worker {
         busy
     }
 
-    /// Offers a datagram to the peer at its source address, then to those that may have
-    /// moved there.
+    /// Takes a datagram. Those of handshakes may have a part of the time only: anybody can send them.
     fn datagram(&mut self, len: usize, from: Endpoint) {
         let datagram = &self.buffer[..len];
         let now = monotonic_ns();
@@ -256,7 +270,24 @@ impl Worker {
             self.initiation(len, from, now);
             return;
         }
+        if !is_response(datagram) {
+            self.offer(len, from, now);
+        } else if self.response_budget.has_time(now) {
+            let began = thread_cpu_ns();
+            self.offer(len, from, now);
+            self.response_budget
+                .spend(thread_cpu_ns().saturating_sub(began));
+        } else {
+            self.handshakes_limited += 1;
+        }
+    }
+
+    /// Offers a datagram to the peer at its source address, then to those that may have
+    /// moved there.
+    fn offer(&mut self, len: usize, from: Endpoint, now: u64) {
+        let datagram = &self.buffer[..len];
         let mut outputs = Outputs {
+            config: &self.config,
             sockets: &self.sockets,
             link: &self.link,
             bypass: &mut self.bypass,
@@ -295,6 +326,7 @@ impl Worker {
                     return;
                 };
                 let mut outputs = Outputs {
+                    config: &self.config,
                     sockets: &self.sockets,
                     link: &self.link,
                     bypass: &mut self.bypass,
@@ -312,6 +344,7 @@ impl Worker {
 
     fn tick(&mut self, now: u64) {
         let mut outputs = Outputs {
+            config: &self.config,
             sockets: &self.sockets,
             link: &self.link,
             bypass: &mut self.bypass,
@@ -367,6 +400,7 @@ impl Worker {
     /// removed.
     fn bypass_rest(&mut self) {
         let mut outputs = Outputs {
+            config: &self.config,
             sockets: &self.sockets,
             link: &self.link,
             bypass: &mut self.bypass,
@@ -462,6 +496,20 @@ fn source_bytes(from: SocketAddr) -> Vec<u8> {
     };
     bytes.extend(from.port().to_be_bytes());
     bytes
+}
+
+/// Returns whether an address is only valid on a link.
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        // The local network control block (RFC 5771 §4).
+        IpAddr::V4(v4) => {
+            v4.is_link_local() || v4.is_broadcast() || v4.octets()[..3] == [224, 0, 0]
+        }
+        // Multicast of at most the link's scope (RFC 4291 §2.7).
+        IpAddr::V6(v6) => {
+            v6.is_unicast_link_local() || (v6.is_multicast() && v6.octets()[1] & 15 <= 2)
+        }
+    }
 }
 
 /// Returns whether an address is multicast, or only valid on a link.

@@ -9,7 +9,8 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use ackwise_tunneld::{AttachMode, Daemon, Ended, Error, control};
+use ackwise_config::tunnel::Prefix;
+use ackwise_tunneld::{AttachMode, Config, Daemon, Ended, Error, control};
 use common::{
     Capture, Sites, ack_from, alone, ip, is_up, once, peer, send_strange_acks, transfer,
     transfer_and, until,
@@ -152,15 +153,42 @@ fn what_comes_from_elsewhere_is_dropped() {
             prefix.len = 32;
         }
     }
+    all_are_dropped(&sites, config);
+}
+
+/// Of several peers that have an address the one with the longest prefix speaks for it.
+#[test]
+fn what_another_peer_speaks_for_is_dropped() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let mut config = sites.far_config("");
+    let mut other = config.peers[0].clone();
+    other.name = "other".into();
+    other.public_key = Some(common::write_key(sites.keys.path(), "other").public);
+    other.endpoint = None;
+    other.allowed_ips = vec![Prefix {
+        address: "10.9.1.1".parse().unwrap(),
+        len: 32,
+    }];
+    config.peers.push(other);
+    all_are_dropped(&sites, config);
+}
+
+/// No ACK of the host behind the near end arrives by this far one.
+fn all_are_dropped(sites: &Sites, config: Config) {
     let far = sites.start(&sites.far, config);
     let near = sites.start(&sites.near, sites.near_config(""));
-    until("the tunnel", || (is_up(&near) && is_up(&far)).then_some(()));
+    until("the tunnel", || {
+        (is_up(&near) && far.stats().peers[0].up).then_some(())
+    });
     let arrived = Capture::start(&sites.server, "net1");
-    send_strange_acks(&sites, 0..200);
+    send_strange_acks(sites, 0..200);
     // Until both have told what came after their last counters.
     std::thread::sleep(Duration::from_millis(500));
-    let stats = once(&far, "all of them", |stats| {
-        stats.packets_out == peer(&near).packets_in && stats.packets_out.packets > 50
+    let stats = until("all of them", || {
+        let stats = far.stats().peers[0].clone();
+        let carried = peer(&near).packets_in;
+        (stats.packets_out == carried && carried.packets > 50).then_some(stats)
     });
     assert_eq!(stats.failures.not_allowed, stats.packets_out.packets);
     let arrived = arrived.end();

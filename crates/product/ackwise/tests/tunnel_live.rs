@@ -204,6 +204,22 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
 }
 
 #[test]
+fn after_down_another_one_may_begin_at_once() {
+    let pair = Pair::new();
+    for _ in 0..8 {
+        let running = pair.receiver_up();
+        let Ended { code, err, .. } = pair.net.run(&["tunnel", "down"]);
+        assert_eq!(code, 0, "{err}");
+        let next = pair.receiver_up();
+        let (code, lines) = running.end();
+        assert_eq!(code, Some(0), "{lines:?}");
+        next.signal(Signal::SIGTERM);
+        let (code, lines) = next.end();
+        assert_eq!(code, Some(0), "{lines:?}");
+    }
+}
+
+#[test]
 fn it_has_no_right_left() {
     let pair = Pair::new();
     let receiver = pair.receiver_up();

@@ -36,11 +36,7 @@ pub fn attach(args: &AttachArgs, format: Format) -> anyhow::Result<()> {
     shared.set(prepared.start()?);
     let stats = shared.stats()?;
 
-    supervisor.ready(&format!(
-        "{} on {}",
-        options.policy.brief(),
-        options.ifname
-    ));
+    supervisor.ready(&format!("{} on {}", options.policy.brief(), options.ifname));
     announce(&options, &stats, server.as_ref(), format)?;
     let until = args.duration.map(|d| started + d);
     let guarded = Guarded {

@@ -13,6 +13,9 @@ use crate::linux::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
 use crate::linux::watch::{reason, watch};
 
+/// How long the process of a tunnel that has ended may take to end as well.
+const MAX_END: Duration = Duration::from_secs(5);
+
 /// Be one end, until something ends it.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
@@ -135,9 +138,9 @@ pub fn status(args: &StatusArgs, format: Format) -> anyhow::Result<()> {
 /// Ends a tunnel.
 pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
     let stats = match &args.device {
-        Some(device) => control::down(device)?,
+        Some(device) => end(device)?,
         None => match &control::list()?[..] {
-            [only] => control::down(only)?,
+            [only] => end(only)?,
             [] => anyhow::bail!("there is no tunnel in this network namespace"),
             several => {
                 let what = format!("which one? there are {}", several.join(", "));
@@ -151,6 +154,15 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
         return text::print_json(&stats);
     }
     text::print(&in_full(&stats))
+}
+
+/// Ends a tunnel. Its process has ended then as well, so that the next one may begin.
+fn end(device: &str) -> anyhow::Result<Stats> {
+    let stats = control::down(device)?;
+    if !control::wait_gone(device, MAX_END)? {
+        tracing::warn!("the process {} of {device} has not ended yet", stats.pid);
+    }
+    Ok(stats)
 }
 
 /// Checks configurations.
