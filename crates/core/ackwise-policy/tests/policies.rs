@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn both_forms_are_read_back(config in any_config()) {
-        prop_assert_eq!(config.brief().parse::<Config>().unwrap(), config.clone());
+        prop_assert_eq!(config.brief().parse::<Config>().unwrap(), config);
         prop_assert_eq!(config.to_string().parse::<Config>().unwrap(), config);
     }
 

@@ -1,5 +1,7 @@
 //! Which gateways run, and how to ask and stop them: by the name of their interface.
 
+use std::time::Duration;
+
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
 use ackwise_netdev::{Interface, ifreq};
@@ -64,6 +66,15 @@ pub fn status(interface: &str) -> Result<Stats, Error> {
 /// The interface has no gateway, or it does not answer.
 pub fn down(interface: &str) -> Result<Stats, Error> {
     ask(interface, Request::Stop)
+}
+
+/// Waits until the process of a gateway that was stopped has ended as well, so that another one may
+/// begin. Returns whether it has in this time.
+///
+/// # Errors
+/// The registry cannot be read.
+pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
+    Ok(registry().wait_ended(pid, time)?)
 }
 
 /// Returns the interfaces of this network namespace that have a gateway, by the names that they have now.

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Gid, Uid};
 use serde::de::DeserializeOwned;
@@ -106,6 +106,26 @@ pub struct Redirector {
     /// The interface, by its index, and the program there, by its number. A daemon that packets
     /// are routed to has none.
     pub redirect: Option<Redirect>,
+}
+
+impl Registry<Redirector> {
+    /// Waits until a daemon that was asked to stop has ended, so that another one may begin. Returns
+    /// whether it has in this time.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or belongs to somebody else.
+    pub fn wait_ended(&self, pid: u32, time: Duration) -> Result<bool, Error> {
+        let until = Instant::now() + time;
+        loop {
+            if self.list()?.iter().all(|daemon| daemon.pid != pid) {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// A program that takes packets which leave the interface a second time.

@@ -1,6 +1,6 @@
 //! Which tunnels run, and how to ask and stop them: by the name of their device.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ackwise_netdev::control::{AskError, Listener, Request, Server, Service};
 use ackwise_netdev::registry::{Entry, Key, Redirector, Registry, TakeError, netns_inode};
@@ -73,22 +73,13 @@ pub fn down(device: &str) -> Result<Stats, Error> {
     ask(device, Request::Stop)
 }
 
-/// Waits until the process of a tunnel has ended as well, so that another one may begin. Returns
-/// whether it has in this time.
+/// Waits until the process of a tunnel that was ended has ended as well, so that another one may begin.
+/// Returns whether it has in this time.
 ///
 /// # Errors
 /// Fails if the registry cannot be read.
-pub fn wait_gone(device: &str, time: Duration) -> Result<bool, Error> {
-    let until = Instant::now() + time;
-    loop {
-        if !list()?.iter().any(|name| name == device) {
-            return Ok(true);
-        }
-        if Instant::now() >= until {
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+pub fn wait_ended(pid: u32, time: Duration) -> Result<bool, Error> {
+    Ok(registry().wait_ended(pid, time)?)
 }
 
 /// Lists the devices of the tunnels in this network namespace.

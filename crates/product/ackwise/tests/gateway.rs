@@ -98,6 +98,22 @@ fn it_tells_and_ends_on_sigterm_and_on_down() {
     assert!(!gateway_device(&net) && net.programs() == 0);
 }
 
+#[test]
+fn after_down_another_one_may_begin_at_once() {
+    root();
+    let net = Net::new();
+    for _ in 0..8 {
+        let child = up(&net, &[&net.iface, "--rate", "1 Mbit/s"]);
+        let Ended { code, err, .. } = net.run(&["gateway", "down", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        let next = up(&net, &[&net.iface, "--rate", "1 Mbit/s"]);
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+        let Ended { code, err, .. } = net.run(&["gateway", "down", &net.iface]);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(next.wait_with_output().unwrap().status.code(), Some(0));
+    }
+}
+
 /// In whichever order they come, the thinning program sees what leaves the queue, and
 /// sees it once.
 #[test]

@@ -15,7 +15,7 @@ use crate::linux::cli::gateway::{
 };
 use crate::linux::rates::{measured_rate, rate};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
-use crate::linux::watch::{reason, watch};
+use crate::linux::watch::{MAX_END, reason, watch};
 
 /// What was asked for.
 pub fn gateway(command: &GatewayCommand, format: Format) -> anyhow::Result<()> {
@@ -264,6 +264,9 @@ fn status(args: &GatewayStatusArgs, format: Format) -> anyhow::Result<()> {
 
 fn down(args: &GatewayDownArgs, format: Format) -> anyhow::Result<()> {
     let stats = control::down(&args.interface)?;
+    if !control::wait_ended(stats.pid, MAX_END)? {
+        tracing::warn!("the process {} has not ended yet", stats.pid);
+    }
     if format == Format::Json {
         return text::print_json(&stats);
     }

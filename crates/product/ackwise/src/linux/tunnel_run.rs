@@ -11,10 +11,7 @@ use serde_json::json;
 
 use crate::linux::cli::tunnel::{DownArgs, StatusArgs, UpArgs};
 use crate::linux::shared_daemon::{SharedDaemon, listen_if_asked};
-use crate::linux::watch::{reason, watch};
-
-/// How long the process of a tunnel that has ended may take to end as well.
-const MAX_END: Duration = Duration::from_secs(5);
+use crate::linux::watch::{MAX_END, reason, watch};
 
 /// Be one end, until something ends it.
 pub fn up(args: &UpArgs, format: Format) -> anyhow::Result<()> {
@@ -159,7 +156,7 @@ pub fn down(args: &DownArgs, format: Format) -> anyhow::Result<()> {
 /// Ends a tunnel. Its process has ended then as well, so that the next one may begin.
 fn end(device: &str) -> anyhow::Result<Stats> {
     let stats = control::down(device)?;
-    if !control::wait_gone(device, MAX_END)? {
+    if !control::wait_ended(stats.pid, MAX_END)? {
         tracing::warn!("the process {} of {device} has not ended yet", stats.pid);
     }
     Ok(stats)

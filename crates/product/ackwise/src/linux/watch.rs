@@ -8,6 +8,9 @@ use ackwise_netdev::daemon::{Daemon, Ended, Outcome, Supervisor};
 
 use crate::linux::summary;
 
+/// How long the process of a daemon that was ended may take to end as well.
+pub const MAX_END: Duration = Duration::from_secs(5);
+
 /// Waits until something ends the daemon. A person who watches sees a line that `describe` makes
 /// of the counters before, the counters now and the time between them.
 pub fn watch<D: Daemon>(
