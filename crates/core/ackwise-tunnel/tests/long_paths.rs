@@ -1,4 +1,4 @@
-//! A path on which many bundles are under way at a time, as over a geostationary satellite.
+//! A path on which many bundles are in flight at a time, as over a geostationary satellite.
 
 use ackwise_tunnel::Tunnel;
 use ackwise_tunnel::trace::{Recorded, TracedPacket};
@@ -39,7 +39,7 @@ fn acks_stay_compressed_over_a_long_round_trip() {
     let first = ports(&acks[0]);
     acks.retain(|seen| ports(seen) == first);
     let short = bytes_an_ack(50 * MS, &acks);
-    // 90 bundles are under way, and nothing is known in the first of four round trips.
+    // 90 bundles are in flight, and nothing is known in the first of four round trips.
     let long = bytes_an_ack(900 * MS, &acks);
     println!("{short:.1} and {long:.1} bytes an ACK of {}", acks.len());
     assert!(long < 1.75 * short, "{short} and {long}");

@@ -156,7 +156,7 @@ fn what_comes_from_elsewhere_is_dropped() {
     all_are_dropped(&sites, config);
 }
 
-/// Of several peers that have an address the one with the longest prefix speaks for it.
+/// The peer with the longest prefix speaks for an address.
 #[test]
 fn what_another_peer_speaks_for_is_dropped() {
     let _alone = alone();
