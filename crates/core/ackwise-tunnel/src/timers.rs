@@ -16,7 +16,7 @@ pub(crate) const SIMULTANEOUS: u64 = 2 * SECOND;
 /// A session is replaced after it has sent this many bytes.
 pub(crate) const REKEY_AFTER_BYTES: u64 = 1 << 36;
 /// How long an initiator waits for the first response before it initiates again. It waits twice as
-/// long for each further one, so that a response is in time on a path of any round trip.
+/// long for each further one, so that a response is in time on a path of up to `REKEY_TIMEOUT`.
 pub(crate) const FIRST_REKEY_TIMEOUT: u64 = SECOND;
 /// How long it waits at most (WireGuard's REKEY_TIMEOUT).
 pub(crate) const REKEY_TIMEOUT: u64 = 5 * SECOND;

@@ -550,3 +550,29 @@ fn a_peer_among_others_is_found_by_its_key_and_followed_when_it_moves() {
         Some(key_to_base64(&sites.far_key.public))
     );
 }
+
+/// The far end moves, and the near one follows. Then it is back, and waits to be contacted: the near
+/// end tries the address of its configuration as well.
+#[test]
+fn a_peer_that_moved_is_found_where_it_was_before() {
+    let _alone = alone();
+    let sites = Sites::new();
+    let mut moved = sites.far_config("");
+    moved.peers[0].endpoint = Some("10.9.2.1:51830".into());
+    for listen in &mut moved.listen {
+        listen.set_port(40_000);
+    }
+    let near = sites.start(&sites.near, sites.near_config(""));
+    let far = sites.start(&sites.far, moved);
+    until("the new port", || {
+        let at = peer(&near).endpoint?;
+        (at.port() == 40_000 && is_up(&near)).then_some(())
+    });
+    drop(far);
+    once(&near, "silence", |stats| !stats.up);
+    let _far = sites.start(&sites.far, sites.far_config(""));
+    until("the old port", || {
+        let at = peer(&near).endpoint?;
+        (at.port() == 51_830 && is_up(&near)).then_some(())
+    });
+}
