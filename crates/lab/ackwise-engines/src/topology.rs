@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ackwise_queue::{LinkConfig, QueueLimit, Reorder};
 use ackwise_rng::{Probability, Rng};
+use ackwise_scenario::tcp_model::RECEIVE_BUFFER;
 use ackwise_scenario::{self as scenario, Direction, NodeKind, Scenario, SocketOptions};
 
 use serde::{Deserialize, Serialize};
@@ -284,9 +285,12 @@ fn parameters_of(scenario: &Scenario, node: &str, kind: NodeKind) -> BTreeMap<St
     for (name, value) in [
         // Runs must not learn from each other.
         ("net.ipv4.tcp_no_metrics_save", "1"),
-        // Room for the product of delay and bandwidth of a long link.
-        ("net.ipv4.tcp_rmem", "4096 131072 33554432"),
-        ("net.ipv4.tcp_wmem", "4096 16384 33554432"),
+        // The largest as the simulator has it, whatever this kernel comes with.
+        (
+            "net.ipv4.tcp_rmem",
+            &format!("4096 131072 {RECEIVE_BUFFER}"),
+        ),
+        ("net.ipv4.tcp_wmem", &format!("4096 16384 {RECEIVE_BUFFER}")),
         // Nothing on the wire but the flows.
         ("net.ipv6.conf.all.disable_ipv6", "0"),
         ("net.ipv6.conf.default.disable_ipv6", "0"),

@@ -8,6 +8,10 @@ use std::time::Duration;
 use ackwise_config::queues::QueueLimit;
 use ackwise_config::section::Section;
 
+/// What the receive buffer of a flow grows to, in bytes, where nothing sets it: the
+/// largest of `net.ipv4.tcp_rmem` as Linux comes with it since 6.16. All engines take it.
+pub const RECEIVE_BUFFER: u64 = 32 << 20;
+
 /// A bundle of defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stack {

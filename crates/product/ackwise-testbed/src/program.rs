@@ -54,12 +54,12 @@ impl Program {
         self.path
     }
 
-    /// A process of it that is killed after a minute.
+    /// A process of it that is killed after five minutes.
     #[must_use]
     pub fn command(&self) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::new(self.path);
         command
-            .timeout(Duration::from_secs(60))
+            .timeout(Duration::from_secs(300))
             .env_remove("RUST_LOG")
             .env_remove("NOTIFY_SOCKET");
         command

@@ -6,15 +6,17 @@
 //! While it opens, every segment is acknowledged at once.
 
 use ackwise_queue::Nanos;
+use ackwise_scenario::tcp_model::RECEIVE_BUFFER;
 
 use super::config::ReceiverConfig;
 
-/// Linux with `tcp_rmem` = 4096 131072 6291456, of which 5/8 are payload when full
-/// segments arrive: what it starts with, and its first limit.
+/// What Linux starts with.
 const START: u64 = 65_535;
-const FIRST_LIMIT: u64 = 81_920;
-/// The limit that the largest buffer of `tcp_rmem` allows, 5/8 of it.
-pub(crate) const LAST_LIMIT: u64 = 3_932_160;
+/// The first limit: of the 131,072 bytes in the middle of `tcp_rmem`, 5/8 are payload when
+/// full segments arrive.
+const FIRST_LIMIT: u64 = payload_of(131_072);
+/// The limit that the largest buffer allows.
+pub(crate) const LAST_LIMIT: u64 = payload_of(RECEIVE_BUFFER);
 /// Segments read in a round trip that do not raise the first limit, if the first window has room
 /// for so many (`tcp_init_buffer_space()`).
 const FIRST_ROUND: u64 = 10;
@@ -22,6 +24,10 @@ const FIRST_ROUND: u64 = 10;
 const SPARE: u64 = 16;
 /// Shorter segments open nothing.
 const LEAST: u32 = 128;
+
+const fn payload_of(buffer: u64) -> u64 {
+    buffer / 8 * 5
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReceiveWindow {
