@@ -54,6 +54,17 @@ fn reno_and_cubic_do_what_linux_does() {
     assert_eq!(acks, [18_115, 4_663, 17_431, 4_617]);
 }
 
+/// Both ends send, and ACKs ride on data.
+#[test]
+fn requests_and_responses_do_what_they_do_on_linux() {
+    let scenario = SCENARIO.replace("cross-check", "cross-check-requests");
+    let Ended { code, out, err } = against_virtual(&scenario, &["--format", "json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let both: Value = serde_json::from_str(&out).unwrap();
+    // Two arms, two congestion controls, three metrics.
+    assert_eq!(both["agreements"].as_array().unwrap().len(), 12);
+}
+
 /// Deep and shallow queue, wide and thin uplink, a minute each.
 #[test]
 fn bbr_does_what_linux_does() {

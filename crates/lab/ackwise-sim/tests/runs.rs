@@ -269,6 +269,28 @@ fn acks_are_piggybacked_on_data_of_the_other_direction() {
     }
 }
 
+/// A pure ACK has the number of what its host sends next: with one of before the last request it
+/// would be an old segment, and no policy withholds those.
+#[test]
+fn acks_of_responses_are_thinned() {
+    let flow = "[[flow]]\nname = \"asks\"\nfrom = \"sender\"\nto = \"receiver\"\n\
+                app = \"request-response\"\nrequest = \"500 B\"\nresponse = \"100 kB\"\n\
+                count = 20\n[sweep]\ncc = [\"cubic\"]\n[[arm]]\nname = \"baseline\"\n[[arm]]\n\
+                name = \"every-n\"\npolicy = \"every-n\"\nat = \"receiver\"\nlink = \"wan\"\nset = { n = 8 }\n";
+    let report = report(&scenario(&[NETWORK, flow]), 1);
+    let acks = [0, 1].map(|arm| {
+        let run = &report.runs[arm];
+        assert!(run.errors.is_empty(), "{:?}", run.errors);
+        assert_eq!(run.totals.completion.as_ref().unwrap().unfinished, 0);
+        run.totals.acks_on_wire
+    });
+    assert!(2 * acks[1] < acks[0], "{acks:?}");
+    let thinned = serde_json::to_value(&report.runs[1].datapath).unwrap();
+    let reasons = &thinned["receiver/wan"]["reasons"];
+    assert!(reasons["policy"].as_u64() > Some(100), "{thinned}");
+    assert!(reasons.get("unacceptable").is_none(), "{thinned}");
+}
+
 fn refused(parts: &[&str], options: &RunOptions) -> String {
     run(&scenario(parts), options, &mut |_| {})
         .unwrap_err()

@@ -60,6 +60,17 @@ impl<S: Source, R: Sink> Network<S, R> {
         }
     }
 
+    /// Gives the ACK that was written last the number of what its host sends next, as every
+    /// segment of a host has one. In QUIC each packet has its own.
+    #[cold]
+    fn number_ack(&mut self, number: usize) {
+        let next = self.connections[self.peer(number)].source.view().sent;
+        let packet = self.pool.place();
+        if !packet.flags.contains(Flags::UDP) {
+            packet.seq = next;
+        }
+    }
+
     /// Data that carry an ACK: first what they acknowledge, then themselves.
     #[cold]
     fn arrive_loaded(&mut self, number: usize, handle: PacketHandle) {
@@ -153,6 +164,9 @@ impl<S: Source, R: Sink> Network<S, R> {
             let sink = &mut self.connections[number].sink;
             if !sink.transmit_into(self.pool.place(), self.now) {
                 break;
+            }
+            if self.connections[number].peer != ALONE {
+                self.number_ack(number);
             }
             let route = self.connections[number].routes[1];
             self.inject(number, route);
